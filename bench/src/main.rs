@@ -1,0 +1,2 @@
+//! Workloads with the rivals compiled in.
+fn main() {}

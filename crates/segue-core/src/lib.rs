@@ -1,0 +1,1 @@
+//! The contract between schedulers and everything that waits.

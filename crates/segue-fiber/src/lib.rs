@@ -1,0 +1,1 @@
+//! Stacks and the switch between them.

@@ -1,0 +1,1 @@
+//! Drivers that wait for the kernel, and std-shaped networking on top.

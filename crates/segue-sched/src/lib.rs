@@ -1,0 +1,1 @@
+//! The worker loop and the policies that run on it.

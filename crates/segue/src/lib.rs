@@ -1,0 +1,1 @@
+//! Concurrency in straight-line code.
