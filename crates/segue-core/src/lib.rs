@@ -1,1 +1,45 @@
 //! The contract between schedulers and everything that waits.
+//!
+//! This crate knows no stacks, no ready queues and no I/O, and depends on nothing. It says how a computation that
+//! waits is suspended and continued by whatever scheduler it belongs to, and what follows from that alone. With no scheduler
+//! installed everything works on plain threads.
+//!
+//! A tour, in reading order:
+//!
+//! * [`Trigger`]: one wait meets one signal, in one atomic word.
+//! * [`Fiber`]: the header of what runs, and the way to the current one.
+//! * [`Scheduler`]: the five methods of whoever can suspend; `thread` implements them for plain threads.
+//! * [`Source`]: what can be waited for; [`WaitQueue`]: the one queue under every structure; [`Timers`]: the clock.
+//! * `cancel`: the tree of contexts; [`scope`] and [`spawn`]: who owns whom.
+//! * [`Job`]: a closure that has not started; [`JoinHandle`]: its result.
+//! * [`Park`]: how a worker idles.
+//!
+//! Applications use the crate `segue`, which re-exports what they need.
+
+pub mod atomic;
+mod cancel;
+mod fiber;
+mod job;
+mod list;
+mod lock;
+mod park;
+mod scheduler;
+mod scope;
+mod source;
+mod task;
+mod thread;
+mod time;
+mod trigger;
+mod wait_queue;
+
+pub use cancel::{CancelToken, Cancelled, check, is_cancelled, shield};
+pub use fiber::{Fiber, WaitsFor, current, in_fiber, set_current, with_current, yield_now};
+pub use job::{Job, JobHeader, Name, Work};
+pub use park::{Park, Unpark, WaitPark};
+pub use scheduler::{Scheduler, Wake};
+pub use scope::{Builder, Family, Scope, StartDefault, scope, set_default, spawn};
+pub use source::{Ended, Source, wait, wait_until};
+pub use task::{JoinError, JoinHandle};
+pub use time::{Deadline, Timers, after, at, now, sleep};
+pub use trigger::{MAX_ARM, Outcome, Trigger, Wakeup};
+pub use wait_queue::{Guard, Node, WaitQueue, Waiting, Wakeups};

@@ -1,0 +1,306 @@
+//! Who is running: the header of a fiber (identity, name, context, what it waits for), and the way to the current one.
+//!
+//! Used by every scheduler, which embeds a [`Fiber`] in whatever it switches, and by triggers. The header knows nothing of
+//! stacks: a plain thread that waits gets one for the length of the wait.
+//!
+//! The fields fall in two groups. `scheduler`, `id`, `name` are fixed. The cells are touched only by the thread that the
+//! fiber runs on, except `links`, which belong to the lock of the context in `member_of`.
+#![allow(unsafe_code)] // Headers are reached by address, from the current-fiber slot and from other threads.
+
+use crate::atomic::local;
+use crate::cancel::{Cancelled, Context};
+use crate::job::{Job, Name};
+use crate::list::{Linked, Links};
+use crate::scheduler::{Scheduler, Wake};
+use crate::scope::Family;
+use crate::thread;
+use crate::trigger::Trigger;
+use std::cell::Cell;
+use std::panic::Location;
+use std::ptr::{self, NonNull};
+
+local!(static CURRENT: Cell<*const Fiber> = Cell::new(ptr::null()));
+
+/// What a suspended fiber waits for, as reports say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitsFor {
+    /// The kind of thing: "a promise".
+    pub what: &'static str,
+    /// Where the wait was called.
+    pub at: &'static Location<'static>,
+}
+
+impl WaitsFor {
+    /// A wait for `what`, called from here.
+    #[track_caller]
+    #[must_use]
+    #[inline]
+    pub fn new(what: &'static str) -> Self {
+        Self { what, at: Location::caller() }
+    }
+}
+
+impl std::fmt::Display for WaitsFor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} at {}", self.what, self.at)
+    }
+}
+
+/// The header of something that runs and can wait.
+pub struct Fiber {
+    scheduler: NonNull<dyn Scheduler>,
+    id: u64,
+    name: Option<Name>,
+    family: *const Family,
+    context: Cell<*const Context>,
+    member_of: Cell<*const Context>,
+    links: Links<Fiber>,
+    trigger: Cell<*const Trigger>,
+    waits_for: Cell<Option<WaitsFor>>,
+}
+
+impl Linked for Fiber {
+    fn links(&self) -> &Links<Self> {
+        &self.links
+    }
+}
+
+impl Fiber {
+    /// The header for a fiber that will run `job` under `scheduler`.
+    ///
+    /// `id` is the scheduler's choice; reports print it for fibers without a name.
+    ///
+    /// # Safety
+    /// `scheduler` outlives the header.
+    pub unsafe fn for_job(scheduler: NonNull<dyn Scheduler>, id: u64, job: &mut Job) -> Self {
+        let (name, context, family) = job.identity();
+        // SAFETY: as the caller promises.
+        unsafe { Self::new(scheduler, id, name, context, family) }
+    }
+
+    /// # Safety
+    /// `scheduler`, `context` and `family` outlive the header, or are null.
+    pub(crate) unsafe fn new(
+        scheduler: NonNull<dyn Scheduler>,
+        id: u64,
+        name: Option<Name>,
+        context: *const Context,
+        family: *const Family,
+    ) -> Self {
+        Self {
+            scheduler,
+            id,
+            name,
+            family,
+            context: Cell::new(context),
+            member_of: Cell::new(ptr::null()),
+            links: Links::new(),
+            trigger: Cell::new(ptr::null()),
+            waits_for: Cell::new(None),
+        }
+    }
+
+    /// The number that its scheduler gave it.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The name that its spawner gave it.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// What it waits for, if it is suspended. For the fiber's own thread.
+    pub fn waits_for(&self) -> Option<WaitsFor> {
+        self.waits_for.get()
+    }
+
+    /// The scheduler that it belongs to.
+    #[inline]
+    pub fn scheduler(&self) -> &dyn Scheduler {
+        // SAFETY: `new`'s caller keeps the scheduler alive as long as the header.
+        unsafe { self.scheduler.as_ref() }
+    }
+
+    /// Wakes a fiber through its scheduler.
+    ///
+    /// # Safety
+    /// As for [`Scheduler::wake`].
+    #[inline]
+    pub(crate) unsafe fn wake(fiber: NonNull<Self>, why: Wake) {
+        // SAFETY: the header is in place until the wake is over (clause 4).
+        let scheduler = unsafe { fiber.as_ref() }.scheduler;
+        // SAFETY: the scheduler outlives the header, and the caller has the right that `wake` asks for.
+        unsafe { scheduler.as_ref().wake(fiber, why) };
+    }
+
+    /// To be called by the scheduler on the fiber's own thread after an interrupt.
+    ///
+    /// Answers whether the fiber was suspended and its wait is now cancelled: then the scheduler makes it ready,
+    /// as for a resume.
+    #[must_use]
+    pub fn interrupted(&self) -> bool {
+        // SAFETY: the trigger is set while its frame waits, by this thread.
+        match unsafe { self.trigger.get().as_ref() } {
+            Some(trigger) => self.is_cancelled() && trigger.cancel(),
+            None => false,
+        }
+    }
+
+    /// Whether the context that the fiber is in was cancelled.
+    #[inline]
+    pub(crate) fn is_cancelled(&self) -> bool {
+        // SAFETY: a fiber is in a context only while that is alive.
+        unsafe { self.context.get().as_ref() }.is_some_and(Context::is_cancelled)
+    }
+
+    /// Whether to switch stacks now would carry this thread's panic count into another fiber.
+    #[inline]
+    pub(crate) fn must_not_suspend(&self) -> bool {
+        std::thread::panicking() && !thread::is_thread(self)
+    }
+
+    /// Makes `context` the innermost one and gives back what was.
+    #[inline]
+    pub(crate) fn enter_context(&self, context: *const Context) -> *const Context {
+        self.context.replace(context)
+    }
+
+    #[inline]
+    pub(crate) fn context(&self) -> *const Context {
+        self.context.get()
+    }
+
+    #[inline]
+    pub(crate) fn family(&self) -> *const Family {
+        self.family
+    }
+
+    #[inline]
+    pub(crate) fn begin_wait(&self, trigger: &Trigger, waits_for: WaitsFor) {
+        self.trigger.set(trigger);
+        self.waits_for.set(Some(waits_for));
+    }
+
+    #[inline]
+    pub(crate) fn end_wait(&self) {
+        self.trigger.set(ptr::null());
+        self.waits_for.set(None);
+    }
+
+    /// Becomes a member of its innermost context, so that its cancellation finds the fiber. Done on the first wait in a
+    /// context and not at spawn: a fiber that never waits costs the tree nothing.
+    #[inline]
+    pub(crate) fn join_context(&self) {
+        let context = self.context.get();
+        if self.member_of.get() != context && !context.is_null() {
+            self.change_membership(context);
+        }
+    }
+
+    /// Stops being a member of `context`, or of any for null.
+    #[inline]
+    pub(crate) fn leave_context(&self, context: *const Context) {
+        let member_of = self.member_of.get();
+        if !member_of.is_null() && (context.is_null() || member_of == context) {
+            self.change_membership(ptr::null());
+        }
+    }
+
+    #[cold]
+    fn change_membership(&self, to: *const Context) {
+        let from = self.member_of.replace(to);
+        let me = NonNull::from(self);
+        // SAFETY: a fiber leaves a context before that ends, so both are alive; the links belong to the lock of
+        // `from`, and to that of `to` once it has left.
+        unsafe {
+            if let Some(from) = from.as_ref() {
+                from.remove_member(me);
+            }
+            if let Some(to) = to.as_ref() {
+                to.add_member(me);
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Fiber {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.name() {
+            Some(name) => write!(f, "fiber `{name}`"),
+            None => write!(f, "fiber {}", self.id),
+        }
+    }
+}
+
+/// Calls `f` with the running fiber; on a plain thread, with a header that stands for the thread meanwhile.
+#[inline]
+pub fn with_current<R>(f: impl FnOnce(&Fiber) -> R) -> R {
+    // SAFETY: the slot holds null, or a header that stays in place while it is current (clause 3).
+    match unsafe { CURRENT.with(Cell::get).as_ref() } {
+        Some(fiber) => f(fiber),
+        None => thread::with_header(f),
+    }
+}
+
+/// The running fiber's header, or null on a plain thread.
+#[inline]
+pub fn current() -> *const Fiber {
+    CURRENT.with(Cell::get)
+}
+
+/// Makes `fiber` the current one on this thread and gives back what was.
+///
+/// # Safety
+/// For schedulers. A header that is made current stays in place until another, or null, is.
+#[inline]
+pub unsafe fn set_current(fiber: *const Fiber) -> *const Fiber {
+    CURRENT.with(|current| current.replace(fiber))
+}
+
+/// Runs `f` as if on a plain thread: a wait in it blocks the thread and suspends no fiber.
+pub(crate) fn as_plain_thread<R>(f: impl FnOnce() -> R) -> R {
+    struct Restore(*const Fiber);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            // SAFETY: it was current before, and its fiber has not moved on since: it is what runs this.
+            unsafe { set_current(self.0) };
+        }
+    }
+    // SAFETY: null is always allowed.
+    let _restore = Restore(unsafe { set_current(ptr::null()) });
+    f()
+}
+
+/// Whether the caller runs on a fiber, and not on a plain thread.
+#[must_use]
+pub fn in_fiber() -> bool {
+    !current().is_null()
+}
+
+/// Gives up the turn: other ready fibers of this scheduler run first.
+///
+/// On a plain thread it yields to the operating system.
+///
+/// # Cancellation
+/// *No effect*: a cancelled fiber does not yield.
+///
+/// # Errors
+/// [`Cancelled`] if the caller was cancelled.
+///
+/// # Examples
+///
+/// ```
+/// segue_core::yield_now()?;
+/// # Ok::<(), segue_core::Cancelled>(())
+/// ```
+#[inline]
+pub fn yield_now() -> Result<(), Cancelled> {
+    with_current(|fiber| {
+        if fiber.is_cancelled() || fiber.must_not_suspend() {
+            return Err(Cancelled::new());
+        }
+        fiber.scheduler().yield_now(fiber);
+        Ok(())
+    })
+}

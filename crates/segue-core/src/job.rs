@@ -1,0 +1,122 @@
+//! A closure that has not started: what schedulers queue, steal and start.
+//!
+//! Made by spawn, scope and fork-join; consumed by schedulers. A job is one pointer to a header with two functions, so that
+//! it moves for free between queues and threads; what follows the header is the maker's business.
+#![allow(unsafe_code)] // Type erasure by a hand-made vtable: one pointer a job, one allocation a task.
+
+use crate::cancel::Context;
+use crate::scope::Family;
+use std::ptr::NonNull;
+
+/// The name of a fiber.
+pub type Name = Box<str>;
+
+/// What stands at the head of everything that is queued as a [`Job`].
+pub struct JobHeader {
+    run: unsafe fn(NonNull<JobHeader>),
+    abandon: unsafe fn(NonNull<JobHeader>),
+    context: *const Context,
+    family: *const Family,
+    name: Option<Name>,
+}
+
+/// Work that can stand behind a [`JobHeader`].
+///
+/// # Safety
+/// The type is `#[repr(C)]` and its first field is the [`JobHeader`] that [`JobHeader::of`] made for it. What it
+/// carries may be sent to another thread.
+pub unsafe trait Work: Sized {
+    /// Does the work, on a fiber or thread of its own.
+    ///
+    /// # Safety
+    /// Called at most once, and never together with `abandon`.
+    unsafe fn run(this: NonNull<Self>);
+
+    /// Called instead of `run` if the work will never be started.
+    ///
+    /// # Safety
+    /// As for `run`.
+    unsafe fn abandon(this: NonNull<Self>);
+}
+
+impl JobHeader {
+    /// The header for work that runs in the context and family of whoever makes it.
+    #[must_use]
+    #[inline]
+    pub fn of<W: Work>() -> Self {
+        Self::within::<W>(crate::thread::context(), crate::thread::family(), None)
+    }
+
+    #[inline]
+    pub(crate) fn within<W: Work>(context: *const Context, family: *const Family, name: Option<Name>) -> Self {
+        // SAFETY (both): the header is the first field of a `W`, as `Work` promises, so its address is the work's; and
+        // the job that calls these hands on the caller's obligations.
+        unsafe fn run<W: Work>(header: NonNull<JobHeader>) {
+            // SAFETY: see above.
+            unsafe { W::run(header.cast()) }
+        }
+        unsafe fn abandon<W: Work>(header: NonNull<JobHeader>) {
+            // SAFETY: see above.
+            unsafe { W::abandon(header.cast()) }
+        }
+        Self { run: run::<W>, abandon: abandon::<W>, context, family, name }
+    }
+}
+
+/// A closure that has not started. Dropping it tells whoever waits for it that it never will.
+#[must_use = "a job that is dropped is never run"]
+pub struct Job(NonNull<JobHeader>);
+
+// SAFETY: `Work` promises that what stands behind the header may be sent.
+unsafe impl Send for Job {}
+
+impl Job {
+    /// The job whose header this is.
+    ///
+    /// # Safety
+    /// The header is the first field of its [`Work`], no other job was made from it, and it stays in place until one of the
+    /// two functions has been called.
+    #[inline]
+    pub unsafe fn from_raw(header: NonNull<JobHeader>) -> Self {
+        Self(header)
+    }
+
+    /// The address that it was made from; what was queued can be found again by it.
+    #[inline]
+    pub fn as_raw(&self) -> NonNull<JobHeader> {
+        self.0
+    }
+
+    /// Gives the right to run it back to whoever made it.
+    #[inline]
+    pub fn into_raw(self) -> NonNull<JobHeader> {
+        let header = self.0;
+        std::mem::forget(self);
+        header
+    }
+
+    /// Runs it to its end. Panics of the closure stay inside.
+    ///
+    /// For schedulers: on the fiber that [`Fiber::for_job`](crate::fiber::Fiber::for_job) was made for.
+    #[inline]
+    pub fn run(self) {
+        let header = self.into_raw();
+        // SAFETY: this job was the only one for the header, and is used up.
+        unsafe { (header.as_ref().run)(header) };
+    }
+
+    /// Name, context and family for the fiber that will run it.
+    #[inline]
+    pub(crate) fn identity(&mut self) -> (Option<Name>, *const Context, *const Family) {
+        // SAFETY: the header stays in place until the job has run, and this is the only job for it.
+        let header = unsafe { self.0.as_mut() };
+        (header.name.take(), header.context, header.family)
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        // SAFETY: it was not run, or it would have been forgotten; and it is the only one.
+        unsafe { (self.0.as_ref().abandon)(self.0) };
+    }
+}

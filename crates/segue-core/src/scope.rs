@@ -1,0 +1,338 @@
+//! Who owns what was spawned: scopes that borrow, and the family of a runtime that detached fibers belong to.
+//!
+//! Used by applications through `scope` and `spawn`, and by runtimes, whose end cancels and joins their family.
+//!
+//! # The idea
+//!
+//! A family counts its members: tasks from spawn to end, and one for its owner. The owner gives up its one at the end and waits for
+//! the count to reach zero, shielded, since the members may borrow from the owner's frame. Whoever brings it to zero signals. As the owner cannot
+//! leave before, the signal is the last touch of the family by a member.
+//!
+//! Ordering: each `leave` releases and the last one acquires, so what all members did happens before the owner goes on.
+#![allow(unsafe_code)] // Scoped closures are queued beyond what the borrow checker can follow.
+
+use crate::atomic::{AtomicUsize, Ordering};
+use crate::cancel::{CancelToken, Context};
+use crate::fiber::{self, WaitsFor};
+use crate::job::{Job, Name};
+use crate::lock::Lock;
+use crate::scheduler::Scheduler;
+use crate::task::{self, JoinHandle, Payload};
+use crate::thread;
+use crate::trigger::Trigger;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr;
+use std::sync::{Arc, OnceLock};
+
+/// The fibers that one owner has to wait for.
+pub struct Family {
+    context: Arc<Context>,
+    live: AtomicUsize,
+    done: Trigger,
+    /// The first panic of a member; kept for the owner if it is one that re-raises.
+    panic: Lock<Option<Payload>>,
+    reraises: bool,
+}
+
+impl Family {
+    /// The family of a runtime. Its members are detached: a panic stays with the one who panicked.
+    #[must_use]
+    pub fn detached() -> Self {
+        Self::new(Context::root(), false)
+    }
+
+    fn new(context: Arc<Context>, reraises: bool) -> Self {
+        Self { context, live: AtomicUsize::new(1), done: Trigger::new(), panic: Lock::new(None), reraises }
+    }
+
+    /// Runs `f` as the owner: inside of the family's context.
+    pub fn enter_context<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.context.enter(f)
+    }
+
+    /// The right to cancel the family.
+    pub fn token(&self) -> CancelToken {
+        CancelToken::new(&self.context)
+    }
+
+    /// A job that belongs to this family, with a handle for its result.
+    ///
+    /// # Safety
+    /// The family stays in place until [`complete`](Family::complete) has returned, which the caller will call, and what
+    /// the closure and its result borrow lives until then.
+    pub unsafe fn job<F, T>(&self, name: Option<Name>, closure: F) -> (Job, JoinHandle<T>)
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        // SAFETY: as the caller promises.
+        unsafe { self.task(name, closure, self) }
+    }
+
+    /// # Safety
+    /// As for [`job`](Family::job); and `detached`, to which what the closure detaches belongs, outlives the job.
+    unsafe fn task<F, T>(&self, name: Option<Name>, closure: F, detached: *const Family) -> (Job, JoinHandle<T>)
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        // SAFETY: the family counts the task, and so it and its context outlive the job.
+        let (job, task) = unsafe { task::new(closure, name, &*self.context, self, detached) };
+        // SAFETY: this is the one handle of a new task.
+        (job, unsafe { JoinHandle::new(task) })
+    }
+
+    #[inline]
+    pub(crate) fn enter(&self) {
+        self.live.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The last thing that a member does with its family.
+    #[inline]
+    pub(crate) fn leave(&self) {
+        if self.live.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.done.signal(0);
+        }
+    }
+
+    /// Takes note of a member's panic, and gives back what its handle is to report.
+    #[cold]
+    pub(crate) fn keep_panic(&self, payload: Payload) -> Payload {
+        if !self.reraises {
+            return payload;
+        }
+        self.context.cancel();
+        let message = task::message(payload.as_ref()).to_owned();
+        let mut kept = self.panic.lock();
+        if kept.is_none() {
+            *kept = Some(payload);
+        }
+        Box::new(message)
+    }
+
+    /// The owner's end: accepts no more, waits for every member, and leaves the tree. Neither cancellation nor a panic under way
+    /// cuts it short.
+    ///
+    /// To be called once.
+    #[track_caller]
+    pub fn complete(&self) {
+        if self.live.fetch_sub(1, Ordering::AcqRel) != 1 {
+            self.done.wait_shielded(WaitsFor::new("the fibers of a scope"));
+        }
+        self.context.end();
+    }
+}
+
+impl std::fmt::Debug for Family {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Family").field("live", &self.live.load(Ordering::Relaxed)).finish_non_exhaustive()
+    }
+}
+
+/// A block that owns the fibers spawned in it. See [`scope`].
+pub struct Scope<'scope, 'env: 'scope> {
+    family: Family,
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+/// Runs `f` with a scope in which fibers can be spawned that borrow from the surroundings, and waits for all of them.
+///
+/// The fibers run under the caller's scheduler; from a plain thread, under the default one. The scope is cancelled when its body or one of
+/// its fibers panics, when [`Scope::cancel`] is called, and with the caller's own cancellation. It always waits until the last fiber
+/// has ended.
+///
+/// # Cancellation
+/// The scope's fibers are cancelled with the caller. The wait for them is not cut short, since they may borrow.
+///
+/// # Panics
+/// With the first panic of the body or of a fiber, after all have ended.
+///
+/// While the calling fiber is panicking (a scope opened in a `Drop`), each fiber runs in place, at its spawn.
+///
+/// # Examples
+///
+/// ```
+/// let mut words = vec!["straight", "line"];
+/// let (mut a, mut b) = (0, 0);
+/// segue_core::scope(|s| {
+///     s.spawn(|| a = words[0].len());
+///     s.spawn(|| b = words[1].len());
+/// });
+/// words.push("code");
+/// assert_eq!((a, b), (8, 4));
+/// ```
+#[track_caller]
+pub fn scope<'env, F, T>(f: F) -> T
+where
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
+{
+    let scope = Scope { family: Family::new(Context::nested(), true), scope: PhantomData, env: PhantomData };
+    let body = scope.family.enter_context(|| catch_unwind(AssertUnwindSafe(|| f(&scope))));
+    if body.is_err() {
+        scope.cancel();
+    }
+    scope.family.complete();
+    let panic = scope.family.panic.lock().take();
+    match (body, panic) {
+        (Err(payload), _) | (Ok(_), Some(payload)) => resume_unwind(payload),
+        (Ok(value), None) => value,
+    }
+}
+
+impl<'scope, 'env> Scope<'scope, 'env> {
+    /// Starts a fiber that may borrow from the surroundings of the scope.
+    pub fn spawn<F, T>(&'scope self, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        self.spawn_named(None, f)
+    }
+
+    fn spawn_named<F, T>(&'scope self, name: Option<Name>, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let (scheduler, detached) = place();
+        // SAFETY: the family is in the frame of `scope`, which calls `complete` before it returns, however the body ends; what
+        // lives for 'scope lives until then. The runtime's family outlives the caller, which is one of its members or its owner, and
+        // so the scope and its jobs.
+        let (job, handle) = unsafe { self.family.task(name, f, detached) };
+        submit(scheduler, job, &self.family);
+        handle
+    }
+
+    /// Requests that the fibers of this scope, and its body, stop. Never waits.
+    pub fn cancel(&self) {
+        self.family.context.cancel();
+    }
+
+    /// The right to cancel this scope from elsewhere.
+    pub fn token(&self) -> CancelToken {
+        self.family.token()
+    }
+}
+
+impl std::fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Scope").field(&self.family).finish()
+    }
+}
+
+/// Starts a detached fiber and returns a handle for its result.
+///
+/// It runs under the caller's scheduler (from a plain thread, under the default one) and belongs to its runtime: when that
+/// ends, the fiber is cancelled and waited for.
+///
+/// # Examples
+///
+/// ```
+/// let handle = segue_core::spawn(|| "done");
+/// assert_eq!(handle.join().unwrap(), "done");
+/// ```
+pub fn spawn<F, T>(f: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    Builder::new().spawn(f)
+}
+
+/// A spawn with a name, in the shape of [`std::thread::Builder`].
+///
+/// # Examples
+///
+/// ```
+/// let handle = segue_core::Builder::new().name("answer").spawn(|| 42);
+/// assert_eq!(handle.join().unwrap(), 42);
+/// ```
+#[derive(Debug, Default)]
+#[must_use]
+pub struct Builder {
+    name: Option<Name>,
+}
+
+impl Builder {
+    /// A spawn without a name.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The name that reports give to the fiber.
+    pub fn name(mut self, name: impl Into<Box<str>>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// As [`spawn`].
+    pub fn spawn<F, T>(self, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (scheduler, family) = place();
+        // SAFETY: a runtime's family outlives its members, of which the caller is one, or is static.
+        match unsafe { family.as_ref() } {
+            Some(family) => {
+                // SAFETY: the runtime calls `complete` before it ends, and the closure borrows nothing.
+                let (job, handle) = unsafe { family.job(self.name, f) };
+                submit(scheduler, job, family);
+                handle
+            }
+            None => {
+                // SAFETY: there is no context and no family, and the closure borrows nothing.
+                let (job, task) = unsafe { task::new(f, self.name, ptr::null(), ptr::null(), ptr::null()) };
+                scheduler.spawn(job);
+                // SAFETY: this is the one handle of a new task.
+                unsafe { JoinHandle::new(task) }
+            }
+        }
+    }
+
+    /// As [`Scope::spawn`].
+    pub fn spawn_in<'scope, F, T>(self, scope: &'scope Scope<'scope, '_>, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        scope.spawn_named(self.name, f)
+    }
+}
+
+/// Hands a job to a scheduler, unless the caller is a fiber that panics: it could not wait for the job, so it runs it.
+fn submit(scheduler: &dyn Scheduler, job: Job, family: &Family) {
+    // SAFETY: the current header is in place.
+    match unsafe { fiber::current().as_ref() } {
+        Some(fiber) if fiber.must_not_suspend() => family.enter_context(|| job.run()),
+        _ => scheduler.spawn(job),
+    }
+}
+
+/// Starts the default runtime, or finds it started.
+pub type StartDefault = fn() -> (&'static (dyn Scheduler + Sync), &'static Family);
+
+static DEFAULT: OnceLock<StartDefault> = OnceLock::new();
+
+/// Says where plain threads spawn. The first call counts; `start` is called at each spawn, and is to start the runtime once.
+pub fn set_default(start: StartDefault) {
+    // Whoever came first keeps it.
+    let _ = DEFAULT.set(start);
+}
+
+/// The scheduler that the caller spawns on, and the family of what it detaches.
+fn place<'a>() -> (&'a dyn Scheduler, *const Family) {
+    // SAFETY: the current header is in place, and its scheduler outlives the running fiber, in which the result is used.
+    match unsafe { fiber::current().as_ref() } {
+        Some(fiber) => (fiber.scheduler(), fiber.family()),
+        None => match DEFAULT.get() {
+            Some(start) => {
+                let (scheduler, family) = start();
+                (scheduler, family)
+            }
+            None => (thread::scheduler(), thread::family()),
+        },
+    }
+}

@@ -1,0 +1,278 @@
+//! A spawned closure and its handle: one allocation that two owners share, the job and the [`JoinHandle`].
+//!
+//! Used by `spawn` and by scopes; schedulers see only the [`Job`].
+//!
+//! # Who frees it
+//!
+//! The trigger `done` decides, so that no count is needed. The job signals it when the result is in place; the handle cancels it when it is
+//! dropped, or when its wait is cancelled. One of the two succeeds. If the signal does, the handle reads the result and frees;
+//! if the cancel does, the job frees. The loser does not touch the task again.
+//!
+//! | `done` | the job, at its end | the handle |
+//! | --- | --- | --- |
+//! | INITIAL | claims it: the handle frees | drop: cancels it: the job frees |
+//! | WAITING | claims it, resumes the joiner, which frees | is waiting |
+//! | TAKEN | has ended | reads the result, frees |
+//! | CANCELLED | its claim fails: drops the result, frees | gone |
+#![allow(unsafe_code)] // One allocation behind two thin pointers.
+
+use crate::cancel::{Cancelled, Context};
+use crate::fiber::{self, WaitsFor};
+use crate::job::{Job, JobHeader, Name, Work};
+use crate::scope::Family;
+use crate::trigger::{Outcome, Trigger};
+use std::any::Any;
+use std::cell::UnsafeCell;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{self, NonNull};
+
+/// What a panic carries.
+pub(crate) type Payload = Box<dyn Any + Send>;
+
+/// Why there is no result.
+#[derive(Debug)]
+pub enum JoinError {
+    /// The wait was cancelled, or the fiber was cancelled before it started.
+    Cancelled(Cancelled),
+    /// The fiber panicked. Inside a scope the scope keeps the payload, and this one is the message.
+    Panicked(Box<dyn Any + Send>),
+}
+
+impl JoinError {
+    /// What `std::panic::resume_unwind` takes, if it was a panic.
+    pub fn into_panic(self) -> Option<Box<dyn Any + Send>> {
+        match self {
+            Self::Panicked(payload) => Some(payload),
+            Self::Cancelled(_) => None,
+        }
+    }
+}
+
+impl From<Cancelled> for JoinError {
+    fn from(cancelled: Cancelled) -> Self {
+        Self::Cancelled(cancelled)
+    }
+}
+
+impl std::fmt::Display for JoinError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Cancelled(_) => f.write_str("cancelled before there was a result"),
+            Self::Panicked(payload) => write!(f, "the fiber panicked: {}", message(payload.as_ref())),
+        }
+    }
+}
+
+impl std::error::Error for JoinError {}
+
+/// The text of a panic, if it has one.
+pub(crate) fn message(payload: &(dyn Any + Send)) -> &str {
+    payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("(a panic without a message)")
+}
+
+/// The part of a task that its handle knows: everything but the closure's type.
+#[repr(C)]
+struct Head<T> {
+    header: JobHeader,
+    free: unsafe fn(NonNull<Head<T>>),
+    done: Trigger,
+    family: *const Family,
+    result: UnsafeCell<Option<Result<T, JoinError>>>,
+}
+
+#[repr(C)] // The head comes first, and in it the job's header.
+struct Task<F, T> {
+    head: Head<T>,
+    closure: UnsafeCell<Option<F>>,
+}
+
+/// Makes a task. `family` counts it from here to its end.
+///
+/// # Safety
+/// `F` and `T` may borrow; the caller sees to it that the job has run or been dropped before what they borrow ends, and
+/// that `context` and `family` outlive the job.
+pub(crate) unsafe fn new<F, T>(
+    closure: F,
+    name: Option<Name>,
+    context: *const Context,
+    family: *const Family,
+    detached_family: *const Family,
+) -> (Job, NonNull<TaskOf<T>>)
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    // SAFETY: the caller keeps the family alive.
+    if let Some(family) = unsafe { family.as_ref() } {
+        family.enter();
+    }
+    let task = Box::new(Task {
+        head: Head {
+            header: JobHeader::within::<Task<F, T>>(context, detached_family, name),
+            free: free::<F, T>,
+            done: Trigger::new(),
+            family,
+            result: UnsafeCell::new(None),
+        },
+        closure: UnsafeCell::new(Some(closure)),
+    });
+    let task = NonNull::from(Box::leak(task));
+    // SAFETY: the header is the first field of the task, which stays until job and handle are done with it.
+    (unsafe { Job::from_raw(task.cast()) }, task.cast())
+}
+
+/// What a handle points to. Opaque outside of this file.
+#[repr(transparent)]
+pub(crate) struct TaskOf<T>(Head<T>);
+
+/// # Safety
+/// Called once, by whoever the table at the head of the file names.
+unsafe fn free<F, T>(head: NonNull<Head<T>>) {
+    // SAFETY: it was leaked as a box of a `Task<F, T>`, whose first field is the head, and this is the only free.
+    drop(unsafe { Box::from_raw(head.cast::<Task<F, T>>().as_ptr()) });
+}
+
+// SAFETY: `repr(C)` puts the head first and the header first in it; the closure and the result are `Send` (see `new`).
+unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
+    unsafe fn run(this: NonNull<Self>) {
+        // SAFETY: the job side alone uses the closure, and calls `run` once.
+        let closure = unsafe { (*this.as_ref().closure.get()).take() }.expect("a job runs once");
+        let result = if crate::cancel::is_cancelled() {
+            drop(catch_unwind(AssertUnwindSafe(|| drop(closure))));
+            Err(JoinError::Cancelled(Cancelled::new()))
+        } else {
+            catch_unwind(AssertUnwindSafe(closure)).map_err(JoinError::Panicked)
+        };
+        // The context may end as soon as the family has been left.
+        fiber::with_current(|fiber| {
+            fiber.leave_context(ptr::null());
+            fiber.enter_context(ptr::null());
+        });
+        // SAFETY: this is the task's one end.
+        unsafe { finish(this.cast::<Head<T>>(), result) };
+    }
+
+    unsafe fn abandon(this: NonNull<Self>) {
+        // SAFETY: the job side alone uses the closure, and this is called instead of `run`.
+        let closure = unsafe { (*this.as_ref().closure.get()).take() };
+        drop(catch_unwind(AssertUnwindSafe(|| drop(closure))));
+        // SAFETY: this is the task's one end.
+        unsafe { finish(this.cast::<Head<T>>(), Err(JoinError::Cancelled(Cancelled::new()))) };
+    }
+}
+
+/// Stores the result, tells the handle or frees, and leaves the family.
+///
+/// # Safety
+/// Called once for a task, by the job's side.
+unsafe fn finish<T>(head: NonNull<Head<T>>, result: Result<T, JoinError>) {
+    // SAFETY: the job's side keeps the task alive until it has claimed `done` or freed it below.
+    let task = unsafe { head.as_ref() };
+    let (family, free) = (task.family, task.free);
+    // SAFETY: the family counts this task until `leave`, below.
+    let family = unsafe { family.as_ref() };
+    let result = match (result, family) {
+        (Err(JoinError::Panicked(payload)), Some(family)) => Err(JoinError::Panicked(family.keep_panic(payload))),
+        (result, _) => result,
+    };
+    // SAFETY: the handle looks only after `done` was signalled.
+    unsafe { *task.result.get() = Some(result) };
+    match task.done.claim(0) {
+        Some(wakeup) => wakeup.wake(),
+        // SAFETY: the claim failed, so the handle has gone and the job frees. A result whose drop panics is
+        // reported by the panic hook and ends here.
+        None => drop(catch_unwind(AssertUnwindSafe(|| unsafe { free(head) }))),
+    }
+    if let Some(family) = family {
+        family.leave();
+    }
+}
+
+/// Waits for a spawned fiber and takes its result.
+///
+/// Dropping the handle detaches the fiber: it goes on, and its result is dropped.
+#[must_use = "dropping the handle detaches the fiber"]
+pub struct JoinHandle<T> {
+    task: NonNull<TaskOf<T>>,
+    result: PhantomData<T>,
+}
+
+// SAFETY: the handle gives away the result, by value and once, as a `Send` value may be.
+unsafe impl<T: Send> Send for JoinHandle<T> {}
+// SAFETY: through a shared handle one can only ask whether the fiber has ended.
+unsafe impl<T: Send> Sync for JoinHandle<T> {}
+
+impl<T> JoinHandle<T> {
+    /// # Safety
+    /// `task` comes from [`new`], and no other handle was made from it.
+    pub(crate) unsafe fn new(task: NonNull<TaskOf<T>>) -> Self {
+        Self { task, result: PhantomData }
+    }
+
+    fn head(&self) -> &Head<T> {
+        // SAFETY: the task lives until this handle frees it, or gives that up, which consumes the handle.
+        &unsafe { self.task.as_ref() }.0
+    }
+
+    /// Suspends the calling fiber, or parks the calling thread, until the fiber has ended, and returns what it returned.
+    ///
+    /// # Cancellation
+    /// The fiber goes on, detached, and its result is dropped: join under a [`shield`](crate::shield) to have it in any case.
+    ///
+    /// # Errors
+    /// [`JoinError::Panicked`] if it panicked; [`JoinError::Cancelled`] if the wait was cancelled, or if the fiber was
+    /// cancelled before it started.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let handle = segue_core::spawn(|| 6 * 7);
+    /// assert_eq!(handle.join().unwrap(), 42);
+    /// ```
+    #[track_caller]
+    pub fn join(self) -> Result<T, JoinError> {
+        crate::cancel::check()?;
+        let outcome = self.head().done.wait(WaitsFor::new("the end of a fiber"));
+        let task = self.task.cast::<Head<T>>();
+        std::mem::forget(self);
+        match outcome {
+            Outcome::Cancelled => Err(JoinError::Cancelled(Cancelled::new())),
+            Outcome::Taken(_) => {
+                // SAFETY: it was signalled, so the result is in place, the job's side is done with the task, and
+                // this handle, now forgotten, was the one to read and free it.
+                unsafe {
+                    let result = (*task.as_ref().result.get()).take();
+                    (task.as_ref().free)(task);
+                    result.expect("the result is in place before the signal")
+                }
+            }
+        }
+    }
+
+    /// Whether the fiber has ended. Never waits.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.head().done.outcome().is_some()
+    }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        if !self.head().done.cancel() {
+            let task = self.task.cast::<Head<T>>();
+            // SAFETY: it was signalled, so freeing falls to the handle, and this is its end.
+            unsafe { (task.as_ref().free)(task) };
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JoinHandle").field("finished", &self.is_finished()).finish()
+    }
+}

@@ -1,0 +1,189 @@
+//! The default scheduler: a plain OS thread, on which to suspend is to park and to spawn is to start another.
+//!
+//! Used wherever no other scheduler is installed, so that every structure works in a bare thread, in a foreign pool, in a
+//! `Drop` at exit, and under the model checker.
+//!
+//! A thread has no lasting header. Each wait builds one in its own frame and takes it down when it ends; so nothing depends
+//! on thread-local destructors. The rule that makes this safe is the contract's: a resume is sent once, the frame does not leave
+//! before it has arrived, and whoever resumes touches the frame for the last time when it stores the RESUME bit.
+//!
+//! Orderings: the store of the bit releases, the parked thread's swap acquires: what the resumer did before is seen after.
+#![allow(unsafe_code)] // Headers of parked threads are reached by address from other threads.
+
+use crate::atomic::{self, AtomicU8, Ordering, local};
+use crate::cancel::Context;
+use crate::fiber::{self, Fiber};
+use crate::job::Job;
+use crate::scheduler::{Scheduler, Wake};
+use crate::scope::Family;
+use crate::time::Timers;
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
+
+local!(static CONTEXT: Cell<*const Context> = Cell::new(ptr::null()));
+local!(static FAMILY: Cell<*const Family> = Cell::new(ptr::null()));
+
+const RESUME: u8 = 1;
+const INTERRUPT: u8 = 2;
+
+/// The scheduler of plain threads. It has a size so that its address is its own.
+struct Threads {
+    _address: u8,
+}
+
+static THREADS: Threads = Threads { _address: 0 };
+
+#[repr(C)] // The fiber comes first: the scheduler is given its address and finds the rest there.
+struct Header {
+    fiber: Fiber,
+    thread: atomic::Thread,
+    mail: AtomicU8,
+}
+
+/// Whether the header stands for a plain thread.
+#[inline]
+pub(crate) fn is_thread(fiber: &Fiber) -> bool {
+    ptr::addr_eq(ptr::from_ref(fiber.scheduler()), &raw const THREADS)
+}
+
+/// Calls `f` with a header that stands for this thread until `f` returns.
+#[cold]
+pub(crate) fn with_header<R>(f: impl FnOnce(&Fiber) -> R) -> R {
+    struct Leave<'a>(&'a Fiber);
+    impl Drop for Leave<'_> {
+        fn drop(&mut self) {
+            self.0.leave_context(ptr::null());
+        }
+    }
+    let header = Header {
+        // SAFETY: the scheduler is static; the context and family are those that this thread is inside of.
+        fiber: unsafe { Fiber::new(NonNull::from(&THREADS), 0, None, CONTEXT.with(Cell::get), FAMILY.with(Cell::get)) },
+        thread: atomic::current(),
+        mail: AtomicU8::new(0),
+    };
+    let leave = Leave(&header.fiber);
+    f(leave.0)
+}
+
+/// Makes `context` the innermost one of whatever runs, fiber or thread, and gives back what was.
+pub(crate) fn enter_context(context: *const Context) -> *const Context {
+    // SAFETY: the current header is in place.
+    match unsafe { fiber::current().as_ref() } {
+        Some(fiber) => fiber.enter_context(context),
+        None => CONTEXT.with(|slot| slot.replace(context)),
+    }
+}
+
+/// The innermost context of whatever runs; null if there is none.
+pub(crate) fn context() -> *const Context {
+    // SAFETY: the current header is in place.
+    match unsafe { fiber::current().as_ref() } {
+        Some(fiber) => fiber.context(),
+        None => CONTEXT.with(Cell::get),
+    }
+}
+
+/// The family that detached work of a plain thread belongs to; null if none.
+pub(crate) fn family() -> *const Family {
+    // SAFETY: the current header is in place.
+    match unsafe { fiber::current().as_ref() } {
+        Some(fiber) => fiber.family(),
+        None => FAMILY.with(Cell::get),
+    }
+}
+
+/// The scheduler of plain threads.
+pub(crate) fn scheduler() -> &'static dyn Scheduler {
+    &THREADS
+}
+
+// SAFETY: clause 1: `suspend` returns on RESUME, which is stored once per suspension, or after `interrupted` won the
+// cancellation, for which no RESUME follows. 2: a thread is a thread. 3: on a plain thread the current slot stays null. 4: the header
+// lies in the frame that waits, and `wake` does not touch it after the store that lets the frame go.
+unsafe impl Scheduler for Threads {
+    unsafe fn suspend(&self, fiber: &Fiber) {
+        // SAFETY: fibers of this scheduler are made by `with_header` alone and are the first field of a `Header`; the
+        // reference was made from the whole header's fiber in `with_header` and points into it.
+        let header = unsafe { &*ptr::from_ref(fiber).cast::<Header>() };
+        loop {
+            let mail = header.mail.swap(0, Ordering::Acquire);
+            if mail & RESUME != 0 || (mail & INTERRUPT != 0 && fiber.interrupted()) {
+                return;
+            }
+            atomic::park();
+        }
+    }
+
+    unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake) {
+        // SAFETY: as in `suspend`; the header is in place until the store below (resume), or because the
+        // caller holds the context's lock, which the thread needs in order to leave (interrupt).
+        let header = unsafe { fiber.cast::<Header>().as_ref() };
+        let thread = header.thread.clone();
+        let bit = match why {
+            Wake::Resume => RESUME,
+            Wake::Interrupt => INTERRUPT,
+        };
+        header.mail.fetch_or(bit, Ordering::Release);
+        thread.unpark();
+    }
+
+    fn yield_now(&self, _fiber: &Fiber) {
+        atomic::yield_now();
+    }
+
+    fn spawn(&self, mut job: Job) {
+        let (name, context, family) = job.identity();
+        let named = std::thread::Builder::new().name(name.as_deref().unwrap_or("segue").to_owned());
+        let start = Start { job, context, family };
+        // A thread that can't be started drops the closure, and so the job, whose handle then reports it.
+        drop(named.spawn(move || start.run()));
+    }
+
+    fn timers(&self) -> &Timers {
+        fallback_timers()
+    }
+}
+
+/// A job on its way to a thread of its own.
+struct Start {
+    job: Job,
+    context: *const Context,
+    family: *const Family,
+}
+
+// SAFETY: jobs move between threads, and the two pointers are kept alive by the job.
+unsafe impl Send for Start {}
+
+impl Start {
+    fn run(self) {
+        CONTEXT.with(|slot| slot.set(self.context));
+        FAMILY.with(|slot| slot.set(self.family));
+        self.job.run();
+    }
+}
+
+/// The timers of all plain threads, fired by one thread that starts on first use.
+fn fallback_timers() -> &'static Timers {
+    static TIMERS: OnceLock<Timers> = OnceLock::new();
+    static STARTED: OnceLock<()> = OnceLock::new();
+    let timers = TIMERS.get_or_init(Timers::real);
+    STARTED.get_or_init(|| {
+        let thread = std::thread::Builder::new()
+            .name("segue-timer".to_owned())
+            .spawn(|| fire_for_ever(timers))
+            .expect("the timer thread of plain threads could not be started");
+        timers.call_earlier(thread.thread().clone());
+    });
+    timers
+}
+
+fn fire_for_ever(timers: &Timers) -> ! {
+    loop {
+        timers.fire();
+        match timers.until_next() {
+            Some(wait) => std::thread::park_timeout(wait),
+            None => std::thread::park(),
+        }
+    }
+}

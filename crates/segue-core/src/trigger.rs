@@ -1,0 +1,280 @@
+//! The single-use token that joins one wait with one signal.
+//!
+//! Used by the wait queue, by timers, drivers and scopes: by everything that suspends.
+//!
+//! # The idea
+//!
+//! A wait and its end meet in one atomic word. Whoever moves the word to one of its two final states decides
+//! the outcome, and everybody else learns from the failed exchange that it was decided without them. This is the
+//! thesis' resumer that answers `bool` (section 3.2), with the answer and the waiter's view tied to the same exchange.
+//!
+//! # States
+//!
+//! ```text
+//!            claim(arm)                       claim(arm)
+//!   INITIAL ------------> TAKEN(arm)   <----------------- WAITING(fiber)
+//!      |  \--------------------------------------------------^   |
+//!      |          wait: the waiter writes its own address        |
+//!      +-------> CANCELLED <-------------------------------------+
+//!        cancel, by the waiter's own thread only
+//! ```
+//!
+//! | transition | who |
+//! | --- | --- |
+//! | INITIAL to WAITING | the waiter, when it is about to suspend |
+//! | INITIAL or WAITING to TAKEN | any thread that may reach the trigger |
+//! | INITIAL or WAITING to CANCELLED | the thread that the waiter runs on |
+//!
+//! **Commit point**: the exchange to TAKEN. **Idle**: INITIAL, and nobody else knows the trigger.
+//! **Cancellation**: a canceller on another thread never touches a trigger. It marks the context and asks the scheduler to
+//! *interrupt* the fiber; the fiber's own thread then tries the exchange to CANCELLED. So a trigger lives in its waiter's
+//! frame, and no canceller can reach a frame that is gone.
+//!
+//! **The race to fear**: a signaller that touches the trigger after the waiter has left. It cannot: a waiter that was
+//! seen WAITING leaves only after it has been resumed, which is the last thing that the signaller does, and it does
+//! so through the fiber's address and not through the trigger. A waiter that was not yet WAITING may leave at once, so
+//! after such a claim the trigger is not looked at again.
+//!
+//! # Orderings
+//!
+//! | release | acquire | carries |
+//! | --- | --- | --- |
+//! | `claim`'s exchange | the waiter's load after it was resumed, or its failed exchange in `wait` | what was handed over before the claim |
+//! | `wait`'s exchange to WAITING | `claim`'s exchange | the fiber's header, which the resume reads |
+#![allow(unsafe_code)] // The word holds the address of a fiber.
+
+use crate::atomic::{AtomicPtr, Ordering};
+use crate::fiber::{self, Fiber, WaitsFor};
+use crate::scheduler::Wake;
+use std::ptr::{self, NonNull};
+
+/// Single-use token that joins one wait with one signal.
+///
+/// One side calls [`wait`](Trigger::wait), once; any number of threads may call [`signal`](Trigger::signal), of
+/// which at most one is told `true`. The two answers agree: `signal` says `true` if and only if the wait ends in
+/// [`Outcome::Taken`].
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{Outcome, Trigger, WaitsFor};
+///
+/// let trigger = Trigger::new();
+/// std::thread::scope(|s| {
+///     s.spawn(|| assert!(trigger.signal(0)));
+///     assert_eq!(trigger.wait(WaitsFor::new("an example")), Outcome::Taken(0));
+/// });
+/// assert!(!trigger.signal(0), "a trigger is used once");
+/// ```
+pub struct Trigger {
+    word: AtomicPtr<Fiber>,
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Outcome {
+    /// It was signalled, through this arm.
+    Taken(usize),
+    /// It was cancelled, and no signal will be accepted any more.
+    Cancelled,
+}
+
+/// A claimed waiter that has still to be resumed. Dropping it resumes it.
+///
+/// It exists so that a structure can claim under its lock and resume after it: resuming runs a scheduler's code.
+#[must_use = "the claimed waiter stays suspended while this lives"]
+pub struct Wakeup(Option<NonNull<Fiber>>);
+
+const CANCELLED: usize = 1;
+const TAKEN: usize = 3;
+
+/// The largest arm that a trigger can carry.
+pub const MAX_ARM: usize = 1 << 16;
+
+#[inline]
+fn word(value: usize) -> *mut Fiber {
+    ptr::without_provenance_mut(value)
+}
+
+/// What a final word means; `None` for INITIAL and WAITING.
+#[inline]
+fn decode(word: *mut Fiber) -> Option<Outcome> {
+    match word.addr() {
+        CANCELLED => Some(Outcome::Cancelled),
+        taken if taken & 1 == 1 => Some(Outcome::Taken((taken - TAKEN) / 2)),
+        _ => None,
+    }
+}
+
+impl Trigger {
+    /// A trigger that nobody has signalled and nobody waits on.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { word: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// Suspends the calling fiber, or parks the calling thread, until the trigger is signalled or the wait is cancelled.
+    ///
+    /// Returns at once if it was signalled before. `waits_for` is what a dump or a deadlock report says of this fiber.
+    ///
+    /// # Cancellation
+    /// *No effect*: the trigger can no longer be signalled and says so to whoever tries. A signal that came first
+    /// wins, also over a cancellation that was requested before it. A fiber that is panicking is not suspended: its wait ends
+    /// as if it were cancelled.
+    ///
+    /// # Panics
+    /// If somebody else waits on this trigger already.
+    pub fn wait(&self, waits_for: WaitsFor) -> Outcome {
+        if let Some(outcome) = self.outcome() {
+            return outcome;
+        }
+        fiber::with_current(|fiber| {
+            fiber.join_context();
+            if (fiber.is_cancelled() || fiber.must_not_suspend()) && self.cancel() {
+                return Outcome::Cancelled;
+            }
+            self.suspend(fiber, waits_for)
+        })
+    }
+
+    /// As [`wait`](Trigger::wait), but neither cancellation nor a panic under way ends it.
+    ///
+    /// For the few waits that guard memory: the end of a scope, a borrowed buffer in the kernel's hands. A panicking fiber
+    /// blocks its thread here, since it must not be suspended.
+    pub fn wait_shielded(&self, waits_for: WaitsFor) {
+        if self.outcome().is_some() {
+            return;
+        }
+        let wait = |fiber: &Fiber| {
+            let context = fiber.enter_context(ptr::null());
+            let outcome = self.suspend(fiber, waits_for);
+            fiber.enter_context(context);
+            debug_assert!(matches!(outcome, Outcome::Taken(_)));
+        };
+        if fiber::with_current(Fiber::must_not_suspend) {
+            fiber::as_plain_thread(|| fiber::with_current(wait));
+        } else {
+            fiber::with_current(wait);
+        }
+    }
+
+    #[inline]
+    fn suspend(&self, fiber: &Fiber, waits_for: WaitsFor) -> Outcome {
+        let me = ptr::from_ref(fiber).cast_mut();
+        match self.word.compare_exchange(ptr::null_mut(), me, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => {}
+            Err(word) => {
+                return decode(word).expect("a Trigger has one waiter, and this one has another already");
+            }
+        }
+        fiber.begin_wait(self, waits_for);
+        // SAFETY: the trigger just became WAITING with this fiber, so exactly one resume will follow: by the one
+        // who claims it, or by this thread when an interrupt cancels it.
+        unsafe { fiber.scheduler().suspend(fiber) };
+        fiber.end_wait();
+        self.outcome().expect("a scheduler resumed a fiber that nobody had resumed")
+    }
+
+    /// Ends the wait through `arm` and resumes the waiter. Answers whether it was this call that ended it.
+    ///
+    /// `false` means that the waiter did not take it and never will: it was signalled before, or cancelled. Never waits.
+    ///
+    /// # Panics
+    /// If `arm` is over [`MAX_ARM`].
+    pub fn signal(&self, arm: usize) -> bool {
+        match self.claim(arm) {
+            Some(wakeup) => {
+                wakeup.wake();
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The first half of [`signal`](Trigger::signal): decides, and leaves the resume to the caller.
+    ///
+    /// What the waiter is to find must be in place before the claim.
+    #[inline]
+    pub fn claim(&self, arm: usize) -> Option<Wakeup> {
+        assert!(arm <= MAX_ARM, "a select has at most {MAX_ARM} arms");
+        let taken = word(TAKEN + 2 * arm);
+        let mut seen = self.word.load(Ordering::Relaxed);
+        loop {
+            if decode(seen).is_some() {
+                return None;
+            }
+            match self.word.compare_exchange_weak(seen, taken, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Some(Wakeup(NonNull::new(seen))),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Withdraws from the wait. Answers whether nobody had signalled before.
+    ///
+    /// For the waiter itself, and for the thread that its fiber runs on.
+    #[must_use]
+    pub fn cancel(&self) -> bool {
+        let mut seen = self.word.load(Ordering::Relaxed);
+        while decode(seen).is_none() {
+            match self.word.compare_exchange_weak(seen, word(CANCELLED), Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    /// The outcome, if there is one already.
+    #[inline]
+    pub fn outcome(&self) -> Option<Outcome> {
+        decode(self.word.load(Ordering::Acquire))
+    }
+}
+
+impl Default for Trigger {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::fmt::Debug for Trigger {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Trigger").field("outcome", &self.outcome()).finish()
+    }
+}
+
+// SAFETY: a wakeup is the right to resume a fiber, which the scheduler contract allows on any thread.
+unsafe impl Send for Wakeup {}
+
+impl Wakeup {
+    /// Resumes the waiter. Never waits.
+    #[inline]
+    pub fn wake(self) {}
+
+    /// The fiber that is owed a resume, for those who keep it elsewhere.
+    #[inline]
+    pub(crate) fn into_fiber(self) -> Option<NonNull<Fiber>> {
+        let fiber = self.0;
+        std::mem::forget(self);
+        fiber
+    }
+
+    /// The opposite of [`into_fiber`](Wakeup::into_fiber).
+    #[inline]
+    pub(crate) fn from_fiber(fiber: Option<NonNull<Fiber>>) -> Self {
+        Self(fiber)
+    }
+}
+
+impl Drop for Wakeup {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(fiber) = self.0 {
+            // SAFETY: the claim found the fiber WAITING, so it is suspended or about to be, and it stays until it is
+            // resumed; a wakeup is made once per claim and not copied, so this is the one resume.
+            unsafe { Fiber::wake(fiber, Wake::Resume) };
+        }
+    }
+}
