@@ -6,6 +6,7 @@
 #[cfg(not(loom))]
 mod chosen {
     pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, fence};
+    pub use std::sync::{Mutex, MutexGuard};
     pub use std::thread::{Thread, current, park, yield_now};
 
     /// Tells the processor that this thread spins.
@@ -42,6 +43,7 @@ mod chosen {
 mod chosen {
     pub use loom::cell::UnsafeCell;
     pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, fence};
+    pub use loom::sync::{Mutex, MutexGuard};
     pub use loom::thread::{Thread, current, park, yield_now};
 
     /// Lets the model run another thread: to spin is to wait for one.

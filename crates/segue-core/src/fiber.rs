@@ -147,6 +147,20 @@ impl Fiber {
         }
     }
 
+    /// Leaves every context. To be called by a [`Work`](crate::Work) that its maker waits for, before it tells the maker:
+    /// the contexts may end then.
+    pub fn retire(&self) {
+        self.leave_context(ptr::null());
+        self.enter_context(ptr::null());
+    }
+
+    /// The family that what this fiber detaches belongs to.
+    #[must_use]
+    pub fn detaches_to(&self) -> Option<&Family> {
+        // SAFETY: a family outlives its fibers.
+        unsafe { self.family.as_ref() }
+    }
+
     /// Whether the context that the fiber is in was cancelled.
     #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {

@@ -40,11 +40,16 @@ pub unsafe trait Work: Sized {
 }
 
 impl JobHeader {
-    /// The header for work that runs in the context and family of whoever makes it.
+    /// The header for work that its maker waits for: it runs in the maker's context, and what it detaches
+    /// belongs to `family`.
+    ///
+    /// # Safety
+    /// The maker leaves neither `place` nor `family` before the work was run or abandoned.
     #[must_use]
     #[inline]
-    pub fn of<W: Work>() -> Self {
-        Self::within::<W>(crate::thread::context(), crate::thread::family(), None)
+    pub unsafe fn of<W: Work>(place: Place, family: Option<&Family>) -> Self {
+        let family = family.map_or(std::ptr::null(), std::ptr::from_ref);
+        Self::within::<W>(place.0, family, None)
     }
 
     #[inline]
@@ -60,6 +65,19 @@ impl JobHeader {
             unsafe { W::abandon(header.cast()) }
         }
         Self { run: run::<W>, abandon: abandon::<W>, context, family, name }
+    }
+}
+
+/// A place in the cancellation tree: the context that whoever asked was in.
+#[derive(Clone, Copy, Debug)]
+pub struct Place(*const Context);
+
+impl Place {
+    /// Where the caller is now.
+    #[inline]
+    #[must_use]
+    pub fn here() -> Self {
+        Self(crate::thread::context())
     }
 }
 

@@ -34,7 +34,7 @@ mod wait_queue;
 
 pub use cancel::{CancelToken, Cancelled, check, is_cancelled, shield};
 pub use fiber::{Fiber, WaitsFor, current, in_fiber, set_current, with_current, yield_now};
-pub use job::{Job, JobHeader, Name, Work};
+pub use job::{Job, JobHeader, Name, Place, Work};
 pub use park::{Park, Unpark, WaitPark};
 pub use scheduler::{Scheduler, Wake};
 pub use scope::{Builder, Family, Scope, StartDefault, scope, set_default, spawn};

@@ -20,6 +20,12 @@ pub trait Park {
     /// it finds.
     fn park(&mut self, timeout: Option<Duration>);
 
+    /// Whether nothing from outside can ever end a [`park`](Park::park) without a time-out: so for the simulator, whose world is
+    /// closed. A worker that would idle in it for ever reports a deadlock instead.
+    fn is_closed(&self) -> bool {
+        false
+    }
+
     /// Looks for events without idling. Called now and then by a worker that is busy.
     fn poll(&mut self) {}
 

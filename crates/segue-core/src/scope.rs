@@ -42,6 +42,13 @@ impl Family {
         Self::new(Context::root(), false)
     }
 
+    /// The family of a runtime that its caller waits for: cancelled with the caller. To be completed inside of the
+    /// contexts that the caller is in now.
+    #[must_use]
+    pub fn of_caller() -> Self {
+        Self::new(Context::nested(), false)
+    }
+
     fn new(context: Arc<Context>, reraises: bool) -> Self {
         Self { context, live: AtomicUsize::new(1), done: Trigger::new(), panic: Lock::new(None), reraises }
     }
@@ -201,7 +208,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         // lives for 'scope lives until then. The runtime's family outlives the caller, which is one of its members or its owner, and
         // so the scope and its jobs.
         let (job, handle) = unsafe { self.family.task(name, f, detached) };
-        submit(scheduler, job, &self.family);
+        submit(&scheduler, job, &self.family);
         handle
     }
 
@@ -279,7 +286,7 @@ impl Builder {
             Some(family) => {
                 // SAFETY: the runtime calls `complete` before it ends, and the closure borrows nothing.
                 let (job, handle) = unsafe { family.job(self.name, f) };
-                submit(scheduler, job, family);
+                submit(&scheduler, job, family);
                 handle
             }
             None => {
@@ -303,7 +310,7 @@ impl Builder {
 }
 
 /// Hands a job to a scheduler, unless the caller is a fiber that panics: it could not wait for the job, so it runs it.
-fn submit(scheduler: &dyn Scheduler, job: Job, family: &Family) {
+fn submit(scheduler: &Target<'_>, job: Job, family: &Family) {
     // SAFETY: the current header is in place.
     match unsafe { fiber::current().as_ref() } {
         Some(fiber) if fiber.must_not_suspend() => family.enter_context(|| job.run()),
@@ -311,8 +318,8 @@ fn submit(scheduler: &dyn Scheduler, job: Job, family: &Family) {
     }
 }
 
-/// Starts the default runtime, or finds it started.
-pub type StartDefault = fn() -> (&'static (dyn Scheduler + Sync), &'static Family);
+/// Starts the default runtime, or finds it started: what accepts its jobs, and the family of what is detached there.
+pub type StartDefault = fn() -> (fn(Job), &'static Family);
 
 static DEFAULT: OnceLock<StartDefault> = OnceLock::new();
 
@@ -322,17 +329,32 @@ pub fn set_default(start: StartDefault) {
     let _ = DEFAULT.set(start);
 }
 
-/// The scheduler that the caller spawns on, and the family of what it detaches.
-fn place<'a>() -> (&'a dyn Scheduler, *const Family) {
+/// Where the caller's jobs go.
+enum Target<'a> {
+    Scheduler(&'a dyn Scheduler),
+    Default(fn(Job)),
+}
+
+impl Target<'_> {
+    fn spawn(&self, job: Job) {
+        match self {
+            Self::Scheduler(scheduler) => scheduler.spawn(job),
+            Self::Default(accept) => accept(job),
+        }
+    }
+}
+
+/// Where the caller spawns, and the family of what it detaches.
+fn place<'a>() -> (Target<'a>, *const Family) {
     // SAFETY: the current header is in place, and its scheduler outlives the running fiber, in which the result is used.
     match unsafe { fiber::current().as_ref() } {
-        Some(fiber) => (fiber.scheduler(), fiber.family()),
+        Some(fiber) => (Target::Scheduler(fiber.scheduler()), fiber.family()),
         None => match DEFAULT.get() {
             Some(start) => {
-                let (scheduler, family) = start();
-                (scheduler, family)
+                let (accept, family) = start();
+                (Target::Default(accept), family)
             }
-            None => (thread::scheduler(), thread::family()),
+            None => (Target::Scheduler(thread::scheduler()), thread::family()),
         },
     }
 }

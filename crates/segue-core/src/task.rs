@@ -25,7 +25,7 @@ use std::any::Any;
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 /// What a panic carries.
 pub(crate) type Payload = Box<dyn Any + Send>;
@@ -149,10 +149,7 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
             catch_unwind(AssertUnwindSafe(closure)).map_err(JoinError::Panicked)
         };
         // The context may end as soon as the family has been left.
-        fiber::with_current(|fiber| {
-            fiber.leave_context(ptr::null());
-            fiber.enter_context(ptr::null());
-        });
+        fiber::with_current(fiber::Fiber::retire);
         // SAFETY: this is the task's one end.
         unsafe { finish(this.cast::<Head<T>>(), result) };
     }

@@ -1,1 +1,30 @@
 //! The worker loop and the policies that run on it.
+//!
+//! A scheduler is one or more workers, each an OS thread with a [`Policy`] (what runs next) and a
+//! [`Park`](segue_core::Park) (how to idle). Everything else is written once, in the worker loop: starting and switching fibers, mail
+//! from other threads, sleeping without losing a wake-up, timers, fairness, the closures that idle workers take from busy ones.
+//!
+//! Reading order: `policies/sim.rs` is a whole scheduler in under 200 lines; then `policy.rs`, `worker.rs`, `local.rs` (the contract as fibers see it),
+//! `inbox.rs` and `group.rs` (the two protocols between threads), `fork.rs`.
+//!
+//! * [`Builder::run`]: a scheduler on the calling thread and others; [`Builder::pool`]: on threads of its own.
+//! * [`Sim`]: seeded schedules, simulated time, deadlock reports.
+//! * Fork-join with [`join`].
+
+mod fork;
+mod frame;
+mod group;
+#[doc(hidden)]
+pub mod inbox;
+mod local;
+mod policies;
+mod policy;
+mod runtime;
+mod worker;
+
+pub use fork::{join, on_worker};
+pub use local::Stuck;
+pub use policies::{Deadlock, Fifo, Sim, Stealing};
+pub use policy::{Policy, Started, Task, Why};
+pub use runtime::{Builder, MakePark, Pool};
+pub use segue_fiber::StackConfig;

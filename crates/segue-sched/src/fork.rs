@@ -1,0 +1,241 @@
+//! Fork-join: `join(a, b)` runs `a` at once and keeps `b` at hand, so that an idle worker can have it.
+//!
+//! Used by applications for parallel computation; the worker loop and the contract's `suspend` meet it at two places.
+//!
+//! # The idea
+//!
+//! Most children are never stolen, so forking must cost no more than noting that `b` exists. Each worker has a private stack of
+//! notes, which its thread alone touches: `join` pushes one, runs `a`, and pops it; if the note is still there, `b` is run in
+//! place, on the parent's stack, as a plain call. Nothing is allocated and nothing is atomic but one relaxed load.
+//!
+//! A note leaves the private stack in two ways, both done by the parent's own thread: an idle worker has begged, then the oldest
+//! note (the biggest piece of work, as a rule) is *exposed*, that is put on the worker's shelf as a job; or the parent is about to suspend inside
+//! of `a`, then all notes are exposed, since nobody knows when it goes on, and `a` may well wait for what `b` does.
+//!
+//! # States of a child
+//!
+//! ```text
+//!   private --pop--> run in place                   (the common case)
+//!   private --expose--> on the shelf --reclaim--> run in place
+//!                                    \--taken---> runs on a fiber of its own --> done: the parent goes on
+//! ```
+//!
+//! The private notes all belong to the running fiber: whoever suspends leaves none behind. They are numbered from
+//! `bottom`, the oldest that is still private, to `top`; a note whose number is below `bottom` was exposed.
+//!
+//! **Commit point**: pop, reclaim under the shelf's lock, or the taking off the shelf. **Cancellation** has *no effect* on a join: both closures are run,
+//! and see it at their own waits. **The race to fear**: the parent's frame ends while a thief runs the child out of it. It does not: the parent
+//! waits, shielded, for `done`, also when `a` panicked; the thief's signal of `done` is its last touch of the frame.
+//!
+//! The lazy exposure on request follows the prototypes behind the design (private deques with steal requests, in the manner of Acar, Charguéraud
+//! and Rainey, "Scheduling parallel programs by work stealing with private deques", 2013).
+#![allow(unsafe_code)] // Notes name frames of the parents.
+
+use crate::frame::FrameJob;
+use crate::local::{self, Common};
+use segue_core::{Job, Place};
+use std::cell::{Cell, UnsafeCell};
+use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+
+/// That a child exists: where, how to make a job of it, and in which context.
+#[derive(Clone, Copy)]
+struct Note {
+    child: NonNull<()>,
+    expose: unsafe fn(NonNull<()>, Place) -> Job,
+    place: Place,
+}
+
+/// A worker's private notes: a ring, indexed by the notes' numbers. Numbers are never used twice once they were exposed.
+pub(crate) struct Forks {
+    ring: UnsafeCell<Box<[MaybeUninit<Note>]>>,
+    bottom: Cell<usize>,
+    top: Cell<usize>,
+}
+
+/// How many notes there is room for at first; a power of two.
+const ROOM: usize = 64;
+
+impl Forks {
+    pub(crate) fn new() -> Self {
+        Self { ring: UnsafeCell::new(Box::new_uninit_slice(ROOM)), bottom: Cell::new(0), top: Cell::new(0) }
+    }
+
+    /// Whether no note is private.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bottom.get() == self.top.get()
+    }
+
+    #[inline]
+    fn push(&self, note: Note) -> usize {
+        let number = self.top.get();
+        // SAFETY: only the worker's thread has access, and no reference is kept across a call.
+        let mut ring = unsafe { &mut *self.ring.get() };
+        if number - self.bottom.get() == ring.len() {
+            self.grow();
+            // SAFETY: as above; the other reference is not used any more.
+            ring = unsafe { &mut *self.ring.get() };
+        }
+        let mask = ring.len() - 1;
+        ring[number & mask].write(note);
+        self.top.set(number + 1);
+        number
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&self) {
+        // SAFETY: as in `push`.
+        let ring = unsafe { &mut *self.ring.get() };
+        let mut larger = Box::new_uninit_slice(ring.len() * 2);
+        for number in self.bottom.get()..self.top.get() {
+            larger[number & (ring.len() * 2 - 1)] = ring[number & (ring.len() - 1)];
+        }
+        *ring = larger;
+    }
+
+    /// Takes note `number` back, which is the newest if it is still private.
+    #[inline]
+    fn pop(&self, number: usize) -> bool {
+        let private = number >= self.bottom.get();
+        if private {
+            debug_assert_eq!(self.top.get(), number + 1, "notes are popped newest first");
+            self.top.set(number);
+        }
+        private
+    }
+
+    /// Takes the oldest private note out and makes a job of it.
+    fn expose_oldest(&self) -> Option<Job> {
+        let number = self.bottom.get();
+        if number == self.top.get() {
+            return None;
+        }
+        self.bottom.set(number + 1);
+        // SAFETY: as in `push`.
+        let ring = unsafe { &*self.ring.get() };
+        // SAFETY: the notes from `bottom` to `top` were written.
+        let note = unsafe { ring[number & (ring.len() - 1)].assume_init() };
+        // SAFETY: the note's child is in the frame of a `fork` that has not popped it, and this is its one exposure.
+        Some(unsafe { (note.expose)(note.child, note.place) })
+    }
+}
+
+impl Common {
+    /// Exposes every private note: the running fiber is about to suspend.
+    #[cold]
+    pub(crate) fn expose_forks(&self) {
+        while let Some(job) = self.forks.expose_oldest() {
+            self.offer(job);
+        }
+    }
+
+    /// Somebody begged: gives the oldest note.
+    #[cold]
+    #[inline(never)]
+    fn feed(&self) {
+        self.remote().feed();
+        if let Some(job) = self.forks.expose_oldest() {
+            self.offer(job);
+        }
+    }
+
+    #[inline]
+    fn fork<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce() -> RA,
+        B: FnOnce() -> RB + Send,
+        RB: Send,
+    {
+        let child = FrameJob::new(b);
+        let note = Note { child: NonNull::from(&child).cast(), expose: expose::<B, RB>, place: Place::here() };
+        let number = self.forks.push(note);
+        if self.remote().is_hungry() {
+            self.feed();
+        }
+        let a = catch_unwind(AssertUnwindSafe(a));
+        let private = self.forks.pop(number);
+        match a {
+            // SAFETY: nobody else knows the child any more.
+            Ok(a) if private => (a, unsafe { child.call() }),
+            Ok(a) => (a, self.fetch(&child).unwrap_or_else(|payload| resume_unwind(payload))),
+            Err(payload) => {
+                if !private {
+                    drop(self.fetch(&child));
+                }
+                resume_unwind(payload)
+            }
+        }
+    }
+
+    /// The result of a child that was exposed: by running it, if it is still on the shelf, else by waiting for it.
+    #[cold]
+    fn fetch<B: FnOnce() -> RB, RB>(&self, child: &FrameJob<B, RB>) -> std::thread::Result<RB> {
+        match self.group.reclaim(self.index, child.header()) {
+            Some(job) => {
+                let _ = job.into_raw();
+                // SAFETY: it was on the shelf, so nobody has started it, and it was taken off.
+                catch_unwind(AssertUnwindSafe(|| unsafe { child.call() }))
+            }
+            None => child.wait("the other half of a join"),
+        }
+    }
+}
+
+/// # Safety
+/// `child` is a `FrameJob<B, RB>` that stays in place until its job has run, and is exposed once.
+unsafe fn expose<B: FnOnce() -> RB + Send, RB: Send>(child: NonNull<()>, place: Place) -> Job {
+    segue_core::with_current(|fiber| {
+        // SAFETY: as the caller promises; the parent is the running fiber, so its family is the child's, and its contexts stay.
+        unsafe { FrameJob::<B, RB>::job(child.cast(), place, fiber.detaches_to()) }
+    })
+}
+
+/// Runs `a` and `b`, on two workers if one is idle, and returns both results.
+///
+/// `a` runs at once on the caller's stack; `b` after it in the same place, unless an idle worker took it, or `a` has to wait,
+/// in which case `b` becomes a fiber of its own. The cost of a fork whose child is not taken is a few nanoseconds.
+///
+/// Outside of a worker of this crate, both run in place, one after the other.
+///
+/// # Cancellation
+/// *No effect*: both are run, and see the caller's cancellation at their own waits.
+///
+/// # Panics
+/// If `a` or `b` panics, with `a`'s payload if both do, when neither is running any more. If `a` panics, `b` may not be run.
+///
+/// # Examples
+///
+/// ```
+/// fn fib(n: u32) -> u64 {
+///     if n < 2 {
+///         return n.into();
+///     }
+///     let (a, b) = segue_sched::join(|| fib(n - 1), || fib(n - 2));
+///     a + b
+/// }
+/// let pool = segue_sched::Builder::new().workers(2).pool().unwrap();
+/// assert_eq!(pool.run(|| fib(20)).unwrap(), 6765);
+/// ```
+#[inline]
+pub fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    // SAFETY: a worker stays in place while it runs on this thread, and the fiber that calls this stays on it.
+    match unsafe { local::worker().as_ref() } {
+        Some(worker) => worker.fork(a, b),
+        None => (a(), b()),
+    }
+}
+
+/// Whether the caller runs on a worker of this crate, where [`join`] can run its halves at the same time.
+#[must_use]
+pub fn on_worker() -> bool {
+    !local::worker().is_null()
+}

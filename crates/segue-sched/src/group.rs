@@ -1,0 +1,242 @@
+//! What the workers of one scheduler share: closures that anybody may start, and who sleeps.
+//!
+//! Used by the worker loop and by whoever hands work in from outside.
+//!
+//! # The idea
+//!
+//! Each worker has a shelf of closures that it offers to the others; one more shelf takes what comes from outside. A worker
+//! with nothing of its own looks through the shelves, and sleeps when all are empty. Whoever puts something on a shelf wakes one sleeper,
+//! if there is one.
+//!
+//! # Sleeping without losing a wake-up
+//!
+//! The sleeper: (1) announces itself in its inbox, (2) counts itself in `sleepers`, (3) looks through all shelves once more, taking each
+//! lock, (4) parks. The other side: (a) puts the closure on a shelf, under its lock, (b) reads `sleepers`, (c) if it is not zero,
+//! rouses one that is announced.
+//!
+//! **The race to fear**: (a) comes after (3), and (b) reads a zero from before (2). It cannot: if (a) takes the shelf's lock after (3) did, the
+//! lock carries (1) and (2) to (b), which then reads at least one, and (c) finds the announcement. If (a) comes before
+//! (3), then (3) finds the closure. So `sleepers` needs no ordering of its own.
+//!
+//! Two closures may meet one sleeper: the second offer finds nobody announced, but then the sleeper is awake, and looks
+//! through the shelves before it sleeps again. A worker that takes a closure wakes the next sleeper if more is on the shelf.
+
+use crate::inbox::Inbox;
+use crate::local::Header;
+use segue_core::atomic::{AtomicBool, AtomicUsize, Mutex, Ordering};
+use segue_core::{Job, JobHeader, Unpark};
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+use std::sync::{Arc, OnceLock};
+
+/// The part of a worker that other threads may touch.
+pub(crate) struct Remote {
+    pub(crate) inbox: Inbox<Header>,
+    unparker: OnceLock<Arc<dyn Unpark>>,
+    /// Whether some worker would like this one to offer a child of a fork. Read at every fork, written rarely.
+    hungry: AtomicBool,
+    shelf: Shelf,
+}
+
+impl Remote {
+    /// Sets what wakes the worker, when its thread has made its park.
+    pub(crate) fn set_unparker(&self, unparker: Arc<dyn Unpark>) {
+        assert!(self.unparker.set(unparker).is_ok(), "a worker starts once");
+    }
+
+    /// What wakes the worker after its inbox said that it sleeps.
+    pub(crate) fn waker(&self) -> impl FnOnce() + use<> {
+        let unparker = self.unparker.get().map(Arc::clone);
+        move || {
+            if let Some(unparker) = unparker {
+                unparker.unpark();
+            }
+        }
+    }
+
+    fn rouse(&self) -> bool {
+        let roused = self.inbox.rouse();
+        if roused {
+            (self.waker())();
+        }
+        roused
+    }
+
+    #[inline]
+    pub(crate) fn is_hungry(&self) -> bool {
+        self.hungry.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn feed(&self) {
+        self.hungry.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Closures that anybody may take, oldest first; their own worker takes the newest.
+struct Shelf {
+    jobs: Mutex<VecDeque<Job>>,
+    /// How many, for a look without the lock. Exact only under it.
+    len: AtomicUsize,
+}
+
+impl Shelf {
+    fn new() -> Self {
+        Self { jobs: Mutex::new(VecDeque::new()), len: AtomicUsize::new(0) }
+    }
+
+    fn looks_empty(&self) -> bool {
+        self.len.load(Ordering::Relaxed) == 0
+    }
+
+    fn with<R>(&self, f: impl FnOnce(&mut VecDeque<Job>) -> R) -> R {
+        let mut jobs = self.jobs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let result = f(&mut jobs);
+        self.len.store(jobs.len(), Ordering::Relaxed);
+        result
+    }
+}
+
+/// The workers of one scheduler, as all of them see it.
+pub(crate) struct Group {
+    workers: Box<[Remote]>,
+    outside: Shelf,
+    sleepers: AtomicUsize,
+    stopping: AtomicBool,
+}
+
+impl Group {
+    pub(crate) fn new(workers: usize) -> Arc<Self> {
+        let remote = |_| Remote {
+            inbox: Inbox::new(),
+            unparker: OnceLock::new(),
+            hungry: AtomicBool::new(false),
+            shelf: Shelf::new(),
+        };
+        Arc::new(Self {
+            workers: (0..workers).map(remote).collect(),
+            outside: Shelf::new(),
+            sleepers: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.workers.len()
+    }
+
+    pub(crate) fn remote(&self, index: usize) -> &Remote {
+        &self.workers[index]
+    }
+
+    /// Accepts a closure from outside. From any thread; never waits.
+    pub(crate) fn inject(&self, job: Job) {
+        self.outside.with(|jobs| jobs.push_back(job));
+        self.wake_one();
+    }
+
+    /// Offers a closure of worker `index` to all.
+    pub(crate) fn offer(&self, index: usize, job: Job) {
+        self.workers[index].shelf.with(|jobs| jobs.push_back(job));
+        self.wake_one();
+    }
+
+    /// Takes back a certain closure that worker `index` offered, if it is still there.
+    pub(crate) fn reclaim(&self, index: usize, header: NonNull<JobHeader>) -> Option<Job> {
+        self.workers[index].shelf.with(|jobs| {
+            let at = jobs.iter().rposition(|job| job.as_raw() == header)?;
+            jobs.remove(at)
+        })
+    }
+
+    /// Takes the newest closure that worker `index` offered itself.
+    pub(crate) fn take_own(&self, index: usize) -> Option<Job> {
+        let shelf = &self.workers[index].shelf;
+        if shelf.looks_empty() { None } else { shelf.with(VecDeque::pop_back) }
+    }
+
+    /// Takes the oldest closure from outside.
+    pub(crate) fn take_outside(&self) -> Option<Job> {
+        if self.outside.looks_empty() { None } else { self.outside.with(VecDeque::pop_front) }
+    }
+
+    /// Looks for a closure for worker `index` on all shelves, its own last offered first, then the oldest of others.
+    pub(crate) fn find(&self, index: usize) -> Option<Job> {
+        self.take_own(index).or_else(|| self.take_outside()).or_else(|| {
+            self.others(index).find_map(|other| {
+                let shelf = &other.shelf;
+                if shelf.looks_empty() { None } else { shelf.with(VecDeque::pop_front) }
+            })
+        })
+    }
+
+    /// Whether some shelf holds something, as seen under each lock: step (3) of going to sleep.
+    fn anything_left(&self) -> bool {
+        let holds = |shelf: &Shelf| shelf.with(|jobs| !jobs.is_empty());
+        holds(&self.outside) || self.workers.iter().any(|worker| holds(&worker.shelf))
+    }
+
+    /// All other workers, starting behind `index`.
+    fn others(&self, index: usize) -> impl Iterator<Item = &Remote> {
+        let (before, after) = self.workers.split_at(index);
+        after.iter().skip(1).chain(before)
+    }
+
+    /// Asks the other workers to offer a child of a fork.
+    pub(crate) fn beg(&self, index: usize) {
+        for other in self.others(index) {
+            if !other.hungry.load(Ordering::Relaxed) {
+                other.hungry.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Wakes one worker that sleeps, if any.
+    pub(crate) fn wake_one(&self) {
+        if self.sleepers.load(Ordering::Relaxed) != 0 {
+            let _ = self.workers.iter().any(Remote::rouse);
+        }
+    }
+
+    /// Wakes one worker that sleeps if some shelf looks as if it held something.
+    #[inline]
+    pub(crate) fn wake_if_busy(&self) {
+        if self.sleepers.load(Ordering::Relaxed) != 0 && self.looks_busy() {
+            self.wake_one();
+        }
+    }
+
+    /// Whether some shelf looks as if it held something, without taking a lock.
+    pub(crate) fn looks_busy(&self) -> bool {
+        !self.outside.looks_empty() || self.workers.iter().any(|worker| !worker.shelf.looks_empty())
+    }
+
+    /// Steps (1) to (3) of going to sleep. Answers whether worker `index` may park.
+    ///
+    /// [`got_up`](Group::got_up) follows in any case.
+    pub(crate) fn lie_down(&self, index: usize) -> bool {
+        let announced = self.workers[index].inbox.doze();
+        self.sleepers.fetch_add(1, Ordering::Relaxed);
+        announced && !self.anything_left() && !self.is_stopping()
+    }
+
+    /// Worker `index` is awake again.
+    pub(crate) fn got_up(&self, index: usize) {
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
+        self.workers[index].inbox.rouse();
+    }
+
+    /// Tells all workers to end when they have nothing left.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        // A worker that lies down after this takes the lock of the outside shelf after this line did, and sees the flag.
+        self.outside.with(|_| ());
+        for worker in &self.workers {
+            worker.rouse();
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+}

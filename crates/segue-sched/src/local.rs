@@ -1,0 +1,329 @@
+//! A worker's own state, and the scheduler contract that its fibers see.
+//!
+//! Used by the worker loop, which owns it, and through the contract by every fiber of the worker. All of it is
+//! touched by the worker's thread alone, except [`Remote`], which wakes from other threads go through.
+#![allow(unsafe_code)] // Fibers are reached by their headers' addresses.
+
+use crate::fork::Forks;
+use crate::group::{Group, Remote};
+use crate::inbox::{Letter, Post};
+use crate::policy::{Policy, Started, Switch, Task, Why};
+use segue_core::{Fiber, Job, Scheduler, Timers, WaitsFor, Wake};
+use segue_fiber::{StackPool, Step};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+thread_local! {
+    /// The worker that runs on this thread: the innermost, if one runs inside a fiber of another.
+    static WORKER: Cell<*const Common> = const { Cell::new(ptr::null()) };
+}
+
+/// The worker that runs on this thread, or null.
+#[inline]
+pub(crate) fn worker() -> *const Common {
+    WORKER.with(Cell::get)
+}
+
+/// Makes `worker` the one that runs on this thread, and gives back what was.
+#[inline]
+pub(crate) fn set_worker(worker: *const Common) -> *const Common {
+    WORKER.with(|slot| slot.replace(worker))
+}
+
+const RESUME: u8 = 1;
+const INTERRUPT: u8 = 2;
+
+/// What lies at the top of a fiber's stack.
+#[repr(C)] // The fiber comes first: wakes are given its address.
+pub(crate) struct Header {
+    pub(crate) fiber: Fiber,
+    letter: Letter<Header>,
+    job: Cell<Option<Job>>,
+    worker: *const Common,
+    /// Where it stands in its worker's list of the living.
+    seat: Cell<usize>,
+}
+
+// SAFETY: it answers with the one field.
+unsafe impl Post for Header {
+    #[inline]
+    fn letter(&self) -> &Letter<Self> {
+        &self.letter
+    }
+}
+
+/// The part of a worker that does not depend on its policy.
+pub(crate) struct Common {
+    pub(crate) group: Arc<Group>,
+    pub(crate) index: usize,
+    pub(crate) forks: Forks,
+    remote: NonNull<Remote>,
+}
+
+impl Common {
+    #[inline]
+    pub(crate) fn remote(&self) -> &Remote {
+        // SAFETY: it points into the group, which this worker owns a share of.
+        unsafe { self.remote.as_ref() }
+    }
+
+    /// Offers a closure to all workers of the group.
+    pub(crate) fn offer(&self, job: Job) {
+        self.group.offer(self.index, job);
+    }
+}
+
+/// A fiber that is suspended, as reports name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stuck {
+    /// "fiber `name`", or its number.
+    pub fiber: String,
+    /// What it waits for, and where the wait was called.
+    pub waits_for: Option<WaitsFor>,
+}
+
+impl std::fmt::Display for Stuck {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.waits_for {
+            Some(what) => write!(f, "{} waits for {what}", self.fiber),
+            None => write!(f, "{} is ready", self.fiber),
+        }
+    }
+}
+
+/// A worker's own state.
+#[repr(C)] // The common part comes first, so that its address is the worker's.
+pub(crate) struct Local<P> {
+    pub(crate) common: Common,
+    policy: RefCell<P>,
+    pub(crate) timers: Arc<Timers>,
+    stacks: RefCell<StackPool>,
+    living: RefCell<Vec<NonNull<Header>>>,
+    /// Closures that found no stack.
+    stalled: RefCell<VecDeque<Job>>,
+    started: Cell<u64>,
+}
+
+impl<P: Policy> Local<P> {
+    pub(crate) fn new(group: Arc<Group>, index: usize, policy: P, timers: Arc<Timers>, stacks: StackPool) -> Self {
+        let remote = NonNull::from(group.remote(index));
+        Self {
+            common: Common { forks: Forks::new(), remote, group, index },
+            policy: RefCell::new(policy),
+            timers,
+            stacks: RefCell::new(stacks),
+            living: RefCell::new(Vec::new()),
+            stalled: RefCell::new(VecDeque::new()),
+            started: Cell::new(0),
+        }
+    }
+
+    /// Whether the caller runs on this worker's thread, under it.
+    #[inline]
+    fn is_here(&self) -> bool {
+        ptr::eq(worker(), &self.common)
+    }
+
+    #[inline]
+    fn ready(&self, task: Task, why: Why) {
+        let offered = self.policy.borrow_mut().push(task, why);
+        if let Some(job) = offered {
+            self.common.offer(job);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn next(&self) -> Option<Task> {
+        self.policy.borrow_mut().pop()
+    }
+
+    /// Whether a fiber of this worker has not ended yet.
+    pub(crate) fn has_fibers(&self) -> bool {
+        !self.living.borrow().is_empty()
+    }
+
+    /// Every fiber that has started and not ended.
+    pub(crate) fn report(&self) -> Vec<Stuck> {
+        let describe = |header: &NonNull<Header>| {
+            // SAFETY: the living are in place.
+            let fiber = unsafe { &header.as_ref().fiber };
+            Stuck { fiber: fiber.to_string(), waits_for: fiber.waits_for() }
+        };
+        self.living.borrow().iter().map(describe).collect()
+    }
+
+    /// Reads the mail, if there is any.
+    #[inline]
+    pub(crate) fn read_mail(&self) {
+        if !self.common.remote().inbox.is_empty() {
+            self.drain();
+        }
+    }
+
+    #[cold]
+    fn drain(&self) {
+        self.common.remote().inbox.drain(|header, bits| {
+            // SAFETY: a fiber whose letter is under way has not been taken down: `bury` waits for it.
+            let resumed = bits & RESUME != 0 || unsafe { header.as_ref() }.fiber.interrupted();
+            if resumed {
+                self.ready(Task::Started(Started::new(header)), Why::Resumed);
+            }
+        });
+    }
+
+    /// Runs a task until it suspends or ends.
+    #[inline]
+    pub(crate) fn run(&self, task: Task) {
+        match task {
+            Task::Started(started) => {
+                // SAFETY: a `Started` is the right to run that fiber, and it came from this worker's policy.
+                self.switch_to(unsafe { Switch::from_header(started.into_header()) });
+            }
+            Task::Fresh(job) => self.start(job),
+        }
+    }
+
+    #[inline]
+    fn start(&self, mut job: Job) {
+        let stack = self.stacks.borrow_mut().take();
+        let stack = match stack {
+            Ok(stack) => stack,
+            Err(error) => return self.stall(job, &error),
+        };
+        let number = self.started.get();
+        self.started.set(number + 1);
+        let scheduler = NonNull::from(self as &dyn Scheduler);
+        let id = (self.common.index as u64) << 48 | number;
+        let mut living = self.living.borrow_mut();
+        let header = Header {
+            // SAFETY: the worker outlives its fibers: its loop ends when none is left.
+            fiber: unsafe { Fiber::for_job(scheduler, id, &mut job) },
+            letter: Letter::new(),
+            job: Cell::new(Some(job)),
+            worker: &raw const self.common,
+            seat: Cell::new(living.len()),
+        };
+        let fiber = Switch::new(stack, header, main);
+        if fiber.header().fiber.name().is_some() {
+            fiber.set_label(id, fiber.header().fiber.name());
+        }
+        living.push(fiber.header_ptr());
+        drop(living);
+        self.switch_to(fiber);
+    }
+
+    /// No stack: start it when a fiber has ended.
+    #[cold]
+    fn stall(&self, job: Job, error: &std::io::Error) {
+        assert!(self.has_fibers(), "no stack for the first fiber of a worker: {error}");
+        self.stalled.borrow_mut().push_back(job);
+    }
+
+    #[inline]
+    fn switch_to(&self, mut fiber: Switch) {
+        // SAFETY: the header stays in place while it is current: it ends after what was current before is set again.
+        let before = unsafe { segue_core::set_current(&raw const fiber.header().fiber) };
+        let step = fiber.resume();
+        // SAFETY: it was current until now.
+        unsafe { segue_core::set_current(before) };
+        match step {
+            Step::Suspended => {
+                let _ = fiber.into_header();
+            }
+            Step::Returned => self.bury(fiber),
+        }
+    }
+
+    #[inline]
+    fn bury(&self, fiber: Switch) {
+        // It has left its contexts, so nobody posts it any more; but an interrupt may still be under way.
+        while fiber.header().letter.is_pending() {
+            self.drain();
+            std::hint::spin_loop();
+        }
+        let mut living = self.living.borrow_mut();
+        let seat = fiber.header().seat.get();
+        living.swap_remove(seat);
+        if let Some(moved) = living.get(seat) {
+            // SAFETY: the living are in place.
+            unsafe { moved.as_ref() }.seat.set(seat);
+        }
+        drop(living);
+        let (header, stack) = fiber.finish();
+        drop(header);
+        self.stacks.borrow_mut().put(stack);
+        if !self.stalled.borrow().is_empty() {
+            let job = self.stalled.borrow_mut().pop_front();
+            job.into_iter().for_each(|job| self.ready(Task::Fresh(job), Why::Spawned));
+        }
+    }
+
+    /// Gives back what idle fibers left behind.
+    pub(crate) fn trim(&self) {
+        self.stacks.borrow_mut().trim();
+    }
+}
+
+/// What a fiber's stack begins with.
+fn main(header: &Header) {
+    // On the thread-backed host each fiber has thread-local variables of its own.
+    set_worker(header.worker);
+    // SAFETY: the header is in place until the fiber has ended, and the worker sets what was current before.
+    unsafe { segue_core::set_current(&raw const header.fiber) };
+    header.job.take().expect("a fiber starts once").run();
+}
+
+// SAFETY: 1: `suspend` switches to the worker loop, which switches back only to what `ready` was called with: after a resume, or after a
+// yield, which does not come through `suspend`, or after `interrupted` won a cancellation. A resume that comes before the switch, from this
+// thread or another, waits in the policy or the inbox until the loop looks, which is after the switch. 2: headers and policies
+// never leave the thread. 3: `switch_to`. 4: `bury` is called after the job has returned, and waits for letters under way; the last access
+// of a resume is the exchange that posts the letter, or the push into this thread's policy.
+unsafe impl<P: Policy> Scheduler for Local<P> {
+    #[inline]
+    unsafe fn suspend(&self, fiber: &Fiber) {
+        if !self.common.forks.is_empty() {
+            self.common.expose_forks();
+        }
+        // SAFETY: the caller is the running fiber, whose header contains `fiber` as its first field.
+        unsafe { segue_fiber::suspend(NonNull::from(fiber).cast::<Header>()) };
+    }
+
+    #[inline]
+    unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake) {
+        let header = fiber.cast::<Header>();
+        if self.is_here() {
+            // SAFETY: the fiber has not ended: it waits to be resumed, or is a member of a context.
+            if why == Wake::Resume || unsafe { fiber.as_ref() }.interrupted() {
+                self.ready(Task::Started(Started::new(header)), Why::Resumed);
+            }
+            return;
+        }
+        let bits = if why == Wake::Resume { RESUME } else { INTERRUPT };
+        let remote = self.common.remote();
+        // SAFETY: the fiber's header stays until its letter was drained, and this worker until its fibers have ended.
+        unsafe { remote.inbox.post(header, bits, || remote.waker()) };
+    }
+
+    #[inline]
+    fn yield_now(&self, fiber: &Fiber) {
+        let header = NonNull::from(fiber).cast::<Header>();
+        self.ready(Task::Started(Started::new(header)), Why::Yielded);
+        // SAFETY: the caller is the running fiber, and it is in the policy, to be switched to once.
+        unsafe { self.suspend(fiber) };
+    }
+
+    #[inline]
+    fn spawn(&self, job: Job) {
+        if self.is_here() {
+            self.ready(Task::Fresh(job), Why::Spawned);
+        } else {
+            self.common.group.inject(job);
+        }
+    }
+
+    fn timers(&self) -> &Timers {
+        &self.timers
+    }
+}

@@ -1,0 +1,37 @@
+//! First in, first out, on the worker where it was spawned.
+//!
+//! For fibers that wait a lot and compute little, where fairness and predictable order matter more than use of all processors.
+
+use crate::policy::{Policy, Task, Why};
+use segue_core::Job;
+use std::collections::VecDeque;
+
+/// First in, first out.
+///
+/// Every fiber runs on the worker of its spawner. Work from outside goes to whichever worker looks first.
+#[derive(Debug, Default)]
+pub struct Fifo {
+    ready: VecDeque<Task>,
+}
+
+impl Policy for Fifo {
+    #[inline]
+    fn push(&mut self, task: Task, _why: Why) -> Option<Job> {
+        self.ready.push_back(task);
+        None
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<Task> {
+        self.ready.pop_front()
+    }
+}
+
+impl std::fmt::Debug for Task {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Fresh(_) => f.write_str("a closure"),
+            Self::Started(started) => started.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The policies that ship, each in a file: `sim` (read it first), `fifo`, `stealing`.
+
+mod fifo;
+mod sim;
+mod stealing;
+
+pub use fifo::Fifo;
+pub use sim::{Deadlock, Sim};
+pub use stealing::Stealing;

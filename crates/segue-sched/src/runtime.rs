@@ -1,0 +1,354 @@
+//! Starting and ending schedulers: a run on the caller's thread, and a pool of threads.
+//!
+//! Used by applications through `segue`, and directly by those who bring a policy or a park of their own.
+#![allow(unsafe_code)] // Families and frames are handed to workers that this file waits for.
+
+use crate::frame::FrameJob;
+use crate::group::Group;
+use crate::local::Local;
+use crate::policies::Stealing;
+use crate::policy::Policy;
+use crate::worker::{OnDeadlock, Worker};
+use segue_core::{Cancelled, Family, Job, JoinHandle, Park, Place, Timers, WaitPark};
+use segue_fiber::{StackArena, StackConfig, StackPool};
+use std::io;
+use std::num::NonZero;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+/// What a scheduler is to be like.
+///
+/// `K` makes each worker's park, on the worker's thread. The default one waits without a driver.
+///
+/// # Examples
+///
+/// ```
+/// let answer = segue_sched::Builder::new().workers(2).run(|| 6 * 7);
+/// assert_eq!(answer.unwrap(), 42);
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Builder<K = fn() -> io::Result<WaitPark>> {
+    workers: Option<usize>,
+    stacks: StackConfig,
+    name: String,
+    park: K,
+}
+
+impl Builder {
+    /// One worker for each processor that this process may use, stacks of the default size.
+    pub fn new() -> Self {
+        Self { workers: None, stacks: StackConfig::new(), name: "segue".to_owned(), park: || Ok(WaitPark::new()) }
+    }
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<F> Builder<F> {
+    /// How many workers; at least one.
+    ///
+    /// # Panics
+    /// For zero.
+    pub fn workers(mut self, workers: usize) -> Self {
+        assert!(workers > 0, "a scheduler has at least one worker");
+        self.workers = Some(workers);
+        self
+    }
+
+    /// What the fibers' stacks are like.
+    pub fn stacks(mut self, stacks: StackConfig) -> Self {
+        self.stacks = stacks;
+        self
+    }
+
+    /// What the worker threads' names begin with.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// What makes each worker's park: a driver, for instance.
+    pub fn park<G>(self, park: G) -> Builder<G> {
+        Builder { workers: self.workers, stacks: self.stacks, name: self.name, park }
+    }
+}
+
+/// A closure that makes parks.
+pub trait MakePark: Fn() -> io::Result<Self::Park> {
+    /// What it makes.
+    type Park: Park;
+}
+
+impl<K: Park, F: Fn() -> io::Result<K>> MakePark for F {
+    type Park = K;
+}
+
+impl<F: MakePark + Send + Sync> Builder<F> {
+    /// Runs `f` as the first fiber of a scheduler whose workers steal, and returns what it returned.
+    ///
+    /// The calling thread is the first worker, so `f` need not be `Send`. When `f` has returned, what is left of the fibers that it
+    /// spawned is cancelled and waited for.
+    ///
+    /// # Errors
+    /// If threads, stacks or a park could not be made.
+    ///
+    /// # Panics
+    /// If `f` panics, after everything has ended.
+    pub fn run<T>(self, f: impl FnOnce() -> T) -> io::Result<T> {
+        self.run_with(Stealing::default, f)
+    }
+
+    /// As [`run`](Builder::run), with another policy: each worker calls `policy` for its own.
+    ///
+    /// # Errors
+    /// As for [`run`](Builder::run).
+    ///
+    /// # Panics
+    /// As for [`run`](Builder::run).
+    pub fn run_with<P: Policy, T>(self, policy: impl Fn() -> P + Send + Sync, f: impl FnOnce() -> T) -> io::Result<T> {
+        let plan = self.plan()?;
+        let group = &plan.group;
+        thread::scope(|threads| {
+            let (report, started) = mpsc::channel();
+            for index in 1..group.len() {
+                let (plan, policy, report) = (&plan, &policy, report.clone());
+                let worker = move || plan.work(index, policy, report);
+                thread::Builder::new().name(plan.name(index)).spawn_scoped(threads, worker).inspect_err(|_| {
+                    group.stop();
+                })?;
+            }
+            drop(report);
+            all_started(&started).and_then(|()| (plan.park)()).inspect_err(|_| group.stop()).map(|park| {
+                let local = plan.local(0, policy(), Arc::new(Timers::real()));
+                lead(local, park, None, f)
+            })
+        })
+    }
+
+    /// Starts a scheduler whose workers steal on threads of its own.
+    ///
+    /// # Errors
+    /// If threads, stacks or a park could not be made.
+    pub fn pool(self) -> io::Result<Pool>
+    where
+        F: 'static,
+    {
+        self.pool_with(Stealing::default)
+    }
+
+    /// As [`pool`](Builder::pool), with another policy.
+    ///
+    /// # Errors
+    /// As for [`pool`](Builder::pool).
+    pub fn pool_with<P: Policy>(self, policy: impl Fn() -> P + Send + Sync + 'static) -> io::Result<Pool>
+    where
+        F: 'static,
+    {
+        let plan = Arc::new(self.plan()?);
+        let mut pool = Pool { group: Arc::clone(&plan.group), family: Family::detached().into(), threads: Vec::new() };
+        let (report, started) = mpsc::channel();
+        let policy = Arc::new(policy);
+        for index in 0..pool.group.len() {
+            let (plan, policy, report) = (Arc::clone(&plan), Arc::clone(&policy), report.clone());
+            let name = plan.name(index);
+            let worker = move || plan.work(index, &*policy, report);
+            pool.threads.push(thread::Builder::new().name(name).spawn(worker)?);
+        }
+        drop(report);
+        all_started(&started)?;
+        Ok(pool)
+    }
+
+    fn plan(self) -> io::Result<Plan<F>> {
+        segue_fiber::install_overflow_handler()?;
+        let processors = || thread::available_parallelism().map_or(1, NonZero::get);
+        let group = Group::new(self.workers.unwrap_or_else(processors));
+        Ok(Plan { group, arena: StackArena::new(self.stacks)?, name: self.name, park: self.park })
+    }
+}
+
+/// Waits until every worker has said that it could start.
+fn all_started(started: &mpsc::Receiver<io::Result<()>>) -> io::Result<()> {
+    started.iter().collect()
+}
+
+/// What the workers of one scheduler are made from.
+struct Plan<F> {
+    group: Arc<Group>,
+    arena: Arc<StackArena>,
+    name: String,
+    park: F,
+}
+
+impl<F> Plan<F> {
+    fn name(&self, index: usize) -> String {
+        format!("{}-{index}", self.name)
+    }
+
+    fn local<P: Policy>(&self, index: usize, policy: P, timers: Arc<Timers>) -> Local<P> {
+        Local::new(Arc::clone(&self.group), index, policy, timers, StackPool::new(Arc::clone(&self.arena)))
+    }
+}
+
+impl<F: MakePark> Plan<F> {
+    /// A worker's thread: says whether it could start, and works until the group stops.
+    fn work<P: Policy>(&self, index: usize, policy: &impl Fn() -> P, report: mpsc::Sender<io::Result<()>>) {
+        let park = segue_fiber::ensure_alternate_stack().and_then(|()| (self.park)());
+        let (park, outcome) = match park {
+            Ok(park) => (Some(park), Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        // Whoever starts the scheduler waits for this.
+        let _ = report.send(outcome);
+        drop(report);
+        if let Some(park) = park {
+            let local = self.local(index, policy(), Arc::new(Timers::real()));
+            Worker::new(&local, park, None).run(None);
+        }
+    }
+}
+
+/// Runs `f` as the first fiber on this thread, and the loop until all has ended.
+pub(crate) fn lead<P: Policy, K: Park, T>(
+    local: Local<P>,
+    park: K,
+    on_deadlock: Option<OnDeadlock<'_>>,
+    f: impl FnOnce() -> T,
+) -> T {
+    let family = Family::of_caller();
+    lead_family(&family, local, park, on_deadlock, f)
+}
+
+/// As [`lead`], in a family that the caller knows.
+pub(crate) fn lead_family<P: Policy, K: Park, T>(
+    family: &Family,
+    local: Local<P>,
+    park: K,
+    on_deadlock: Option<OnDeadlock<'_>>,
+    f: impl FnOnce() -> T,
+) -> T {
+    let group = Arc::clone(&local.common.group);
+    let first = FrameJob::new(|| {
+        let result = catch_unwind(AssertUnwindSafe(|| family.enter_context(f)));
+        family.token().cancel();
+        family.complete();
+        group.stop();
+        result
+    });
+    // SAFETY: the loop below ends when every fiber has, so frame and family outlive the job; and it starts the job itself, on
+    // this thread, so the closure is not sent anywhere.
+    let job: Job = unsafe { FrameJob::job(NonNull::from(&first), Place::here(), Some(family)) };
+    Worker::new(&local, park, on_deadlock).run(Some(job));
+    match first.result() {
+        Ok(Ok(value)) => value,
+        Ok(Err(payload)) | Err(payload) => resume_unwind(payload),
+    }
+}
+
+/// A scheduler on threads of its own.
+///
+/// Dropping it cancels its fibers and waits for them and for its threads. It must not be dropped by one of its own fibers.
+pub struct Pool {
+    group: Arc<Group>,
+    family: Box<Family>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+impl Pool {
+    /// Runs `f` in a fiber of the pool and returns what it returned. From a fiber this suspends only that fiber, from a thread it parks it.
+    ///
+    /// `f` may borrow, since the call does not return before it has ended. Called by one of the pool's own fibers, it runs in place.
+    ///
+    /// # Cancellation
+    /// `f` runs in the caller's context. Cancelled before `f` started: *no effect*, `f` is dropped. After: `f` sees it at its waits, and
+    /// what it returns is returned.
+    ///
+    /// # Errors
+    /// [`Cancelled`] if the caller was cancelled before `f` started.
+    ///
+    /// # Panics
+    /// If `f` does, with its payload.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let pool = segue_sched::Builder::new().workers(1).pool().unwrap();
+    /// let words = vec!["a", "b"];
+    /// assert_eq!(pool.run(|| words.len()), Ok(2));
+    /// ```
+    pub fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> Result<T, Cancelled> {
+        segue_core::check()?;
+        if self.is_mine() {
+            return Ok(f());
+        }
+        let job = FrameJob::new(|| segue_core::check().map(|()| f()));
+        // SAFETY: the frame waits below, inside of the contexts that it is in; the family lives as long as the pool; closure and result are `Send`.
+        self.group.inject(unsafe { FrameJob::job(NonNull::from(&job), Place::here(), Some(&self.family)) });
+        job.wait("a pool").unwrap_or_else(|payload| resume_unwind(payload))
+    }
+
+    /// Starts a detached fiber in the pool. Never waits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let pool = segue_sched::Builder::new().workers(1).pool().unwrap();
+    /// assert_eq!(pool.spawn(|| 42).join().unwrap(), 42);
+    /// ```
+    pub fn spawn<F, T>(&self, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        // SAFETY: the family is boxed and completed by the pool's drop; the closure borrows nothing.
+        let (job, handle) = unsafe { self.family.job(None, f) };
+        self.group.inject(job);
+        handle
+    }
+
+    /// Accepts a job, as the scheduler of plain threads for instance.
+    pub fn inject(&self, job: Job) {
+        self.group.inject(job);
+    }
+
+    /// The family of what is detached in the pool.
+    pub fn family(&self) -> &Family {
+        &self.family
+    }
+
+    /// How many workers it has.
+    pub fn workers(&self) -> usize {
+        self.group.len()
+    }
+
+    /// Whether the caller is one of the pool's own fibers.
+    fn is_mine(&self) -> bool {
+        // SAFETY: the worker that runs on this thread is in place.
+        unsafe { crate::local::worker().as_ref() }.is_some_and(|worker| Arc::ptr_eq(&worker.group, &self.group))
+    }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pool").field("workers", &self.workers()).field("family", &self.family).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        assert!(!self.is_mine(), "a pool must not be dropped by one of its own fibers: it would wait for itself");
+        self.family.token().cancel();
+        self.family.complete();
+        self.group.stop();
+        for thread in self.threads.drain(..) {
+            // A worker does not unwind.
+            let _ = thread.join();
+        }
+    }
+}

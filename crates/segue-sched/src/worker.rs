@@ -1,0 +1,172 @@
+//! The worker loop: runs what the policy gives out, reads the mail, fires timers, idles in a park.
+//!
+//! Used by the scheduler's entry points, which start one loop per worker. It is the only loop there is: policies and parks are its
+//! parameters.
+//!
+//! What is true when it idles: the policy has nothing, the inbox says ASLEEP, all shelves were empty after that was said, and every fiber of
+//! the worker is suspended.
+
+use crate::group::Group;
+use crate::local::{Local, Stuck, set_worker};
+use crate::policy::{Policy, Task};
+use segue_core::{Job, Park};
+use std::ptr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// After how many turns the park is polled, timers are fired and the shelves get their turn, however busy the worker is.
+const TURNS: u32 = 61;
+
+/// How often to look for work before sleeping, at most and at least. A look is some tens of nanoseconds; a wake-up of a parked thread costs
+/// tens of microseconds.
+const MOST_LOOKS: u32 = 512;
+const LEAST_LOOKS: u32 = 4;
+
+/// What the loop does when it finds that nothing can ever become ready.
+pub(crate) type OnDeadlock<'a> = &'a dyn Fn(Vec<Stuck>);
+
+/// One worker.
+pub(crate) struct Worker<'a, P, K> {
+    pub(crate) local: &'a Local<P>,
+    pub(crate) park: K,
+    pub(crate) on_deadlock: Option<OnDeadlock<'a>>,
+    looks: u32,
+}
+
+/// Ends the process if the loop unwinds: suspended fibers could be neither continued nor freed.
+struct NoUnwind;
+
+impl Drop for NoUnwind {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("segue: a policy, park or driver panicked on its worker; the worker's fibers can't go on");
+            std::process::abort();
+        }
+    }
+}
+
+impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
+    pub(crate) fn new(local: &'a Local<P>, park: K, on_deadlock: Option<OnDeadlock<'a>>) -> Self {
+        local.common.remote().set_unparker(park.unparker());
+        Self { local, park, on_deadlock, looks: LEAST_LOOKS }
+    }
+
+    fn group(&self) -> &Arc<Group> {
+        &self.local.common.group
+    }
+
+    /// Runs `first`, if given, and then everything until the group stops and no fiber is left.
+    pub(crate) fn run(mut self, first: Option<Job>) {
+        let _no_unwind = NoUnwind;
+        let outer = set_worker(&raw const self.local.common);
+        self.park.enter();
+        if let Some(job) = first {
+            self.local.run(Task::Fresh(job));
+        }
+        let mut turns = 0;
+        loop {
+            self.local.read_mail();
+            turns += 1;
+            if turns >= TURNS {
+                turns = 0;
+                self.look_around();
+            }
+            if let Some(task) = self.local.next() {
+                self.local.run(task);
+            } else if let Some(job) = self.find() {
+                self.local.run(Task::Fresh(job));
+            } else if self.group().is_stopping() && !self.local.has_fibers() {
+                break;
+            } else if !self.expect_work() {
+                self.idle(outer);
+                turns = 0;
+            }
+        }
+        self.park.leave();
+        set_worker(outer);
+    }
+
+    /// What a busy worker does now and then, so that nobody starves.
+    #[cold]
+    fn look_around(&mut self) {
+        self.park.poll();
+        self.local.timers.fire();
+        let common = &self.local.common;
+        if let Some(job) = common.group.take_outside().or_else(|| common.group.take_own(common.index)) {
+            self.local.run(Task::Fresh(job));
+        }
+    }
+
+    #[inline]
+    fn find(&self) -> Option<Job> {
+        let common = &self.local.common;
+        let job = common.group.find(common.index);
+        if job.is_some() && common.group.len() > 1 {
+            // There may be more on that shelf than this worker can take.
+            common.group.wake_if_busy();
+        }
+        job
+    }
+
+    /// Looks for work for a moment, since to sleep and be woken costs more. Looks longer while that pays off.
+    fn expect_work(&mut self) -> bool {
+        if self.group().len() == 1 {
+            return false;
+        }
+        let common = &self.local.common;
+        common.group.beg(common.index);
+        for _ in 0..self.looks {
+            if !common.remote().inbox.is_empty() || common.group.looks_busy() {
+                self.looks = (self.looks * 2).min(MOST_LOOKS);
+                return true;
+            }
+            for _ in 0..16 {
+                std::hint::spin_loop();
+            }
+        }
+        self.looks = (self.looks / 2).max(LEAST_LOOKS);
+        false
+    }
+
+    /// Sleeps until there is something to do, or may be.
+    #[cold]
+    fn idle(&mut self, outer: *const crate::local::Common) {
+        let common = &self.local.common;
+        if self.local.timers.fire() > 0 {
+            return;
+        }
+        if common.group.lie_down(common.index) {
+            self.local.trim();
+            let timeout = self.local.timers.until_next();
+            if timeout.is_none() && self.park.is_closed() {
+                self.deadlock();
+            } else {
+                self.park_for(timeout, outer);
+            }
+        }
+        common.group.got_up(common.index);
+        self.local.timers.fire();
+    }
+
+    fn park_for(&mut self, timeout: Option<Duration>, outer: *const crate::local::Common) {
+        // A park may suspend the fiber that this loop runs in: meanwhile the outer worker has the thread.
+        let me = &raw const self.local.common;
+        if ptr::eq(outer, ptr::null()) {
+            self.park.park(timeout);
+        } else {
+            self.park.leave();
+            set_worker(outer);
+            self.park.park(timeout);
+            set_worker(me);
+            self.park.enter();
+        }
+    }
+
+    fn deadlock(&self) {
+        let stuck = self.local.report();
+        match self.on_deadlock {
+            Some(report) => report(stuck),
+            None => unreachable!("a closed park comes with a report"),
+        }
+    }
+}
