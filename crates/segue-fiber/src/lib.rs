@@ -1,1 +1,88 @@
 //! Stacks and the switch between them.
+//!
+//! This crate knows no scheduling. It makes stacks cheap ([`StackArena`], [`StackPool`]), runs a function on one
+//! ([`Coroutine`]) and switches between it and whoever resumed it. It is used by schedulers; applications use those.
+//!
+//! ```
+//! use std::cell::Cell;
+//! use std::ptr::NonNull;
+//! use segue_fiber::{Coroutine, StackArena, StackConfig, StackPool, Step, suspend};
+//!
+//! // What a scheduler wants to know of a fiber lies at the top of the fiber's own stack.
+//! struct Header {
+//!     me: Cell<Option<NonNull<Header>>>,
+//!     steps: Cell<u32>,
+//! }
+//!
+//! let mut pool = StackPool::new(StackArena::new(StackConfig::new())?);
+//! let header = Header { me: Cell::new(None), steps: Cell::new(0) };
+//! let mut fiber = Coroutine::new(pool.take()?, header, |header: &Header| {
+//!     for _ in 0..3 {
+//!         header.steps.set(header.steps.get() + 1);
+//!         // SAFETY: the pointer is the header's of this very coroutine, which is running.
+//!         unsafe { suspend(header.me.get().unwrap()) };
+//!     }
+//! });
+//! fiber.header().me.set(Some(fiber.header_ptr()));
+//! while fiber.resume() == Step::Suspended {}
+//! let (header, stack) = fiber.finish();
+//! assert_eq!(header.steps.get(), 3);
+//! pool.put(stack);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! # The interface
+//!
+//! | | |
+//! | --- | --- |
+//! | [`StackConfig`] | slot size, number, guards, what stays warm |
+//! | [`StackArena::new`] | reserves address space once; shared |
+//! | [`StackPool`]: `new`, `take`, `put`, `trim` | a worker's own stacks, last in, first out |
+//! | [`Stack`]: `number`, `bounds`, `arena` | one slot; dropped, it returns to the arena |
+//! | [`Coroutine`]`<H>`: `new`, `resume`, `finish`, `into_stack` | a function on a stack, with a header `H` above it |
+//! | `header`, `header_ptr`, `into_header`, `from_header`, `set_label` | one pointer, for intrusive queues; a name for crash reports |
+//! | [`suspend`] | from inside: back to whoever resumed |
+//! | [`Step`], [`leaked_stacks`] | how a resume ended; what should be 0 |
+//! | [`install_overflow_handler`], [`ensure_alternate_stack`] | names the fiber that overflowed |
+//!
+//! # Why this is sound
+//!
+//! - *A stack has one owner.* A [`Stack`] is a slot's number, which is in one place at a time; a coroutine swallows it
+//!   and gives it back after its function returned.
+//! - *A started stack is never freed or reused before its function returned.* Frames on it may be borrowed from
+//!   elsewhere (a scope, a kernel's buffer). Dropping a suspended coroutine leaks the stack and counts it;
+//!   nothing unwinds a suspended stack from outside.
+//! - *A coroutine stays on its thread.* [`Coroutine`] is not `Send`: nobody can check that a stack holds only values
+//!   which are, and compilers keep thread-local addresses in registers across a switch.
+//! - *Only a suspended or new coroutine can be resumed.* One that has returned is refused. One that runs is mutably
+//!   borrowed by the very call that runs it.
+//! - *Only a running one can be suspended*, which is not checked: [`suspend`] is unsafe, and says what it wants.
+//! - *No unwind crosses a switch.* A panic that leaves a coroutine's function aborts the process.
+//! - *A stack that is too small faults*: the guard at its bottom is inaccessible, and Rust touches each page of a
+//!   frame on the way down.
+//!
+//! # Two hosts
+//!
+//! With the feature `threads` each coroutine is an OS thread, of which exactly one runs at a time. The interface
+//! and the tests are the same; no memory is mapped and nothing switches stacks, so that all logic above this
+//! crate runs under Miri and the sanitizers. It is for tests only: it is slow, and thread-local variables
+//! differ between coroutines.
+
+mod arena;
+mod config;
+mod outcome;
+mod pool;
+
+// The one place that chooses the host.
+#[cfg(not(feature = "threads"))]
+#[path = "native/mod.rs"]
+mod host;
+#[cfg(feature = "threads")]
+#[path = "threaded/mod.rs"]
+mod host;
+
+pub use arena::{Stack, StackArena};
+pub use config::StackConfig;
+pub use host::{Coroutine, ensure_alternate_stack, install_overflow_handler, suspend};
+pub use outcome::{Step, leaked_stacks};
+pub use pool::StackPool;

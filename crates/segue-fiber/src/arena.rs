@@ -1,0 +1,198 @@
+//! Where stacks come from: slots of one reservation, numbered, handed out in chunks and taken back.
+//!
+//! Used by [`StackPool`](crate::StackPool), which is what a worker holds; a [`Stack`] returns here when it is
+//! dropped anywhere else.
+//!
+//! A slot is in exactly one place: never used yet (its number is at least `fresh`), in `warm` (given back with
+//! whatever memory it has), in `cold` (given back, its memory returned to the kernel), or owned by one [`Stack`].
+//! Everything here is bookkeeping over numbers under one lock, taken once for a chunk; what a number means
+//! in memory is the business of the host's `Region`.
+
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::config::{Layout, StackConfig};
+use crate::host::{self, Region};
+
+/// A reservation of address space in slots of one size, each a stack with its guard.
+///
+/// Made once and shared by the pools of all workers. It lives as long as any of its stacks; a stack that is leaked
+/// by a coroutine (see [`leaked_stacks`](crate::leaked_stacks)) therefore keeps it for ever.
+pub struct StackArena {
+    region: Region,
+    layout: Layout,
+    slots: Mutex<Slots>,
+}
+
+/// No slot's number: an arena has at most `u32::MAX` slots, counted from 0.
+const NONE: u32 = u32::MAX;
+
+#[derive(Default)]
+struct Slots {
+    /// The lowest number that was never handed out.
+    fresh: u32,
+    warm: Vec<u32>,
+    cold: Vec<u32>,
+}
+
+impl StackArena {
+    /// Reserves the address space.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` says what is wrong with the configuration; otherwise the reservation was refused, and the
+    /// error says how large it was.
+    pub fn new(config: StackConfig) -> io::Result<Arc<StackArena>> {
+        let mut layout = config.layout(host::page_size())?;
+        let region = Region::reserve(&mut layout)?;
+        Ok(Arc::new(StackArena { region, layout, slots: Mutex::default() }))
+    }
+
+    /// Address space per stack in bytes, guard pages included.
+    pub fn slot_size(&self) -> usize {
+        self.layout.slot_size()
+    }
+
+    /// What a function can use of a stack, in bytes; coroutine and header take a few hundred of it.
+    pub fn usable_size(&self) -> usize {
+        self.layout.usable()
+    }
+
+    /// How many stacks there may be at once.
+    pub fn max_slots(&self) -> usize {
+        self.layout.max_slots as usize
+    }
+
+    /// How many stacks are out of the arena at the moment: in use, leaked, or idle in a pool.
+    pub fn outstanding(&self) -> usize {
+        let slots = self.slots();
+        slots.fresh as usize - slots.warm.len() - slots.cold.len()
+    }
+
+    pub(crate) fn keep_warm(&self) -> usize {
+        self.layout.keep_warm
+    }
+
+    pub(crate) fn region(&self) -> &Region {
+        &self.region
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        // Nothing panics under this lock save a failing allocation, before which all is consistent.
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds between one and `want` stacks to `out`, those that were used before first.
+    pub(crate) fn grant(self: &Arc<Self>, want: usize, out: &mut Vec<Stack>) -> io::Result<()> {
+        out.reserve(want);
+        let mut slots = self.slots();
+        let Slots { fresh, warm, cold } = &mut *slots;
+        let known = want.min(warm.len() + cold.len());
+        if known > 0 {
+            // The pool takes from the end, so what is warm goes there.
+            let of_warm = known.min(warm.len());
+            let of_cold = known - of_warm;
+            let numbers = cold.drain(cold.len() - of_cold..).chain(warm.drain(warm.len() - of_warm..));
+            out.extend(numbers.map(|number| self.own(number)));
+            return Ok(());
+        }
+        let left = self.layout.max_slots - *fresh;
+        if left == 0 {
+            let max = self.layout.max_slots;
+            return Err(io::Error::new(
+                io::ErrorKind::OutOfMemory,
+                format!("all {max} stacks of the arena are in use: raise StackConfig::max_slots or run fewer fibers"),
+            ));
+        }
+        let first = *fresh;
+        let made = self.region.prepare(first, left.min(want as u32))?;
+        *fresh += made;
+        out.extend((first..first + made).rev().map(|number| self.own(number)));
+        Ok(())
+    }
+
+    /// The one place where a `Stack` comes into being: its number has just left the lists above.
+    fn own(self: &Arc<Self>, number: u32) -> Stack {
+        Stack { number, arena: Arc::clone(self) }
+    }
+
+    /// Takes back stacks of which the memory goes to the kernel.
+    pub(crate) fn take_back_cold(&self, stacks: impl Iterator<Item = Stack>) {
+        let numbers: Vec<u32> = stacks.map(Stack::into_number).collect();
+        // Without the lock: this is the slow part, and nobody else knows these numbers.
+        self.region.release(&numbers);
+        self.slots().cold.extend(numbers);
+    }
+
+    /// Takes back one stack with its memory; when these become many, the oldest half loses it.
+    fn take_back_warm(&self, number: u32) {
+        let mut slots = self.slots();
+        slots.warm.push(number);
+        let many = slots.warm.len();
+        if many > self.layout.keep_warm.max(64) {
+            let old: Vec<u32> = slots.warm.drain(..many / 2).collect();
+            drop(slots);
+            self.region.release(&old);
+            self.slots().cold.extend(old);
+        }
+    }
+}
+
+impl fmt::Debug for StackArena {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StackArena")
+            .field("slot_size", &self.slot_size())
+            .field("max_slots", &self.max_slots())
+            .field("outstanding", &self.outstanding())
+            .finish()
+    }
+}
+
+/// One stack: the sole owner of its slot. Dropped, the slot returns to the arena.
+pub struct Stack {
+    number: u32,
+    arena: Arc<StackArena>,
+}
+
+impl Stack {
+    /// The number of its slot, which no other stack of the arena has meanwhile.
+    pub fn number(&self) -> usize {
+        self.number as usize
+    }
+
+    /// The arena it belongs to.
+    pub fn arena(&self) -> &Arc<StackArena> {
+        &self.arena
+    }
+
+    /// The addresses a function may use, guard excluded; nothing where a coroutine is a thread.
+    pub fn bounds(&self) -> Option<Range<usize>> {
+        self.arena.region().bounds(self.slot())
+    }
+
+    #[inline]
+    pub(crate) fn slot(&self) -> u32 {
+        self.number
+    }
+
+    /// Dissolves the stack without giving its slot back.
+    fn into_number(mut self) -> u32 {
+        std::mem::replace(&mut self.number, NONE)
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        if self.number != NONE {
+            self.arena.take_back_warm(self.number);
+        }
+    }
+}
+
+impl fmt::Debug for Stack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stack").field("number", &self.number).finish_non_exhaustive()
+    }
+}

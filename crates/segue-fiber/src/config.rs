@@ -1,0 +1,175 @@
+//! How large stacks are and how many there may be: the builder, its checks, and the checked result.
+//!
+//! Used by whoever makes a [`StackArena`](crate::StackArena): a scheduler's builder, a test.
+
+use std::io;
+
+/// The least that may remain of a slot once its guard pages are taken off.
+const LEAST_USABLE: usize = 16 * 1024;
+
+/// The largest slot: beyond it a reservation for even a few stacks becomes unreasonable.
+const LARGEST_SLOT: usize = 1 << 30;
+
+/// The largest reservation, half of what a process can address on the smallest 64-bit layout we support.
+const LARGEST_RESERVATION: usize = 1 << 46;
+
+/// What is reserved when nobody said how many slots are wanted. Address space, not memory.
+const DEFAULT_RESERVATION: usize = 256 << 30;
+
+/// The size, number and guarding of stacks; a builder for [`StackArena::new`](crate::StackArena::new).
+///
+/// A stack is a *slot*: a power of two of address space with guard pages at its bottom. Address space is
+/// not memory: a slot costs the pages which were touched, usually one or two.
+///
+/// ```
+/// use segue_fiber::{StackArena, StackConfig};
+///
+/// // A million fibers that do little: 64 KiB of address space each.
+/// let arena = StackArena::new(StackConfig::new().slot_size(64 * 1024).max_slots(1_000_000)).unwrap();
+/// assert_eq!(arena.slot_size(), 64 * 1024);
+///
+/// // A size that makes no sense is an error that says what would.
+/// let error = StackArena::new(StackConfig::new().slot_size(100_000)).unwrap_err();
+/// assert!(error.to_string().contains("131072"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct StackConfig {
+    slot_size: usize,
+    max_slots: Option<usize>,
+    guard_pages: usize,
+    keep_warm: usize,
+    mprotect_guards: bool,
+}
+
+impl Default for StackConfig {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl StackConfig {
+    /// 256 KiB slots with four guard pages, as many as fit into 256 GiB of address space.
+    pub fn new() -> Self {
+        Self { slot_size: 256 * 1024, max_slots: None, guard_pages: 4, keep_warm: 128, mprotect_guards: false }
+    }
+
+    /// Address space per stack in bytes, guard pages included: a power of two. Default: 256 KiB.
+    ///
+    /// 64 KiB suits millions of small fibers, 1 MiB and more deep recursion. Memory is only taken for pages
+    /// that are touched, but page tables cost 8 bytes for each 4 KiB page in the neighbourhood of a touched one.
+    pub fn slot_size(mut self, bytes: usize) -> Self {
+        self.slot_size = bytes;
+        self
+    }
+
+    /// How many stacks there may be at once. Default: as many as fit into 256 GiB, or into what the process
+    /// may still map if that is less.
+    pub fn max_slots(mut self, slots: usize) -> Self {
+        self.max_slots = Some(slots);
+        self
+    }
+
+    /// Inaccessible pages at the bottom of each slot. Default: 4, at least 1.
+    ///
+    /// Rust code touches each page of a large frame in order, so one page would do for it. Foreign code
+    /// need not, and a frame larger than the guard can step over it.
+    pub fn guard_pages(mut self, pages: usize) -> Self {
+        self.guard_pages = pages;
+        self
+    }
+
+    /// How many idle stacks a [`StackPool`](crate::StackPool) keeps with their memory when it is trimmed, and how
+    /// many the arena itself keeps. Default: 128.
+    pub fn keep_warm(mut self, stacks: usize) -> Self {
+        self.keep_warm = stacks;
+        self
+    }
+
+    /// Guard by `mprotect` even where the kernel has lightweight guards. Default: no.
+    ///
+    /// It is what happens by itself on kernels before 6.13 and under `mlockall`. Each such guard splits a
+    /// mapping, of which a process may have 65,530, so there can be at most 28,000 stacks in the process.
+    pub fn mprotect_guards(mut self, yes: bool) -> Self {
+        self.mprotect_guards = yes;
+        self
+    }
+
+    /// Checks everything and computes what follows from it.
+    pub(crate) fn layout(&self, page: usize) -> io::Result<Layout> {
+        let slot = self.slot_size;
+        if !slot.is_power_of_two() {
+            let next = slot.checked_next_power_of_two().unwrap_or(LARGEST_SLOT).min(LARGEST_SLOT);
+            return Err(invalid(format!("the stack slot size must be a power of two, not {slot} bytes: use {next}")));
+        }
+        if slot > LARGEST_SLOT {
+            return Err(invalid(format!("a stack slot of {slot} bytes is larger than the limit of {LARGEST_SLOT}")));
+        }
+        if self.guard_pages == 0 {
+            return Err(invalid(
+                "a stack needs at least one guard page: without it an overflow would overwrite other memory".into(),
+            ));
+        }
+        let least = LEAST_USABLE.max(page);
+        let guard = self.guard_pages.checked_mul(page).filter(|guard| guard.saturating_add(least) <= slot);
+        let Some(guard) = guard else {
+            return Err(invalid(format!(
+                "a stack slot of {slot} bytes has no room for {} guard pages of {page} bytes and {least} bytes of \
+                 stack: use larger slots or fewer guard pages",
+                self.guard_pages
+            )));
+        };
+        let max_slots = match self.max_slots {
+            None => (DEFAULT_RESERVATION / slot).max(1),
+            Some(0) => {
+                return Err(invalid("an arena of no stacks is of no use: max_slots must be at least 1".into()));
+            }
+            Some(slots) => slots,
+        };
+        let fits = max_slots.checked_mul(slot).is_some_and(|bytes| bytes <= LARGEST_RESERVATION);
+        if !fits || u32::try_from(max_slots).is_err() {
+            return Err(invalid(format!(
+                "{max_slots} stacks of {slot} bytes are more than an arena can reserve ({LARGEST_RESERVATION} bytes \
+                 in all and {} stacks): use smaller slots or fewer",
+                u32::MAX
+            )));
+        }
+        Ok(Layout {
+            shift: slot.trailing_zeros(),
+            guard,
+            max_slots: max_slots as u32,
+            may_shrink: self.max_slots.is_none(),
+            keep_warm: self.keep_warm,
+            mprotect_guards: self.mprotect_guards,
+        })
+    }
+}
+
+fn invalid(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, message)
+}
+
+/// A checked configuration. Slots are numbered from 0; slot `i` is the addresses from `i << shift` within the
+/// arena's reservation, its guard lowest.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    /// Binary logarithm of the slot size.
+    pub shift: u32,
+    /// Bytes of guard at the bottom of each slot: at least a page, a multiple of it.
+    pub guard: usize,
+    /// At least 1.
+    pub max_slots: u32,
+    /// Nobody asked for this many slots: a smaller reservation will do.
+    pub may_shrink: bool,
+    pub keep_warm: usize,
+    pub mprotect_guards: bool,
+}
+
+impl Layout {
+    pub fn slot_size(&self) -> usize {
+        1 << self.shift
+    }
+
+    pub fn usable(&self) -> usize {
+        self.slot_size() - self.guard
+    }
+}

@@ -1,0 +1,27 @@
+//! The host with real stacks: memory from `mmap`, switches by corosensei.
+//!
+//! Used by the crate's root, which chooses a host; the interface is the same in `threaded`.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `coroutine` | the cell at a slot's top, resume and suspend |
+//! | `region` | the reservation, guards, giving memory back |
+//! | `registry` | which addresses are guards, for a signal handler |
+//! | `overflow` | the handler that names the fiber |
+//! | `trace` | where that fiber was, as far as can be told safely |
+//! | `altstack` | a stack for the handler itself |
+//! | `sys` | the system calls |
+
+mod altstack;
+mod coroutine;
+mod overflow;
+mod region;
+mod registry;
+mod sys;
+mod trace;
+
+pub use altstack::ensure_alternate_stack;
+pub use coroutine::{Coroutine, suspend};
+pub use overflow::install_overflow_handler;
+pub(crate) use region::Region;
+pub(crate) use sys::page_size;

@@ -1,0 +1,191 @@
+//! The memory behind an arena: one reservation in fixed slots, their guards, and giving memory back.
+//!
+//! Used by [`StackArena`](crate::StackArena) alone, which keeps the numbers of slots and calls this for chunks of them.
+//!
+//! # How
+//!
+//! All of the reservation starts inaccessible. A chunk of slots that is handed out for the first time becomes readable
+//! and writable with one `mprotect`, which extends the accessible part of the mapping, so that there are two mappings
+//! however many slots there are; then one `process_madvise` marks all of the chunk's guards as guard regions
+//! (Linux 6.13), which split no mapping either. Guards stay for the life of the reservation, also when memory is given
+//! back.
+//!
+//! Where the kernel has no guard regions (`EINVAL`: it is older, or the mapping is locked in memory), guards are
+//! simply never made accessible. Each then splits the mapping. A process may have 65,530 mappings, and near that limit
+//! everything fails in odd ways, such as a panic that cannot map its backtrace; so such slots are limited to 28,000 in
+//! the process, with an error that explains it.
+//!
+//! Huge pages are off: one would turn a fiber of one page into one of 512.
+
+#![allow(unsafe_code)] // Maps and unmaps memory, computes addresses in it.
+
+use std::io;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
+use super::registry::{Entry, colour};
+use super::sys;
+use crate::config::Layout;
+
+/// How many slots of the process may be guarded by `mprotect`.
+const MPROTECT_LIMIT: usize = 28_000;
+
+/// How many of them there are.
+static MPROTECTED: AtomicUsize = AtomicUsize::new(0);
+
+/// How many ranges go into one system call.
+const BATCH: usize = 128;
+
+/// A smaller reservation than this is not worth shrinking to.
+const LEAST_RESERVATION: usize = 16 << 20;
+
+pub(crate) struct Region {
+    /// The lowest address of slot 0. Never changes.
+    start: NonNull<u8>,
+    layout: Layout,
+    entry: &'static Entry,
+    /// Guard by `mprotect` from now on.
+    mprotect: AtomicBool,
+    /// How many slots of this region are counted in `MPROTECTED`.
+    mprotected: AtomicUsize,
+}
+
+// SAFETY: the pointer is an address that does not change; who may access which slot is the arena's business.
+unsafe impl Send for Region {}
+// SAFETY: as above; the methods only read fields, or change atomic ones.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Reserves address space for all slots, or for fewer if that is too much and the layout allows it.
+    pub fn reserve(layout: &mut Layout) -> io::Result<Region> {
+        loop {
+            let size = (layout.max_slots as usize) << layout.shift;
+            match sys::reserve(size) {
+                Ok(start) => {
+                    let entry = Entry::publish(start.addr().get(), *layout);
+                    return Ok(Region {
+                        start,
+                        layout: *layout,
+                        entry,
+                        mprotect: AtomicBool::new(layout.mprotect_guards),
+                        mprotected: AtomicUsize::new(0),
+                    });
+                }
+                Err(_) if layout.may_shrink && layout.max_slots > 1 && size > LEAST_RESERVATION => {
+                    layout.max_slots /= 2;
+                }
+                Err(error) => {
+                    return Err(explain(
+                        error,
+                        &format!(
+                            "cannot reserve {size} bytes of address space for stacks (lower StackConfig::max_slots, or raise \
+                             the limit on address space)"
+                        ),
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Start of a slot, as an address, and its coloured top.
+    #[inline]
+    pub fn slot(&self, number: u32) -> (std::num::NonZeroUsize, NonNull<u8>) {
+        debug_assert!(number < self.layout.max_slots);
+        let offset = (number as usize) << self.layout.shift;
+        // SAFETY: the slot lies in the reservation; the colour is far less than a slot.
+        unsafe {
+            let start = self.start.byte_add(offset);
+            (start.addr(), start.byte_add(self.layout.slot_size() - colour(number)))
+        }
+    }
+
+    pub fn bounds(&self, number: u32) -> Option<Range<usize>> {
+        let start = self.slot(number).0.get();
+        Some(start + self.layout.guard..start + self.layout.slot_size())
+    }
+
+    fn guard(&self, number: u32) -> Range<usize> {
+        let start = self.slot(number).0.get();
+        start..start + self.layout.guard
+    }
+
+    /// Makes slots accessible that were never used, from `first` on; at least one and at most `count`. Returns how
+    /// many.
+    ///
+    /// Called under the arena's lock. After an error nothing is lost: the same slots are prepared again later.
+    pub fn prepare(&self, first: u32, count: u32) -> io::Result<u32> {
+        if !self.mprotect.load(Relaxed) {
+            let start = self.slot(first).0.get();
+            sys::make_accessible(start..start + ((count as usize) << self.layout.shift))
+                .map_err(|error| explain(error, "cannot make memory for stacks accessible"))?;
+            match self.install_guards(first, count) {
+                Ok(()) => return Ok(count),
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.mprotect.store(true, Relaxed),
+                Err(error) => return Err(explain(error, "cannot install the guards of stacks")),
+            }
+            sys::make_inaccessible(start..start + ((count as usize) << self.layout.shift))
+                .map_err(|error| explain(error, "cannot guard stacks"))?;
+        }
+        self.prepare_by_mprotect(first, count)
+    }
+
+    fn install_guards(&self, first: u32, count: u32) -> io::Result<()> {
+        let mut ranges = (first..first + count).map(|number| self.guard(number));
+        sys::advise_all::<BATCH>(&mut ranges, sys::GUARD_INSTALL)
+    }
+
+    fn prepare_by_mprotect(&self, first: u32, count: u32) -> io::Result<u32> {
+        let mut granted = 0;
+        let counted = MPROTECTED.try_update(Relaxed, Relaxed, |used| {
+            granted = MPROTECT_LIMIT.saturating_sub(used).min(count as usize);
+            (granted > 0).then_some(used + granted)
+        });
+        if counted.is_err() {
+            return Err(io::Error::new(
+                io::ErrorKind::OutOfMemory,
+                format!(
+                    "this process has {MPROTECT_LIMIT} stacks whose guards split a mapping, which is the limit (the kernel \
+                     allows 65530 mappings): run fewer fibers at once, or run on Linux 6.13 or later without mlockall, where \
+                     guards are lightweight"
+                ),
+            ));
+        }
+        for done in 0..granted {
+            let slot = self.bounds(first + done as u32).expect("a native stack has bounds");
+            if let Err(error) = sys::make_accessible(slot) {
+                MPROTECTED.fetch_sub(granted - done, Relaxed);
+                self.mprotected.fetch_add(done, Relaxed);
+                if done > 0 {
+                    return Ok(done as u32);
+                }
+                return Err(explain(
+                    error,
+                    "cannot make memory for a stack accessible (the limit on mappings may be reached)",
+                ));
+            }
+        }
+        self.mprotected.fetch_add(granted, Relaxed);
+        Ok(granted as u32)
+    }
+
+    /// Gives the memory of these slots back to the kernel. Nobody uses them; they read as zeros afterwards.
+    pub fn release(&self, slots: &[u32]) {
+        let mut ranges = slots.iter().map(|&number| self.bounds(number).expect("a native stack has bounds"));
+        // A failure leaves memory where it is, which is no fault: it is only ever read after being written.
+        let _ = sys::advise_all::<BATCH>(&mut ranges, libc::MADV_DONTNEED);
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        self.entry.retire();
+        // All stacks are back, since each holds the arena, so that nobody uses the memory.
+        sys::unmap(self.start, (self.layout.max_slots as usize) << self.layout.shift);
+        MPROTECTED.fetch_sub(*self.mprotected.get_mut(), Relaxed);
+    }
+}
+
+fn explain(error: io::Error, what: &str) -> io::Error {
+    io::Error::new(error.kind(), format!("{what}: {error}"))
+}

@@ -1,0 +1,123 @@
+//! The system calls for memory, each behind a function that takes addresses.
+//!
+//! Used by `region`, and `altstack` for its one mapping.
+
+#![allow(unsafe_code)] // System calls.
+
+use std::ffi::c_int;
+use std::io;
+use std::ops::Range;
+use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
+
+/// `MADV_GUARD_INSTALL`, Linux 6.13: the range faults when accessed, without being a mapping of its own.
+pub(super) const GUARD_INSTALL: c_int = 102;
+
+/// `PIDFD_SELF_THREAD`, Linux 6.14: stands for the calling thread, and so for its memory, without a descriptor.
+const PIDFD_SELF: c_int = -10_000;
+
+pub(crate) fn page_size() -> usize {
+    static PAGE: OnceLock<usize> = OnceLock::new();
+    // SAFETY: no preconditions.
+    *PAGE.get_or_init(|| unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize)
+}
+
+fn check(result: c_int) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Reserves inaccessible address space that takes no memory and is not accounted.
+pub(super) fn reserve(size: usize) -> io::Result<NonNull<u8>> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping where the kernel likes: touches nothing that exists.
+    let start = unsafe { libc::mmap(ptr::null_mut(), size, libc::PROT_NONE, flags, -1, 0) };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the range is the mapping just made. A kernel without huge pages refuses, which is as good.
+    unsafe { libc::madvise(start, size, libc::MADV_NOHUGEPAGE) };
+    NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+}
+
+/// Ends a reservation. `start` and `size` are those of [`reserve`], and nobody uses the memory.
+pub(super) fn unmap(start: NonNull<u8>, size: usize) {
+    // SAFETY: by the contract above, which the callers (drops of sole owners) keep.
+    let result = unsafe { libc::munmap(start.as_ptr().cast(), size) };
+    debug_assert_eq!(result, 0);
+}
+
+/// Makes part of a reservation readable and writable.
+pub(super) fn make_accessible(range: Range<usize>) -> io::Result<()> {
+    // SAFETY: within a reservation of ours, where nobody relies on a fault but for the guards, which are not passed.
+    check(unsafe { libc::mprotect(range.start as *mut _, range.len(), libc::PROT_READ | libc::PROT_WRITE) })
+}
+
+/// Makes part of a reservation inaccessible that nobody uses.
+pub(super) fn make_inaccessible(range: Range<usize>) -> io::Result<()> {
+    // SAFETY: within a reservation of ours; slots not handed out yet.
+    check(unsafe { libc::mprotect(range.start as *mut _, range.len(), libc::PROT_NONE) })
+}
+
+/// Applies an advice to all ranges, which lie in reservations of ours and which nobody uses, `N` to a system call.
+pub(super) fn advise_all<const N: usize>(
+    ranges: &mut dyn Iterator<Item = Range<usize>>,
+    advice: c_int,
+) -> io::Result<()> {
+    let mut batch = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; N];
+    loop {
+        let mut count = 0;
+        for (place, range) in batch.iter_mut().zip(&mut *ranges) {
+            *place = libc::iovec { iov_base: range.start as *mut _, iov_len: range.len() };
+            count += 1;
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        let batch = &batch[..count];
+        if !advise_batch(batch, advice) {
+            for range in batch {
+                advise_one(range, advice)?;
+            }
+        }
+        if count < N {
+            return Ok(());
+        }
+    }
+}
+
+fn advise_one(range: &libc::iovec, advice: c_int) -> io::Result<()> {
+    loop {
+        // SAFETY: the range lies in a reservation of ours and nobody uses it (contract of `advise_all`).
+        match check(unsafe { libc::madvise(range.iov_base, range.iov_len, advice) }) {
+            Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
+            result => return result,
+        }
+    }
+}
+
+/// All ranges in one system call; `false` if the kernel did not do all of it, and the caller does it one by one. Both
+/// advices may be repeated.
+fn advise_batch(batch: &[libc::iovec], advice: c_int) -> bool {
+    if batch.len() < 2 {
+        return false;
+    }
+    let total: usize = batch.iter().map(|range| range.iov_len).sum();
+    let call = |own: c_int| {
+        // SAFETY: the vector is valid for reads, its ranges lie in reservations of ours, and nobody uses them. Should
+        // the descriptor not stand for this process (after a fork it is the parent's), the kernel refuses both
+        // advices: they are allowed for one's own memory only.
+        unsafe { libc::syscall(libc::SYS_process_madvise, own, batch.as_ptr(), batch.len(), advice, 0) }
+    };
+    let mut done = call(PIDFD_SELF);
+    if done < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EBADF) {
+        done = call(own_pidfd());
+    }
+    done == total as libc::c_long
+}
+
+/// A descriptor for the own process, opened once and kept; -1 if there is none.
+fn own_pidfd() -> c_int {
+    static PIDFD: OnceLock<c_int> = OnceLock::new();
+    // SAFETY: no preconditions.
+    *PIDFD.get_or_init(|| unsafe { libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0) } as c_int)
+}

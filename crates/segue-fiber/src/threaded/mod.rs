@@ -1,0 +1,35 @@
+//! The host in which each coroutine is an OS thread, so that all logic above runs under Miri and the sanitizers.
+//!
+//! Used by the crate's root with the feature `threads`; the interface is that of `native`.
+
+mod baton;
+mod coroutine;
+mod region;
+
+use std::io;
+
+pub use coroutine::{Coroutine, suspend};
+pub(crate) use region::Region;
+
+/// Pages matter for the checks of a configuration alone.
+pub(crate) fn page_size() -> usize {
+    4096
+}
+
+/// Does nothing: a thread's stack is guarded by std.
+///
+/// # Errors
+///
+/// None.
+pub fn install_overflow_handler() -> io::Result<()> {
+    Ok(())
+}
+
+/// Does nothing: a thread's stack is guarded by std.
+///
+/// # Errors
+///
+/// None.
+pub fn ensure_alternate_stack() -> io::Result<()> {
+    Ok(())
+}

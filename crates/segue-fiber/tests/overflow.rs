@@ -1,0 +1,257 @@
+//! What a fault prints and how the process ends: each case in a child process, on real stacks.
+//!
+//! A test calls itself again with a variable set; the child does the deed and must not come back.
+
+#![cfg(not(feature = "threads"))]
+#![allow(unsafe_code)] // Faults on purpose.
+
+use std::hint::black_box;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Output};
+
+use segue_fiber::{Coroutine, StackArena, StackConfig, StackPool, ensure_alternate_stack, install_overflow_handler};
+
+const VARIABLE: &str = "SEGUE_FIBER_DEED";
+
+/// In the parent: runs the named test again in a child and returns what became of it. In the child: does the deed.
+fn child(test: &str, deed: impl FnOnce()) -> Option<Output> {
+    if std::env::var_os(VARIABLE).is_some() {
+        deed();
+        return None;
+    }
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .env(VARIABLE, "1")
+        .output()
+        .unwrap();
+    Some(output)
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[allow(unconditional_recursion)]
+#[inline(never)]
+fn recurse(depth: usize) -> usize {
+    let frame = black_box([depth; 20]);
+    recurse(depth + 1) + frame[depth % 20]
+}
+
+fn overflow(config: StackConfig, name: Option<&str>) {
+    let mut pool = StackPool::new(StackArena::new(config).unwrap());
+    // Another coroutine with another name, suspended or not, is not the culprit.
+    let bystander = Coroutine::new(pool.take().unwrap(), (), |()| ());
+    bystander.set_label(1, Some("bystander"));
+    let mut culprit = Coroutine::new(pool.take().unwrap(), (), |()| {
+        black_box(recurse(0));
+    });
+    culprit.set_label(42, name);
+    let _ = culprit.resume();
+}
+
+#[test]
+fn an_overflow_names_the_fiber_and_aborts() {
+    let Some(output) = child("an_overflow_names_the_fiber_and_aborts", || {
+        install_overflow_handler().unwrap();
+        install_overflow_handler().unwrap();
+        overflow(StackConfig::new().slot_size(64 * 1024), Some("greedy"));
+    }) else {
+        return;
+    };
+    let text = stderr(&output);
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{text}");
+    assert!(text.contains("fiber 'greedy' (42) overflowed its stack of 47 KiB"), "{text}");
+    assert!(text.contains("StackConfig::slot_size"), "{text}");
+    assert!(!text.contains("bystander"), "{text}");
+    let frames = text.lines().filter(|line| line.starts_with("  0x")).count();
+    assert!(frames >= 5, "a recursion of thousands shows some frames: {text}");
+}
+
+#[test]
+fn an_overflow_is_found_with_mprotect_guards_too_and_without_a_name() {
+    let Some(output) = child("an_overflow_is_found_with_mprotect_guards_too_and_without_a_name", || {
+        install_overflow_handler().unwrap();
+        overflow(StackConfig::new().mprotect_guards(true), None);
+    }) else {
+        return;
+    };
+    let text = stderr(&output);
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{text}");
+    assert!(text.contains("fiber (42) overflowed its stack of 239 KiB"), "{text}");
+}
+
+#[test]
+fn a_long_name_is_cut_at_a_character_and_control_characters_are_masked() {
+    let Some(output) = child("a_long_name_is_cut_at_a_character_and_control_characters_are_masked", || {
+        install_overflow_handler().unwrap();
+        overflow(StackConfig::new(), Some("\u{1b}[2J 0123456789 0123456789 0123456789 0123456789 01234\u{e4}\u{e4}"));
+    }) else {
+        return;
+    };
+    let text = stderr(&output);
+    assert!(text.contains("fiber '?[2J 0123456789 0123456789 0123456789 0123456789 01234' (42)"), "{text}");
+}
+
+#[test]
+fn without_the_handler_an_overflow_is_a_bare_fault() {
+    // The planted case: the message above comes from the handler and nothing else.
+    let Some(output) = child("without_the_handler_an_overflow_is_a_bare_fault", || {
+        overflow(StackConfig::new(), Some("greedy"));
+    }) else {
+        return;
+    };
+    assert_eq!(output.status.signal(), Some(libc::SIGSEGV));
+    assert!(!stderr(&output).contains("overflowed"));
+}
+
+#[test]
+fn a_null_dereference_inside_a_coroutine_is_an_ordinary_fault() {
+    let Some(output) = child("a_null_dereference_inside_a_coroutine_is_an_ordinary_fault", || {
+        install_overflow_handler().unwrap();
+        let mut pool = StackPool::new(StackArena::new(StackConfig::new()).unwrap());
+        let mut coroutine = Coroutine::new(pool.take().unwrap(), (), |()| {
+            // SAFETY: none: this is the fault under test, in a process made for it.
+            unsafe { black_box(std::ptr::null_mut::<u8>()).write_volatile(1) };
+        });
+        let _ = coroutine.resume();
+    }) else {
+        return;
+    };
+    assert_eq!(output.status.signal(), Some(libc::SIGSEGV));
+    assert!(!stderr(&output).contains("overflowed"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_stray_pointer_into_a_guard_is_no_overflow() {
+    let Some(output) = child("a_stray_pointer_into_a_guard_is_no_overflow", || {
+        install_overflow_handler().unwrap();
+        let mut pool = StackPool::new(StackArena::new(StackConfig::new()).unwrap());
+        let stack = pool.take().unwrap();
+        // SAFETY: none: this is the fault under test, in a process made for it.
+        unsafe { ((stack.bounds().unwrap().start - 1) as *mut u8).write_volatile(1) };
+    }) else {
+        return;
+    };
+    assert_eq!(output.status.signal(), Some(libc::SIGSEGV), "the guard is there");
+    assert!(!stderr(&output).contains("overflowed"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_threads_own_overflow_is_left_to_std() {
+    let Some(output) = child("a_threads_own_overflow_is_left_to_std", || {
+        install_overflow_handler().unwrap();
+        let thread = std::thread::Builder::new().name("deep".into()).stack_size(64 * 1024);
+        thread.spawn(|| black_box(recurse(0))).unwrap().join().unwrap();
+    }) else {
+        return;
+    };
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT));
+    assert!(stderr(&output).contains("thread 'deep'") && stderr(&output).contains("has overflowed its stack"));
+}
+
+#[test]
+fn a_handler_that_was_there_before_gets_other_faults() {
+    unsafe extern "C" fn earlier(_: i32) {
+        // SAFETY: async-signal-safe.
+        unsafe {
+            libc::write(2, b"earlier handler".as_ptr().cast(), 15);
+            libc::_exit(7);
+        }
+    }
+    let Some(output) = child("a_handler_that_was_there_before_gets_other_faults", || {
+        // SAFETY: the handler is async-signal-safe.
+        unsafe { libc::signal(libc::SIGSEGV, earlier as *const () as usize) };
+        install_overflow_handler().unwrap();
+        // SAFETY: none: this is the fault under test, in a process made for it.
+        unsafe { black_box(std::ptr::null_mut::<u8>()).write_volatile(1) };
+    }) else {
+        return;
+    };
+    assert_eq!(output.status.code(), Some(7));
+    assert!(stderr(&output).contains("earlier handler"));
+}
+
+#[test]
+fn a_signal_that_was_sent_still_kills() {
+    let Some(output) = child("a_signal_that_was_sent_still_kills", || {
+        // SAFETY: a plain signal to the own process, back to the default first as in a program without std's handler.
+        unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
+        install_overflow_handler().unwrap();
+        // SAFETY: as above.
+        unsafe { libc::raise(libc::SIGSEGV) };
+        std::thread::sleep(std::time::Duration::from_secs(60));
+    }) else {
+        return;
+    };
+    assert_eq!(output.status.signal(), Some(libc::SIGSEGV));
+}
+
+#[test]
+fn a_foreign_thread_gets_an_alternate_stack() {
+    extern "C" fn body(_: *mut libc::c_void) -> *mut libc::c_void {
+        ensure_alternate_stack().unwrap();
+        overflow(StackConfig::new(), Some("abroad"));
+        std::ptr::null_mut()
+    }
+    let Some(output) = child("a_foreign_thread_gets_an_alternate_stack", || {
+        install_overflow_handler().unwrap();
+        // SAFETY: a thread made by the C library, joined before anything it uses goes away.
+        unsafe {
+            let mut thread = std::mem::zeroed();
+            assert_eq!(libc::pthread_create(&mut thread, std::ptr::null(), body, std::ptr::null_mut()), 0);
+            libc::pthread_join(thread, std::ptr::null_mut());
+        }
+    }) else {
+        return;
+    };
+    let text = stderr(&output);
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{text}");
+    assert!(text.contains("fiber 'abroad' (42)"), "{text}");
+}
+
+#[test]
+fn alternate_stacks_end_with_their_threads() {
+    extern "C" fn body(_: *mut libc::c_void) -> *mut libc::c_void {
+        ensure_alternate_stack().unwrap();
+        ensure_alternate_stack().unwrap();
+        std::ptr::null_mut()
+    }
+    fn run() {
+        // SAFETY: a thread made by the C library, joined at once.
+        unsafe {
+            let mut thread = std::mem::zeroed();
+            assert_eq!(libc::pthread_create(&mut thread, std::ptr::null(), body, std::ptr::null_mut()), 0);
+            libc::pthread_join(thread, std::ptr::null_mut());
+        }
+    }
+    let Some(output) = child("alternate_stacks_end_with_their_threads", || {
+        let mappings = || std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
+        run();
+        let before = mappings();
+        (0..100).for_each(|_| run());
+        assert!(mappings() < before + 10, "{} mappings became {}", before, mappings());
+    }) else {
+        return;
+    };
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn locked_memory_falls_back_to_guards_that_work() {
+    let Some(output) = child("locked_memory_falls_back_to_guards_that_work", || {
+        // SAFETY: affects mappings that this process is going to make.
+        if unsafe { libc::mlockall(libc::MCL_FUTURE) } != 0 {
+            eprintln!("not permitted to lock memory");
+            std::process::abort();
+        }
+        install_overflow_handler().unwrap();
+        overflow(StackConfig::new().slot_size(64 * 1024).max_slots(64), Some("locked"));
+    }) else {
+        return;
+    };
+    let text = stderr(&output);
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{text}");
+    let skipped = text.contains("not permitted");
+    assert!(skipped || text.contains("fiber 'locked' (42) overflowed its stack"), "{text}");
+}

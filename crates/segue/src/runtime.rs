@@ -1,0 +1,88 @@
+//! Runtimes for applications: schedulers whose workers idle in the I/O driver, and the default one behind plain threads.
+//!
+//! Used by applications that start a program with [`run`].
+
+#[cfg(not(feature = "io"))]
+use segue_core::WaitPark as Idle;
+#[cfg(feature = "io")]
+use segue_io::DriverPark as Idle;
+use segue_sched::{Builder, Pool};
+use std::io;
+use std::sync::OnceLock;
+
+/// Makes the park of one worker.
+type MakeIdle = fn() -> io::Result<Idle>;
+
+/// A scheduler to be configured and started: `runtime().workers(2).run(..)`.
+///
+/// It steals work by default, and its workers wait for the network while they have nothing to run.
+///
+/// # Examples
+///
+/// ```
+/// let answer = segue::runtime().workers(2).run(|| 42)?;
+/// assert_eq!(answer, 42);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn runtime() -> Builder<MakeIdle> {
+    #[cfg(feature = "io")]
+    let make: MakeIdle = Idle::new;
+    #[cfg(not(feature = "io"))]
+    let make: MakeIdle = || Ok(Idle::new());
+    Builder::new().park(make)
+}
+
+/// Runs `f` as the first fiber of a runtime with a worker for each processor, and returns what it returned.
+///
+/// When `f` has returned, what is left of the fibers that it spawned is cancelled and waited for.
+///
+/// # Panics
+/// If `f` panics, after everything has ended; or if threads, stacks or a driver can't be made ([`runtime`] returns that as an error).
+///
+/// # Examples
+///
+/// ```
+/// assert_eq!(segue::run(|| segue::spawn(|| 42).join().unwrap()), 42);
+/// ```
+pub fn run<T>(f: impl FnOnce() -> T) -> T {
+    runtime().run(f).unwrap_or_else(|error| panic!("the runtime could not be started: {error}"))
+}
+
+/// The runtime behind plain threads. It starts at the first use and stays until the process ends.
+///
+/// # Panics
+/// If threads, stacks or a driver can't be made.
+///
+/// # Examples
+///
+/// ```
+/// assert_eq!(segue::default_pool().run(|| 42), Ok(42));
+/// ```
+pub fn default_pool() -> &'static Pool {
+    static DEFAULT: OnceLock<Pool> = OnceLock::new();
+    DEFAULT.get_or_init(|| {
+        let pool = runtime().name("segue-default").pool();
+        pool.unwrap_or_else(|error| panic!("the default runtime could not be started: {error}"))
+    })
+}
+
+/// Tells the core where plain threads spawn.
+#[inline]
+pub(crate) fn offer_default() {
+    segue_core::set_default(|| (|job| default_pool().inject(job), default_pool().family()));
+}
+
+#[inline]
+pub(crate) fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    if segue_sched::on_worker() || segue_core::in_fiber() {
+        segue_sched::join(a, b)
+    } else {
+        default_pool().call(|| segue_sched::join(a, b))
+    }
+}

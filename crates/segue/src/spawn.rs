@@ -1,0 +1,135 @@
+//! Spawning from anywhere: the core's `spawn`, `scope` and `join`, with the default runtime behind plain threads.
+//!
+//! Used by applications.
+
+use segue_core::{JoinHandle, Scope};
+
+/// Puts the default runtime behind the spawns of plain threads. It starts at the first of them.
+#[inline]
+fn prepare() {
+    #[cfg(feature = "sched")]
+    crate::runtime::offer_default();
+}
+
+/// Starts a detached fiber and returns a handle for its result.
+///
+/// A fiber's children run under its own scheduler and belong to its runtime: when that ends, they are cancelled and waited for. On
+/// a plain thread the default runtime is used, which starts at first use and stays.
+///
+/// # Examples
+///
+/// ```
+/// let handle = segue::spawn(|| "done");
+/// assert_eq!(handle.join().unwrap(), "done");
+/// ```
+pub fn spawn<F, T>(f: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    Builder::new().spawn(f)
+}
+
+/// A spawn with a name, in the shape of [`std::thread::Builder`].
+///
+/// # Examples
+///
+/// ```
+/// let handle = segue::Builder::new().name("answer").spawn(|| 42);
+/// assert_eq!(handle.join().unwrap(), 42);
+/// ```
+#[derive(Debug, Default)]
+#[must_use]
+pub struct Builder(segue_core::Builder);
+
+impl Builder {
+    /// A spawn without a name.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The name that reports give to the fiber.
+    pub fn name(self, name: impl Into<Box<str>>) -> Self {
+        Self(self.0.name(name))
+    }
+
+    /// As [`spawn`].
+    pub fn spawn<F, T>(self, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        prepare();
+        self.0.spawn(f)
+    }
+
+    /// As [`Scope::spawn`].
+    pub fn spawn_in<'scope, F, T>(self, scope: &'scope Scope<'scope, '_>, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        self.0.spawn_in(scope, f)
+    }
+}
+
+/// Runs `f` with a scope in which fibers can be spawned that borrow from the surroundings, and waits for all of them.
+///
+/// The scope is cancelled when its body or one of its fibers panics, when [`Scope::cancel`] is called, and with the caller's own
+/// cancellation. It always waits until the last fiber has ended.
+///
+/// # Cancellation
+/// The scope's fibers are cancelled with the caller. The wait for them is not cut short, since they may borrow.
+///
+/// # Panics
+/// With the first panic of the body or of a fiber, after all have ended.
+///
+/// # Examples
+///
+/// ```
+/// let words = ["straight", "line"];
+/// let total = segue::scope(|s| {
+///     let halves = words.map(|word| s.spawn(move || word.len()));
+///     halves.map(|half| half.join().unwrap()).iter().sum::<usize>()
+/// });
+/// assert_eq!(total, 12);
+/// ```
+#[track_caller]
+pub fn scope<'env, F, T>(f: F) -> T
+where
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
+{
+    prepare();
+    segue_core::scope(f)
+}
+
+/// Runs `a` and `b`, on two workers if one is idle, and returns both results.
+///
+/// On a fiber, `a` runs at once on the caller's stack; `b` after it in the same place, unless an idle worker took it, or `a` had to wait.
+/// On a plain thread both run in the default runtime while the thread is parked.
+///
+/// # Cancellation
+/// *No effect*: both are run, and see the caller's cancellation at their own waits.
+///
+/// # Panics
+/// If `a` or `b` panics, with `a`'s payload if both do, when neither is running any more.
+///
+/// # Examples
+///
+/// ```
+/// let (a, b) = segue::join(|| 20 + 1, || 20 + 1);
+/// assert_eq!(a + b, 42);
+/// ```
+#[inline]
+pub fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    #[cfg(feature = "sched")]
+    return crate::runtime::join(a, b);
+    #[cfg(not(feature = "sched"))]
+    (a(), b())
+}
