@@ -3,7 +3,7 @@
 //! Used by every scheduler, which embeds a [`Fiber`] in whatever it switches, and by triggers. The header knows nothing of
 //! stacks: a plain thread that waits gets one for the length of the wait.
 //!
-//! The fields fall in two groups. `scheduler`, `id`, `name` are fixed. The cells are touched only by the thread that the
+//! The fields fall in two groups. `scheduler`, `host`, `id`, `name` are fixed before the fiber runs. The cells are touched only by the thread that the
 //! fiber runs on, except `links`, which belong to the lock of the context in `member_of`.
 #![allow(unsafe_code)] // Headers are reached by address, from the current-fiber slot and from other threads.
 
@@ -49,6 +49,7 @@ impl std::fmt::Display for WaitsFor {
 /// The header of something that runs and can wait.
 pub struct Fiber {
     scheduler: NonNull<dyn Scheduler>,
+    host: Cell<*const ()>,
     id: u64,
     name: Option<Name>,
     family: *const Family,
@@ -89,6 +90,7 @@ impl Fiber {
     ) -> Self {
         Self {
             scheduler,
+            host: Cell::new(ptr::null()),
             id,
             name,
             family,
@@ -108,6 +110,18 @@ impl Fiber {
     /// The name that its spawner gave it.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
+    }
+
+    /// What its scheduler [set](Fiber::set_host): null until then.
+    #[inline]
+    pub fn host(&self) -> *const () {
+        self.host.get()
+    }
+
+    /// Keeps a pointer to whatever the scheduler has built around this header, before the fiber runs.
+    #[inline]
+    pub fn set_host(&self, host: *const ()) {
+        self.host.set(host);
     }
 
     /// What it waits for, if it is suspended. For the fiber's own thread.

@@ -34,7 +34,7 @@ struct Threads {
 
 static THREADS: Threads = Threads { _address: 0 };
 
-#[repr(C)] // The fiber comes first: the scheduler is given its address and finds the rest there.
+/// A thread that waits. Its fiber's host pointer leads here.
 struct Header {
     fiber: Fiber,
     thread: atomic::Thread,
@@ -62,6 +62,7 @@ pub(crate) fn with_header<R>(f: impl FnOnce(&Fiber) -> R) -> R {
         thread: atomic::current(),
         mail: AtomicU8::new(0),
     };
+    header.fiber.set_host((&raw const header).cast());
     let leave = Leave(&header.fiber);
     f(leave.0)
 }
@@ -103,9 +104,8 @@ pub(crate) fn scheduler() -> &'static dyn Scheduler {
 // lies in the frame that waits, and `wake` does not touch it after the store that lets the frame go.
 unsafe impl Scheduler for Threads {
     unsafe fn suspend(&self, fiber: &Fiber) {
-        // SAFETY: fibers of this scheduler are made by `with_header` alone and are the first field of a `Header`; the
-        // reference was made from the whole header's fiber in `with_header` and points into it.
-        let header = unsafe { &*ptr::from_ref(fiber).cast::<Header>() };
+        // SAFETY: fibers of this scheduler are made by `with_header` alone, which sets the host.
+        let header = unsafe { &*fiber.host().cast::<Header>() };
         loop {
             let mail = header.mail.swap(0, Ordering::Acquire);
             if mail & RESUME != 0 || (mail & INTERRUPT != 0 && fiber.interrupted()) {
@@ -118,7 +118,7 @@ unsafe impl Scheduler for Threads {
     unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake) {
         // SAFETY: as in `suspend`; the header is in place until the store below (resume), or because the
         // caller holds the context's lock, which the thread needs in order to leave (interrupt).
-        let header = unsafe { fiber.cast::<Header>().as_ref() };
+        let header = unsafe { &*fiber.as_ref().host().cast::<Header>() };
         let thread = header.thread.clone();
         let bit = match why {
             Wake::Resume => RESUME,

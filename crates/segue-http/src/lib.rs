@@ -1,1 +1,61 @@
-//! An HTTP/1.1 server in direct style.
+//! An HTTP/1.1 server in direct style: a fiber for each connection, and a handler that is an ordinary function.
+//!
+//! ```no_run
+//! use segue_http::{Request, Server};
+//! use segue_io::net::TcpListener;
+//!
+//! fn main() -> std::io::Result<()> {
+//!     let server = Server::new(|request: &mut Request<'_>| match request.uri().path() {
+//!         "/" => Ok("hello"),
+//!         _ => Err(http::StatusCode::NOT_FOUND),
+//!     });
+//!     server.serve(TcpListener::bind("127.0.0.1:8080")?)
+//! }
+//! ```
+//!
+//! # A tour
+//!
+//! * [`Server`] calls the handler for each request, within the limits of its [`Config`], until a [`Shutdown`] handle
+//!   ends it: requests that were begun are finished, and then [`Server::serve`] returns.
+//! * [`Request`] is the `http` crate's with a [`Body`], which is a [`std::io::Read`].
+//! * A handler returns anything that is [`IntoResponse`]: text, bytes, a status, a `Result`, or a full
+//!   [`Response`], whose [`Payload`] is bytes, a reader, or a function that writes to a [`BodyWriter`].
+//! * [`Listener`] and [`Transport`] are what the server needs of the streams below it. They are implemented for
+//!   TCP; TLS, Unix sockets and tests implement them in a few lines.
+//!
+//! # What the server sees to
+//!
+//! Persistent connections and pipelining, for HTTP/1.0 too where it is asked for; bodies with a length and in chunks, in
+//! both directions; `Expect: 100-continue`; HEAD; the `Date` header; time and size limits on everything that
+//! a client sends; an end of connections that does not lose the last response.
+//!
+//! It is strict where leniency has let requests be smuggled past proxies. Refused with an error response, after which the
+//! connection ends, are: lines that end in a bare LF, folded headers, white space before a colon, a missing or second
+//! `Host`, more than one `Content-Length` or one that is not plain digits, `Content-Length` together with
+//! `Transfer-Encoding`, and any encoding but `chunked`. Tunnels (CONNECT) and protocol upgrades are not offered.
+//!
+//! # Costs
+//!
+//! A response whose body has at most 16 KiB is written together with its head in one call; so are all responses
+//! to requests that arrived together. An idle connection keeps at most 4 KiB of each of its two buffers.
+#![forbid(unsafe_code)]
+
+mod body;
+mod chunked;
+mod config;
+mod conn;
+mod date;
+mod encode;
+mod gate;
+mod head;
+mod response;
+mod server;
+mod transport;
+mod wire;
+
+pub use crate::body::{Body, BodyError};
+pub use crate::config::Config;
+pub use crate::encode::BodyWriter;
+pub use crate::response::{IntoResponse, Payload, Request, Response};
+pub use crate::server::{Server, Shutdown};
+pub use crate::transport::{Listener, Transport};

@@ -36,7 +36,8 @@ const RESUME: u8 = 1;
 const INTERRUPT: u8 = 2;
 
 /// What lies at the top of a fiber's stack.
-#[repr(C)] // The fiber comes first: wakes are given its address.
+///
+/// The fiber's host pointer leads here.
 pub(crate) struct Header {
     pub(crate) fiber: Fiber,
     letter: Letter<Header>,
@@ -210,6 +211,7 @@ impl<P: Policy> Local<P> {
             fiber.set_label(id, fiber.header().fiber.name());
         }
         living.push(fiber.header_ptr());
+        fiber.header().fiber.set_host(fiber.header_ptr().as_ptr().cast());
         drop(living);
         self.switch_to(fiber);
     }
@@ -266,6 +268,13 @@ impl<P: Policy> Local<P> {
     }
 }
 
+/// The header around a fiber of this crate's.
+#[inline]
+fn header_of(fiber: &Fiber) -> NonNull<Header> {
+    // SAFETY: `start` sets the host to the address of the header before the fiber runs.
+    unsafe { NonNull::new_unchecked(fiber.host().cast_mut().cast()) }
+}
+
 /// What a fiber's stack begins with.
 fn main(header: &Header) {
     // On the thread-backed host each fiber has thread-local variables of its own.
@@ -286,15 +295,16 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
         if !self.common.forks.is_empty() {
             self.common.expose_forks();
         }
-        // SAFETY: the caller is the running fiber, whose header contains `fiber` as its first field.
-        unsafe { segue_fiber::suspend(NonNull::from(fiber).cast::<Header>()) };
+        // SAFETY: the caller is the running fiber.
+        unsafe { segue_fiber::suspend(header_of(fiber)) };
     }
 
     #[inline]
     unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake) {
-        let header = fiber.cast::<Header>();
+        // SAFETY: the fiber has not ended: it waits to be resumed, or is a member of a context.
+        let header = header_of(unsafe { fiber.as_ref() });
         if self.is_here() {
-            // SAFETY: the fiber has not ended: it waits to be resumed, or is a member of a context.
+            // SAFETY: as above.
             if why == Wake::Resume || unsafe { fiber.as_ref() }.interrupted() {
                 self.ready(Task::Started(Started::new(header)), Why::Resumed);
             }
@@ -308,7 +318,7 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
 
     #[inline]
     fn yield_now(&self, fiber: &Fiber) {
-        let header = NonNull::from(fiber).cast::<Header>();
+        let header = header_of(fiber);
         self.ready(Task::Started(Started::new(header)), Why::Yielded);
         // SAFETY: the caller is the running fiber, and it is in the policy, to be switched to once.
         unsafe { self.suspend(fiber) };

@@ -284,10 +284,21 @@ impl Pool {
     /// ```
     pub fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> Result<T, Cancelled> {
         segue_core::check()?;
+        self.call(|| segue_core::check().map(|()| f()))
+    }
+
+    /// As [`run`](Pool::run), but runs `f` even if the caller was cancelled: `f` sees it at its waits.
+    ///
+    /// # Cancellation
+    /// *No effect* on the call; `f` runs in the caller's context.
+    ///
+    /// # Panics
+    /// If `f` does, with its payload.
+    pub fn call<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
         if self.is_mine() {
-            return Ok(f());
+            return f();
         }
-        let job = FrameJob::new(|| segue_core::check().map(|()| f()));
+        let job = FrameJob::new(f);
         // SAFETY: the frame waits below, inside of the contexts that it is in; the family lives as long as the pool; closure and result are `Send`.
         self.group.inject(unsafe { FrameJob::job(NonNull::from(&job), Place::here(), Some(&self.family)) });
         job.wait("a pool").unwrap_or_else(|payload| resume_unwind(payload))
