@@ -1,0 +1,228 @@
+// Go's side of the workloads. It is started as `rival WORKLOAD [ARGUMENT...]` with GOMAXPROCS in the environment,
+// reads numbers of operations from its input, one a line, and answers each with `operations cpu-ns wall-ns`.
+// What is timed is what the Rust file of the same workload times.
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"iter"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+type span struct {
+	ops       int
+	cpu, wall time.Duration
+}
+
+type stopwatch struct {
+	cpu  time.Duration
+	wall time.Time
+}
+
+func start() stopwatch { return stopwatch{cpuTime(), time.Now()} }
+
+func (w stopwatch) stop(ops int) span {
+	wall := time.Since(w.wall)
+	return span{ops, cpuTime() - w.cpu, wall}
+}
+
+// CPU time of the process, all threads: the garbage collector's work counts.
+func cpuTime() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		panic(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+func argument(i int) string {
+	if len(os.Args) <= i {
+		fail("a missing argument")
+	}
+	return os.Args[i]
+}
+
+func number(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		fail(fmt.Sprintf("%q is not a number above zero", text))
+	}
+	return n
+}
+
+func fail(why string) {
+	fmt.Fprintln(os.Stderr, "rival:", why)
+	os.Exit(2)
+}
+
+func check(got, expected int) {
+	if got != expected {
+		fail(fmt.Sprintf("got %d, expected %d", got, expected))
+	}
+}
+
+func main() {
+	var run func(n int) span
+	switch argument(1) {
+	case "switch":
+		run = iterPull
+	case "spawn_join":
+		run = spawnJoin
+	case "yield":
+		fibers := number(argument(2))
+		run = func(n int) span { return yield(fibers, n) }
+	case "ping_pong":
+		switch argument(2) {
+		case "promise":
+			run = promise
+		default:
+			fail("no such variant")
+		}
+	case "fork_join":
+		of := number(argument(2))
+		run = func(n int) span { return forkJoin(of, n) }
+	default:
+		fail("no such workload")
+	}
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		s := run(number(lines.Text()))
+		fmt.Println(s.ops, s.cpu.Nanoseconds(), s.wall.Nanoseconds())
+	}
+}
+
+func iterPull(n int) span {
+	next, stop := iter.Pull(func(yield func(int) bool) {
+		for i := 1; yield(i); i++ {
+		}
+	})
+	defer stop()
+	next()
+	sum := 0
+	watch := start()
+	for i := 0; i < n; i++ {
+		word, _ := next()
+		sum += word
+	}
+	s := watch.stop(n)
+	check(sum, n*(n+3)/2)
+	return s
+}
+
+func spawnJoin(n int) span {
+	sum := 0
+	watch := start()
+	for i := 0; i < n; i++ {
+		done := make(chan int, 1)
+		go func() { done <- i }()
+		sum += <-done
+	}
+	s := watch.stop(n)
+	check(sum, n*(n-1)/2)
+	return s
+}
+
+func yield(fibers, n int) span {
+	turns := max(n/fibers, 4)
+	var started atomic.Int64
+	var all sync.WaitGroup
+	var s span
+	var stopped atomic.Bool
+	all.Add(fibers)
+	for range fibers {
+		go func() {
+			defer all.Done()
+			last := started.Add(1) == int64(fibers)
+			for started.Load() < int64(fibers) {
+				runtime.Gosched()
+			}
+			watch := stopwatch{}
+			if last {
+				watch = start()
+			}
+			for range turns / 2 {
+				runtime.Gosched()
+			}
+			if stopped.Load() {
+				fail("the goroutines do not take turns")
+			}
+			for range turns - turns/2 {
+				runtime.Gosched()
+			}
+			if last {
+				s = watch.stop(fibers * turns)
+				stopped.Store(true)
+			}
+		}()
+	}
+	all.Wait()
+	return s
+}
+
+type message struct {
+	number int
+	reply  chan message // nil ends the game
+}
+
+func promise(n int) span {
+	first := make(chan message, 1)
+	result := make(chan span)
+	go func() {
+		from := first
+		for {
+			m := <-from
+			if m.reply == nil {
+				return
+			}
+			from = make(chan message, 1)
+			m.reply <- message{m.number + 1, from}
+		}
+	}()
+	go func() {
+		to, sum := first, 0
+		watch := start()
+		for i := range n {
+			reply := make(chan message, 1)
+			to <- message{i, reply}
+			answer := <-reply
+			sum += answer.number
+			to = answer.reply
+		}
+		s := watch.stop(n)
+		to <- message{}
+		check(sum, n*(n+1)/2)
+		result <- s
+	}()
+	return <-result
+}
+
+func fib(n int) int {
+	if n < 2 {
+		return n
+	}
+	left := make(chan int, 1)
+	go func() { left <- fib(n - 1) }()
+	right := fib(n - 2)
+	return <-left + right
+}
+
+func forkJoin(of, n int) span {
+	a, b := 0, 1 // fib(of), fib(of + 1)
+	for range of {
+		a, b = b, a+b
+	}
+	forks := b - 1
+	times := max(n/forks, 1)
+	watch := start()
+	for range times {
+		check(fib(of), a)
+	}
+	return watch.stop(times * forks)
+}

@@ -1,0 +1,71 @@
+//! Contestants in a process of their own, and the protocol spoken with them: a line with a number of operations
+//! goes in, a line `operations cpu-nanoseconds wall-nanoseconds` comes out, and the end of the input ends the
+//! process. The child uses its own clocks around the same region as everybody else, so pipes are not timed.
+
+use crate::measure::{Run, Span};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+/// The subcommand with which this program serves one of its contestants.
+pub const SUBCOMMAND: &str = "child";
+
+/// A contestant in a child process that runs this program again.
+pub fn this_program(workload: &str, variant: &str, who: &str) -> Result<Run, String> {
+    let program = std::env::current_exe().map_err(|e| e.to_string())?;
+    let mut command = Command::new(program);
+    command.args([SUBCOMMAND, workload, variant, who]);
+    start(command)
+}
+
+/// A contestant that speaks the protocol.
+pub fn start(mut command: Command) -> Result<Run, String> {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|e| format!("its process does not start: {e}"))?;
+    let input = child.stdin.take();
+    let output = BufReader::new(child.stdout.take().expect("its output is a pipe"));
+    let mut process = Process { child, input, output };
+    Ok(Box::new(move |n| process.ask(n)))
+}
+
+struct Process {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Process {
+    fn ask(&mut self, n: u64) -> Result<Span, String> {
+        let mut line = String::new();
+        let input = self.input.as_mut().expect("open until dropped");
+        writeln!(input, "{n}")
+            .and_then(|()| self.output.read_line(&mut line))
+            .map_err(|e| format!("its process is gone: {e}"))?;
+        let numbers: Vec<u64> = line.split_whitespace().flat_map(|word| word.parse()).collect();
+        let &[ops, cpu, wall] = &numbers[..] else {
+            return Err(format!("its process answered {line:?}"));
+        };
+        Ok(Span { ops, cpu: Duration::from_nanos(cpu), wall: Duration::from_nanos(wall) })
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// The child's side: answers until the input ends.
+pub fn serve(mut run: Run) -> Result<(), String> {
+    for line in std::io::stdin().lines() {
+        let line = line.map_err(|e| e.to_string())?;
+        let n = line.trim().parse().map_err(|_| format!("{line:?} is not a number"))?;
+        let Span { ops, wall, cpu } = run(n)?;
+        println!("{ops} {} {}", cpu.as_nanos(), wall.as_nanos());
+    }
+    Ok(())
+}

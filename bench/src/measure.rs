@@ -1,0 +1,148 @@
+//! What a measurement is: the clocks, a contestant, a variant, a workload.
+//! Every file under `workloads/` builds these; `rounds.rs` runs them.
+//!
+//! A contestant is a closure that is asked for about `n` operations. It sets up whatever it needs (a runtime,
+//! a pool, its fibers), starts a [`Stopwatch`], works, stops it with the number of operations that really
+//! happened, and tears down again. Set-up and tear-down are therefore never timed.
+
+use rustix::time::{ClockId, clock_gettime};
+use std::time::{Duration, Instant};
+
+/// The name under which Segue's own entries run. Everybody else is a rival.
+pub const SEGUE: &str = "segue";
+
+/// One round of one contestant: how much was done and what it took.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// Operations done between start and stop.
+    pub ops: u64,
+    /// Elapsed time.
+    pub wall: Duration,
+    /// CPU time of the whole process, all threads.
+    pub cpu: Duration,
+}
+
+impl Span {
+    /// How many CPUs were busy on average.
+    pub fn cpus_busy(&self) -> f64 {
+        self.cpu.as_secs_f64() / self.wall.as_secs_f64().max(1e-9)
+    }
+}
+
+/// A running measurement.
+pub struct Stopwatch {
+    wall: Instant,
+    cpu: Duration,
+}
+
+impl Stopwatch {
+    /// Starts both clocks.
+    pub fn start() -> Self {
+        let cpu = process_cpu_time();
+        Self { cpu, wall: Instant::now() }
+    }
+
+    /// Stops both clocks, after `ops` operations.
+    pub fn stop(self, ops: u64) -> Span {
+        let wall = self.wall.elapsed();
+        let cpu = process_cpu_time() - self.cpu;
+        Span { ops, wall, cpu }
+    }
+}
+
+fn process_cpu_time() -> Duration {
+    let t = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
+}
+
+/// Runs about that many operations; the error says why it could not.
+pub type Run = Box<dyn FnMut(u64) -> Result<Span, String>>;
+
+/// Where a contestant's code runs.
+pub enum Place {
+    /// In this process.
+    Here(Run),
+    /// In a child process of this program: for a library that starts threads which never end, or that can be
+    /// configured only once.
+    Apart(Run),
+    /// In the Go program, which gets the workload's name and these arguments.
+    Go(Vec<String>),
+}
+
+/// Somebody who can do a variant's work.
+pub struct Contestant {
+    /// [`SEGUE`] or the rival's name.
+    pub who: &'static str,
+    /// Where and how it runs.
+    pub place: Place,
+}
+
+/// One piece of work that all its contestants do alike.
+pub struct Variant {
+    /// What distinguishes it within its workload; the same for all contestants.
+    pub name: String,
+    /// The singular of what one operation is.
+    pub op: &'static str,
+    /// How many workers may run it. One: CPU time counts. More: wall time counts.
+    pub workers: usize,
+    /// Who takes part.
+    pub contestants: Vec<Contestant>,
+    /// Who does not take part, and why.
+    pub absent: Vec<(&'static str, &'static str)>,
+}
+
+impl Variant {
+    /// A variant without contestants. An operation is one `op`.
+    pub fn new(name: impl Into<String>, op: &'static str, workers: usize) -> Self {
+        Self { name: name.into(), op, workers, contestants: Vec::new(), absent: Vec::new() }
+    }
+
+    /// Adds a contestant that runs in this process.
+    pub fn add(mut self, who: &'static str, mut run: impl FnMut(u64) -> Span + 'static) -> Self {
+        let place = Place::Here(Box::new(move |n| Ok(run(n))));
+        self.contestants.push(Contestant { who, place });
+        self
+    }
+
+    /// Adds a contestant that runs in a child process of this program.
+    pub fn add_apart(mut self, who: &'static str, mut run: impl FnMut(u64) -> Span + 'static) -> Self {
+        let place = Place::Apart(Box::new(move |n| Ok(run(n))));
+        self.contestants.push(Contestant { who, place });
+        self
+    }
+
+    /// Adds the Go program's function for this workload.
+    pub fn add_go(mut self, args: &[&str]) -> Self {
+        let place = Place::Go(args.iter().map(|a| a.to_string()).collect());
+        self.contestants.push(Contestant { who: "Go", place });
+        self
+    }
+
+    /// Says why somebody whom a reader would expect here is missing.
+    pub fn absent(mut self, who: &'static str, why: &'static str) -> Self {
+        self.absent.push((who, why));
+        self
+    }
+
+    /// The unit of the figures.
+    pub fn unit(&self) -> String {
+        let clock = if self.workers == 1 { "CPU" } else { "wall" };
+        format!("ns of {clock} time per {}", self.op)
+    }
+
+    /// The figure that counts, in [`unit`](Self::unit)s.
+    pub fn figure(&self, span: &Span) -> f64 {
+        let time = if self.workers == 1 { span.cpu } else { span.wall };
+        time.as_secs_f64() * 1e9 / span.ops as f64
+    }
+}
+
+/// A file under `workloads/`.
+pub struct Workload {
+    /// As given on the command line.
+    pub name: &'static str,
+    /// One line on what is timed.
+    pub timed: &'static str,
+    /// Builds the variants. Must be cheap: contestants start their runtimes when they run.
+    pub variants: fn() -> Vec<Variant>,
+}

@@ -1,0 +1,48 @@
+//! The workloads, and what several of them share.
+//!
+//! To add a contestant to a workload, write a function `fn name(.., n: u64) -> Span` in its file that does about
+//! `n` operations between `Stopwatch::start()` and `stop(operations)`, and name it in `variants` at the top of that
+//! file. Segue's entries are `.add(SEGUE, ..)`, first in each list: every table then ends with the ratio to the
+//! best rival.
+
+mod fork_join;
+mod ping_pong;
+mod spawn_join;
+mod switch;
+mod r#yield;
+
+use crate::measure::Workload;
+use async_executor::{LocalExecutor, StaticLocalExecutor};
+
+/// All of them, in the order of `list`.
+pub const ALL: &[Workload] =
+    &[switch::WORKLOAD, spawn_join::WORKLOAD, r#yield::WORKLOAD, ping_pong::WORKLOAD, fork_join::WORKLOAD];
+
+/// Runs `main` as the first fiber of a runtime with this many workers, of which the caller is one.
+fn segue_run<T>(workers: usize, main: impl FnOnce() -> T) -> T {
+    segue::runtime().workers(workers).run(main).expect("segue starts")
+}
+
+/// This thread's executor of smol's. The leaked kind is the faster one, since it keeps no list of its tasks.
+fn smol_executor() -> &'static StaticLocalExecutor {
+    thread_local! {
+        static EXECUTOR: &'static StaticLocalExecutor = LocalExecutor::new().leak();
+    }
+    EXECUTOR.with(|executor| *executor)
+}
+
+/// A tokio runtime with one worker, which is the thread that calls `block_on`, or with several threads.
+fn tokio_runtime(workers: usize) -> tokio::runtime::Runtime {
+    let built = match workers {
+        1 => tokio::runtime::Builder::new_current_thread().build(),
+        n => tokio::runtime::Builder::new_multi_thread().worker_threads(n).build(),
+    };
+    built.expect("tokio starts")
+}
+
+/// Runs `main` as a coroutine of may with this many workers, and waits for it. May's workers are set up once per
+/// process and never end, so all its contestants run apart.
+fn may_run<T: Send + 'static>(workers: usize, main: impl FnOnce() -> T + Send + 'static) -> T {
+    may::config().set_workers(workers);
+    may::go!(main).join().expect("a contestant does not panic")
+}

@@ -1,0 +1,181 @@
+//! `yield`: fibers that do nothing but give up their turn, on one worker; an operation is one turn of one fiber.
+//!
+//! Timed: going from one fiber to the next through the ready queue. Not timed: spawning and ending the fibers.
+//! With 100,000 fibers every turn meets cold caches, which is the point of that variant.
+//!
+//! The clock runs for whole rounds of a first-in first-out queue: each fiber yields until all have started; the
+//! last to start runs the clock, takes its turns, and stops it. All others have then had as many turns, which is
+//! checked: a scheduler that favours some fibers would be credited with turns that nobody took.
+
+use super::{may_run, segue_run, smol_executor, tokio_runtime};
+use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+/// See the file's head.
+pub const WORKLOAD: Workload =
+    Workload { name: "yield", timed: "fibers that only yield, on one worker, all of them already started", variants };
+
+fn variants() -> Vec<Variant> {
+    let with = |name: &str, fibers: u64| {
+        let variant = Variant::new(name, "yield", 1)
+            .add(SEGUE, move |n| segue(fibers, n))
+            .add("smol", move |n| smol(fibers, n))
+            .add("tokio", move |n| tokio(fibers, n))
+            .add_go(&[&fibers.to_string()]);
+        match fibers {
+            ..=1_000 => variant.add_apart("may", move |n| may(fibers, n)),
+            _ => variant.absent("may", "it maps each stack by itself and meets the kernel's limit of mappings"),
+        }
+    };
+    vec![with("2 fibers", 2), with("1,000 fibers", 1_000), with("100,000 fibers", 100_000)]
+}
+
+/// What the fibers of one round share.
+struct Round {
+    fibers: u64,
+    turns: u64,
+    started: AtomicU64,
+    span: OnceLock<Span>,
+}
+
+impl Round {
+    /// About `n` turns in all, and at least four for each fiber.
+    fn new(fibers: u64, n: u64) -> Arc<Self> {
+        Arc::new(Self { fibers, turns: (n / fibers).max(4), started: AtomicU64::new(0), span: OnceLock::new() })
+    }
+
+    /// The body of a fiber that yields by calling a function.
+    fn take_part(&self, yield_now: impl Fn()) {
+        let last = self.arrive();
+        while self.waiting() {
+            yield_now();
+        }
+        let watch = last.then(Stopwatch::start);
+        for _ in 0..self.turns / 2 {
+            yield_now();
+        }
+        self.check();
+        for _ in self.turns / 2..self.turns {
+            yield_now();
+        }
+        self.finish(watch);
+    }
+
+    /// The body of a task that yields by awaiting a future.
+    async fn take_part_async<F: Future<Output = ()>>(&self, yield_now: impl Fn() -> F) {
+        let last = self.arrive();
+        while self.waiting() {
+            yield_now().await;
+        }
+        let watch = last.then(Stopwatch::start);
+        for _ in 0..self.turns / 2 {
+            yield_now().await;
+        }
+        self.check();
+        for _ in self.turns / 2..self.turns {
+            yield_now().await;
+        }
+        self.finish(watch);
+    }
+
+    fn arrive(&self) -> bool {
+        self.started.fetch_add(1, Relaxed) + 1 == self.fibers
+    }
+
+    fn waiting(&self) -> bool {
+        self.started.load(Relaxed) < self.fibers
+    }
+
+    /// Called by each fiber after half its turns.
+    fn check(&self) {
+        assert!(self.span.get().is_none(), "the fibers do not take turns");
+    }
+
+    fn finish(&self, watch: Option<Stopwatch>) {
+        if let Some(watch) = watch {
+            let _ = self.span.set(watch.stop(self.fibers * self.turns));
+        }
+    }
+
+    fn span(&self) -> Span {
+        *self.span.get().expect("the last fiber has finished")
+    }
+}
+
+fn segue(fibers: u64, n: u64) -> Span {
+    let round = Round::new(fibers, n);
+    segue_run(1, || {
+        segue::scope(|scope| {
+            for _ in 0..fibers {
+                drop(scope.spawn(|| round.take_part(|| segue::yield_now().expect("nobody cancels"))));
+            }
+        });
+    });
+    round.span()
+}
+
+fn smol(fibers: u64, n: u64) -> Span {
+    let round = Round::new(fibers, n);
+    let executor = smol_executor();
+    let tasks: Vec<_> = (0..fibers)
+        .map(|_| {
+            let round = round.clone();
+            executor.spawn(async move { round.take_part_async(smol::future::yield_now).await })
+        })
+        .collect();
+    smol::future::block_on(executor.run(async {
+        for task in tasks {
+            task.await;
+        }
+    }));
+    round.span()
+}
+
+fn tokio(fibers: u64, n: u64) -> Span {
+    let round = Round::new(fibers, n);
+    tokio_runtime(1).block_on(async {
+        let tasks: Vec<_> = (0..fibers)
+            .map(|_| {
+                let round = round.clone();
+                tokio::spawn(async move { round.take_part_async(tokio::task::yield_now).await })
+            })
+            .collect();
+        for task in tasks {
+            task.await.expect("no panic");
+        }
+    });
+    round.span()
+}
+
+fn may(fibers: u64, n: u64) -> Span {
+    let round = Round::new(fibers, n);
+    let shared = round.clone();
+    may_run(1, move || {
+        let all: Vec<_> = (0..fibers)
+            .map(|_| {
+                let round = shared.clone();
+                may::go!(move || round.take_part(may::coroutine::yield_now))
+            })
+            .collect();
+        for one in all {
+            one.join().expect("no panic");
+        }
+    });
+    round.span()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "do not take turns")]
+    fn turns_that_nobody_took_are_noticed() {
+        let round = Round::new(2, 100);
+        round.arrive();
+        // The other fiber takes all its turns at once.
+        round.take_part(|| {});
+        round.check();
+    }
+}

@@ -1,0 +1,60 @@
+//! The command line: what is refused, and that a short run writes what it promises.
+
+use std::process::{Command, Output};
+
+fn bench(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_bench")).args(args).output().expect("the program starts")
+}
+
+#[test]
+fn mistakes_get_one_line_and_status_two() {
+    for args in [
+        &[][..],
+        &["walk"],
+        &["list", "switch"],
+        &["run", "no_such_workload"],
+        &["run", "--no-such-flag"],
+        &["run", "--budget"],
+        &["run", "--budget", "0"],
+        &["run", "--budget", "many"],
+        &["run", "--budget", "5", "--smoke"],
+    ] {
+        let out = bench(args);
+        let said = String::from_utf8(out.stderr).expect("text");
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {said}");
+        assert_eq!(said.lines().count(), 1, "{args:?}: {said}");
+        assert!(out.stdout.is_empty(), "{args:?} measures nothing");
+    }
+}
+
+#[test]
+fn list_has_a_line_for_every_workload() {
+    let out = bench(&["list"]);
+    assert!(out.status.success());
+    let text = String::from_utf8(out.stdout).expect("text");
+    for name in ["switch", "spawn_join", "yield", "ping_pong", "fork_join"] {
+        assert!(text.lines().any(|line| line.starts_with(name)), "{name}");
+    }
+}
+
+#[test]
+fn a_smoke_run_writes_rows_that_make_sense() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("rows.json");
+    let out = bench(&["run", "switch", "spawn_join", "--smoke", "--json", file.to_str().expect("text")]);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let text = std::fs::read_to_string(&file).expect("the file is written");
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&text).expect("it is JSON");
+    for (workload, who) in [("switch", "corosensei"), ("spawn_join", "tokio"), ("spawn_join", "may")] {
+        let row = rows
+            .iter()
+            .find(|row| row["workload"] == workload && row["who"] == who)
+            .unwrap_or_else(|| panic!("no row for {who} in {workload}"));
+        let figure = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("no {key}"));
+        assert!(0.0 < figure("min"));
+        assert!(figure("min") <= figure("median") && figure("median") <= figure("max"));
+        assert!(row["runs"].as_u64() >= Some(3));
+        assert_eq!(row["better"], "lower");
+        assert!(row["unit"].is_string() && row["variant"].is_string());
+    }
+}

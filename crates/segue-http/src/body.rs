@@ -1,0 +1,322 @@
+//! A request's body, read from the connection as it arrives.
+//! Handlers read it; the connection loop discards what they left.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode};
+
+use crate::chunked::{Chunked, Event};
+use crate::config::Config;
+use crate::head::{Framing, Head};
+use crate::transport::Transport;
+use crate::wire::{MEDIUM, SMALL, Wire, is_timeout};
+
+/// A request's body. Its bytes are read with [`std::io::Read`].
+///
+/// Nothing is read from the connection before the handler asks. A client that sent
+/// `Expect: 100-continue` is told to go on at the first read. What the handler leaves unread is
+/// discarded if it is little (64 KiB); otherwise the connection ends with the response.
+///
+/// ```
+/// use std::io::{self, Read};
+/// use segue_http::{Request, Server};
+///
+/// let server = Server::new(|request: &mut Request<'_>| -> io::Result<String> {
+///     let mut text = String::new();
+///     request.body_mut().read_to_string(&mut text)?;
+///     Ok(text.to_uppercase())
+/// });
+/// # let _ = server;
+/// ```
+pub struct Body<'c> {
+    wire: &'c mut Wire<dyn Transport>,
+    state: &'c mut State,
+}
+
+impl<'c> Body<'c> {
+    pub(crate) fn new(wire: &'c mut Wire<dyn Transport>, state: &'c mut State) -> Body<'c> {
+        Body { wire, state }
+    }
+
+    /// How many bytes are still to be read, or `None` if that is not known: in a chunked body until its end.
+    ///
+    /// ```
+    /// use segue_http::{Request, Server};
+    /// let server = Server::new(|request: &mut Request<'_>| format!("{:?}", request.body().remaining()));
+    /// # let _ = server;
+    /// ```
+    #[must_use]
+    pub fn remaining(&self) -> Option<u64> {
+        match self.state.decoder {
+            Decoder::Length(left) => Some(left),
+            Decoder::Chunked(ref chunked) => chunked.is_done().then_some(0),
+        }
+    }
+
+    /// The headers that followed a chunked body, once it was read to its end; they are not checked
+    /// for sense, and never merged into the request's headers.
+    ///
+    /// ```
+    /// use std::io::{self, Read};
+    /// use segue_http::{Request, Server};
+    ///
+    /// let server = Server::new(|request: &mut Request<'_>| -> io::Result<String> {
+    ///     let body = request.body_mut();
+    ///     io::copy(body, &mut io::sink())?;
+    ///     Ok(format!("{:?}", body.trailers().get("digest")))
+    /// });
+    /// # let _ = server;
+    /// ```
+    #[must_use]
+    pub fn trailers(&self) -> &HeaderMap {
+        &self.state.trailers
+    }
+}
+
+/// # Cancellation
+/// A server that is shut down lets its handlers finish, so a read of a body is not cancelled.
+///
+/// # Errors
+/// A [`BodyError`] inside an [`io::Error`], or the transport's error; every further read fails too. A handler
+/// that returns the error, as `?` does, answers with [`BodyError::status`]. The connection ends after the response.
+impl io::Read for Body<'_> {
+    fn read(&mut self, dst: &mut [u8]) -> io::Result<usize> {
+        self.state.read(self.wire, dst)
+    }
+}
+
+impl fmt::Debug for Body<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Body").field("remaining", &self.remaining()).finish_non_exhaustive()
+    }
+}
+
+/// Why a request's body could not be read.
+///
+/// ```
+/// use segue_http::BodyError;
+/// assert_eq!(BodyError::TooLarge.status(), 413);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BodyError {
+    /// It has more bytes than [`Config::max_body_bytes`].
+    TooLarge,
+    /// Its chunks or trailers are malformed, or their framing is out of proportion.
+    Malformed,
+    /// It did not arrive within [`Config::body_timeout`].
+    TimedOut,
+    /// The client ended the connection before the body's end.
+    Truncated,
+}
+
+impl BodyError {
+    /// The status that tells the client.
+    ///
+    /// ```
+    /// use segue_http::BodyError;
+    /// assert_eq!(BodyError::TimedOut.status(), 408);
+    /// ```
+    #[must_use]
+    pub fn status(self) -> StatusCode {
+        match self {
+            BodyError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            BodyError::Malformed | BodyError::Truncated => StatusCode::BAD_REQUEST,
+            BodyError::TimedOut => StatusCode::REQUEST_TIMEOUT,
+        }
+    }
+}
+
+impl fmt::Display for BodyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            BodyError::TooLarge => "the request's body is too long",
+            BodyError::Malformed => "the request's body is malformed",
+            BodyError::TimedOut => "the request's body did not arrive in time",
+            BodyError::Truncated => "the request's body is cut short",
+        })
+    }
+}
+
+impl std::error::Error for BodyError {}
+
+impl From<BodyError> for io::Error {
+    fn from(error: BodyError) -> io::Error {
+        let kind = match error {
+            BodyError::TooLarge => io::ErrorKind::FileTooLarge,
+            BodyError::Malformed => io::ErrorKind::InvalidData,
+            BodyError::TimedOut => io::ErrorKind::TimedOut,
+            BodyError::Truncated => io::ErrorKind::UnexpectedEof,
+        };
+        io::Error::new(kind, error)
+    }
+}
+
+enum Decoder {
+    /// Bytes still to come.
+    Length(u64),
+    Chunked(Chunked),
+}
+
+/// How far the body of one request has been read. Outlives the handler's [`Body`].
+pub(crate) struct State {
+    decoder: Decoder,
+    /// The client waits for the interim response.
+    expects_continue: bool,
+    /// What is left of the body time-out.
+    budget: Duration,
+    /// Reading failed; there is no way to find the next request.
+    failed: Option<BodyError>,
+    /// Only what has arrived may be read.
+    no_wait: bool,
+    max_head_bytes: usize,
+    trailers: HeaderMap,
+}
+
+impl State {
+    pub(crate) fn new(head: &Head, config: &Config) -> State {
+        State {
+            decoder: match head.framing {
+                Framing::Length(length) => Decoder::Length(length),
+                Framing::Chunked => {
+                    Decoder::Chunked(Chunked::new(config.max_body_bytes, config.max_head_bytes, config.max_headers))
+                }
+            },
+            expects_continue: head.expects_continue,
+            budget: config.body_timeout,
+            failed: None,
+            no_wait: false,
+            max_head_bytes: config.max_head_bytes,
+            trailers: HeaderMap::new(),
+        }
+    }
+
+    /// What went wrong so far.
+    pub(crate) fn failure(&self) -> Option<BodyError> {
+        self.failed
+    }
+
+    /// Whether the whole body has been read, so that the next request follows.
+    pub(crate) fn is_complete(&self) -> bool {
+        match &self.decoder {
+            Decoder::Length(left) => *left == 0,
+            Decoder::Chunked(chunked) => chunked.is_done(),
+        }
+    }
+
+    /// Discards what has arrived, without waiting. Says whether discarding up to `limit` more could
+    /// reach the body's end.
+    pub(crate) fn discard_arrived(&mut self, wire: &mut Wire<dyn Transport>, limit: u64) -> bool {
+        if self.expects_continue && !self.is_complete() {
+            // Nobody knows whether this client is going to send the body.
+            return false;
+        }
+        self.no_wait = true;
+        // An error is a failure that is kept, or says that the rest has not arrived.
+        let _ = self.discard(wire, u64::MAX);
+        self.no_wait = false;
+        match self.decoder {
+            Decoder::Length(left) => left <= limit,
+            Decoder::Chunked(_) => self.failed.is_none(),
+        }
+    }
+
+    /// Reads to the end and forgets what it reads; an error if there are more than `limit` bytes.
+    pub(crate) fn discard(&mut self, wire: &mut Wire<dyn Transport>, limit: u64) -> io::Result<()> {
+        let mut scratch = [0; 1024];
+        let mut left = limit;
+        while !self.is_complete() {
+            let count = self.read(wire, &mut scratch)? as u64;
+            left = left.checked_sub(count).ok_or(BodyError::TooLarge)?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, wire: &mut Wire<dyn Transport>, dst: &mut [u8]) -> io::Result<usize> {
+        if dst.is_empty() || self.is_complete() {
+            return Ok(0);
+        }
+        if let Some(error) = self.failed {
+            return Err(error.into());
+        }
+        if self.expects_continue {
+            self.expects_continue = false;
+            wire.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+        }
+        loop {
+            // Framing first: it may end the body.
+            let ready = match &mut self.decoder {
+                Decoder::Length(left) => *left,
+                Decoder::Chunked(chunked) => {
+                    let (used, event) = chunked.advance(wire.arrived());
+                    wire.consume(used);
+                    match event {
+                        Event::Data(left) => left,
+                        Event::NeedMore => 0,
+                        Event::Done(trailers) => {
+                            self.trailers = trailers;
+                            return Ok(0);
+                        }
+                        Event::Failed(error) => return Err(self.fail(error)),
+                    }
+                }
+            };
+            let want = usize::try_from(ready).unwrap_or(usize::MAX).min(dst.len());
+            let count = if want == 0 {
+                self.wait(wire, None)?;
+                continue;
+            } else if !wire.arrived().is_empty() {
+                let count = want.min(wire.arrived().len());
+                dst[..count].copy_from_slice(&wire.arrived()[..count]);
+                wire.consume(count);
+                count
+            } else if want >= SMALL {
+                self.wait(wire, Some(&mut dst[..want]))?
+            } else {
+                self.wait(wire, None)?;
+                continue;
+            };
+            match &mut self.decoder {
+                Decoder::Length(left) => *left -= count as u64,
+                Decoder::Chunked(chunked) => chunked.took(count as u64),
+            }
+            return Ok(count);
+        }
+    }
+
+    /// Waits for more of the body: straight into `dst`, or into the connection's buffer.
+    fn wait(&mut self, wire: &mut Wire<dyn Transport>, dst: Option<&mut [u8]>) -> io::Result<usize> {
+        if self.no_wait {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let started = (self.budget != Duration::MAX).then(|| wire.transport.now());
+        let result = match dst {
+            Some(dst) => wire.read_past(dst, self.budget),
+            None => {
+                // Trailers are parsed in one piece, so the buffer may have to hold more than usual.
+                let room = MEDIUM.max(wire.arrived().len() * 2).min(MEDIUM.max(self.max_head_bytes));
+                wire.fill(self.budget, room)
+            }
+        };
+        if let Some(started) = started {
+            let waited = wire.transport.now().saturating_duration_since(started);
+            self.budget = self.budget.saturating_sub(waited);
+        }
+        match result {
+            Ok(0) => Err(self.fail(BodyError::Truncated)),
+            Ok(count) => Ok(count),
+            Err(error) if is_timeout(&error) => Err(self.fail(BodyError::TimedOut)),
+            Err(error) => {
+                self.failed = Some(BodyError::Truncated);
+                Err(error)
+            }
+        }
+    }
+
+    fn fail(&mut self, error: BodyError) -> io::Error {
+        self.failed = Some(error);
+        error.into()
+    }
+}

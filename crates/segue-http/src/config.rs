@@ -1,0 +1,209 @@
+//! The limits of a server and their defaults.
+//! Programs set them through [`Config`]; the connection code reads them.
+
+use std::time::Duration;
+
+/// What a server allows a client: sizes in bytes, times as [`Duration`]s.
+///
+/// Each setter takes the value and returns the configuration, so calls chain. A time of
+/// [`Duration::MAX`] means no limit, and so does [`u64::MAX`] for the body.
+///
+/// | limit | default | when it is exceeded |
+/// | --- | --- | --- |
+/// | [`max_head_bytes`](Self::max_head_bytes) | 16 KiB | 431, close |
+/// | [`max_headers`](Self::max_headers) | 100 | 431, close |
+/// | [`max_body_bytes`](Self::max_body_bytes) | 8 MiB | 413, close |
+/// | [`head_timeout`](Self::head_timeout) | 15 s | 408, close |
+/// | [`body_timeout`](Self::body_timeout) | 60 s | 408, close |
+/// | [`idle_timeout`](Self::idle_timeout) | 60 s | close |
+/// | [`write_timeout`](Self::write_timeout) | 30 s | close |
+/// | [`linger_timeout`](Self::linger_timeout) | 1 s | close |
+/// | [`max_connections`](Self::max_connections) | 65,536 | accepting waits |
+///
+/// ```
+/// use std::time::Duration;
+/// let config = segue_http::Config::new()
+///     .max_body_bytes(1 << 20)
+///     .idle_timeout(Duration::from_secs(10));
+/// # let _ = config;
+/// ```
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub(crate) max_head_bytes: usize,
+    pub(crate) max_headers: usize,
+    pub(crate) max_body_bytes: u64,
+    pub(crate) head_timeout: Duration,
+    pub(crate) body_timeout: Duration,
+    pub(crate) idle_timeout: Duration,
+    pub(crate) write_timeout: Duration,
+    pub(crate) linger_timeout: Duration,
+    pub(crate) max_connections: usize,
+    pub(crate) send_date: bool,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            max_head_bytes: 16 << 10,
+            max_headers: 100,
+            max_body_bytes: 8 << 20,
+            head_timeout: Duration::from_secs(15),
+            body_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_secs(60),
+            write_timeout: Duration::from_secs(30),
+            linger_timeout: Duration::from_secs(1),
+            max_connections: 1 << 16,
+            send_date: true,
+        }
+    }
+}
+
+impl Config {
+    /// The defaults of the table above.
+    ///
+    /// ```
+    /// let config = segue_http::Config::new();
+    /// # let _ = config;
+    /// ```
+    #[must_use]
+    pub fn new() -> Config {
+        Config::default()
+    }
+
+    /// The most bytes a request's head may have: request line, headers and the empty line after them.
+    ///
+    /// The trailers of a chunked body have the same limit of their own. Values below 64 count as 64.
+    ///
+    /// ```
+    /// let config = segue_http::Config::new().max_head_bytes(8 << 10);
+    /// # let _ = config;
+    /// ```
+    #[must_use]
+    pub fn max_head_bytes(mut self, bytes: usize) -> Config {
+        self.max_head_bytes = bytes.max(64);
+        self
+    }
+
+    /// The most header lines a request may have, at most 32,768.
+    ///
+    /// ```
+    /// let config = segue_http::Config::new().max_headers(32);
+    /// # let _ = config;
+    /// ```
+    #[must_use]
+    pub fn max_headers(mut self, count: usize) -> Config {
+        self.max_headers = count.clamp(1, 1 << 15);
+        self
+    }
+
+    /// The most bytes a request's body may have, framing not counted.
+    ///
+    /// A declared length above it is refused before the handler runs; a chunked body fails in the read
+    /// that would pass it.
+    ///
+    /// ```
+    /// let config = segue_http::Config::new().max_body_bytes(u64::MAX);
+    /// # let _ = config;
+    /// ```
+    #[must_use]
+    pub fn max_body_bytes(mut self, bytes: u64) -> Config {
+        self.max_body_bytes = bytes;
+        self
+    }
+
+    /// The longest a request's head may take from its first byte to its last.
+    ///
+    /// It holds for the whole head, however small the pieces are in which it arrives.
+    ///
+    /// ```
+    /// let config = segue_http::Config::new().head_timeout(std::time::Duration::from_secs(5));
+    /// # let _ = config;
+    /// ```
+    #[must_use]
+    pub fn head_timeout(mut self, time: Duration) -> Config {
+        self.head_timeout = time;
+        self
+    }
+
+    /// The longest the server waits for one request's body, all its reads together.
+    ///
+    /// Time that the handler spends between its reads does not count.
+    ///
+    /// ```
+    /// let config = segue_http::Config::new().body_timeout(std::time::Duration::from_secs(5));
+    /// # let _ = config;
+    /// ```
+    #[must_use]
+    pub fn body_timeout(mut self, time: Duration) -> Config {
+        self.body_timeout = time;
+        self
+    }
+
+    /// The longest a connection may stay without a request: before its first one and between two.
+    ///
+    /// ```
+    /// let config = segue_http::Config::new().idle_timeout(std::time::Duration::from_secs(5));
+    /// # let _ = config;
+    /// ```
+    #[must_use]
+    pub fn idle_timeout(mut self, time: Duration) -> Config {
+        self.idle_timeout = time;
+        self
+    }
+
+    /// The longest the client may take to accept some of a response.
+    ///
+    /// A client that takes part of it must take each further 256 KiB, or the rest, within this time.
+    ///
+    /// ```
+    /// let config = segue_http::Config::new().write_timeout(std::time::Duration::from_secs(5));
+    /// # let _ = config;
+    /// ```
+    #[must_use]
+    pub fn write_timeout(mut self, time: Duration) -> Config {
+        self.write_timeout = time;
+        self
+    }
+
+    /// How long a connection that the server ends still takes in, and discards, what the client sends.
+    ///
+    /// Closing a socket with unread input resets the connection, and the reset can overtake the last
+    /// response. So the server first ends its own direction and waits for the client to do the same,
+    /// for this long and for at most 256 KiB. Zero closes at once.
+    ///
+    /// ```
+    /// let config = segue_http::Config::new().linger_timeout(std::time::Duration::ZERO);
+    /// # let _ = config;
+    /// ```
+    #[must_use]
+    pub fn linger_timeout(mut self, time: Duration) -> Config {
+        self.linger_timeout = time;
+        self
+    }
+
+    /// The most connections served at a time; further ones wait in the listener's backlog.
+    ///
+    /// Zero counts as one.
+    ///
+    /// ```
+    /// let config = segue_http::Config::new().max_connections(1_000);
+    /// # let _ = config;
+    /// ```
+    #[must_use]
+    pub fn max_connections(mut self, count: usize) -> Config {
+        self.max_connections = count.max(1);
+        self
+    }
+
+    /// Whether responses carry a `Date` header that the handler did not set; they do by default.
+    ///
+    /// ```
+    /// let config = segue_http::Config::new().send_date(false);
+    /// # let _ = config;
+    /// ```
+    #[must_use]
+    pub fn send_date(mut self, yes: bool) -> Config {
+        self.send_date = yes;
+        self
+    }
+}

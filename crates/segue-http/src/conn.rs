@@ -1,0 +1,311 @@
+//! One connection: reads requests, has them handled, writes the responses, and ends it properly.
+//! Run by the server, a fiber for each connection.
+
+use std::any::Any;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use http::header::{self, HeaderMap};
+use http::{Method, StatusCode, Version};
+use segue_core::shield;
+
+use crate::body::{Body, State};
+use crate::config::Config;
+use crate::encode::{self, BodyWriter, Extent, Framed};
+use crate::head::{self, Framing, Head, Reject};
+use crate::response::{IntoResponse, Kind, Payload, Request, Response, internal_error};
+use crate::transport::Transport;
+use crate::wire::{COPY_LIMIT, MEDIUM, SMALL, Wire, is_timeout};
+
+/// An unread body is discarded up to this size; with more to come the connection ends.
+const MAX_DISCARD: u64 = 64 << 10;
+/// The most bytes that are discarded while a connection ends.
+const MAX_LINGER: usize = 256 << 10;
+/// Empty lines before a request that are skipped.
+const MAX_EMPTY_LINES: usize = 4;
+/// A header map with more room than this is not kept for the next request.
+const MAX_SPARE: usize = 32;
+
+/// A server's handler, its result converted.
+pub(crate) type Handle<'h> = dyn Fn(&mut Request<'_>) -> Response + Send + Sync + 'h;
+
+/// What a connection shares with its server.
+pub(crate) struct Shared<'s> {
+    pub(crate) config: &'s Config,
+    /// The server was told to shut down, or has stopped accepting for another reason: each
+    /// further response ends its connection.
+    pub(crate) closing: [&'s AtomicBool; 2],
+    pub(crate) handle: &'s Handle<'s>,
+}
+
+impl Shared<'_> {
+    fn is_closing(&self) -> bool {
+        self.closing.iter().any(|closing| closing.load(Ordering::Acquire))
+    }
+}
+
+/// Serves a connection until it ends. An error is the transport's or a response's that could not be completed.
+pub(crate) fn run<T: Transport + 'static>(transport: T, shared: &Shared<'_>) -> io::Result<()> {
+    let mut wire = Wire::new(transport, shared.config.write_timeout);
+    let mut connection = Connection { wire: &mut wire, shared, spare: HeaderMap::new() };
+    loop {
+        match connection.next()? {
+            Next::Request(head) => {
+                if !shield(|| connection.exchange(head))? {
+                    return Ok(());
+                }
+            }
+            Next::Reject(reject) => return shield(|| connection.reject(reject, false)),
+            Next::End => return Ok(()),
+        }
+    }
+}
+
+enum Next {
+    Request(Head),
+    Reject(Reject),
+    End,
+}
+
+struct Connection<'c> {
+    wire: &'c mut Wire<dyn Transport>,
+    shared: &'c Shared<'c>,
+    /// The next request's headers are parsed into this map; its memory is used again.
+    spare: HeaderMap,
+}
+
+impl Connection<'_> {
+    /// Waits for the next request's head.
+    fn next(&mut self) -> io::Result<Next> {
+        let config = self.shared.config;
+        let mut empty_lines = 0;
+        // How much had arrived when it was parsed last, and when it was searched for the head's end.
+        // Parsing again only when it may help keeps the work linear in a head that comes in small pieces.
+        let (mut parsed, mut searched) = (0, 0);
+        let mut deadline: Option<Instant> = None;
+        loop {
+            while self.wire.arrived().starts_with(b"\r\n") && empty_lines < MAX_EMPTY_LINES {
+                self.wire.consume(2);
+                empty_lines += 1;
+                (parsed, searched) = (0, 0);
+            }
+            let length = self.wire.arrived().len();
+            if length > 0 {
+                let fresh = &self.wire.arrived()[usize::saturating_sub(searched, 3)..];
+                if length >= parsed * 2 || length >= config.max_head_bytes || has_end(fresh) {
+                    if let Some(next) = self.parse() {
+                        return Ok(next);
+                    }
+                    parsed = length;
+                }
+                searched = length;
+            }
+
+            if !self.wire.out.is_empty() {
+                shield(|| self.wire.flush())?;
+            }
+            let time = if length == 0 {
+                if self.shared.is_closing() {
+                    return Ok(Next::End);
+                }
+                self.wire.rest();
+                config.idle_timeout
+            } else if config.head_timeout == Duration::MAX {
+                Duration::MAX
+            } else {
+                let now = self.wire.transport.now();
+                let end = *deadline.get_or_insert_with(|| now.checked_add(config.head_timeout).unwrap_or(now));
+                end.saturating_duration_since(now)
+            };
+            let room = (length * 2).clamp(SMALL, config.max_head_bytes.max(SMALL));
+            let next = match self.wire.fill(time, room) {
+                Ok(0) => Next::End,
+                Ok(_) => continue,
+                Err(error) if is_timeout(&error) && length == 0 => Next::End,
+                Err(error) if is_timeout(&error) => {
+                    Next::Reject(Reject::new(StatusCode::REQUEST_TIMEOUT, "the request's head did not arrive in time"))
+                }
+                Err(error) => return Err(error),
+            };
+            // What has arrived is all that comes. It may be malformed all the same.
+            return Ok(if length > 0 { self.parse().unwrap_or(next) } else { next });
+        }
+    }
+
+    /// Parses what has arrived; `None` if it is the beginning of a head.
+    fn parse(&mut self) -> Option<Next> {
+        match head::parse(self.wire.arrived(), self.shared.config, &mut self.spare) {
+            Ok(Some(head)) => Some(Next::Request(head)),
+            Ok(None) => None,
+            Err(reject) => Some(Next::Reject(reject)),
+        }
+    }
+
+    /// Handles one request. Returns whether another one may follow; if not, the connection has ended.
+    fn exchange(&mut self, head: Head) -> io::Result<bool> {
+        self.wire.consume(head.size);
+        let is_head = head.method == Method::HEAD;
+        if matches!(head.framing, Framing::Length(length) if length > self.shared.config.max_body_bytes) {
+            let reject = Reject::new(StatusCode::PAYLOAD_TOO_LARGE, "the request's body is too long");
+            return self.reject(reject, is_head).map(|()| false);
+        }
+        let mut state = State::new(&head, self.shared.config);
+        let (version, wanted) = (head.version, head.keep_alive);
+        let handled = self.handle(head, &mut state);
+        let keep_alive = wanted && handled.is_ok();
+        let response = match (handled, state.failure()) {
+            // An informational response is not one that ends an exchange.
+            (Ok(response), _) if !response.status().is_informational() => response,
+            (Err(_), Some(error)) => error.into_response(),
+            _ => internal_error(),
+        };
+
+        let keep_alive = keep_alive
+            && !self.shared.is_closing()
+            && !says_close(response.headers())
+            && (state.is_complete() || state.discard_arrived(self.wire, MAX_DISCARD))
+            && state.failure().is_none();
+        let keep_alive = self.respond(response, is_head, version, keep_alive)?;
+        if keep_alive {
+            if state.is_complete() {
+                self.wire.flush_if_much()?;
+                return Ok(true);
+            }
+            if state.discard(self.wire, MAX_DISCARD).is_ok() {
+                return Ok(true);
+            }
+        }
+        self.wire.flush()?;
+        // A client that asked for the end and sent nothing more cannot be hurt by closing at once.
+        if wanted || !state.is_complete() || !self.wire.arrived().is_empty() {
+            self.linger();
+        }
+        Ok(false)
+    }
+
+    /// Calls the handler; an error is its panic.
+    fn handle(&mut self, head: Head, state: &mut State) -> Result<Response, Box<dyn Any + Send>> {
+        let mut request = http::Request::new(Body::new(self.wire, state));
+        *request.method_mut() = head.method;
+        *request.uri_mut() = head.uri;
+        *request.version_mut() = head.version;
+        *request.headers_mut() = std::mem::take(&mut self.spare);
+        let handle = self.shared.handle;
+        let handled = catch_unwind(AssertUnwindSafe(|| handle(&mut request)));
+        let mut headers = std::mem::take(request.headers_mut());
+        if headers.capacity() <= MAX_SPARE {
+            headers.clear();
+            self.spare = headers;
+        }
+        handled
+    }
+
+    /// Writes a response. Returns whether the connection can be used again.
+    fn respond(&mut self, response: Response, is_head: bool, version: Version, keep_alive: bool) -> io::Result<bool> {
+        let (parts, payload) = response.into_parts();
+        let bodiless = matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        let given = parts.headers.contains_key(header::CONTENT_LENGTH);
+        let extent = match payload.length() {
+            _ if parts.status == StatusCode::NO_CONTENT => Extent::Nothing,
+            _ if parts.status == StatusCode::NOT_MODIFIED => Extent::AsGiven,
+            Some(0) if is_head && given => Extent::AsGiven,
+            Some(length) => Extent::Length(length),
+            None if version == Version::HTTP_11 => Extent::Chunked,
+            None => Extent::UntilClose,
+        };
+        let keep_alive = keep_alive && extent != Extent::UntilClose;
+        let framed = Framed { extent, version, keep_alive, send_date: self.shared.config.send_date };
+        encode::head(&mut self.wire.out, parts.status, &parts.headers, &framed);
+        if !is_head && !bodiless {
+            self.send_body(payload, extent)?;
+        }
+        Ok(keep_alive)
+    }
+
+    fn send_body(&mut self, payload: Payload, extent: Extent) -> io::Result<()> {
+        match payload.0 {
+            Kind::Owned(bytes) => self.send_bytes(&bytes),
+            Kind::Shared(bytes) => self.send_bytes(&bytes),
+            Kind::Reader(length, mut reader) => self.stream(extent, |out| {
+                let copied = out.copy(&mut *reader, length.unwrap_or(u64::MAX))?;
+                match length {
+                    Some(length) if copied < length => Err(io::ErrorKind::UnexpectedEof.into()),
+                    _ => Ok(()),
+                }
+            }),
+            Kind::Writer(write) => self.stream(extent, write),
+        }
+    }
+
+    fn send_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.len() > COPY_LIMIT {
+            return self.wire.send(bytes);
+        }
+        self.wire.out.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Has `write` write the body. If it fails or panics, what it wrote is sent and the connection ends.
+    fn stream(&mut self, extent: Extent, write: impl FnOnce(&mut BodyWriter<'_>) -> io::Result<()>) -> io::Result<()> {
+        let mut out = BodyWriter::new(self.wire, extent == Extent::Chunked);
+        let result = catch_unwind(AssertUnwindSafe(|| write(&mut out)))
+            .unwrap_or_else(|_| Err(io::Error::other("the response's writer panicked")));
+        match result {
+            Ok(()) => {
+                out.finish();
+                Ok(())
+            }
+            Err(error) => {
+                out.abandon();
+                self.wire.flush()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Answers with an error and ends the connection.
+    fn reject(&mut self, reject: Reject, is_head: bool) -> io::Result<()> {
+        let is_head = is_head || self.wire.arrived().starts_with(b"HEAD ");
+        let response = (reject.status, reject.reason).into_response();
+        self.respond(response, is_head, Version::HTTP_11, false)?;
+        self.wire.flush()?;
+        self.linger();
+        Ok(())
+    }
+
+    /// Ends the connection so that the client gets the last response: see [`Config::linger_timeout`].
+    fn linger(&mut self) {
+        let time = self.shared.config.linger_timeout;
+        if time.is_zero() || self.wire.transport.shutdown_write().is_err() {
+            return;
+        }
+        let end = self.wire.transport.now().checked_add(time);
+        let mut discarded = 0;
+        while discarded < MAX_LINGER {
+            self.wire.consume(self.wire.arrived().len());
+            let left = end.map_or(time, |end| end.saturating_duration_since(self.wire.transport.now()));
+            match self.wire.fill(left, MEDIUM) {
+                Ok(count @ 1..) => discarded += count,
+                _ => return,
+            }
+        }
+    }
+}
+
+/// Whether the end of a head, or of what a lenient server takes for one, is in here.
+fn has_end(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    while let Some(at) = rest.iter().position(|&byte| byte == b'\n') {
+        rest = &rest[at + 1..];
+        if rest.starts_with(b"\r\n") || rest.starts_with(b"\n") {
+            return true;
+        }
+    }
+    false
+}
+
+fn says_close(headers: &HeaderMap) -> bool {
+    headers.get_all(header::CONNECTION).iter().any(|value| head::has_token(value.as_bytes(), b"close"))
+}

@@ -1,0 +1,229 @@
+//! Writes responses: the head, and bodies whose length is not known beforehand.
+//! Used by the connection loop; the writer also by handlers that stream.
+
+use std::fmt;
+use std::io::{self, Read};
+
+use http::header::{self, HeaderMap};
+use http::{StatusCode, Version};
+
+use crate::date;
+use crate::transport::Transport;
+use crate::wire::{MEDIUM, Wire};
+
+/// How the client finds the end of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// The status allows no body and no length.
+    Nothing,
+    Length(u64),
+    /// The length that the handler's own header gives, of a body that is not sent.
+    AsGiven,
+    Chunked,
+    UntilClose,
+}
+
+/// What the connection adds to a handler's headers.
+pub(crate) struct Framed {
+    pub(crate) extent: Extent,
+    pub(crate) version: Version,
+    pub(crate) keep_alive: bool,
+    pub(crate) send_date: bool,
+}
+
+/// Appends a head. Headers that frame the message are the connection's and replace the handler's.
+pub(crate) fn head(out: &mut Vec<u8>, status: StatusCode, headers: &HeaderMap, framed: &Framed) {
+    if status == StatusCode::OK {
+        out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
+    } else {
+        out.extend_from_slice(b"HTTP/1.1 ");
+        out.extend_from_slice(status.as_str().as_bytes());
+        out.push(b' ');
+        out.extend_from_slice(status.canonical_reason().unwrap_or("").as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+    let mut has_date = false;
+    for (name, value) in headers {
+        if *name == header::CONTENT_LENGTH {
+            if framed.extent != Extent::AsGiven {
+                continue;
+            }
+        } else if *name == header::TRANSFER_ENCODING || *name == header::CONNECTION {
+            continue;
+        } else if *name == header::DATE {
+            has_date = true;
+        }
+        out.extend_from_slice(name.as_str().as_bytes());
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+    match framed.extent {
+        Extent::Length(length) => {
+            out.extend_from_slice(b"content-length: ");
+            out.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
+        Extent::Chunked => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
+        Extent::Nothing | Extent::AsGiven | Extent::UntilClose => {}
+    }
+    if !framed.keep_alive {
+        out.extend_from_slice(b"connection: close\r\n");
+    } else if framed.version == Version::HTTP_10 {
+        out.extend_from_slice(b"connection: keep-alive\r\n");
+    }
+    if framed.send_date && !has_date {
+        out.extend_from_slice(b"date: ");
+        date::append(out);
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Room for a chunk's size: four digits and a line end.
+const PREFIX: usize = 6;
+/// The most data that one chunk has, so that four digits suffice.
+const CHUNK: usize = MEDIUM;
+
+/// Where a handler that streams its response writes to. See [`Payload::writer`](crate::Payload::writer).
+///
+/// Small writes are gathered into chunks of 16 KiB; [`flush`](io::Write::flush) sends what there is.
+///
+/// ```
+/// use segue_http::{BodyWriter, Payload};
+/// use std::io::{self, Write};
+///
+/// fn report(out: &mut BodyWriter<'_>) -> io::Result<()> {
+///     writeln!(out, "started")?;
+///     out.flush()
+/// }
+///
+/// let payload = Payload::writer(report);
+/// # let _ = payload;
+/// ```
+pub struct BodyWriter<'c> {
+    wire: &'c mut Wire<dyn Transport>,
+    chunked: bool,
+    /// Where the open chunk's prefix is in the output, if one is open.
+    open: Option<usize>,
+}
+
+impl<'c> BodyWriter<'c> {
+    pub(crate) fn new(wire: &'c mut Wire<dyn Transport>, chunked: bool) -> BodyWriter<'c> {
+        BodyWriter { wire, chunked, open: None }
+    }
+
+    /// How much the open chunk, opened here if none is, can still take.
+    fn open(&mut self) -> usize {
+        if !self.chunked {
+            return CHUNK;
+        }
+        let out = &mut self.wire.out;
+        let at = *self.open.get_or_insert_with(|| {
+            let at = out.len();
+            out.resize(at + PREFIX, 0);
+            at
+        });
+        CHUNK - (out.len() - at - PREFIX)
+    }
+
+    /// Ends the open chunk: its size is written in front of it.
+    fn close(&mut self) {
+        let Some(at) = self.open.take() else { return };
+        let out = &mut self.wire.out;
+        let size = out.len() - at - PREFIX;
+        if size == 0 {
+            out.truncate(at);
+            return;
+        }
+        let digits = (size.ilog2() / 4 + 1) as usize;
+        for place in 0..digits {
+            let digit = size >> (4 * (digits - 1 - place)) & 15;
+            out[at + place] = b"0123456789abcdef"[digit];
+        }
+        out[at + digits] = b'\r';
+        out[at + digits + 1] = b'\n';
+        // Only a chunk that is not full has fewer digits than were left room for.
+        let unused = PREFIX - (digits + 2);
+        if unused > 0 {
+            out.copy_within(at + PREFIX.., at + PREFIX - unused);
+            out.truncate(at + PREFIX - unused + size);
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// Ends the open chunk if it is full, and sends what has become much.
+    fn settle(&mut self) -> io::Result<()> {
+        if self.open.is_some_and(|at| self.wire.out.len() - at - PREFIX >= CHUNK) {
+            self.close();
+        }
+        if self.open.is_none() { self.wire.flush_if_much() } else { Ok(()) }
+    }
+
+    /// Writes what `reader` gives, to its end or at most `limit` bytes. Returns how many were written.
+    pub(crate) fn copy(&mut self, reader: &mut dyn Read, limit: u64) -> io::Result<u64> {
+        let mut copied = 0;
+        while copied < limit {
+            let room = self.open().min(usize::try_from(limit - copied).unwrap_or(usize::MAX));
+            let at = self.wire.out.len();
+            self.wire.out.resize(at + room, 0);
+            let result = reader.read(&mut self.wire.out[at..]);
+            self.wire.out.truncate(at + *result.as_ref().unwrap_or(&0));
+            match result {
+                Ok(0) => break,
+                Ok(count) => {
+                    copied += count as u64;
+                    self.settle()?;
+                    if count < room && copied < limit {
+                        // The reader may wait before it gives more.
+                        io::Write::flush(self)?;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(copied)
+    }
+
+    /// Ends the body.
+    pub(crate) fn finish(mut self) {
+        self.close();
+        if self.chunked {
+            self.wire.out.extend_from_slice(b"0\r\n\r\n");
+        }
+    }
+
+    /// Ends what was written so far, but not the body: the client is to see that it is incomplete.
+    pub(crate) fn abandon(mut self) {
+        self.close();
+    }
+}
+
+/// # Cancellation
+/// A server that is shut down lets its responses finish, so a write of one is not cancelled.
+///
+/// # Errors
+/// The transport's, a time-out included. The connection ends.
+impl io::Write for BodyWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        let count = self.open().min(bytes.len());
+        self.wire.out.extend_from_slice(&bytes[..count]);
+        self.settle()?;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.close();
+        self.wire.flush()
+    }
+}
+
+impl fmt::Debug for BodyWriter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BodyWriter").field("chunked", &self.chunked).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,296 @@
+//! What handlers return: a response with its payload, or whatever converts into one.
+//! Used by programs; the connection loop takes the payload apart.
+
+use std::fmt;
+use std::io::{self, Read};
+
+use bytes::Bytes;
+use http::header::{self, HeaderValue};
+use http::{HeaderMap, StatusCode};
+
+use crate::body::{Body, BodyError};
+use crate::encode::BodyWriter;
+
+/// A request: the `http` crate's, with a [`Body`] that reads from the connection.
+pub type Request<'c> = http::Request<Body<'c>>;
+
+/// A response: the `http` crate's, with a [`Payload`] that is sent as its body.
+pub type Response = http::Response<Payload>;
+
+type WriteBody = Box<dyn FnOnce(&mut BodyWriter<'_>) -> io::Result<()>>;
+
+pub(crate) enum Kind {
+    Owned(Vec<u8>),
+    Shared(Bytes),
+    Reader(Option<u64>, Box<dyn Read>),
+    Writer(WriteBody),
+}
+
+/// The body of a response: bytes, a reader, or a function that writes it.
+///
+/// Bytes come [`From`] the usual types and have a `Content-Length`. What has no known length is sent in
+/// chunks, or to an HTTP/1.0 client until the connection ends.
+///
+/// ```
+/// use segue_http::{Payload, Response};
+/// let response: Response = http::Response::new(Payload::from("hello"));
+/// # let _ = response;
+/// ```
+pub struct Payload(pub(crate) Kind);
+
+impl Payload {
+    /// No bytes.
+    ///
+    /// ```
+    /// let response = http::Response::new(segue_http::Payload::empty());
+    /// # let _ = response;
+    /// ```
+    #[must_use]
+    pub fn empty() -> Payload {
+        Payload(Kind::Shared(Bytes::new()))
+    }
+
+    /// What `reader` gives, to its end, sent as it is read.
+    ///
+    /// If reading fails the connection ends, in such a way that the client notices where the protocol allows it.
+    ///
+    /// ```
+    /// use segue_http::{Payload, Server};
+    /// let server = Server::new(|_| http::Response::new(Payload::reader(std::io::repeat(b'.'))));
+    /// # let _ = server;
+    /// ```
+    #[must_use]
+    pub fn reader(reader: impl Read + 'static) -> Payload {
+        Payload(Kind::Reader(None, Box::new(reader)))
+    }
+
+    /// The first `length` bytes that `reader` gives, sent as they are read, with a `Content-Length`.
+    ///
+    /// If it gives fewer, or reading fails, the connection ends and the client finds the body cut short.
+    ///
+    /// ```
+    /// use segue_http::{Payload, Server};
+    /// use std::fs::File;
+    /// use std::io;
+    ///
+    /// let server = Server::new(|_| -> io::Result<_> {
+    ///     let file = File::open("index.html")?;
+    ///     let length = file.metadata()?.len();
+    ///     Ok(http::Response::new(Payload::sized_reader(length, file)))
+    /// });
+    /// # let _ = server;
+    /// ```
+    #[must_use]
+    pub fn sized_reader(length: u64, reader: impl Read + 'static) -> Payload {
+        Payload(Kind::Reader(Some(length), Box::new(reader)))
+    }
+
+    /// What `write` writes, sent in chunks as it is written.
+    ///
+    /// Small writes are gathered; [`flush`](io::Write::flush) sends what there is. If `write` fails or
+    /// panics the connection ends without the last chunk, so that the client finds the body cut short.
+    /// To a HEAD request, and with a status that allows no body, `write` is not called.
+    ///
+    /// ```
+    /// use segue_http::{Payload, Server};
+    /// use std::io::Write;
+    ///
+    /// let server = Server::new(|_| {
+    ///     http::Response::new(Payload::writer(|out| {
+    ///         for line in 0..1_000 {
+    ///             writeln!(out, "line {line}")?;
+    ///         }
+    ///         Ok(())
+    ///     }))
+    /// });
+    /// # let _ = server;
+    /// ```
+    #[must_use]
+    pub fn writer(write: impl FnOnce(&mut BodyWriter<'_>) -> io::Result<()> + 'static) -> Payload {
+        Payload(Kind::Writer(Box::new(write)))
+    }
+
+    /// The length in bytes, where it is known before sending.
+    ///
+    /// ```
+    /// assert_eq!(segue_http::Payload::from("hello").length(), Some(5));
+    /// ```
+    #[must_use]
+    pub fn length(&self) -> Option<u64> {
+        match &self.0 {
+            Kind::Owned(bytes) => Some(bytes.len() as u64),
+            Kind::Shared(bytes) => Some(bytes.len() as u64),
+            Kind::Reader(length, _) => *length,
+            Kind::Writer(_) => None,
+        }
+    }
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Payload").field("length", &self.length()).finish_non_exhaustive()
+    }
+}
+
+impl Default for Payload {
+    fn default() -> Payload {
+        Payload::empty()
+    }
+}
+
+impl From<()> for Payload {
+    fn from((): ()) -> Payload {
+        Payload::empty()
+    }
+}
+
+impl From<Vec<u8>> for Payload {
+    fn from(bytes: Vec<u8>) -> Payload {
+        Payload(Kind::Owned(bytes))
+    }
+}
+
+impl From<String> for Payload {
+    fn from(text: String) -> Payload {
+        Payload(Kind::Owned(text.into_bytes()))
+    }
+}
+
+impl From<&'static str> for Payload {
+    fn from(text: &'static str) -> Payload {
+        Payload(Kind::Shared(Bytes::from_static(text.as_bytes())))
+    }
+}
+
+impl From<&'static [u8]> for Payload {
+    fn from(bytes: &'static [u8]) -> Payload {
+        Payload(Kind::Shared(Bytes::from_static(bytes)))
+    }
+}
+
+impl From<Bytes> for Payload {
+    fn from(bytes: Bytes) -> Payload {
+        Payload(Kind::Shared(bytes))
+    }
+}
+
+/// What a handler may return.
+///
+/// Text is sent as `text/plain; charset=utf-8` and bytes as `application/octet-stream`, both with status 200;
+/// a status has an empty body; of a `Result`, either side is sent. An [`io::Error`] that a request's body gave is sent as
+/// [`BodyError::status`], and any other error as 500 without its text. A full `http::Response` is sent as it is.
+///
+/// ```
+/// use http::StatusCode;
+/// use segue_http::{IntoResponse, Request, Response, Server};
+///
+/// let server = Server::new(|request: &mut Request<'_>| match request.uri().path() {
+///     "/" => "welcome".into_response(),
+///     "/old" => http::Response::builder().status(301).header("location", "/").body("").into_response(),
+///     _ => (StatusCode::NOT_FOUND, "there is nothing here").into_response(),
+/// });
+/// # let _ = server;
+/// ```
+pub trait IntoResponse {
+    /// Converts into a response.
+    fn into_response(self) -> Response;
+}
+
+fn plain(status: StatusCode, content_type: Option<&'static str>, payload: Payload) -> Response {
+    let mut response = http::Response::new(payload);
+    *response.status_mut() = status;
+    if let Some(content_type) = content_type {
+        let mut headers = HeaderMap::with_capacity(1);
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        *response.headers_mut() = headers;
+    }
+    response
+}
+
+const TEXT: Option<&str> = Some("text/plain; charset=utf-8");
+const BINARY: Option<&str> = Some("application/octet-stream");
+
+impl<P: Into<Payload>> IntoResponse for http::Response<P> {
+    fn into_response(self) -> Response {
+        self.map(Into::into)
+    }
+}
+
+impl IntoResponse for &'static str {
+    fn into_response(self) -> Response {
+        plain(StatusCode::OK, TEXT, self.into())
+    }
+}
+
+impl IntoResponse for String {
+    fn into_response(self) -> Response {
+        plain(StatusCode::OK, TEXT, self.into())
+    }
+}
+
+impl IntoResponse for Vec<u8> {
+    fn into_response(self) -> Response {
+        plain(StatusCode::OK, BINARY, self.into())
+    }
+}
+
+impl IntoResponse for &'static [u8] {
+    fn into_response(self) -> Response {
+        plain(StatusCode::OK, BINARY, self.into())
+    }
+}
+
+impl IntoResponse for Bytes {
+    fn into_response(self) -> Response {
+        plain(StatusCode::OK, BINARY, self.into())
+    }
+}
+
+impl IntoResponse for StatusCode {
+    fn into_response(self) -> Response {
+        plain(self, None, Payload::empty())
+    }
+}
+
+impl<R: IntoResponse> IntoResponse for (StatusCode, R) {
+    fn into_response(self) -> Response {
+        let mut response = self.1.into_response();
+        *response.status_mut() = self.0;
+        response
+    }
+}
+
+impl<R: IntoResponse, E: IntoResponse> IntoResponse for Result<R, E> {
+    fn into_response(self) -> Response {
+        match self {
+            Ok(value) => value.into_response(),
+            Err(error) => error.into_response(),
+        }
+    }
+}
+
+impl IntoResponse for BodyError {
+    fn into_response(self) -> Response {
+        plain(self.status(), TEXT, self.to_string().into())
+    }
+}
+
+impl IntoResponse for io::Error {
+    fn into_response(self) -> Response {
+        match self.get_ref().and_then(|inner| inner.downcast_ref::<BodyError>()) {
+            Some(error) => error.into_response(),
+            None => internal_error(),
+        }
+    }
+}
+
+impl IntoResponse for http::Error {
+    fn into_response(self) -> Response {
+        internal_error()
+    }
+}
+
+/// What the client is told when the handler failed.
+pub(crate) fn internal_error() -> Response {
+    plain(StatusCode::INTERNAL_SERVER_ERROR, TEXT, "internal server error".into())
+}

@@ -1,0 +1,302 @@
+//! The server: a handler, its limits, the accept loop and the way to shut it down.
+//! Used by programs.
+
+use std::fmt;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use segue_core::{CancelToken, Cancelled};
+
+use crate::config::Config;
+use crate::conn::{self, Handle, Shared};
+use crate::gate::Gate;
+use crate::response::{IntoResponse, Request};
+use crate::transport::{Listener, Transport};
+
+/// The pause after an error in accepting, and the longest one after several.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// An HTTP/1.1 server: a handler, and the limits it is called within.
+///
+/// The handler is an ordinary function from a request to a response. It is called in the fiber of its
+/// connection, for one request of that connection after the other, and for those of different connections at the same time; it may wait as
+/// it likes. It may borrow from its surroundings, as [`serve`](Self::serve) returns only after every connection has ended.
+///
+/// A handler that panics answers its request with 500 and ends that connection; nothing else is affected.
+///
+/// Responses to requests that a client sent in one go are sent together. So a response may wait for the handler
+/// of a request behind it, if that one had arrived in full.
+///
+/// ```
+/// use segue_http::{Request, Server};
+///
+/// let server = Server::new(|request: &mut Request<'_>| format!("you asked for {}", request.uri().path()));
+/// # let _ = server;
+/// ```
+pub struct Server<'h> {
+    handle: Box<Handle<'h>>,
+    config: Config,
+    control: Arc<Control>,
+}
+
+/// What a server and its shutdown handles share.
+#[derive(Default)]
+struct Control {
+    closing: AtomicBool,
+    /// The accept loops to be cancelled, each with its number. Never held across a wait.
+    loops: Mutex<Vec<(u64, CancelToken)>>,
+}
+
+impl Control {
+    fn loops(&self) -> MutexGuard<'_, Vec<(u64, CancelToken)>> {
+        // Nothing in here panics half-way.
+        self.loops.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has a shutdown cancel `token`, at once if it has happened already, until the result is dropped.
+    fn register(&self, token: CancelToken) -> Registered<'_> {
+        let number = {
+            let mut loops = self.loops();
+            let number = loops.last().map_or(0, |(number, _)| number + 1);
+            loops.push((number, token.clone()));
+            number
+        };
+        // A shutdown sets the flag before it looks at the list, so one of the two sees the other.
+        if self.closing.load(Ordering::Acquire) {
+            token.cancel();
+        }
+        Registered { control: self, number }
+    }
+}
+
+struct Registered<'c> {
+    control: &'c Control,
+    number: u64,
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        self.control.loops().retain(|(number, _)| *number != self.number);
+    }
+}
+
+impl<'h> Server<'h> {
+    /// A server that answers each request with what `handler` returns for it, within the default limits.
+    ///
+    /// ```
+    /// use segue_http::Server;
+    /// let server = Server::new(|_| "hello");
+    /// # let _ = server;
+    /// ```
+    pub fn new<F, R>(handler: F) -> Server<'h>
+    where
+        F: Fn(&mut Request<'_>) -> R + Send + Sync + 'h,
+        R: IntoResponse,
+    {
+        Server {
+            handle: Box::new(move |request| handler(request).into_response()),
+            config: Config::default(),
+            control: Arc::default(),
+        }
+    }
+
+    /// Sets the limits.
+    ///
+    /// ```
+    /// use segue_http::{Config, Server};
+    /// let server = Server::new(|_| "hello").config(Config::new().max_connections(1_000));
+    /// # let _ = server;
+    /// ```
+    #[must_use]
+    pub fn config(mut self, config: Config) -> Server<'h> {
+        self.config = config;
+        self
+    }
+
+    /// A handle that shuts this server down from anywhere.
+    ///
+    /// ```
+    /// use segue_http::Server;
+    /// let server = Server::new(|_| "hello");
+    /// let shutdown = server.shutdown_handle();
+    /// std::thread::spawn(move || shutdown.shutdown()).join().unwrap();
+    /// ```
+    #[must_use]
+    pub fn shutdown_handle(&self) -> Shutdown {
+        Shutdown { control: Arc::clone(&self.control) }
+    }
+
+    /// Serves the connections that `listener` accepts, a fiber for each, until the server is shut down.
+    ///
+    /// The fibers are spawned on the caller's scheduler; from a plain thread, on the default one. At most
+    /// [`Config::max_connections`] are served at a time, counted for each call; further clients wait in the listener's backlog.
+    /// An error in accepting, such as too many open files, makes the server pause, for at most one second, and go on.
+    ///
+    /// After [`Shutdown::shutdown`] the listener is dropped, connections without a request end, and requests
+    /// that were begun are finished: their responses say `Connection: close`. Then `serve` returns. A handler is not
+    /// cancelled; one that never returns keeps the server from ending.
+    ///
+    /// # Cancellation
+    /// Cancelling the caller shuts down in the same way, for this call; the result is then the error.
+    ///
+    /// # Errors
+    /// [`Cancelled`] inside an [`io::Error`] if the caller was cancelled; a listener's error of kind
+    /// [`io::ErrorKind::InvalidInput`]. In both cases all connections have ended.
+    ///
+    /// ```
+    /// use segue_http::Server;
+    /// use segue_io::net::{TcpListener, TcpStream};
+    /// use std::io::{self, Read, Write};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// let address = listener.local_addr()?;
+    /// let server = Server::new(|_| "hello");
+    ///
+    /// let mut text = String::new();
+    /// segue_core::scope(|s| -> io::Result<()> {
+    ///     let serving = s.spawn(|| server.serve(listener));
+    ///     let mut client = TcpStream::connect(address)?;
+    ///     client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    ///     client.read_to_string(&mut text)?;
+    ///     server.shutdown_handle().shutdown();
+    ///     serving.join().unwrap()
+    /// })?;
+    /// assert!(text.ends_with("\r\n\r\nhello"));
+    /// # Ok::<(), io::Error>(())
+    /// ```
+    pub fn serve<L: Listener>(&self, listener: L) -> io::Result<()> {
+        let ending = AtomicBool::new(false);
+        let gate = Gate::new(self.config.max_connections);
+        let closing = [&self.control.closing, &ending];
+        let shared = Shared { config: &self.config, closing, handle: &*self.handle };
+        segue_core::scope(|scope| {
+            let _registered = self.control.register(scope.token());
+            let mut pause = FIRST_PAUSE;
+            let error = loop {
+                let place = match gate.enter() {
+                    Ok(place) => place,
+                    Err(cancelled) => break cancelled.into(),
+                };
+                match listener.accept() {
+                    Ok(stream) => {
+                        pause = FIRST_PAUSE;
+                        let shared = &shared;
+                        let connection = scope.spawn(move || {
+                            let _place = place;
+                            // The connection's end is not an error of the server, and neither is its panic, which has been reported.
+                            let _ = catch_unwind(AssertUnwindSafe(|| conn::run(stream, shared)));
+                        });
+                        // The scope waits for it.
+                        drop(connection);
+                    }
+                    Err(error) if is_fatal(&error) => break error,
+                    Err(error) if is_of_one_client(&error) => {}
+                    Err(_) => {
+                        // Places are freed while this waits.
+                        drop(place);
+                        if let Err(cancelled) = segue_core::sleep(pause) {
+                            break cancelled.into();
+                        }
+                        pause = (pause * 2).min(LONGEST_PAUSE);
+                    }
+                }
+            };
+            ending.store(true, Ordering::Release);
+            drop(listener);
+            scope.cancel();
+            if self.control.closing.load(Ordering::Acquire) && Cancelled::caused(&error) { Ok(()) } else { Err(error) }
+        })
+    }
+
+    /// Serves one connection in the calling fiber, until it ends.
+    ///
+    /// # Cancellation
+    /// A request that was begun is finished, and its connection ends after it.
+    ///
+    /// # Errors
+    /// The transport's, cancellation included, or that of a response that could not be completed. What the
+    /// client does wrong within HTTP is answered and is no error here.
+    ///
+    /// ```no_run
+    /// use segue_http::Server;
+    ///
+    /// let listener = std::net::TcpListener::bind("localhost:8080")?;
+    /// let (stream, _) = listener.accept()?;
+    /// Server::new(|_| "hello").serve_connection(stream)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn serve_connection<T: Transport + 'static>(&self, transport: T) -> io::Result<()> {
+        let closing = [&self.control.closing, &AtomicBool::new(false)];
+        conn::run(transport, &Shared { config: &self.config, closing, handle: &*self.handle })
+    }
+}
+
+impl fmt::Debug for Server<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// Whether accepting again would fail in the same way for ever.
+fn is_fatal(error: &io::Error) -> bool {
+    Cancelled::caused(error) || error.kind() == io::ErrorKind::InvalidInput
+}
+
+/// Whether the error took a client off the backlog, so that accepting again cannot spin.
+fn is_of_one_client(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
+}
+
+/// Shuts a server down; made by [`Server::shutdown_handle`], and may outlive it.
+///
+/// ```
+/// let server = segue_http::Server::new(|_| "hello");
+/// let shutdown = server.shutdown_handle();
+/// assert!(!shutdown.is_shut_down());
+/// shutdown.clone().shutdown();
+/// assert!(shutdown.is_shut_down());
+/// ```
+#[derive(Clone)]
+pub struct Shutdown {
+    control: Arc<Control>,
+}
+
+impl Shutdown {
+    /// Tells the server to finish the requests that were begun and to stop. Never waits; again has no effect.
+    ///
+    /// A server that is shut down stays so: serving with it again returns at once.
+    ///
+    /// ```
+    /// let server = segue_http::Server::new(|_| "hello");
+    /// server.shutdown_handle().shutdown();
+    /// ```
+    pub fn shutdown(&self) {
+        self.control.closing.store(true, Ordering::Release);
+        // Cancelling calls schedulers, so not under the lock.
+        let tokens: Vec<CancelToken> = self.control.loops().iter().map(|(_, token)| token.clone()).collect();
+        for token in tokens {
+            token.cancel();
+        }
+    }
+
+    /// Whether the server was told to stop. A handler that goes on for long can ask.
+    ///
+    /// ```
+    /// let server = segue_http::Server::new(|_| "hello");
+    /// assert!(!server.shutdown_handle().is_shut_down());
+    /// ```
+    #[must_use]
+    pub fn is_shut_down(&self) -> bool {
+        self.control.closing.load(Ordering::Acquire)
+    }
+}
+
+impl fmt::Debug for Shutdown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shutdown").field("shut_down", &self.is_shut_down()).finish()
+    }
+}

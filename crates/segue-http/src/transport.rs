@@ -1,0 +1,141 @@
+//! What a connection needs of the stream below it, and a server of its listener.
+//! Implemented here for TCP; by programs for TLS streams, Unix sockets and tests.
+
+use std::io;
+use std::net::Shutdown;
+use std::time::{Duration, Instant};
+
+/// A byte stream in both directions whose waiting can be limited.
+///
+/// `read` returns zero when the client has ended its direction. A read or write that waits longer
+/// than the time set fails with [`io::ErrorKind::TimedOut`] or [`io::ErrorKind::WouldBlock`]. Any other
+/// error, cancellation included, ends the connection.
+///
+/// ```
+/// use std::{io, time::Duration};
+/// use segue_http::{Server, Transport};
+///
+/// /// One request from memory; its responses are printed.
+/// struct Script(io::Cursor<&'static [u8]>);
+///
+/// impl io::Read for Script {
+///     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> { self.0.read(buf) }
+/// }
+/// impl io::Write for Script {
+///     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+///         print!("{}", String::from_utf8_lossy(buf));
+///         Ok(buf.len())
+///     }
+///     fn flush(&mut self) -> io::Result<()> { Ok(()) }
+/// }
+/// impl Transport for Script {
+///     fn set_read_timeout(&self, _: Option<Duration>) -> io::Result<()> { Ok(()) }
+///     fn set_write_timeout(&self, _: Option<Duration>) -> io::Result<()> { Ok(()) }
+///     fn shutdown_write(&self) -> io::Result<()> { Ok(()) }
+/// }
+///
+/// let script = Script(io::Cursor::new(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+/// Server::new(|_| "hello").serve_connection(script)?;
+/// # Ok::<(), io::Error>(())
+/// ```
+pub trait Transport: io::Read + io::Write {
+    /// Limits each following read; `None` is no limit, and zero is never passed.
+    ///
+    /// # Errors
+    /// An error ends the connection.
+    fn set_read_timeout(&self, time: Option<Duration>) -> io::Result<()>;
+
+    /// Limits each following write; `None` is no limit, and zero is never passed.
+    ///
+    /// # Errors
+    /// An error ends the connection.
+    fn set_write_timeout(&self, time: Option<Duration>) -> io::Result<()>;
+
+    /// Ends the direction to the client: it reads the end of the stream after what was written.
+    ///
+    /// # Errors
+    /// An error ends the connection without further ado.
+    fn shutdown_write(&self) -> io::Result<()>;
+
+    /// The time by which this stream's limits are counted: the clock of the caller's scheduler, unless it has its own.
+    fn now(&self) -> Instant {
+        segue_core::now()
+    }
+}
+
+impl Transport for segue_io::net::TcpStream {
+    fn set_read_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        segue_io::net::TcpStream::set_read_timeout(self, time)
+    }
+
+    fn set_write_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        segue_io::net::TcpStream::set_write_timeout(self, time)
+    }
+
+    fn shutdown_write(&self) -> io::Result<()> {
+        self.shutdown(Shutdown::Write)
+    }
+}
+
+/// For a connection served on a plain thread: on a fiber its waits block the worker, and nothing cancels them.
+impl Transport for std::net::TcpStream {
+    fn set_read_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        std::net::TcpStream::set_read_timeout(self, time)
+    }
+
+    fn set_write_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        std::net::TcpStream::set_write_timeout(self, time)
+    }
+
+    fn shutdown_write(&self) -> io::Result<()> {
+        self.shutdown(Shutdown::Write)
+    }
+}
+
+/// Where a server's connections come from.
+///
+/// A listener that wraps another one is a few lines: accept, then wrap. A slow handshake does not
+/// belong into `accept`, where all other clients wait for it; put it off to the first read.
+///
+/// ```
+/// use std::io;
+/// use segue_http::Listener;
+///
+/// /// Accepts like the listener in it and tells who came.
+/// struct Logged(segue_io::net::TcpListener);
+///
+/// impl Listener for Logged {
+///     type Stream = segue_io::net::TcpStream;
+///     fn accept(&self) -> io::Result<Self::Stream> {
+///         let (stream, peer) = self.0.accept()?;
+///         eprintln!("{peer} connected");
+///         Ok(stream)
+///     }
+/// }
+/// ```
+pub trait Listener {
+    /// The stream of one connection.
+    type Stream: Transport + Send + 'static;
+
+    /// Waits for the next connection.
+    ///
+    /// # Cancellation
+    /// Shutting the server down cancels the wait; a connection that was accepted is returned all the same.
+    ///
+    /// # Errors
+    /// After an error of kind [`io::ErrorKind::InvalidInput`] the server stops and returns it; after any
+    /// other one, such as too many open files, it pauses and goes on.
+    fn accept(&self) -> io::Result<Self::Stream>;
+}
+
+/// Accepts streams that send small writes at once (`TCP_NODELAY`).
+impl Listener for segue_io::net::TcpListener {
+    type Stream = segue_io::net::TcpStream;
+
+    fn accept(&self) -> io::Result<Self::Stream> {
+        let (stream, _) = segue_io::net::TcpListener::accept(self)?;
+        // It fails only on a connection that is over, which its first read finds out.
+        let _ = stream.set_nodelay(true);
+        Ok(stream)
+    }
+}

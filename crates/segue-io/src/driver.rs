@@ -1,0 +1,140 @@
+//! The seam between ops and whatever waits for the kernel; and the choice of the driver.
+//!
+//! Used by `net`, through [`run`], for everything that can wait; and by `DriverPark`, which says what its worker's driver is.
+//!
+//! # The life of an op
+//!
+//! An op borrows its buffers from its caller's frame, and `run` returns only when nobody else knows of them. With the readiness driver
+//! the kernel sees the buffers only during a system call:
+//!
+//! ```text
+//!           check            attempt
+//!   new -------------> due ----------------------------------------> completed
+//!    |                  |  ^
+//!    | cancelled        |  | an edge       (see `readiness`)
+//!    v                  v  |
+//!   failed <--------- waiting
+//!          cancelled, or the deadline
+//! ```
+//!
+//! | state | what a cancellation does |
+//! | --- | --- |
+//! | new | the op fails, no system call was made: *no effect* |
+//! | due | nothing: the attempt decides, and a success is returned |
+//! | waiting | the fiber's own thread withdraws its place among the waiters; the last attempt said that it would block: *no effect* |
+//! | completed | nothing: it shows at the next op |
+//!
+//! The **commit point** is the system call. A deadline acts as a cancellation does, and yields `TimedOut`.
+//!
+//! # The place of a completion driver
+//!
+//! An io_uring driver fills the same seam, with the same ops, and only `run` learns of it:
+//!
+//! ```text
+//!           check         submit                 the op's own completion
+//!   new -------------> due -------> in flight -----------------------------> completed
+//!    |                                 |                                        ^
+//!    | cancelled                       | cancelled, or the deadline:            |
+//!    v                                 v submit ASYNC_CANCEL                    |
+//!   failed                         cancelling ----------------------------------+
+//!                                               the op's own completion
+//! ```
+//!
+//! There the kernel holds the buffers while the op is in flight. So the op's record lies on the fiber's stack, its address is the
+//! completion's user data, and the fiber stays suspended, shielded, until that completion has come; cancelled or not. A stack is not freed
+//! before its function has returned, which is why this is sound with a borrowed `&mut [u8]`. The completion's result decides: bytes
+//! that came are returned, and `-ECANCELED` becomes the cancellation or the deadline that asked for it. So the table above holds,
+//! with "in flight" for "waiting": *no effect*, or the result.
+
+use crate::budget;
+use crate::op::{Half, Op};
+use crate::reactor::{Found, Reactor};
+use crate::selector::{Backend, Interest};
+use crate::socket::Socket;
+use segue_core::{Ended, WaitsFor};
+use std::cell::RefCell;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Carries out an op, suspending the calling fiber, or parking the calling thread, while the kernel isn't ready for it.
+///
+/// `timeout` counts from the first wait; `None` is for ever.
+#[track_caller]
+pub(crate) fn run<O: Op>(socket: &Arc<Socket>, mut op: O, timeout: Option<Duration>) -> io::Result<O::Output> {
+    segue_core::check()?;
+    budget::spend()?;
+    let direction = socket.direction(O::HALF);
+    let mut deadline = None;
+    loop {
+        let tick = direction.tick();
+        if !(direction.is_drained(tick) && op.needs_data()) {
+            match op.attempt(socket) {
+                Ok(output) => {
+                    if op.drains(&output) && socket.tells_end() {
+                        direction.set_drained(tick);
+                    }
+                    return Ok(output);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            }
+        }
+        let deadline = *deadline.get_or_insert_with(|| timeout.and_then(|time| segue_core::now().checked_add(time)));
+        socket.enlist(Interest::of(O::HALF))?;
+        budget::refill();
+        direction.wait(tick, deadline, WaitsFor::new(O::WAITS_FOR)).map_err(|ended| match ended {
+            Ended::Cancelled(cancelled) => io::Error::from(cancelled),
+            Ended::TimedOut => io::ErrorKind::TimedOut.into(),
+        })?;
+    }
+}
+
+impl Interest {
+    fn of(half: Half) -> Self {
+        Self { read: half == Half::Read, write: half == Half::Write }
+    }
+}
+
+thread_local! {
+    /// The driver that this thread's worker idles in.
+    static WORKERS: RefCell<Option<Arc<Reactor>>> = const { RefCell::new(None) };
+}
+
+/// Says what the driver of this thread's worker is, and gives back what it was.
+pub(crate) fn set_workers(driver: Option<Arc<Reactor>>) -> Option<Arc<Reactor>> {
+    WORKERS.try_with(|slot| slot.replace(driver)).ok().flatten()
+}
+
+/// The driver for an op of the caller.
+///
+/// On a worker's thread, but not on a fiber, nobody would look after the worker's driver while the thread is parked; hence the
+/// question whether this is a fiber.
+pub(crate) fn of_caller() -> io::Result<Arc<Reactor>> {
+    if segue_core::in_fiber()
+        && let Ok(Some(driver)) = WORKERS.try_with(|slot| slot.borrow().clone())
+    {
+        return Ok(driver);
+    }
+    shared()
+}
+
+/// The driver of all who have none: started on first use, with a thread of its own, and never closed.
+pub(crate) fn shared() -> io::Result<Arc<Reactor>> {
+    static SHARED: Mutex<Option<Arc<Reactor>>> = Mutex::new(None);
+    let mut slot = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(driver) = &*slot {
+        return Ok(Arc::clone(driver));
+    }
+    let driver = Arc::new(Reactor::new(Backend::default())?);
+    let threads = Arc::clone(&driver);
+    std::thread::Builder::new().name("segue-io".to_owned()).spawn(move || {
+        let mut found = Found::default();
+        loop {
+            threads.turn(&mut found, None);
+        }
+    })?;
+    driver.open();
+    Ok(Arc::clone(slot.insert(driver)))
+}

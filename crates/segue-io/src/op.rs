@@ -1,0 +1,186 @@
+//! The ops: each is one request to the kernel with what it borrows for the length of the request.
+//!
+//! Made by `net`, carried out by `driver::run`. A readiness driver needs of an op only [`attempt`](Op::attempt): the system call, which
+//! does not wait. A completion driver will need two more methods, the request as it goes into the ring and the
+//! result as it comes out; the types and their borrows stay as they are.
+//!
+//! A read into no room yields zero bytes and asks nobody: Linux would wait for data, to then return none of it.
+
+use crate::socket::Socket;
+use crate::sys;
+use socket2::SockAddr;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::SocketAddr;
+
+/// Which half of a socket an op waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Half {
+    Read,
+    Write,
+}
+
+/// A request to the kernel.
+pub(crate) trait Op {
+    /// What it yields.
+    type Output;
+
+    /// The half whose readiness it needs.
+    const HALF: Half;
+
+    /// What a report says of a fiber that waits in it.
+    const WAITS_FOR: &'static str;
+
+    /// Makes the system call, which takes effect at once or says that it would block, and then has not taken effect.
+    fn attempt(&mut self, socket: &Socket) -> io::Result<Self::Output>;
+
+    /// Whether it would block on a socket that has nothing to read. An op without room for a byte does not.
+    fn needs_data(&self) -> bool {
+        false
+    }
+
+    /// Whether this result shows that nothing was left to read.
+    fn drains(&self, _output: &Self::Output) -> bool {
+        false
+    }
+}
+
+/// Takes a connection off a listener's queue.
+pub(crate) struct Accept;
+
+impl Op for Accept {
+    type Output = (socket2::Socket, SocketAddr);
+    const HALF: Half = Half::Read;
+    const WAITS_FOR: &'static str = "a connection";
+
+    #[inline]
+    fn attempt(&mut self, socket: &Socket) -> io::Result<Self::Output> {
+        sys::accept(socket.io())
+    }
+}
+
+/// Connects a new socket. The first attempt sends the request; the later ones look what became of it.
+pub(crate) struct Connect<'a> {
+    pub(crate) to: &'a SockAddr,
+    pub(crate) begun: bool,
+}
+
+impl Op for Connect<'_> {
+    type Output = ();
+    const HALF: Half = Half::Write;
+    const WAITS_FOR: &'static str = "an answer to a connect";
+
+    fn attempt(&mut self, socket: &Socket) -> io::Result<()> {
+        let io = socket.io();
+        if !self.begun {
+            self.begun = true;
+            return match io.connect(self.to) {
+                // Interrupted or not, it goes on by itself.
+                Err(error) if is_in_progress(&error) => Err(io::ErrorKind::WouldBlock.into()),
+                done => done,
+            };
+        }
+        if let Some(error) = io.take_error()? {
+            return Err(error);
+        }
+        match io.peer_addr() {
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Err(io::ErrorKind::WouldBlock.into()),
+            connected => connected.map(drop),
+        }
+    }
+}
+
+fn is_in_progress(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::INPROGRESS.raw_os_error())
+        || matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// Moves bytes out of the kernel.
+pub(crate) struct Read<'a>(pub(crate) &'a mut [u8]);
+
+impl Op for Read<'_> {
+    type Output = usize;
+    const HALF: Half = Half::Read;
+    const WAITS_FOR: &'static str = "data on a socket";
+
+    #[inline]
+    fn attempt(&mut self, socket: &Socket) -> io::Result<usize> {
+        if self.0.is_empty() {
+            return Ok(0);
+        }
+        sys::recv(socket.io(), self.0)
+    }
+
+    #[inline]
+    fn needs_data(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    #[inline]
+    fn drains(&self, output: &usize) -> bool {
+        (1..self.0.len()).contains(output)
+    }
+}
+
+/// Copies bytes and leaves them in the kernel.
+pub(crate) struct Peek<'a>(pub(crate) &'a mut [u8]);
+
+impl Op for Peek<'_> {
+    type Output = usize;
+    const HALF: Half = Half::Read;
+    const WAITS_FOR: &'static str = "data on a socket";
+
+    fn attempt(&mut self, socket: &Socket) -> io::Result<usize> {
+        if self.0.is_empty() {
+            return Ok(0);
+        }
+        sys::peek(socket.io(), self.0)
+    }
+
+    fn needs_data(&self) -> bool {
+        !self.0.is_empty()
+    }
+}
+
+/// Moves bytes out of the kernel, into several buffers.
+pub(crate) struct ReadVectored<'a, 'b>(pub(crate) &'a mut [IoSliceMut<'b>]);
+
+impl Op for ReadVectored<'_, '_> {
+    type Output = usize;
+    const HALF: Half = Half::Read;
+    const WAITS_FOR: &'static str = "data on a socket";
+
+    fn attempt(&mut self, socket: &Socket) -> io::Result<usize> {
+        if self.0.iter().all(|buf| buf.is_empty()) {
+            return Ok(0);
+        }
+        sys::recv_vectored(socket.io(), self.0)
+    }
+}
+
+/// Moves bytes into the kernel.
+pub(crate) struct Write<'a>(pub(crate) &'a [u8]);
+
+impl Op for Write<'_> {
+    type Output = usize;
+    const HALF: Half = Half::Write;
+    const WAITS_FOR: &'static str = "room in a socket";
+
+    #[inline]
+    fn attempt(&mut self, socket: &Socket) -> io::Result<usize> {
+        sys::send(socket.io(), self.0)
+    }
+}
+
+/// Moves bytes into the kernel, from several buffers.
+pub(crate) struct WriteVectored<'a, 'b>(pub(crate) &'a [IoSlice<'b>]);
+
+impl Op for WriteVectored<'_, '_> {
+    type Output = usize;
+    const HALF: Half = Half::Write;
+    const WAITS_FOR: &'static str = "room in a socket";
+
+    #[inline]
+    fn attempt(&mut self, socket: &Socket) -> io::Result<usize> {
+        sys::send_vectored(socket.io(), self.0)
+    }
+}

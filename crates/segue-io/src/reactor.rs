@@ -1,0 +1,156 @@
+//! The readiness driver: a table of sockets, a selector that tells which are ready, and the turn that passes it on.
+//!
+//! A `DriverPark` has one, and the process shares one more; sockets register with it when an op on them has to wait.
+//!
+//! # Who knows whom
+//!
+//! A socket holds its reactor, and the reactor's table only a weak reference to the socket, under the key that the kernel has been given.
+//! So a socket that is dropped takes itself out of the kernel and the table before its descriptor is closed, and an event that is
+//! still on its way finds nothing (see `slab`). If an event's socket is dropped while the turn reports to it, then the turn drops it.
+//!
+//! # Locks
+//!
+//! A socket's place is locked before a reactor's table, never after. A turn locks the table to look sockets up, releases it, and then
+//! reports: what a report wakes is other people's code.
+//!
+//! # Open and closed
+//!
+//! A reactor is *open* while somebody takes its turns. One that is closed accepts nobody, and tells all sockets in it to try again; their
+//! ops find it closed and go to another.
+//!
+//! **The race to fear**: a socket that enters, or an op that waits, just after the close has told everybody. It cannot: to enter and to close
+//! take the table's lock, so the socket is told or turned away. An op that waits has read its tick before it looked whether the
+//! reactor is closed; if it saw it open, then the close tells it later, and so the tick has changed.
+//!
+//! `closed` is stored (release) under the lock and loaded (acquire) without; the lock's order serves those who enter.
+
+use crate::selector::{Backend, Ready, Selector};
+use crate::slab::Slab;
+use crate::socket::Socket;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+pub(crate) struct Reactor {
+    selector: Box<dyn Selector>,
+    sockets: Mutex<Slab<Weak<Socket>>>,
+    /// How many there are, for a look without the lock.
+    len: AtomicUsize,
+    closed: AtomicBool,
+}
+
+/// What a turn found; kept between turns for its memory.
+#[derive(Default)]
+pub(crate) struct Found {
+    ready: Vec<Ready>,
+    sockets: Vec<(Arc<Socket>, Ready)>,
+}
+
+impl Reactor {
+    /// A reactor that is closed as yet.
+    pub(crate) fn new(backend: Backend) -> io::Result<Self> {
+        Ok(Self {
+            selector: backend.selector()?,
+            sockets: Mutex::new(Slab::new()),
+            len: AtomicUsize::new(0),
+            closed: AtomicBool::new(true),
+        })
+    }
+
+    fn sockets(&self) -> MutexGuard<'_, Slab<Weak<Socket>>> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the kernel watch a socket. `None` if this reactor is closed.
+    pub(crate) fn register(&self, socket: &Arc<Socket>, fd: BorrowedFd<'_>) -> io::Result<Option<usize>> {
+        let mut sockets = self.sockets();
+        if self.is_closed() {
+            return Ok(None);
+        }
+        let key = sockets.insert(Arc::downgrade(socket)).ok_or(io::ErrorKind::OutOfMemory)?;
+        drop(sockets);
+        self.len.fetch_add(1, Ordering::Relaxed);
+        match self.selector.add(fd, key) {
+            Ok(()) => Ok(Some(key)),
+            Err(error) => {
+                self.forget(key);
+                Err(error)
+            }
+        }
+    }
+
+    /// The opposite of [`register`](Reactor::register), while the descriptor is still open.
+    pub(crate) fn deregister(&self, key: usize, fd: BorrowedFd<'_>) {
+        self.selector.delete(fd);
+        self.forget(key);
+    }
+
+    fn forget(&self, key: usize) {
+        if self.sockets().remove(key).is_some() {
+            self.len.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The kernel interface, for those who arm.
+    pub(crate) fn selector(&self) -> &dyn Selector {
+        &*self.selector
+    }
+
+    /// Whether no socket is registered.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len.load(Ordering::Relaxed) == 0
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Somebody takes turns from now on.
+    pub(crate) fn open(&self) {
+        let _sockets = self.sockets();
+        self.closed.store(false, Ordering::Release);
+    }
+
+    /// Nobody takes turns any more: every op that waits is to look for another reactor.
+    pub(crate) fn close(&self) {
+        let sockets = self.sockets();
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let told: Vec<Arc<Socket>> = sockets.values().filter_map(Weak::upgrade).collect();
+        drop(sockets);
+        for socket in told {
+            socket.report_closed();
+        }
+    }
+
+    /// Waits for the kernel, and makes ready who waited for what it says. One thread at a time.
+    ///
+    /// # Panics
+    /// If the kernel refuses to wait, which it does only when somebody closed its descriptors.
+    pub(crate) fn turn(&self, found: &mut Found, timeout: Option<Duration>) {
+        if let Err(error) = self.selector.wait(timeout, &mut found.ready) {
+            panic!("the kernel's event queue can't be waited on: {error}; was its descriptor closed by foreign code?");
+        }
+        if found.ready.is_empty() {
+            return;
+        }
+        let sockets = self.sockets();
+        for ready in found.ready.drain(..) {
+            if let Some(socket) = sockets.get(ready.key).and_then(Weak::upgrade) {
+                found.sockets.push((socket, ready));
+            }
+        }
+        drop(sockets);
+        for (socket, ready) in found.sockets.drain(..) {
+            socket.report(ready);
+        }
+    }
+
+    /// Ends the present or the next turn's wait. From any thread.
+    pub(crate) fn notify(&self) {
+        self.selector.notify();
+    }
+}

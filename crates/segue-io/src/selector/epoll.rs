@@ -1,0 +1,115 @@
+//! Linux's epoll, edge-triggered: a descriptor is registered once, for both directions and for the end of the stream.
+//!
+//! The native selector on Linux. A wait is one system call; the crate `polling` needs five, since it re-arms a timer and its
+//! own wake-up descriptor each time.
+//!
+//! The wake-up descriptor is an eventfd that is edge-triggered too: each write to it is an edge of its own, so that it never has
+//! to be read, save when its counter is full.
+
+use super::{Interest, Ready, Selector};
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
+use rustix::io::Errno;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// The key of the wake-up descriptor. No slab gives it out.
+const WAKE: u64 = u64::MAX;
+/// How many reports are fetched at a time: 3 KiB of them, on the worker's stack.
+const EVENTS: usize = 256;
+/// epoll rounds time-outs up to milliseconds. Shorter ones than this are waited for with `ppoll`, which counts nanoseconds.
+const COARSE: Duration = Duration::from_millis(10);
+/// Longer than this is waited for in several turns.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+pub(super) struct Epoll {
+    epoll: OwnedFd,
+    wake: OwnedFd,
+}
+
+impl Epoll {
+    pub(super) fn new() -> io::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        epoll::add(&epoll, &wake, EventData::new_u64(WAKE), EventFlags::IN | EventFlags::ET)?;
+        Ok(Self { epoll, wake })
+    }
+
+    /// Waits with the precision of the clock. Answers whether there is something to fetch.
+    fn wait_finely(&self, timeout: Duration) -> io::Result<bool> {
+        let ready = rustix::event::poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&timespec(timeout)))?;
+        Ok(ready > 0)
+    }
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    let duration = duration.min(LONGEST);
+    // At most a day: the conversion can't fail.
+    Timespec::try_from(duration).unwrap_or_default()
+}
+
+impl Selector for Epoll {
+    fn add(&self, fd: BorrowedFd<'_>, key: usize) -> io::Result<()> {
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::PRI | EventFlags::ET;
+        Ok(epoll::add(&self.epoll, fd, EventData::new_u64(key as u64), flags)?)
+    }
+
+    fn arm(&self, _fd: BorrowedFd<'_>, _key: usize, _interest: Interest) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn delete(&self, fd: BorrowedFd<'_>) {
+        // It fails only for a descriptor that is not registered, which is what was asked for.
+        let _ = epoll::delete(&self.epoll, fd);
+    }
+
+    fn wait(&self, timeout: Option<Duration>, found: &mut Vec<Ready>) -> io::Result<()> {
+        let mut events = [const { MaybeUninit::<Event>::uninit() }; EVENTS];
+        let waited = match timeout {
+            Some(fine) if !fine.is_zero() && fine < COARSE => match self.wait_finely(fine) {
+                Ok(true) => epoll::wait(&self.epoll, &mut events[..], Some(&timespec(Duration::ZERO))),
+                Ok(false) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+                Err(error) => return Err(error),
+            },
+            _ => epoll::wait(&self.epoll, &mut events[..], timeout.map(timespec).as_ref()),
+        };
+        let events = match waited {
+            Ok((events, _)) => events,
+            Err(Errno::INTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let (end, failed) = (EventFlags::RDHUP | EventFlags::PRI, EventFlags::HUP | EventFlags::ERR);
+        found.extend(events.iter().filter(|event| event.data.u64() != WAKE).map(|event| {
+            let flags = event.flags;
+            Ready {
+                key: event.data.u64() as usize,
+                directions: Interest {
+                    read: flags.intersects(EventFlags::IN | end | failed),
+                    write: flags.intersects(EventFlags::OUT | failed),
+                },
+                unsteady: flags.intersects(end | failed),
+            }
+        }));
+        Ok(())
+    }
+
+    fn notify(&self) {
+        let one = 1_u64.to_ne_bytes();
+        // It fails only when the counter is full; then it is emptied first. What was read was an edge before.
+        if rustix::io::write(&self.wake, &one) == Err(Errno::AGAIN) {
+            let _ = rustix::io::read(&self.wake, &mut [0_u8; 8]);
+            let _ = rustix::io::write(&self.wake, &one);
+        }
+    }
+
+    fn one_shot(&self) -> bool {
+        false
+    }
+
+    fn tells_end(&self) -> bool {
+        true
+    }
+}

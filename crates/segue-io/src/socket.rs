@@ -1,0 +1,191 @@
+//! A socket with its two directions and its place in a reactor.
+//!
+//! Owned by the listeners and streams of `net` (clones share it); known to its reactor, weakly.
+//!
+//! # Its place
+//!
+//! A socket has no place until an op on it must wait for the first time: then it registers with the driver of that op's caller, once, for both
+//! directions. It stays there until it is dropped, or until an op finds that reactor closed and moves it.
+//!
+//! With a selector that reports once per question, `armed` are the directions that somebody has asked for. The kernel forgets all of
+//! a socket's questions when it reports one, so the report asks for the rest again. Questions are put under the lock of the place, in
+//! which `armed` is kept: so the last question put names every direction that is armed. A report takes its directions out of `armed`
+//! first and adds to the ticks second; who armed in between is told by that tick, and asks again.
+
+use crate::driver;
+use crate::op::Half;
+use crate::reactor::Reactor;
+use crate::readiness::Direction;
+use crate::selector::{Interest, Ready};
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+pub(crate) struct Socket {
+    io: socket2::Socket,
+    place: Mutex<Option<Place>>,
+    /// Whether the place's selector tells the end of a stream from data; false without a place.
+    tells_end: AtomicBool,
+    read: Direction,
+    write: Direction,
+    read_timeout: Timeout,
+    write_timeout: Timeout,
+}
+
+struct Place {
+    reactor: Arc<Reactor>,
+    key: usize,
+    armed: Interest,
+}
+
+impl Socket {
+    /// Takes over a socket that does not block.
+    pub(crate) fn new(io: socket2::Socket) -> Arc<Self> {
+        Arc::new(Self {
+            io,
+            place: Mutex::new(None),
+            tells_end: AtomicBool::new(false),
+            read: Direction::new(),
+            write: Direction::new(),
+            read_timeout: Timeout::default(),
+            write_timeout: Timeout::default(),
+        })
+    }
+
+    #[inline]
+    pub(crate) fn io(&self) -> &socket2::Socket {
+        &self.io
+    }
+
+    #[inline]
+    pub(crate) fn direction(&self, half: Half) -> &Direction {
+        match half {
+            Half::Read => &self.read,
+            Half::Write => &self.write,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn timeout(&self, half: Half) -> &Timeout {
+        match half {
+            Half::Read => &self.read_timeout,
+            Half::Write => &self.write_timeout,
+        }
+    }
+
+    /// Relaxed: it is set before the socket is known to a reactor, whose reports order it (see `readiness`); earlier
+    /// than that, nothing is reported and `false` is right.
+    #[inline]
+    pub(crate) fn tells_end(&self) -> bool {
+        self.tells_end.load(Ordering::Relaxed)
+    }
+
+    /// Sees to it that edges of these directions will be reported. The caller has read its tick before.
+    pub(crate) fn enlist(self: &Arc<Self>, interest: Interest) -> io::Result<()> {
+        let mut slot = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(closed) = slot.take_if(|place| place.reactor.is_closed()) {
+            closed.reactor.deregister(closed.key, self.io.as_fd());
+        }
+        let place = match &mut *slot {
+            Some(place) => place,
+            empty => {
+                let driver = driver::of_caller()?;
+                let place = match self.enter(driver)? {
+                    Some(place) => place,
+                    // Closed this moment. The shared one never is.
+                    None => self.enter(driver::shared()?)?.ok_or(io::ErrorKind::Unsupported)?,
+                };
+                empty.insert(place)
+            }
+        };
+        let selector = place.reactor.selector();
+        if selector.one_shot() {
+            place.armed.read |= interest.read;
+            place.armed.write |= interest.write;
+            selector.arm(self.io.as_fd(), place.key, place.armed)?;
+        }
+        Ok(())
+    }
+
+    fn enter(self: &Arc<Self>, reactor: Arc<Reactor>) -> io::Result<Option<Place>> {
+        self.tells_end.store(reactor.selector().tells_end(), Ordering::Relaxed);
+        let key = reactor.register(self, self.io.as_fd())?;
+        Ok(key.map(|key| Place { reactor, key, armed: Interest::default() }))
+    }
+
+    /// The kernel says that directions have become ready. For the turn of the reactor.
+    pub(crate) fn report(&self, ready: Ready) {
+        self.disarm(ready);
+        if ready.directions.read {
+            self.read.report(ready.unsteady);
+        }
+        if ready.directions.write {
+            self.write.report(ready.unsteady);
+        }
+    }
+
+    /// What one-shot selectors need: the directions that were reported are no longer asked for, the others are asked for again.
+    fn disarm(&self, ready: Ready) {
+        if self.tells_end() {
+            return; // Edges: the common case, without the lock.
+        }
+        let mut slot = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(place) = &mut *slot else { return };
+        let selector = place.reactor.selector();
+        if place.key != ready.key || !selector.one_shot() {
+            return;
+        }
+        place.armed.read &= !ready.directions.read;
+        place.armed.write &= !ready.directions.write;
+        if place.armed != Interest::default() && selector.arm(self.io.as_fd(), place.key, place.armed).is_err() {
+            // Whoever waits is to see the error for itself.
+            self.read.report(true);
+            self.write.report(true);
+        }
+    }
+
+    /// The reactor is closed: all who wait are to look for another.
+    pub(crate) fn report_closed(&self) {
+        self.read.report(false);
+        self.write.report(false);
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // The descriptor is closed after this, when the fields are dropped.
+        if let Some(place) = self.place.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            place.reactor.deregister(place.key, self.io.as_fd());
+        }
+    }
+}
+
+/// How long ops of one direction may wait, as std's sockets have it.
+#[derive(Debug, Default)]
+pub(crate) struct Timeout {
+    /// Zero is for ever.
+    nanos: AtomicU64,
+}
+
+impl Timeout {
+    /// A store. Durations beyond 584 years are cut to that.
+    pub(crate) fn set(&self, timeout: Option<Duration>) -> io::Result<()> {
+        if timeout.is_some_and(|time| time.is_zero()) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a time-out of zero: use None to wait for ever"));
+        }
+        let nanos = timeout.map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        // It carries nothing but itself.
+        self.nanos.store(nanos, Ordering::Relaxed);
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> Option<Duration> {
+        match self.nanos.load(Ordering::Relaxed) {
+            0 => None,
+            nanos => Some(Duration::from_nanos(nanos)),
+        }
+    }
+}

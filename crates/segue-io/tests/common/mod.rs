@@ -1,0 +1,94 @@
+//! Where the behaviour tests run: on plain threads, and on fibers over each backend.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use segue_core::WaitPark;
+use segue_io::net::{TcpListener, TcpStream};
+use segue_io::{Backend, DriverPark};
+use segue_sched::{Builder, Fifo};
+use std::fmt::Debug;
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::sync::mpsc;
+use std::time::Duration;
+
+pub const BACKENDS: [Backend; 3] = [Backend::Native, Backend::Polling, Backend::PollingOneShot];
+
+/// A wait that is lost must fail its test and not hang it.
+pub fn guarded<T>(what: impl Debug, test: impl FnOnce() -> T) -> T {
+    let what = format!("{what:?}");
+    let (done, watch) = mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        if watch.recv_timeout(Duration::from_secs(60)) == Err(mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("{what}: nothing more happens; a wake-up was lost");
+            std::process::abort();
+        }
+    });
+    let result = test();
+    drop(done);
+    result
+}
+
+/// Runs a test on one worker that idles in a driver over `backend`.
+pub fn on_one_worker<T>(backend: Backend, test: impl FnOnce() -> T) -> T {
+    guarded(("one worker", backend), || {
+        Builder::new().workers(1).park(move || DriverPark::with(backend)).run_with(Fifo::default, test).unwrap()
+    })
+}
+
+/// Runs a test on two workers, each of which idles in a driver over `backend`.
+pub fn on_two_workers<T>(backend: Backend, test: impl FnOnce() -> T) -> T {
+    guarded(("two workers", backend), || {
+        Builder::new().workers(2).park(move || DriverPark::with(backend)).run(test).unwrap()
+    })
+}
+
+/// Runs a test on plain threads, on fibers whose workers have no driver, and on fibers over each backend.
+pub fn everywhere(test: impl Fn()) {
+    guarded("plain threads", &test);
+    guarded("fibers without a driver", || {
+        Builder::new().workers(1).park(|| Ok(WaitPark::new())).run(&test).unwrap();
+    });
+    for backend in BACKENDS {
+        on_one_worker(backend, &test);
+        on_two_workers(backend, &test);
+    }
+}
+
+/// Two ends of a connection.
+pub fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (server, peer) = listener.accept().unwrap();
+    assert_eq!(peer, client.local_addr().unwrap());
+    (client, server)
+}
+
+/// Registers a stream with the caller's driver, by a read that has to wait.
+pub fn enlist(stream: &TcpStream) {
+    stream.set_read_timeout(Some(Duration::from_nanos(1))).unwrap();
+    let error = (&*stream).read(&mut [0]).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    stream.set_read_timeout(None).unwrap();
+}
+
+/// Lets others run until the kernel watches this descriptor, which an op asks for just before it waits.
+pub fn until_watched(fd: &impl AsRawFd) {
+    until(|| watched(fd.as_raw_fd()));
+}
+
+/// Lets others run until something holds.
+pub fn until(condition: impl Fn() -> bool) {
+    while !condition() {
+        segue_core::yield_now().unwrap();
+    }
+}
+
+fn watched(fd: i32) -> bool {
+    let Ok(infos) = std::fs::read_dir("/proc/self/fdinfo") else { return true };
+    infos.flatten().filter_map(|info| std::fs::read_to_string(info.path()).ok()).any(|info| {
+        info.lines().any(|line| {
+            let mut words = line.split_whitespace();
+            words.next() == Some("tfd:") && words.next() == Some(&fd.to_string())
+        })
+    })
+}

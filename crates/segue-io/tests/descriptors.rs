@@ -1,0 +1,96 @@
+//! No descriptor is left behind. A file of its own, since it counts those of the process: one test at a time.
+#![cfg(target_os = "linux")]
+#![allow(unused_must_use, reason = "a scope waits for what it spawned, handle or not")]
+
+mod common;
+
+use common::{BACKENDS, enlist, everywhere, on_one_worker, pair, until_watched};
+use segue_core::{scope, shield};
+use segue_io::net::{TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn open() -> usize {
+    // The directory is open while it is read; so each count has one too many.
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// Makes what is made once: the shared driver.
+fn warm_up() {
+    let (_client, server) = pair();
+    enlist(&server);
+}
+
+#[test]
+fn a_thousand_connections_leave_nothing_behind() {
+    let _alone = alone();
+    warm_up();
+    let before = open();
+    everywhere(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        scope(|s| {
+            s.spawn(|| {
+                for _ in 0..1000 {
+                    let (mut stream, _) = listener.accept().unwrap();
+                    let mut byte = [0];
+                    stream.read_exact(&mut byte).unwrap();
+                    stream.write_all(&byte).unwrap();
+                }
+            });
+            for _ in 0..1000 {
+                let mut stream = TcpStream::connect(addr).unwrap();
+                stream.write_all(b"x").unwrap();
+                stream.read_exact(&mut [0]).unwrap();
+            }
+        });
+    });
+    assert_eq!(open(), before);
+}
+
+#[test]
+fn ops_that_are_cancelled_leave_nothing_behind() {
+    let _alone = alone();
+    warm_up();
+    let before = open();
+    everywhere(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        for _ in 0..20 {
+            scope(|s| {
+                s.spawn(|| while listener.accept().is_ok() {});
+                until_watched(&listener);
+                s.spawn(|| TcpStream::connect(addr).is_ok());
+                s.cancel();
+                shield(|| TcpStream::connect(addr)).unwrap();
+            });
+        }
+    });
+    assert_eq!(open(), before);
+}
+
+#[test]
+fn drivers_and_the_streams_that_outlive_them_leave_nothing_behind() {
+    let _alone = alone();
+    warm_up();
+    let before = open();
+    for backend in BACKENDS {
+        for _ in 0..20 {
+            let streams = on_one_worker(backend, || {
+                let streams = pair();
+                enlist(&streams.0);
+                streams
+            });
+            // Its driver's descriptors stay as long as it is registered there.
+            assert!(open() > before);
+            drop(streams);
+            assert_eq!(open(), before);
+        }
+    }
+}
