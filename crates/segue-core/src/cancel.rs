@@ -225,6 +225,7 @@ pub fn shield<R>(f: impl FnOnce() -> R) -> R {
 
 /// Whether the caller's cancellation was requested. Never waits.
 #[must_use]
+#[inline]
 pub fn is_cancelled() -> bool {
     // SAFETY: the caller is inside of the context, so it is alive.
     unsafe { thread::context().as_ref() }.is_some_and(Context::is_cancelled)
@@ -241,6 +242,7 @@ pub fn is_cancelled() -> bool {
 /// segue_core::check()?;
 /// # Ok::<(), segue_core::Cancelled>(())
 /// ```
+#[inline]
 pub fn check() -> Result<(), Cancelled> {
     if is_cancelled() { Err(Cancelled::new()) } else { Ok(()) }
 }

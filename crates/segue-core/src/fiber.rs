@@ -73,6 +73,7 @@ impl Fiber {
     ///
     /// # Safety
     /// `scheduler` outlives the header.
+    #[inline]
     pub unsafe fn for_job(scheduler: NonNull<dyn Scheduler>, id: u64, job: &mut Job) -> Self {
         let (name, context, family) = job.identity();
         // SAFETY: as the caller promises.
@@ -81,6 +82,7 @@ impl Fiber {
 
     /// # Safety
     /// `scheduler`, `context` and `family` outlive the header, or are null.
+    #[inline]
     pub(crate) unsafe fn new(
         scheduler: NonNull<dyn Scheduler>,
         id: u64,
@@ -108,6 +110,7 @@ impl Fiber {
     }
 
     /// The name that its spawner gave it.
+    #[inline]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
@@ -153,6 +156,7 @@ impl Fiber {
     /// Answers whether the fiber was suspended and its wait is now cancelled: then the scheduler makes it ready,
     /// as for a resume.
     #[must_use]
+    #[inline]
     pub fn interrupted(&self) -> bool {
         // SAFETY: the trigger is set while its frame waits, by this thread.
         match unsafe { self.trigger.get().as_ref() } {
@@ -163,6 +167,7 @@ impl Fiber {
 
     /// Leaves every context. To be called by a [`Work`](crate::Work) that its maker waits for, before it tells the maker:
     /// the contexts may end then.
+    #[inline]
     pub fn retire(&self) {
         self.leave_context(ptr::null());
         self.enter_context(ptr::null());
@@ -170,6 +175,7 @@ impl Fiber {
 
     /// The family that what this fiber detaches belongs to.
     #[must_use]
+    #[inline]
     pub fn detaches_to(&self) -> Option<&Family> {
         // SAFETY: a family outlives its fibers.
         unsafe { self.family.as_ref() }
@@ -302,6 +308,7 @@ pub(crate) fn as_plain_thread<R>(f: impl FnOnce() -> R) -> R {
 
 /// Whether the caller runs on a fiber, and not on a plain thread.
 #[must_use]
+#[inline]
 pub fn in_fiber() -> bool {
     !current().is_null()
 }

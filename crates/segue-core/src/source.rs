@@ -9,8 +9,8 @@
 //!
 //! 1. **Attempt** without registering. If that gives the value, it is over.
 //! 2. **Register** each arm's slot with one trigger, checking under the structure's lock. If one turns out to be ready, cancel the
-//!    trigger (if that fails, somebody has just taken it: go to 4), withdraw from all, and start again.
-//! 3. **Wait** on the trigger.
+//!    trigger (if that fails, somebody has just taken it: go to 3), withdraw from all, and start again.
+//! 3. **Wait** on the trigger; if it was taken meanwhile, the wait is short, since the resume is under way.
 //! 4. If it was taken through an arm, withdraw from the others and **commit** that one: the value is in its slot, or, for a structure that
 //!    only tells, attempt again. If it was cancelled, **withdraw** from all: nothing was handed over, nothing is lost.
 //!
@@ -18,7 +18,7 @@
 #![allow(unsafe_code)] // Slots are registered by address.
 
 use crate::cancel::{self, Cancelled};
-use crate::fiber::WaitsFor;
+use crate::fiber::{self, WaitsFor};
 use crate::time;
 use crate::trigger::{Outcome, Trigger};
 use std::time::Instant;
@@ -85,30 +85,33 @@ pub unsafe trait Source {
 ///
 /// # Errors
 /// [`Cancelled`] if the caller was cancelled, before the call or during it.
+#[inline]
 pub fn wait<S: Source>(mut source: S, waits_for: WaitsFor) -> Result<S::Output, Cancelled> {
     cancel::check()?;
-    loop {
-        let trigger = Trigger::new();
-        let mut slot = source.slot();
-        // SAFETY: slot and trigger are in this frame, which does not end before one of `withdraw` and `commit`
-        // was called, as the outcome says. Nothing here unwinds between: the trigger has no other waiter.
-        unsafe {
-            if let Some(output) = source.start(&mut slot, &trigger, 0) {
-                return Ok(output);
-            }
-            match trigger.wait(waits_for) {
-                Outcome::Cancelled => {
-                    source.withdraw(&mut slot);
-                    return Err(Cancelled::new());
+    fiber::with_current(|fiber| {
+        loop {
+            let trigger = Trigger::waiting(fiber);
+            let mut slot = source.slot();
+            // SAFETY: slot and trigger are in this frame, which does not end before one of `withdraw` and `commit`
+            // was called, as the outcome says, or nothing was registered. Nothing unwinds between.
+            unsafe {
+                if let Some(output) = source.start(&mut slot, &trigger, 0) {
+                    return Ok(output);
                 }
-                Outcome::Taken(_) => {
-                    if let Some(output) = source.commit(&mut slot) {
-                        return Ok(output);
+                match trigger.finish(fiber, waits_for) {
+                    Outcome::Cancelled => {
+                        source.withdraw(&mut slot);
+                        return Err(Cancelled::new());
+                    }
+                    Outcome::Taken(_) => {
+                        if let Some(output) = source.commit(&mut slot) {
+                            return Ok(output);
+                        }
                     }
                 }
             }
         }
-    }
+    })
 }
 
 /// Why a wait with a deadline ended without a value.
@@ -139,32 +142,35 @@ pub fn wait_until<S: Source>(
     }
     cancel::check().map_err(Ended::Cancelled)?;
     let mut timer = time::at(deadline);
-    loop {
-        let trigger = Trigger::new();
-        let (mut slot, mut alarm) = (source.slot(), timer.slot());
-        // SAFETY: as in `wait`; each of the two slots is withdrawn, or committed where it was the one that was taken.
-        unsafe {
-            if let Some(output) = source.start(&mut slot, &trigger, 0) {
-                return Ok(output);
-            }
-            let _ = timer.register(&mut alarm, &trigger, 1);
-            match trigger.wait(waits_for) {
-                Outcome::Taken(0) => {
-                    timer.withdraw(&mut alarm);
-                    if let Some(output) = source.commit(&mut slot) {
-                        return Ok(output);
+    fiber::with_current(|fiber| {
+        loop {
+            let trigger = Trigger::waiting(fiber);
+            let (mut slot, mut alarm) = (source.slot(), timer.slot());
+            // SAFETY: as in `wait`; each of the two slots is withdrawn, or committed where it was the one that was taken. The timer
+            // is registered second, and by then nothing but the source's claim can have taken the trigger.
+            unsafe {
+                if let Some(output) = source.start(&mut slot, &trigger, 0) {
+                    return Ok(output);
+                }
+                let _ = timer.register(&mut alarm, &trigger, 1);
+                match trigger.finish(fiber, waits_for) {
+                    Outcome::Taken(0) => {
+                        timer.withdraw(&mut alarm);
+                        if let Some(output) = source.commit(&mut slot) {
+                            return Ok(output);
+                        }
                     }
-                }
-                Outcome::Taken(_) => {
-                    source.withdraw(&mut slot);
-                    return Err(Ended::TimedOut);
-                }
-                Outcome::Cancelled => {
-                    timer.withdraw(&mut alarm);
-                    source.withdraw(&mut slot);
-                    return Err(Ended::Cancelled(Cancelled::new()));
+                    Outcome::Taken(_) => {
+                        source.withdraw(&mut slot);
+                        return Err(Ended::TimedOut);
+                    }
+                    Outcome::Cancelled => {
+                        timer.withdraw(&mut alarm);
+                        source.withdraw(&mut slot);
+                        return Err(Ended::Cancelled(Cancelled::new()));
+                    }
                 }
             }
         }
-    }
+    })
 }

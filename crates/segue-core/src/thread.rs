@@ -67,6 +67,7 @@ pub(crate) fn with_header<R>(f: impl FnOnce(&Fiber) -> R) -> R {
     f(leave.0)
 }
 
+#[inline]
 /// Makes `context` the innermost one of whatever runs, fiber or thread, and gives back what was.
 pub(crate) fn enter_context(context: *const Context) -> *const Context {
     // SAFETY: the current header is in place.
@@ -77,6 +78,7 @@ pub(crate) fn enter_context(context: *const Context) -> *const Context {
 }
 
 /// The innermost context of whatever runs; null if there is none.
+#[inline]
 pub(crate) fn context() -> *const Context {
     // SAFETY: the current header is in place.
     match unsafe { fiber::current().as_ref() } {
@@ -85,7 +87,8 @@ pub(crate) fn context() -> *const Context {
     }
 }
 
-/// The family that detached work of a plain thread belongs to; null if none.
+/// The family that what the caller detaches belongs to; null if none.
+#[inline]
 pub(crate) fn family() -> *const Family {
     // SAFETY: the current header is in place.
     match unsafe { fiber::current().as_ref() } {

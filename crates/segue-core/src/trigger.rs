@@ -12,7 +12,7 @@
 //!
 //! ```text
 //!            claim(arm)                       claim(arm)
-//!   INITIAL ------------> TAKEN(arm)   <----------------- WAITING(fiber)
+//!   INITIAL ------------> TAKEN(arm)   <----------------- WAITING(fiber)  <--- born so, if the waiter makes it
 //!      |  \--------------------------------------------------^   |
 //!      |          wait: the waiter writes its own address        |
 //!      +-------> CANCELLED <-------------------------------------+
@@ -21,7 +21,7 @@
 //!
 //! | transition | who |
 //! | --- | --- |
-//! | INITIAL to WAITING | the waiter, when it is about to suspend |
+//! | INITIAL to WAITING | the waiter, when it is about to suspend; for a trigger that was made before its waiter was known |
 //! | INITIAL or WAITING to TAKEN | any thread that may reach the trigger |
 //! | INITIAL or WAITING to CANCELLED | the thread that the waiter runs on |
 //!
@@ -32,8 +32,8 @@
 //!
 //! **The race to fear**: a signaller that touches the trigger after the waiter has left. It cannot: a waiter that was
 //! seen WAITING leaves only after it has been resumed, which is the last thing that the signaller does, and it does
-//! so through the fiber's address and not through the trigger. A waiter that was not yet WAITING may leave at once, so
-//! after such a claim the trigger is not looked at again.
+//! so through the fiber's address and not through the trigger. A waiter that finds itself taken before it has suspended suspends
+//! all the same, and consumes the resume that is owed to it. A trigger without a waiter, claimed while INITIAL, is not looked at again.
 //!
 //! # Orderings
 //!
@@ -110,8 +110,26 @@ fn decode(word: *mut Fiber) -> Option<Outcome> {
 impl Trigger {
     /// A trigger that nobody has signalled and nobody waits on.
     #[must_use]
+    #[inline]
     pub fn new() -> Self {
         Self { word: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// A trigger that waits with `fiber`, the running one, from now on: [`finish`](Trigger::finish) must follow, unless it is
+    /// cancelled. It saves the exchange that binds a trigger to its waiter.
+    #[inline]
+    pub(crate) fn waiting(fiber: &Fiber) -> Self {
+        Self { word: AtomicPtr::new(ptr::from_ref(fiber).cast_mut()) }
+    }
+
+    /// The second half of a wait that began with [`waiting`](Trigger::waiting).
+    #[inline]
+    pub(crate) fn finish(&self, fiber: &Fiber, waits_for: WaitsFor) -> Outcome {
+        fiber.join_context();
+        if (fiber.is_cancelled() || fiber.must_not_suspend()) && self.cancel() {
+            return Outcome::Cancelled;
+        }
+        self.sleep(fiber, waits_for)
     }
 
     /// Suspends the calling fiber, or parks the calling thread, until the trigger is signalled or the wait is cancelled.
@@ -125,6 +143,7 @@ impl Trigger {
     ///
     /// # Panics
     /// If somebody else waits on this trigger already.
+    #[inline]
     pub fn wait(&self, waits_for: WaitsFor) -> Outcome {
         if let Some(outcome) = self.outcome() {
             return outcome;
@@ -168,9 +187,15 @@ impl Trigger {
                 return decode(word).expect("a Trigger has one waiter, and this one has another already");
             }
         }
+        self.sleep(fiber, waits_for)
+    }
+
+    /// Suspends a fiber that the trigger waits with.
+    #[inline]
+    fn sleep(&self, fiber: &Fiber, waits_for: WaitsFor) -> Outcome {
         fiber.begin_wait(self, waits_for);
-        // SAFETY: the trigger just became WAITING with this fiber, so exactly one resume will follow: by the one
-        // who claims it, or by this thread when an interrupt cancels it.
+        // SAFETY: the trigger was WAITING with this fiber and was not cancelled by it, so exactly one resume follows, or is under way: by
+        // the one who claims it, or by this thread when an interrupt cancels it.
         unsafe { fiber.scheduler().suspend(fiber) };
         fiber.end_wait();
         self.outcome().expect("a scheduler resumed a fiber that nobody had resumed")
@@ -182,6 +207,7 @@ impl Trigger {
     ///
     /// # Panics
     /// If `arm` is over [`MAX_ARM`].
+    #[inline]
     pub fn signal(&self, arm: usize) -> bool {
         match self.claim(arm) {
             Some(wakeup) => {

@@ -83,6 +83,6 @@ mod host;
 
 pub use arena::{Stack, StackArena};
 pub use config::StackConfig;
-pub use host::{Coroutine, ensure_alternate_stack, install_overflow_handler, suspend};
+pub use host::{Coroutine, ensure_alternate_stack, install_overflow_handler, prefetch, suspend};
 pub use outcome::{Step, leaked_stacks};
 pub use pool::StackPool;

@@ -59,6 +59,12 @@ impl<T> Slab<T> {
         Some(value)
     }
 
+    /// How many slots there are, used or free.
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.slots.len()
+    }
+
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().filter_map(|slot| slot.value.as_ref())
     }

@@ -109,6 +109,14 @@ impl Socket {
         Ok(())
     }
 
+    /// Registers with a given reactor, which is open.
+    #[cfg(test)]
+    pub(crate) fn enlist_with(self: &Arc<Self>, reactor: &Arc<Reactor>) -> io::Result<()> {
+        let place = self.enter(Arc::clone(reactor))?;
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
+        Ok(())
+    }
+
     fn enter(self: &Arc<Self>, reactor: Arc<Reactor>) -> io::Result<Option<Place>> {
         self.tells_end.store(reactor.selector().tells_end(), Ordering::Relaxed);
         let key = reactor.register(self, self.io.as_fd())?;

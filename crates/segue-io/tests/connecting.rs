@@ -77,6 +77,20 @@ fn a_listener_binds_the_first_address_that_it_can() {
 }
 
 #[test]
+fn the_port_of_a_server_that_has_ended_is_free_at_once() {
+    everywhere(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let mut client = TcpStream::connect(addr).unwrap();
+        // The side that closes first is the one whose port the kernel keeps for a minute.
+        drop(listener.accept().unwrap());
+        assert_eq!(client.read(&mut [0]).unwrap(), 0);
+        drop((client, listener));
+        TcpListener::bind(addr).unwrap();
+    });
+}
+
+#[test]
 fn version_six_addresses_work() {
     let Ok(listener) = TcpListener::bind("[::1]:0") else { return };
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -34,22 +34,28 @@
 use crate::frame::FrameJob;
 use crate::local::{self, Common};
 use segue_core::{Job, Place};
-use std::cell::{Cell, UnsafeCell};
+use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 
-/// That a child exists: where, how to make a job of it, and in which context.
-#[derive(Clone, Copy)]
+/// That a child exists: how to make a job of it, and in which context. It stands at the head of the child, in the parent's frame.
 struct Note {
-    child: NonNull<()>,
-    expose: unsafe fn(NonNull<()>, Place) -> Job,
+    expose: unsafe fn(NonNull<Note>) -> Job,
     place: Place,
+}
+
+/// A child with its note.
+#[repr(C)] // The note comes first: the ring holds its address.
+struct Child<B, RB> {
+    note: Note,
+    job: FrameJob<B, RB>,
 }
 
 /// A worker's private notes: a ring, indexed by the notes' numbers. Numbers are never used twice once they were exposed.
 pub(crate) struct Forks {
-    ring: UnsafeCell<Box<[MaybeUninit<Note>]>>,
+    ring: Cell<NonNull<MaybeUninit<NonNull<Note>>>>,
+    mask: Cell<usize>,
     bottom: Cell<usize>,
     top: Cell<usize>,
 }
@@ -59,7 +65,21 @@ const ROOM: usize = 64;
 
 impl Forks {
     pub(crate) fn new() -> Self {
-        Self { ring: UnsafeCell::new(Box::new_uninit_slice(ROOM)), bottom: Cell::new(0), top: Cell::new(0) }
+        let forks =
+            Self { ring: Cell::new(NonNull::dangling()), mask: Cell::new(0), bottom: Cell::new(0), top: Cell::new(0) };
+        forks.set_ring(Box::new_uninit_slice(ROOM));
+        forks
+    }
+
+    fn set_ring(&self, ring: Box<[MaybeUninit<NonNull<Note>>]>) {
+        self.mask.set(ring.len() - 1);
+        self.ring.set(NonNull::from(Box::leak(ring)).cast());
+    }
+
+    fn take_ring(&self) -> Box<[MaybeUninit<NonNull<Note>>]> {
+        let ring = NonNull::slice_from_raw_parts(self.ring.get(), self.mask.get() + 1);
+        // SAFETY: it was leaked by `set_ring`, with this length; the caller sets another or is the end.
+        unsafe { Box::from_raw(ring.as_ptr()) }
     }
 
     /// Whether no note is private.
@@ -69,17 +89,13 @@ impl Forks {
     }
 
     #[inline]
-    fn push(&self, note: Note) -> usize {
+    fn push(&self, note: NonNull<Note>) -> usize {
         let number = self.top.get();
-        // SAFETY: only the worker's thread has access, and no reference is kept across a call.
-        let mut ring = unsafe { &mut *self.ring.get() };
-        if number - self.bottom.get() == ring.len() {
+        if number - self.bottom.get() > self.mask.get() {
             self.grow();
-            // SAFETY: as above; the other reference is not used any more.
-            ring = unsafe { &mut *self.ring.get() };
         }
-        let mask = ring.len() - 1;
-        ring[number & mask].write(note);
+        // SAFETY: the index is below the ring's length, which is `mask + 1`; only the worker's thread has access.
+        unsafe { self.ring.get().add(number & self.mask.get()).write(MaybeUninit::new(note)) };
         self.top.set(number + 1);
         number
     }
@@ -87,13 +103,12 @@ impl Forks {
     #[cold]
     #[inline(never)]
     fn grow(&self) {
-        // SAFETY: as in `push`.
-        let ring = unsafe { &mut *self.ring.get() };
+        let ring = self.take_ring();
         let mut larger = Box::new_uninit_slice(ring.len() * 2);
         for number in self.bottom.get()..self.top.get() {
             larger[number & (ring.len() * 2 - 1)] = ring[number & (ring.len() - 1)];
         }
-        *ring = larger;
+        self.set_ring(larger);
     }
 
     /// Takes note `number` back, which is the newest if it is still private.
@@ -114,12 +129,16 @@ impl Forks {
             return None;
         }
         self.bottom.set(number + 1);
-        // SAFETY: as in `push`.
-        let ring = unsafe { &*self.ring.get() };
-        // SAFETY: the notes from `bottom` to `top` were written.
-        let note = unsafe { ring[number & (ring.len() - 1)].assume_init() };
-        // SAFETY: the note's child is in the frame of a `fork` that has not popped it, and this is its one exposure.
-        Some(unsafe { (note.expose)(note.child, note.place) })
+        // SAFETY: the index is in the ring, and the notes from `bottom` to `top` were written.
+        let note = unsafe { self.ring.get().add(number & self.mask.get()).read().assume_init() };
+        // SAFETY: the note is at the head of a child in the frame of a `fork` that has not popped it; this is its one exposure.
+        Some(unsafe { (note.as_ref().expose)(note) })
+    }
+}
+
+impl Drop for Forks {
+    fn drop(&mut self) {
+        drop(self.take_ring());
     }
 }
 
@@ -149,9 +168,9 @@ impl Common {
         B: FnOnce() -> RB + Send,
         RB: Send,
     {
-        let child = FrameJob::new(b);
-        let note = Note { child: NonNull::from(&child).cast(), expose: expose::<B, RB>, place: Place::here() };
-        let number = self.forks.push(note);
+        let note = Note { expose: expose::<B, RB>, place: Place::here() };
+        let child = Child { note, job: FrameJob::new(b) };
+        let number = self.forks.push(NonNull::from(&child).cast());
         if self.remote().is_hungry() {
             self.feed();
         }
@@ -159,11 +178,13 @@ impl Common {
         let private = self.forks.pop(number);
         match a {
             // SAFETY: nobody else knows the child any more.
-            Ok(a) if private => (a, unsafe { child.call() }),
-            Ok(a) => (a, self.fetch(&child).unwrap_or_else(|payload| resume_unwind(payload))),
+            Ok(a) if private => (a, unsafe { child.job.call() }),
+            Ok(a) => (a, self.fetch(&child.job).unwrap_or_else(|payload| resume_unwind(payload))),
             Err(payload) => {
-                if !private {
-                    drop(self.fetch(&child));
+                match private {
+                    // SAFETY: as above.
+                    true => unsafe { child.job.discard() },
+                    false => drop(self.fetch(&child.job)),
                 }
                 resume_unwind(payload)
             }
@@ -173,23 +194,28 @@ impl Common {
     /// The result of a child that was exposed: by running it, if it is still on the shelf, else by waiting for it.
     #[cold]
     fn fetch<B: FnOnce() -> RB, RB>(&self, child: &FrameJob<B, RB>) -> std::thread::Result<RB> {
-        match self.group.reclaim(self.index, child.header()) {
+        match self.reclaim(child.header()) {
             Some(job) => {
                 let _ = job.into_raw();
                 // SAFETY: it was on the shelf, so nobody has started it, and it was taken off.
                 catch_unwind(AssertUnwindSafe(|| unsafe { child.call() }))
             }
-            None => child.wait("the other half of a join"),
+            // SAFETY: it was exposed, and its job is not on the shelf.
+            None => unsafe { child.wait("the other half of a join") },
         }
     }
 }
 
 /// # Safety
-/// `child` is a `FrameJob<B, RB>` that stays in place until its job has run, and is exposed once.
-unsafe fn expose<B: FnOnce() -> RB + Send, RB: Send>(child: NonNull<()>, place: Place) -> Job {
+/// `note` is at the head of a `Child<B, RB>` that stays in place until its job has run, and is exposed once, by its parent's fiber.
+unsafe fn expose<B: FnOnce() -> RB + Send, RB: Send>(note: NonNull<Note>) -> Job {
+    let child = note.cast::<Child<B, RB>>();
     segue_core::with_current(|fiber| {
         // SAFETY: as the caller promises; the parent is the running fiber, so its family is the child's, and its contexts stay.
-        unsafe { FrameJob::<B, RB>::job(child.cast(), place, fiber.detaches_to()) }
+        unsafe {
+            let job = NonNull::new_unchecked(&raw mut (*child.as_ptr()).job);
+            FrameJob::job(job, note.as_ref().place, fiber.detaches_to())
+        }
     })
 }
 
@@ -227,15 +253,27 @@ where
     RA: Send,
     RB: Send,
 {
-    // SAFETY: a worker stays in place while it runs on this thread, and the fiber that calls this stays on it.
-    match unsafe { local::worker().as_ref() } {
-        Some(worker) => worker.fork(a, b),
-        None => (a(), b()),
-    }
+    try_join(a, b).unwrap_or_else(|(a, b)| (a(), b()))
 }
 
-/// Whether the caller runs on a worker of this crate, where [`join`] can run its halves at the same time.
-#[must_use]
-pub fn on_worker() -> bool {
-    !local::worker().is_null()
+/// As [`join`] on a worker of this crate; elsewhere it gives both back.
+///
+/// # Errors
+/// `a` and `b`, if the caller is not on a worker.
+///
+/// # Panics
+/// As for [`join`].
+#[inline]
+pub fn try_join<A, B, RA, RB>(a: A, b: B) -> Result<(RA, RB), (A, B)>
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    // SAFETY: a worker stays in place while it runs on this thread, and the fiber that calls this stays on it.
+    match unsafe { local::worker().as_ref() } {
+        Some(worker) => Ok(worker.fork(a, b)),
+        None => Err((a, b)),
+    }
 }

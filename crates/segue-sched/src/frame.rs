@@ -8,17 +8,20 @@
 
 use segue_core::{Family, Fiber, Job, JobHeader, Place, Trigger, WaitsFor, Work};
 use std::cell::UnsafeCell;
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 /// A closure and room for its result.
-#[repr(C)] // The header comes first. It is written when the closure becomes a job, which most never do.
+///
+/// Only the closure is written at first: header, trigger and result come into being when it becomes a job, which most never do.
+/// So the owner says when it is over: by [`call`](FrameJob::call), [`discard`](FrameJob::discard) or [`wait`](FrameJob::wait).
+#[repr(C)] // The header comes first.
 pub(crate) struct FrameJob<F, R> {
     header: UnsafeCell<MaybeUninit<JobHeader>>,
-    closure: UnsafeCell<Option<F>>,
-    result: UnsafeCell<Option<std::thread::Result<R>>>,
-    done: Trigger,
+    done: UnsafeCell<MaybeUninit<Trigger>>,
+    result: UnsafeCell<MaybeUninit<Option<std::thread::Result<R>>>>,
+    closure: UnsafeCell<ManuallyDrop<F>>,
 }
 
 impl<F: FnOnce() -> R, R> FrameJob<F, R> {
@@ -26,9 +29,9 @@ impl<F: FnOnce() -> R, R> FrameJob<F, R> {
     pub(crate) fn new(closure: F) -> Self {
         Self {
             header: UnsafeCell::new(MaybeUninit::uninit()),
-            closure: UnsafeCell::new(Some(closure)),
-            result: UnsafeCell::new(None),
-            done: Trigger::new(),
+            done: UnsafeCell::new(MaybeUninit::uninit()),
+            result: UnsafeCell::new(MaybeUninit::uninit()),
+            closure: UnsafeCell::new(ManuallyDrop::new(closure)),
         }
     }
 
@@ -40,14 +43,21 @@ impl<F: FnOnce() -> R, R> FrameJob<F, R> {
     /// Runs the closure in place.
     ///
     /// # Safety
-    /// No job was made of it, or the job was taken back. Called once.
+    /// No job was made of it, or the job was taken back. One of `call`, `discard` and the job's run comes once.
     #[inline]
     pub(crate) unsafe fn call(&self) -> R {
-        // SAFETY: nobody else has access, as the caller promises.
-        let closure = unsafe { (*self.closure.get()).take() };
-        // SAFETY: it was there from the start and is taken once.
-        let closure = unsafe { closure.unwrap_unchecked() };
+        // SAFETY: nobody else has access, and the closure is still there, as the caller promises.
+        let closure = unsafe { ManuallyDrop::take(&mut *self.closure.get()) };
         closure()
+    }
+
+    /// Drops the closure.
+    ///
+    /// # Safety
+    /// As for [`call`](FrameJob::call).
+    pub(crate) unsafe fn discard(&self) {
+        // SAFETY: as in `call`.
+        unsafe { ManuallyDrop::drop(&mut *self.closure.get()) };
     }
 
     /// Makes a job of it.
@@ -58,42 +68,47 @@ impl<F: FnOnce() -> R, R> FrameJob<F, R> {
     pub(crate) unsafe fn job(this: NonNull<Self>, place: Place, family: Option<&Family>) -> Job {
         // SAFETY: nobody else has access before the job is made.
         unsafe {
-            let header = JobHeader::of::<Self>(place, family);
-            (*this.as_ref().header.get()).write(header);
+            let frame = this.as_ref();
+            (*frame.header.get()).write(JobHeader::of::<Self>(place, family));
+            (*frame.done.get()).write(Trigger::new());
+            (*frame.result.get()).write(None);
             Job::from_raw(this.cast())
         }
     }
 
     /// Waits until the job has run, whatever happens meanwhile, and takes its result.
-    pub(crate) fn wait(&self, what: &'static str) -> std::thread::Result<R> {
-        self.done.wait_shielded(WaitsFor::new(what));
-        self.result()
-    }
-
-    /// The result of a job that has run.
-    pub(crate) fn result(&self) -> std::thread::Result<R> {
-        assert!(self.done.outcome().is_some(), "the job has not run");
-        // SAFETY: whoever ran it is done with it.
-        unsafe { (*self.result.get()).take() }
-            .unwrap_or_else(|| Err(Box::new("the scheduler ended before it ran this")))
+    ///
+    /// # Safety
+    /// A job was made of it and not taken back; called once.
+    pub(crate) unsafe fn wait(&self, what: &'static str) -> std::thread::Result<R> {
+        // SAFETY: `job` has written both; the result is not touched by others once `done` was signalled.
+        let result = unsafe {
+            (*self.done.get()).assume_init_ref().wait_shielded(WaitsFor::new(what));
+            (*self.result.get()).assume_init_mut().take()
+        };
+        result.unwrap_or_else(|| Err(Box::new("the scheduler ended before it ran this")))
     }
 }
 
 // SAFETY: `repr(C)` puts the header first; `job`'s caller promises that what it carries may be sent.
 unsafe impl<F: FnOnce() -> R, R> Work for FrameJob<F, R> {
     unsafe fn run(this: NonNull<Self>) {
-        // SAFETY: the frame stays until `done` is signalled, and the waiter does not look before.
+        // SAFETY: the frame stays until `done` is signalled, and the waiter does not look before; `job` has written the fields.
         unsafe {
             let this = this.as_ref();
             let result = catch_unwind(AssertUnwindSafe(|| this.call()));
-            *this.result.get() = Some(result);
+            *(*this.result.get()).assume_init_mut() = Some(result);
             segue_core::with_current(Fiber::retire);
-            this.done.signal(0);
+            (*this.done.get()).assume_init_ref().signal(0);
         }
     }
 
     unsafe fn abandon(this: NonNull<Self>) {
-        // SAFETY: as in `run`.
-        unsafe { this.as_ref() }.done.signal(0);
+        // SAFETY: as in `run`; the closure is dropped instead of run.
+        unsafe {
+            let this = this.as_ref();
+            drop(catch_unwind(AssertUnwindSafe(|| this.discard())));
+            (*this.done.get()).assume_init_ref().signal(0);
+        }
     }
 }

@@ -96,6 +96,12 @@ impl Shelf {
     }
 }
 
+/// Takes a certain closure out: the newest are looked at first.
+pub(crate) fn reclaim(jobs: &mut VecDeque<Job>, header: NonNull<JobHeader>) -> Option<Job> {
+    let at = jobs.iter().rposition(|job| job.as_raw() == header)?;
+    jobs.remove(at)
+}
+
 /// The workers of one scheduler, as all of them see it.
 pub(crate) struct Group {
     workers: Box<[Remote]>,
@@ -142,10 +148,7 @@ impl Group {
 
     /// Takes back a certain closure that worker `index` offered, if it is still there.
     pub(crate) fn reclaim(&self, index: usize, header: NonNull<JobHeader>) -> Option<Job> {
-        self.workers[index].shelf.with(|jobs| {
-            let at = jobs.iter().rposition(|job| job.as_raw() == header)?;
-            jobs.remove(at)
-        })
+        self.workers[index].shelf.with(|jobs| reclaim(jobs, header))
     }
 
     /// Takes the newest closure that worker `index` offered itself.
@@ -159,13 +162,11 @@ impl Group {
         if self.outside.looks_empty() { None } else { self.outside.with(VecDeque::pop_front) }
     }
 
-    /// Looks for a closure for worker `index` on all shelves, its own last offered first, then the oldest of others.
-    pub(crate) fn find(&self, index: usize) -> Option<Job> {
-        self.take_own(index).or_else(|| self.take_outside()).or_else(|| {
-            self.others(index).find_map(|other| {
-                let shelf = &other.shelf;
-                if shelf.looks_empty() { None } else { shelf.with(VecDeque::pop_front) }
-            })
+    /// Takes the oldest closure of a worker other than `index`.
+    pub(crate) fn take_from_others(&self, index: usize) -> Option<Job> {
+        self.others(index).find_map(|other| {
+            let shelf = &other.shelf;
+            if shelf.looks_empty() { None } else { shelf.with(VecDeque::pop_front) }
         })
     }
 

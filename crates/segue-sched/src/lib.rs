@@ -22,9 +22,9 @@ mod policy;
 mod runtime;
 mod worker;
 
-pub use fork::{join, on_worker};
+pub use fork::{join, try_join};
 pub use local::Stuck;
 pub use policies::{Deadlock, Fifo, Sim, Stealing};
-pub use policy::{Policy, Started, Task, Why};
+pub use policy::{AHEAD, Policy, Started, Task, Why};
 pub use runtime::{Builder, MakePark, Pool};
 pub use segue_fiber::StackConfig;

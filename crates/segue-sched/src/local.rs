@@ -5,10 +5,10 @@
 #![allow(unsafe_code)] // Fibers are reached by their headers' addresses.
 
 use crate::fork::Forks;
-use crate::group::{Group, Remote};
+use crate::group::{Group, Remote, reclaim};
 use crate::inbox::{Letter, Post};
 use crate::policy::{Policy, Started, Switch, Task, Why};
-use segue_core::{Fiber, Job, Scheduler, Timers, WaitsFor, Wake};
+use segue_core::{Fiber, Job, JobHeader, Scheduler, Timers, WaitsFor, Wake};
 use segue_fiber::{StackPool, Step};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -61,9 +61,16 @@ pub(crate) struct Common {
     pub(crate) index: usize,
     pub(crate) forks: Forks,
     remote: NonNull<Remote>,
+    /// The shelf of a worker that has the group for itself.
+    alone: Option<RefCell<VecDeque<Job>>>,
 }
 
 impl Common {
+    fn new(group: Arc<Group>, index: usize) -> Self {
+        let alone = (group.len() == 1).then(RefCell::default);
+        Self { forks: Forks::new(), remote: NonNull::from(group.remote(index)), group, index, alone }
+    }
+
     #[inline]
     pub(crate) fn remote(&self) -> &Remote {
         // SAFETY: it points into the group, which this worker owns a share of.
@@ -71,8 +78,38 @@ impl Common {
     }
 
     /// Offers a closure to all workers of the group.
+    #[inline]
     pub(crate) fn offer(&self, job: Job) {
-        self.group.offer(self.index, job);
+        match &self.alone {
+            Some(shelf) => shelf.borrow_mut().push_back(job),
+            None => self.group.offer(self.index, job),
+        }
+    }
+
+    /// Takes back a certain closure that this worker offered, if nobody has started it.
+    pub(crate) fn reclaim(&self, header: NonNull<JobHeader>) -> Option<Job> {
+        match &self.alone {
+            Some(shelf) => reclaim(&mut shelf.borrow_mut(), header),
+            None => self.group.reclaim(self.index, header),
+        }
+    }
+
+    /// Takes the newest closure that this worker offered.
+    #[inline]
+    pub(crate) fn take_own(&self) -> Option<Job> {
+        match &self.alone {
+            Some(shelf) => shelf.borrow_mut().pop_back(),
+            None => self.group.take_own(self.index),
+        }
+    }
+
+    /// Looks for a closure: its own newest, then the oldest from outside, then the oldest of another worker.
+    #[inline]
+    pub(crate) fn find(&self) -> Option<Job> {
+        self.take_own().or_else(|| self.group.take_outside()).or_else(|| match self.alone {
+            Some(_) => None,
+            None => self.group.take_from_others(self.index),
+        })
     }
 }
 
@@ -109,9 +146,8 @@ pub(crate) struct Local<P> {
 
 impl<P: Policy> Local<P> {
     pub(crate) fn new(group: Arc<Group>, index: usize, policy: P, timers: Arc<Timers>, stacks: StackPool) -> Self {
-        let remote = NonNull::from(group.remote(index));
         Self {
-            common: Common { forks: Forks::new(), remote, group, index },
+            common: Common::new(group, index),
             policy: RefCell::new(policy),
             timers,
             stacks: RefCell::new(stacks),
@@ -137,7 +173,12 @@ impl<P: Policy> Local<P> {
 
     #[inline]
     pub(crate) fn next(&self) -> Option<Task> {
-        self.policy.borrow_mut().pop()
+        let mut policy = self.policy.borrow_mut();
+        let task = policy.pop();
+        if let Some(upcoming) = policy.upcoming() {
+            upcoming.prefetch();
+        }
+        task
     }
 
     /// Whether a fiber of this worker has not ended yet.
@@ -253,9 +294,7 @@ impl<P: Policy> Local<P> {
             unsafe { moved.as_ref() }.seat.set(seat);
         }
         drop(living);
-        let (header, stack) = fiber.finish();
-        drop(header);
-        self.stacks.borrow_mut().put(stack);
+        self.stacks.borrow_mut().put(fiber.into_stack());
         if !self.stalled.borrow().is_empty() {
             let job = self.stalled.borrow_mut().pop_front();
             job.into_iter().for_each(|job| self.ready(Task::Fresh(job), Why::Spawned));

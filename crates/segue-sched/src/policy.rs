@@ -55,7 +55,15 @@ pub trait Policy: 'static {
 
     /// Gives out what is to run next; `None` if there is nothing.
     fn pop(&mut self) -> Option<Task>;
+
+    /// A fiber that will run about [`AHEAD`] turns from now, if that is easy to say: its memory is fetched meanwhile. It is only a hint.
+    fn upcoming(&self) -> Option<&Started> {
+        None
+    }
 }
+
+/// How many turns ahead memory is fetched. Measured with 1,000 and 100,000 fibers: 4 and 8 were best, 16 and more lost.
+pub const AHEAD: usize = 4;
 
 /// Why something is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +96,12 @@ impl Started {
     #[inline]
     pub(crate) fn into_header(self) -> NonNull<Header> {
         ManuallyDrop::new(self).0
+    }
+
+    /// Starts to fetch the memory that it will touch first.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        segue_fiber::prefetch(self.0);
     }
 
     /// Its identity.

@@ -245,7 +245,8 @@ pub(crate) fn lead_family<P: Policy, K: Park, T>(
     // this thread, so the closure is not sent anywhere.
     let job: Job = unsafe { FrameJob::job(NonNull::from(&first), Place::here(), Some(family)) };
     Worker::new(&local, park, on_deadlock).run(Some(job));
-    match first.result() {
+    // SAFETY: a job was made of it, and has run.
+    match unsafe { first.wait("the first fiber") } {
         Ok(Ok(value)) => value,
         Ok(Err(payload)) | Err(payload) => resume_unwind(payload),
     }
@@ -301,7 +302,8 @@ impl Pool {
         let job = FrameJob::new(f);
         // SAFETY: the frame waits below, inside of the contexts that it is in; the family lives as long as the pool; closure and result are `Send`.
         self.group.inject(unsafe { FrameJob::job(NonNull::from(&job), Place::here(), Some(&self.family)) });
-        job.wait("a pool").unwrap_or_else(|payload| resume_unwind(payload))
+        // SAFETY: a job was made of it, above.
+        unsafe { job.wait("a pool") }.unwrap_or_else(|payload| resume_unwind(payload))
     }
 
     /// Starts a detached fiber in the pool. Never waits.

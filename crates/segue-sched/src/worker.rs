@@ -92,7 +92,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         self.park.poll();
         self.local.timers.fire();
         let common = &self.local.common;
-        if let Some(job) = common.group.take_outside().or_else(|| common.group.take_own(common.index)) {
+        if let Some(job) = common.group.take_outside().or_else(|| common.take_own()) {
             self.local.run(Task::Fresh(job));
         }
     }
@@ -100,7 +100,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     #[inline]
     fn find(&self) -> Option<Job> {
         let common = &self.local.common;
-        let job = common.group.find(common.index);
+        let job = common.find();
         if job.is_some() && common.group.len() > 1 {
             // There may be more on that shelf than this worker can take.
             common.group.wake_if_busy();

@@ -72,6 +72,18 @@ pub(crate) fn offer_default() {
     segue_core::set_default(|| (|job| default_pool().inject(job), default_pool().family()));
 }
 
+/// A join on a plain thread, or on a fiber of a foreign scheduler.
+#[cold]
+fn elsewhere<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    default_pool().call(|| segue_sched::join(a, b))
+}
+
 #[inline]
 pub(crate) fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
@@ -80,9 +92,5 @@ where
     RA: Send,
     RB: Send,
 {
-    if segue_sched::on_worker() || segue_core::in_fiber() {
-        segue_sched::join(a, b)
-    } else {
-        default_pool().call(|| segue_sched::join(a, b))
-    }
+    segue_sched::try_join(a, b).unwrap_or_else(|(a, b)| elsewhere(a, b))
 }

@@ -106,7 +106,7 @@ where
 /// Runs `a` and `b`, on two workers if one is idle, and returns both results.
 ///
 /// On a fiber, `a` runs at once on the caller's stack; `b` after it in the same place, unless an idle worker took it, or `a` had to wait.
-/// On a plain thread both run in the default runtime while the thread is parked.
+/// On a plain thread, or under a foreign scheduler, both run in the default runtime meanwhile.
 ///
 /// # Cancellation
 /// *No effect*: both are run, and see the caller's cancellation at their own waits.

@@ -433,3 +433,19 @@ pub unsafe fn suspend<H: 'static>(header: NonNull<H>) {
         (*link).suspend(());
     }
 }
+
+/// Starts to fetch the header of a suspended coroutine. A hint, without effect on what a program does.
+///
+/// Its use is the walk through the page tables: with many fibers, each on a page of its own, that is most of what a switch costs. (Fetching
+/// more lines of the same page was slower: each waits for the same walk.)
+#[inline]
+pub fn prefetch<H: 'static>(header: NonNull<H>) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch of any address is harmless.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(header.as_ptr().cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = header;
+}

@@ -21,7 +21,7 @@ mod sys;
 mod trace;
 
 pub use altstack::ensure_alternate_stack;
-pub use coroutine::{Coroutine, suspend};
+pub use coroutine::{Coroutine, prefetch, suspend};
 pub use overflow::install_overflow_handler;
 pub(crate) use region::Region;
 pub(crate) use sys::page_size;

@@ -8,7 +8,7 @@ mod region;
 
 use std::io;
 
-pub use coroutine::{Coroutine, suspend};
+pub use coroutine::{Coroutine, prefetch, suspend};
 pub(crate) use region::Region;
 
 /// Pages matter for the checks of a configuration alone.

@@ -2,7 +2,7 @@
 //!
 //! For fibers that wait a lot and compute little, where fairness and predictable order matter more than use of all processors.
 
-use crate::policy::{Policy, Task, Why};
+use crate::policy::{AHEAD, Policy, Started, Task, Why};
 use segue_core::Job;
 use std::collections::VecDeque;
 
@@ -24,6 +24,14 @@ impl Policy for Fifo {
     #[inline]
     fn pop(&mut self) -> Option<Task> {
         self.ready.pop_front()
+    }
+
+    #[inline]
+    fn upcoming(&self) -> Option<&Started> {
+        match self.ready.get(AHEAD) {
+            Some(Task::Started(started)) => Some(started),
+            _ => None,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! For computation on all processors, and the default of `run`.
 
-use crate::policy::{Policy, Started, Task, Why};
+use crate::policy::{AHEAD, Policy, Started, Task, Why};
 use segue_core::Job;
 use std::collections::VecDeque;
 
@@ -30,5 +30,10 @@ impl Policy for Stealing {
     #[inline]
     fn pop(&mut self) -> Option<Task> {
         self.started.pop_front().map(Task::Started)
+    }
+
+    #[inline]
+    fn upcoming(&self) -> Option<&Started> {
+        self.started.get(AHEAD)
     }
 }

@@ -5,33 +5,73 @@
 //! # States
 //!
 //! ```text
-//!   EMPTY --fill--> FULL(value)      the resolver, once: it is consumed
+//!   EMPTY --first wait by reference--> SHARED  many may wait now: the resolver will tell all
+//!   EMPTY --fill--> FULL(value)      the resolver, once: it is consumed; or straight into the hands of a waiting `take`
 //!   EMPTY --drop of the resolver--> BROKEN
+//!   FULL --first wait by reference--> KEPT     the value moves to where references can be made to it
+//!   FULL --take--> gone              with the promise, which it consumes
 //! ```
 //!
-//! The outcome lies in a [`OnceLock`], so that a promise that is filled costs one load; the wait queue's lock covers the step from
-//! "not there" to "in the queue". The resolver stores the outcome before it takes the lock, and a waiter looks under the lock
-//! before it joins: so either the waiter sees the outcome, or the resolver sees the waiter. **Commit point** of a wait: the look that finds the
-//! outcome. **Cancellation**: the waiter leaves the queue; others are not concerned, since filling is not handed to anyone in particular.
+//! All transitions happen under the wait queue's lock; a promise that is KEPT is read without it. **Commit point** of a wait: the look, under the
+//! lock, that finds the outcome, or the hand-over. **Cancellation**: the waiter leaves the queue. Waiters by reference are told and handed nothing; a `take`
+//! that is cancelled before the hand-over leaves the value in the promise, which goes with it.
 //!
 //! After thesis section 2.4 (promises), with the pair of promise and resolver of Gears, by which filling twice is impossible by type.
 
-use segue_core::{Cancelled, WaitQueue, WaitsFor};
-use std::sync::{Arc, OnceLock};
+use segue_core::{Cancelled, Half, WaitQueue, WaitsFor};
+use std::mem;
+use std::sync::OnceLock;
 
-struct Shared<T> {
-    /// `None` inside: broken.
-    outcome: OnceLock<Option<T>>,
-    waiters: WaitQueue<()>,
+enum Outcome<T> {
+    Empty,
+    Shared,
+    Full(T),
+    Broken,
+    Kept,
 }
 
-/// Sets the outcome and wakes the waiters, who find the resolver's share gone.
-fn settle<T>(shared: Arc<Shared<T>>, outcome: Option<T>) {
-    let first = shared.outcome.set(outcome);
-    debug_assert!(first.is_ok(), "there is one resolver, and it settles once");
-    let waiters = shared.waiters.lock().notify_all();
-    drop(shared);
-    waiters.wake();
+impl<T> Outcome<T> {
+    fn is_settled(&self) -> bool {
+        !matches!(self, Self::Empty | Self::Shared)
+    }
+}
+
+struct Shared<T> {
+    /// Whoever takes yields the value, if it was there.
+    outcome: WaitQueue<Outcome<T>, Option<T>>,
+    kept: OnceLock<T>,
+}
+
+impl<T> Shared<T> {
+    /// Moves the value, if it is there, to where references can be made to it. Called under the lock.
+    fn keep(&self, outcome: &mut Outcome<T>) -> Option<T> {
+        if let Outcome::Full(_) = outcome
+            && let Outcome::Full(value) = mem::replace(outcome, Outcome::Kept)
+        {
+            let first = self.kept.set(value);
+            debug_assert!(first.is_ok(), "a promise is filled once");
+        }
+        None
+    }
+
+    fn settle(&self, value: Option<T>) {
+        let settled = |value| match value {
+            Some(value) => Outcome::Full(value),
+            None => Outcome::Broken,
+        };
+        let mut guard = self.outcome.lock();
+        if let Outcome::Shared = guard.state() {
+            *guard.state() = settled(value);
+            return guard.notify_all().wake();
+        }
+        match guard.hand_over(value) {
+            Ok(wakeup) => {
+                drop(guard);
+                wakeup.wake();
+            }
+            Err(value) => *guard.state() = settled(value),
+        }
+    }
 }
 
 /// Why there is no value.
@@ -69,15 +109,14 @@ impl std::error::Error for WaitError {}
 /// std::thread::spawn(move || resolver.fill(42));
 /// assert_eq!(promise.wait(), Ok(&42));
 /// ```
-#[must_use]
 pub fn promise<T>() -> (Resolver<T>, Promise<T>) {
-    let shared = Arc::new(Shared { outcome: OnceLock::new(), waiters: WaitQueue::new(()) });
-    (Resolver(Some(Arc::clone(&shared))), Promise(shared))
+    let (left, right) = Half::pair(Shared { outcome: WaitQueue::new(Outcome::Empty), kept: OnceLock::new() });
+    (Resolver(Some(left)), Promise(right))
 }
 
 /// The reading side of a promise. Share it by reference, or in an `Arc`.
-#[must_use]
-pub struct Promise<T>(Arc<Shared<T>>);
+#[must_use = "nobody can read what is filled in"]
+pub struct Promise<T>(Half<Shared<T>>);
 
 impl<T> Promise<T> {
     /// Suspends the calling fiber, or parks the calling thread, until the promise is filled.
@@ -92,12 +131,16 @@ impl<T> Promise<T> {
     #[track_caller]
     pub fn wait(&self) -> Result<&T, WaitError> {
         segue_core::check()?;
-        if let Some(outcome) = self.0.outcome.get() {
-            return outcome.as_ref().ok_or(WaitError::Closed);
+        if self.0.kept.get().is_none() {
+            let keep = |outcome: &mut Outcome<T>| self.0.keep(outcome);
+            let mut guard = self.0.outcome.lock();
+            if let Outcome::Empty = guard.state() {
+                *guard.state() = Outcome::Shared;
+            }
+            drop(guard);
+            self.0.outcome.wait(WaitsFor::new("a promise"), Outcome::is_settled, keep)?;
         }
-        let waits_for = WaitsFor::new("a promise");
-        self.0.waiters.wait(waits_for, |()| self.0.outcome.get().is_some(), |()| ())?;
-        self.try_get().expect("the wait ends when there is an outcome")
+        self.0.kept.get().ok_or(WaitError::Closed)
     }
 
     /// The value, if the promise is filled. Never waits.
@@ -105,7 +148,14 @@ impl<T> Promise<T> {
     /// # Errors
     /// [`WaitError::Closed`] if the resolver was dropped unfilled.
     pub fn try_get(&self) -> Option<Result<&T, WaitError>> {
-        self.0.outcome.get().map(|outcome| outcome.as_ref().ok_or(WaitError::Closed))
+        if self.0.kept.get().is_none() {
+            let mut guard = self.0.outcome.lock();
+            if !guard.state().is_settled() {
+                return None;
+            }
+            self.0.keep(guard.state());
+        }
+        Some(self.0.kept.get().ok_or(WaitError::Closed))
     }
 
     /// As [`wait`](Promise::wait), and takes the value out.
@@ -125,12 +175,26 @@ impl<T> Promise<T> {
     /// ```
     #[track_caller]
     pub fn take(self) -> Result<T, WaitError> {
-        self.wait()?;
+        let take = |outcome: &mut Outcome<T>| match mem::replace(outcome, Outcome::Broken) {
+            Outcome::Full(value) => Some(value),
+            other => {
+                *outcome = other;
+                None
+            }
+        };
+        match self.0.outcome.wait(WaitsFor::new("a promise"), Outcome::is_settled, take)? {
+            Some(value) => Ok(value),
+            None => self.unwrap_kept(),
+        }
+    }
+
+    /// The value of a promise that was waited for by reference before; or it is broken.
+    fn unwrap_kept(self) -> Result<T, WaitError> {
         let mut shared = self.0;
-        // The resolver drops its share a few instructions after it has set the outcome, and before it wakes anybody.
+        // The resolver drops its share right after it has settled the promise, and this is the only other one.
         loop {
-            match Arc::try_unwrap(shared) {
-                Ok(shared) => return shared.outcome.into_inner().flatten().ok_or(WaitError::Closed),
+            match shared.try_into_inner() {
+                Ok(shared) => return shared.kept.into_inner().ok_or(WaitError::Closed),
                 Err(still_shared) => shared = still_shared,
             }
             std::thread::yield_now();
@@ -140,10 +204,10 @@ impl<T> Promise<T> {
 
 impl<T> std::fmt::Debug for Promise<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let state = match self.0.outcome.get() {
-            None => "empty",
-            Some(None) => "broken",
-            Some(Some(_)) => "full",
+        let state = match self.0.outcome.lock().state() {
+            Outcome::Empty | Outcome::Shared => "empty",
+            Outcome::Broken => "broken",
+            Outcome::Full(_) | Outcome::Kept => "full",
         };
         f.debug_struct("Promise").field("state", &state).finish()
     }
@@ -151,13 +215,13 @@ impl<T> std::fmt::Debug for Promise<T> {
 
 /// The writing side of a promise. Dropping it unfilled breaks the promise, which the waiters are told.
 #[must_use = "dropping the resolver breaks the promise"]
-pub struct Resolver<T>(Option<Arc<Shared<T>>>);
+pub struct Resolver<T>(Option<Half<Shared<T>>>);
 
 impl<T> Resolver<T> {
     /// Fills the promise and wakes everybody who waits for it. Never waits.
     pub fn fill(mut self, value: T) {
         if let Some(shared) = self.0.take() {
-            settle(shared, Some(value));
+            shared.settle(Some(value));
         }
     }
 }
@@ -165,7 +229,7 @@ impl<T> Resolver<T> {
 impl<T> Drop for Resolver<T> {
     fn drop(&mut self) {
         if let Some(shared) = self.0.take() {
-            settle(shared, None);
+            shared.settle(None);
         }
     }
 }

@@ -1,0 +1,153 @@
+//! What the tests of this crate share: every scheduler there is, a box to meet at, and programs that are expected to die.
+#![allow(dead_code)] // Each test file uses its part.
+
+use segue_core::{Cancelled, WaitQueue, WaitsFor};
+use segue_sched::{Builder, Fifo, Pool, Sim};
+use std::fmt;
+use std::io::Read;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Whether fibers are OS threads, of which there can be fewer and which are slower.
+pub const STAND_IN: bool = cfg!(feature = "threads");
+
+/// `full`, or less where fibers are threads or every step is interpreted.
+pub fn scaled(full: usize, stand_in: usize) -> usize {
+    if STAND_IN || cfg!(miri) { stand_in } else { full }
+}
+
+/// Runs `body` as the first fiber of every scheduler. What is printed names the one that it failed on.
+#[track_caller]
+pub fn everywhere(body: impl Fn() + Send + Sync) {
+    for seed in 0..scaled(20, 4) as u64 {
+        println!("on the simulator with seed {seed}");
+        Sim::new(seed).run(&body).unwrap_or_else(|deadlock| panic!("{deadlock}"));
+    }
+    on_real_schedulers(body);
+}
+
+/// As [`everywhere`], without the simulator: for bodies that wait for other threads or for the real clock.
+#[track_caller]
+pub fn on_real_schedulers(body: impl Fn() + Send + Sync) {
+    for workers in [1, 2] {
+        println!("on {workers} workers, first in first out");
+        Builder::new().workers(workers).run_with(Fifo::default, &body).unwrap();
+        println!("on {workers} workers that steal");
+        Builder::new().workers(workers).run(&body).unwrap();
+        println!("in a pool of {workers}");
+        pool(workers).run(&body).unwrap();
+    }
+}
+
+/// As [`everywhere`], and on a plain thread, where a spawn starts another.
+#[track_caller]
+pub fn everywhere_and_on_threads(body: impl Fn() + Send + Sync) {
+    println!("on plain threads");
+    body();
+    everywhere(body);
+}
+
+/// A pool whose workers steal.
+pub fn pool(workers: usize) -> Pool {
+    Builder::new().workers(workers).pool().unwrap()
+}
+
+/// Room for one value, which one side puts and any number of others wait for.
+pub struct Meet<T>(WaitQueue<Option<T>, T>);
+
+impl<T: Clone> Meet<T> {
+    pub fn new() -> Self {
+        Self(WaitQueue::new(None))
+    }
+
+    pub fn put(&self, value: T) {
+        let mut guard = self.0.lock();
+        *guard.state() = Some(value);
+        guard.notify_all().wake();
+    }
+
+    #[track_caller]
+    pub fn wait(&self) -> Result<T, Cancelled> {
+        let take = |state: &mut Option<T>| state.clone().expect("it is there");
+        self.0.wait(WaitsFor::new("a meeting"), Option::is_some, take)
+    }
+}
+
+impl<T> fmt::Debug for Meet<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Meet")
+    }
+}
+
+/// What is counted when it is dropped.
+pub struct Counted<'a>(pub &'a std::sync::atomic::AtomicUsize);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+/// How a child process ended.
+#[derive(Debug)]
+pub struct End {
+    /// `None` if it hung and was killed.
+    pub status: Option<ExitStatus>,
+    pub stderr: String,
+}
+
+impl End {
+    /// Whether it ended by `abort`, and said `message`.
+    #[track_caller]
+    pub fn assert_aborted(&self, message: &str) {
+        use std::os::unix::process::ExitStatusExt;
+        let signal = self.status.and_then(|status| status.signal());
+        assert_eq!(signal, Some(6), "the process was to abort: {self:#?}");
+        assert!(self.stderr.contains(message), "the message was to contain {message:?}: {self:#?}");
+    }
+
+    /// Whether the test in it passed.
+    #[track_caller]
+    pub fn assert_passed(&self) {
+        assert!(self.status.is_some_and(|status| status.success()), "{self:#?}");
+    }
+}
+
+const CHILD: &str = "SEGUE_TEST_CHILD";
+
+/// Runs the calling test, whose name is `test`, once more in a process of its own, where `body` is all that it does.
+pub fn in_child(test: &str, body: impl FnOnce()) -> End {
+    if std::env::var_os(CHILD).is_some() {
+        body();
+        std::process::exit(0);
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([test, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, "1").env("RUST_BACKTRACE", "0");
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut pipe = child.stderr.take().unwrap();
+    let (send, receive) = mpsc::channel();
+    // The pipe is at its end when the child is.
+    let reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = pipe.read_to_end(&mut bytes);
+        let _ = send.send(());
+        String::from_utf8_lossy(&bytes).into_owned()
+    });
+    let ended = receive.recv_timeout(Duration::from_secs(20)).is_ok();
+    if !ended {
+        let _ = child.kill();
+    }
+    let status = child.wait().unwrap();
+    End { status: ended.then_some(status), stderr: reader.join().unwrap() }
+}
+
+/// How many threads this process has.
+pub fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").unwrap().count()
+}
+
+/// How many descriptors this process has open.
+pub fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
