@@ -128,7 +128,7 @@ impl Context {
         context
     }
 
-    /// Leaves the tree. Called once, by whoever made it, when nothing is inside any more.
+    /// Leaves the tree. Called by whoever made it, when nothing is inside any more; again has no effect.
     pub(crate) fn end(&self) {
         // SAFETY: the parent outlives what is nested in it.
         if let Some(parent) = unsafe { self.parent.replace(ptr::null()).as_ref() } {

@@ -121,9 +121,12 @@ impl Fiber {
         self.host.get()
     }
 
-    /// Keeps a pointer to whatever the scheduler has built around this header, before the fiber runs.
+    /// Keeps a pointer to whatever the scheduler has built around this header.
+    ///
+    /// # Safety
+    /// For the fiber's scheduler, before the fiber runs.
     #[inline]
-    pub fn set_host(&self, host: *const ()) {
+    pub unsafe fn set_host(&self, host: *const ()) {
         self.host.set(host);
     }
 
@@ -163,14 +166,6 @@ impl Fiber {
             Some(trigger) => self.is_cancelled() && trigger.cancel(),
             None => false,
         }
-    }
-
-    /// Leaves every context. To be called by a [`Work`](crate::Work) that its maker waits for, before it tells the maker:
-    /// the contexts may end then.
-    #[inline]
-    pub fn retire(&self) {
-        self.leave_context(ptr::null());
-        self.enter_context(ptr::null());
     }
 
     /// The family that what this fiber detaches belongs to.
@@ -306,6 +301,17 @@ pub(crate) fn as_plain_thread<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
+/// Leaves every context. To be called by a [`Work`](crate::Work) that its maker waits for, before it tells the maker: the contexts
+/// may end then.
+#[inline]
+pub fn retire() {
+    // SAFETY: the current header is in place.
+    if let Some(fiber) = unsafe { current().as_ref() } {
+        fiber.leave_context(ptr::null());
+    }
+    thread::enter_context(ptr::null());
+}
+
 /// Whether the caller runs on a fiber, and not on a plain thread.
 #[must_use]
 #[inline]
@@ -335,7 +341,8 @@ pub fn yield_now() -> Result<(), Cancelled> {
         if fiber.is_cancelled() || fiber.must_not_suspend() {
             return Err(Cancelled::new());
         }
-        fiber.scheduler().yield_now(fiber);
+        // SAFETY: it is the calling one.
+        unsafe { fiber.scheduler().yield_now(fiber) };
         Ok(())
     })
 }

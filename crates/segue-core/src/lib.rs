@@ -34,7 +34,7 @@ mod trigger;
 mod wait_queue;
 
 pub use cancel::{CancelToken, Cancelled, check, is_cancelled, shield};
-pub use fiber::{Fiber, WaitsFor, current, in_fiber, set_current, with_current, yield_now};
+pub use fiber::{Fiber, WaitsFor, current, in_fiber, retire, set_current, with_current, yield_now};
 pub use job::{Job, JobHeader, Name, Place, Work};
 pub use pair::Half;
 pub use park::{Park, Unpark, WaitPark};

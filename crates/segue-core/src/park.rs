@@ -9,7 +9,7 @@ use crate::wait_queue::WaitQueue;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a worker idles in. It is made on the worker's thread and stays there.
+/// What a worker idles in. It is made on the worker's thread and stays there. Only [`park`](Park::park) may wait.
 pub trait Park {
     /// The way to wake it, for any thread.
     fn unparker(&self) -> Arc<dyn Unpark>;

@@ -15,10 +15,10 @@ use std::ptr::NonNull;
 /// An implementation keeps every clause of `docs/contract.md`. The ones that memory safety rests on:
 ///
 /// 1. `suspend` returns after exactly one `wake(.., Resume)` that was called since it was entered or is still
-///    unconsumed, and not before.
+///    unconsumed, or after [`Fiber::interrupted`] has answered `true` for it, and not before.
 /// 2. A fiber runs on one OS thread from its start to its end.
 /// 3. While a fiber runs, [`with_current`](crate::fiber::with_current) on its thread yields that fiber, and what was
-///    current before is current again when it is suspended.
+///    current before is current again when it is suspended. On a plain thread there is none.
 /// 4. A fiber's header stays in place until the job that it runs has returned and no `wake` is under way.
 pub unsafe trait Scheduler {
     /// Suspends the calling fiber until it is resumed.
@@ -38,7 +38,10 @@ pub unsafe trait Scheduler {
     unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake);
 
     /// Lets other ready fibers run before the calling one goes on.
-    fn yield_now(&self, fiber: &Fiber);
+    ///
+    /// # Safety
+    /// `fiber` is the calling one, and it belongs to this scheduler.
+    unsafe fn yield_now(&self, fiber: &Fiber);
 
     /// Accepts a job, to be started some time later. Never waits, and never runs the job itself.
     ///

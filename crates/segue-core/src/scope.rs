@@ -96,10 +96,16 @@ impl Family {
     }
 
     /// The last thing that a member does with its family.
+    ///
+    /// # Safety
+    /// The family counts the caller, once for this call. It may be gone when this returns, hence the pointer.
     #[inline]
-    pub(crate) fn leave(&self) {
-        if self.live.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.done.signal(0);
+    pub(crate) unsafe fn leave(this: *const Self) {
+        // SAFETY: the count, or the owner's wait for `done`, keeps it in place until the last line here has had its effect.
+        unsafe {
+            if (*this).live.fetch_sub(1, Ordering::AcqRel) == 1 {
+                (*this).done.signal(0);
+            }
         }
     }
 
@@ -121,12 +127,20 @@ impl Family {
     /// The owner's end: accepts no more, waits for every member, and leaves the tree. Neither cancellation nor a panic under way
     /// cuts it short.
     ///
-    /// To be called once.
+    /// # Safety
+    /// For the owner; called once, after which no member is made.
     #[track_caller]
-    pub fn complete(&self) {
+    pub unsafe fn complete(&self) {
         if self.live.fetch_sub(1, Ordering::AcqRel) != 1 {
             self.done.wait_shielded(WaitsFor::new("the fibers of a scope"));
         }
+        self.context.end();
+    }
+}
+
+impl Drop for Family {
+    fn drop(&mut self) {
+        // In case that nobody has completed it: without members that is only to leave the tree.
         self.context.end();
     }
 }
@@ -180,7 +194,9 @@ where
     if body.is_err() {
         scope.cancel();
     }
-    scope.family.complete();
+    // SAFETY: this is the owner, and the body, which made the members, has ended; members can't make others in this family
+    // after they have ended themselves.
+    unsafe { scope.family.complete() };
     let panic = scope.family.panic.lock().take();
     match (body, panic) {
         (Err(payload), _) | (Ok(_), Some(payload)) => resume_unwind(payload),

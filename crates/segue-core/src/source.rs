@@ -81,7 +81,8 @@ pub unsafe trait Source {
 /// Waits for a source: suspends the calling fiber, or parks the calling thread, until it is ready.
 ///
 /// # Cancellation
-/// *Loses its place in the queue* and has no other effect.
+/// *Loses its place in the queue* and has no other effect. A fiber that is panicking is not suspended: if the value is not there, its
+/// wait ends as if it were cancelled.
 ///
 /// # Errors
 /// [`Cancelled`] if the caller was cancelled, before the call or during it.
@@ -89,6 +90,9 @@ pub unsafe trait Source {
 pub fn wait<S: Source>(mut source: S, waits_for: WaitsFor) -> Result<S::Output, Cancelled> {
     cancel::check()?;
     fiber::with_current(|fiber| {
+        if fiber.must_not_suspend() {
+            return source.attempt().ok_or(Cancelled::new());
+        }
         loop {
             let trigger = Trigger::waiting(fiber);
             let mut slot = source.slot();
@@ -143,14 +147,23 @@ pub fn wait_until<S: Source>(
     cancel::check().map_err(Ended::Cancelled)?;
     let mut timer = time::at(deadline);
     fiber::with_current(|fiber| {
+        if fiber.must_not_suspend() {
+            return source.attempt().ok_or(Ended::Cancelled(Cancelled::new()));
+        }
         loop {
             let trigger = Trigger::waiting(fiber);
             let (mut slot, mut alarm) = (source.slot(), timer.slot());
             // SAFETY: as in `wait`; each of the two slots is withdrawn, or committed where it was the one that was taken. The timer
             // is registered second, and by then nothing but the source's claim can have taken the trigger.
             unsafe {
+                // Asked before, since the timers may have to be started, which may panic.
+                let is_past = timer.attempt().is_some();
                 if let Some(output) = source.start(&mut slot, &trigger, 0) {
                     return Ok(output);
+                }
+                if is_past && trigger.cancel() {
+                    source.withdraw(&mut slot);
+                    return Err(Ended::TimedOut);
                 }
                 let _ = timer.register(&mut alarm, &trigger, 1);
                 match trigger.finish(fiber, waits_for) {

@@ -149,7 +149,7 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
             catch_unwind(AssertUnwindSafe(closure)).map_err(JoinError::Panicked)
         };
         // The context may end as soon as the family has been left.
-        fiber::with_current(fiber::Fiber::retire);
+        fiber::retire();
         // SAFETY: this is the task's one end.
         unsafe { finish(this.cast::<Head<T>>(), result) };
     }
@@ -172,8 +172,7 @@ unsafe fn finish<T>(head: NonNull<Head<T>>, result: Result<T, JoinError>) {
     let task = unsafe { head.as_ref() };
     let (family, free) = (task.family, task.free);
     // SAFETY: the family counts this task until `leave`, below.
-    let family = unsafe { family.as_ref() };
-    let result = match (result, family) {
+    let result = match (result, unsafe { family.as_ref() }) {
         (Err(JoinError::Panicked(payload)), Some(family)) => Err(JoinError::Panicked(family.keep_panic(payload))),
         (result, _) => result,
     };
@@ -185,15 +184,15 @@ unsafe fn finish<T>(head: NonNull<Head<T>>, result: Result<T, JoinError>) {
         // reported by the panic hook and ends here.
         None => drop(catch_unwind(AssertUnwindSafe(|| unsafe { free(head) }))),
     }
-    if let Some(family) = family {
-        family.leave();
+    if !family.is_null() {
+        // SAFETY: it counts this task, and this is the last thing that the task does with it.
+        unsafe { Family::leave(family) };
     }
 }
 
 /// Waits for a spawned fiber and takes its result.
 ///
 /// Dropping the handle detaches the fiber: it goes on, and its result is dropped.
-#[must_use = "dropping the handle detaches the fiber"]
 pub struct JoinHandle<T> {
     task: NonNull<TaskOf<T>>,
     result: PhantomData<T>,

@@ -62,13 +62,14 @@ pub(crate) fn with_header<R>(f: impl FnOnce(&Fiber) -> R) -> R {
         thread: atomic::current(),
         mail: AtomicU8::new(0),
     };
-    header.fiber.set_host((&raw const header).cast());
+    // SAFETY: this is its scheduler, and it has not waited yet.
+    unsafe { header.fiber.set_host((&raw const header).cast()) };
     let leave = Leave(&header.fiber);
     f(leave.0)
 }
 
-#[inline]
 /// Makes `context` the innermost one of whatever runs, fiber or thread, and gives back what was.
+#[inline]
 pub(crate) fn enter_context(context: *const Context) -> *const Context {
     // SAFETY: the current header is in place.
     match unsafe { fiber::current().as_ref() } {
@@ -131,13 +132,15 @@ unsafe impl Scheduler for Threads {
         thread.unpark();
     }
 
-    fn yield_now(&self, _fiber: &Fiber) {
+    unsafe fn yield_now(&self, _fiber: &Fiber) {
         atomic::yield_now();
     }
 
     fn spawn(&self, mut job: Job) {
         let (name, context, family) = job.identity();
-        let named = std::thread::Builder::new().name(name.as_deref().unwrap_or("segue").to_owned());
+        // A thread's name can't hold a NUL.
+        let name = name.as_deref().unwrap_or("segue").replace('\0', " ");
+        let named = std::thread::Builder::new().name(name);
         let start = Start { job, context, family };
         // A thread that can't be started drops the closure, and so the job, whose handle then reports it.
         drop(named.spawn(move || start.run()));
@@ -163,6 +166,8 @@ impl Start {
         CONTEXT.with(|slot| slot.set(self.context));
         FAMILY.with(|slot| slot.set(self.family));
         self.job.run();
+        // The job has left its contexts; its family may be gone by now.
+        FAMILY.with(|slot| slot.set(ptr::null()));
     }
 }
 

@@ -116,7 +116,7 @@ impl Trigger {
     }
 
     /// A trigger that waits with `fiber`, the running one, from now on: [`finish`](Trigger::finish) must follow, unless it is
-    /// cancelled. It saves the exchange that binds a trigger to its waiter.
+    /// cancelled. It saves the exchange that binds a trigger to its waiter. The fiber must be one that may suspend: a claim owes it a resume.
     #[inline]
     pub(crate) fn waiting(fiber: &Fiber) -> Self {
         Self { word: AtomicPtr::new(ptr::from_ref(fiber).cast_mut()) }
@@ -126,7 +126,7 @@ impl Trigger {
     #[inline]
     pub(crate) fn finish(&self, fiber: &Fiber, waits_for: WaitsFor) -> Outcome {
         fiber.join_context();
-        if (fiber.is_cancelled() || fiber.must_not_suspend()) && self.cancel() {
+        if fiber.is_cancelled() && self.cancel() {
             return Outcome::Cancelled;
         }
         self.sleep(fiber, waits_for)

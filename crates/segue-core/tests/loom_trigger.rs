@@ -6,7 +6,7 @@ mod models;
 
 use loom::cell::UnsafeCell;
 use loom::thread;
-use models::{Reached, model};
+use models::{Reached, check, model};
 use segue_core::{Family, Outcome, Trigger, WaitsFor};
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ fn signal_and_wait_and_cancel() {
         LATE.note_if(!accepted);
         assert_eq!(trigger.outcome(), Some(outcome));
     });
-    [&TAKEN, &CANCELLED, &LATE].map(Reached::check);
+    check(&[&TAKEN, &CANCELLED, &LATE]);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn two_signallers_and_one_wait() {
             other => panic!("nobody could end it so: {other:?}"),
         }
     });
-    [&FIRST, &SECOND].map(Reached::check);
+    check(&[&FIRST, &SECOND]);
 }
 
 /// What the signaller wrote before the claim is the waiter's as soon as it sees the claim, and the waiter may then take its frame down.
@@ -103,7 +103,7 @@ fn claim_then_wake_and_a_waiter_that_leaves_at_once() {
         drop(frame);
         signaller.join().unwrap();
     });
-    [&BEFORE, &DURING].map(Reached::check);
+    check(&[&BEFORE, &DURING]);
 }
 
 /// A wakeup that another thread carries, while the waiter is being cancelled: the claim has decided.
@@ -132,5 +132,5 @@ fn a_claim_against_a_cancellation_whose_interrupt_comes_between_claim_and_wake()
         TAKEN.note_if(claimed);
         REFUSED.note_if(!claimed);
     });
-    [&TAKEN, &REFUSED].map(Reached::check);
+    check(&[&TAKEN, &REFUSED]);
 }

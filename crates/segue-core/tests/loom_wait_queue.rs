@@ -4,7 +4,7 @@
 mod models;
 
 use loom::thread;
-use models::{Reached, model};
+use models::{Reached, check, model};
 use segue_core::{Cancelled, Family, WaitQueue, WaitsFor};
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ fn a_hand_over_and_a_cancellation_lose_nothing() {
         HANDED.note_if(handed);
         KEPT.note_if(kept == 1);
     });
-    [&RECEIVED, &HANDED, &KEPT].map(Reached::check);
+    check(&[&RECEIVED, &HANDED, &KEPT]);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_value_that_a_cancelled_waiter_missed_reaches_the_other() {
         FIRST.note_if(first == Ok(1));
         SECOND.note_if(second == 1);
     });
-    [&FIRST, &SECOND, &CANCELLED].map(Reached::check);
+    check(&[&FIRST, &SECOND, &CANCELLED]);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn a_notification_reaches_whoever_registers_before_it() {
         waiter.join().unwrap();
         assert!(gate.lock().is_empty());
     });
-    [&AT_ONCE, &TOLD].map(Reached::check);
+    check(&[&AT_ONCE, &TOLD]);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_notification_and_a_cancellation_of_one_of_two_waiters() {
         CANCELLED.note_if(!open);
         assert!(gate.lock().is_empty());
     });
-    [&OPEN, &CANCELLED].map(Reached::check);
+    check(&[&OPEN, &CANCELLED]);
 }
 
 /// A promise in the manner of `sync::promise`: filled once, read by reference by any number, broken if its resolver is dropped.
@@ -177,5 +177,5 @@ fn a_promise_is_seen_by_all_who_wait() {
         assert_eq!(readers.map(|reader| reader.join().unwrap()), [42, 42]);
         FILLED.note();
     });
-    [&FILLED, &WAITED].map(Reached::check);
+    check(&[&FILLED, &WAITED]);
 }

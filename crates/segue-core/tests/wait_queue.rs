@@ -295,7 +295,13 @@ fn wakeups_that_are_dropped_wake() {
         let mut guard = queue.lock();
         *guard.state() = true;
         let wakeups = guard.notify_all();
-        assert!(catch_unwind(AssertUnwindSafe(move || -> () { let _wakeups = wakeups; panic!("in between") })).is_err());
+        assert!(
+            catch_unwind(AssertUnwindSafe(move || -> () {
+                let _wakeups = wakeups;
+                panic!("in between")
+            }))
+            .is_err()
+        );
         waiters.into_iter().for_each(|waiter| waiter.join().unwrap().unwrap());
     });
 }

@@ -6,7 +6,8 @@
 //!
 //! Most children are never stolen, so forking must cost no more than noting that `b` exists. Each worker has a private stack of
 //! notes, which its thread alone touches: `join` pushes one, runs `a`, and pops it; if the note is still there, `b` is run in
-//! place, on the parent's stack, as a plain call. Nothing is allocated and nothing is atomic but one relaxed load.
+//! place, on the parent's stack, as a plain call. Nothing is allocated and nothing is atomic but one relaxed load, which sees whether
+//! somebody wants the worker.
 //!
 //! A note leaves the private stack in two ways, both done by the parent's own thread: an idle worker has begged, then the oldest
 //! note (the biggest piece of work, as a rule) is *exposed*, that is put on the worker's shelf as a job; or the parent is about to suspend inside
@@ -151,12 +152,15 @@ impl Common {
         }
     }
 
-    /// Somebody begged: gives the oldest note.
+    /// Somebody wants this worker: an idle one, who gets the oldest note, or a closure from outside, which gets a turn.
     #[cold]
     #[inline(never)]
-    fn feed(&self) {
-        self.remote().feed();
-        if let Some(job) = self.forks.expose_oldest() {
+    fn attend(&self) {
+        self.remote().set_wanted(false);
+        if self.group.is_called() {
+            // A cancelled or panicking fiber goes on without giving up its turn.
+            let _ = segue_core::in_fiber() && segue_core::shield(segue_core::yield_now).is_ok();
+        } else if let Some(job) = self.forks.expose_oldest() {
             self.offer(job);
         }
     }
@@ -171,8 +175,8 @@ impl Common {
         let note = Note { expose: expose::<B, RB>, place: Place::here() };
         let child = Child { note, job: FrameJob::new(b) };
         let number = self.forks.push(NonNull::from(&child).cast());
-        if self.remote().is_hungry() {
-            self.feed();
+        if self.remote().is_wanted() {
+            self.attend();
         }
         let a = catch_unwind(AssertUnwindSafe(a));
         let private = self.forks.pop(number);

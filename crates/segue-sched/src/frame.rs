@@ -6,7 +6,7 @@
 //! of `done` is the last touch by whoever ran it.
 #![allow(unsafe_code)] // Shared between a waiting frame and the thread that runs it.
 
-use segue_core::{Family, Fiber, Job, JobHeader, Place, Trigger, WaitsFor, Work};
+use segue_core::{Family, Job, JobHeader, Place, Trigger, WaitsFor, Work};
 use std::cell::UnsafeCell;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -98,7 +98,7 @@ unsafe impl<F: FnOnce() -> R, R> Work for FrameJob<F, R> {
             let this = this.as_ref();
             let result = catch_unwind(AssertUnwindSafe(|| this.call()));
             *(*this.result.get()).assume_init_mut() = Some(result);
-            segue_core::with_current(Fiber::retire);
+            segue_core::retire();
             (*this.done.get()).assume_init_ref().signal(0);
         }
     }

@@ -22,7 +22,7 @@
 //! through the shelves before it sleeps again. A worker that takes a closure wakes the next sleeper if more is on the shelf.
 
 use crate::inbox::Inbox;
-use crate::local::Header;
+use crate::local::{Header, NoUnwind};
 use segue_core::atomic::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use segue_core::{Job, JobHeader, Unpark};
 use std::collections::VecDeque;
@@ -33,8 +33,9 @@ use std::sync::{Arc, OnceLock};
 pub(crate) struct Remote {
     pub(crate) inbox: Inbox<Header>,
     unparker: OnceLock<Arc<dyn Unpark>>,
-    /// Whether some worker would like this one to offer a child of a fork. Read at every fork, written rarely.
-    hungry: AtomicBool,
+    /// Whether somebody would like this worker to come to the loop: an idle worker that would have a child of a fork, or a closure
+    /// from outside that nobody was free to take. Read at every fork, written rarely.
+    wanted: AtomicBool,
     shelf: Shelf,
 }
 
@@ -49,7 +50,10 @@ impl Remote {
         let unparker = self.unparker.get().map(Arc::clone);
         move || {
             if let Some(unparker) = unparker {
+                // Callers may have handed out pointers into their frames.
+                let no_unwind = NoUnwind;
                 unparker.unpark();
+                std::mem::forget(no_unwind);
             }
         }
     }
@@ -63,12 +67,15 @@ impl Remote {
     }
 
     #[inline]
-    pub(crate) fn is_hungry(&self) -> bool {
-        self.hungry.load(Ordering::Relaxed)
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn feed(&self) {
-        self.hungry.store(false, Ordering::Relaxed);
+    pub(crate) fn set_wanted(&self, wanted: bool) {
+        // Looking first keeps the line shared while it says the same.
+        if self.is_wanted() != wanted {
+            self.wanted.store(wanted, Ordering::Relaxed);
+        }
     }
 }
 
@@ -115,7 +122,7 @@ impl Group {
         let remote = |_| Remote {
             inbox: Inbox::new(),
             unparker: OnceLock::new(),
-            hungry: AtomicBool::new(false),
+            wanted: AtomicBool::new(false),
             shelf: Shelf::new(),
         };
         Arc::new(Self {
@@ -137,7 +144,15 @@ impl Group {
     /// Accepts a closure from outside. From any thread; never waits.
     pub(crate) fn inject(&self, job: Job) {
         self.outside.with(|jobs| jobs.push_back(job));
-        self.wake_one();
+        if !self.wake_one() {
+            // All are busy: the first to reach a fork lets it in.
+            self.workers.iter().for_each(|worker| worker.set_wanted(true));
+        }
+    }
+
+    /// Whether a closure from outside seems to wait.
+    pub(crate) fn is_called(&self) -> bool {
+        !self.outside.looks_empty()
     }
 
     /// Offers a closure of worker `index` to all.
@@ -184,18 +199,12 @@ impl Group {
 
     /// Asks the other workers to offer a child of a fork.
     pub(crate) fn beg(&self, index: usize) {
-        for other in self.others(index) {
-            if !other.hungry.load(Ordering::Relaxed) {
-                other.hungry.store(true, Ordering::Relaxed);
-            }
-        }
+        self.others(index).for_each(|other| other.set_wanted(true));
     }
 
-    /// Wakes one worker that sleeps, if any.
-    pub(crate) fn wake_one(&self) {
-        if self.sleepers.load(Ordering::Relaxed) != 0 {
-            let _ = self.workers.iter().any(Remote::rouse);
-        }
+    /// Wakes one worker that sleeps, and answers whether there was one.
+    pub(crate) fn wake_one(&self) -> bool {
+        self.sleepers.load(Ordering::Relaxed) != 0 && self.workers.iter().any(Remote::rouse)
     }
 
     /// Wakes one worker that sleeps if some shelf looks as if it held something.

@@ -103,6 +103,12 @@ impl Common {
         }
     }
 
+    /// Takes a closure from outside, else the newest that this worker offered.
+    #[inline]
+    pub(crate) fn take_fresh(&self) -> Option<Job> {
+        self.group.take_outside().or_else(|| self.take_own())
+    }
+
     /// Looks for a closure: its own newest, then the oldest from outside, then the oldest of another worker.
     #[inline]
     pub(crate) fn find(&self) -> Option<Job> {
@@ -110,6 +116,17 @@ impl Common {
             Some(_) => None,
             None => self.group.take_from_others(self.index),
         })
+    }
+}
+
+/// Ends the process if it is dropped, and so if a policy, park or driver unwinds: fibers that were suspended could be neither
+/// continued nor freed. To be forgotten when all went well.
+pub(crate) struct NoUnwind;
+
+impl Drop for NoUnwind {
+    fn drop(&mut self) {
+        eprintln!("segue: a policy, park or driver panicked on its worker; the worker's fibers can't go on");
+        std::process::abort();
     }
 }
 
@@ -139,7 +156,7 @@ pub(crate) struct Local<P> {
     pub(crate) timers: Arc<Timers>,
     stacks: RefCell<StackPool>,
     living: RefCell<Vec<NonNull<Header>>>,
-    /// Closures that found no stack.
+    /// Closures that found no stack. They try again when a fiber of this worker has ended, and now and then, since it may be another's.
     stalled: RefCell<VecDeque<Job>>,
     started: Cell<u64>,
 }
@@ -165,9 +182,27 @@ impl<P: Policy> Local<P> {
 
     #[inline]
     fn ready(&self, task: Task, why: Why) {
-        let offered = self.policy.borrow_mut().push(task, why);
-        if let Some(job) = offered {
-            self.common.offer(job);
+        let no_unwind = NoUnwind;
+        match self.policy.try_borrow_mut() {
+            Ok(mut policy) => {
+                if let Some(job) = policy.push(task, why) {
+                    self.common.offer(job);
+                }
+            }
+            Err(_) => self.postpone(task),
+        }
+        std::mem::forget(no_unwind);
+    }
+
+    /// Something became ready from inside of the policy, which dropped a closure for instance: it comes by mail.
+    #[cold]
+    fn postpone(&self, task: Task) {
+        match task {
+            Task::Fresh(job) => self.common.group.inject(job),
+            // SAFETY: the fiber is ready and does not run before its letter was drained; this is the worker's own thread.
+            Task::Started(started) => unsafe {
+                self.common.remote().inbox.post(started.into_header(), RESUME, || || ());
+            },
         }
     }
 
@@ -220,8 +255,12 @@ impl<P: Policy> Local<P> {
     pub(crate) fn run(&self, task: Task) {
         match task {
             Task::Started(started) => {
-                // SAFETY: a `Started` is the right to run that fiber, and it came from this worker's policy.
-                self.switch_to(unsafe { Switch::from_header(started.into_header()) });
+                let header = started.into_header();
+                // SAFETY: a fiber that is ready has not ended, so its header is in place.
+                let worker = unsafe { header.as_ref() }.worker;
+                assert!(ptr::eq(worker, &self.common), "a policy gave out a fiber of another worker");
+                // SAFETY: a `Started` is the right to run that fiber, which is this worker's.
+                self.switch_to(unsafe { Switch::from_header(header) });
             }
             Task::Fresh(job) => self.start(job),
         }
@@ -232,7 +271,7 @@ impl<P: Policy> Local<P> {
         let stack = self.stacks.borrow_mut().take();
         let stack = match stack {
             Ok(stack) => stack,
-            Err(error) => return self.stall(job, &error),
+            Err(_) => return self.stalled.borrow_mut().push_back(job),
         };
         let number = self.started.get();
         self.started.set(number + 1);
@@ -252,20 +291,28 @@ impl<P: Policy> Local<P> {
             fiber.set_label(id, fiber.header().fiber.name());
         }
         living.push(fiber.header_ptr());
-        fiber.header().fiber.set_host(fiber.header_ptr().as_ptr().cast());
+        // SAFETY: this is its scheduler, and it has not run yet.
+        unsafe { fiber.header().fiber.set_host(fiber.header_ptr().as_ptr().cast()) };
         drop(living);
         self.switch_to(fiber);
     }
 
-    /// No stack: start it when a fiber has ended.
+    /// Whether closures wait for a stack.
+    pub(crate) fn is_stalled(&self) -> bool {
+        !self.stalled.borrow().is_empty()
+    }
+
+    /// Lets one closure that found no stack try again.
     #[cold]
-    fn stall(&self, job: Job, error: &std::io::Error) {
-        assert!(self.has_fibers(), "no stack for the first fiber of a worker: {error}");
-        self.stalled.borrow_mut().push_back(job);
+    pub(crate) fn retry(&self) {
+        let job = self.stalled.borrow_mut().pop_front();
+        job.into_iter().for_each(|job| self.ready(Task::Fresh(job), Why::Spawned));
     }
 
     #[inline]
     fn switch_to(&self, mut fiber: Switch) {
+        // A worker inside of one of these fibers may have left its own behind.
+        set_worker(&raw const self.common);
         // SAFETY: the header stays in place while it is current: it ends after what was current before is set again.
         let before = unsafe { segue_core::set_current(&raw const fiber.header().fiber) };
         let step = fiber.resume();
@@ -295,15 +342,14 @@ impl<P: Policy> Local<P> {
         }
         drop(living);
         self.stacks.borrow_mut().put(fiber.into_stack());
-        if !self.stalled.borrow().is_empty() {
-            let job = self.stalled.borrow_mut().pop_front();
-            job.into_iter().for_each(|job| self.ready(Task::Fresh(job), Why::Spawned));
+        if self.is_stalled() {
+            self.retry();
         }
     }
 
     /// Gives back what idle fibers left behind.
     pub(crate) fn trim(&self) {
-        self.stacks.borrow_mut().trim();
+        while self.stacks.borrow_mut().trim() && self.common.remote().inbox.is_empty() {}
     }
 }
 
@@ -356,7 +402,7 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
     }
 
     #[inline]
-    fn yield_now(&self, fiber: &Fiber) {
+    unsafe fn yield_now(&self, fiber: &Fiber) {
         let header = header_of(fiber);
         self.ready(Task::Started(Started::new(header)), Why::Yielded);
         // SAFETY: the caller is the running fiber, and it is in the policy, to be switched to once.

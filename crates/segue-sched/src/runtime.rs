@@ -114,20 +114,20 @@ impl<F: MakePark + Send + Sync> Builder<F> {
     pub fn run_with<P: Policy, T>(self, policy: impl Fn() -> P + Send + Sync, f: impl FnOnce() -> T) -> io::Result<T> {
         let plan = self.plan()?;
         let group = &plan.group;
+        let first = policy();
         thread::scope(|threads| {
+            // However this ends, the other workers end too; else the scope would wait for them.
+            let _stop = StopAtEnd(group);
             let (report, started) = mpsc::channel();
             for index in 1..group.len() {
                 let (plan, policy, report) = (&plan, &policy, report.clone());
                 let worker = move || plan.work(index, policy, report);
-                thread::Builder::new().name(plan.name(index)).spawn_scoped(threads, worker).inspect_err(|_| {
-                    group.stop();
-                })?;
+                thread::Builder::new().name(plan.name(index)).spawn_scoped(threads, worker)?;
             }
             drop(report);
-            all_started(&started).and_then(|()| (plan.park)()).inspect_err(|_| group.stop()).map(|park| {
-                let local = plan.local(0, policy(), Arc::new(Timers::real()));
-                lead(local, park, None, f)
-            })
+            all_started(&started, group.len() - 1)?;
+            let local = plan.local(0, first, Arc::new(Timers::real()));
+            Ok(lead(local, (plan.park)()?, None, f))
         })
     }
 
@@ -151,22 +151,24 @@ impl<F: MakePark + Send + Sync> Builder<F> {
         F: 'static,
     {
         let plan = Arc::new(self.plan()?);
-        let mut pool = Pool { group: Arc::clone(&plan.group), family: Family::detached().into(), threads: Vec::new() };
+        let group = Arc::clone(&plan.group);
+        let mut pool = Pool(Some(Parts { group, family: Family::detached().into(), threads: Vec::new() }));
         let (report, started) = mpsc::channel();
         let policy = Arc::new(policy);
-        for index in 0..pool.group.len() {
+        for index in 0..pool.workers() {
             let (plan, policy, report) = (Arc::clone(&plan), Arc::clone(&policy), report.clone());
             let name = plan.name(index);
             let worker = move || plan.work(index, &*policy, report);
-            pool.threads.push(thread::Builder::new().name(name).spawn(worker)?);
+            let thread = thread::Builder::new().name(name).spawn(worker)?;
+            pool.0.as_mut().expect("a pool that lives").threads.push(thread);
         }
         drop(report);
-        all_started(&started)?;
+        all_started(&started, pool.workers())?;
         Ok(pool)
     }
 
     fn plan(self) -> io::Result<Plan<F>> {
-        segue_fiber::install_overflow_handler()?;
+        prepare_thread()?;
         let processors = || thread::available_parallelism().map_or(1, NonZero::get);
         let group = Group::new(self.workers.unwrap_or_else(processors));
         Ok(Plan { group, arena: StackArena::new(self.stacks)?, name: self.name, park: self.park })
@@ -174,8 +176,28 @@ impl<F: MakePark + Send + Sync> Builder<F> {
 }
 
 /// Waits until every worker has said that it could start.
-fn all_started(started: &mpsc::Receiver<io::Result<()>>) -> io::Result<()> {
-    started.iter().collect()
+fn all_started(started: &mpsc::Receiver<io::Result<()>>, workers: usize) -> io::Result<()> {
+    let mut running = 0;
+    for outcome in started {
+        outcome?;
+        running += 1;
+    }
+    if running == workers { Ok(()) } else { Err(io::Error::other("a worker's policy panicked")) }
+}
+
+/// Sees to it that stack overflows on this thread are reported.
+pub(crate) fn prepare_thread() -> io::Result<()> {
+    segue_fiber::install_overflow_handler()?;
+    segue_fiber::ensure_alternate_stack()
+}
+
+/// Stops a group when it is dropped.
+struct StopAtEnd<'g>(&'g Group);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
 
 /// What the workers of one scheduler are made from.
@@ -199,6 +221,7 @@ impl<F> Plan<F> {
 impl<F: MakePark> Plan<F> {
     /// A worker's thread: says whether it could start, and works until the group stops.
     fn work<P: Policy>(&self, index: usize, policy: &impl Fn() -> P, report: mpsc::Sender<io::Result<()>>) {
+        let policy = policy();
         let park = segue_fiber::ensure_alternate_stack().and_then(|()| (self.park)());
         let (park, outcome) = match park {
             Ok(park) => (Some(park), Ok(())),
@@ -208,7 +231,7 @@ impl<F: MakePark> Plan<F> {
         let _ = report.send(outcome);
         drop(report);
         if let Some(park) = park {
-            let local = self.local(index, policy(), Arc::new(Timers::real()));
+            let local = self.local(index, policy, Arc::new(Timers::real()));
             Worker::new(&local, park, None).run(None);
         }
     }
@@ -237,7 +260,8 @@ pub(crate) fn lead_family<P: Policy, K: Park, T>(
     let first = FrameJob::new(|| {
         let result = catch_unwind(AssertUnwindSafe(|| family.enter_context(f)));
         family.token().cancel();
-        family.complete();
+        // SAFETY: `lead` owns the family and calls this here; what is detached later belongs to a fiber, of which none is left.
+        unsafe { family.complete() };
         group.stop();
         result
     });
@@ -254,11 +278,27 @@ pub(crate) fn lead_family<P: Policy, K: Park, T>(
 
 /// A scheduler on threads of its own.
 ///
-/// Dropping it cancels its fibers and waits for them and for its threads. It must not be dropped by one of its own fibers.
-pub struct Pool {
+/// Dropping it cancels its fibers and waits for them and for its threads. Dropped by one of its own fibers it does not wait: a thread that is
+/// started for it does.
+pub struct Pool(Option<Parts>);
+
+/// What a pool consists of until it is dropped.
+struct Parts {
     group: Arc<Group>,
     family: Box<Family>,
     threads: Vec<thread::JoinHandle<()>>,
+}
+
+impl Parts {
+    fn end(self) {
+        // SAFETY: the pool owned its family, and nobody can spawn in it any more but its members.
+        unsafe { self.family.complete() };
+        self.group.stop();
+        for thread in self.threads {
+            // A worker does not unwind.
+            let _ = thread.join();
+        }
+    }
 }
 
 impl Pool {
@@ -301,7 +341,7 @@ impl Pool {
         }
         let job = FrameJob::new(f);
         // SAFETY: the frame waits below, inside of the contexts that it is in; the family lives as long as the pool; closure and result are `Send`.
-        self.group.inject(unsafe { FrameJob::job(NonNull::from(&job), Place::here(), Some(&self.family)) });
+        self.parts().group.inject(unsafe { FrameJob::job(NonNull::from(&job), Place::here(), Some(self.family())) });
         // SAFETY: a job was made of it, above.
         unsafe { job.wait("a pool") }.unwrap_or_else(|payload| resume_unwind(payload))
     }
@@ -320,48 +360,61 @@ impl Pool {
         T: Send + 'static,
     {
         // SAFETY: the family is boxed and completed by the pool's drop; the closure borrows nothing.
-        let (job, handle) = unsafe { self.family.job(None, f) };
-        self.group.inject(job);
+        let (job, handle) = unsafe { self.family().job(None, f) };
+        self.parts().group.inject(job);
         handle
     }
 
     /// Accepts a job, as the scheduler of plain threads for instance.
     pub fn inject(&self, job: Job) {
-        self.group.inject(job);
+        self.parts().group.inject(job);
     }
 
     /// The family of what is detached in the pool.
     pub fn family(&self) -> &Family {
-        &self.family
+        &self.parts().family
     }
 
     /// How many workers it has.
     pub fn workers(&self) -> usize {
-        self.group.len()
+        self.parts().group.len()
+    }
+
+    fn parts(&self) -> &Parts {
+        self.0.as_ref().expect("a pool has its parts until it is dropped")
     }
 
     /// Whether the caller is one of the pool's own fibers.
     fn is_mine(&self) -> bool {
         // SAFETY: the worker that runs on this thread is in place.
-        unsafe { crate::local::worker().as_ref() }.is_some_and(|worker| Arc::ptr_eq(&worker.group, &self.group))
+        unsafe { crate::local::worker().as_ref() }.is_some_and(|worker| Arc::ptr_eq(&worker.group, &self.parts().group))
     }
 }
 
 impl std::fmt::Debug for Pool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pool").field("workers", &self.workers()).field("family", &self.family).finish_non_exhaustive()
+        f.debug_struct("Pool").field("workers", &self.workers()).field("family", self.family()).finish_non_exhaustive()
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        assert!(!self.is_mine(), "a pool must not be dropped by one of its own fibers: it would wait for itself");
-        self.family.token().cancel();
-        self.family.complete();
-        self.group.stop();
-        for thread in self.threads.drain(..) {
-            // A worker does not unwind.
-            let _ = thread.join();
+        let is_mine = self.is_mine();
+        let Some(parts) = self.0.take() else { return };
+        parts.family.token().cancel();
+        if is_mine {
+            // This fiber would wait for itself.
+            thread::Builder::new()
+                .name("segue-pool-end".to_owned())
+                .spawn(|| parts.end())
+                .unwrap_or_else(|error| abort(&format!("no thread to end a pool that its own fiber dropped: {error}")));
+        } else {
+            parts.end();
         }
     }
+}
+
+fn abort(why: &str) -> ! {
+    eprintln!("segue: {why}");
+    std::process::abort()
 }

@@ -7,20 +7,23 @@
 //! the worker is suspended.
 
 use crate::group::Group;
-use crate::local::{Local, Stuck, set_worker};
+use crate::local::{Local, NoUnwind, Stuck, set_worker};
 use crate::policy::{Policy, Task};
 use segue_core::{Job, Park};
 use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// After how many turns the park is polled, timers are fired and the shelves get their turn, however busy the worker is.
+/// After how many turns the park is polled and timers are fired, however busy the worker is.
 const TURNS: u32 = 61;
 
 /// How often to look for work before sleeping, at most and at least. A look is some tens of nanoseconds; a wake-up of a parked thread costs
 /// tens of microseconds.
 const MOST_LOOKS: u32 = 512;
 const LEAST_LOOKS: u32 = 4;
+
+/// How long a worker without stacks waits for others to give some back.
+const RETRY: Duration = Duration::from_millis(1);
 
 /// What the loop does when it finds that nothing can ever become ready.
 pub(crate) type OnDeadlock<'a> = &'a dyn Fn(Vec<Stuck>);
@@ -31,18 +34,6 @@ pub(crate) struct Worker<'a, P, K> {
     pub(crate) park: K,
     pub(crate) on_deadlock: Option<OnDeadlock<'a>>,
     looks: u32,
-}
-
-/// Ends the process if the loop unwinds: suspended fibers could be neither continued nor freed.
-struct NoUnwind;
-
-impl Drop for NoUnwind {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("segue: a policy, park or driver panicked on its worker; the worker's fibers can't go on");
-            std::process::abort();
-        }
-    }
 }
 
 impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
@@ -57,7 +48,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
 
     /// Runs `first`, if given, and then everything until the group stops and no fiber is left.
     pub(crate) fn run(mut self, first: Option<Job>) {
-        let _no_unwind = NoUnwind;
+        let no_unwind = NoUnwind;
         let outer = set_worker(&raw const self.local.common);
         self.park.enter();
         if let Some(job) = first {
@@ -71,11 +62,16 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
                 turns = 0;
                 self.look_around();
             }
-            if let Some(task) = self.local.next() {
+            // New closures and started fibers take turns, so that neither starves the other.
+            let task = match turns % 2 {
+                0 => self.local.common.take_fresh().map(Task::Fresh).or_else(|| self.local.next()),
+                _ => self.local.next(),
+            };
+            if let Some(task) = task {
                 self.local.run(task);
             } else if let Some(job) = self.find() {
                 self.local.run(Task::Fresh(job));
-            } else if self.group().is_stopping() && !self.local.has_fibers() {
+            } else if self.group().is_stopping() && !self.local.has_fibers() && !self.local.is_stalled() {
                 break;
             } else if !self.expect_work() {
                 self.idle(outer);
@@ -84,6 +80,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         }
         self.park.leave();
         set_worker(outer);
+        std::mem::forget(no_unwind);
     }
 
     /// What a busy worker does now and then, so that nobody starves.
@@ -91,10 +88,6 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     fn look_around(&mut self) {
         self.park.poll();
         self.local.timers.fire();
-        let common = &self.local.common;
-        if let Some(job) = common.group.take_outside().or_else(|| common.take_own()) {
-            self.local.run(Task::Fresh(job));
-        }
     }
 
     #[inline]
@@ -137,15 +130,18 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         }
         if common.group.lie_down(common.index) {
             self.local.trim();
-            let timeout = self.local.timers.until_next();
-            if timeout.is_none() && self.park.is_closed() {
-                self.deadlock();
-            } else {
-                self.park_for(timeout, outer);
+            let mut timeout = self.local.timers.until_next();
+            if self.local.is_stalled() {
+                timeout = Some(timeout.map_or(RETRY, |timeout| timeout.min(RETRY)));
+            }
+            match self.on_deadlock {
+                Some(report) if timeout.is_none() && self.park.is_closed() => report(self.local.report()),
+                _ => self.park_for(timeout, outer),
             }
         }
         common.group.got_up(common.index);
         self.local.timers.fire();
+        self.local.retry();
     }
 
     fn park_for(&mut self, timeout: Option<Duration>, outer: *const crate::local::Common) {
@@ -159,14 +155,6 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
             self.park.park(timeout);
             set_worker(me);
             self.park.enter();
-        }
-    }
-
-    fn deadlock(&self) {
-        let stuck = self.local.report();
-        match self.on_deadlock {
-            Some(report) => report(stuck),
-            None => unreachable!("a closed park comes with a report"),
         }
     }
 }

@@ -100,9 +100,11 @@ fn a_policy_that_drops_a_yielded_fiber_ends_the_process() {
 #[test]
 fn a_policy_that_panics_in_the_loop_ends_the_process() {
     let end = in_child("a_policy_that_panics_in_the_loop_ends_the_process", || {
-        struct PanicsInPop;
+        #[derive(Default)]
+        struct PanicsInPop(Vec<Task>);
         impl Policy for PanicsInPop {
-            fn push(&mut self, _task: Task, _why: Why) -> Option<Job> {
+            fn push(&mut self, task: Task, _why: Why) -> Option<Job> {
+                self.0.push(task);
                 None
             }
 
@@ -110,7 +112,7 @@ fn a_policy_that_panics_in_the_loop_ends_the_process() {
                 panic!("planted: pop panics")
             }
         }
-        let _ = Builder::new().workers(1).run_with(|| PanicsInPop, || yield_now());
+        let _ = Builder::new().workers(1).run_with(PanicsInPop::default, yield_now);
     });
     end.assert_aborted("planted: pop panics");
 }

@@ -132,7 +132,7 @@ unsafe impl Scheduler for Host {
         thread.unpark();
     }
 
-    fn yield_now(&self, _fiber: &Fiber) {
+    unsafe fn yield_now(&self, _fiber: &Fiber) {
         thread::yield_now();
     }
 

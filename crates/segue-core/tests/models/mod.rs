@@ -34,3 +34,9 @@ impl Reached {
         assert!(times > 0, "never reached: {}", self.0);
     }
 }
+
+/// Fails if one of them was never reached.
+#[track_caller]
+pub fn check(outcomes: &[&Reached]) {
+    outcomes.iter().for_each(|outcome| outcome.check());
+}

@@ -60,9 +60,10 @@ impl Sim {
     /// [`Deadlock`] if at some point no fiber could run and no timer was left.
     ///
     /// # Panics
-    /// If `f` panics; if address space for stacks can't be had; or if fibers are still stuck after they were cancelled (inside of a
-    /// [`shield`](segue_core::shield)), with the report as the message.
+    /// If `f` panics; or if address space for stacks can't be had. If fibers are still stuck after they were cancelled (inside of a
+    /// [`shield`](segue_core::shield)), the process ends with the report: their stacks could not be freed.
     pub fn run<T>(&self, f: impl FnOnce() -> T) -> Result<T, Deadlock> {
+        crate::runtime::prepare_thread().expect("a handler for stack overflow");
         let arena = StackArena::new(self.stacks.clone()).expect("address space for the simulator's stacks");
         let policy = Shuffled { ready: Vec::new(), rng: Rng::with_seed(self.seed) };
         let clock = Arc::new(Timers::simulated());

@@ -1,0 +1,222 @@
+//! Every interleaving of a task's end with its handle and with the family's owner: results are freed once, and seen in full.
+#![cfg(loom)]
+#![allow(unsafe_code, unused_unsafe)] // Families are driven by hand, and cells are watched by the model checker.
+
+mod models;
+
+use loom::cell::UnsafeCell;
+use loom::thread;
+use models::{Reached, check, model};
+use segue_core::{Family, Job, JoinError, JoinHandle};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What a task returns: it is written by the task, and each drop looks at it, so that a drop that is not ordered after the writing is
+/// a race that the model checker sees.
+struct Value {
+    cell: Arc<UnsafeCell<u32>>,
+    drops: Arc<AtomicUsize>,
+}
+
+impl Drop for Value {
+    fn drop(&mut self) {
+        // SAFETY: loom checks it.
+        self.cell.with_mut(|value| unsafe { *value += 1 });
+        self.drops.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+struct Started {
+    family: Arc<Family>,
+    handle: JoinHandle<Value>,
+    cell: Arc<UnsafeCell<u32>>,
+    drops: Arc<AtomicUsize>,
+    runner: thread::JoinHandle<()>,
+}
+
+/// A task that runs on a thread of its own.
+fn start() -> Started {
+    let (family, cell) = (Arc::new(Family::detached()), Arc::new(UnsafeCell::new(0)));
+    let drops = Arc::new(AtomicUsize::new(0));
+    let value = Value { cell: Arc::clone(&cell), drops: Arc::clone(&drops) };
+    let work = Sendable(value);
+    // SAFETY: `end` completes the family; the closure borrows nothing.
+    let (job, handle) = unsafe {
+        family.job(None, move || {
+            let Sendable(value) = { work };
+            // SAFETY: loom checks it.
+            value.cell.with_mut(|value| unsafe { *value += 1 });
+            value
+        })
+    };
+    let runner = thread::spawn(move || Job::run(job));
+    Started { family, handle, cell, drops, runner }
+}
+
+struct Sendable(Value);
+// SAFETY: loom checks who touches the cell when.
+unsafe impl Send for Sendable {}
+// SAFETY: as above.
+unsafe impl Send for Value {}
+
+fn end(family: &Family, runner: thread::JoinHandle<()>, drops: &AtomicUsize) {
+    // SAFETY: the owner's one call.
+    unsafe { family.complete() };
+    runner.join().unwrap();
+    assert_eq!(drops.load(Ordering::Relaxed), 1, "a result is dropped once");
+}
+
+#[test]
+fn a_handle_that_is_dropped_against_the_end_of_its_task() {
+    static BEFORE: Reached = Reached::new("dropped before the end");
+    static AFTER: Reached = Reached::new("dropped after the end");
+    model(3, || {
+        let Started { family, handle, drops, runner, .. } = start();
+        thread::yield_now();
+        if handle.is_finished() {
+            AFTER.note();
+        } else {
+            BEFORE.note();
+        }
+        drop(handle);
+        end(&family, runner, &drops);
+    });
+    check(&[&BEFORE, &AFTER]);
+}
+
+/// What the handle's owner did before it let go happens before the task drops its result.
+#[test]
+fn a_handle_that_is_dropped_hands_its_view_on_to_the_task() {
+    model(3, || {
+        let family = Arc::new(Family::detached());
+        let (cell, drops) = (Arc::new(UnsafeCell::new(0)), Arc::new(AtomicUsize::new(0)));
+        let value = Sendable(Value { cell: Arc::clone(&cell), drops: Arc::clone(&drops) });
+        // SAFETY: as in `start`.
+        let (job, handle) = unsafe {
+            family.job(None, move || {
+                let Sendable(value) = { value };
+                value
+            })
+        };
+        // SAFETY: loom checks it.
+        cell.with_mut(|value| unsafe { *value = 1 });
+        let runner = thread::spawn(move || job.run());
+        cell.with(|value| {
+            // SAFETY: the task does nothing with the cell before the handle is gone, and afterwards it is ordered.
+            unsafe { std::ptr::read(value) }
+        });
+        if !handle.is_finished() {
+            drop(handle);
+        }
+        end(&family, runner, &drops);
+    });
+}
+
+#[test]
+fn a_join_against_the_end_of_its_task() {
+    static BEFORE: Reached = Reached::new("joined before the end");
+    static AFTER: Reached = Reached::new("joined after the end");
+    model(3, || {
+        let Started { family, handle, cell, drops, runner } = start();
+        thread::yield_now();
+        if handle.is_finished() {
+            AFTER.note();
+        } else {
+            BEFORE.note();
+        }
+        let value = handle.join().expect("nobody cancels");
+        // SAFETY: loom checks it.
+        assert_eq!(cell.with(|value| unsafe { *value }), 1);
+        drop(value);
+        end(&family, runner, &drops);
+    });
+    check(&[&BEFORE, &AFTER]);
+}
+
+#[test]
+fn a_join_that_is_cancelled_against_the_end_of_its_task() {
+    static JOINED: Reached = Reached::new("joined");
+    static CANCELLED: Reached = Reached::new("the join was cancelled");
+    model(2, || {
+        let Started { family, handle, drops, runner, .. } = start();
+        let joiner = Family::detached();
+        let canceller = thread::spawn({
+            let token = joiner.token();
+            move || token.cancel()
+        });
+        match joiner.enter_context(|| handle.join()) {
+            Ok(value) => {
+                JOINED.note();
+                drop(value);
+            }
+            Err(JoinError::Cancelled(_)) => CANCELLED.note(),
+            Err(JoinError::Panicked(_)) => panic!("nobody panics"),
+        }
+        canceller.join().unwrap();
+        end(&family, runner, &drops);
+    });
+    check(&[&JOINED, &CANCELLED]);
+}
+
+#[test]
+fn a_job_that_is_dropped_tells_its_handle_and_its_family() {
+    static WAITED: Reached = Reached::new("the handle waited");
+    static TOLD: Reached = Reached::new("the handle found it told");
+    model(3, || {
+        let family = Arc::new(Family::detached());
+        // SAFETY: completed below; the closure borrows nothing.
+        let (job, handle) = unsafe { family.job(None, || 7) };
+        let dropper = thread::spawn(move || drop(job));
+        thread::yield_now();
+        if handle.is_finished() {
+            TOLD.note();
+        } else {
+            WAITED.note();
+        }
+        assert!(matches!(handle.join(), Err(JoinError::Cancelled(_))));
+        // SAFETY: the owner's one call.
+        unsafe { family.complete() };
+        dropper.join().unwrap();
+    });
+    check(&[&WAITED, &TOLD]);
+}
+
+/// The owner frees what the members wrote to, and the family itself, as soon as it is complete.
+#[test]
+fn the_owner_goes_on_after_the_last_member_and_sees_what_all_did() {
+    static WAITED: Reached = Reached::new("the owner waited");
+    static FOUND: Reached = Reached::new("the owner found all gone");
+    model(2, || {
+        let family = Family::detached();
+        let cells: [Arc<UnsafeCell<u32>>; 2] = Default::default();
+        let ended = Arc::new(loom::sync::atomic::AtomicUsize::new(0));
+        let runners = cells.clone().map(|cell| {
+            let (cell, ended) = (SendCell(cell), Arc::clone(&ended));
+            // SAFETY: completed below; the closure borrows nothing.
+            let (job, handle) = unsafe {
+                family.job(None, move || {
+                    // SAFETY: loom checks it.
+                    { cell }.0.with_mut(|value| unsafe { *value = 1 });
+                    ended.fetch_add(1, Ordering::Relaxed);
+                })
+            };
+            drop(handle);
+            thread::spawn(move || job.run())
+        });
+        thread::yield_now();
+        let found = ended.load(Ordering::Relaxed) == 2;
+        FOUND.note_if(found);
+        WAITED.note_if(!found);
+        // SAFETY: the owner's one call.
+        unsafe { family.complete() };
+        // SAFETY: loom checks it.
+        cells.iter().for_each(|cell| cell.with_mut(|value| unsafe { assert_eq!(std::ptr::replace(value, 2), 1) }));
+        runners.into_iter().for_each(|runner| runner.join().unwrap());
+        drop(family);
+    });
+    check(&[&WAITED, &FOUND]);
+}
+
+struct SendCell(Arc<UnsafeCell<u32>>);
+// SAFETY: loom checks who touches the cell when.
+unsafe impl Send for SendCell {}

@@ -1,0 +1,217 @@
+//! Model of the workers' sleep protocol as it ships (`src/group.rs`): an offer meets a worker that lies down, and no closure stays on a shelf
+//! while everybody sleeps. Workers park without a time-out, so that a lost wake-up is a deadlock that the checker reports.
+#![cfg(loom)]
+#![allow(unsafe_code, dead_code)] // Jobs are made by hand; the models use a part of the file.
+
+#[path = "../src/group.rs"]
+mod group;
+#[path = "../src/inbox.rs"]
+mod inbox;
+
+/// What the group expects of a fiber's header: that it can be posted.
+mod local {
+    use crate::inbox::{Letter, Post};
+
+    pub(crate) struct Header {
+        letter: Letter<Header>,
+    }
+
+    // SAFETY: it answers with the one field.
+    unsafe impl Post for Header {
+        fn letter(&self) -> &Letter<Self> {
+            &self.letter
+        }
+    }
+}
+
+use group::Group;
+use loom::thread;
+use segue_core::{Job, JobHeader, Place, Unpark, Work};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+/// A closure that does nothing; its owner counts the runs.
+#[repr(C)]
+struct Nothing {
+    header: JobHeader,
+}
+
+// SAFETY: the header comes first, and nothing is carried.
+unsafe impl Work for Nothing {
+    unsafe fn run(this: NonNull<Self>) {
+        // SAFETY: made by `job`, and this is its one end.
+        drop(unsafe { Box::from_raw(this.as_ptr()) });
+    }
+
+    unsafe fn abandon(this: NonNull<Self>) {
+        // SAFETY: as in `run`.
+        unsafe { Self::run(this) };
+    }
+}
+
+fn job() -> Job {
+    // SAFETY: there is no family, and the place is the root's.
+    let header = unsafe { JobHeader::of::<Nothing>(Place::here(), None) };
+    // SAFETY: the header is the first field, and this is the one job for it.
+    unsafe { Job::from_raw(NonNull::from(Box::leak(Box::new(Nothing { header }))).cast()) }
+}
+
+/// A park that remembers. The checker's own forgets an unpark that meets a thread which is blocked on a mutex.
+#[derive(Default)]
+struct Token {
+    unparked: loom::sync::Mutex<bool>,
+    changed: loom::sync::Condvar,
+}
+
+impl Token {
+    fn park(&self) {
+        let mut unparked = self.unparked.lock().unwrap();
+        while !std::mem::take(&mut *unparked) {
+            unparked = self.changed.wait(unparked).unwrap();
+        }
+    }
+}
+
+impl Unpark for Token {
+    fn unpark(&self) {
+        *self.unparked.lock().unwrap() = true;
+        self.changed.notify_one();
+    }
+}
+
+/// What one execution of a model is about.
+struct World {
+    group: Arc<Group>,
+    /// How many closures have still to be run; whoever runs the last one stops the group, as the first fiber of a run does.
+    left: loom::sync::atomic::AtomicUsize,
+    slept: AtomicUsize,
+}
+
+impl World {
+    fn new(workers: usize, closures: usize) -> Arc<Self> {
+        let left = loom::sync::atomic::AtomicUsize::new(closures);
+        Arc::new(Self { group: Group::new(workers), left, slept: AtomicUsize::new(0) })
+    }
+
+    fn start(self: &Arc<Self>, index: usize) -> thread::JoinHandle<usize> {
+        let world = Arc::clone(self);
+        thread::spawn(move || work(&world, index))
+    }
+}
+
+/// A worker's loop, down to what concerns sleep: takes closures until the group stops.
+fn work(world: &World, index: usize) -> usize {
+    let group = &world.group;
+    let mut ran = 0;
+    let token = Arc::new(Token::default());
+    group.remote(index).set_unparker(Arc::<Token>::clone(&token));
+    loop {
+        let found = group.take_own(index).or_else(|| group.take_outside()).or_else(|| group.take_from_others(index));
+        if let Some(job) = found {
+            group.wake_if_busy();
+            job.run();
+            ran += 1;
+            if world.left.fetch_sub(1, SeqCst) == 1 {
+                group.stop();
+            }
+        } else if group.is_stopping() {
+            return ran;
+        } else {
+            if group.lie_down(index) {
+                world.slept.fetch_add(1, SeqCst);
+                token.park();
+            }
+            group.got_up(index);
+        }
+    }
+}
+
+fn check(name: &str, slept: &AtomicUsize, awake: &AtomicUsize) {
+    assert!(slept.load(SeqCst) > 0, "{name}: the worker slept in no execution");
+    assert!(awake.load(SeqCst) > 0, "{name}: the worker slept in every execution");
+}
+
+/// The bound on preemptions that keeps a model of three threads to seconds.
+fn bounded(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(model);
+}
+
+#[test]
+fn a_closure_from_outside_meets_a_worker_that_lies_down() {
+    static SLEPT: AtomicUsize = AtomicUsize::new(0);
+    static AWAKE: AtomicUsize = AtomicUsize::new(0);
+    bounded(3, || {
+        let world = World::new(1, 1);
+        let worker = world.start(0);
+        world.group.inject(job());
+        assert_eq!(worker.join().unwrap(), 1);
+        if world.slept.load(SeqCst) > 0 { &SLEPT } else { &AWAKE }.fetch_add(1, SeqCst);
+    });
+    check("outside", &SLEPT, &AWAKE);
+}
+
+#[test]
+fn two_offers_meet_one_worker_that_lies_down() {
+    static SLEPT: AtomicUsize = AtomicUsize::new(0);
+    static AWAKE: AtomicUsize = AtomicUsize::new(0);
+    bounded(3, || {
+        let world = World::new(2, 2);
+        let worker = world.start(1);
+        // This thread stands for worker 0, which is busy and offers what it cannot run now.
+        world.group.offer(0, job());
+        world.group.offer(0, job());
+        assert_eq!(worker.join().unwrap(), 2);
+        if world.slept.load(SeqCst) > 0 { &SLEPT } else { &AWAKE }.fetch_add(1, SeqCst);
+    });
+    check("offers", &SLEPT, &AWAKE);
+}
+
+#[test]
+fn two_closures_meet_two_workers_that_lie_down() {
+    static BOTH: AtomicUsize = AtomicUsize::new(0);
+    static ONE: AtomicUsize = AtomicUsize::new(0);
+    bounded(2, || {
+        let world = World::new(2, 2);
+        let workers = [0, 1].map(|index| world.start(index));
+        world.group.inject(job());
+        world.group.inject(job());
+        let ran = workers.map(|worker| worker.join().unwrap());
+        assert_eq!(ran[0] + ran[1], 2);
+        if ran == [1, 1] { &BOTH } else { &ONE }.fetch_add(1, SeqCst);
+    });
+    assert!(BOTH.load(SeqCst) > 0, "each worker took one in no execution");
+    assert!(ONE.load(SeqCst) > 0, "one worker took both in no execution");
+}
+
+/// The broken variant: the shelves are looked through before the announcement, and not after.
+fn lie_down_wrongly(group: &Group, index: usize) -> bool {
+    let anything_left = group.looks_busy() || group.is_stopping();
+    let announced = group.remote(index).inbox.doze();
+    !anything_left && announced
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn planted_a_look_before_the_announcement_loses_the_wake_up() {
+    bounded(3, || {
+        let group = Group::new(1);
+        let worker = {
+            let group = Arc::clone(&group);
+            thread::spawn(move || {
+                let token = Arc::new(Token::default());
+                group.remote(0).set_unparker(Arc::<Token>::clone(&token));
+                while group.take_outside().map(Job::run).is_none() {
+                    if lie_down_wrongly(&group, 0) {
+                        token.park();
+                    }
+                    group.remote(0).inbox.rouse();
+                }
+            })
+        };
+        group.inject(job());
+        worker.join().unwrap();
+    });
+}

@@ -1,0 +1,93 @@
+//! What happens when there are fewer stacks than fibers: spawns stall, and run when a fiber has ended.
+
+mod common;
+
+use common::{Meet, in_child, scaled};
+use segue_core::{scope, spawn, yield_now};
+use segue_sched::{Builder, Fifo, Sim, StackConfig};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+fn few(slots: usize) -> StackConfig {
+    StackConfig::new().max_slots(slots)
+}
+
+#[test]
+fn spawns_beyond_the_limit_stall_and_run_later() {
+    let body = || {
+        let done = AtomicUsize::new(0);
+        scope(|s| {
+            for _ in 0..scaled(100, 30) {
+                drop(s.spawn(|| {
+                    yield_now().unwrap();
+                    done.fetch_add(1, SeqCst);
+                }));
+            }
+        });
+        assert_eq!(done.into_inner(), scaled(100, 30));
+    };
+    for slots in [2, 3, 8] {
+        for seed in 0..10 {
+            Sim::new(seed).stacks(few(slots)).run(body).unwrap();
+        }
+        Builder::new().workers(1).stacks(few(slots)).run(body).unwrap();
+        Builder::new().workers(1).stacks(few(slots)).run_with(Fifo::default, body).unwrap();
+        Builder::new().workers(1).stacks(few(slots)).pool().unwrap().run(body).unwrap();
+    }
+}
+
+#[test]
+fn stacks_come_back() {
+    let pool = Builder::new().workers(1).stacks(few(2)).pool().unwrap();
+    for n in 0..scaled(1000, 50) {
+        assert_eq!(pool.run(|| spawn(move || n).join().unwrap()), Ok(n));
+    }
+}
+
+#[test]
+fn stalled_spawns_are_cancelled_with_their_scope() {
+    for seed in 0..10 {
+        let ran = AtomicUsize::new(0);
+        Sim::new(seed)
+            .stacks(few(3))
+            .run(|| {
+                scope(|s| {
+                    for _ in 0..10 {
+                        drop(s.spawn(|| {
+                            ran.fetch_add(1, SeqCst);
+                            let _ = Meet::<()>::new().wait();
+                        }));
+                    }
+                    for _ in 0..100 {
+                        yield_now().unwrap();
+                    }
+                    s.cancel();
+                });
+            })
+            .unwrap();
+        assert_eq!(ran.into_inner(), 2, "the others never started");
+    }
+}
+
+#[test]
+fn two_workers_share_what_there_is() {
+    let end = in_child("two_workers_share_what_there_is", || {
+        for round in 0..20 {
+            let slots = 2 + round % 12;
+            let done = AtomicUsize::new(0);
+            let pool = Builder::new().workers(2).stacks(few(slots)).pool().unwrap();
+            pool.run(|| {
+                scope(|s| {
+                    for _ in 0..50 {
+                        drop(s.spawn(|| {
+                            yield_now().unwrap();
+                            done.fetch_add(1, SeqCst)
+                        }));
+                    }
+                });
+            })
+            .unwrap();
+            assert_eq!(done.into_inner(), 50);
+        }
+    });
+    end.assert_passed();
+}
