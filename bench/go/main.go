@@ -75,7 +75,7 @@ func main() {
 		run = iterPull
 	case "spawn_join":
 		run = spawnJoin
-	case "yield":
+	case "yield", "yield_cold":
 		fibers := number(argument(2))
 		run = func(n int) span { return yield(fibers, n) }
 	case "ping_pong":

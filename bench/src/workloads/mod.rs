@@ -15,8 +15,14 @@ use crate::measure::Workload;
 use async_executor::{LocalExecutor, StaticLocalExecutor};
 
 /// All of them, in the order of `list`.
-pub const ALL: &[Workload] =
-    &[switch::WORKLOAD, spawn_join::WORKLOAD, r#yield::WORKLOAD, ping_pong::WORKLOAD, fork_join::WORKLOAD];
+pub const ALL: &[Workload] = &[
+    switch::WORKLOAD,
+    spawn_join::WORKLOAD,
+    r#yield::WORKLOAD,
+    r#yield::COLD,
+    ping_pong::WORKLOAD,
+    fork_join::WORKLOAD,
+];
 
 /// Runs `main` as the first fiber of a runtime with this many workers, of which the caller is one.
 fn segue_run<T>(workers: usize, main: impl FnOnce() -> T) -> T {

@@ -68,6 +68,7 @@ impl Family {
     /// # Safety
     /// The family stays in place until [`complete`](Family::complete) has returned, which the caller will call, and what
     /// the closure and its result borrow lives until then.
+    #[inline]
     pub unsafe fn job<F, T>(&self, name: Option<Name>, closure: F) -> (Job, JoinHandle<T>)
     where
         F: FnOnce() -> T + Send,
@@ -79,6 +80,7 @@ impl Family {
 
     /// # Safety
     /// As for [`job`](Family::job); and `detached`, to which what the closure detaches belongs, outlives the job.
+    #[inline]
     unsafe fn task<F, T>(&self, name: Option<Name>, closure: F, detached: *const Family) -> (Job, JoinHandle<T>)
     where
         F: FnOnce() -> T + Send,
@@ -326,6 +328,7 @@ impl Builder {
 }
 
 /// Hands a job to a scheduler, unless the caller is a fiber that panics: it could not wait for the job, so it runs it.
+#[inline]
 fn submit(scheduler: &Target<'_>, job: Job, family: &Family) {
     // SAFETY: the current header is in place.
     match unsafe { fiber::current().as_ref() } {
@@ -352,6 +355,7 @@ enum Target<'a> {
 }
 
 impl Target<'_> {
+    #[inline]
     fn spawn(&self, job: Job) {
         match self {
             Self::Scheduler(scheduler) => scheduler.spawn(job),
@@ -361,6 +365,7 @@ impl Target<'_> {
 }
 
 /// Where the caller spawns, and the family of what it detaches.
+#[inline]
 fn place<'a>() -> (Target<'a>, *const Family) {
     // SAFETY: the current header is in place, and its scheduler outlives the running fiber, in which the result is used.
     match unsafe { fiber::current().as_ref() } {

@@ -96,6 +96,7 @@ struct Task<F, T> {
 /// # Safety
 /// `F` and `T` may borrow; the caller sees to it that the job has run or been dropped before what they borrow ends, and
 /// that `context` and `family` outlive the job.
+#[inline]
 pub(crate) unsafe fn new<F, T>(
     closure: F,
     name: Option<Name>,

@@ -173,7 +173,7 @@ fn two_offers_meet_one_worker_that_lies_down() {
 fn two_closures_meet_two_workers_that_lie_down() {
     static BOTH: AtomicUsize = AtomicUsize::new(0);
     static ONE: AtomicUsize = AtomicUsize::new(0);
-    bounded(2, || {
+    bounded(1, || {
         let world = World::new(2, 2);
         let workers = [0, 1].map(|index| world.start(index));
         world.group.inject(job());

@@ -124,9 +124,8 @@ fn a_deadlock_is_reported_with_names_and_places() {
         let run = Sim::new(seed).run(|| {
             let (left, right) = (Meet::new(), Meet::new());
             scope(|s| {
-                let wait = |mine: &Meet<()>, theirs: &Meet<()>| mine.wait().map(|()| theirs.put(()));
-                drop(Spawn::new().name("left").spawn_in(s, || wait(&left, &right)));
-                drop(Spawn::new().name("right").spawn_in(s, || wait(&right, &left)));
+                drop(Spawn::new().name("left").spawn_in(s, || left.wait().map(|()| right.put(()))));
+                drop(Spawn::new().name("right").spawn_in(s, || right.wait().map(|()| left.put(()))));
             });
         });
         let deadlock: Deadlock = run.unwrap_err();

@@ -44,3 +44,8 @@ pub use segue_core::{
     yield_now,
 };
 pub use spawn::{Builder, join, scope, spawn};
+
+/// The programs of the README, run as tests.
+#[cfg(all(doctest, feature = "io"))]
+#[doc = include_str!("../../../README.md")]
+pub struct ReadmeDoctests;
