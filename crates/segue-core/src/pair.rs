@@ -1,6 +1,6 @@
 //! One allocation with two owners, for structures that come in halves: a promise and its resolver.
 //!
-//! Used by such structures in place of an `Arc`, which counts further than two: making the pair takes no atomic step, and each half's end one.
+//! Used by such structures in place of an `Arc`, which counts further than two: making the pair takes no atomic step, the end of the first half one.
 //!
 //! Ordering: the first half to go releases what it did with its exchange, the second acquires it with its own, and frees.
 #![allow(unsafe_code)] // Shared ownership of one allocation.
@@ -75,7 +75,9 @@ impl<T> Drop for Half<T> {
     fn drop(&mut self) {
         // SAFETY: this half keeps the allocation alive until its exchange, and after it if the other half went first.
         unsafe {
-            if self.shared.as_ref().one_gone.swap(true, Ordering::AcqRel) {
+            let one_gone = &self.shared.as_ref().one_gone;
+            // To look first spares the second half its exchange.
+            if one_gone.load(Ordering::Acquire) || one_gone.swap(true, Ordering::AcqRel) {
                 drop(Box::from_raw(self.shared.as_ptr()));
             }
         }

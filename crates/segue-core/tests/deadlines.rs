@@ -136,7 +136,7 @@ fn value_time_out_and_cancellation_race_and_nothing_is_lost() {
                 host.timers().advance(MILLISECOND);
                 host.timers().fire();
             });
-            t.spawn(|| {
+            t.spawn(move || {
                 let token: segue_core::CancelToken = receiver.recv().unwrap();
                 stagger(round / 25);
                 token.cancel();

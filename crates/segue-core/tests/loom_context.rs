@@ -21,7 +21,7 @@ fn cancel(token: CancelToken) -> thread::JoinHandle<()> {
 fn a_cancellation_finds_whoever_is_about_to_suspend() {
     static BEFORE: Reached = Reached::new("cancelled before the wait");
     static DURING: Reached = Reached::new("cancelled during the wait");
-    model(4, || {
+    model(6, || {
         let family = Family::detached();
         let canceller = cancel(family.token());
         family.enter_context(|| {
@@ -40,7 +40,7 @@ fn a_cancellation_finds_whoever_is_about_to_suspend() {
 fn a_cancellation_finds_a_scope_that_is_being_opened_inside() {
     static BORN: Reached = Reached::new("the inner scope was born cancelled");
     static FOUND: Reached = Reached::new("the inner scope was found open");
-    model(3, || {
+    model(5, || {
         let family = Family::detached();
         let canceller = cancel(family.token());
         family.enter_context(|| {
@@ -61,7 +61,7 @@ fn a_cancellation_finds_a_scope_that_is_being_opened_inside() {
 fn a_cancellation_against_scopes_that_end() {
     static CANCELLED: Reached = Reached::new("the wait was cancelled");
     static DONE: Reached = Reached::new("the wait was over first");
-    model(3, || {
+    model(5, || {
         let family = Family::detached();
         let trigger = Arc::new(Trigger::new());
         let canceller = cancel(family.token());
@@ -83,7 +83,7 @@ fn a_cancellation_against_scopes_that_end() {
 fn two_cancellations_of_an_outer_and_an_inner_scope() {
     static OUTER: Reached = Reached::new("the outer one was cancelled when the inner wait ended");
     static INNER: Reached = Reached::new("the outer one was still open when the inner wait ended");
-    model(2, || {
+    model(3, || {
         let family = Family::detached();
         let canceller = cancel(family.token());
         family.enter_context(|| {
@@ -106,7 +106,7 @@ fn two_cancellations_of_an_outer_and_an_inner_scope() {
 #[test]
 fn a_shield_holds_a_cancellation_off_until_its_end() {
     static HELD: Reached = Reached::new("cancelled, and the shielded wait was fulfilled");
-    model(3, || {
+    model(5, || {
         let family = Family::detached();
         let trigger = Arc::new(Trigger::new());
         let canceller = cancel(family.token());

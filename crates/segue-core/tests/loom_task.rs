@@ -70,7 +70,7 @@ fn end(family: &Family, runner: thread::JoinHandle<()>, drops: &AtomicUsize) {
 fn a_handle_that_is_dropped_against_the_end_of_its_task() {
     static BEFORE: Reached = Reached::new("dropped before the end");
     static AFTER: Reached = Reached::new("dropped after the end");
-    model(3, || {
+    model(5, || {
         let Started { family, handle, drops, runner, .. } = start();
         thread::yield_now();
         if handle.is_finished() {
@@ -87,7 +87,7 @@ fn a_handle_that_is_dropped_against_the_end_of_its_task() {
 /// What the handle's owner did before it let go happens before the task drops its result.
 #[test]
 fn a_handle_that_is_dropped_hands_its_view_on_to_the_task() {
-    model(3, || {
+    model(5, || {
         let family = Arc::new(Family::detached());
         let (cell, drops) = (Arc::new(UnsafeCell::new(0)), Arc::new(AtomicUsize::new(0)));
         let value = Sendable(Value { cell: Arc::clone(&cell), drops: Arc::clone(&drops) });
@@ -116,7 +116,7 @@ fn a_handle_that_is_dropped_hands_its_view_on_to_the_task() {
 fn a_join_against_the_end_of_its_task() {
     static BEFORE: Reached = Reached::new("joined before the end");
     static AFTER: Reached = Reached::new("joined after the end");
-    model(3, || {
+    model(5, || {
         let Started { family, handle, cell, drops, runner } = start();
         thread::yield_now();
         if handle.is_finished() {
@@ -137,7 +137,7 @@ fn a_join_against_the_end_of_its_task() {
 fn a_join_that_is_cancelled_against_the_end_of_its_task() {
     static JOINED: Reached = Reached::new("joined");
     static CANCELLED: Reached = Reached::new("the join was cancelled");
-    model(2, || {
+    model(3, || {
         let Started { family, handle, drops, runner, .. } = start();
         let joiner = Family::detached();
         let canceller = thread::spawn({
@@ -162,7 +162,7 @@ fn a_join_that_is_cancelled_against_the_end_of_its_task() {
 fn a_job_that_is_dropped_tells_its_handle_and_its_family() {
     static WAITED: Reached = Reached::new("the handle waited");
     static TOLD: Reached = Reached::new("the handle found it told");
-    model(3, || {
+    model(5, || {
         let family = Arc::new(Family::detached());
         // SAFETY: completed below; the closure borrows nothing.
         let (job, handle) = unsafe { family.job(None, || 7) };
@@ -186,7 +186,7 @@ fn a_job_that_is_dropped_tells_its_handle_and_its_family() {
 fn the_owner_goes_on_after_the_last_member_and_sees_what_all_did() {
     static WAITED: Reached = Reached::new("the owner waited");
     static FOUND: Reached = Reached::new("the owner found all gone");
-    model(2, || {
+    model(3, || {
         let family = Family::detached();
         let cells: [Arc<UnsafeCell<u32>>; 2] = Default::default();
         let ended = Arc::new(loom::sync::atomic::AtomicUsize::new(0));

@@ -19,7 +19,7 @@ fn signal_and_wait_and_cancel() {
     static TAKEN: Reached = Reached::new("taken");
     static CANCELLED: Reached = Reached::new("cancelled");
     static LATE: Reached = Reached::new("cancelled, and the signal refused");
-    model(3, || {
+    model(5, || {
         let (trigger, family) = (Arc::new(Trigger::new()), Arc::new(Family::detached()));
         let signal = thread::spawn({
             let trigger = Arc::clone(&trigger);
@@ -52,7 +52,7 @@ fn signal_and_wait_and_cancel() {
 fn two_signallers_and_one_wait() {
     static FIRST: Reached = Reached::new("the first was accepted");
     static SECOND: Reached = Reached::new("the second was accepted");
-    model(3, || {
+    model(5, || {
         let trigger = Arc::new(Trigger::new());
         let signallers = [1, 2].map(|arm| {
             let trigger = Arc::clone(&trigger);
@@ -80,7 +80,7 @@ fn two_signallers_and_one_wait() {
 fn claim_then_wake_and_a_waiter_that_leaves_at_once() {
     static BEFORE: Reached = Reached::new("claimed before the wait");
     static DURING: Reached = Reached::new("claimed during the wait");
-    model(3, || {
+    model(5, || {
         let frame = Arc::new((UnsafeCell::new(0), Trigger::new()));
         let signaller = thread::spawn({
             let frame = Arc::clone(&frame);
@@ -111,7 +111,7 @@ fn claim_then_wake_and_a_waiter_that_leaves_at_once() {
 fn a_claim_against_a_cancellation_whose_interrupt_comes_between_claim_and_wake() {
     static TAKEN: Reached = Reached::new("taken, though cancelled meanwhile");
     static REFUSED: Reached = Reached::new("the claim was refused");
-    model(3, || {
+    model(5, || {
         let (trigger, family) = (Arc::new(Trigger::new()), Arc::new(Family::detached()));
         let other = thread::spawn({
             let (trigger, token) = (Arc::clone(&trigger), family.token());

@@ -39,7 +39,7 @@ fn a_hand_over_and_a_cancellation_lose_nothing() {
     static RECEIVED: Reached = Reached::new("received");
     static HANDED: Reached = Reached::new("handed over");
     static KEPT: Reached = Reached::new("kept, since the waiter had gone");
-    model(3, || {
+    model(5, || {
         let (queue, family) = (queue(), Arc::new(Family::detached()));
         let sender = thread::spawn({
             let queue = Arc::clone(&queue);
@@ -68,7 +68,7 @@ fn a_value_that_a_cancelled_waiter_missed_reaches_the_other() {
     static FIRST: Reached = Reached::new("the first got it");
     static SECOND: Reached = Reached::new("the second got it");
     static CANCELLED: Reached = Reached::new("the first was cancelled");
-    model(2, || {
+    model(3, || {
         let (queue, family) = (queue(), Arc::new(Family::detached()));
         let first = thread::spawn({
             let (queue, family) = (Arc::clone(&queue), Arc::clone(&family));
@@ -100,7 +100,7 @@ fn a_value_that_a_cancelled_waiter_missed_reaches_the_other() {
 fn a_notification_reaches_whoever_registers_before_it() {
     static AT_ONCE: Reached = Reached::new("found open at once");
     static TOLD: Reached = Reached::new("was told");
-    model(3, || {
+    model(5, || {
         let gate: Arc<WaitQueue<bool>> = Arc::new(WaitQueue::new(false));
         let waiter = thread::spawn({
             let gate = Arc::clone(&gate);
@@ -124,7 +124,7 @@ fn a_notification_reaches_whoever_registers_before_it() {
 fn a_notification_and_a_cancellation_of_one_of_two_waiters() {
     static OPEN: Reached = Reached::new("the cancelled one saw the gate open");
     static CANCELLED: Reached = Reached::new("the cancelled one was cancelled");
-    model(2, || {
+    model(3, || {
         let (gate, family) = (Arc::new(WaitQueue::<bool>::new(false)), Arc::new(Family::detached()));
         let pass = |gate: &WaitQueue<bool>| gate.wait(WaitsFor::new("a gate"), |open| *open, |_| ());
         let first = thread::spawn({
@@ -159,7 +159,7 @@ fn a_notification_and_a_cancellation_of_one_of_two_waiters() {
 fn a_promise_is_seen_by_all_who_wait() {
     static FILLED: Reached = Reached::new("both saw it filled");
     static WAITED: Reached = Reached::new("somebody waited");
-    model(2, || {
+    model(3, || {
         let promise: Arc<WaitQueue<Option<u32>, u32>> = Arc::new(WaitQueue::new(None));
         let read = |promise: &WaitQueue<Option<u32>, u32>| {
             promise.wait(WaitsFor::new("a promise"), Option::is_some, |value| value.unwrap()).expect("nobody cancels")

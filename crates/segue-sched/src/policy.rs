@@ -100,8 +100,8 @@ impl Started {
 
     /// Starts to fetch the memory that it will touch first.
     #[inline]
-    pub(crate) fn prefetch(&self) {
-        segue_fiber::prefetch(self.0);
+    pub(crate) fn prefetch(&self, frames: bool) {
+        segue_fiber::prefetch(self.0, frames);
     }
 
     /// Its identity.

@@ -8,9 +8,17 @@ mod group;
 #[path = "../src/inbox.rs"]
 mod inbox;
 
-/// What the group expects of a fiber's header: that it can be posted.
+/// What the group expects of its neighbour: a header that can be posted, and a guard against unwinding.
 mod local {
     use crate::inbox::{Letter, Post};
+
+    pub(crate) struct NoUnwind;
+
+    impl Drop for NoUnwind {
+        fn drop(&mut self) {
+            panic!("unwound");
+        }
+    }
 
     pub(crate) struct Header {
         letter: Letter<Header>,

@@ -91,3 +91,35 @@ fn two_workers_share_what_there_is() {
     });
     end.assert_passed();
 }
+
+#[test]
+fn a_simulation_that_waits_for_a_stack_that_never_comes_is_a_deadlock() {
+    let end = in_child("a_simulation_that_waits_for_a_stack_that_never_comes_is_a_deadlock", || {
+        let run = Sim::new(1).stacks(few(1)).run(|| spawn(|| ()).join().is_ok());
+        assert!(run.is_err(), "the one stack is the first fiber's");
+    });
+    end.assert_passed();
+}
+
+#[test]
+fn closures_do_not_wait_at_a_worker_without_stacks_while_another_has_some() {
+    let end = in_child("closures_do_not_wait_at_a_worker_without_stacks_while_another_has_some", || {
+        for _ in 0..50 {
+            let done = AtomicUsize::new(0);
+            // One worker's pool takes all slots at once, and keeps them warm.
+            let run = Builder::new().workers(2).stacks(few(8)).run(|| {
+                scope(|s| {
+                    for _ in 0..200 {
+                        drop(s.spawn(|| {
+                            (0..5000).for_each(|_| std::hint::spin_loop());
+                            done.fetch_add(1, SeqCst)
+                        }));
+                    }
+                });
+            });
+            run.unwrap();
+            assert_eq!(done.into_inner(), 200);
+        }
+    });
+    end.assert_passed();
+}

@@ -56,7 +56,7 @@ impl Host {
         self.start(id, job);
         // SAFETY: the owner's one call.
         unsafe { family.complete() };
-        match handle.join() {
+        match segue_core::shield(|| handle.join()) {
             Ok(result) => result,
             Err(error) => std::panic::resume_unwind(error.into_panic().expect("nothing cancels it before it starts")),
         }

@@ -18,8 +18,11 @@
 //!
 //! After thesis section 2.4 (promises), with the pair of promise and resolver of Gears, by which filling twice is impossible by type.
 
+#![allow(unsafe_code)] // One move out of a type with a `Drop`, so that a resolver is one pointer with a niche.
+
 use segue_core::{Cancelled, Half, WaitQueue, WaitsFor};
-use std::mem;
+use std::mem::{self, ManuallyDrop};
+use std::ptr;
 use std::sync::OnceLock;
 
 enum Outcome<T> {
@@ -54,6 +57,7 @@ impl<T> Shared<T> {
         None
     }
 
+    #[inline]
     fn settle(&self, value: Option<T>) {
         let settled = |value| match value {
             Some(value) => Outcome::Full(value),
@@ -111,7 +115,7 @@ impl std::error::Error for WaitError {}
 /// ```
 pub fn promise<T>() -> (Resolver<T>, Promise<T>) {
     let (left, right) = Half::pair(Shared { outcome: WaitQueue::new(Outcome::Empty), kept: OnceLock::new() });
-    (Resolver(Some(left)), Promise(right))
+    (Resolver(left), Promise(right))
 }
 
 /// The reading side of a promise. Share it by reference, or in an `Arc`.
@@ -215,22 +219,22 @@ impl<T> std::fmt::Debug for Promise<T> {
 
 /// The writing side of a promise. Dropping it unfilled breaks the promise, which the waiters are told.
 #[must_use = "dropping the resolver breaks the promise"]
-pub struct Resolver<T>(Option<Half<Shared<T>>>);
+pub struct Resolver<T>(Half<Shared<T>>);
 
 impl<T> Resolver<T> {
     /// Fills the promise and wakes everybody who waits for it. Never waits.
-    pub fn fill(mut self, value: T) {
-        if let Some(shared) = self.0.take() {
-            shared.settle(Some(value));
-        }
+    #[inline]
+    pub fn fill(self, value: T) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: the half is moved out once, and the resolver it is moved out of is neither used nor dropped.
+        let shared = unsafe { ptr::read(&this.0) };
+        shared.settle(Some(value));
     }
 }
 
 impl<T> Drop for Resolver<T> {
     fn drop(&mut self) {
-        if let Some(shared) = self.0.take() {
-            shared.settle(None);
-        }
+        self.0.settle(None);
     }
 }
 

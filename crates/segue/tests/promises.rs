@@ -1,0 +1,270 @@
+//! Promises under every scheduler and between them: fibers of different pools, plain threads, and a deadlock that names its promises.
+#![cfg(feature = "sched")]
+
+use segue::sync::{Promise, Resolver, WaitError, promise};
+use segue::{Builder, Fifo, Pool, Sim, StackConfig};
+use segue::{check, scope, shield, sleep, spawn, yield_now};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+fn pool(workers: usize) -> Pool {
+    segue::sched::Builder::new().workers(workers).pool().unwrap()
+}
+
+/// Runs `body` as the first fiber of every scheduler. What is printed names the one that it failed on.
+fn everywhere(body: impl Fn() + Send + Sync) {
+    for seed in 0..20 {
+        println!("on the simulator with seed {seed}");
+        Sim::new(seed).run(&body).unwrap_or_else(|deadlock| panic!("{deadlock}"));
+    }
+    for workers in [1, 2] {
+        println!("on {workers} workers");
+        segue::sched::Builder::new().workers(workers).run_with(Fifo::default, &body).unwrap();
+        segue::sched::Builder::new().workers(workers).run(&body).unwrap();
+        segue::runtime().workers(workers).run(&body).unwrap();
+        pool(workers).run(&body).unwrap();
+    }
+    println!("on plain threads");
+    body();
+}
+
+#[test]
+fn a_promise_is_filled_before_during_and_after_the_wait() {
+    everywhere(|| {
+        let (resolver, promised) = promise();
+        assert!(promised.try_get().is_none());
+        resolver.fill(1);
+        assert_eq!((promised.wait(), promised.wait(), promised.try_get()), (Ok(&1), Ok(&1), Some(Ok(&1))));
+        let (resolver, promised) = promise();
+        let fiber = spawn(move || promised.take());
+        resolver.fill(String::from("moved"));
+        assert_eq!(fiber.join().unwrap().as_deref(), Ok("moved"));
+    });
+}
+
+#[test]
+fn all_who_wait_are_told() {
+    everywhere(|| {
+        let (resolver, promised) = promise();
+        scope(|s| {
+            let waiters: Vec<_> = (0..8).map(|_| s.spawn(|| *promised.wait().unwrap())).collect();
+            let _ = yield_now();
+            resolver.fill(5);
+            waiters.into_iter().for_each(|waiter| assert_eq!(waiter.join().unwrap(), 5));
+        });
+    });
+}
+
+#[test]
+fn a_dropped_resolver_breaks_the_promise() {
+    everywhere(|| {
+        let (resolver, promised) = promise::<u8>();
+        let waiter = spawn(move || (promised.wait().err(), promised.take()));
+        let _ = yield_now();
+        drop(resolver);
+        assert_eq!(waiter.join().unwrap(), (Some(WaitError::Closed), Err(WaitError::Closed)));
+        // A resolver that a panic drops tells them too.
+        let (resolver, promised) = promise::<u8>();
+        let panicked = spawn(move || {
+            let _resolver = resolver;
+            std::panic::panic_any("planted");
+        });
+        assert_eq!(promised.wait(), Err(WaitError::Closed));
+        assert!(panicked.join().is_err());
+    });
+}
+
+#[test]
+fn a_cancelled_wait_leaves_the_promise_to_be_waited_for_again() {
+    everywhere(|| {
+        let (resolver, promised) = promise();
+        scope(|s| {
+            let waiter = s.spawn(|| promised.wait().cloned());
+            let _ = yield_now();
+            s.cancel();
+            // Cancelled in the wait, or before it ran.
+            assert!(!matches!(shield(|| waiter.join()), Ok(Ok(_))));
+            assert!(promised.wait().is_err(), "cancellation sticks");
+        });
+        resolver.fill(7);
+        assert_eq!(promised.wait(), Ok(&7));
+        check().unwrap();
+    });
+}
+
+#[test]
+fn values_are_dropped_once_however_it_ends() {
+    struct Counted(Arc<AtomicUsize>);
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+    everywhere(|| {
+        let drops = Arc::new(AtomicUsize::new(0));
+        let make = || (Counted(Arc::clone(&drops)), promise());
+        // Never waited for; waited for; taken; taken by one who waits; cancelled in the take; the promise gone first.
+        let (value, (resolver, promised)) = make();
+        resolver.fill(value);
+        drop(promised);
+        let (value, (resolver, promised)) = make();
+        resolver.fill(value);
+        assert!(promised.wait().is_ok());
+        drop(promised);
+        let (value, (resolver, promised)) = make();
+        resolver.fill(value);
+        drop(promised.take());
+        let (value, (resolver, promised)) = make();
+        let taker = spawn(move || drop(promised.take()));
+        let _ = yield_now();
+        resolver.fill(value);
+        taker.join().unwrap();
+        let (value, (resolver, promised)) = make();
+        scope(|s| {
+            drop(s.spawn(move || drop(promised.take())));
+            let _ = yield_now();
+            s.cancel();
+            resolver.fill(value);
+        });
+        let (value, (resolver, promised)) = make();
+        drop(promised);
+        resolver.fill(value);
+        assert_eq!(drops.load(SeqCst), 6);
+    });
+}
+
+#[test]
+fn fill_against_take_against_cancel() {
+    for workers in [1, 2] {
+        let (a, b) = (pool(workers), pool(1));
+        for round in 0..1000 {
+            let (resolver, promised) = promise();
+            let taker = a.spawn(move || {
+                scope(|s| {
+                    let token = s.token();
+                    let taken = s.spawn(move || promised.take());
+                    if round % 3 == 0 {
+                        let _ = yield_now();
+                    }
+                    if round % 2 == 0 {
+                        token.cancel();
+                    }
+                    shield(|| taken.join())
+                })
+            });
+            let filler = b.spawn(move || resolver.fill(round));
+            match taker.join().unwrap() {
+                Ok(Ok(value)) => assert_eq!(value, round),
+                Ok(Err(error)) => assert!(round % 2 == 0 && error != WaitError::Closed, "{error}"),
+                Err(_) => assert_eq!(round % 2, 0),
+            }
+            filler.join().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_fiber_waits_for_a_fiber_of_another_pool_that_waits_for_a_thread() {
+    let (a, b, c) = (pool(1), pool(2), segue::runtime().workers(1).pool().unwrap());
+    for round in 0..300 {
+        let (from_thread, to_b) = promise::<u32>();
+        let (from_b, to_a) = promise::<u32>();
+        let (from_a, to_c) = promise::<u32>();
+        let last = c.spawn(move || to_c.take().unwrap() + 1);
+        let first = a.spawn(move || from_a.fill(to_a.take().unwrap() + 1));
+        let second = b.spawn(move || from_b.fill(*to_b.wait().unwrap() + 1));
+        let thread = std::thread::spawn(move || from_thread.fill(round));
+        assert_eq!(last.join().unwrap(), round + 3);
+        first.join().unwrap();
+        second.join().unwrap();
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn the_first_half_of_a_join_waits_for_a_promise_that_the_second_fills() {
+    everywhere(|| {
+        if !segue::core::in_fiber() {
+            return; // Plain threads go through the default runtime, below.
+        }
+        let (resolver, promised) = promise();
+        let (a, ()) = segue::join(|| promised.wait().cloned(), || resolver.fill(3));
+        assert_eq!(a, Ok(3));
+    });
+    let (resolver, promised) = promise();
+    assert_eq!(segue::join(|| promised.wait().cloned(), || resolver.fill(4)).0, Ok(4));
+}
+
+#[test]
+fn a_wait_while_panicking_is_refused() {
+    struct WaitsInDrop(Promise<u8>);
+    impl Drop for WaitsInDrop {
+        fn drop(&mut self) {
+            assert!(matches!(self.0.wait(), Err(WaitError::Cancelled(_))));
+        }
+    }
+    // In fibers: a plain thread that panics may park.
+    for workers in [1, 2] {
+        let run = pool(workers).run(|| {
+            let (_resolver, promised): (Resolver<u8>, _) = promise();
+            catch_unwind(AssertUnwindSafe(|| {
+                let _waits = WaitsInDrop(promised);
+                std::panic::panic_any("planted");
+            }))
+            .is_err()
+        });
+        assert_eq!(run, Ok(true));
+    }
+}
+
+#[test]
+fn a_deadlock_names_both_fibers_and_what_each_waits_for() {
+    for seed in 0..20 {
+        let run = Sim::new(seed).stacks(StackConfig::new()).run(|| {
+            let ((fill_left, left), (fill_right, right)) = (promise::<()>(), promise::<()>());
+            scope(|s| {
+                let wait = |promised: Promise<()>, resolver: Resolver<()>| {
+                    move || {
+                        if promised.wait().is_ok() {
+                            resolver.fill(());
+                        }
+                    }
+                };
+                drop(Builder::new().name("left").spawn_in(s, wait(left, fill_right)));
+                drop(Builder::new().name("right").spawn_in(s, wait(right, fill_left)));
+            });
+        });
+        let deadlock = run.unwrap_err();
+        let text = deadlock.to_string();
+        for name in ["left", "right"] {
+            let line = text.lines().find(|line| line.contains(&format!("fiber `{name}`"))).expect(&text);
+            assert!(line.contains("waits for a promise at ") && line.contains("promises.rs:"), "{line}");
+        }
+        assert!(text.contains(&format!("seed {seed}")), "{text}");
+    }
+}
+
+#[test]
+fn plain_threads_use_the_default_runtime() {
+    let threads: Vec<_> = (0..4)
+        .map(|n| {
+            std::thread::spawn(move || {
+                let (resolver, promised) = promise();
+                let fiber = spawn(move || {
+                    sleep(Duration::from_millis(1)).unwrap();
+                    resolver.fill(n);
+                });
+                assert_eq!(promised.take(), Ok(n));
+                fiber.join().unwrap();
+                let (a, b) = segue::join(|| spawn(move || n).join().unwrap(), || n);
+                assert_eq!(a, b);
+                let mut borrowed = 0;
+                scope(|s| drop(s.spawn(|| borrowed = n)));
+                assert_eq!(borrowed, n);
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
