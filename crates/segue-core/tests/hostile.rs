@@ -137,6 +137,24 @@ fn a_cancelled_second_waiter_does_not_strand_the_first() {
 }
 
 #[test]
+fn a_shielded_second_waiter_is_inside_of_its_contexts_again_after_the_panic() {
+    let (host, trigger) = (Host::new(Jobs::Keep), Trigger::new());
+    thread::scope(|t| {
+        let first = t.spawn(|| host.run(0, |_| trigger.wait(WaitsFor::new("a signal"))));
+        host.until_suspended(1);
+        let cancelled = host.run(1, |token| {
+            let refused = catch_unwind(AssertUnwindSafe(|| trigger.wait_shielded(WaitsFor::new("a signal"))));
+            assert!(refused.is_err());
+            token.cancel();
+            segue_core::is_cancelled()
+        });
+        trigger.signal(0);
+        assert_eq!(first.join().unwrap(), Outcome::Taken(0));
+        assert!(cancelled, "its cancellation does not show any more");
+    });
+}
+
+#[test]
 fn somebody_else_s_cancel_does_not_strand_the_waiter() {
     ends(|| {
         let (host, trigger) = (Host::new(Jobs::Keep), Trigger::new());
