@@ -163,8 +163,12 @@ impl Fiber {
     pub fn interrupted(&self) -> bool {
         // SAFETY: the trigger is set while its frame waits, by this thread.
         match unsafe { self.trigger.get().as_ref() } {
-            Some(trigger) => self.is_cancelled() && trigger.cancel(),
-            None => false,
+            Some(trigger) if self.is_cancelled() && trigger.cancel() => {
+                // Whoever shares the trigger may free it from now on, before this fiber has run again.
+                self.trigger.set(ptr::null());
+                true
+            }
+            _ => false,
         }
     }
 
@@ -211,10 +215,12 @@ impl Fiber {
         self.waits_for.set(Some(waits_for));
     }
 
+    /// Answers whether the trigger was taken; if not, an interrupt has cancelled it, and it may be gone.
     #[inline]
-    pub(crate) fn end_wait(&self) {
-        self.trigger.set(ptr::null());
+    #[must_use]
+    pub(crate) fn end_wait(&self) -> bool {
         self.waits_for.set(None);
+        !self.trigger.replace(ptr::null()).is_null()
     }
 
     /// Becomes a member of its innermost context, so that its cancellation finds the fiber. Done on the first wait in a

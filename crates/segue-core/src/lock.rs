@@ -8,11 +8,8 @@
 //! under the lock.
 #![allow(unsafe_code)] // The cell behind the lock.
 
-use crate::atomic::{AtomicBool, Ordering, UnsafeCell, spin_loop, yield_now};
+use crate::atomic::{AtomicBool, Ordering, SPINS, UnsafeCell, spin_loop, try_set, yield_now};
 use std::ops::{Deref, DerefMut};
-
-/// How often to look again before the time slice is given away.
-const SPINS: u32 = 64;
 
 pub(crate) struct Lock<T> {
     locked: AtomicBool,
@@ -40,25 +37,19 @@ impl<T> Lock<T> {
 
     #[inline]
     fn try_acquire(&self) -> bool {
-        // An exchange is cheaper than a compare-and-exchange, and as good: it changes nothing if the lock is taken.
-        !self.locked.swap(true, Ordering::Acquire)
+        try_set(&self.locked)
     }
 
     #[cold]
     fn acquire_slowly(&self) {
-        let mut spins = 0;
-        loop {
-            while self.locked.load(Ordering::Relaxed) {
-                if spins < SPINS {
-                    spins += 1;
-                    spin_loop();
-                } else {
-                    yield_now();
-                }
-            }
-            if self.try_acquire() {
+        for _ in 0..SPINS {
+            spin_loop();
+            if !self.locked.load(Ordering::Relaxed) && self.try_acquire() {
                 return;
             }
+        }
+        while !self.try_acquire() {
+            yield_now();
         }
     }
 }

@@ -42,10 +42,12 @@ impl Family {
         Self::new(Context::root(), false)
     }
 
-    /// The family of a runtime that its caller waits for: cancelled with the caller. To be completed inside of the
-    /// contexts that the caller is in now.
+    /// The family of a runtime that its caller waits for: cancelled with the caller.
+    ///
+    /// # Safety
+    /// It is completed, or dropped without members, inside of the contexts that the caller is in now, on the same thread.
     #[must_use]
-    pub fn of_caller() -> Self {
+    pub unsafe fn of_caller() -> Self {
         Self::new(Context::nested(), false)
     }
 

@@ -32,7 +32,8 @@
 //!
 //! **The race to fear**: a signaller that touches the trigger after the waiter has left. It cannot: a waiter that was
 //! seen WAITING leaves only after it has been resumed, which is the last thing that the signaller does, and it does
-//! so through the fiber's address and not through the trigger. A waiter that finds itself taken before it has suspended suspends
+//! so through the fiber's address and not through the trigger. A waiter that was cancelled does not look at the trigger again either, since the other side
+//! may have freed it (a task's, for instance) between the cancellation and the waiter's next step. A waiter that finds itself taken before it has suspended suspends
 //! all the same, and consumes the resume that is owed to it. A trigger without a waiter, claimed while INITIAL, is not looked at again.
 //!
 //! # Orderings
@@ -41,6 +42,7 @@
 //! | --- | --- | --- |
 //! | `claim`'s exchange | the waiter's load after it was resumed, or its failed exchange in `wait` | what was handed over before the claim |
 //! | `wait`'s exchange to WAITING | `claim`'s exchange | the fiber's header, which the resume reads |
+//! | the exchange to TAKEN or CANCELLED | whoever finds that it has lost | the other side's last use of what the trigger is part of, which the loser may free |
 #![allow(unsafe_code)] // The word holds the address of a fiber.
 
 use crate::atomic::{AtomicPtr, Ordering};
@@ -197,7 +199,9 @@ impl Trigger {
         // SAFETY: the trigger was WAITING with this fiber and was not cancelled by it, so exactly one resume follows, or is under way: by
         // the one who claims it, or by this thread when an interrupt cancels it.
         unsafe { fiber.scheduler().suspend(fiber) };
-        fiber.end_wait();
+        if !fiber.end_wait() {
+            return Outcome::Cancelled;
+        }
         self.outcome().expect("a scheduler resumed a fiber that nobody had resumed")
     }
 
@@ -225,12 +229,13 @@ impl Trigger {
     pub fn claim(&self, arm: usize) -> Option<Wakeup> {
         assert!(arm <= MAX_ARM, "a select has at most {MAX_ARM} arms");
         let taken = word(TAKEN + 2 * arm);
-        let mut seen = self.word.load(Ordering::Relaxed);
+        // Acquire also where it is lost: the loser may be the one who frees what the trigger is part of.
+        let mut seen = self.word.load(Ordering::Acquire);
         loop {
             if decode(seen).is_some() {
                 return None;
             }
-            match self.word.compare_exchange_weak(seen, taken, Ordering::AcqRel, Ordering::Relaxed) {
+            match self.word.compare_exchange_weak(seen, taken, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Some(Wakeup(NonNull::new(seen))),
                 Err(now) => seen = now,
             }
@@ -242,7 +247,7 @@ impl Trigger {
     /// For the waiter itself, and for the thread that its fiber runs on.
     #[must_use]
     pub fn cancel(&self) -> bool {
-        let mut seen = self.word.load(Ordering::Relaxed);
+        let mut seen = self.word.load(Ordering::Acquire);
         while decode(seen).is_none() {
             match self.word.compare_exchange_weak(seen, word(CANCELLED), Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return true,

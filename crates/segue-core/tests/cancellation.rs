@@ -4,7 +4,9 @@
 mod common;
 
 use common::{Host, Jobs, rounds, stagger, until};
-use segue_core::{CancelToken, Cancelled, Trigger, WaitQueue, WaitsFor, check, is_cancelled, scope, shield, sleep, yield_now};
+use segue_core::{
+    CancelToken, Cancelled, Trigger, WaitQueue, WaitsFor, check, is_cancelled, scope, shield, sleep, yield_now,
+};
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -185,7 +187,11 @@ fn it_comes_before_during_or_after_the_wait() {
                 pass(&gate)
             })
         });
-        if ended.is_ok() { passed += 1 } else { cancelled += 1 }
+        if ended.is_ok() {
+            passed += 1
+        } else {
+            cancelled += 1
+        }
         assert!(gate.lock().is_empty());
         if passed > 20 && cancelled > 20 {
             return;

@@ -150,6 +150,17 @@ impl Group {
         }
     }
 
+    /// Accepts a closure that its worker could not start, to be started by whoever can.
+    pub(crate) fn put_back(&self, job: Job) {
+        self.outside.with(|jobs| jobs.push_front(job));
+        self.wake_one();
+    }
+
+    /// Takes back a certain closure that was put back.
+    pub(crate) fn reclaim_outside(&self, header: NonNull<JobHeader>) -> Option<Job> {
+        if self.outside.looks_empty() { None } else { self.outside.with(|jobs| reclaim(jobs, header)) }
+    }
+
     /// Whether a closure from outside seems to wait.
     pub(crate) fn is_called(&self) -> bool {
         !self.outside.looks_empty()
@@ -220,13 +231,13 @@ impl Group {
         !self.outside.looks_empty() || self.workers.iter().any(|worker| !worker.shelf.looks_empty())
     }
 
-    /// Steps (1) to (3) of going to sleep. Answers whether worker `index` may park.
+    /// Steps (1) to (3) of going to sleep. Answers whether worker `index` may park. One that could start nothing anyway (`starved`) need not look.
     ///
     /// [`got_up`](Group::got_up) follows in any case.
-    pub(crate) fn lie_down(&self, index: usize) -> bool {
+    pub(crate) fn lie_down(&self, index: usize, starved: bool) -> bool {
         let announced = self.workers[index].inbox.doze();
         self.sleepers.fetch_add(1, Ordering::Relaxed);
-        announced && !self.anything_left() && !self.is_stopping()
+        announced && (starved || !self.anything_left()) && !self.is_stopping()
     }
 
     /// Worker `index` is awake again.

@@ -64,6 +64,8 @@ pub(crate) struct Common {
     pub(crate) index: usize,
     pub(crate) forks: Forks,
     remote: NonNull<Remote>,
+    /// The worker in whose fiber this one runs, or null.
+    pub(crate) outer: Cell<*const Common>,
     /// The shelf of a worker that has the group for itself.
     alone: Option<RefCell<VecDeque<Job>>>,
 }
@@ -71,7 +73,14 @@ pub(crate) struct Common {
 impl Common {
     fn new(group: Arc<Group>, index: usize) -> Self {
         let alone = (group.len() == 1).then(RefCell::default);
-        Self { forks: Forks::new(), remote: NonNull::from(group.remote(index)), group, index, alone }
+        Self {
+            forks: Forks::new(),
+            remote: NonNull::from(group.remote(index)),
+            group,
+            index,
+            alone,
+            outer: Cell::new(ptr::null()),
+        }
     }
 
     #[inline]
@@ -95,6 +104,8 @@ impl Common {
             Some(shelf) => reclaim(&mut shelf.borrow_mut(), header),
             None => self.group.reclaim(self.index, header),
         }
+        // It was put back among those from outside if it has found no stack.
+        .or_else(|| self.group.reclaim_outside(header))
     }
 
     /// Takes the newest closure that this worker offered.
@@ -159,8 +170,8 @@ pub(crate) struct Local<P> {
     pub(crate) timers: Arc<Timers>,
     stacks: RefCell<StackPool>,
     living: RefCell<Vec<NonNull<Header>>>,
-    /// Closures that found no stack. They try again when a fiber of this worker has ended, and now and then, since it may be another's.
-    stalled: RefCell<VecDeque<Job>>,
+    /// Whether a closure found no stack: then this worker starts no other before it got one back, or has slept over it.
+    starved: Cell<bool>,
     started: Cell<u64>,
 }
 
@@ -172,7 +183,7 @@ impl<P: Policy> Local<P> {
             timers,
             stacks: RefCell::new(stacks),
             living: RefCell::new(Vec::new()),
-            stalled: RefCell::new(VecDeque::new()),
+            starved: Cell::new(false),
             started: Cell::new(0),
         }
     }
@@ -277,7 +288,7 @@ impl<P: Policy> Local<P> {
         let stack = self.stacks.borrow_mut().take();
         let stack = match stack {
             Ok(stack) => stack,
-            Err(_) => return self.stalled.borrow_mut().push_back(job),
+            Err(_) => return self.starve(job),
         };
         let number = self.started.get();
         self.started.set(number + 1);
@@ -303,16 +314,28 @@ impl<P: Policy> Local<P> {
         self.switch_to(fiber);
     }
 
-    /// Whether closures wait for a stack.
-    pub(crate) fn is_stalled(&self) -> bool {
-        !self.stalled.borrow().is_empty()
+    /// Sees to it that the next fiber finds a stack.
+    pub(crate) fn reserve_stack(&self) -> std::io::Result<()> {
+        let mut stacks = self.stacks.borrow_mut();
+        let stack = stacks.take()?;
+        stacks.put(stack);
+        Ok(())
     }
 
-    /// Lets one closure that found no stack try again.
+    /// No stack: somebody else may have one, or this worker later.
     #[cold]
-    pub(crate) fn retry(&self) {
-        let job = self.stalled.borrow_mut().pop_front();
-        job.into_iter().for_each(|job| self.ready(Task::Fresh(job), Why::Spawned));
+    fn starve(&self, job: Job) {
+        self.starved.set(true);
+        self.common.group.put_back(job);
+    }
+
+    pub(crate) fn is_starved(&self) -> bool {
+        self.starved.get()
+    }
+
+    /// Lets the worker try again to get a stack.
+    pub(crate) fn feed(&self) {
+        self.starved.set(false);
     }
 
     #[inline(always)]
@@ -348,9 +371,7 @@ impl<P: Policy> Local<P> {
         }
         drop(living);
         self.stacks.borrow_mut().put(fiber.into_stack());
-        if self.is_stalled() {
-            self.retry();
-        }
+        self.starved.set(false);
     }
 
     /// Gives back what idle fibers left behind.

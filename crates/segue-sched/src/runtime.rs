@@ -127,6 +127,8 @@ impl<F: MakePark + Send + Sync> Builder<F> {
             drop(report);
             all_started(&started, group.len() - 1)?;
             let local = plan.local(0, first, Arc::new(Timers::real()));
+            // The first fiber is started on this thread or nowhere.
+            local.reserve_stack()?;
             Ok(lead(local, (plan.park)()?, None, f))
         })
     }
@@ -244,7 +246,8 @@ pub(crate) fn lead<P: Policy, K: Park, T>(
     on_deadlock: Option<OnDeadlock<'_>>,
     f: impl FnOnce() -> T,
 ) -> T {
-    let family = Family::of_caller();
+    // SAFETY: it is completed by the first fiber, and dropped at the end of this function.
+    let family = unsafe { Family::of_caller() };
     lead_family(&family, local, park, on_deadlock, f)
 }
 
@@ -384,10 +387,17 @@ impl Pool {
         self.0.as_ref().expect("a pool has its parts until it is dropped")
     }
 
-    /// Whether the caller is one of the pool's own fibers.
+    /// Whether the caller is one of the pool's own fibers, or inside of a scheduler that runs in one.
     fn is_mine(&self) -> bool {
-        // SAFETY: the worker that runs on this thread is in place.
-        unsafe { crate::local::worker().as_ref() }.is_some_and(|worker| Arc::ptr_eq(&worker.group, &self.parts().group))
+        let mut at = crate::local::worker();
+        // SAFETY: the worker that runs on this thread is in place, and so is the one in whose fiber it runs.
+        while let Some(worker) = unsafe { at.as_ref() } {
+            if Arc::ptr_eq(&worker.group, &self.parts().group) {
+                return true;
+            }
+            at = worker.outer.get();
+        }
+        false
     }
 }
 

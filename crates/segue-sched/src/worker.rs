@@ -10,7 +10,6 @@ use crate::group::Group;
 use crate::local::{Local, NoUnwind, Stuck, set_worker};
 use crate::policy::{Policy, Task};
 use segue_core::{Job, Park};
-use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,6 +49,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     pub(crate) fn run(mut self, first: Option<Job>) {
         let no_unwind = NoUnwind;
         let outer = set_worker(&raw const self.local.common);
+        self.local.common.outer.set(outer);
         self.park.enter();
         if let Some(job) = first {
             self.local.run(Task::Fresh(job));
@@ -64,14 +64,16 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
             }
             // New closures and started fibers take turns, so that neither starves the other.
             let task = match turns % 2 {
-                0 => self.local.common.take_fresh().map(Task::Fresh).or_else(|| self.local.next()),
+                0 if !self.local.is_starved() => {
+                    self.local.common.take_fresh().map(Task::Fresh).or_else(|| self.local.next())
+                }
                 _ => self.local.next(),
             };
             if let Some(task) = task {
                 self.local.run(task);
             } else if let Some(job) = self.find() {
                 self.local.run(Task::Fresh(job));
-            } else if self.group().is_stopping() && !self.local.has_fibers() && !self.local.is_stalled() {
+            } else if self.group().is_stopping() && !self.local.has_fibers() {
                 break;
             } else if !self.expect_work() {
                 self.idle(outer);
@@ -92,6 +94,9 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
 
     #[inline]
     fn find(&self) -> Option<Job> {
+        if self.local.is_starved() {
+            return None;
+        }
         let common = &self.local.common;
         let job = common.find();
         if job.is_some() && common.group.len() > 1 {
@@ -103,7 +108,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
 
     /// Looks for work for a moment, since to sleep and be woken costs more. Looks longer while that pays off.
     fn expect_work(&mut self) -> bool {
-        if self.group().len() == 1 {
+        if self.group().len() == 1 || self.local.is_starved() {
             return false;
         }
         let common = &self.local.common;
@@ -128,10 +133,10 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         if self.local.timers.fire() > 0 {
             return;
         }
-        if common.group.lie_down(common.index) {
+        if common.group.lie_down(common.index, self.local.is_starved()) {
             self.local.trim();
             let mut timeout = self.local.timers.until_next();
-            if self.local.is_stalled() {
+            if self.local.is_starved() && !self.park.is_closed() {
                 timeout = Some(timeout.map_or(RETRY, |timeout| timeout.min(RETRY)));
             }
             match self.on_deadlock {
@@ -141,13 +146,13 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         }
         common.group.got_up(common.index);
         self.local.timers.fire();
-        self.local.retry();
+        self.local.feed();
     }
 
     fn park_for(&mut self, timeout: Option<Duration>, outer: *const crate::local::Common) {
         // A park may suspend the fiber that this loop runs in: meanwhile the outer worker has the thread.
         let me = &raw const self.local.common;
-        if ptr::eq(outer, ptr::null()) {
+        if outer.is_null() && !segue_core::in_fiber() {
             self.park.park(timeout);
         } else {
             self.park.leave();

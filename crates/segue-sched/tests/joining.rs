@@ -154,7 +154,7 @@ fn waits_in_the_middle_of_deep_joins() {
             return n.into();
         }
         let (a, b) = join(|| deep(n - 1), || deep(n - 2));
-        if n % 3 == 0 {
+        if n.is_multiple_of(3) {
             yield_now().unwrap();
         }
         a + b

@@ -197,10 +197,7 @@ fn a_sender_touches_nothing_after_its_exchange() {
     // SAFETY: as for `Item`.
     unsafe impl Sync for Frame {}
     loom::model(|| {
-        let frame = NonNull::from(Box::leak(Box::new(Frame {
-            inbox: Inbox::new(),
-            item: Item::new(),
-        })));
+        let frame = NonNull::from(Box::leak(Box::new(Frame { inbox: Inbox::new(), item: Item::new() })));
         let worker = thread::current();
         let address = frame.as_ptr().expose_provenance();
         let sender = thread::spawn(move || {

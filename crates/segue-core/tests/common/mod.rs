@@ -165,7 +165,7 @@ pub fn stagger(round: usize) {
     for _ in 0..(round.wrapping_mul(7919) % 5) * 40 {
         std::hint::spin_loop();
     }
-    if cfg!(miri) || round % 3 == 0 {
+    if cfg!(miri) || round.is_multiple_of(3) {
         for _ in 0..round % 4 {
             thread::yield_now();
         }

@@ -4,6 +4,8 @@
 //! Read this file first: it is a whole scheduler. A *policy* says what runs next, a *park* says what it is to idle, and the worker loop,
 //! which it shares with every other scheduler, does the rest. Tests run on it, since the same seed gives the same schedule.
 
+#![allow(unsafe_code)] // One promise: that a family does not outlive its maker's frame.
+
 use crate::group::Group;
 use crate::local::{Local, Stuck};
 use crate::policy::{Policy, Task, Why};
@@ -68,7 +70,9 @@ impl Sim {
         let policy = Shuffled { ready: Vec::new(), rng: Rng::with_seed(self.seed) };
         let clock = Arc::new(Timers::simulated());
         let local = Local::new(Group::new(1), 0, policy, Arc::clone(&clock), StackPool::new(arena));
-        let family = Family::of_caller();
+        // SAFETY: it is completed by the first fiber, and dropped at the end of this function.
+        let family = unsafe { Family::of_caller() };
+        local.reserve_stack().expect("a stack for the first fiber");
         let deadlock = RefCell::new(None);
         let on_deadlock = |fibers| {
             let found = Deadlock { seed: self.seed, fibers };
