@@ -8,6 +8,7 @@
 //! prepare hundreds of stacks. What lies at the vector's bottom has been idle longest; [`StackPool::trim`] takes from
 //! there.
 
+use crate::host;
 use std::cell::Cell;
 use std::fmt;
 use std::io;
@@ -39,14 +40,19 @@ pub struct StackPool {
     stacks: Vec<Stack>,
     /// How many stacks came from the arena so far, up to `LARGEST_CHUNK`: the size of the next chunk.
     chunk: usize,
+    /// How many stacks were given back since the heap was.
+    given_back: usize,
     /// A pool is one worker's: shared references to it do not cross threads.
     _not_sync: PhantomData<Cell<()>>,
 }
 
+/// After how many stacks given back at once the heap is worth a look, which takes the allocator a millisecond or so.
+const BURST: usize = 256;
+
 impl StackPool {
     /// A pool that has nothing yet.
     pub fn new(arena: Arc<StackArena>) -> Self {
-        Self { arena, stacks: Vec::new(), chunk: LEAST_CHUNK, _not_sync: PhantomData }
+        Self { arena, stacks: Vec::new(), chunk: LEAST_CHUNK, given_back: 0, _not_sync: PhantomData }
     }
 
     /// The stack that was put last, or one from the arena.
@@ -104,7 +110,13 @@ impl StackPool {
         let excess = self.stacks.len() - keep;
         let now = excess.min(TRIM_BATCH);
         self.arena.take_back_cold(self.stacks.drain(..now));
+        self.given_back += now;
         if now == excess {
+            if self.given_back >= BURST {
+                // So many fibers have used the heap too, and the allocator would keep what they left in it.
+                host::release_heap();
+            }
+            self.given_back = 0;
             // A burst is over: start with small chunks again, and do not hold on to a vector for a million.
             self.chunk = LEAST_CHUNK;
             self.stacks.shrink_to(keep.max(LARGEST_CHUNK));

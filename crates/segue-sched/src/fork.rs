@@ -158,8 +158,10 @@ impl Common {
     fn attend(&self) {
         self.remote().set_wanted(false);
         if self.group.is_called() {
-            // A cancelled or panicking fiber goes on without giving up its turn.
+            // A panicking fiber goes on without giving up its turn.
+            self.displaced.set(true);
             let _ = segue_core::in_fiber() && segue_core::shield(segue_core::yield_now).is_ok();
+            self.displaced.set(false);
         } else if let Some(job) = self.forks.expose_oldest() {
             self.offer(job);
         }

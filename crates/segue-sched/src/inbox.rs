@@ -136,6 +136,13 @@ impl<T: Post> Inbox<T> {
         self.head.load(Ordering::Relaxed).is_null()
     }
 
+    /// Whether letters are in it. For the worker, also after it has announced its sleep.
+    #[inline]
+    pub fn has_mail(&self) -> bool {
+        let head = self.head.load(Ordering::Relaxed);
+        !head.is_null() && head != asleep()
+    }
+
     /// Announces that the worker will sleep, unless there is mail. For the worker.
     #[must_use]
     pub fn doze(&self) -> bool {

@@ -64,6 +64,8 @@ pub(crate) struct Common {
     pub(crate) index: usize,
     pub(crate) forks: Forks,
     remote: NonNull<Remote>,
+    /// Whether the running fiber yields because of work from outside.
+    pub(crate) displaced: Cell<bool>,
     /// The worker in whose fiber this one runs, or null.
     pub(crate) outer: Cell<*const Common>,
     /// The shelf of a worker that has the group for itself.
@@ -80,6 +82,7 @@ impl Common {
             index,
             alone,
             outer: Cell::new(ptr::null()),
+            displaced: Cell::new(false),
         }
     }
 
@@ -376,7 +379,7 @@ impl<P: Policy> Local<P> {
 
     /// Gives back what idle fibers left behind.
     pub(crate) fn trim(&self) {
-        while self.stacks.borrow_mut().trim() && self.common.remote().inbox.is_empty() {}
+        while self.stacks.borrow_mut().trim() && !self.common.remote().inbox.has_mail() {}
     }
 }
 
@@ -431,7 +434,8 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
     #[inline]
     unsafe fn yield_now(&self, fiber: &Fiber) {
         let header = header_of(fiber);
-        self.ready(Task::Started(Started::new(header)), Why::Yielded);
+        let why = if self.common.displaced.replace(false) { Why::Displaced } else { Why::Yielded };
+        self.ready(Task::Started(Started::new(header)), why);
         // SAFETY: the caller is the running fiber, and it is in the policy, to be switched to once.
         unsafe { self.suspend(fiber) };
     }

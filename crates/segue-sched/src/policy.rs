@@ -74,6 +74,8 @@ pub enum Why {
     Resumed,
     /// It gave up its turn.
     Yielded,
+    /// It gave way, at a fork, to work that came from outside while every worker was busy.
+    Displaced,
 }
 
 /// Something that is ready to run.

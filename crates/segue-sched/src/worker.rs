@@ -70,6 +70,10 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
                 _ => self.local.next(),
             };
             if let Some(task) = task {
+                if self.group().is_called() {
+                    // More waits outside: this task, too, is to give way at its next fork.
+                    self.local.common.remote().set_wanted(true);
+                }
                 self.local.run(task);
             } else if let Some(job) = self.find() {
                 self.local.run(Task::Fresh(job));

@@ -95,8 +95,8 @@ fn two_workers_share_what_there_is() {
 #[test]
 fn a_simulation_that_waits_for_a_stack_that_never_comes_is_a_deadlock() {
     let end = in_child("a_simulation_that_waits_for_a_stack_that_never_comes_is_a_deadlock", || {
-        let run = Sim::new(1).stacks(few(1)).run(|| spawn(|| ()).join().is_ok());
-        assert!(run.is_err(), "the one stack is the first fiber's");
+        let run = Sim::new(1).stacks(few(2)).run(|| spawn(|| spawn(|| ()).join().is_ok()).join().is_ok());
+        assert!(run.is_err(), "the two stacks belong to fibers that wait for a third");
     });
     end.assert_passed();
 }

@@ -24,4 +24,4 @@ pub use altstack::ensure_alternate_stack;
 pub use coroutine::{Coroutine, prefetch, suspend};
 pub use overflow::install_overflow_handler;
 pub(crate) use region::Region;
-pub(crate) use sys::page_size;
+pub(crate) use sys::{page_size, release_heap};

@@ -22,6 +22,16 @@ pub(crate) fn page_size() -> usize {
     *PAGE.get_or_init(|| unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize)
 }
 
+/// Asks the C library's allocator to give free memory inside of its heap back to the kernel. It does so by itself only at the heap's end. Has no effect with
+/// another allocator.
+pub(crate) fn release_heap() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: no preconditions.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 fn check(result: c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

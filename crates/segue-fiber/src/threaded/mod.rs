@@ -16,6 +16,9 @@ pub(crate) fn page_size() -> usize {
     4096
 }
 
+/// Does nothing: this host has no stacks to trim.
+pub(crate) fn release_heap() {}
+
 /// Does nothing: a thread's stack is guarded by std.
 ///
 /// # Errors

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 /// Work stealing.
 ///
 /// A new closure is offered to all workers: the spawner's takes the newest, an idle one the oldest. A fiber that has started is resumed on
-/// its worker, first in, first out, before new closures are started.
+/// its worker, first in, first out, and takes turns with new closures. One that gave way to work from outside goes on before the others.
 #[derive(Debug, Default)]
 pub struct Stealing {
     started: VecDeque<Started>,
@@ -17,14 +17,14 @@ pub struct Stealing {
 
 impl Policy for Stealing {
     #[inline]
-    fn push(&mut self, task: Task, _why: Why) -> Option<Job> {
+    fn push(&mut self, task: Task, why: Why) -> Option<Job> {
         match task {
-            Task::Fresh(job) => Some(job),
-            Task::Started(started) => {
-                self.started.push_back(started);
-                None
-            }
+            Task::Fresh(job) => return Some(job),
+            // The newest first: what came from outside last is the least likely to be a long computation.
+            Task::Started(started) if why == Why::Displaced => self.started.push_front(started),
+            Task::Started(started) => self.started.push_back(started),
         }
+        None
     }
 
     #[inline]
