@@ -50,7 +50,7 @@ impl Default for StackConfig {
 impl StackConfig {
     /// 256 KiB slots with four guard pages, as many as fit into 256 GiB of address space.
     pub fn new() -> Self {
-        Self { slot_size: 256 * 1024, max_slots: None, guard_pages: 4, keep_warm: 32, mprotect_guards: false }
+        Self { slot_size: 256 * 1024, max_slots: None, guard_pages: 4, keep_warm: 16, mprotect_guards: false }
     }
 
     /// Address space per stack in bytes, guard pages included: a power of two. Default: 256 KiB.
@@ -79,7 +79,7 @@ impl StackConfig {
     }
 
     /// How many idle stacks a [`StackPool`](crate::StackPool) keeps with their memory when it is trimmed, and how
-    /// many the arena itself keeps. Default: 128.
+    /// many the arena itself keeps. Default: 16.
     pub fn keep_warm(mut self, stacks: usize) -> Self {
         self.keep_warm = stacks;
         self

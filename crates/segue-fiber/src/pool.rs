@@ -47,7 +47,7 @@ pub struct StackPool {
 }
 
 /// After how many stacks given back at once the heap is worth a look, which takes the allocator a millisecond or so.
-const BURST: usize = 256;
+const BURST: usize = 128;
 
 impl StackPool {
     /// A pool that has nothing yet.
