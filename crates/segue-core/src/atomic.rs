@@ -9,17 +9,6 @@ mod chosen {
     pub use std::sync::{Mutex, MutexGuard};
     pub use std::thread::{Thread, current, park, yield_now};
 
-    /// How often to look at a word again before the time slice is given away.
-    pub const SPINS: u32 = 64;
-
-    /// Sets a flag, and answers whether it was clear; acquires.
-    ///
-    /// An exchange is cheaper than a compare-and-exchange, and as good: it changes nothing if the flag is set.
-    #[inline]
-    pub fn try_set(flag: &AtomicBool) -> bool {
-        !flag.swap(true, std::sync::atomic::Ordering::Acquire)
-    }
-
     /// Tells the processor that this thread spins.
     #[inline]
     pub fn spin_loop() {
@@ -56,16 +45,6 @@ mod chosen {
     pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, fence};
     pub use loom::sync::{Mutex, MutexGuard};
     pub use loom::thread::{Thread, current, park, yield_now};
-
-    /// None: a model may show a plain load the same old value for ever.
-    pub const SPINS: u32 = 0;
-
-    /// Sets a flag, and answers whether it was clear; acquires. It writes only if it succeeds: each write is one more that the model has to
-    /// order.
-    pub fn try_set(flag: &AtomicBool) -> bool {
-        use std::sync::atomic::Ordering::{Acquire, Relaxed};
-        flag.compare_exchange(false, true, Acquire, Relaxed).is_ok()
-    }
 
     /// Lets the model run another thread: to spin is to wait for one.
     pub fn spin_loop() {

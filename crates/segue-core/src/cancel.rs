@@ -123,7 +123,8 @@ impl Context {
             let mut members = parent.members.lock();
             context.cancelled.store(parent.is_cancelled(), Ordering::Relaxed);
             // SAFETY: the context is kept alive and linked until `end`, which takes it out.
-            unsafe { members.nested.push_back(NonNull::from(&*context)) };
+            // Its address comes from the `Arc` and not from a reference: `cancel` makes another `Arc` of it.
+            unsafe { members.nested.push_back(NonNull::new_unchecked(Arc::as_ptr(&context).cast_mut())) };
         }
         context
     }

@@ -163,7 +163,7 @@ impl Fiber {
     pub fn interrupted(&self) -> bool {
         // SAFETY: the trigger is set while its frame waits, by this thread.
         match unsafe { self.trigger.get().as_ref() } {
-            Some(trigger) if self.is_cancelled() && trigger.cancel() => {
+            Some(trigger) if self.is_cancelled() && trigger.withdraw() => {
                 // Whoever shares the trigger may free it from now on, before this fiber has run again.
                 self.trigger.set(ptr::null());
                 true

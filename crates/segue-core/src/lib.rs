@@ -21,6 +21,10 @@ mod cancel;
 mod fiber;
 mod job;
 mod list;
+#[cfg(not(loom))]
+mod lock;
+#[cfg(loom)]
+#[path = "lock_model.rs"]
 mod lock;
 mod pair;
 mod park;

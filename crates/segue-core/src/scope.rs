@@ -122,9 +122,9 @@ impl Family {
         self.context.cancel();
         let message = task::message(payload.as_ref()).to_owned();
         let mut kept = self.panic.lock();
-        if kept.is_none() {
-            *kept = Some(payload);
-        }
+        let superfluous = if kept.is_none() { kept.replace(payload) } else { Some(payload) };
+        drop(kept);
+        task::discard(superfluous);
         Box::new(message)
     }
 
@@ -312,9 +312,10 @@ impl Builder {
             None => {
                 // SAFETY: there is no context and no family, and the closure borrows nothing.
                 let (job, task) = unsafe { task::new(f, self.name, ptr::null(), ptr::null(), ptr::null()) };
-                scheduler.spawn(job);
                 // SAFETY: this is the one handle of a new task.
-                unsafe { JoinHandle::new(task) }
+                let handle = unsafe { JoinHandle::new(task) };
+                scheduler.spawn(job);
+                handle
             }
         }
     }

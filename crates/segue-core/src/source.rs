@@ -161,7 +161,7 @@ pub fn wait_until<S: Source>(
                 if let Some(output) = source.start(&mut slot, &trigger, 0) {
                     return Ok(output);
                 }
-                if is_past && trigger.cancel() {
+                if is_past && trigger.withdraw() {
                     source.withdraw(&mut slot);
                     return Err(Ended::TimedOut);
                 }

@@ -75,6 +75,19 @@ pub(crate) fn message(payload: &(dyn Any + Send)) -> &str {
         .unwrap_or("(a panic without a message)")
 }
 
+/// Calls foreign code whose panic must not leave the task: the panic hook has reported it, and its payload, whose drop may panic
+/// again, is leaked.
+fn contain(f: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
+        std::mem::forget(payload);
+    }
+}
+
+/// Drops a value of the user's.
+pub(crate) fn discard<V>(value: V) {
+    contain(|| drop(value));
+}
+
 /// The part of a task that its handle knows: everything but the closure's type.
 #[repr(C)]
 struct Head<T> {
@@ -144,7 +157,7 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
         // SAFETY: the job side alone uses the closure, and calls `run` once.
         let closure = unsafe { (*this.as_ref().closure.get()).take() }.expect("a job runs once");
         let result = if crate::cancel::is_cancelled() {
-            drop(catch_unwind(AssertUnwindSafe(|| drop(closure))));
+            discard(closure);
             Err(JoinError::Cancelled(Cancelled::new()))
         } else {
             catch_unwind(AssertUnwindSafe(closure)).map_err(JoinError::Panicked)
@@ -158,7 +171,7 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
     unsafe fn abandon(this: NonNull<Self>) {
         // SAFETY: the job side alone uses the closure, and this is called instead of `run`.
         let closure = unsafe { (*this.as_ref().closure.get()).take() };
-        drop(catch_unwind(AssertUnwindSafe(|| drop(closure))));
+        discard(closure);
         // SAFETY: this is the task's one end.
         unsafe { finish(this.cast::<Head<T>>(), Err(JoinError::Cancelled(Cancelled::new()))) };
     }
@@ -181,9 +194,8 @@ unsafe fn finish<T>(head: NonNull<Head<T>>, result: Result<T, JoinError>) {
     unsafe { *task.result.get() = Some(result) };
     match task.done.claim(0) {
         Some(wakeup) => wakeup.wake(),
-        // SAFETY: the claim failed, so the handle has gone and the job frees. A result whose drop panics is
-        // reported by the panic hook and ends here.
-        None => drop(catch_unwind(AssertUnwindSafe(|| unsafe { free(head) }))),
+        // SAFETY: the claim failed, so the handle has gone and the job frees.
+        None => contain(|| unsafe { free(head) }),
     }
     if !family.is_null() {
         // SAFETY: it counts this task, and this is the last thing that the task does with it.

@@ -128,7 +128,7 @@ impl Trigger {
     #[inline]
     pub(crate) fn finish(&self, fiber: &Fiber, waits_for: WaitsFor) -> Outcome {
         fiber.join_context();
-        if fiber.is_cancelled() && self.cancel() {
+        if fiber.is_cancelled() && self.withdraw() {
             return Outcome::Cancelled;
         }
         self.sleep(fiber, waits_for)
@@ -152,7 +152,7 @@ impl Trigger {
         }
         fiber::with_current(|fiber| {
             fiber.join_context();
-            if (fiber.is_cancelled() || fiber.must_not_suspend()) && self.cancel() {
+            if (fiber.is_cancelled() || fiber.must_not_suspend()) && self.cancel_unless_awaited() {
                 return Outcome::Cancelled;
             }
             self.suspend(fiber, waits_for)
@@ -168,9 +168,14 @@ impl Trigger {
             return;
         }
         let wait = |fiber: &Fiber| {
-            let context = fiber.enter_context(ptr::null());
+            struct Restore<'a>(&'a Fiber, *const crate::cancel::Context);
+            impl Drop for Restore<'_> {
+                fn drop(&mut self) {
+                    self.0.enter_context(self.1);
+                }
+            }
+            let _restore = Restore(fiber, fiber.enter_context(ptr::null()));
             let outcome = self.suspend(fiber, waits_for);
-            fiber.enter_context(context);
             debug_assert!(matches!(outcome, Outcome::Taken(_)));
         };
         if fiber::with_current(Fiber::must_not_suspend) {
@@ -242,19 +247,39 @@ impl Trigger {
         }
     }
 
-    /// Withdraws from the wait. Answers whether nobody had signalled before.
-    ///
-    /// For the waiter itself, and for the thread that its fiber runs on.
+    /// Ends the wait as cancelled, and resumes whoever waits. Answers whether nobody had signalled before. Never waits.
     #[must_use]
     pub fn cancel(&self) -> bool {
+        match self.move_to_cancelled() {
+            Some(fiber) => {
+                drop(Wakeup(NonNull::new(fiber)));
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// As [`cancel`](Trigger::cancel), by the fiber that the trigger waits with, which goes on by itself.
+    #[must_use]
+    pub(crate) fn withdraw(&self) -> bool {
+        self.move_to_cancelled().is_some()
+    }
+
+    fn cancel_unless_awaited(&self) -> bool {
+        self.word.compare_exchange(ptr::null_mut(), word(CANCELLED), Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Gives back who waited, or null, if it was this call that ended the wait.
+    fn move_to_cancelled(&self) -> Option<*mut Fiber> {
+        // As in `claim`, a refusal acquires.
         let mut seen = self.word.load(Ordering::Acquire);
         while decode(seen).is_none() {
             match self.word.compare_exchange_weak(seen, word(CANCELLED), Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return true,
+                Ok(_) => return Some(seen),
                 Err(now) => seen = now,
             }
         }
-        false
+        None
     }
 
     /// The outcome, if there is one already.

@@ -40,7 +40,7 @@ use crate::lock::{Lock, LockGuard};
 use crate::source::{self, Ended, Source};
 use crate::trigger::{Trigger, Wakeup};
 use std::cell::Cell;
-use std::marker::PhantomData;
+use std::marker::{PhantomData, PhantomPinned};
 use std::ptr::{self, NonNull};
 use std::time::Instant;
 
@@ -75,6 +75,8 @@ impl Linked for Head {
 pub struct Node<T> {
     head: Head,
     slot: UnsafeCell<Option<T>>,
+    /// Others reach a queued node while its waiter has a `&mut` to it: that must not promise the compiler to be the only way there.
+    shared: PhantomPinned,
 }
 
 impl<T> Node<T> {
@@ -87,6 +89,7 @@ impl<T> Node<T> {
                 claimed: Cell::new(ptr::null()),
             },
             slot: UnsafeCell::new(None),
+            shared: PhantomPinned,
         }
     }
 }
@@ -171,9 +174,10 @@ impl<S, T> WaitQueue<S, T> {
     }
 }
 
-impl<S: std::fmt::Debug, T> std::fmt::Debug for WaitQueue<S, T> {
+impl<S, T> std::fmt::Debug for WaitQueue<S, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("WaitQueue").field("state", &self.lock.lock().state).finish_non_exhaustive()
+        // Without the state, whose own `Debug` must not run under the lock.
+        f.debug_struct("WaitQueue").field("waiters", &!self.lock().is_empty()).finish_non_exhaustive()
     }
 }
 
