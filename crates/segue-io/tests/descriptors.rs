@@ -51,7 +51,7 @@ fn a_thousand_connections_leave_nothing_behind() {
             }
         });
     });
-    assert_eq!(open(), before);
+    assert!(open() <= before, "descriptors stay open: {} after {before}", open());
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn ops_that_are_cancelled_leave_nothing_behind() {
             });
         }
     });
-    assert_eq!(open(), before);
+    assert!(open() <= before, "descriptors stay open: {} after {before}", open());
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn drivers_and_the_streams_that_outlive_them_leave_nothing_behind() {
             // Its driver's descriptors stay as long as it is registered there.
             assert!(open() > before);
             drop(streams);
-            assert_eq!(open(), before);
+            assert!(open() <= before, "descriptors stay open: {} after {before}", open());
         }
     }
 }

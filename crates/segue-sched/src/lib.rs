@@ -23,7 +23,7 @@ mod runtime;
 mod worker;
 
 pub use fork::{join, try_join};
-pub use local::Stuck;
+pub use local::{Stuck, try_yield};
 pub use policies::{Deadlock, Fifo, Sim, Stealing};
 pub use policy::{AHEAD, Policy, Started, Task, Why};
 pub use runtime::{Builder, MakePark, Pool};

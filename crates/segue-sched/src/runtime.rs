@@ -246,9 +246,14 @@ pub(crate) fn lead<P: Policy, K: Park, T>(
     on_deadlock: Option<OnDeadlock<'_>>,
     f: impl FnOnce() -> T,
 ) -> T {
-    // SAFETY: it is completed by the first fiber, and dropped at the end of this function.
+    with_family(|family| lead_family(family, local, park, on_deadlock, f))
+}
+
+/// Calls `f` with the family of a run that the caller waits for.
+pub(crate) fn with_family<R>(f: impl FnOnce(&Family) -> R) -> R {
+    // SAFETY: it is dropped here, inside of the contexts in which it was made; `lead_family`, which makes its members, completes it.
     let family = unsafe { Family::of_caller() };
-    lead_family(&family, local, park, on_deadlock, f)
+    f(&family)
 }
 
 /// As [`lead`], in a family that the caller knows.

@@ -41,9 +41,8 @@ pub use segue_io::net;
 
 pub use segue_core::{
     self as core, CancelToken, Cancelled, JoinError, JoinHandle, Scope, check, is_cancelled, now, shield, sleep,
-    yield_now,
 };
-pub use spawn::{Builder, join, scope, spawn};
+pub use spawn::{Builder, join, scope, spawn, yield_now};
 
 /// The programs of the README, run as tests.
 #[cfg(all(doctest, feature = "io"))]

@@ -2,7 +2,7 @@
 //!
 //! Used by applications.
 
-use segue_core::{JoinHandle, Scope};
+use segue_core::{Cancelled, JoinHandle, Scope};
 
 /// Puts the default runtime behind the spawns of plain threads. It starts at the first of them.
 #[inline]
@@ -132,4 +132,27 @@ where
     return crate::runtime::join(a, b);
     #[cfg(not(feature = "sched"))]
     (a(), b())
+}
+
+/// Gives up the turn: other ready fibers of this worker run first. On a plain thread it yields to the operating system.
+///
+/// # Cancellation
+/// *No effect*: a cancelled fiber does not yield.
+///
+/// # Errors
+/// [`Cancelled`] if the caller was cancelled.
+///
+/// # Examples
+///
+/// ```
+/// segue::yield_now()?;
+/// # Ok::<(), segue::Cancelled>(())
+/// ```
+#[inline(always)]
+pub fn yield_now() -> Result<(), Cancelled> {
+    #[cfg(feature = "sched")]
+    if let Some(result) = segue_sched::try_yield() {
+        return result;
+    }
+    segue_core::yield_now()
 }

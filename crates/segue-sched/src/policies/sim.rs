@@ -4,14 +4,12 @@
 //! Read this file first: it is a whole scheduler. A *policy* says what runs next, a *park* says what it is to idle, and the worker loop,
 //! which it shares with every other scheduler, does the rest. Tests run on it, since the same seed gives the same schedule.
 
-#![allow(unsafe_code)] // One promise: that a family does not outlive its maker's frame.
-
 use crate::group::Group;
 use crate::local::{Local, Stuck};
 use crate::policy::{Policy, Task, Why};
-use crate::runtime::lead_family;
+use crate::runtime::{lead_family, with_family};
 use fastrand::Rng;
-use segue_core::{Family, Job, Park, Timers, Unpark, WaitPark};
+use segue_core::{Job, Park, Timers, Unpark, WaitPark};
 use segue_fiber::{StackArena, StackConfig, StackPool};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -70,17 +68,18 @@ impl Sim {
         let policy = Shuffled { ready: Vec::new(), rng: Rng::with_seed(self.seed) };
         let clock = Arc::new(Timers::simulated());
         let local = Local::new(Group::new(1), 0, policy, Arc::clone(&clock), StackPool::new(arena));
-        // SAFETY: it is completed by the first fiber, and dropped at the end of this function.
-        let family = unsafe { Family::of_caller() };
         local.reserve_stack().expect("a stack for the first fiber");
         let deadlock = RefCell::new(None);
-        let on_deadlock = |fibers| {
-            let found = Deadlock { seed: self.seed, fibers };
-            assert!(deadlock.borrow().is_none(), "still stuck after cancellation: {found}");
-            *deadlock.borrow_mut() = Some(found);
-            family.token().cancel();
-        };
-        let value = lead_family(&family, local, ClosedWorld { clock, park: WaitPark::new() }, Some(&on_deadlock), f);
+        let value = with_family(|family| {
+            let on_deadlock = |fibers| {
+                let found = Deadlock { seed: self.seed, fibers };
+                assert!(deadlock.borrow().is_none(), "still stuck after cancellation: {found}");
+                *deadlock.borrow_mut() = Some(found);
+                family.token().cancel();
+            };
+            let park = ClosedWorld { clock, park: WaitPark::new() };
+            lead_family(family, local, park, Some(&on_deadlock), f)
+        });
         match deadlock.take() {
             Some(deadlock) => Err(deadlock),
             None => Ok(value),
