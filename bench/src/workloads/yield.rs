@@ -58,18 +58,29 @@ impl Round {
         Arc::new(Self { fibers, turns: (n / fibers).max(4), started: AtomicU64::new(0), span: OnceLock::new() })
     }
 
-    /// The body of a fiber that yields by calling a function.
+    /// The body of a fiber that yields by calling a function. There is one call, so that a library whose yield can be inlined has it
+    /// inlined.
     fn take_part(&self, yield_now: impl Fn()) {
         let last = self.arrive();
-        while self.waiting() {
-            yield_now();
-        }
-        let watch = last.then(Stopwatch::start);
-        for _ in 0..self.turns / 2 {
-            yield_now();
-        }
-        self.check();
-        for _ in self.turns / 2..self.turns {
+        let mut watch = None;
+        let mut taken = None;
+        loop {
+            match &mut taken {
+                None if self.waiting() => {}
+                None => {
+                    watch = last.then(Stopwatch::start);
+                    taken = Some(0);
+                }
+                Some(turns) => {
+                    *turns += 1;
+                    if *turns == self.turns / 2 {
+                        self.check();
+                    }
+                    if *turns == self.turns {
+                        break;
+                    }
+                }
+            }
             yield_now();
         }
         self.finish(watch);

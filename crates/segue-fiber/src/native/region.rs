@@ -60,7 +60,7 @@ impl Region {
     /// Reserves address space for all slots, or for fewer if that is too much and the layout allows it.
     pub fn reserve(layout: &mut Layout) -> io::Result<Region> {
         loop {
-            let size = (layout.max_slots as usize) << layout.shift;
+            let size = layout.max_slots as usize * layout.stride;
             match sys::reserve(size) {
                 Ok(start) => {
                     let entry = Entry::publish(start.addr().get(), *layout);
@@ -92,7 +92,7 @@ impl Region {
     #[inline]
     pub fn slot(&self, number: u32) -> (std::num::NonZeroUsize, NonNull<u8>) {
         debug_assert!(number < self.layout.max_slots);
-        let offset = (number as usize) << self.layout.shift;
+        let offset = number as usize * self.layout.stride;
         // SAFETY: the slot lies in the reservation; the colour is far less than a slot.
         unsafe {
             let start = self.start.byte_add(offset);
@@ -117,14 +117,14 @@ impl Region {
     pub fn prepare(&self, first: u32, count: u32) -> io::Result<u32> {
         if !self.mprotect.load(Relaxed) {
             let start = self.slot(first).0.get();
-            sys::make_accessible(start..start + ((count as usize) << self.layout.shift))
+            sys::make_accessible(start..start + count as usize * self.layout.stride)
                 .map_err(|error| explain(error, "cannot make memory for stacks accessible"))?;
             match self.install_guards(first, count) {
                 Ok(()) => return Ok(count),
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.mprotect.store(true, Relaxed),
                 Err(error) => return Err(explain(error, "cannot install the guards of stacks")),
             }
-            sys::make_inaccessible(start..start + ((count as usize) << self.layout.shift))
+            sys::make_inaccessible(start..start + count as usize * self.layout.stride)
                 .map_err(|error| explain(error, "cannot guard stacks"))?;
         }
         self.prepare_by_mprotect(first, count)
@@ -181,7 +181,7 @@ impl Drop for Region {
     fn drop(&mut self) {
         self.entry.retire();
         // All stacks are back, since each holds the arena, so that nobody uses the memory.
-        sys::unmap(self.start, (self.layout.max_slots as usize) << self.layout.shift);
+        sys::unmap(self.start, self.layout.max_slots as usize * self.layout.stride);
         MPROTECTED.fetch_sub(*self.mprotected.get_mut(), Relaxed);
     }
 }

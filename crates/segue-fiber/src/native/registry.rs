@@ -154,11 +154,11 @@ pub(super) fn find_guard(address: usize) -> Option<Hit> {
     // in the list were pushed before, and the compare-and-swaps on `HEAD` form one release sequence.
     while let Some(entry) = unsafe { next.as_ref() } {
         let layout = &entry.layout;
-        let size = (layout.max_slots as usize) << layout.shift;
+        let size = layout.max_slots as usize * layout.stride;
         let offset = address.wrapping_sub(entry.start);
         if offset < size && entry.live.load(Ordering::Relaxed) {
-            let number = offset >> layout.shift;
-            let start = entry.start + (number << layout.shift);
+            let number = offset / layout.stride;
+            let start = entry.start + number * layout.stride;
             let bottom = start + layout.guard;
             let top = start + layout.slot_size() - colour(number as u32);
             return (address < bottom).then_some(Hit { start, bottom, top });
