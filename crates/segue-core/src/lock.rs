@@ -4,7 +4,7 @@
 //! while it holds it: the holder never waits, allocates little and runs no user code, so whoever finds it
 //! taken spins for a moment and then gives its time slice away.
 //!
-//! Under loom `lock_model.rs` stands in for it, since a thread that spins can do so for ever there; this one is run under the thread sanitizer.
+//! Under loom `lock_model.rs` stands in for it, since a thread that spins can do so for ever there; so the models say nothing of this one.
 //!
 //! Ordering: the unlock releases, the next lock acquires; what was written under the lock is seen
 //! under the lock.

@@ -16,23 +16,23 @@
 //!      |  \--------------------------------------------------^   |
 //!      |          wait: the waiter writes its own address        |
 //!      +-------> CANCELLED <-------------------------------------+
-//!        cancel, by the waiter's own thread only
+//!        withdraw, by the waiter's own thread; or cancel
 //! ```
 //!
 //! | transition | who |
 //! | --- | --- |
 //! | INITIAL to WAITING | the waiter, when it is about to suspend; for a trigger that was made before its waiter was known |
 //! | INITIAL or WAITING to TAKEN | any thread that may reach the trigger |
-//! | INITIAL or WAITING to CANCELLED | the thread that the waiter runs on |
+//! | INITIAL or WAITING to CANCELLED | the thread that the waiter runs on; any thread that may reach the trigger, which then resumes the waiter |
 //!
 //! **Commit point**: the exchange to TAKEN. **Idle**: INITIAL, and nobody else knows the trigger.
-//! **Cancellation**: a canceller on another thread never touches a trigger. It marks the context and asks the scheduler to
+//! **Cancellation**: whoever cancels a context never touches a trigger. It marks the context and asks the scheduler to
 //! *interrupt* the fiber; the fiber's own thread then tries the exchange to CANCELLED. So a trigger lives in its waiter's
 //! frame, and no canceller can reach a frame that is gone.
 //!
 //! **The race to fear**: a signaller that touches the trigger after the waiter has left. It cannot: a waiter that was
 //! seen WAITING leaves only after it has been resumed, which is the last thing that the signaller does, and it does
-//! so through the fiber's address and not through the trigger. A waiter that was cancelled does not look at the trigger again either, since the other side
+//! so through the fiber's address and not through the trigger. A waiter that was interrupted does not look at the trigger again either, since the other side
 //! may have freed it (a task's, for instance) between the cancellation and the waiter's next step. A waiter that finds itself taken before it has suspended suspends
 //! all the same, and consumes the resume that is owed to it. A trigger without a waiter, claimed while INITIAL, is not looked at again.
 //!

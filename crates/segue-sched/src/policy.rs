@@ -15,8 +15,8 @@ use std::ptr::NonNull;
 /// fibers can't be sent to other threads, and to drop one is noticed.
 ///
 /// # Panics
-/// A policy that panics, or that calls back into its own scheduler, ends the process: its worker's fibers could not be
-/// continued.
+/// A policy that panics, or that waits in one of its methods, ends the process: its worker's fibers could not be continued. What it makes ready
+/// under its own scheduler, by dropping a closure for instance, comes to it by mail.
 ///
 /// # Examples
 ///
