@@ -320,9 +320,7 @@ impl<P: Policy> Local<P> {
             seat: Cell::new(living.len()),
         };
         let fiber = Switch::new(stack, header, main);
-        if fiber.header().fiber.name().is_some() {
-            fiber.set_label(id, fiber.header().fiber.name());
-        }
+        fiber.set_label(id, fiber.header().fiber.name());
         living.push(fiber.header_ptr());
         // SAFETY: this is its scheduler, and it has not run yet.
         unsafe { fiber.header().fiber.set_host(fiber.header_ptr().as_ptr().cast()) };
