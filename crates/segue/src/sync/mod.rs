@@ -4,8 +4,10 @@
 //! three forms: `x` waits, in a fiber or a thread; `try_x` never waits; `x_source` is a [`Waitable`](crate::Waitable) that can be awaited by
 //! a task, or chosen among others.
 
+mod mvar;
 mod promise;
 
+pub use mvar::{Loan, MVar, PutError};
 pub use promise::{Promise, Resolver, WaitError, promise};
 
 /// The other side has gone: what is waited for will never come.
