@@ -13,7 +13,7 @@
 //! * `cancel`: the tree of contexts; [`scope`] and [`spawn`]: who owns whom.
 //! * [`Job`]: a closure that has not started; [`JoinHandle`]: its result.
 //! * [`Park`]: how a worker idles.
-//! * `conformance`: the contract as a test suite for any scheduler.
+//! * [`conformance`]: the contract as a test suite for any scheduler.
 //!
 //! Applications use the crate `segue`, which re-exports what they need.
 

@@ -7,9 +7,18 @@ use segue_core::conformance::{Main, Suite};
 use segue_core::{scope, yield_now};
 use segue_sched::{Builder, Fifo, Sim};
 
+/// How often a race is run: less where fibers are threads, and little where every step is interpreted.
+const fn rounds(full: usize) -> usize {
+    match (cfg!(miri), STAND_IN) {
+        (true, _) => 10,
+        (false, true) => full / 50,
+        (false, false) => full,
+    }
+}
+
 /// A suite with what is known of all of them. `workers` are its threads, unless each fiber is one.
 fn suite(name: String, workers: usize, run: impl Fn(Main) + Send + Sync + 'static) -> Suite {
-    let suite = Suite::new(name, run).rounds(scaled(10_000, 200)).fibers(scaled(500, 32));
+    let suite = Suite::new(name, run).rounds(rounds(10_000)).fibers(if cfg!(miri) { 4 } else { scaled(500, 32) });
     if STAND_IN { suite } else { suite.workers(workers) }
 }
 
@@ -17,7 +26,7 @@ fn suite(name: String, workers: usize, run: impl Fn(Main) + Send + Sync + 'stati
 fn the_simulator_with_several_seeds() {
     for seed in 0..scaled(5, 2) as u64 {
         let run = move |main: Main| Sim::new(seed).run(main).unwrap_or_else(|deadlock| panic!("{deadlock}"));
-        suite(format!("sim with seed {seed}"), 1, run).simulated().rounds(scaled(2_000, 100)).check();
+        suite(format!("sim with seed {seed}"), 1, run).simulated().rounds(rounds(2_000)).check();
     }
 }
 
@@ -58,10 +67,10 @@ fn inside_of_a_fiber_of_another_scheduler() {
         let inner = || Builder::new().workers(1).run_with(Fifo::default, main).unwrap();
         Builder::new().workers(1).run(|| beside(inner)).unwrap();
     };
-    suite("fifo inside of stealing".to_owned(), 1, run).rounds(scaled(2_000, 100)).nests().check();
+    suite("fifo inside of stealing".to_owned(), 1, run).rounds(rounds(2_000)).nests().check();
     let run = |main: Main| {
         let inner = || Builder::new().workers(2).run(main).unwrap();
         Builder::new().workers(1).run_with(Fifo::default, || beside(inner)).unwrap();
     };
-    suite("stealing inside of fifo".to_owned(), 2, run).rounds(scaled(2_000, 100)).check();
+    suite("stealing inside of fifo".to_owned(), 2, run).rounds(rounds(2_000)).check();
 }

@@ -33,6 +33,13 @@ pub(super) const CASES: &[Case] = &[
         run: a_cancellation_reaches_nested_scopes,
     },
     Case {
+        name: "a_stranger_ends_a_wait",
+        clauses: &["1", "T3"],
+        about: "who cancels the trigger of a suspended fiber resumes it, once",
+        needs: &[],
+        run: a_stranger_ends_a_wait,
+    },
+    Case {
         name: "cancellation_is_sticky",
         clauses: &["13", "C1"],
         about: "a cancelled fiber is not stopped while it runs, and each of its waits fails from then on",
@@ -131,6 +138,27 @@ impl Gate {
         here.put(());
         self.pass()
     }
+}
+
+fn a_stranger_ends_a_wait(probe: &Probe) {
+    probe.run(|probe| {
+        let triggers = Mailbox::new();
+        for _ in 0..probe.few() {
+            scope(|s| {
+                let waiter = s.spawn(|| {
+                    let outcome = wait_bound(|trigger| triggers.put(Arc::clone(trigger)));
+                    // Nobody has cancelled the fiber itself.
+                    (outcome, sleep(Duration::from_micros(1)))
+                });
+                let trigger = triggers.get();
+                probe.expect("T3", trigger.cancel(), || "nobody else ends it, and it was told no".to_owned());
+                probe.expect("T2", !trigger.signal(0), || "a signal was accepted after the cancellation".to_owned());
+                probe.next("the end of a wait whose trigger was cancelled");
+                let due = Some((Outcome::Cancelled, Ok(())));
+                probe.equal("T3", "the outcome of the wait, and of the next", waiter.join().ok(), due);
+            });
+        }
+    });
 }
 
 fn cancellation_is_sticky(probe: &Probe) {

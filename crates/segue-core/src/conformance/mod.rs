@@ -97,7 +97,9 @@ impl Suite {
     /// A suite for the scheduler that `run` runs a fiber on. `run` is called several times in each case, from a plain thread, and returns when
     /// the fiber, and what it has detached, has ended. `name` stands in the report.
     pub fn new(name: impl Into<String>, run: impl Fn(Main) + Send + Sync + 'static) -> Self {
-        Self { name: name.into(), runner: Arc::new(run), setup: Setup::default(), timeout: Duration::from_secs(60) }
+        // Interpreted, everything takes longer.
+        let timeout = Duration::from_secs(if cfg!(miri) { 600 } else { 60 });
+        Self { name: name.into(), runner: Arc::new(run), setup: Setup::default(), timeout }
     }
 
     /// Its fibers run on at most this many threads; one is strictly one. Unknown unless it is called.

@@ -69,7 +69,7 @@ impl Tally {
 fn a_cancellation_races_a_resume(probe: &Probe) {
     probe.run(|probe| {
         let tally = Tally::default();
-        for round in 0..probe.rounds() / 4 {
+        for round in 0..(probe.rounds() / 4).max(8) {
             let triggers = Mailbox::new();
             scope(|s| {
                 let (token, waiter) = (s.token(), s.spawn(|| wait_bound(|t| triggers.put(Arc::clone(t)))));
@@ -143,7 +143,7 @@ fn threads_race_to_cancel_and_to_resume(probe: &Probe) {
     });
     probe.run(move |probe| {
         let tally = Tally::default();
-        for _ in 0..probe.rounds() {
+        for _ in 0..probe.rounds().max(16) {
             let answers = Mailbox::shared();
             let outcome = scope(|s| {
                 wait_bound(|trigger| {

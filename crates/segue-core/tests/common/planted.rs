@@ -5,7 +5,7 @@
 
 use segue_core::{Family, Fiber, Job, Scheduler, Timers, Wake, set_current};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -42,9 +42,10 @@ pub enum Fault {
     LeavesDetached,
 }
 
-/// The scheduler. It is counted: each of its fibers keeps it.
+/// The scheduler. It stays for ever, since its fibers' threads may end after the run, and wakers be at work in it.
 pub struct Planted {
     fault: Fault,
+    family: Family,
     timers: [Timers; 2],
     fibers: AtomicUsize,
     wakes: AtomicUsize,
@@ -58,26 +59,29 @@ struct Header {
     mail: AtomicU8,
 }
 
+/// All that were ever made.
+static KEPT: Mutex<Vec<&'static Planted>> = Mutex::new(Vec::new());
+
 /// Runs `main` as the first fiber of a scheduler with a fault.
 pub fn run(fault: Fault, main: Box<dyn FnOnce() + Send>) {
-    let scheduler = Arc::new(Planted {
+    let scheduler: &'static Planted = Box::leak(Box::new(Planted {
         fault,
+        family: Family::detached(),
         timers: [Timers::real(), Timers::real()],
         fibers: AtomicUsize::new(0),
         wakes: AtomicUsize::new(0),
         asked: AtomicUsize::new(0),
         ended: AtomicBool::new(false),
-    });
-    let clock = Arc::clone(&scheduler);
-    let clock = thread::spawn(move || clock.fire_until_ended());
-    let family: &'static Family = Box::leak(Box::new(Family::detached()));
-    // SAFETY: the family is leaked, and completed below unless that is the fault; the closure borrows nothing.
-    let (job, handle) = unsafe { family.job(None, main) };
+    }));
+    KEPT.lock().unwrap().push(scheduler);
+    let clock = thread::spawn(|| scheduler.fire_until_ended());
+    // SAFETY: the family stays for ever, and is completed below unless that is the fault; the closure borrows nothing.
+    let (job, handle) = unsafe { scheduler.family.job(None, main) };
     scheduler.start(job);
     if fault != Fault::LeavesDetached {
-        family.token().cancel();
+        scheduler.family.token().cancel();
         // SAFETY: the owner's one call.
-        unsafe { family.complete() };
+        unsafe { scheduler.family.complete() };
     }
     assert!(handle.join().is_ok(), "the suite catches what its first fiber panics with");
     scheduler.ended.store(true, Ordering::Release);
@@ -97,10 +101,10 @@ impl Planted {
     }
 
     /// Runs a job as a fiber on this thread.
-    fn start(self: &Arc<Self>, mut job: Job) {
-        let scheduler = NonNull::from(&**self as &dyn Scheduler);
+    fn start(&'static self, mut job: Job) {
+        let scheduler = NonNull::from(self as &dyn Scheduler);
         let id = self.fibers.fetch_add(1, Ordering::Relaxed) as u64;
-        // SAFETY: this frame owns a share of the scheduler, and the header is in it.
+        // SAFETY: the scheduler stays for ever.
         let fiber = unsafe { Fiber::for_job(scheduler, id, &mut job) };
         let header = Header { fiber, thread: thread::current(), mail: AtomicU8::new(0) };
         let runs_as =
@@ -113,15 +117,6 @@ impl Planted {
         job.run();
         // SAFETY: it was current until now.
         unsafe { set_current(before) };
-    }
-
-    /// A share of this scheduler, which is in an `Arc`.
-    fn share(&self) -> Arc<Self> {
-        // SAFETY: `run` makes every scheduler inside of an `Arc`, and it is alive.
-        unsafe {
-            Arc::increment_strong_count(self);
-            Arc::from_raw(self)
-        }
     }
 
     /// Whether this is the wait of the suite, of a fiber but the first: a fault that memory safety rests on is planted there alone.
@@ -175,7 +170,8 @@ unsafe impl Scheduler for Planted {
     }
 
     fn spawn(&self, job: Job) {
-        let me = self.share();
+        // SAFETY: every scheduler of this kind stays for ever.
+        let me: &'static Self = unsafe { &*std::ptr::from_ref(self) };
         match self.fault {
             Fault::RunsInSpawn => me.start(job),
             Fault::LosesJobs if self.asked.fetch_add(1, Ordering::Relaxed) % 20 == 19 => std::mem::forget(job),
