@@ -25,6 +25,11 @@ mod chosen {
             Self(std::cell::UnsafeCell::new(value))
         }
 
+        /// The value.
+        pub fn into_inner(self) -> T {
+            self.0.into_inner()
+        }
+
         /// Calls `f` with a pointer to read through.
         #[inline]
         pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {

@@ -1,6 +1,6 @@
 //! The cancellation tree: contexts that are cancelled from the outside, and what their members see of it.
 //!
-//! Used by scopes and runtimes, which own contexts, and by triggers, which ask before they wait.
+//! Used by scopes and runtimes, which own contexts, by tokens and deadlines, and by triggers, which ask before they wait.
 //!
 //! # The idea
 //!
@@ -24,28 +24,80 @@
 #![allow(unsafe_code)] // Members are reached by address: a fiber's header, a nested context.
 
 use crate::atomic::{AtomicBool, Ordering};
-use crate::fiber::Fiber;
+use crate::fiber::{self, Fiber};
 use crate::list::{Linked, Links, List};
 use crate::lock::Lock;
 use crate::scheduler::Wake;
 use crate::thread;
+use crate::time::{Key, TimedOut, Timers};
 use std::cell::Cell;
-use std::io;
+use std::error::Error;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 /// The error of a wait that was cancelled: the operation did not take place.
 ///
-/// Carried outwards by `?`; converts into [`io::Error`], of kind `Other` and never `Interrupted`, since std's loops retry that.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Carried outwards by `?`; converts into [`io::Error`], of kind `Other` and never `Interrupted`, since std's loops retry that. It may
+/// carry a [reason](Cancelled::reason), which is any error; two cancellations are equal whatever their reasons.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{CancelToken, check};
+///
+/// let token = CancelToken::new();
+/// token.cancel_with(std::io::Error::other("the disk is full"));
+/// let cancelled = token.run(check).unwrap_err();
+/// assert_eq!(cancelled.to_string(), "cancelled: the disk is full");
+/// assert!(cancelled.reason().unwrap().is::<std::io::Error>());
+/// ```
+#[derive(Clone)]
 pub struct Cancelled {
-    _private: (),
+    reason: Option<Arc<Reason>>,
 }
+
+/// Why something was cancelled. Behind a thin pointer, so that an error is one word.
+pub(crate) struct Reason(Box<dyn Error + Send + Sync>);
+
+impl Reason {
+    pub(crate) fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Arc<Self> {
+        Arc::new(Self(error.into()))
+    }
+}
+
+impl PartialEq for Cancelled {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Cancelled {}
 
 impl Cancelled {
     #[inline]
     pub(crate) fn new() -> Self {
-        Self { _private: () }
+        Self { reason: None }
+    }
+
+    /// The error of a wait that would suspend a fiber in the middle of a panic.
+    #[cold]
+    pub(crate) fn while_panicking() -> Self {
+        Self { reason: Some(Reason::new("a fiber that is panicking can't wait")) }
+    }
+
+    /// The error that the canceller gave, if any.
+    #[must_use]
+    pub fn reason(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
+        self.reason.as_deref().map(|reason| &*reason.0)
+    }
+
+    /// Whether it was a deadline that cancelled.
+    #[must_use]
+    pub fn timed_out(&self) -> bool {
+        self.reason().is_some_and(|reason| reason.is::<TimedOut>())
     }
 
     /// Whether an I/O error is a cancellation that passed through it.
@@ -62,13 +114,26 @@ impl Cancelled {
     }
 }
 
-impl std::fmt::Display for Cancelled {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("cancelled")
+impl fmt::Display for Cancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.reason() {
+            Some(reason) => write!(f, "cancelled: {reason}"),
+            None => f.write_str("cancelled"),
+        }
     }
 }
 
-impl std::error::Error for Cancelled {}
+impl fmt::Debug for Cancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Cancelled").field(&self.reason()).finish()
+    }
+}
+
+impl Error for Cancelled {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.reason().map(|reason| reason as &(dyn Error + 'static))
+    }
+}
 
 impl From<Cancelled> for io::Error {
     fn from(cancelled: Cancelled) -> Self {
@@ -79,6 +144,8 @@ impl From<Cancelled> for io::Error {
 /// One node of the tree.
 pub(crate) struct Context {
     cancelled: AtomicBool,
+    /// Set before the flag, if ever.
+    reason: OnceLock<Arc<Reason>>,
     members: Lock<Members>,
     /// Set at birth, cleared when the context ends; the parent outlives it.
     parent: Cell<*const Context>,
@@ -89,6 +156,20 @@ pub(crate) struct Context {
 struct Members {
     fibers: List<Fiber>,
     nested: List<Context>,
+    followers: List<Follower>,
+}
+
+/// A context that is cancelled with another one in which it is not nested. It lies in the frame that runs inside of it.
+struct Follower {
+    context: Arc<Context>,
+    /// Belongs to the lock of the one that is followed.
+    links: Links<Follower>,
+}
+
+impl Linked for Follower {
+    fn links(&self) -> &Links<Self> {
+        &self.links
+    }
 }
 
 impl Linked for Context {
@@ -108,7 +189,8 @@ impl Context {
     pub(crate) fn root() -> Arc<Self> {
         Arc::new(Self {
             cancelled: AtomicBool::new(false),
-            members: Lock::new(Members { fibers: List::new(), nested: List::new() }),
+            reason: OnceLock::new(),
+            members: Lock::new(Members { fibers: List::new(), nested: List::new(), followers: List::new() }),
             parent: Cell::new(ptr::null()),
             links: Links::new(),
         })
@@ -121,7 +203,9 @@ impl Context {
         if let Some(parent) = unsafe { thread::context().as_ref() } {
             context.parent.set(parent);
             let mut members = parent.members.lock();
-            context.cancelled.store(parent.is_cancelled(), Ordering::Relaxed);
+            if parent.is_cancelled() {
+                context.mark(parent.reason.get().cloned());
+            }
             // SAFETY: the context is kept alive and linked until `end`, which takes it out.
             // Its address comes from the `Arc` and not from a reference: `cancel` makes another `Arc` of it.
             unsafe { members.nested.push_back(NonNull::new_unchecked(Arc::as_ptr(&context).cast_mut())) };
@@ -149,13 +233,31 @@ impl Context {
         self.cancelled.load(Ordering::Acquire)
     }
 
-    /// Cancels this context and all below it. Again has no effect. Never waits.
-    pub(crate) fn cancel(self: &Arc<Self>) {
+    /// What a wait in this context fails with.
+    pub(crate) fn error(&self) -> Cancelled {
+        Cancelled { reason: self.reason.get().cloned() }
+    }
+
+    /// Sets the flag, and the reason before it. Answers whether it was set already.
+    fn mark(&self, reason: Option<Arc<Reason>>) -> bool {
+        if self.is_cancelled() {
+            return true;
+        }
+        if let Some(reason) = reason {
+            // Who marks holds the lock, or is alone: it is the first.
+            let _ = self.reason.set(reason);
+        }
+        self.cancelled.store(true, Ordering::Release);
+        false
+    }
+
+    /// Cancels this context and all below it, for `reason`. Again has no effect. Never waits.
+    pub(crate) fn cancel(self: &Arc<Self>, reason: Option<Arc<Reason>>) {
         // Walked with a list of our own and not by recursion: nesting has no bound.
         let mut todo = vec![Arc::clone(self)];
         while let Some(context) = todo.pop() {
             let members = context.members.lock();
-            if context.cancelled.swap(true, Ordering::AcqRel) {
+            if context.mark(reason.clone()) {
                 continue;
             }
             members.fibers.for_each(|fiber| {
@@ -169,7 +271,36 @@ impl Context {
                     todo.push(Arc::from_raw(nested.as_ptr()));
                 }
             });
+            members.followers.for_each(|follower| {
+                // SAFETY: a follower that is linked is in place.
+                todo.push(Arc::clone(&unsafe { follower.as_ref() }.context));
+            });
         }
+    }
+
+    /// Runs `f` in a context of its own, inside of the caller's, that is cancelled with this one too.
+    fn run_following<T>(&self, f: impl FnOnce() -> T) -> T {
+        struct Unfollow<'a>(&'a Context, &'a Follower);
+        impl Drop for Unfollow<'_> {
+            fn drop(&mut self) {
+                let mut members = self.0.members.lock();
+                // SAFETY: it is in this list since it was made.
+                unsafe { members.followers.remove(NonNull::from(self.1)) };
+                drop(members);
+                self.1.context.end();
+            }
+        }
+        let follower = Follower { context: Self::nested(), links: Links::new() };
+        let unfollow = Unfollow(self, &follower);
+        let mut members = self.members.lock();
+        // SAFETY: it lies in this frame, and is taken out before that ends.
+        unsafe { members.followers.push_back(NonNull::from(unfollow.1)) };
+        let late = self.is_cancelled();
+        drop(members);
+        if late {
+            follower.context.cancel(self.reason.get().cloned());
+        }
+        follower.context.enter(f)
     }
 
     /// # Safety
@@ -196,7 +327,7 @@ fn enter<R>(context: *const Context, f: impl FnOnce() -> R) -> R {
     impl Drop for Restore {
         fn drop(&mut self) {
             // SAFETY: the current header is in place.
-            if let Some(fiber) = unsafe { crate::fiber::current().as_ref() }
+            if let Some(fiber) = unsafe { fiber::current().as_ref() }
                 && !self.entered.is_null()
             {
                 fiber.leave_context(self.entered);
@@ -245,23 +376,162 @@ pub fn is_cancelled() -> bool {
 /// ```
 #[inline]
 pub fn check() -> Result<(), Cancelled> {
-    if is_cancelled() { Err(Cancelled::new()) } else { Ok(()) }
+    // SAFETY: the caller is inside of the context, so it is alive.
+    match unsafe { thread::context().as_ref() } {
+        Some(context) if context.is_cancelled() => Err(context.error()),
+        _ => Ok(()),
+    }
 }
 
-/// The right to cancel a scope, from anywhere and at any time.
+/// Runs `body`, and then `cleanup`, whichever way `body` ends. The cleanup is shielded, and it may wait, even after a panic of the body,
+/// which goes on after it.
 ///
-/// It may outlive the scope, and then has no effect.
+/// A `Drop` can do less: while a panic unwinds through it, a fiber can't wait.
+///
+/// # Cancellation
+/// The body sees it; the cleanup does not.
+///
+/// # Panics
+/// With the body's panic if it panicked, also if the cleanup panics as well; or with the cleanup's.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{finally, sleep};
+/// use std::time::Duration;
+///
+/// let mut log = Vec::new();
+/// let answer = finally(|| 42, || {
+///     sleep(Duration::from_millis(1)).expect("it is shielded");
+///     log.push("closed");
+/// });
+/// assert_eq!((answer, log), (42, vec!["closed"]));
+/// ```
+pub fn finally<T>(body: impl FnOnce() -> T, cleanup: impl FnOnce()) -> T {
+    let outcome = catch_unwind(AssertUnwindSafe(body));
+    let cleaned = catch_unwind(AssertUnwindSafe(|| shield(cleanup)));
+    match (outcome, cleaned) {
+        (Ok(value), Ok(())) => value,
+        (Err(payload), cleaned) => {
+            // Its own drop may panic, which is one too many.
+            std::mem::forget(cleaned);
+            resume_unwind(payload)
+        }
+        (Ok(_), Err(payload)) => resume_unwind(payload),
+    }
+}
+
+/// Runs `f`, and cancels what is inside of it when `limit` has passed: waits in it then fail with a [`Cancelled`] that
+/// [timed out](Cancelled::timed_out).
+///
+/// What `f` returns is returned, whether or not the time was over by then; so nothing that it has obtained is lost. A limit beyond what the clock can
+/// show is none. The clock is that of the caller's scheduler.
+///
+/// # Cancellation
+/// The caller's cancellation shows inside as well, and the one that comes first gives the reason.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{after, timeout};
+/// use std::time::Duration;
+///
+/// let never = after(Duration::MAX);
+/// let ended = timeout(Duration::from_millis(1), || never.wait());
+/// assert!(ended.is_err_and(|cancelled| cancelled.timed_out()));
+/// ```
+pub fn timeout<T>(limit: Duration, f: impl FnOnce() -> T) -> T {
+    deadline(crate::time::now().checked_add(limit), f)
+}
+
+/// As [`timeout`], at a point in time; `None` is never.
+///
+/// # Cancellation
+/// As for [`timeout`].
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{check, deadline, now};
+///
+/// assert!(deadline(Some(now()), check).is_err());
+/// assert!(deadline(None, check).is_ok());
+/// ```
+pub fn deadline<T>(at: Option<Instant>, f: impl FnOnce() -> T) -> T {
+    struct End<'a>(&'a Arc<Context>, Option<(Timers, Key)>);
+    impl Drop for End<'_> {
+        fn drop(&mut self) {
+            if let Some((timers, key)) = self.1.take() {
+                timers.cancel_no_more(key);
+            }
+            self.0.end();
+        }
+    }
+    let Some(at) = at else { return f() };
+    let timers = fiber::with_current(|fiber| fiber.scheduler().timers().clone());
+    let context = Context::nested();
+    let mut end = End(&context, None);
+    if at <= timers.now() {
+        context.cancel(Some(Reason::new(TimedOut::new())));
+    } else {
+        let key = timers.cancel_at(at, Arc::clone(&context));
+        end.1 = Some((timers, key));
+    }
+    context.enter(f)
+}
+
+/// The right to cancel: whatever [runs](CancelToken::run) under it, or the scope that it is of. From anywhere and at any time.
+///
+/// Clones are the same token. It may outlive what it cancels, and then has no effect.
+///
+/// # Examples
+///
+/// To cancel a single fiber, with an error of your choice:
+///
+/// ```
+/// use segue_core::{CancelToken, after, spawn};
+/// use std::time::Duration;
+///
+/// let token = CancelToken::new();
+/// let fiber = spawn({
+///     let token = token.clone();
+///     move || token.run(|| after(Duration::MAX).wait())
+/// });
+/// token.cancel_with(std::io::Error::other("no longer wanted"));
+/// let cancelled = fiber.join().unwrap().unwrap_err();
+/// assert_eq!(cancelled.reason().unwrap().to_string(), "no longer wanted");
+/// ```
 #[derive(Clone)]
 pub struct CancelToken(Arc<Context>);
 
 impl CancelToken {
-    pub(crate) fn new(context: &Arc<Context>) -> Self {
+    /// A token that nothing runs under yet.
+    #[must_use]
+    #[allow(clippy::new_without_default, reason = "a token that nobody else has is of no use")]
+    pub fn new() -> Self {
+        Self(Context::root())
+    }
+
+    pub(crate) fn of(context: &Arc<Context>) -> Self {
         Self(Arc::clone(context))
     }
 
-    /// Requests that everything in the scope stop. Never waits; again has no effect.
+    /// Runs `f` so that this token cancels it, as the caller's own cancellation does.
+    ///
+    /// # Cancellation
+    /// It shows inside; what `f` returns is returned.
+    pub fn run<T>(&self, f: impl FnOnce() -> T) -> T {
+        self.0.run_following(f)
+    }
+
+    /// Requests that everything under the token stop. Never waits; again has no effect.
     pub fn cancel(&self) {
-        self.0.cancel();
+        self.0.cancel(None);
+    }
+
+    /// As [`cancel`](CancelToken::cancel), with a reason that those who are cancelled find in their [`Cancelled`].
+    pub fn cancel_with(&self, reason: impl Into<Box<dyn Error + Send + Sync>>) {
+        self.0.cancel(Some(Reason::new(reason)));
     }
 
     /// Whether it was requested.
@@ -271,8 +541,8 @@ impl CancelToken {
     }
 }
 
-impl std::fmt::Debug for CancelToken {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for CancelToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CancelToken").field("cancelled", &self.is_cancelled()).finish()
     }
 }

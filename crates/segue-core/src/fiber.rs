@@ -163,7 +163,7 @@ impl Fiber {
     pub fn interrupted(&self) -> bool {
         // SAFETY: the trigger is set while its frame waits, by this thread.
         match unsafe { self.trigger.get().as_ref() } {
-            Some(trigger) if self.is_cancelled() && trigger.withdraw() => {
+            Some(trigger) if self.is_cancelled() && trigger.withdraw().is_some() => {
                 // Whoever shares the trigger may free it from now on, before this fiber has run again.
                 self.trigger.set(ptr::null());
                 true
@@ -185,6 +185,13 @@ impl Fiber {
     pub(crate) fn is_cancelled(&self) -> bool {
         // SAFETY: a fiber is in a context only while that is alive.
         unsafe { self.context.get().as_ref() }.is_some_and(Context::is_cancelled)
+    }
+
+    /// What a wait of the fiber fails with if it is cancelled.
+    #[cold]
+    pub(crate) fn cancelled(&self) -> Cancelled {
+        // SAFETY: as in `is_cancelled`.
+        unsafe { self.context.get().as_ref() }.map_or_else(Cancelled::new, Context::error)
     }
 
     /// Whether to switch stacks now would carry this thread's panic count into another fiber.
@@ -344,8 +351,11 @@ pub fn in_fiber() -> bool {
 #[inline]
 pub fn yield_now() -> Result<(), Cancelled> {
     with_current(|fiber| {
-        if fiber.is_cancelled() || fiber.must_not_suspend() {
-            return Err(Cancelled::new());
+        if fiber.is_cancelled() {
+            return Err(fiber.cancelled());
+        }
+        if fiber.must_not_suspend() {
+            return Err(Cancelled::while_panicking());
         }
         // SAFETY: it is the calling one.
         unsafe { fiber.scheduler().yield_now(fiber) };

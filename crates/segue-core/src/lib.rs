@@ -21,7 +21,9 @@ pub mod atomic;
 mod cancel;
 #[cfg(not(loom))]
 pub mod conformance;
+mod either;
 mod fiber;
+mod future;
 mod job;
 mod list;
 #[cfg(not(loom))]
@@ -40,15 +42,17 @@ mod time;
 mod trigger;
 mod wait_queue;
 
-pub use cancel::{CancelToken, Cancelled, check, is_cancelled, shield};
+pub use cancel::{CancelToken, Cancelled, check, deadline, finally, is_cancelled, shield, timeout};
+pub use either::{Either, Or};
 pub use fiber::{Fiber, WaitsFor, current, in_fiber, retire, set_current, with_current, yield_now};
+pub use future::SourceFuture;
 pub use job::{Job, JobHeader, Name, Place, Work};
 pub use pair::Half;
 pub use park::{Park, Unpark, WaitPark};
 pub use scheduler::{Scheduler, Wake};
 pub use scope::{Builder, Family, Scope, StartDefault, scope, set_default, spawn};
-pub use source::{Ended, Source, wait, wait_until};
+pub use source::{Ended, Source, Waitable, wait, wait_until};
 pub use task::{JoinError, JoinHandle};
-pub use time::{Deadline, Timers, after, at, now, sleep};
+pub use time::{Alarm, Deadline, TimedOut, Timers, after, at, now, sleep};
 pub use trigger::{MAX_ARM, Outcome, Trigger, Wakeup};
-pub use wait_queue::{Guard, Node, WaitQueue, Waiting, Wakeups};
+pub use wait_queue::{Guard, Node, Operation, Take, WaitQueue, Waiting};

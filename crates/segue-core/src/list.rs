@@ -72,6 +72,25 @@ impl<T: Linked> List<T> {
         self.tail = member.as_ptr();
     }
 
+    /// Puts a member before all others.
+    ///
+    /// # Safety
+    /// As for [`push_back`](List::push_back).
+    pub(crate) unsafe fn push_front(&mut self, member: NonNull<T>) {
+        // SAFETY: the caller keeps the member valid.
+        let links = unsafe { member.as_ref() }.links();
+        debug_assert!(!links.linked.get(), "a member may be in one list at a time");
+        links.prev.set(ptr::null());
+        links.next.set(self.head);
+        links.linked.set(true);
+        // SAFETY: the head is a member, which was promised to be valid when it joined.
+        match unsafe { self.head.as_ref() } {
+            Some(head) => head.links().prev.set(member.as_ptr()),
+            None => self.tail = member.as_ptr(),
+        }
+        self.head = member.as_ptr();
+    }
+
     /// Takes a member out. Answers whether it was in.
     ///
     /// # Safety
@@ -94,14 +113,6 @@ impl<T: Linked> List<T> {
             None => self.tail = prev,
         }
         true
-    }
-
-    /// Takes the first member out.
-    pub(crate) fn pop_front(&mut self) -> Option<NonNull<T>> {
-        let front = self.front()?;
-        // SAFETY: the front is a member of this list, so it is valid.
-        unsafe { self.remove(front) };
-        Some(front)
     }
 
     /// Calls `f` with each member, first to last.

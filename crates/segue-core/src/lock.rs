@@ -28,7 +28,8 @@ unsafe impl<T: Send> Sync for Lock<T> {}
 unsafe impl<T: Send> Send for Lock<T> {}
 
 impl<T> Lock<T> {
-    pub(crate) fn new(value: T) -> Self {
+    #[inline]
+    pub(crate) const fn new(value: T) -> Self {
         Self { locked: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
@@ -57,6 +58,11 @@ impl<T> Lock<T> {
         while !self.try_acquire() {
             yield_now();
         }
+    }
+
+    /// The value, without the lock: nobody else has it.
+    pub(crate) fn into_inner(self) -> T {
+        self.value.into_inner()
     }
 }
 

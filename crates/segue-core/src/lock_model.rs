@@ -32,6 +32,11 @@ impl<T> Lock<T> {
         }
         LockGuard { lock: self }
     }
+
+    /// The value, without the lock: nobody else has it.
+    pub(crate) fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
 }
 
 pub(crate) struct LockGuard<'a, T> {

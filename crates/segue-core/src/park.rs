@@ -62,7 +62,7 @@ impl Unpark for Token {
     fn unpark(&self) {
         let mut guard = self.0.lock();
         *guard.state() = true;
-        guard.notify_all().wake();
+        guard.notify_all(0);
     }
 }
 

@@ -12,7 +12,7 @@
 #![allow(unsafe_code)] // Scoped closures are queued beyond what the borrow checker can follow.
 
 use crate::atomic::{AtomicUsize, Ordering};
-use crate::cancel::{CancelToken, Context};
+use crate::cancel::{CancelToken, Context, Reason};
 use crate::fiber::{self, WaitsFor};
 use crate::job::{Job, Name};
 use crate::lock::Lock;
@@ -62,7 +62,7 @@ impl Family {
 
     /// The right to cancel the family.
     pub fn token(&self) -> CancelToken {
-        CancelToken::new(&self.context)
+        CancelToken::of(&self.context)
     }
 
     /// A job that belongs to this family, with a handle for its result.
@@ -119,8 +119,8 @@ impl Family {
         if !self.reraises {
             return payload;
         }
-        self.context.cancel();
         let message = task::message(payload.as_ref()).to_owned();
+        self.context.cancel(Some(Reason::new(format!("a fiber of the scope panicked: {message}"))));
         let mut kept = self.panic.lock();
         let superfluous = if kept.is_none() { kept.replace(payload) } else { Some(payload) };
         drop(kept);
@@ -234,7 +234,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
     /// Requests that the fibers of this scope, and its body, stop. Never waits.
     pub fn cancel(&self) {
-        self.family.context.cancel();
+        self.family.context.cancel(None);
     }
 
     /// The right to cancel this scope from elsewhere.

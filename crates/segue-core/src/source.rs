@@ -1,34 +1,40 @@
-//! Something that can be waited for, written once and waited for in several ways.
+//! Something that can be waited for, written once and waited for in every way.
 //!
-//! Implemented by the wait queue, by timers and by drivers; from the four steps of a [`Source`] follow a wait in a fiber or
-//! thread ([`wait`]) and a wait with a deadline ([`wait_until`]), and any select over more arms.
+//! Implemented by the wait queue, by timers and by the handles of fibers. From the steps of a [`Source`] follow the wait in a fiber or a
+//! thread ([`wait`]), the wait with a deadline ([`wait_until`]), the `.await` of a [`Waitable`] (`future.rs`), and the choice
+//! between several, which is a source again (`either.rs`).
 //!
 //! # The protocol
 //!
 //! Whoever acts is registered nowhere; whoever is registered does not act.
 //!
-//! 1. **Attempt** without registering. If that gives the value, it is over.
-//! 2. **Register** each arm's slot with one trigger, checking under the structure's lock. If one turns out to be ready, cancel the
-//!    trigger (if that fails, somebody has just taken it: go to 3), withdraw from all, and start again.
+//! 1. **Start**: attempt without being registered, and join the queue if that gives nothing. If it gives the value, it is over.
+//! 2. **Register** further arms with the same trigger; each looks under its structure's lock, and does not act. If one turns out to
+//!    be ready, cancel the trigger (if that fails, somebody has just taken it: go to 3), withdraw from all, and start again.
 //! 3. **Wait** on the trigger; if it was taken meanwhile, the wait is short, since the resume is under way.
 //! 4. If it was taken through an arm, withdraw from the others and **commit** that one: the value is in its slot, or, for a structure that
-//!    only tells, attempt again. If it was cancelled, **withdraw** from all: nothing was handed over, nothing is lost.
+//!    only tells, start again. If it was cancelled, **withdraw** from all: nothing was handed over, nothing is lost.
+//! 5. Whoever was taken and does not want it any more (a future that is dropped) **gives back** instead of committing.
 //!
 //! The commit point of the whole is the claim of the trigger, or the attempt that succeeded.
+//!
+//! After Go's `select` and the sources of Gears; what is new is that two waiters never claim each other crosswise, so that there is no order of locks.
 #![allow(unsafe_code)] // Slots are registered by address.
 
 use crate::cancel::{self, Cancelled};
+use crate::either::{Either, Or};
 use crate::fiber::{self, WaitsFor};
-use crate::time;
+use crate::time::Deadline;
 use crate::trigger::{Outcome, Trigger};
 use std::time::Instant;
 
 /// Something that can be waited for.
 ///
 /// # Safety
-/// After [`register`](Source::register) the implementation may reach the slot and the trigger until
-/// [`withdraw`](Source::withdraw) has returned, or until it has claimed the trigger through this arm, and not later. What it
-/// hands over is in the slot before the claim.
+/// After [`start`](Source::start) or [`register`](Source::register) the implementation may reach the slot and the trigger until
+/// [`withdraw`](Source::withdraw) has returned, or until it has claimed the trigger through one of its arms, and not later. What it
+/// hands over is in the slot before the claim. None of the steps unwinds while something is registered; `slot` and `attempt`
+/// may. A source that is `Send` may go to another thread between two steps, together with its slot.
 pub unsafe trait Source {
     /// What the wait yields.
     type Output;
@@ -36,23 +42,25 @@ pub unsafe trait Source {
     /// What a registration keeps in the waiter's frame.
     type Slot;
 
+    /// What reports say of a fiber that waits for this.
+    fn waits_for(&self) -> WaitsFor;
+
     /// A slot that is not registered.
     fn slot(&self) -> Self::Slot;
+
+    /// How many arms it takes. The same at every call.
+    fn arms(&self) -> usize {
+        1
+    }
 
     /// Takes the value if it is there. Never waits.
     fn attempt(&mut self) -> Option<Self::Output>;
 
-    /// Joins the queue, unless the value is there by now. Answers whether it joined.
+    /// Attempts, and joins the queue if that gives nothing: the beginning of a wait of which nothing is registered yet.
     ///
     /// # Safety
-    /// `slot` and `trigger` stay in place until `withdraw`, or until the trigger was taken through `arm`; the slot is not
-    /// registered yet; `withdraw` or `commit` follows, on the same thread.
-    unsafe fn register(&mut self, slot: &mut Self::Slot, trigger: &Trigger, arm: usize) -> bool;
-
-    /// Attempts, and joins the queue if that gives nothing: the beginning of a wait whose other arms are not registered yet.
-    ///
-    /// # Safety
-    /// As for `register`, and nobody else knows the trigger.
+    /// `slot` and `trigger` stay in place until `withdraw`, `commit` or `give_back`, one of which follows if this gives nothing.
+    /// The slot is not registered, and nobody else knows the trigger. Arms are numbered from `arm`.
     unsafe fn start(&mut self, slot: &mut Self::Slot, trigger: &Trigger, arm: usize) -> Option<Self::Output> {
         loop {
             if let Some(output) = self.attempt() {
@@ -65,17 +73,30 @@ pub unsafe trait Source {
         }
     }
 
-    /// Leaves the queue, in O(1) or close to it. Nothing is in the slot then.
+    /// Joins the queue unless the value is there by now, without taking it. Answers whether it joined; one with several
+    /// arms that answers `false` may have joined with some of them.
     ///
     /// # Safety
-    /// The slot was given to `register`, and the trigger was not taken through its arm.
+    /// As for `start`, but others may know the trigger.
+    unsafe fn register(&mut self, slot: &mut Self::Slot, trigger: &Trigger, arm: usize) -> bool;
+
+    /// Leaves the queue, in O(1) or close to it. Nothing is in the slot then. No effect on a slot that is not registered.
+    ///
+    /// # Safety
+    /// The trigger was not taken through an arm of this source.
     unsafe fn withdraw(&mut self, slot: &mut Self::Slot);
 
     /// Takes what was handed over; `None` means that it was only told to attempt again.
     ///
     /// # Safety
-    /// The slot was registered, and the trigger was taken through its arm.
-    unsafe fn commit(&mut self, slot: &mut Self::Slot) -> Option<Self::Output>;
+    /// The slot was registered, and the trigger was taken through the `arm`-th arm of this source.
+    unsafe fn commit(&mut self, slot: &mut Self::Slot, arm: usize) -> Option<Self::Output>;
+
+    /// Gives what was handed over to whoever is next, since its waiter has gone: as if it had been withdrawn in time.
+    ///
+    /// # Safety
+    /// As for `commit`.
+    unsafe fn give_back(&mut self, slot: &mut Self::Slot, arm: usize);
 }
 
 /// Waits for a source: suspends the calling fiber, or parks the calling thread, until it is ready.
@@ -86,12 +107,22 @@ pub unsafe trait Source {
 ///
 /// # Errors
 /// [`Cancelled`] if the caller was cancelled, before the call or during it.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{WaitQueue, WaitsFor, wait};
+///
+/// let queue: WaitQueue<u32, u32> = WaitQueue::new(7);
+/// let mut positive = queue.source(WaitsFor::new("a positive number"), |n| *n > 0, |n| std::mem::take(n));
+/// assert_eq!(wait(&mut positive), Ok(7));
+/// ```
 #[inline]
-pub fn wait<S: Source>(mut source: S, waits_for: WaitsFor) -> Result<S::Output, Cancelled> {
+pub fn wait<S: Source>(source: &mut S) -> Result<S::Output, Cancelled> {
     cancel::check()?;
     fiber::with_current(|fiber| {
         if fiber.must_not_suspend() {
-            return source.attempt().ok_or(Cancelled::new());
+            return source.attempt().ok_or_else(Cancelled::while_panicking);
         }
         loop {
             let trigger = Trigger::waiting(fiber);
@@ -102,13 +133,13 @@ pub fn wait<S: Source>(mut source: S, waits_for: WaitsFor) -> Result<S::Output, 
                 if let Some(output) = source.start(&mut slot, &trigger, 0) {
                     return Ok(output);
                 }
-                match trigger.finish(fiber, waits_for) {
+                match trigger.finish(fiber, source.waits_for()) {
                     Outcome::Cancelled => {
                         source.withdraw(&mut slot);
-                        return Err(Cancelled::new());
+                        return Err(fiber.cancelled());
                     }
-                    Outcome::Taken(_) => {
-                        if let Some(output) = source.commit(&mut slot) {
+                    Outcome::Taken(arm) => {
+                        if let Some(output) = source.commit(&mut slot, arm) {
                             return Ok(output);
                         }
                     }
@@ -136,54 +167,84 @@ pub enum Ended {
 ///
 /// # Errors
 /// [`Ended::TimedOut`] or [`Ended::Cancelled`].
-pub fn wait_until<S: Source>(
-    mut source: S,
-    deadline: Option<Instant>,
-    waits_for: WaitsFor,
-) -> Result<S::Output, Ended> {
-    if deadline.is_none() {
-        return wait(source, waits_for).map_err(Ended::Cancelled);
+pub fn wait_until<S: Source>(mut source: S, deadline: Option<Instant>) -> Result<S::Output, Ended> {
+    let either = match deadline {
+        None => wait(&mut source).map(Either::Left),
+        Some(_) => wait(&mut Or::new(source, Deadline::at(deadline))),
+    };
+    match either {
+        Ok(Either::Left(output)) => Ok(output),
+        Ok(Either::Right(())) => Err(Ended::TimedOut),
+        Err(cancelled) => Err(Ended::Cancelled(cancelled)),
     }
-    cancel::check().map_err(Ended::Cancelled)?;
-    let mut timer = time::at(deadline);
-    fiber::with_current(|fiber| {
-        if fiber.must_not_suspend() {
-            return source.attempt().ok_or(Ended::Cancelled(Cancelled::new()));
-        }
-        loop {
-            let trigger = Trigger::waiting(fiber);
-            let (mut slot, mut alarm) = (source.slot(), timer.slot());
-            // SAFETY: as in `wait`; each of the two slots is withdrawn, or committed where it was the one that was taken. The timer
-            // is registered second, and by then nothing but the source's claim can have taken the trigger.
-            unsafe {
-                // Asked before, since the timers may have to be started, which may panic.
-                let is_past = timer.attempt().is_some();
-                if let Some(output) = source.start(&mut slot, &trigger, 0) {
-                    return Ok(output);
-                }
-                if is_past && trigger.withdraw() {
-                    source.withdraw(&mut slot);
-                    return Err(Ended::TimedOut);
-                }
-                let _ = timer.register(&mut alarm, &trigger, 1);
-                match trigger.finish(fiber, waits_for) {
-                    Outcome::Taken(0) => {
-                        timer.withdraw(&mut alarm);
-                        if let Some(output) = source.commit(&mut slot) {
-                            return Ok(output);
-                        }
-                    }
-                    Outcome::Taken(_) => {
-                        source.withdraw(&mut slot);
-                        return Err(Ended::TimedOut);
-                    }
-                    Outcome::Cancelled => {
-                        timer.withdraw(&mut alarm);
-                        source.withdraw(&mut slot);
-                        return Err(Ended::Cancelled(Cancelled::new()));
-                    }
-                }
-            }
-        }
-    })
+}
+
+/// A source in the hands of a user, who waits for it in any of the ways.
+///
+/// * [`wait`](Waitable::wait) in a fiber or a thread;
+/// * `.await` in a task of any async runtime: the future is `Send` where the values are, allocates nothing, and may be dropped at any
+///   instant: what it had been handed goes to the next waiter;
+/// * [`or`](Waitable::or) another one, whichever is ready first.
+///
+/// Nothing happens before one of them: a waitable that is dropped was never called.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{Either, after};
+/// use std::time::Duration;
+///
+/// let first = after(Duration::from_millis(1)).or(after(Duration::MAX)).wait();
+/// assert_eq!(first, Ok(Either::Left(())));
+/// ```
+#[must_use = "nothing happens before it is waited for"]
+#[derive(Clone, Copy, Debug)]
+pub struct Waitable<S>(S);
+
+impl<S: Source> Waitable<S> {
+    /// What `source` says, in the hands of a user.
+    #[inline]
+    pub fn new(source: S) -> Self {
+        Self(source)
+    }
+
+    /// Takes the value if it is there. Never waits.
+    #[inline]
+    pub fn attempt(&mut self) -> Option<S::Output> {
+        self.0.attempt()
+    }
+
+    /// Suspends the calling fiber, or parks the calling thread, until the source is ready.
+    ///
+    /// # Cancellation
+    /// As for [`wait`].
+    ///
+    /// # Errors
+    /// [`Cancelled`] if the caller was cancelled.
+    #[inline]
+    pub fn wait(mut self) -> Result<S::Output, Cancelled> {
+        wait(&mut self.0)
+    }
+
+    /// As [`wait_until`].
+    ///
+    /// # Cancellation
+    /// As for [`wait`].
+    ///
+    /// # Errors
+    /// [`Ended::TimedOut`] or [`Ended::Cancelled`].
+    pub fn wait_until(self, deadline: Option<Instant>) -> Result<S::Output, Ended> {
+        wait_until(self.0, deadline)
+    }
+
+    /// This one or `other`, whichever is ready first; this one if both are. The one that is not chosen has no effect.
+    pub fn or<O: Source>(self, other: Waitable<O>) -> Waitable<Or<S, O>> {
+        Waitable(Or::new(self.0, other.0))
+    }
+
+    /// The source itself.
+    #[inline]
+    pub fn into_source(self) -> S {
+        self.0
+    }
 }

@@ -17,7 +17,7 @@
 #![allow(unsafe_code)] // One allocation behind two thin pointers.
 
 use crate::cancel::{Cancelled, Context};
-use crate::fiber::{self, WaitsFor};
+use crate::fiber::{self, Fiber, WaitsFor};
 use crate::job::{Job, JobHeader, Name, Work};
 use crate::scope::Family;
 use crate::trigger::{Outcome, Trigger};
@@ -156,9 +156,9 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
     unsafe fn run(this: NonNull<Self>) {
         // SAFETY: the job side alone uses the closure, and calls `run` once.
         let closure = unsafe { (*this.as_ref().closure.get()).take() }.expect("a job runs once");
-        let result = if crate::cancel::is_cancelled() {
+        let result = if let Err(cancelled) = crate::cancel::check() {
             discard(closure);
-            Err(JoinError::Cancelled(Cancelled::new()))
+            Err(JoinError::Cancelled(cancelled))
         } else {
             catch_unwind(AssertUnwindSafe(closure)).map_err(JoinError::Panicked)
         };
@@ -250,7 +250,7 @@ impl<T> JoinHandle<T> {
         let task = self.task.cast::<Head<T>>();
         std::mem::forget(self);
         match outcome {
-            Outcome::Cancelled => Err(JoinError::Cancelled(Cancelled::new())),
+            Outcome::Cancelled => Err(JoinError::Cancelled(fiber::with_current(Fiber::cancelled))),
             Outcome::Taken(_) => {
                 // SAFETY: it was signalled, so the result is in place, the job's side is done with the task, and
                 // this handle, now forgotten, was the one to read and free it.

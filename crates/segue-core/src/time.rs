@@ -5,26 +5,35 @@
 //! was withdrawn leaves nothing behind.
 //!
 //! Whoever fires takes the due entries out and claims their triggers under the lock, and resumes them after it. A waiter that
-//! leaves takes its entry out under the same lock; so an entry never outlives the frame whose trigger it names.
+//! leaves takes its entry out under the same lock; so an entry never outlives the frame whose trigger it names. An entry may also be a context
+//! with a deadline, which is cancelled after the lock.
 #![allow(unsafe_code)] // Entries name triggers in the frames of waiters.
 
 use crate::atomic::{AtomicUsize, Ordering};
-use crate::cancel::Cancelled;
+use crate::cancel::{Cancelled, Context, Reason};
 use crate::fiber::{self, WaitsFor};
 use crate::lock::Lock;
-use crate::source::{self, Source};
+use crate::source::{Source, Waitable};
 use crate::trigger::{Trigger, Wakeup};
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// The order of timers: by deadline, then by registration.
-type Key = (Instant, u64);
+pub(crate) type Key = (Instant, u64);
 
-struct Entry {
-    trigger: NonNull<Trigger>,
-    arm: usize,
+enum Entry {
+    /// Somebody who waits.
+    Wait { trigger: NonNull<Trigger>, arm: usize },
+    /// A part of the tree that is to be cancelled.
+    Cancel(Arc<Context>),
+}
+
+/// What is to be done for an entry that was due, after the lock.
+enum Due {
+    Wake(#[expect(dead_code, reason = "dropping it resumes")] Wakeup),
+    Cancel(Arc<Context>),
 }
 
 struct Queue {
@@ -37,8 +46,11 @@ struct Queue {
 // SAFETY: the triggers are named under the lock only, and each is alive as long as its entry.
 unsafe impl Send for Queue {}
 
-/// The timers of a scheduler, and its clock.
-pub struct Timers {
+/// The timers of a scheduler, and its clock: a handle that can be cloned.
+#[derive(Clone)]
+pub struct Timers(Arc<Shared>);
+
+struct Shared {
     queue: Lock<Queue>,
     /// The number of entries, for a look without the lock.
     len: AtomicUsize,
@@ -63,23 +75,23 @@ impl Timers {
     }
 
     fn with(simulated: Option<Instant>) -> Self {
-        Self {
+        Self(Arc::new(Shared {
             queue: Lock::new(Queue { entries: BTreeMap::new(), registered: 0, simulated }),
             len: AtomicUsize::new(0),
             earlier: OnceLock::new(),
             is_real: simulated.is_none(),
-        }
+        }))
     }
 
     /// Unparks `thread` whenever a timer is registered that comes before all others.
     pub(crate) fn call_earlier(&self, thread: std::thread::Thread) {
         // There is one thread that fires.
-        let _ = self.earlier.set(thread);
+        let _ = self.0.earlier.set(thread);
     }
 
     /// What the clock shows.
     pub fn now(&self) -> Instant {
-        if self.is_real { Instant::now() } else { self.queue.lock().simulated.unwrap_or_else(Instant::now) }
+        if self.0.is_real { Instant::now() } else { self.0.queue.lock().simulated.unwrap_or_else(Instant::now) }
     }
 
     /// How long until the next timer is due; `None` if there is none. Zero if one is due.
@@ -87,7 +99,7 @@ impl Timers {
         if self.is_empty() {
             return None;
         }
-        let queue = self.queue.lock();
+        let queue = self.0.queue.lock();
         let (&(deadline, _), _) = queue.entries.first_key_value()?;
         Some(deadline.saturating_duration_since(queue.simulated.unwrap_or_else(Instant::now)))
     }
@@ -95,12 +107,12 @@ impl Timers {
     /// Whether nothing waits for the clock. Never waits, takes no lock: for the scheduler's own thread.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len.load(Ordering::Acquire) == 0
+        self.0.len.load(Ordering::Acquire) == 0
     }
 
     /// Moves a simulated clock forward. Has no effect on the real one.
     pub fn advance(&self, by: Duration) {
-        if let Some(now) = &mut self.queue.lock().simulated {
+        if let Some(now) = &mut self.0.queue.lock().simulated {
             *now += by;
         }
     }
@@ -113,52 +125,71 @@ impl Timers {
         }
         let now = self.now();
         loop {
-            let mut batch: [Option<Wakeup>; BATCH] = [const { None }; BATCH];
-            let mut claimed = 0;
-            let mut queue = self.queue.lock();
-            while claimed < BATCH
+            let mut batch: [Option<Due>; BATCH] = [const { None }; BATCH];
+            let mut due = 0;
+            let mut queue = self.0.queue.lock();
+            while due < BATCH
                 && let Some(first) = queue.entries.first_entry()
                 && first.key().0 <= now
             {
-                let entry = first.remove();
-                // SAFETY: the entry was in the queue, so its waiter has not left.
-                batch[claimed] = unsafe { entry.trigger.as_ref() }.claim(entry.arm);
-                claimed += usize::from(batch[claimed].is_some());
+                batch[due] = match first.remove() {
+                    // SAFETY: the entry was in the queue, so its waiter has not left.
+                    Entry::Wait { trigger, arm } => unsafe { trigger.as_ref() }.claim(arm).map(Due::Wake),
+                    Entry::Cancel(context) => Some(Due::Cancel(context)),
+                };
+                due += usize::from(batch[due].is_some());
             }
-            self.len.store(queue.entries.len(), Ordering::Release);
+            self.0.len.store(queue.entries.len(), Ordering::Release);
             drop(queue);
-            fired += claimed;
-            drop(batch);
-            if claimed < BATCH {
+            fired += due;
+            for due in batch.into_iter().flatten() {
+                if let Due::Cancel(context) = due {
+                    context.cancel(Some(Reason::new(TimedOut::new())));
+                }
+            }
+            if due < BATCH {
                 return fired;
             }
         }
     }
 
-    fn insert(&self, deadline: Instant, trigger: &Trigger, arm: usize) -> Key {
-        let mut queue = self.queue.lock();
+    fn insert(&self, deadline: Instant, entry: Entry) -> Key {
+        let mut queue = self.0.queue.lock();
         queue.registered += 1;
         let key = (deadline, queue.registered);
-        queue.entries.insert(key, Entry { trigger: NonNull::from(trigger), arm });
-        self.len.store(queue.entries.len(), Ordering::Release);
+        queue.entries.insert(key, entry);
+        self.0.len.store(queue.entries.len(), Ordering::Release);
         let first = queue.entries.first_key_value().is_some_and(|(first, _)| *first == key);
         drop(queue);
-        if first && let Some(thread) = self.earlier.get() {
+        if first && let Some(thread) = self.0.earlier.get() {
             thread.unpark();
         }
         key
     }
 
     fn remove(&self, key: Key) {
-        let mut queue = self.queue.lock();
-        queue.entries.remove(&key);
-        self.len.store(queue.entries.len(), Ordering::Release);
+        let mut queue = self.0.queue.lock();
+        let removed = queue.entries.remove(&key);
+        self.0.len.store(queue.entries.len(), Ordering::Release);
+        drop(queue);
+        // It may be the last owner of a context.
+        drop(removed);
+    }
+
+    /// Cancels `context` at `deadline`, unless the key that this returns is [removed](Timers::cancel_no_more) before.
+    pub(crate) fn cancel_at(&self, deadline: Instant, context: Arc<Context>) -> Key {
+        self.insert(deadline, Entry::Cancel(context))
+    }
+
+    /// The end of what [`cancel_at`](Timers::cancel_at) began.
+    pub(crate) fn cancel_no_more(&self, key: Key) {
+        self.remove(key);
     }
 }
 
 impl std::fmt::Debug for Timers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Timers").field("len", &self.len.load(Ordering::Relaxed)).finish_non_exhaustive()
+        f.debug_struct("Timers").field("len", &self.0.len.load(Ordering::Relaxed)).finish_non_exhaustive()
     }
 }
 
@@ -180,51 +211,112 @@ pub fn now() -> Instant {
 pub struct Deadline {
     /// `None` is never.
     at: Option<Instant>,
+    waits_for: WaitsFor,
 }
 
-/// A source that is ready once `duration` has passed from now. A duration beyond what the clock can show is never.
-#[must_use]
-pub fn after(duration: Duration) -> Deadline {
-    Deadline { at: now().checked_add(duration) }
+impl Deadline {
+    #[track_caller]
+    pub(crate) fn at(at: Option<Instant>) -> Self {
+        Self { at, waits_for: WaitsFor::new("a point in time") }
+    }
 }
 
-/// A source that is ready at `instant`; `None` is never.
-#[must_use]
-pub fn at(instant: Option<Instant>) -> Deadline {
-    Deadline { at: instant }
+/// Ready once `duration` has passed from now. A duration beyond what the clock can show is never.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// segue_core::after(Duration::from_millis(1)).wait()?;
+/// # Ok::<(), segue_core::Cancelled>(())
+/// ```
+#[track_caller]
+pub fn after(duration: Duration) -> Waitable<Deadline> {
+    at(now().checked_add(duration))
 }
 
-// SAFETY: `register` leaves the trigger with the timers under a key that `withdraw` takes out; both run on the same
-// fiber, and so meet the same timers; the timers claim under their lock, and take out what they claim.
+/// Ready at `instant`; `None` is never.
+///
+/// # Examples
+///
+/// ```
+/// segue_core::at(Some(segue_core::now())).wait()?;
+/// # Ok::<(), segue_core::Cancelled>(())
+/// ```
+#[track_caller]
+pub fn at(instant: Option<Instant>) -> Waitable<Deadline> {
+    Waitable::new(Deadline::at(instant))
+}
+
+/// A place among the timers of whoever began to wait. It holds on to these timers, since a task may leave them from elsewhere.
+#[derive(Debug)]
+pub struct Alarm {
+    timers: Timers,
+    key: Option<Key>,
+}
+
+// SAFETY: `register` leaves the trigger with the timers under a key that `withdraw` takes out, of the same timers; these claim
+// under their lock, and take out what they claim. What may unwind, starting the timers, is done by `slot`.
 unsafe impl Source for Deadline {
     type Output = ();
-    type Slot = Option<Key>;
+    type Slot = Alarm;
 
-    fn slot(&self) -> Self::Slot {
-        None
+    fn waits_for(&self) -> WaitsFor {
+        self.waits_for
+    }
+
+    fn slot(&self) -> Alarm {
+        Alarm { timers: fiber::with_current(|fiber| fiber.scheduler().timers().clone()), key: None }
     }
 
     fn attempt(&mut self) -> Option<()> {
         self.at.is_some_and(|at| at <= now()).then_some(())
     }
 
-    unsafe fn register(&mut self, slot: &mut Self::Slot, trigger: &Trigger, arm: usize) -> bool {
-        if let Some(at) = self.at {
-            *slot = Some(fiber::with_current(|fiber| fiber.scheduler().timers().insert(at, trigger, arm)));
+    unsafe fn register(&mut self, slot: &mut Alarm, trigger: &Trigger, arm: usize) -> bool {
+        let Some(at) = self.at else { return true };
+        if at <= slot.timers.now() {
+            return false;
         }
+        slot.key = Some(slot.timers.insert(at, Entry::Wait { trigger: NonNull::from(trigger), arm }));
         true
     }
 
-    unsafe fn withdraw(&mut self, slot: &mut Self::Slot) {
-        if let Some(key) = slot.take() {
-            fiber::with_current(|fiber| fiber.scheduler().timers().remove(key));
+    unsafe fn withdraw(&mut self, slot: &mut Alarm) {
+        if let Some(key) = slot.key.take() {
+            slot.timers.remove(key);
         }
     }
 
-    unsafe fn commit(&mut self, _slot: &mut Self::Slot) -> Option<()> {
+    unsafe fn commit(&mut self, slot: &mut Alarm, _arm: usize) -> Option<()> {
+        slot.key = None;
         Some(())
     }
+
+    unsafe fn give_back(&mut self, slot: &mut Alarm, _arm: usize) {
+        slot.key = None;
+    }
 }
+
+/// The time that was allowed is over: the reason of a [`Cancelled`] that a deadline caused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimedOut {
+    _private: (),
+}
+
+impl TimedOut {
+    pub(crate) fn new() -> Self {
+        Self { _private: () }
+    }
+}
+
+impl std::fmt::Display for TimedOut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the time allowed is over")
+    }
+}
+
+impl std::error::Error for TimedOut {}
 
 /// Suspends the calling fiber, or parks the calling thread, for at least `duration`.
 ///
@@ -244,5 +336,5 @@ unsafe impl Source for Deadline {
 /// ```
 #[track_caller]
 pub fn sleep(duration: Duration) -> Result<(), Cancelled> {
-    source::wait(after(duration), WaitsFor::new("a point in time"))
+    after(duration).wait()
 }

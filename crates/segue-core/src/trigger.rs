@@ -19,6 +19,8 @@
 //!        withdraw, by the waiter's own thread; or cancel
 //! ```
 //!
+//! A waiter that has withdrawn, and has left every queue since, may use its trigger again (`rearm`): nobody else knows it then.
+//!
 //! | transition | who |
 //! | --- | --- |
 //! | INITIAL to WAITING | the waiter, when it is about to suspend; for a trigger that was made before its waiter was known |
@@ -128,7 +130,7 @@ impl Trigger {
     #[inline]
     pub(crate) fn finish(&self, fiber: &Fiber, waits_for: WaitsFor) -> Outcome {
         fiber.join_context();
-        if fiber.is_cancelled() && self.withdraw() {
+        if fiber.is_cancelled() && self.withdraw().is_some() {
             return Outcome::Cancelled;
         }
         self.sleep(fiber, waits_for)
@@ -259,10 +261,16 @@ impl Trigger {
         }
     }
 
-    /// As [`cancel`](Trigger::cancel), by the fiber that the trigger waits with, which goes on by itself.
+    /// As [`cancel`](Trigger::cancel), by the waiter itself, which goes on by itself. Gives back what the trigger waited with, if it was
+    /// this call that ended the wait.
     #[must_use]
-    pub(crate) fn withdraw(&self) -> bool {
-        self.move_to_cancelled().is_some()
+    pub(crate) fn withdraw(&self) -> Option<*mut Fiber> {
+        self.move_to_cancelled()
+    }
+
+    /// Makes a withdrawn trigger wait again: for a waiter that has left all queues, so that nobody else knows the trigger.
+    pub(crate) fn rearm(&self, waiter: *mut Fiber) {
+        self.word.store(waiter, Ordering::Release);
     }
 
     fn cancel_unless_awaited(&self) -> bool {

@@ -29,7 +29,7 @@ fn a_value_in_time_leaves_no_timer() {
         let waiter = t.spawn(|| host.run(0, |_| receive(&queue, in_one(&host))));
         host.until_suspended(1);
         assert_eq!(host.timers().until_next(), Some(MILLISECOND));
-        queue.lock().hand_over(7).unwrap().wake();
+        queue.lock().hand_over(0, 7).unwrap();
         assert_eq!(waiter.join().unwrap(), Ok(7));
     });
     assert!(host.timers().is_empty());
@@ -46,8 +46,8 @@ fn a_time_out_leaves_the_queue() {
         assert_eq!(waiter.join().unwrap(), Err(Ended::TimedOut));
     });
     let mut guard = queue.lock();
-    assert!(guard.is_empty());
-    assert_eq!(guard.hand_over(7).err(), Some(7));
+    assert!(guard.is_empty(0));
+    assert_eq!(guard.hand_over(0, 7).err(), Some(7));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_cancellation_leaves_both() {
         receiver.recv().unwrap().cancel();
         assert!(matches!(waiter.join().unwrap(), Err(Ended::Cancelled(_))));
     });
-    assert!(queue.lock().is_empty() && host.timers().is_empty());
+    assert!(queue.lock().is_empty(0) && host.timers().is_empty());
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_past_deadline_ends_the_wait_unless_the_value_is_there() {
     assert_eq!(receive(&queue, past), Ok(1));
     assert_eq!(receive(&queue, past), Err(Ended::TimedOut));
     assert_eq!(receive(&queue, Some(now())), Err(Ended::TimedOut));
-    assert!(queue.lock().is_empty());
+    assert!(queue.lock().is_empty(0));
 }
 
 #[test]
@@ -87,8 +87,8 @@ fn no_deadline_is_never() {
         let far = t.spawn(|| receive(&queue, now().checked_add(Duration::MAX)));
         let years = t.spawn(|| receive(&queue, now().checked_add(Duration::from_secs(1 << 40))));
         for value in 0..3 {
-            until(|| !queue.lock().is_empty());
-            queue.lock().hand_over(value).unwrap().wake();
+            until(|| !queue.lock().is_empty(0));
+            queue.lock().hand_over(0, value).unwrap();
         }
         let mut all = [bare, far, years].map(|waiter| waiter.join().unwrap().unwrap());
         all.sort_unstable();
@@ -103,11 +103,11 @@ fn a_waiter_that_is_told_in_vain_keeps_its_deadline() {
         let waiter = t.spawn(|| host.run(0, |_| receive(&queue, in_one(&host))));
         for _ in 0..3 {
             host.until_suspended(1);
-            until(|| !queue.lock().is_empty());
-            queue.lock().notify_all().wake();
+            until(|| !queue.lock().is_empty(0));
+            queue.lock().notify_all(0);
         }
         host.until_suspended(1);
-        until(|| !queue.lock().is_empty() && !host.timers().is_empty());
+        until(|| !queue.lock().is_empty(0) && !host.timers().is_empty());
         assert_eq!(host.timers().until_next(), Some(MILLISECOND));
         host.timers().advance(MILLISECOND);
         while host.timers().fire() == 0 {}
@@ -126,9 +126,8 @@ fn value_time_out_and_cancellation_race_and_nothing_is_lost() {
             t.spawn(|| {
                 stagger(round);
                 let mut guard = queue.lock();
-                match guard.hand_over(make()) {
-                    Ok(wakeup) => drop((guard, wakeup)),
-                    Err(value) => guard.state().push(value),
+                if let Err(value) = guard.hand_over(0, make()) {
+                    guard.state().push(value);
                 }
             });
             t.spawn(|| {
@@ -178,9 +177,8 @@ fn plain_threads_race_their_own_clock() {
             t.spawn(|| {
                 stagger(round);
                 let mut guard = queue.lock();
-                match guard.hand_over(1) {
-                    Ok(wakeup) => drop((guard, wakeup)),
-                    Err(value) => guard.state().push(value),
+                if let Err(value) = guard.hand_over(0, 1) {
+                    guard.state().push(value);
                 }
             });
             let deadline = now() + Duration::from_nanos(1_000 * (round as u64 % 200));

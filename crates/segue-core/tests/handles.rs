@@ -23,7 +23,7 @@ fn behind(gate: &Arc<WaitQueue<bool>>, make: impl Fn() -> Counted + Send + 'stat
 fn open(gate: &WaitQueue<bool>) {
     let mut guard = gate.lock();
     *guard.state() = true;
-    guard.notify_all().wake();
+    guard.notify_all(0);
 }
 
 fn dropped(drops: &AtomicUsize) -> usize {

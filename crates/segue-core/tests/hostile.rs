@@ -59,7 +59,8 @@ fn two_children_whose_payloads_panic_when_they_are_dropped() {
             (0..2).for_each(|_| count.recv().unwrap());
             let mut guard = gate.lock();
             *guard.state() = true;
-            guard.notify_all().wake();
+            guard.notify_all(0);
+            drop(guard);
             shield(|| children.map(|child| std::mem::forget(child.join())));
         });
     });
@@ -104,7 +105,7 @@ fn a_result_whose_drop_panics_with_such_a_payload() {
             }));
             let mut guard = gate.lock();
             *guard.state() = true;
-            guard.notify_all().wake();
+            guard.notify_all(0);
         });
     });
 }
@@ -171,8 +172,8 @@ fn somebody_else_s_cancel_does_not_strand_the_waiter() {
 #[test]
 fn leaked_guards_and_handles_reach_nothing_that_is_gone() {
     let queue: WaitQueue<(), String> = WaitQueue::new(());
-    std::mem::forget(queue.lock().hand_over(String::from("back")));
-    std::mem::forget(queue.lock().notify_all());
+    std::mem::forget(queue.lock().hand_over(0, String::from("back")));
+    queue.lock().notify_all(0);
     scope(|s| {
         let text = String::from("local");
         let length = text.len();

@@ -21,12 +21,8 @@ fn receive(queue: &Queue) -> Result<u32, Cancelled> {
 /// To a waiter, or into the state: as a channel does it.
 fn send(queue: &Queue, value: u32) -> bool {
     let mut guard = queue.lock();
-    match guard.hand_over(value) {
-        Ok(wakeup) => {
-            drop(guard);
-            wakeup.wake();
-            true
-        }
+    match guard.hand_over(0, value) {
+        Ok(()) => true,
         Err(value) => {
             guard.state().push(value);
             false
@@ -55,7 +51,7 @@ fn a_hand_over_and_a_cancellation_lose_nothing() {
         let kept = queue.lock().state().len();
         assert_eq!(usize::from(received.is_ok()) + kept, 1, "lost or doubled");
         assert!(!handed || received == Ok(7), "what was handed over was not received");
-        assert!(queue.lock().is_empty());
+        assert!(queue.lock().is_empty(0));
         RECEIVED.note_if(received.is_ok());
         HANDED.note_if(handed);
         KEPT.note_if(kept == 1);
@@ -108,14 +104,15 @@ fn a_notification_reaches_whoever_registers_before_it() {
         });
         let mut guard = gate.lock();
         *guard.state() = true;
-        if guard.is_empty() {
+        if guard.is_empty(0) {
             AT_ONCE.note();
         } else {
             TOLD.note();
         }
-        guard.notify_all().wake();
+        guard.notify_all(0);
+        drop(guard);
         waiter.join().unwrap();
-        assert!(gate.lock().is_empty());
+        assert!(gate.lock().is_empty(0));
     });
     check(&[&AT_ONCE, &TOLD]);
 }
@@ -140,7 +137,7 @@ fn a_notification_and_a_cancellation_of_one_of_two_waiters() {
             move || {
                 let mut guard = gate.lock();
                 *guard.state() = true;
-                guard.notify_all().wake();
+                guard.notify_all(0);
             }
         });
         pass(&gate).expect("nobody cancels it");
@@ -149,7 +146,7 @@ fn a_notification_and_a_cancellation_of_one_of_two_waiters() {
         let open = first.join().unwrap();
         OPEN.note_if(open);
         CANCELLED.note_if(!open);
-        assert!(gate.lock().is_empty());
+        assert!(gate.lock().is_empty(0));
     });
     check(&[&OPEN, &CANCELLED]);
 }
@@ -169,11 +166,11 @@ fn a_promise_is_seen_by_all_who_wait() {
             thread::spawn(move || read(&promise))
         });
         let mut guard = promise.lock();
-        WAITED.note_if(!guard.is_empty());
+        WAITED.note_if(!guard.is_empty(0));
         *guard.state() = Some(42);
-        let wakeups = guard.notify_all();
+        guard.notify_all(0);
+        drop(guard);
         drop(promise);
-        wakeups.wake();
         assert_eq!(readers.map(|reader| reader.join().unwrap()), [42, 42]);
         FILLED.note();
     });

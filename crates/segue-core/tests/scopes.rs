@@ -18,7 +18,7 @@ fn gate() -> WaitQueue<bool> {
 fn open(gate: &WaitQueue<bool>) {
     let mut guard = gate.lock();
     *guard.state() = true;
-    guard.notify_all().wake();
+    guard.notify_all(0);
 }
 
 fn pass(gate: &WaitQueue<bool>) {
@@ -187,7 +187,7 @@ fn of_several_panics_the_body_s_or_the_first_child_s_comes_out_and_all_are_waite
                 pass(second);
                 count_and_fail(2)
             });
-            until(|| !second.lock().is_empty());
+            until(|| !second.lock().is_empty(0));
             let first = s.spawn(|| count_and_fail(1));
             assert!(shield(|| first.join()).is_err());
             open(second);

@@ -32,8 +32,8 @@ fn at_exit(f: impl FnOnce() + 'static) {
 fn use_everything() {
     let queue: &'static WaitQueue<(), u8> = Box::leak(Box::new(WaitQueue::new(())));
     let giver = spawn(|| {
-        until(|| !queue.lock().is_empty());
-        queue.lock().hand_over(7).unwrap().wake();
+        until(|| !queue.lock().is_empty(0));
+        queue.lock().hand_over(0, 7).unwrap();
     });
     assert_eq!(queue.wait(WaitsFor::new("a value"), |()| false, |()| 0), Ok(7));
     giver.join().unwrap();
@@ -109,7 +109,7 @@ fn ends_with_threads_that_wait() {
         drop(spawn(|| queue.wait(WaitsFor::new("nothing"), |()| false, |()| ())));
         drop(spawn(|| segue_core::sleep(Duration::from_secs(1_000_000))));
     }
-    until(|| !queue.lock().is_empty());
+    until(|| !queue.lock().is_empty(0));
     at_exit(use_everything);
 }
 
@@ -134,7 +134,7 @@ fn waits_where_no_thread_can_be_started() {
         let waits = || queue.wait_until(Some(deadline), WaitsFor::new("nothing"), |()| false, |()| 0);
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(waits));
         assert!(ended.is_err() || std::env::var_os("RUST_MIN_STACK").is_none());
-        assert!(queue.lock().is_empty(), "a waiter that is gone stands in the queue");
+        assert!(queue.lock().is_empty(0), "a waiter that is gone stands in the queue");
     }
     assert!(spawn(|| 1).join().is_err(), "a closure that can't be started is reported");
 }

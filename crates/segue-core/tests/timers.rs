@@ -67,7 +67,7 @@ fn many_that_are_due_at_once_all_fire() {
     let triggers: Vec<_> = (0..200).map(|_| Trigger::new()).collect();
     host.run(0, |_| {
         for (number, trigger) in triggers.iter().enumerate() {
-            let mut timer = after(number as u32 / 7 * MILLISECOND);
+            let mut timer = after((number as u32 / 7 + 1) * MILLISECOND).into_source();
             let mut slot = timer.slot();
             // SAFETY: the triggers outlive the firing of all timers; the slot holds a key alone.
             assert!(unsafe { timer.register(&mut slot, trigger, number) });
@@ -90,7 +90,8 @@ fn a_million_withdrawn_timers_leave_nothing() {
     host.run(0, |_| {
         let triggers: Vec<_> = (0..held).map(|_| Trigger::new()).collect();
         for _ in 0..rounds {
-            let mut timers: Vec<_> = (0..held).map(|n| after(((n * 7919) % held) as u32 * MILLISECOND)).collect();
+            let mut timers: Vec<_> =
+                (1..=held).map(|n| after(((n * 7919) % held + 1) as u32 * MILLISECOND).into_source()).collect();
             let mut slots: Vec<_> = timers.iter().map(Source::slot).collect();
             for ((timer, slot), trigger) in timers.iter_mut().zip(&mut slots).zip(&triggers) {
                 // SAFETY: withdrawn below.

@@ -21,14 +21,7 @@ fn receive<T>(queue: &WaitQueue<(), T>) -> Result<T, Cancelled> {
 }
 
 fn hand_over<T>(queue: &WaitQueue<(), T>, value: T) -> Option<T> {
-    let handed = queue.lock().hand_over(value);
-    match handed {
-        Ok(wakeup) => {
-            wakeup.wake();
-            None
-        }
-        Err(value) => Some(value),
-    }
+    queue.lock().hand_over(0, value).err()
 }
 
 #[test]
@@ -76,14 +69,13 @@ fn a_value_skips_the_cancelled_and_goes_to_the_next() {
         let tokens: Vec<_> = cancel.try_iter().collect();
         tokens[..2].iter().for_each(|token| token.cancel());
         host.until_suspended(1);
-        assert!(!guard.is_empty());
-        let wakeup = guard.hand_over(7).expect("the third is still there");
+        assert!(!guard.is_empty(0));
+        guard.hand_over(0, 7).expect("the third is still there");
         drop(guard);
-        wakeup.wake();
         let received: Vec<_> = waiters.into_iter().map(|waiter| waiter.join().unwrap().ok()).collect();
         assert_eq!(received, [None, None, Some(7)]);
     });
-    assert!(queue.lock().is_empty());
+    assert!(queue.lock().is_empty(0));
 }
 
 #[test]
@@ -102,9 +94,9 @@ fn a_value_that_nobody_takes_comes_back() {
         let mut guard = queue.lock();
         cancel.recv().unwrap().cancel();
         host.until_suspended(0);
-        let value = guard.hand_over(make()).err().expect("the only waiter was cancelled");
-        assert!(guard.is_empty(), "a waiter that was skipped is out");
-        assert!(guard.hand_over(make()).is_err());
+        let value = guard.hand_over(0, make()).err().expect("the only waiter was cancelled");
+        assert!(guard.is_empty(0), "a waiter that was skipped is out");
+        assert!(guard.hand_over(0, make()).is_err());
         drop(guard);
         assert_eq!(drops.load(Ordering::SeqCst), 1);
         drop(value);
@@ -128,23 +120,23 @@ fn all_who_wait_are_told_and_nobody_else() {
             .collect();
         let mut guard = queue.lock();
         *guard.state() = 1;
-        let wakeups = guard.notify_all();
-        assert!(queue.lock().is_empty());
+        guard.notify_all(0);
+        assert!(guard.is_empty(0));
         assert_eq!(host.suspended(), 4, "claimed, and not resumed yet");
-        // One that comes between claim and wake-up finds the state ready; one that wants more waits on.
+        drop(guard);
+        // One that comes after it finds the state ready; one that wants more waits on.
         assert_eq!(arrive(0), Ok(1));
         let late = t.spawn(|| host.run(9, |_| arrive(1)));
-        host.until_suspended(5);
-        wakeups.wake();
         first.into_iter().for_each(|waiter| assert_eq!(waiter.join().unwrap(), Ok(1)));
         host.until_suspended(1);
         assert_eq!(host.resumed(), [0, 1, 2, 3]);
         let mut guard = queue.lock();
         *guard.state() = 2;
-        guard.notify_all().wake();
+        guard.notify_all(0);
+        drop(guard);
         assert_eq!(late.join().unwrap(), Ok(2));
     });
-    queue.lock().notify_all().wake();
+    queue.lock().notify_all(0);
     assert_eq!(host.resumed(), [0, 1, 2, 3, 9]);
 }
 
@@ -154,10 +146,10 @@ fn a_waiter_that_was_told_in_vain_waits_on() {
     thread::scope(|t| {
         let waiter = t.spawn(|| host.run(0, |_| queue.wait(waits(), |now| *now == 3, |now| *now)));
         for value in 1..=3 {
-            until(|| !queue.lock().is_empty());
+            until(|| !queue.lock().is_empty(0));
             let mut guard = queue.lock();
             *guard.state() = value;
-            guard.notify_all().wake();
+            guard.notify_all(0);
         }
         assert_eq!(waiter.join().unwrap(), Ok(3));
     });
@@ -196,7 +188,7 @@ fn a_waiter_leaves_from_the_middle() {
 fn leaving_costs_the_same_wherever_one_stands() {
     let count = if cfg!(miri) { 100 } else { 200_000 };
     let queue: WaitQueue<(), u8> = WaitQueue::new(());
-    let mut source = queue.source(|()| false, |()| 0);
+    let mut source = queue.source(waits(), |()| false, |()| 0);
     let triggers: Vec<_> = (0..count).map(|_| Trigger::new()).collect();
     let mut slots: Vec<_> = (0..count).map(|_| Box::new(source.slot())).collect();
     for (slot, trigger) in slots.iter_mut().zip(&triggers) {
@@ -210,7 +202,7 @@ fn leaving_costs_the_same_wherever_one_stands() {
         assert!(triggers[at].cancel());
         // SAFETY: it is registered, and its trigger was not taken.
         unsafe { source.withdraw(&mut slots[at]) };
-        assert_eq!(queue.lock().is_empty(), step + 1 == count);
+        assert_eq!(queue.lock().is_empty(0), step + 1 == count);
     }
 }
 
@@ -239,7 +231,7 @@ fn every_value_is_received_once_or_given_back() {
         let took = took.into_inner();
         assert_eq!(took + usize::from(back), 1, "lost or doubled in round {round}");
         assert_eq!(drops.load(Ordering::SeqCst), 1);
-        assert!(queue.lock().is_empty());
+        assert!(queue.lock().is_empty(0));
         received += took;
         returned += usize::from(back);
         cancelled += 1 - took;
@@ -259,7 +251,7 @@ fn closures_that_panic_leave_the_queue_as_it_was() {
     assert!(catch_unwind(AssertUnwindSafe(|| queue.wait(waits(), |_| true, take))).is_err());
     let past = Some(segue_core::now());
     assert!(catch_unwind(AssertUnwindSafe(|| queue.wait_until(past, waits(), ready, |_| 0))).is_err());
-    assert!(queue.lock().is_empty());
+    assert!(queue.lock().is_empty(0));
     assert_eq!(queue.wait(waits(), |ready| *ready, |_| 7), Ok(7));
 }
 
@@ -276,11 +268,12 @@ fn a_closure_that_panics_after_the_waiter_was_told_leaves_the_queue_too() {
         host.until_suspended(2);
         let mut guard = queue.lock();
         *guard.state() = 1;
-        guard.notify_all().wake();
+        guard.notify_all(0);
+        drop(guard);
         assert!(panicked.join().unwrap());
         assert_eq!(other.join().unwrap(), Ok(1));
     });
-    assert!(queue.lock().is_empty());
+    assert!(queue.lock().is_empty(0));
 }
 
 #[test]
@@ -294,10 +287,10 @@ fn wakeups_that_are_dropped_wake() {
         host.until_suspended(2);
         let mut guard = queue.lock();
         *guard.state() = true;
-        let wakeups = guard.notify_all();
+        guard.notify_all(0);
         assert!(
             catch_unwind(AssertUnwindSafe(move || -> () {
-                let _wakeups = wakeups;
+                let _guard = guard;
                 panic!("in between")
             }))
             .is_err()
@@ -316,7 +309,7 @@ fn a_thread_and_a_fiber_meet_at_one_queue() {
         assert_eq!(fiber.join().unwrap(), Ok(1));
         assert_eq!(offered.join().unwrap(), None);
         let bare = t.spawn(|| receive(&queue));
-        until(|| !queue.lock().is_empty());
+        until(|| !queue.lock().is_empty(0));
         assert_eq!(host.run(1, |_| hand_over(&queue, 2)), None);
         assert_eq!(bare.join().unwrap(), Ok(2));
     });

@@ -105,7 +105,7 @@ impl Direction {
             self.unsteady.store(true, Ordering::Relaxed);
         }
         self.tick.fetch_add(1, Ordering::Release);
-        self.waiters.lock().notify_all().wake();
+        self.waiters.lock().notify_all(0);
     }
 }
 

@@ -103,7 +103,7 @@ fn a_plain_thread_waits_for_a_fibers_stream() {
             let set = |value| {
                 let mut guard = turn.lock();
                 *guard.state() = value;
-                guard.notify_all().wake();
+                guard.notify_all(0);
             };
             let until = |value| turn.wait(WaitsFor::new("a turn"), |now| *now == value, |_| ()).unwrap();
             std::thread::scope(|threads| {

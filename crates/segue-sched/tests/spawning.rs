@@ -263,8 +263,7 @@ fn a_wait_in_a_drop_that_is_answered_just_then_switches_no_stacks() {
     std::thread::scope(|threads| {
         threads.spawn(|| {
             while !stop.load(SeqCst) {
-                let handed = queue.lock().hand_over(1);
-                drop(handed);
+                let _ = queue.lock().hand_over(0, 1);
             }
         });
         let bystander = || {

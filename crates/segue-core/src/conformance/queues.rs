@@ -21,7 +21,7 @@ type Queue = WaitQueue<Vec<usize>, usize>;
 fn put(queue: &Queue, value: usize) {
     let mut guard = queue.lock();
     guard.state().push(value);
-    guard.notify_all().wake();
+    guard.notify_all(0);
 }
 
 fn take(queue: &Queue) -> usize {

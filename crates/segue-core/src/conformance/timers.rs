@@ -2,9 +2,9 @@
 //!
 //! Used by the suite. Of real time they say "at least" and nothing else.
 
-use super::probe::{Mailbox, Probe, a_case, lock};
+use super::probe::{Mailbox, Probe, lock};
 use super::report::{Case, Need};
-use crate::{Ended, after, at, now, scope, shield, sleep, wait, wait_until, with_current, yield_now};
+use crate::{Deadline, Ended, at, now, scope, shield, sleep, wait_until, with_current, yield_now};
 use std::ptr;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -84,7 +84,7 @@ fn what_is_due_does_not_wait(probe: &Probe) {
             probe.equal("R3", "a sleep of no length", sleep(Duration::ZERO), Ok(()));
             let past = now().checked_sub(Duration::from_secs(1));
             if past.is_some() {
-                probe.equal("R3", "a wait for the past", wait(at(past), a_case()), Ok(()));
+                probe.equal("R3", "a wait for the past", at(past).wait(), Ok(()));
             }
         }
     });
@@ -174,13 +174,18 @@ fn a_wait_gives_up_at_its_deadline(probe: &Probe) {
         for _ in 0..10 {
             let begin = now();
             probe.next("the deadline of a wait for what never comes");
-            let ended = wait_until(at(None), begin.checked_add(MS), a_case());
+            let ended = wait_until(Deadline::at(None), begin.checked_add(MS));
             probe.equal("18", "a wait for what never comes", ended, Err(Ended::TimedOut));
             let waited = now().saturating_duration_since(begin);
             probe.expect("18", waited >= MS, || format!("a deadline after {MS:?} was met after {waited:?}"));
             let far = now().checked_add(Duration::from_secs(1_000_000));
             probe.next("the end of a wait with a deadline in the future");
-            probe.equal("18", "a wait that ends before its deadline", wait_until(after(MS), far, a_case()), Ok(()));
+            probe.equal(
+                "18",
+                "a wait that ends before its deadline",
+                wait_until(Deadline::at(now().checked_add(MS)), far),
+                Ok(()),
+            );
         }
     });
 }

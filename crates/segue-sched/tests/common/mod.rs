@@ -64,7 +64,7 @@ impl<T: Clone> Meet<T> {
     pub fn put(&self, value: T) {
         let mut guard = self.0.lock();
         *guard.state() = Some(value);
-        guard.notify_all().wake();
+        guard.notify_all(0);
     }
 
     #[track_caller]

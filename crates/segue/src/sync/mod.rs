@@ -1,8 +1,23 @@
-//! Structures at which fibers of any scheduler and plain threads meet.
+//! Structures at which fibers of any scheduler, plain threads and tasks of any async runtime meet.
 //!
-//! Each is written once against `segue-core`, with its one queue of waiters, and knows no scheduler. More of them
-//! come; so far there is the promise.
+//! Each is written once against `segue-core`, with its one queue of waiters, and knows no scheduler. Of each operation that can wait there are
+//! three forms: `x` waits, in a fiber or a thread; `try_x` never waits; `x_source` is a [`Waitable`](crate::Waitable) that can be awaited by
+//! a task, or chosen among others.
 
+mod mvar;
 mod promise;
 
+pub use mvar::{Loan, MVar, PutError};
 pub use promise::{Promise, Resolver, WaitError, promise};
+
+/// The other side has gone: what is waited for will never come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closed;
+
+impl std::fmt::Display for Closed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the other side was dropped")
+    }
+}
+
+impl std::error::Error for Closed {}

@@ -1,80 +1,96 @@
-//! A value that is filled in once and waited for by any number of fibers and threads.
+//! A value that is filled in once and waited for by any number of fibers, threads and tasks.
 //!
 //! Used where one part of a program computes what another waits for, whatever schedulers the two belong to.
 //!
 //! # States
 //!
 //! ```text
-//!   EMPTY --first wait by reference--> SHARED  many may wait now: the resolver will tell all
-//!   EMPTY --fill--> FULL(value)      the resolver, once: it is consumed; or straight into the hands of a waiting `take`
-//!   EMPTY --drop of the resolver--> BROKEN
-//!   FULL --first wait by reference--> KEPT     the value moves to where references can be made to it
-//!   FULL --take--> gone              with the promise, which it consumes
+//!   EMPTY --fill: the value into the cell--> FULL    the resolver, once: it is consumed
+//!   EMPTY --drop of the resolver-----------> BROKEN
+//!   FULL  --take---------------------------> BROKEN  whoever has the promise to itself
 //! ```
 //!
-//! All transitions happen under the wait queue's lock; a promise that is KEPT is read without it. **Commit point** of a wait: the look, under the
-//! lock, that finds the outcome, or the hand-over. **Cancellation**: the waiter leaves the queue. Waiters by reference are told and handed nothing; a `take`
-//! that is cancelled before the hand-over leaves the value in the promise, which goes with it.
+//! The state changes under the wait queue's lock, so that nobody who joins the queue misses it; it is read without the lock. The resolver alone writes the
+//! cell, before FULL. After FULL it is read by reference through a shared promise, and taken through an exclusive one: the borrow checker keeps the two
+//! apart.
+//!
+//! **Commit point** of a wait: the look that finds the state settled, or being told so in the queue. **Cancellation**: the waiter leaves the queue, and the value
+//! stays in the promise.
+//!
+//! Orderings: `settle` stores the state (release) after the cell; whoever reads the state (acquire) sees the cell. A waiter that is told sees it
+//! through the claim.
 //!
 //! After thesis section 2.4 (promises), with the pair of promise and resolver of Gears, by which filling twice is impossible by type.
 
-#![allow(unsafe_code)] // One move out of a type with a `Drop`, so that a resolver is one pointer with a niche.
+#![allow(unsafe_code)] // The cell of the value; and one move out of a type with a `Drop`, so that a resolver is one pointer with a niche.
 
-use segue_core::{Cancelled, Half, WaitQueue, WaitsFor};
-use std::mem::{self, ManuallyDrop};
+use segue_core::{Cancelled, Guard, Half, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, wait};
+use std::cell::UnsafeCell;
+use std::mem::ManuallyDrop;
 use std::ptr;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
 
-enum Outcome<T> {
-    Empty,
-    Shared,
-    Full(T),
-    Broken,
-    Kept,
-}
+use super::Closed;
 
-impl<T> Outcome<T> {
-    fn is_settled(&self) -> bool {
-        !matches!(self, Self::Empty | Self::Shared)
-    }
-}
+const EMPTY: u8 = 0;
+const FULL: u8 = 1;
+const BROKEN: u8 = 2;
 
 struct Shared<T> {
-    /// Whoever takes yields the value, if it was there.
-    outcome: WaitQueue<Outcome<T>, Option<T>>,
-    kept: OnceLock<T>,
+    state: AtomicU8,
+    waiters: WaitQueue<()>,
+    value: UnsafeCell<Option<T>>,
 }
 
 impl<T> Shared<T> {
-    /// Moves the value, if it is there, to where references can be made to it. Called under the lock.
-    fn keep(&self, outcome: &mut Outcome<T>) -> Option<T> {
-        if let Outcome::Full(_) = outcome
-            && let Outcome::Full(value) = mem::replace(outcome, Outcome::Kept)
-        {
-            let first = self.kept.set(value);
-            debug_assert!(first.is_ok(), "a promise is filled once");
-        }
-        None
+    fn new() -> Self {
+        Self { state: AtomicU8::new(EMPTY), waiters: WaitQueue::new(()), value: UnsafeCell::new(None) }
     }
 
     #[inline]
-    fn settle(&self, value: Option<T>) {
-        let settled = |value| match value {
-            Some(value) => Outcome::Full(value),
-            None => Outcome::Broken,
-        };
-        let mut guard = self.outcome.lock();
-        if let Outcome::Shared = guard.state() {
-            *guard.state() = settled(value);
-            return guard.notify_all().wake();
-        }
-        match guard.hand_over(value) {
-            Ok(wakeup) => {
-                drop(guard);
-                wakeup.wake();
-            }
-            Err(value) => *guard.state() = settled(value),
-        }
+    fn is_settled(&self) -> bool {
+        self.state.load(Ordering::Acquire) != EMPTY
+    }
+
+    #[inline]
+    fn settle(&self, state: u8) {
+        let mut waiters = self.waiters.lock();
+        self.state.store(state, Ordering::Release);
+        waiters.notify_all(0);
+    }
+}
+
+/// Waits until a promise is settled, and yields what `then` makes of it.
+struct Settled<'a, T, F> {
+    shared: &'a Shared<T>,
+    then: F,
+}
+
+impl<'a, T, R, F: Fn(&'a Shared<T>) -> R> Operation<(), ()> for Settled<'a, T, F> {
+    type Output = R;
+
+    #[inline]
+    fn attempt_unlocked(&mut self) -> Option<R> {
+        self.shared.is_settled().then(|| (self.then)(self.shared))
+    }
+
+    #[inline]
+    fn attempt(&mut self, _: &mut Guard<'_, (), ()>) -> Option<R> {
+        self.attempt_unlocked()
+    }
+
+    fn is_ready(&mut self, _: &mut Guard<'_, (), ()>) -> bool {
+        self.shared.is_settled()
+    }
+
+    #[inline]
+    fn commit(&mut self, _: Option<()>) -> Option<R> {
+        Some((self.then)(self.shared))
+    }
+
+    fn give_back(&mut self, _: Option<()>, _: &mut Guard<'_, (), ()>) -> Option<()> {
+        // It was only told, and so was everybody else.
+        None
     }
 }
 
@@ -85,6 +101,12 @@ pub enum WaitError {
     Cancelled(Cancelled),
     /// The resolver was dropped: the value will never come.
     Closed,
+}
+
+impl From<Closed> for WaitError {
+    fn from(_: Closed) -> Self {
+        Self::Closed
+    }
 }
 
 impl From<Cancelled> for WaitError {
@@ -114,7 +136,7 @@ impl std::error::Error for WaitError {}
 /// assert_eq!(promise.wait(), Ok(&42));
 /// ```
 pub fn promise<T>() -> (Resolver<T>, Promise<T>) {
-    let (left, right) = Half::pair(Shared { outcome: WaitQueue::new(Outcome::Empty), kept: OnceLock::new() });
+    let (left, right) = Half::pair(Shared::new());
     (Resolver(left), Promise(right))
 }
 
@@ -122,10 +144,37 @@ pub fn promise<T>() -> (Resolver<T>, Promise<T>) {
 #[must_use = "nobody can read what is filled in"]
 pub struct Promise<T>(Half<Shared<T>>);
 
+// SAFETY: the value goes from the resolver's thread to that of whoever has the promise, once; what is shared otherwise is atomic or locked.
+unsafe impl<T: Send> Send for Promise<T> {}
+// SAFETY: a shared promise gives shared access to the value.
+unsafe impl<T: Send + Sync> Sync for Promise<T> {}
+
 impl<T> Promise<T> {
+    fn settled<'a>(
+        &'a self,
+        waits_for: WaitsFor,
+    ) -> Waiting<'a, Settled<'a, T, impl Fn(&'a Shared<T>) -> Result<&'a T, Closed>>, (), ()> {
+        let then = |shared: &'a Shared<T>| {
+            // SAFETY: it is settled, so the resolver is done with the cell, and the value is not taken while this promise is borrowed.
+            unsafe { &*shared.value.get() }.as_ref().ok_or(Closed)
+        };
+        self.0.waiters.operation(waits_for, Settled { shared: &self.0, then })
+    }
+
+    fn taking<'a>(
+        &'a mut self,
+        waits_for: WaitsFor,
+    ) -> Waiting<'a, Settled<'a, T, impl Fn(&'a Shared<T>) -> Result<T, Closed>>, (), ()> {
+        let then = |shared: &'a Shared<T>| {
+            // SAFETY: it is settled, so the resolver is done with the cell, and nobody else has this promise.
+            unsafe { &mut *shared.value.get() }.take().ok_or(Closed)
+        };
+        self.0.waiters.operation(waits_for, Settled { shared: &self.0, then })
+    }
+
     /// Suspends the calling fiber, or parks the calling thread, until the promise is filled.
     ///
-    /// Any number may wait; all are woken, in the order in which they came.
+    /// Any number may wait; all are woken, in the order in which they came. For a promise that is filled already it is one load.
     ///
     /// # Cancellation
     /// *No effect*: the promise can be waited for again.
@@ -134,38 +183,40 @@ impl<T> Promise<T> {
     /// [`WaitError::Closed`] if the resolver was dropped unfilled; [`WaitError::Cancelled`] if the caller was cancelled.
     #[track_caller]
     pub fn wait(&self) -> Result<&T, WaitError> {
-        segue_core::check()?;
-        if self.0.kept.get().is_none() {
-            let keep = |outcome: &mut Outcome<T>| self.0.keep(outcome);
-            let mut guard = self.0.outcome.lock();
-            if let Outcome::Empty = guard.state() {
-                *guard.state() = Outcome::Shared;
-            }
-            drop(guard);
-            self.0.outcome.wait(WaitsFor::new("a promise"), Outcome::is_settled, keep)?;
-        }
-        self.0.kept.get().ok_or(WaitError::Closed)
+        Ok(wait(&mut self.settled(WaitsFor::new("a promise")))??)
+    }
+
+    /// [`wait`](Promise::wait) as a source: to be awaited, or chosen among others.
+    ///
+    /// # Cancellation
+    /// *No effect*.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn example() {
+    /// let (resolver, promise) = segue::sync::promise();
+    /// resolver.fill(42);
+    /// assert_eq!(promise.wait_source().await, Ok(&42));
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn wait_source(&self) -> Waitable<impl Source<Output = Result<&T, Closed>>> {
+        Waitable::new(self.settled(WaitsFor::new("a promise")))
     }
 
     /// The value, if the promise is filled. Never waits.
     ///
     /// # Errors
-    /// [`WaitError::Closed`] if the resolver was dropped unfilled.
-    pub fn try_get(&self) -> Option<Result<&T, WaitError>> {
-        if self.0.kept.get().is_none() {
-            let mut guard = self.0.outcome.lock();
-            if !guard.state().is_settled() {
-                return None;
-            }
-            self.0.keep(guard.state());
-        }
-        Some(self.0.kept.get().ok_or(WaitError::Closed))
+    /// [`Closed`] if the resolver was dropped unfilled.
+    pub fn try_get(&self) -> Option<Result<&T, Closed>> {
+        self.settled(WaitsFor::new("a promise")).attempt()
     }
 
     /// As [`wait`](Promise::wait), and takes the value out.
     ///
     /// # Cancellation
-    /// The promise is consumed: what the resolver fills in is dropped. Wait by reference first to keep it.
+    /// The promise is consumed: what the resolver fills in is dropped. [Take by reference](Promise::take_source) to keep it.
     ///
     /// # Errors
     /// As for [`wait`](Promise::wait).
@@ -178,40 +229,27 @@ impl<T> Promise<T> {
     /// assert_eq!(promise.take(), Ok(String::from("yours")));
     /// ```
     #[track_caller]
-    pub fn take(self) -> Result<T, WaitError> {
-        let take = |outcome: &mut Outcome<T>| match mem::replace(outcome, Outcome::Broken) {
-            Outcome::Full(value) => Some(value),
-            other => {
-                *outcome = other;
-                None
-            }
-        };
-        match self.0.outcome.wait(WaitsFor::new("a promise"), Outcome::is_settled, take)? {
-            Some(value) => Ok(value),
-            None => self.unwrap_kept(),
-        }
+    #[inline]
+    pub fn take(mut self) -> Result<T, WaitError> {
+        Ok(wait(&mut self.taking(WaitsFor::new("a promise")))??)
     }
 
-    /// The value of a promise that was waited for by reference before; or it is broken.
-    fn unwrap_kept(self) -> Result<T, WaitError> {
-        let mut shared = self.0;
-        // The resolver drops its share right after it has settled the promise, and this is the only other one.
-        loop {
-            match shared.try_into_inner() {
-                Ok(shared) => return shared.kept.into_inner().ok_or(WaitError::Closed),
-                Err(still_shared) => shared = still_shared,
-            }
-            std::thread::yield_now();
-        }
+    /// [`take`](Promise::take) as a source. Once the value is taken, the promise counts as broken.
+    ///
+    /// # Cancellation
+    /// *No effect*: the value stays in the promise, also if the future is dropped.
+    #[track_caller]
+    pub fn take_source(&mut self) -> Waitable<impl Source<Output = Result<T, Closed>>> {
+        Waitable::new(self.taking(WaitsFor::new("a promise")))
     }
 }
 
 impl<T> std::fmt::Debug for Promise<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let state = match self.0.outcome.lock().state() {
-            Outcome::Empty | Outcome::Shared => "empty",
-            Outcome::Broken => "broken",
-            Outcome::Full(_) | Outcome::Kept => "full",
+        let state = match self.0.state.load(Ordering::Acquire) {
+            EMPTY => "empty",
+            FULL => "full",
+            _ => "broken",
         };
         f.debug_struct("Promise").field("state", &state).finish()
     }
@@ -221,6 +259,11 @@ impl<T> std::fmt::Debug for Promise<T> {
 #[must_use = "dropping the resolver breaks the promise"]
 pub struct Resolver<T>(Half<Shared<T>>);
 
+// SAFETY: as for the promise; a resolver only gives a value away.
+unsafe impl<T: Send> Send for Resolver<T> {}
+// SAFETY: a shared resolver can do nothing.
+unsafe impl<T: Send> Sync for Resolver<T> {}
+
 impl<T> Resolver<T> {
     /// Fills the promise and wakes everybody who waits for it. Never waits.
     #[inline]
@@ -228,13 +271,15 @@ impl<T> Resolver<T> {
         let this = ManuallyDrop::new(self);
         // SAFETY: the half is moved out once, and the resolver it is moved out of is neither used nor dropped.
         let shared = unsafe { ptr::read(&this.0) };
-        shared.settle(Some(value));
+        // SAFETY: the promise is not settled, so nobody reads the cell, and this is the only resolver.
+        unsafe { *shared.value.get() = Some(value) };
+        shared.settle(FULL);
     }
 }
 
 impl<T> Drop for Resolver<T> {
     fn drop(&mut self) {
-        self.0.settle(None);
+        self.0.settle(BROKEN);
     }
 }
 
