@@ -13,11 +13,14 @@
 //! * `cancel`: the tree of contexts; [`scope`] and [`spawn`]: who owns whom.
 //! * [`Job`]: a closure that has not started; [`JoinHandle`]: its result.
 //! * [`Park`]: how a worker idles.
+//! * [`conformance`]: the contract as a test suite for any scheduler.
 //!
 //! Applications use the crate `segue`, which re-exports what they need.
 
 pub mod atomic;
 mod cancel;
+#[cfg(not(loom))]
+pub mod conformance;
 mod either;
 mod fiber;
 mod future;

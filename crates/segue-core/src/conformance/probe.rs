@@ -1,0 +1,281 @@
+//! What a case works with: the scheduler under test, a place to note what was seen, and a few things to meet at.
+//!
+//! Used by every case. The helpers are made of [`Trigger`] alone, so that a case does not test the structures above it.
+
+use super::report::{Need, Violation};
+use super::{Main, report};
+use crate::{Outcome, Trigger, WaitsFor, with_current};
+use std::any::Any;
+use std::collections::VecDeque;
+use std::fmt::Debug;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Runs a first fiber on the scheduler under test.
+pub(super) type Runner = Arc<dyn Fn(Main) + Send + Sync>;
+
+/// More is not told of one case: a scheduler that is wrong is wrong in every round.
+const TOLD: usize = 8;
+
+/// What is known of the scheduler under test.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setup {
+    pub(super) workers: Option<usize>,
+    pub(super) plain_threads: bool,
+    pub(super) simulated: bool,
+    pub(super) unfair: bool,
+    pub(super) nests: bool,
+    pub(super) rounds: usize,
+    pub(super) fibers: usize,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        let (rounds, fibers) = if cfg!(miri) { (20, 8) } else { (10_000, 500) };
+        Self { workers: None, plain_threads: false, simulated: false, unfair: false, nests: false, rounds, fibers }
+    }
+}
+
+impl Setup {
+    /// Why a case that needs this does not apply; `None` if it does.
+    pub(super) fn lacks(&self, need: Need) -> Option<&'static str> {
+        let (is_there, why) = match need {
+            Need::Fibers => (!self.plain_threads, "it speaks of fibers, and this runs on plain threads"),
+            Need::Threads => (self.plain_threads, "it speaks of plain threads"),
+            Need::Others => (!self.simulated, "other threads take part, and this world is closed"),
+            Need::Simulated => (self.simulated, "it needs a simulated clock"),
+            Need::Fairness => (!self.unfair, "who yields may starve the others"),
+            Need::Workers => (self.workers.is_some() && !self.plain_threads, "the number of its threads is not known"),
+            Need::Nesting => (self.nests, "it does not run inside of its own fibers"),
+        };
+        (!is_there).then_some(why)
+    }
+}
+
+/// The scheduler under test, as a case sees it.
+#[derive(Clone)]
+pub(super) struct Probe(Arc<Shared>);
+
+struct Shared {
+    setup: Setup,
+    runner: Runner,
+    seen: Mutex<Vec<Violation>>,
+    step: Mutex<&'static str>,
+}
+
+/// A lock that no panic spoils: what it guards is whole at all times.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Probe {
+    pub(super) fn new(setup: Setup, runner: Runner) -> Self {
+        Self(Arc::new(Shared { setup, runner, seen: Mutex::default(), step: Mutex::new("") }))
+    }
+
+    pub(super) fn setup(&self) -> Setup {
+        self.0.setup
+    }
+
+    /// How often to run a race.
+    pub(super) fn rounds(&self) -> usize {
+        self.0.setup.rounds
+    }
+
+    /// How often to do what takes long, or does not race.
+    pub(super) fn few(&self) -> usize {
+        (self.0.setup.rounds / 50).max(4)
+    }
+
+    /// How many fibers may be alive at once.
+    pub(super) fn fibers(&self) -> usize {
+        self.0.setup.fibers
+    }
+
+    /// Runs `main` as the first fiber of the scheduler under test. Its panics are noted.
+    pub(super) fn run(&self, main: impl FnOnce(&Probe) + Send + 'static) {
+        let ended = Arc::new(AtomicBool::new(false));
+        let (probe, at_end) = (self.clone(), Arc::clone(&ended));
+        (self.0.runner)(Box::new(move || {
+            probe.watched(|| main(&probe));
+            at_end.store(true, Ordering::Release);
+        }));
+        if !ended.load(Ordering::Acquire) {
+            self.note(None, "the run returned before its first fiber had ended".to_owned());
+        }
+    }
+
+    /// Runs `f` and takes note of its panic.
+    pub(super) fn watched<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
+        catch_unwind(AssertUnwindSafe(f)).map_err(|payload| self.take_note_of(payload)).ok()
+    }
+
+    /// Says what comes next, for the watchdog.
+    pub(super) fn next(&self, step: &'static str) {
+        *lock(&self.0.step) = step;
+    }
+
+    /// What came next when the case was last heard of.
+    pub(super) fn step(&self) -> &'static str {
+        *lock(&self.0.step)
+    }
+
+    /// Takes note that a clause is broken unless `held`; answers `held`.
+    pub(super) fn expect(&self, clause: &'static str, held: bool, seen: impl FnOnce() -> String) -> bool {
+        if !held {
+            self.note(Some(clause), seen());
+        }
+        held
+    }
+
+    /// As [`expect`](Probe::expect), of two values that are to be the same.
+    pub(super) fn equal<T: PartialEq + Debug>(&self, clause: &'static str, what: &str, seen: T, due: T) -> bool {
+        self.expect(clause, seen == due, || format!("{what}: {seen:?} instead of {due:?}"))
+    }
+
+    /// What was seen broken so far.
+    pub(super) fn seen(&self) -> Vec<Violation> {
+        lock(&self.0.seen).clone()
+    }
+
+    pub(super) fn take_note_of(&self, payload: Box<dyn Any + Send>) {
+        let message = crate::task::message(payload.as_ref()).to_owned();
+        // What a trigger says when its wait ends and nobody has ended it.
+        let clause = message.contains("nobody had resumed").then_some("1");
+        self.note(clause, format!("it panicked: {message}"));
+        // Dropping it may panic again.
+        std::mem::forget(payload);
+    }
+
+    fn note(&self, clause: Option<&'static str>, seen: String) {
+        let mut all = lock(&self.0.seen);
+        let violation = report::Violation { clause, seen };
+        if all.len() < TOLD && !all.contains(&violation) {
+            all.push(violation);
+        }
+    }
+}
+
+/// What the waits of the suite say that they wait for.
+#[track_caller]
+pub(super) fn a_case() -> WaitsFor {
+    WaitsFor::new("a conformance case")
+}
+
+/// Waits with a trigger that is WAITING before anybody else knows it, so that whoever ends the wait owes a resume, be it before the
+/// scheduler has been asked to suspend. `publish` does not panic.
+#[track_caller]
+pub(super) fn wait_bound(publish: impl FnOnce(&Arc<Trigger>)) -> Outcome {
+    with_current(|fiber| {
+        let trigger = Arc::new(Trigger::waiting(fiber));
+        publish(&trigger);
+        trigger.finish(fiber, a_case())
+    })
+}
+
+/// A queue of values, for any number of writers and one reader, on fibers and threads.
+pub(super) struct Mailbox<T>(Mutex<Mail<T>>);
+
+struct Mail<T> {
+    letters: VecDeque<T>,
+    reader: Option<Arc<Trigger>>,
+}
+
+impl<T> Mailbox<T> {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Mail { letters: VecDeque::new(), reader: None }))
+    }
+
+    /// For several owners.
+    pub(super) fn shared() -> Arc<Self> {
+        Arc::new(Self::new())
+    }
+
+    pub(super) fn put(&self, value: T) {
+        let mut mail = lock(&self.0);
+        mail.letters.push_back(value);
+        let reader = mail.reader.take();
+        drop(mail);
+        if let Some(reader) = reader {
+            // One that was cancelled finds the letter when it comes again.
+            reader.signal(0);
+        }
+    }
+
+    /// The next value; waits for it. `None` if the caller was cancelled.
+    #[track_caller]
+    pub(super) fn take(&self) -> Option<T> {
+        loop {
+            let trigger = Arc::new(Trigger::new());
+            let mut mail = lock(&self.0);
+            if let Some(value) = mail.letters.pop_front() {
+                return Some(value);
+            }
+            mail.reader = Some(Arc::clone(&trigger));
+            drop(mail);
+            if trigger.wait(a_case()) == Outcome::Cancelled {
+                return None;
+            }
+        }
+    }
+
+    /// As [`take`](Mailbox::take), where nothing cancels.
+    #[track_caller]
+    pub(super) fn get(&self) -> T {
+        self.take().expect("a wait was cancelled, and nobody had cancelled it")
+    }
+}
+
+/// Closed, until somebody opens it for all.
+pub(super) struct Gate(Mutex<Barred>);
+
+struct Barred {
+    is_open: bool,
+    waiting: Vec<Arc<Trigger>>,
+}
+
+impl Gate {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Barred { is_open: false, waiting: Vec::new() }))
+    }
+
+    pub(super) fn open(&self) {
+        let mut barred = lock(&self.0);
+        barred.is_open = true;
+        let waiting = std::mem::take(&mut barred.waiting);
+        drop(barred);
+        for trigger in waiting {
+            // One that was cancelled does not care.
+            trigger.signal(0);
+        }
+    }
+
+    /// Waits until it is open. Answers `false` if the caller was cancelled.
+    #[track_caller]
+    pub(super) fn pass(&self) -> bool {
+        let trigger = Arc::new(Trigger::new());
+        let mut barred = lock(&self.0);
+        if barred.is_open {
+            return true;
+        }
+        barred.waiting.push(Arc::clone(&trigger));
+        drop(barred);
+        trigger.wait(a_case()) != Outcome::Cancelled
+    }
+}
+
+/// Wastes a little time, differently each round, so that races come out in all ways.
+pub(super) fn stagger(round: usize) {
+    for _ in 0..(round.wrapping_mul(7919) % 7) * 40 {
+        std::hint::spin_loop();
+    }
+    if cfg!(miri) || round.is_multiple_of(11) {
+        std::thread::yield_now();
+    }
+}
+
+/// Starts a plain thread. It has no part in the scheduler under test.
+pub(super) fn plain_thread<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> std::thread::JoinHandle<T> {
+    std::thread::Builder::new().name("segue-other".to_owned()).spawn(f).expect("a plain thread")
+}

@@ -1,0 +1,140 @@
+//! What a case is, and what is said when it has run.
+//!
+//! Used by the suite, which fills a report in, and by harnesses that list cases or read one.
+
+use super::probe::Probe;
+use std::fmt;
+
+/// One program that runs on the scheduler under test, and the clauses that it looks at.
+pub struct Case {
+    /// What it is called by.
+    pub name: &'static str,
+    /// The clauses of `docs/contract.md` that it checks.
+    pub clauses: &'static [&'static str],
+    /// What is to hold, in a sentence.
+    pub about: &'static str,
+    pub(super) needs: &'static [Need],
+    pub(super) run: fn(&Probe),
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Case").field("name", &self.name).field("clauses", &self.clauses).finish_non_exhaustive()
+    }
+}
+
+/// What a scheduler must be like for a case to make sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// Work runs on fibers with a header, and not on plain threads.
+    Fibers,
+    /// Work runs on plain threads.
+    Threads,
+    /// Other threads can take part.
+    Others,
+    /// The clock is simulated.
+    Simulated,
+    /// Who yields lets others run.
+    Fairness,
+    /// The number of threads is known.
+    Workers,
+    /// It runs inside of its own fibers.
+    Nesting,
+}
+
+/// A clause that was seen broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Its number in `docs/contract.md`; `None` if the program went wrong in a way that names none.
+    pub clause: Option<&'static str>,
+    /// What was seen.
+    pub seen: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.clause {
+            Some(clause) => write!(f, "clause {clause}: {}", self.seen),
+            None => write!(f, "no clause by name: {}", self.seen),
+        }
+    }
+}
+
+/// How a case ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing was seen broken.
+    Passed,
+    /// This was.
+    Failed(Vec<Violation>),
+    /// The scheduler is not of a kind that the case speaks of; why.
+    Skipped(&'static str),
+}
+
+/// How all cases ended. Its `Display` is what a failed [`Suite::check`](super::Suite::check) says.
+#[derive(Debug)]
+pub struct Report {
+    pub(super) scheduler: String,
+    pub(super) results: Vec<(&'static Case, Verdict)>,
+}
+
+impl Report {
+    /// Each case that was asked for, with its end.
+    pub fn results(&self) -> impl Iterator<Item = (&'static Case, &Verdict)> {
+        self.results.iter().map(|(case, verdict)| (*case, verdict))
+    }
+
+    /// What was seen broken, and by which case.
+    pub fn violations(&self) -> impl Iterator<Item = (&'static Case, &Violation)> {
+        self.results().flat_map(|(case, verdict)| {
+            let violations: &[Violation] = match verdict {
+                Verdict::Failed(violations) => violations,
+                _ => &[],
+            };
+            violations.iter().map(move |violation| (case, violation))
+        })
+    }
+
+    /// Whether no clause was seen broken.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.violations().next().is_none()
+    }
+
+    /// Returns if no clause was seen broken.
+    ///
+    /// # Panics
+    /// With the report if one was.
+    #[track_caller]
+    pub fn unwrap(&self) {
+        assert!(self.passed(), "{self}");
+    }
+
+    fn count(&self, is: impl Fn(&Verdict) -> bool) -> usize {
+        self.results().filter(|(_, verdict)| is(verdict)).count()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let passed = self.count(|verdict| *verdict == Verdict::Passed);
+        let failed = self.count(|verdict| matches!(verdict, Verdict::Failed(_)));
+        let skipped = self.count(|verdict| matches!(verdict, Verdict::Skipped(_)));
+        let judgement = if failed == 0 { "was not seen to break" } else { "breaks" };
+        writeln!(f, "`{}` {judgement} the contract (docs/contract.md)", self.scheduler)?;
+        writeln!(f, "{passed} cases passed, {failed} failed, {skipped} do not apply")?;
+        for (case, verdict) in self.results() {
+            match verdict {
+                Verdict::Passed => {}
+                Verdict::Skipped(why) => writeln!(f, "  skipped {}: {why}", case.name)?,
+                Verdict::Failed(violations) => {
+                    writeln!(f, "  FAILED {} ({}): {}", case.name, case.clauses.join(", "), case.about)?;
+                    for violation in violations {
+                        writeln!(f, "    {violation}")?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,76 @@
+//! Every scheduler of this crate keeps the contract, alone, inside of a fiber of another, and called from one.
+
+mod common;
+
+use common::{STAND_IN, pool, scaled};
+use segue_core::conformance::{Main, Suite};
+use segue_core::{scope, yield_now};
+use segue_sched::{Builder, Fifo, Sim};
+
+/// How often a race is run: less where fibers are threads, and little where every step is interpreted.
+const fn rounds(full: usize) -> usize {
+    match (cfg!(miri), STAND_IN) {
+        (true, _) => 10,
+        (false, true) => full / 50,
+        (false, false) => full,
+    }
+}
+
+/// A suite with what is known of all of them. `workers` are its threads, unless each fiber is one.
+fn suite(name: String, workers: usize, run: impl Fn(Main) + Send + Sync + 'static) -> Suite {
+    let suite = Suite::new(name, run).rounds(rounds(10_000)).fibers(if cfg!(miri) { 4 } else { scaled(500, 32) });
+    if STAND_IN { suite } else { suite.workers(workers) }
+}
+
+#[test]
+fn the_simulator_with_several_seeds() {
+    for seed in 0..scaled(5, 2) as u64 {
+        let run = move |main: Main| Sim::new(seed).run(main).unwrap_or_else(|deadlock| panic!("{deadlock}"));
+        suite(format!("sim with seed {seed}"), 1, run).simulated().rounds(rounds(2_000)).check();
+    }
+}
+
+#[test]
+fn first_in_first_out() {
+    for workers in [1, 2] {
+        let run = move |main: Main| Builder::new().workers(workers).run_with(Fifo::default, main).unwrap();
+        suite(format!("fifo on {workers}"), workers, run).nests().check();
+    }
+}
+
+#[test]
+fn stealing() {
+    for workers in [1, 2] {
+        let run = move |main: Main| Builder::new().workers(workers).run(main).unwrap();
+        suite(format!("stealing on {workers}"), workers, run).nests().check();
+    }
+}
+
+#[test]
+fn a_pool_that_is_made_for_each_run() {
+    for workers in [1, 2] {
+        let run = move |main: Main| pool(workers).run(main).unwrap();
+        suite(format!("a pool of {workers}"), workers, run).check();
+    }
+}
+
+#[test]
+fn inside_of_a_fiber_of_another_scheduler() {
+    // The outer scheduler has something else to do, so that its worker does not just stand where the inner one waits.
+    fn beside<T>(f: impl FnOnce() -> T) -> T {
+        scope(|s| {
+            s.spawn(|| (0..100).all(|_| yield_now().is_ok()));
+            f()
+        })
+    }
+    let run = |main: Main| {
+        let inner = || Builder::new().workers(1).run_with(Fifo::default, main).unwrap();
+        Builder::new().workers(1).run(|| beside(inner)).unwrap();
+    };
+    suite("fifo inside of stealing".to_owned(), 1, run).rounds(rounds(2_000)).nests().check();
+    let run = |main: Main| {
+        let inner = || Builder::new().workers(2).run(main).unwrap();
+        Builder::new().workers(1).run_with(Fifo::default, || beside(inner)).unwrap();
+    };
+    suite("stealing inside of fifo".to_owned(), 2, run).rounds(rounds(2_000)).check();
+}
