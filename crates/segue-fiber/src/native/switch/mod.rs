@@ -4,24 +4,25 @@
 //!
 //! # The idea
 //!
-//! Whoever does not run is one word: its stack pointer. Three words lie at that address, on its own stack: its frame pointer, the address at
+//! Whoever does not run is one word: its stack pointer. Three words lie right below it, on its own stack: its frame pointer, the address at
 //! which it goes on, and the one other register that the compiler does not let go. Everything else the compiler saves itself, where
 //! it has something to save: to it, a switch is a piece of inline assembly after which no register and no memory is
 //! what it was.
 //!
-//! There is one operation, [`switch`]: push the three words, store the stack pointer, load the other one, pop its three words, jump. To resume and to
+//! There is one operation, [`switch`]: store the three words and the stack pointer, load the other one and its words, jump. To resume and to
 //! suspend are the same operation with the two stack pointers exchanged.
 //!
 //! ```text
-//!  resumer's stack                     the coroutine's core (Root)           its stack
-//!  |               |                                                         |               |
-//!  ~ ...           ~                   +------------------+                  ~ ...           ~
-//!  +---------------+                   | entry            |                  +---------------+
-//!  | other reg.    |                   +------------------+                  | other reg.    |
-//!  | goes on at    |  while it runs    | link             |                  | goes on at    |
-//!  | frame pointer | <---------------- |                  | <-- frame        | frame pointer | <-- its stack pointer, kept
-//!  +---------------+                   +------------------+     pointer of   +---------------+     by `coroutine` while it
-//!                                                               `root`                             is suspended
+//!   resumer's stack                    the coroutine's core               its stack
+//!   |               |                                                     base +---------------+
+//!   ~ ...           ~                  +------------------+                    | address of Root
+//!   |               |                  | rests            | ---------+    root |---------------|
+//!   |               | <---------+      +------------------+ while it |         ~ ...           ~
+//!   +---------------+           |      | Root: entry      | is sus-  +-------> +---------------+
+//!   | other reg.    |           |      |       link       | pended             | other reg.    |
+//!   | goes on at    |           |      +------------------+                    | goes on at    |
+//!   | frame pointer |           +---------- while it runs                      | frame pointer |
+//!   +---------------+                                                          +---------------+
 //! ```
 //!
 //! # Why both ways jump
@@ -39,17 +40,17 @@
 //!
 //! # How a coroutine begins and ends
 //!
-//! [`prepare`] writes the three words as if a coroutine had been suspended at the first instruction of `root`, with the frame pointer at
-//! its [`Root`]. `root` is a few instructions without a frame: it jumps to `Root::entry`, and its own address is the return address there.
+//! [`prepare`] writes the words as if a coroutine had been suspended at the first instruction of `root`. `root` is a few instructions
+//! without a frame, below a word with the address of the coroutine's [`Root`]: it jumps to `Root::entry`, and its own address is the return address there.
 //! Nobody returns to it: the end of a coroutine is [`leave`], a switch that puts nothing away.
 //!
 //! # What debuggers and unwinders see
 //!
 //! `root` describes its caller: whoever the link names, with the registers from the three words there. So a backtrace goes on on the
-//! resumer's stack, as far as that goes. A `Root` also looks like the record of a frame (a frame pointer and a return address), for
-//! tools that follow frame pointers. `root` is marked as a signal's frame, since gdb
-//! takes a backtrace whose stack addresses do not grow for a corrupt one, except at signals; it prints `<signal handler called>` there. Such a frame is looked up by
-//! the address itself and not by the one before, so that an address at which somebody goes on must not be an assembly block's last.
+//! resumer's stack, as far as that goes. The chain of frame pointers ends at `root`. `root` is marked as a signal's frame, since gdb
+//! takes a backtrace whose stack addresses do not grow for a corrupt one, except at signals; it prints `<signal handler called>` there.
+//! The caller of such a frame is looked up by the address itself and not by the one before: so an address at which somebody goes on must not be the end of
+//! an assembly block.
 //!
 //! Unwinding goes nowhere near a switch: the blocks are not marked as ones that may unwind, and `coroutine` catches what leaves a coroutine's function.
 //!
@@ -92,14 +93,14 @@ pub(super) struct Root {
 }
 
 /// How far below the base of its stack a coroutine rests that was [prepared](prepare) and not resumed since. Nobody who was
-/// ever resumed rests as high: `root` has put its address there.
-pub(super) const PREPARED: usize = arch::SAVED;
+/// ever resumed rests as high: the frame of `entry` is on the stack.
+pub(super) const PREPARED: usize = 16;
 
 /// Makes the stack below `base` rest at the beginning of `root.entry`.
 ///
 /// # Safety
 ///
-/// `base` is a multiple of 16, with [`PREPARED`] writable bytes below it that nobody uses.
+/// `base` is a multiple of 16, with 64 writable bytes below it that nobody uses.
 #[inline]
 pub(super) unsafe fn prepare(base: *mut u8, root: *mut Root) -> Resting {
     // SAFETY: by the contract.
