@@ -125,17 +125,18 @@ where
     if let Some(family) = unsafe { family.as_ref() } {
         family.enter();
     }
-    let task = Box::new(Task {
-        head: Head {
-            header: JobHeader::within::<Task<F, T>>(context, detached_family, name),
-            free: free::<F, T>,
-            done: Trigger::new(),
-            family,
-            result: UnsafeCell::new(None),
-        },
-        closure: UnsafeCell::new(Some(closure)),
-    });
-    let task = NonNull::from(Box::leak(task));
+    let task = NonNull::from(Box::leak(Box::<Task<F, T>>::new_uninit())).cast::<Task<F, T>>();
+    let place = task.as_ptr();
+    // Field by field: a task put together elsewhere would be copied in words of another size than it was written in, which waits for the writes.
+    // SAFETY: each field of the new allocation is written, once.
+    unsafe {
+        (&raw mut (*place).head.header).write(JobHeader::within::<Task<F, T>>(context, detached_family, name));
+        (&raw mut (*place).head.free).write(free::<F, T>);
+        (&raw mut (*place).head.done).write(Trigger::new());
+        (&raw mut (*place).head.family).write(family);
+        (&raw mut (*place).head.result).write(UnsafeCell::new(None));
+        (&raw mut (*place).closure).write(UnsafeCell::new(Some(closure)));
+    }
     // SAFETY: the header is the first field of the task, which stays until job and handle are done with it.
     (unsafe { Job::from_raw(task.cast()) }, task.cast())
 }

@@ -434,6 +434,7 @@ pub fn try_yield() -> Option<Result<(), Cancelled>> {
 }
 
 /// What a fiber's stack begins with.
+#[inline]
 fn main(header: &Header) {
     // On the thread-backed host each fiber has thread-local variables of its own.
     set_worker(header.worker);
