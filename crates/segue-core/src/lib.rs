@@ -46,7 +46,7 @@ pub use park::{Park, Unpark, WaitPark};
 pub use scheduler::{Scheduler, Wake};
 pub use scope::{Builder, Family, Scope, StartDefault, scope, set_default, spawn};
 pub use source::{Ended, Source, wait, wait_until};
-pub use spare::{keep_memberships, settle};
+pub use spare::{keep_spares, settle};
 pub use task::{JoinError, JoinHandle};
 pub use time::{Deadline, Timers, after, at, now, sleep};
 pub use trigger::{MAX_ARM, Outcome, Trigger, Wakeup};

@@ -51,7 +51,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         let outer = set_worker(&raw const self.local.common);
         self.local.common.outer.set(outer);
         self.park.enter();
-        let kept = segue_core::keep_memberships(true);
+        let kept = segue_core::keep_spares(true);
         if let Some(job) = first {
             self.local.run(Task::Fresh(job));
         }
@@ -87,7 +87,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
                 turns = 0;
             }
         }
-        segue_core::keep_memberships(kept);
+        segue_core::keep_spares(kept);
         self.park.leave();
         set_worker(outer);
         std::mem::forget(no_unwind);
