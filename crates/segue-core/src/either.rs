@@ -88,7 +88,8 @@ unsafe impl<L: Source, R: Source> Source for Or<L, R> {
                 if self.right.register(&mut slot.1, trigger, arm + self.left.arms()) {
                     return None;
                 }
-                let Some(waiter) = trigger.withdraw() else { return None };
+                // Without one, somebody has just taken it.
+                let waiter = trigger.withdraw()?;
                 self.left.withdraw(&mut slot.0);
                 self.right.withdraw(&mut slot.1);
                 trigger.rearm(waiter);

@@ -18,16 +18,17 @@
 //! ```
 //!
 //! **Commit point**: the claim, as everywhere. A task that is polled between claim and resume stays pending; the resume, under way by then, calls the waker that
-//! this poll has left. A future that is dropped in between waits those few instructions out, as whoever resumes still reads its header.
+//! this poll has left. Once the waker was taken for that, a poll or a drop waits the few instructions out until whoever resumes is done with the future.
 //!
 //! **Cancellation** of a task is to drop its future. The tree of contexts is not asked: it belongs to fibers and threads.
 //!
-//! **The race to fear**: the resume, on another thread, against the drop. Whoever resumes takes the waker and sets `resumed` under the mailbox's lock; the unlock
-//! is its last touch. The owner of the future sees `resumed` under the same lock, so after it.
+//! **The race to fear**: the resume, on another thread, against the drop. Whoever resumes takes the waker under the lock, and then stores `resumed`
+//! (release), which is its last touch. The owner of the future touches and frees it only when it has seen that (acquire).
 //!
 //! Foreign code, that is cloning, calling and dropping wakers, runs outside of the lock.
 #![allow(unsafe_code)] // The future is reached by address while it waits.
 
+use crate::atomic::{self, AtomicBool, Ordering};
 use crate::fiber::Fiber;
 use crate::job::Job;
 use crate::lock::Lock;
@@ -37,6 +38,7 @@ use crate::thread;
 use crate::time::Timers;
 use crate::trigger::{Outcome, Trigger};
 use std::marker::PhantomPinned;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
@@ -54,11 +56,22 @@ struct Host {
     fiber: Fiber,
     trigger: Trigger,
     mail: Lock<Mail>,
+    resumed: AtomicBool,
 }
 
 struct Mail {
     waker: Option<Waker>,
-    resumed: bool,
+    /// By whoever resumes: who polls is too late to leave another one.
+    taken: bool,
+}
+
+impl Host {
+    /// Waits until whoever resumes is done with the future.
+    fn await_resume(&self) {
+        while !self.resumed.load(Ordering::Acquire) {
+            atomic::yield_now();
+        }
+    }
 }
 
 /// The future of a [`Waitable`], made by `.await` on it.
@@ -116,18 +129,21 @@ impl<S: Source> SourceFuture<S> {
     fn resumed_or_told_whom(&mut self, waker: &Waker) -> bool {
         let host = self.host.as_ref().expect("the task waits");
         let mail = host.mail.lock();
-        if mail.resumed || mail.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            return mail.resumed;
+        if !mail.taken && mail.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            return false;
         }
         drop(mail);
         let mut waker = Some(waker.clone());
         let mut mail = host.mail.lock();
-        if !mail.resumed {
-            std::mem::swap(&mut mail.waker, &mut waker);
+        let taken = mail.taken;
+        if !taken {
+            mem::swap(&mut mail.waker, &mut waker);
         }
-        let resumed = mail.resumed;
         drop(mail);
-        resumed
+        if taken {
+            host.await_resume();
+        }
+        taken
     }
 
     /// Takes what the task was resumed with.
@@ -147,8 +163,9 @@ impl<S: Source> SourceFuture<S> {
         self.slot = self.source.slot();
         // SAFETY: the scheduler is static, and there are no context and no family.
         let fiber = unsafe { Fiber::new(NonNull::from(&TASKS), 0, None, ptr::null(), ptr::null()) };
-        let mail = Mail { waker: Some(waker.clone()), resumed: false };
-        self.host = Some(Host { fiber, trigger: Trigger::new(), mail: Lock::new(mail) });
+        let mail = Mail { waker: Some(waker.clone()), taken: false };
+        let resumed = AtomicBool::new(false);
+        self.host = Some(Host { fiber, trigger: Trigger::new(), mail: Lock::new(mail), resumed });
         // Shared from here on, as long as somebody may resume the task.
         let host = self.host.as_ref().expect("just made");
         host.trigger.rearm(ptr::from_ref(&host.fiber).cast_mut());
@@ -173,9 +190,7 @@ impl<S: Source> Drop for SourceFuture<S> {
             unsafe { self.source.withdraw(&mut self.slot) };
             return;
         }
-        while !host.mail.lock().resumed {
-            crate::atomic::yield_now();
-        }
+        host.await_resume();
         let Some(Outcome::Taken(arm)) = host.trigger.outcome() else { unreachable!("nobody else withdraws") };
         // SAFETY: it was registered, and taken through that arm.
         unsafe { self.source.give_back(&mut self.slot, arm) };
@@ -189,7 +204,7 @@ impl<S: Source> std::fmt::Debug for SourceFuture<S> {
 }
 
 // SAFETY: clause 1 and 2: its fibers are never suspended: a task returns from its poll instead. 3: they are never current. 4: the future stays until the
-// resume was seen under the mailbox's lock, whose release is the last touch.
+// resume was seen, whose store is the last touch.
 unsafe impl Scheduler for Tasks {
     unsafe fn suspend(&self, _fiber: &Fiber) {
         unreachable!("a task that waits returns from its poll");
@@ -201,11 +216,12 @@ unsafe impl Scheduler for Tasks {
         let host = unsafe { &*fiber.as_ref().host().cast::<Host>() };
         let mut mail = host.mail.lock();
         let waker = mail.waker.take();
-        mail.resumed = true;
+        mail.taken = true;
         drop(mail);
+        host.resumed.store(true, Ordering::Release);
         // A waker is foreign code, and a wake does not unwind (clause 9). The panic hook has reported it.
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.map(Waker::wake))) {
-            std::mem::forget(payload);
+            mem::forget(payload);
         }
     }
 

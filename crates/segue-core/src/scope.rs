@@ -6,7 +6,8 @@
 //!
 //! A family counts its members: tasks from spawn to end, and one for its owner. The owner gives up its one at the end and waits for
 //! the count to reach zero, shielded, since the members may borrow from the owner's frame. Whoever brings it to zero signals. As the owner cannot
-//! leave before, the signal is the last touch of the family by a member.
+//! leave before, the signal is the last touch of the family by a member. A worker may keep the membership of a runtime's fiber that has ended for the next
+//! one that it makes: see `spare.rs`.
 //!
 //! Ordering: each `leave` releases and the last one acquires, so what all members did happens before the owner goes on.
 #![allow(unsafe_code)] // Scoped closures are queued beyond what the borrow checker can follow.
@@ -17,6 +18,7 @@ use crate::fiber::{self, WaitsFor};
 use crate::job::{Job, Name};
 use crate::lock::Lock;
 use crate::scheduler::Scheduler;
+use crate::spare;
 use crate::task::{self, JoinHandle, Payload};
 use crate::thread;
 use crate::trigger::Trigger;
@@ -96,7 +98,9 @@ impl Family {
 
     #[inline]
     pub(crate) fn enter(&self) {
-        self.live.fetch_add(1, Ordering::Relaxed);
+        if !spare::take(self) {
+            self.live.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// The last thing that a member does with its family.
@@ -105,6 +109,19 @@ impl Family {
     /// The family counts the caller, once for this call. It may be gone when this returns, hence the pointer.
     #[inline]
     pub(crate) unsafe fn leave(this: *const Self) {
+        // SAFETY: the caller's membership keeps it in place, until it is kept or given up.
+        if unsafe { (*this).reraises } || !spare::keep(this) {
+            // SAFETY: as the caller promises.
+            unsafe { Self::depart(this) };
+        }
+    }
+
+    /// Gives up a membership.
+    ///
+    /// # Safety
+    /// As for [`leave`](Family::leave).
+    #[inline]
+    pub(crate) unsafe fn depart(this: *const Self) {
         // SAFETY: the count, or the owner's wait for `done`, keeps it in place until the last line here has had its effect.
         unsafe {
             if (*this).live.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -135,6 +152,7 @@ impl Family {
     /// For the owner; called once, after which no member is made.
     #[track_caller]
     pub unsafe fn complete(&self) {
+        spare::settle();
         if self.live.fetch_sub(1, Ordering::AcqRel) != 1 {
             self.done.wait_shielded(WaitsFor::new("the fibers of a scope"));
         }

@@ -20,6 +20,7 @@ use crate::cancel::{Cancelled, Context};
 use crate::fiber::{self, Fiber, WaitsFor};
 use crate::job::{Job, JobHeader, Name, Work};
 use crate::scope::Family;
+use crate::spare;
 use crate::trigger::{Outcome, Trigger};
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -125,17 +126,18 @@ where
     if let Some(family) = unsafe { family.as_ref() } {
         family.enter();
     }
-    let task = Box::new(Task {
-        head: Head {
-            header: JobHeader::within::<Task<F, T>>(context, detached_family, name),
-            free: free::<F, T>,
-            done: Trigger::new(),
-            family,
-            result: UnsafeCell::new(None),
-        },
-        closure: UnsafeCell::new(Some(closure)),
-    });
-    let task = NonNull::from(Box::leak(task));
+    let task = spare::allocate::<Task<F, T>>();
+    let place = task.as_ptr();
+    // Field by field: a task put together elsewhere would be copied in words of another size than it was written in, which waits for the writes.
+    // SAFETY: each field of the new allocation is written, once.
+    unsafe {
+        (&raw mut (*place).head.header).write(JobHeader::within::<Task<F, T>>(context, detached_family, name));
+        (&raw mut (*place).head.free).write(free::<F, T>);
+        (&raw mut (*place).head.done).write(Trigger::new());
+        (&raw mut (*place).head.family).write(family);
+        (&raw mut (*place).head.result).write(UnsafeCell::new(None));
+        (&raw mut (*place).closure).write(UnsafeCell::new(Some(closure)));
+    }
     // SAFETY: the header is the first field of the task, which stays until job and handle are done with it.
     (unsafe { Job::from_raw(task.cast()) }, task.cast())
 }
@@ -147,12 +149,23 @@ pub(crate) struct TaskOf<T>(Head<T>);
 /// # Safety
 /// Called once, by whoever the table at the head of the file names.
 unsafe fn free<F, T>(head: NonNull<Head<T>>) {
-    // SAFETY: it was leaked as a box of a `Task<F, T>`, whose first field is the head, and this is the only free.
-    drop(unsafe { Box::from_raw(head.cast::<Task<F, T>>().as_ptr()) });
+    /// Gives the memory back also if a drop panics.
+    struct Memory<X>(NonNull<X>);
+    impl<X> Drop for Memory<X> {
+        #[inline]
+        fn drop(&mut self) {
+            // SAFETY: it was allocated by `new` for this type, and nobody uses it any more.
+            unsafe { spare::release(self.0) };
+        }
+    }
+    let memory = Memory(head.cast::<Task<F, T>>());
+    // SAFETY: the head is the first field of a `Task<F, T>`, and this is its only end.
+    unsafe { memory.0.drop_in_place() };
 }
 
 // SAFETY: `repr(C)` puts the head first and the header first in it; the closure and the result are `Send` (see `new`).
 unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
+    #[inline]
     unsafe fn run(this: NonNull<Self>) {
         // SAFETY: the job side alone uses the closure, and calls `run` once.
         let closure = unsafe { (*this.as_ref().closure.get()).take() }.expect("a job runs once");
@@ -181,6 +194,7 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
 ///
 /// # Safety
 /// Called once for a task, by the job's side.
+#[inline]
 unsafe fn finish<T>(head: NonNull<Head<T>>, result: Result<T, JoinError>) {
     // SAFETY: the job's side keeps the task alive until it has claimed `done` or freed it below.
     let task = unsafe { head.as_ref() };
@@ -190,8 +204,8 @@ unsafe fn finish<T>(head: NonNull<Head<T>>, result: Result<T, JoinError>) {
         (Err(JoinError::Panicked(payload)), Some(family)) => Err(JoinError::Panicked(family.keep_panic(payload))),
         (result, _) => result,
     };
-    // SAFETY: the handle looks only after `done` was signalled.
-    unsafe { *task.result.get() = Some(result) };
+    // SAFETY: the handle looks only after `done` was signalled; and there was none before, which would have to be dropped.
+    unsafe { task.result.get().write(Some(result)) };
     match task.done.claim(0) {
         Some(wakeup) => wakeup.wake(),
         // SAFETY: the claim failed, so the handle has gone and the job frees.

@@ -94,7 +94,7 @@ fn a_value_that_nobody_takes_comes_back() {
         let mut guard = queue.lock();
         cancel.recv().unwrap().cancel();
         host.until_suspended(0);
-        let value = guard.hand_over(0, make()).err().expect("the only waiter was cancelled");
+        let value = guard.hand_over(0, make()).expect_err("the only waiter was cancelled");
         assert!(guard.is_empty(0), "a waiter that was skipped is out");
         assert!(guard.hand_over(0, make()).is_err());
         drop(guard);

@@ -91,6 +91,7 @@ impl Shelf {
         Self { jobs: Mutex::new(VecDeque::new()), len: AtomicUsize::new(0) }
     }
 
+    #[inline]
     fn looks_empty(&self) -> bool {
         self.len.load(Ordering::Relaxed) == 0
     }
@@ -133,10 +134,12 @@ impl Group {
         })
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.workers.len()
     }
 
+    #[inline]
     pub(crate) fn remote(&self, index: usize) -> &Remote {
         &self.workers[index]
     }
@@ -162,6 +165,7 @@ impl Group {
     }
 
     /// Whether a closure from outside seems to wait.
+    #[inline]
     pub(crate) fn is_called(&self) -> bool {
         !self.outside.looks_empty()
     }
@@ -178,12 +182,14 @@ impl Group {
     }
 
     /// Takes the newest closure that worker `index` offered itself.
+    #[inline]
     pub(crate) fn take_own(&self, index: usize) -> Option<Job> {
         let shelf = &self.workers[index].shelf;
         if shelf.looks_empty() { None } else { shelf.with(VecDeque::pop_back) }
     }
 
     /// Takes the oldest closure from outside.
+    #[inline]
     pub(crate) fn take_outside(&self) -> Option<Job> {
         if self.outside.looks_empty() { None } else { self.outside.with(VecDeque::pop_front) }
     }

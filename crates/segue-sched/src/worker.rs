@@ -51,6 +51,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         let outer = set_worker(&raw const self.local.common);
         self.local.common.outer.set(outer);
         self.park.enter();
+        let kept = segue_core::keep_spares(true);
         if let Some(job) = first {
             self.local.run(Task::Fresh(job));
         }
@@ -77,6 +78,8 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
                 self.local.run(task);
             } else if let Some(job) = self.find() {
                 self.local.run(Task::Fresh(job));
+            } else if segue_core::settle() {
+                // Whoever waited for the last fiber may be ready now.
             } else if self.group().is_stopping() && !self.local.has_fibers() {
                 break;
             } else if !self.expect_work() {
@@ -84,6 +87,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
                 turns = 0;
             }
         }
+        segue_core::keep_spares(kept);
         self.park.leave();
         set_worker(outer);
         std::mem::forget(no_unwind);

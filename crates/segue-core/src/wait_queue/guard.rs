@@ -6,7 +6,7 @@
 use super::{Head, Inner, Node};
 use crate::lock::LockGuard;
 use crate::trigger::Wakeup;
-use std::mem::{self, ManuallyDrop};
+use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
 /// The state and the waiters of a queue, locked. Those who were served meanwhile are resumed when it is dropped, after the
@@ -68,7 +68,7 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
     pub fn exchange(&mut self, list: usize, held: &mut Option<T>) -> bool {
         self.serve(list, |node| {
             // SAFETY: as in `first`.
-            unsafe { node.as_ref().slot.with_mut(|slot| mem::swap(&mut *slot, held)) };
+            unsafe { node.as_ref().slot.with_mut(|slot| ptr::swap(slot, held)) };
         })
     }
 

@@ -12,11 +12,11 @@
 //!               +-----------------+
 //!               | F               |  the function, until it is called; nothing if it is boxed
 //!               +-----------------+
-//!               | Core, 1 line    |  coroutine object, stack
+//!               | Core, 1 line    |  root, stack pointer, stack
 //!               +-----------------+
 //!               | H               |  the header, the cell's start: the pointer that stands for the coroutine
 //! base          +-----------------+
-//!               | parent link     |  corosensei's; then the function's frames, downwards
+//!               |                 |  the function's frames, downwards
 //!               ~       ...       ~
 //!               +-----------------+
 //!               | guard           |
@@ -24,23 +24,22 @@
 //! ```
 //!
 //! Creating a coroutine therefore allocates nothing and touches one page. Without colour all tops would lie
-//! in the same set of the first-level cache, since slots are a power of two apart. corosensei would keep the function
-//! below the link, and copy it twice on its way to the call; it is given one pointer instead.
+//! in the same set of the first-level cache, since slots are a power of two apart.
 //!
 //! # States
 //!
 //! *New* (never resumed), *running* (inside `resume`; this includes having resumed another, and being captured,
-//! below), *suspended*, *returned*. corosensei's stack pointer tells them apart, other than running: the initial one
-//! when new, none when returned, another when suspended. `resume` goes from new or suspended to
+//! below), *suspended*, *returned*. The stack pointer in the core tells them apart, other than running: the prepared one
+//! when new, null when returned, another when suspended. `resume` goes from new or suspended to
 //! running, `suspend` and the end of the function go back. `finish` wants returned. `drop` looks:
 //! new drops function, header and stack; returned drops header and stack; suspended leaks. Running is seen by nobody,
 //! because the handle is borrowed by `resume`; debug builds keep a flag to catch a second handle.
 //!
 //! # Who may touch the cell
 //!
-//! A reference to the whole cell never exists: each part is reached through the raw pointer. While a coroutine
-//! runs, `resume` holds `&mut` to the coroutine object only. What runs inside reads the header (shared) and other
-//! fields of the core. The overflow handler reads the label alone.
+//! A reference to the whole cell never exists: each part is reached through the raw pointer. The core's root and stack pointer are
+//! only ever read and written by value, on the coroutine's thread: by `resume`, by `suspend`, and by `run` at the function's end.
+//! What runs inside reads the header (shared) and the core's stack. The overflow handler reads the label alone.
 //!
 //! # Suspending an outer coroutine
 //!
@@ -54,12 +53,11 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::{self, ManuallyDrop};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 
-use corosensei::stack::{Stack as Footing, StackPointer};
-use corosensei::{CoroutineResult, Yielder};
-
 use super::registry::Label;
+use super::switch::{self, PREPARED, Resting, Root};
 use crate::arena::Stack;
 use crate::outcome::{AbortOnUnwind, Step, count_leak};
 
@@ -69,9 +67,6 @@ const LARGEST_INLINE: usize = 256;
 /// The largest header, for the same reason.
 const LARGEST_HEADER: usize = 1024;
 
-type Inner = corosensei::Coroutine<(), (), (), Bounds>;
-type Link = Yielder<(), ()>;
-
 /// The cell near the top of a slot. `repr(C)` puts the header at its start; its size is a multiple of a cache line.
 #[repr(C)]
 struct Cell<H> {
@@ -79,47 +74,21 @@ struct Cell<H> {
     core: Core,
 }
 
-/// What every coroutine has, of whatever header: one cache line on x86-64.
+/// What every coroutine has, of whatever header: one cache line.
 #[repr(C, align(64))]
 struct Core {
-    inner: Inner,
+    /// Who resumed it, and what it does.
+    root: Root,
+    /// Where it rests; see the states at the head of this file. Stale while it runs.
+    rests: Resting,
     stack: Stack,
-    /// Where corosensei's link is, unless that is known anyway. Written at the first resume, before the function runs.
-    link: [*const Link; LINK_BELOW_BASE.is_none() as usize],
-    /// Kept in debug builds only: the time of a switch would grow by a third.
+    /// Drops the function where it lies.
+    abandon: unsafe fn(*mut Core),
+    /// Kept in debug builds only.
     running: bool,
 }
 
-/// How far below the base corosensei keeps the link that is the yielder, where that is known: then a suspension need
-/// not load the yielder's address, which is a sixth of its time. Checked whenever a coroutine starts. The distance
-/// differs where corosensei is built for address sanitizer, and the size with it.
-const LINK_BELOW_BASE: Option<usize> = match mem::size_of::<Inner>() {
-    40 if cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) => Some(16),
-    _ => None,
-};
-
-const _: () = assert!(LINK_BELOW_BASE.is_none() || mem::size_of::<Core>() == 64);
-
-/// What corosensei needs to know of a stack: base and limit. Owns nothing; the `Stack` beside it in `Core` does.
-struct Bounds {
-    base: StackPointer,
-    limit: StackPointer,
-}
-
-// SAFETY: both addresses are multiples of 16 (a cell's address, a slot's start). The range ends below the cell, and a
-// `Layout` leaves at least 16 KiB above the guard, of which colour, label, function, core and header take less than
-// 3 KiB: more than the required 4 KiB are usable. The guard was installed before the slot was first granted.
-unsafe impl Footing for Bounds {
-    #[inline]
-    fn base(&self) -> StackPointer {
-        self.base
-    }
-
-    #[inline]
-    fn limit(&self) -> StackPointer {
-        self.limit
-    }
-}
+const _: () = assert!(mem::size_of::<Core>() == 64);
 
 /// A function on a stack of its own, with a header `H` kept at the top of that stack.
 ///
@@ -160,26 +129,25 @@ impl<H: 'static> Coroutine<H> {
 
     #[inline]
     fn place<F: FnOnce(&H) + 'static>(stack: Stack, header: H, main: F) -> Coroutine<H> {
-        let (start, top) = stack.arena().region().slot(stack.slot());
-        let below_top = Label::SIZE + Main::<H, F>::SIZE + mem::size_of::<Cell<H>>();
+        let (_, top) = stack.arena().region().slot(stack.slot());
+        let below_top = Label::SIZE + room::<F>() + mem::size_of::<Cell<H>>();
         // SAFETY: that is at most 64 + 256 + (1 KiB + 64) bytes, and the slot has more than 15 KiB below its top.
         let cell = unsafe { top.byte_sub(below_top) }.cast::<Cell<H>>();
         debug_assert!(cell.is_aligned());
-        let bounds = Bounds { base: cell.addr(), limit: start };
-        let run = Main::<H, F> { cell, _main: PhantomData };
-        let inner = Inner::with_stack(bounds, move |link: &Link, ()| run.call(link));
         let at = cell.as_ptr();
         // SAFETY: the slot belongs to `stack`, which is ours, and is readable and writable above its guard. All is
-        // aligned: `top` is a multiple of 64, each size a multiple of 64 and each alignment at most that. What `inner`
-        // has already written lies below. Field by field, since a copy of the whole waits for the writes to its parts.
+        // aligned: `top` is a multiple of 64, each size a multiple of 64 and each alignment at most that. Field by field, since a copy
+        // of the whole waits for the writes to its parts. The stack's base is the cell's address.
         unsafe {
             Label::clear(Label::of(top));
-            Main::<H, F>::place(cell).write(main);
+            place_of::<H, F>(at).write(main);
             (&raw mut (*at).header).write(header);
-            (&raw mut (*at).core.inner).write(inner);
-            (&raw mut (*at).core.stack).write(stack);
-            (&raw mut (*at).core.link).write([ptr::null(); _]);
-            (&raw mut (*at).core.running).write(false);
+            let core = &raw mut (*at).core;
+            (&raw mut (*core).root).write(Root { link: ptr::null_mut(), entry: run::<H, F> });
+            (&raw mut (*core).rests).write(switch::prepare(at.cast(), core.cast()));
+            (&raw mut (*core).stack).write(stack);
+            (&raw mut (*core).abandon).write(abandon::<H, F>);
+            (&raw mut (*core).running).write(false);
         }
         Coroutine { cell, _header: PhantomData }
     }
@@ -244,20 +212,31 @@ impl<H: 'static> Coroutine<H> {
             let was_running = unsafe { (&raw mut (*core).running).replace(true) };
             assert!(!was_running, "a coroutine is resumed through a second handle while it runs");
         }
-        // SAFETY: the cell is alive as above. This is the only reference to `inner`: another could only be made by a
-        // `resume` nested in this one, which would need a second handle, and `from_header` promises that none is used.
-        // Code that runs inside reaches other fields of `core` only.
-        let inner = unsafe { &mut (*core).inner };
-        let step = if inner.done() { None } else { Some(inner.resume(())) };
+        // SAFETY: the cell is alive as above.
+        let rests = unsafe { (*core).rests };
+        if rests.is_null() {
+            has_returned();
+        }
+        // SAFETY: `rests` was prepared or saved by `suspend`, and is let go on once: it changes before the handle can be used again, as
+        // whoever comes back here is `suspend`, which saves another, or `run`, which leaves null. The cell with the root is alive, the
+        // stack is in it, and the coroutine is not `Send`. This call is generic about what others do: it holds nothing but the
+        // handle, which is borrowed.
+        let rests = unsafe {
+            switch::switch(&raw mut (*core).root.link, rests);
+            (*core).rests
+        };
         if cfg!(debug_assertions) {
             // SAFETY: the cell is alive as above.
             unsafe { (*core).running = false };
         }
-        match step {
-            Some(CoroutineResult::Yield(())) => Step::Suspended,
-            Some(CoroutineResult::Return(())) => Step::Returned,
-            None => has_returned(),
-        }
+        if rests.is_null() { Step::Returned } else { Step::Suspended }
+    }
+
+    /// Whether it rests, and at its end; not to be asked while it runs.
+    #[inline]
+    fn returned(&self) -> bool {
+        // SAFETY: the cell lives as long as `self`, and nothing runs inside, or this handle would be borrowed by `resume`.
+        unsafe { (*self.core()).rests.is_null() }
     }
 
     /// Takes apart a coroutine whose function returned.
@@ -268,13 +247,10 @@ impl<H: 'static> Coroutine<H> {
     #[inline]
     pub fn finish(self) -> (H, Stack) {
         let core = self.core();
-        // SAFETY: the cell is alive, and `inner` is not in use: nothing runs inside, or this handle would be borrowed.
-        let returned = unsafe { (*core).inner.done() };
-        assert!(returned, "a coroutine is finished before its function returned");
+        assert!(self.returned(), "a coroutine is finished before its function returned");
         let this = ManuallyDrop::new(self);
         // SAFETY: the function returned, so nothing on the stack is in use, and nobody has a reference to the header,
         // which the function had for its duration only. Both are moved out once: the handle is gone.
-        // `inner` is left alone: done, it owns nothing.
         unsafe { (ptr::read(&raw const (*this.cell.as_ptr()).header), ptr::read(&raw const (*core).stack)) }
     }
 
@@ -286,9 +262,7 @@ impl<H: 'static> Coroutine<H> {
     #[inline]
     pub fn into_stack(self) -> Stack {
         let core = self.core();
-        // SAFETY: as in `finish`.
-        let returned = unsafe { (*core).inner.done() };
-        assert!(returned, "a coroutine is finished before its function returned");
+        assert!(self.returned(), "a coroutine is finished before its function returned");
         let this = ManuallyDrop::new(self);
         // SAFETY: as in `finish`; the header is dropped instead of moved out. Should its drop panic, the stack goes
         // back to its arena.
@@ -311,57 +285,66 @@ impl<H: 'static> Coroutine<H> {
     }
 }
 
-/// The function of a coroutine that has not started, which lies right above its cell; owns it.
-struct Main<H: 'static, F: FnOnce(&H)> {
-    cell: NonNull<Cell<H>>,
-    _main: PhantomData<F>,
+/// The room that a function takes above its cell, in whole cache lines.
+const fn room<F>() -> usize {
+    mem::size_of::<F>().next_multiple_of(64)
 }
 
-impl<H: 'static, F: FnOnce(&H)> Main<H, F> {
-    /// The room it takes, in whole cache lines.
-    const SIZE: usize = mem::size_of::<F>().next_multiple_of(64);
+/// Where the function of a coroutine lies that has not started.
+///
+/// # Safety
+///
+/// `cell` was placed with [`room`] for an `F` above it.
+#[inline]
+unsafe fn place_of<H, F>(cell: *mut Cell<H>) -> *mut F {
+    // SAFETY: by the contract that is in the same slot.
+    unsafe { cell.add(1) }.cast()
+}
 
-    #[inline]
-    fn place(cell: NonNull<Cell<H>>) -> NonNull<F> {
-        // SAFETY: `Coroutine::place` leaves `SIZE` bytes above the cell, in the same slot.
-        unsafe { cell.add(1) }.cast()
-    }
-
-    #[inline]
-    fn call(self, link: &Link) {
-        let this = ManuallyDrop::new(self);
-        let cell = this.cell;
-        match LINK_BELOW_BASE {
-            Some(below) if ptr::from_ref(link).addr() != cell.addr().get() - below => unknown_link(),
-            Some(_) => {}
-            // SAFETY: this runs within the first `resume`, which holds a reference to `inner` alone. The cell stays
-            // where it is until the function returned.
-            None => unsafe { (*cell.as_ptr()).core.link = [link; _] },
-        }
-        // SAFETY: written by `Coroutine::place` and moved out here, once: `this` is not dropped, and a coroutine
-        // starts once.
-        let main = unsafe { Self::place(cell).read() };
+/// What a coroutine does, from its first resume to its end.
+///
+/// # Safety
+///
+/// `root` is that of a coroutine made by `Coroutine::place` with the same types. On its stack, once.
+unsafe extern "C" fn run<H: 'static, F: FnOnce(&H)>(root: *mut Root) -> ! {
+    // The root is the core's first field.
+    // SAFETY: by the contract the core lies in a cell.
+    let cell = unsafe { root.byte_sub(mem::offset_of!(Cell<H>, core)) }.cast::<Cell<H>>();
+    let call = || {
+        // SAFETY: written by `Coroutine::place` and moved out here, once: a coroutine starts once, and one that has is
+        // not abandoned.
+        let main = unsafe { place_of::<H, F>(cell).read() };
         let bomb = AbortOnUnwind;
         // SAFETY: the header was written before any resume, is moved out or dropped only after this
         // function returned, and nobody makes a mutable reference to it before.
-        main(unsafe { &(*cell.as_ptr()).header });
+        main(unsafe { &(*cell).header });
         mem::forget(bomb);
+    };
+    // A panic looks for somebody who catches it before it unwinds anything: here, so that it does not look further, on the stack of whoever
+    // resumed this. It does not get here, as the bomb comes first.
+    if catch_unwind(AssertUnwindSafe(call)).is_err() {
+        std::process::abort();
+    }
+    // SAFETY: the cell is alive: this runs in a `resume`, which put itself to rest at the link, or in one that it has let go on since, which did
+    // so again. There is nothing left on this stack: `main` is consumed. Null is read by that `resume` and says that nobody will
+    // come back here.
+    unsafe {
+        (*cell).core.rests = ptr::null_mut();
+        switch::leave((*cell).core.root.link);
     }
 }
 
-impl<H: 'static, F: FnOnce(&H)> Drop for Main<H, F> {
-    fn drop(&mut self) {
-        // SAFETY: written by `Coroutine::place`, not moved out, since `call` forgets `self`, and dropped once, here.
-        // This happens when corosensei drops the closure of a coroutine that never started.
-        unsafe { Self::place(self.cell).drop_in_place() }
+/// Drops the function of a coroutine that never starts.
+///
+/// # Safety
+///
+/// `core` is that of a coroutine made by `Coroutine::place` with the same types, which was never resumed and will not be. Once.
+unsafe fn abandon<H: 'static, F: FnOnce(&H)>(core: *mut Core) {
+    // SAFETY: by the contract the core lies in a cell, and the function, written by `Coroutine::place`, was not moved out.
+    unsafe {
+        let cell = core.byte_sub(mem::offset_of!(Cell<H>, core)).cast::<Cell<H>>();
+        place_of::<H, F>(cell).drop_in_place();
     }
-}
-
-#[cold]
-#[inline(never)]
-fn unknown_link() -> ! {
-    eprintln!("this version of corosensei keeps its link elsewhere than segue-fiber expects; aborting");
-    std::process::abort();
 }
 
 #[cold]
@@ -388,15 +371,14 @@ impl<H: 'static> Drop for Coroutine<H> {
         }
 
         let core = self.core();
-        // SAFETY: the cell is alive, and `inner` is not in use: nothing runs inside, or this handle would be borrowed.
-        let (returned, started) = unsafe { ((*core).inner.done(), (*core).inner.started()) };
-        if returned {
+        // SAFETY: the cell is alive, and nothing runs inside, or this handle would be borrowed.
+        let rests = unsafe { (*core).rests };
+        if rests.is_null() {
             drop(Rest(self.cell));
-        } else if !started {
+        } else if rests.addr() == self.cell.addr().get() - PREPARED {
             let _rest = Rest(self.cell);
-            // SAFETY: never resumed, so this drops the function where it lies on the stack and switches nowhere. It
-            // makes `inner` done, so that there is nothing else to drop in it.
-            unsafe { (*core).inner.force_unwind() };
+            // SAFETY: who rests there was never resumed, and the handle is gone. With the types that it was placed with.
+            unsafe { ((*core).abandon)(core) };
         } else {
             count_leak();
         }
@@ -422,15 +404,12 @@ impl<H: 'static + fmt::Debug> fmt::Debug for Coroutine<H> {
 #[inline]
 pub unsafe fn suspend<H: 'static>(header: NonNull<H>) {
     let cell = header.cast::<Cell<H>>().as_ptr();
-    // SAFETY: by the first clause this is a cell, by the second it is alive and its function runs, so that the link's
-    // address was checked or written. It is the link at the stack's base, which lives as long as the function runs and
-    // names the frame that resumed it, which waits for this by the second clause.
+    // SAFETY: by the first clause this is a cell, by the second it is alive and its function runs, so that the link names the `resume` that
+    // let it go on last, which rests since and waits for this. Where the caller rests is kept in the core, which `resume` reads. The third
+    // clause is the caller's.
     unsafe {
-        let link = match LINK_BELOW_BASE {
-            Some(below) => cell.byte_sub(below).cast_const().cast::<Link>(),
-            None => (*cell).core.link.as_slice()[0],
-        };
-        (*link).suspend(());
+        let core = &raw mut (*cell).core;
+        switch::switch(&raw mut (*core).rests, (*core).root.link);
     }
 }
 

@@ -1,10 +1,11 @@
-//! The host with real stacks: memory from `mmap`, switches by corosensei.
+//! The host with real stacks: memory from `mmap`, switches in assembly of our own.
 //!
 //! Used by the crate's root, which chooses a host; the interface is the same in `threaded`.
 //!
 //! | file | what |
 //! | --- | --- |
 //! | `coroutine` | the cell at a slot's top, resume and suspend |
+//! | `switch` | the switch itself, for each architecture |
 //! | `region` | the reservation, guards, giving memory back |
 //! | `registry` | which addresses are guards, for a signal handler |
 //! | `overflow` | the handler that names the fiber |
@@ -17,6 +18,7 @@ mod coroutine;
 mod overflow;
 mod region;
 mod registry;
+mod switch;
 mod sys;
 mod trace;
 

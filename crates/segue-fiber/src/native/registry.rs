@@ -71,8 +71,24 @@ impl Label {
     /// # Safety
     ///
     /// `label` points to a label that only this thread accesses.
+    #[inline]
     pub unsafe fn set(label: *mut Label, id: u64, name: Option<&str>) {
-        let name = name.unwrap_or("");
+        match name {
+            // SAFETY: by the clause above.
+            Some(name) => unsafe { Self::set_name(label, id, name) },
+            // SAFETY: by the clause above; without a name the number may be any.
+            None => unsafe {
+                (*label).len = 0;
+                (*label).id = id;
+            },
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`set`](Self::set).
+    #[cold]
+    unsafe fn set_name(label: *mut Label, id: u64, name: &str) {
         let len = name.floor_char_boundary(NAME);
         // SAFETY: by the clause above; a handler on this thread that interrupts sees no name or the whole one.
         unsafe {

@@ -24,7 +24,7 @@
 
 #![allow(unsafe_code)] // The cell of the value; and one move out of a type with a `Drop`, so that a resolver is one pointer with a niche.
 
-use segue_core::{Cancelled, Guard, Half, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, wait};
+use segue_core::{Cancelled, Guard, Half, Operation, Source, WaitQueue, Waitable, WaitsFor, wait};
 use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
 use std::ptr;
@@ -150,10 +150,7 @@ unsafe impl<T: Send> Send for Promise<T> {}
 unsafe impl<T: Send + Sync> Sync for Promise<T> {}
 
 impl<T> Promise<T> {
-    fn settled<'a>(
-        &'a self,
-        waits_for: WaitsFor,
-    ) -> Waiting<'a, Settled<'a, T, impl Fn(&'a Shared<T>) -> Result<&'a T, Closed>>, (), ()> {
+    fn settled<'a>(&'a self, waits_for: WaitsFor) -> impl Source<Output = Result<&'a T, Closed>> {
         let then = |shared: &'a Shared<T>| {
             // SAFETY: it is settled, so the resolver is done with the cell, and the value is not taken while this promise is borrowed.
             unsafe { &*shared.value.get() }.as_ref().ok_or(Closed)
@@ -161,10 +158,7 @@ impl<T> Promise<T> {
         self.0.waiters.operation(waits_for, Settled { shared: &self.0, then })
     }
 
-    fn taking<'a>(
-        &'a mut self,
-        waits_for: WaitsFor,
-    ) -> Waiting<'a, Settled<'a, T, impl Fn(&'a Shared<T>) -> Result<T, Closed>>, (), ()> {
+    fn taking<'a>(&'a mut self, waits_for: WaitsFor) -> impl Source<Output = Result<T, Closed>> {
         let then = |shared: &'a Shared<T>| {
             // SAFETY: it is settled, so the resolver is done with the cell, and nobody else has this promise.
             unsafe { &mut *shared.value.get() }.take().ok_or(Closed)
