@@ -11,15 +11,18 @@
 //! | `done` | the job, at its end | the handle |
 //! | --- | --- | --- |
 //! | INITIAL | claims it: the handle frees | drop: cancels it: the job frees |
-//! | WAITING | claims it, resumes the joiner, which frees | is waiting |
+//! | WAITING, or linked to the trigger of a choice | claims it, resumes the joiner, which frees | is waiting |
 //! | TAKEN | has ended | reads the result, frees |
 //! | CANCELLED | its claim fails: drops the result, frees | gone |
 #![allow(unsafe_code)] // One allocation behind two thin pointers.
 
 use crate::cancel::{Cancelled, Context};
 use crate::fiber::{self, Fiber, WaitsFor};
+use crate::future::SourceFuture;
 use crate::job::{Job, JobHeader, Name, Work};
+use crate::link::Link;
 use crate::scope::Family;
+use crate::source::{Source, Waitable};
 use crate::spare;
 use crate::trigger::{Outcome, Trigger};
 use std::any::Any;
@@ -265,22 +268,120 @@ impl<T> JoinHandle<T> {
         std::mem::forget(self);
         match outcome {
             Outcome::Cancelled => Err(JoinError::Cancelled(fiber::with_current(Fiber::cancelled))),
-            Outcome::Taken(_) => {
-                // SAFETY: it was signalled, so the result is in place, the job's side is done with the task, and
-                // this handle, now forgotten, was the one to read and free it.
-                unsafe {
-                    let result = (*task.as_ref().result.get()).take();
-                    (task.as_ref().free)(task);
-                    result.expect("the result is in place before the signal")
-                }
-            }
+            // SAFETY: it was signalled, and this handle, now forgotten, was the one to take the result.
+            Outcome::Taken(_) => unsafe { take_result(task) },
         }
+    }
+
+    /// [`join`](JoinHandle::join) as a source: to be awaited, or chosen among others. A handle can also be awaited itself.
+    ///
+    /// # Cancellation
+    /// The fiber goes on, detached, as if the handle had been dropped: also if another arm is chosen.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_core::{Either, after, spawn};
+    /// use std::time::Duration;
+    ///
+    /// let first = spawn(|| 6 * 7).join_source().or(after(Duration::MAX)).wait();
+    /// assert!(matches!(first, Ok(Either::Left(Ok(42)))));
+    /// ```
+    #[track_caller]
+    pub fn join_source(self) -> Waitable<Joining<T>> {
+        Waitable::new(Joining { handle: Some(self), waits_for: WaitsFor::new("the end of a fiber") })
     }
 
     /// Whether the fiber has ended. Never waits.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.head().done.outcome().is_some()
+    }
+}
+
+impl<T> IntoFuture for JoinHandle<T> {
+    type Output = Result<T, JoinError>;
+    type IntoFuture = SourceFuture<Joining<T>>;
+
+    #[track_caller]
+    fn into_future(self) -> SourceFuture<Joining<T>> {
+        self.join_source().into_future()
+    }
+}
+
+/// Takes the result out of a task that has ended, and frees it.
+///
+/// # Safety
+/// It was signalled, so that the result is in place and the job's side is done with the task; and its handle is not used any more.
+unsafe fn take_result<T>(task: NonNull<Head<T>>) -> Result<T, JoinError> {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let result = (*task.as_ref().result.get()).take();
+        (task.as_ref().free)(task);
+        result.expect("the result is in place before the signal")
+    }
+}
+
+/// The source of [`JoinHandle::join_source`].
+pub struct Joining<T> {
+    /// `None` once the result was taken.
+    handle: Option<JoinHandle<T>>,
+    waits_for: WaitsFor,
+}
+
+impl<T> std::fmt::Debug for Joining<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Joining").field(&self.handle).finish()
+    }
+}
+
+// SAFETY: the link is reached until it was left, or until the trigger was claimed through it; the result is in place before the task signals. A
+// handle that is `Send` may end its link on another thread.
+unsafe impl<T> Source for Joining<T> {
+    type Output = Result<T, JoinError>;
+    type Slot = Link;
+
+    fn waits_for(&self) -> WaitsFor {
+        self.waits_for
+    }
+
+    fn slot(&self) -> Link {
+        Link::new()
+    }
+
+    fn attempt(&mut self) -> Option<Result<T, JoinError>> {
+        if !self.handle.as_ref()?.is_finished() {
+            return None;
+        }
+        let handle = self.handle.take()?;
+        let task = handle.task.cast::<Head<T>>();
+        std::mem::forget(handle);
+        // SAFETY: it has an outcome, which a handle that is there has not brought about; and the handle is forgotten.
+        Some(unsafe { take_result(task) })
+    }
+
+    unsafe fn register(&mut self, slot: &mut Link, trigger: &Trigger, arm: usize) -> bool {
+        match &self.handle {
+            // SAFETY: as the caller promises; the handle is the only one that waits for the task.
+            Some(handle) => unsafe { slot.join(&handle.head().done, trigger, arm) },
+            // The result was taken: it never comes again.
+            None => true,
+        }
+    }
+
+    unsafe fn withdraw(&mut self, slot: &mut Link) {
+        if let Some(handle) = &self.handle {
+            // SAFETY: the slot was linked to this handle's task, if at all.
+            unsafe { slot.leave(&handle.head().done) };
+        }
+    }
+
+    unsafe fn commit(&mut self, _slot: &mut Link, _arm: usize) -> Option<Result<T, JoinError>> {
+        self.attempt()
+    }
+
+    unsafe fn give_back(&mut self, _slot: &mut Link, _arm: usize) {
+        // The result stays in the task, and goes with the handle.
     }
 }
 

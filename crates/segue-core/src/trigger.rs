@@ -19,6 +19,8 @@
 //!        withdraw, by the waiter's own thread; or cancel
 //! ```
 //!
+//! In place of a fiber a word may have a link, to another trigger to which the claim is passed on (`link.rs`).
+//!
 //! A waiter that has withdrawn, and has left every queue since, may use its trigger again (`rearm`): nobody else knows it then.
 //!
 //! | transition | who |
@@ -49,6 +51,7 @@
 
 use crate::atomic::{AtomicPtr, Ordering};
 use crate::fiber::{self, Fiber, WaitsFor};
+use crate::link::Link;
 use crate::scheduler::Wake;
 use std::ptr::{self, NonNull};
 
@@ -92,6 +95,13 @@ pub struct Wakeup(Option<NonNull<Fiber>>);
 
 const CANCELLED: usize = 1;
 const TAKEN: usize = 3;
+
+/// In the address of a [`Link`], which stands where a fiber's would.
+const LINKED: usize = 2;
+
+fn link_of(word: *mut Fiber) -> NonNull<Link> {
+    NonNull::new(word.map_addr(|address| address & !LINKED).cast()).expect("it is an address")
+}
 
 /// The largest arm that a trigger can carry.
 pub const MAX_ARM: usize = 1 << 16;
@@ -243,10 +253,30 @@ impl Trigger {
                 return None;
             }
             match self.word.compare_exchange_weak(seen, taken, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Some(Wakeup(NonNull::new(seen))),
+                Ok(_) if seen.addr() & LINKED == 0 => return Some(Wakeup(NonNull::new(seen))),
+                // SAFETY: whoever linked it put the link's address there.
+                Ok(_) => return Some(unsafe { Link::pass_on(link_of(seen)) }),
                 Err(now) => seen = now,
             }
         }
+    }
+
+    /// Passes the signal on, instead of waiting. Answers whether there was no outcome yet. Who waits on it already is a panic.
+    pub(crate) fn link(&self, link: NonNull<Link>) -> bool {
+        let linked = link.as_ptr().map_addr(|address| address | LINKED).cast();
+        match self.word.compare_exchange(ptr::null_mut(), linked, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => true,
+            Err(word) => {
+                let _ = decode(word).expect("a Trigger has one waiter, and this one has another already");
+                false
+            }
+        }
+    }
+
+    /// The opposite of [`link`](Trigger::link). Answers whether it came before any outcome.
+    pub(crate) fn unlink(&self, link: NonNull<Link>) -> bool {
+        let linked = link.as_ptr().map_addr(|address| address | LINKED).cast();
+        self.word.compare_exchange(linked, ptr::null_mut(), Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// Ends the wait as cancelled, and resumes whoever waits. Answers whether nobody had signalled before. Never waits.

@@ -220,3 +220,59 @@ fn the_owner_goes_on_after_the_last_member_and_sees_what_all_did() {
 struct SendCell(Arc<UnsafeCell<u32>>);
 // SAFETY: loom checks who touches the cell when.
 unsafe impl Send for SendCell {}
+
+#[test]
+fn a_task_that_awaits_the_end_is_dropped_at_any_instant() {
+    static TOOK: Reached = Reached::new("took the result");
+    static DROPPED: Reached = Reached::new("was dropped before the end");
+    model(4, || {
+        let Started { family, handle, cell, drops, runner } = start();
+        {
+            let mut future = Box::pin(handle.into_future());
+            let mut task = std::task::Context::from_waker(std::task::Waker::noop());
+            let ended = (0..2).any(|_| match future.as_mut().poll(&mut task) {
+                std::task::Poll::Ready(result) => result.is_ok(),
+                std::task::Poll::Pending => false,
+            });
+            TOOK.note_if(ended);
+            DROPPED.note_if(!ended);
+        }
+        runner.join().unwrap();
+        // SAFETY: the owner's one call.
+        unsafe { family.complete() };
+        assert_eq!(drops.load(Ordering::Relaxed), 1);
+        // SAFETY: loom checks it.
+        cell.with(|value| assert_eq!(unsafe { *value }, 2));
+    });
+    check(&[&TOOK, &DROPPED]);
+}
+
+#[test]
+fn a_choice_between_the_ends_of_two_tasks() {
+    static LEFT: Reached = Reached::new("left");
+    static RIGHT: Reached = Reached::new("right");
+    model(2, || {
+        let (left, right) = (start(), start());
+        match left.handle.join_source().or(right.handle.join_source()).wait().expect("nobody cancels") {
+            segue_core::Either::Left(value) => {
+                LEFT.note();
+                drop(value.ok().expect("it returned"));
+            }
+            segue_core::Either::Right(value) => {
+                RIGHT.note();
+                drop(value.ok().expect("it returned"));
+            }
+        }
+        for (family, cell, drops, runner) in
+            [(left.family, left.cell, left.drops, left.runner), (right.family, right.cell, right.drops, right.runner)]
+        {
+            runner.join().unwrap();
+            // SAFETY: the owner's one call.
+            unsafe { family.complete() };
+            assert_eq!(drops.load(Ordering::Relaxed), 1);
+            // SAFETY: loom checks it.
+            cell.with(|value| assert_eq!(unsafe { *value }, 2));
+        }
+    });
+    check(&[&LEFT, &RIGHT]);
+}
