@@ -370,6 +370,48 @@ fn an_outer_coroutine_is_suspended_from_an_inner_ones_stack() {
     finish(&mut pool, outer);
 }
 
+/// The frame of this and that of the next are what the test below looks for.
+#[cfg(not(feature = "threads"))]
+#[inline(never)]
+fn captures_a_backtrace() -> String {
+    std::hint::black_box(std::backtrace::Backtrace::force_capture()).to_string()
+}
+
+#[cfg(not(feature = "threads"))]
+#[inline(never)]
+fn resumes_for_a_backtrace(coroutine: &mut Coroutine<Header>) -> Step {
+    std::hint::black_box(std::hint::black_box(coroutine).resume())
+}
+
+#[test]
+#[cfg(not(feature = "threads"))]
+fn a_backtrace_inside_goes_on_at_whoever_resumed() {
+    let mut pool = pool();
+    let text = Rc::new(RefCell::new(Vec::new()));
+    let inside = text.clone();
+    let mut coroutine = start(&mut pool, move |header| {
+        for _ in 0..2 {
+            inside.borrow_mut().push(captures_a_backtrace());
+            header.pause();
+        }
+    });
+    assert_eq!(resumes_for_a_backtrace(&mut coroutine), Step::Suspended);
+    // From another coroutine, so that the link has changed.
+    let (mut third, coroutine) = {
+        let coroutine = Rc::new(RefCell::new(coroutine));
+        let passed = coroutine.clone();
+        (start(&mut pool, move |_| assert_eq!(passed.borrow_mut().resume(), Step::Suspended)), coroutine)
+    };
+    assert_eq!(resumes_for_a_backtrace(&mut third), Step::Returned);
+    assert_eq!(coroutine.borrow_mut().resume(), Step::Returned);
+    for (index, text) in text.borrow().iter().enumerate() {
+        let inside = text.find("captures_a_backtrace").expect(text);
+        let resumer = text.find("resumes_for_a_backtrace").expect(text);
+        let thread = text.find("clone3").or(text.find("thread_start")).or(text.find("test::run_test")).expect(text);
+        assert!(inside < resumer && resumer < thread, "{index}: {text}");
+    }
+}
+
 #[test]
 fn a_pointer_to_the_header_stands_for_the_coroutine() {
     assert_eq!(size_of::<Coroutine<Header>>(), size_of::<usize>());
