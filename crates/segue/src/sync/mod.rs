@@ -13,6 +13,7 @@ mod notify;
 mod once;
 mod once_cell;
 mod promise;
+mod turn;
 mod wait_group;
 
 pub use force_error::{ForceError, Recursive, SetError};
@@ -20,8 +21,9 @@ pub use latch::Latch;
 pub use lazy::Lazy;
 pub use notify::Notify;
 pub use once::Once;
-pub use once_cell::{Initializer, OnceCell, Turn};
+pub use once_cell::OnceCell;
 pub use promise::{Promise, Resolver, WaitError, promise};
+pub use turn::{Initializer, Turn};
 pub use wait_group::{Hold, WaitGroup};
 
 /// The other side has gone: what is waited for will never come.
