@@ -32,6 +32,7 @@ mod lock;
 #[cfg(loom)]
 #[path = "lock_model.rs"]
 mod lock;
+mod map;
 mod pair;
 mod park;
 mod scheduler;
@@ -50,6 +51,7 @@ pub use fiber::{Fiber, WaitsFor, current, in_fiber, retire, set_current, with_cu
 pub use future::SourceFuture;
 pub use job::{Job, JobHeader, Name, Place, Work};
 pub use link::Link;
+pub use map::Map;
 pub use pair::Half;
 pub use park::{Park, Unpark, WaitPark};
 pub use scheduler::{Scheduler, Wake};

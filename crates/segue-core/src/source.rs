@@ -24,6 +24,7 @@
 use crate::cancel::{self, Cancelled};
 use crate::either::{Either, Or};
 use crate::fiber::{self, WaitsFor};
+use crate::map::Map;
 use crate::time::Deadline;
 use crate::trigger::{Outcome, Trigger};
 use std::time::Instant;
@@ -240,6 +241,18 @@ impl<S: Source> Waitable<S> {
     /// This one or `other`, whichever is ready first; this one if both are. The one that is not chosen has no effect.
     pub fn or<O: Source>(self, other: Waitable<O>) -> Waitable<Or<S, O>> {
         Waitable(Or::new(self.0, other.0))
+    }
+
+    /// Yields what `then` makes of the output. It runs after the operation has taken effect, outside of every lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// assert_eq!(segue_core::after(Duration::ZERO).map(|()| "now").wait(), Ok("now"));
+    /// ```
+    pub fn map<R, F: FnMut(S::Output) -> R>(self, then: F) -> Waitable<Map<S, F>> {
+        Waitable(Map::new(self.0, then))
     }
 
     /// The source itself.

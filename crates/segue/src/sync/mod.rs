@@ -4,11 +4,28 @@
 //! three forms: `x` waits, in a fiber or a thread; `try_x` never waits; `x_source` is a [`Waitable`](crate::Waitable) that can be awaited by
 //! a task, or chosen among others.
 
+mod counter;
+mod force_error;
+mod latch;
+mod lazy;
 mod mvar;
+mod notify;
+mod once;
+mod once_cell;
 mod promise;
+mod turn;
+mod wait_group;
 
+pub use force_error::{ForceError, Recursive, SetError};
+pub use latch::Latch;
+pub use lazy::Lazy;
 pub use mvar::{Loan, MVar, PutError};
+pub use notify::Notify;
+pub use once::Once;
+pub use once_cell::OnceCell;
 pub use promise::{Promise, Resolver, WaitError, promise};
+pub use turn::{Initializer, Turn};
+pub use wait_group::{Hold, WaitGroup};
 
 /// The other side has gone: what is waited for will never come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

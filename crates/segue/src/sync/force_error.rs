@@ -1,0 +1,164 @@
+//! Why a force has no value, and how it names the cell.
+//!
+//! Used by [`OnceCell`](super::OnceCell), [`Lazy`](super::Lazy) and [`Once`](super::Once).
+
+use segue_core::Cancelled;
+use std::convert::Infallible;
+use std::error::Error;
+use std::fmt;
+use std::panic::Location;
+
+/// A call to a cell, as errors and reports say it.
+#[derive(Clone, Copy)]
+pub(super) struct Called {
+    /// The cell's type, or its name.
+    pub(super) what: &'static str,
+    /// Where the cell was made, if it knows.
+    pub(super) created: Option<&'static Location<'static>>,
+    /// Where the call is.
+    pub(super) at: &'static Location<'static>,
+}
+
+impl Called {
+    /// The error of this call if the caller has been initialising the cell since another one.
+    #[cold]
+    pub(super) fn recursive(self, since: &'static Location<'static>) -> Recursive {
+        Recursive { called: self, since }
+    }
+}
+
+/// An initialiser needs the very value that it makes.
+///
+/// What it prints names the cell, where the initialiser was started and where it came back.
+#[derive(Clone, Copy)]
+pub struct Recursive {
+    called: Called,
+    since: &'static Location<'static>,
+}
+
+impl Recursive {
+    /// The cell's name if it has one, otherwise its type.
+    #[must_use]
+    pub fn what(&self) -> &'static str {
+        self.called.what
+    }
+
+    /// Where the cell was forced from inside of its initialiser.
+    #[must_use]
+    pub fn at(&self) -> &'static Location<'static> {
+        self.called.at
+    }
+
+    /// Where the force was called that runs the initialiser.
+    #[must_use]
+    pub fn since(&self) -> &'static Location<'static> {
+        self.since
+    }
+}
+
+impl PartialEq for Recursive {
+    fn eq(&self, other: &Self) -> bool {
+        (self.what(), self.at(), self.since) == (other.what(), other.at(), other.since)
+    }
+}
+
+impl Eq for Recursive {}
+
+impl fmt::Debug for Recursive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Recursive({self})")
+    }
+}
+
+impl fmt::Display for Recursive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.what())?;
+        if let Some(created) = self.called.created {
+            write!(f, " (made at {created})")?;
+        }
+        write!(f, " was forced at {} from inside of its own initialiser, which runs since {}", self.at(), self.since)
+    }
+}
+
+impl Error for Recursive {}
+
+/// Why a force has no value. `E` is what the caller's initialiser failed with; one that can't fail is [`Infallible`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ForceError<E = Infallible> {
+    /// The wait for somebody else's initialiser was cancelled.
+    Cancelled(Cancelled),
+    /// The initialiser has forced its own cell.
+    Recursive(Recursive),
+    /// The caller's own initialiser has failed, with this.
+    Failed(E),
+}
+
+impl<E> From<Cancelled> for ForceError<E> {
+    fn from(cancelled: Cancelled) -> Self {
+        Self::Cancelled(cancelled)
+    }
+}
+
+impl<E> From<Recursive> for ForceError<E> {
+    fn from(recursive: Recursive) -> Self {
+        Self::Recursive(recursive)
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for ForceError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cancelled(cancelled) => cancelled.fmt(f),
+            Self::Recursive(recursive) => recursive.fmt(f),
+            Self::Failed(error) => write!(f, "the initialiser failed: {error}"),
+        }
+    }
+}
+
+impl<E: Error + 'static> Error for ForceError<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Cancelled(cancelled) => Some(cancelled),
+            Self::Recursive(recursive) => Some(recursive),
+            Self::Failed(error) => Some(error),
+        }
+    }
+}
+
+/// Why a value was not set. It is given back.
+#[derive(Clone, PartialEq, Eq)]
+pub enum SetError<T> {
+    /// The cell has a value already.
+    Full(T),
+    /// The wait for somebody else's initialiser was cancelled.
+    Cancelled(T, Cancelled),
+    /// The call comes from inside of the cell's initialiser.
+    Recursive(T, Recursive),
+}
+
+impl<T> SetError<T> {
+    /// The value that was not set.
+    pub fn into_value(self) -> T {
+        match self {
+            Self::Full(value) | Self::Cancelled(value, _) | Self::Recursive(value, _) => value,
+        }
+    }
+}
+
+impl<T> fmt::Display for SetError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full(_) => f.write_str("the cell has a value already"),
+            Self::Cancelled(_, cancelled) => cancelled.fmt(f),
+            Self::Recursive(_, recursive) => recursive.fmt(f),
+        }
+    }
+}
+
+impl<T> fmt::Debug for SetError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SetError({self})")
+    }
+}
+
+impl<T> Error for SetError<T> {}

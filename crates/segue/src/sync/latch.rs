@@ -1,0 +1,106 @@
+//! A gate that opens for good once a number of things have happened.
+//!
+//! Used to wait for the start-up of several parts, or to let several start at once. `counter.rs` says how it works.
+
+use segue_core::{Cancelled, Source, Waitable, WaitsFor, wait};
+use std::fmt;
+
+use super::counter::Counter;
+
+/// Counts down to zero, once; who waits goes on when it is zero. The shape of C++'s `std::latch`.
+///
+/// # Examples
+///
+/// ```
+/// use segue::sync::Latch;
+///
+/// let ready = Latch::new(2);
+/// segue::scope(|s| {
+///     s.spawn(|| ready.count_down(1));
+///     s.spawn(|| ready.count_down(1));
+///     ready.wait()
+/// })?;
+/// assert_eq!(ready.count(), 0);
+/// # Ok::<(), segue::Cancelled>(())
+/// ```
+pub struct Latch(Counter);
+
+impl Latch {
+    /// A latch that opens after `count`; at once for zero.
+    #[must_use]
+    pub const fn new(count: usize) -> Self {
+        Self(Counter::new(count))
+    }
+
+    /// Counts down by `n`, and releases all who wait if that makes zero. Never waits.
+    ///
+    /// What the caller has done before is seen by those who find the latch open.
+    ///
+    /// # Panics
+    /// If less than `n` are left. The latch is as it was then.
+    #[inline]
+    #[track_caller]
+    pub fn count_down(&self, n: usize) {
+        self.0.count_down(n).unwrap_or_else(|_| panic!("a latch was counted down below zero, by {n}"));
+    }
+
+    /// How many are left. Never waits.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.get()
+    }
+
+    /// Whether the latch is open. Never waits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let latch = segue::sync::Latch::new(1);
+    /// assert!(!latch.try_wait());
+    /// latch.count_down(1);
+    /// assert!(latch.try_wait());
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn try_wait(&self) -> bool {
+        self.0.get() == 0
+    }
+
+    /// Suspends the calling fiber, or parks the calling thread, until the latch is open. Any number may wait.
+    ///
+    /// # Cancellation
+    /// *No effect*: it can be waited for again.
+    ///
+    /// # Errors
+    /// [`Cancelled`] if the caller was cancelled.
+    #[inline]
+    #[track_caller]
+    pub fn wait(&self) -> Result<(), Cancelled> {
+        wait(&mut self.0.waiting(WaitsFor::new("a latch")))
+    }
+
+    /// [`wait`](Latch::wait) as a source: to be awaited, or chosen among others.
+    ///
+    /// # Cancellation
+    /// *No effect*.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn example() {
+    /// let latch = segue::sync::Latch::new(1);
+    /// latch.count_down(1);
+    /// latch.wait_source().await;
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn wait_source(&self) -> Waitable<impl Source<Output = ()>> {
+        Waitable::new(self.0.waiting(WaitsFor::new("a latch")))
+    }
+}
+
+impl fmt::Debug for Latch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Latch").field("count", &self.count()).finish()
+    }
+}

@@ -1,0 +1,258 @@
+//! A value that is computed when it is first needed, by whoever needs it first, while everybody else waits for it in their own way.
+//!
+//! Used for what a program may need, often in a `static`, by fibers, threads and tasks alike.
+//!
+//! It is a [`OnceCell`], whose file has the states and the argument, and the closure that initialises it. The closure is run by whoever has the cell's turn, so by one at
+//! a time, and it is dropped as soon as it has made the value.
+//!
+//! # Two decisions
+//!
+//! **The closure is `FnMut`**, where std takes `FnOnce`. An initialiser that is cancelled, fails or panics hands over to the next waiter, which has to run it again; with
+//! `FnOnce` the first failure would be the last word (std poisons, the thesis keeps the exception). It need not be `Fn`, since the turn excludes others: a `Lazy` can be shared
+//! as soon as the closure can be sent. A closure that panicked is called again in the state in which the panic left it.
+//!
+//! **There is no `Deref`.** A force may have to wait, a wait may be cancelled, and cancellation is a value here, so `*lazy` would have to panic, or wait
+//! without being cancellable behind an operator that looks like a load. So one writes `lazy.force()?`, and `lazy.get()` where it was forced before. Where cancellation must not show, `shield(|| lazy.force())`.
+
+#![allow(unsafe_code)] // The cell of the closure.
+
+use segue_core::{Source, Waitable};
+use std::cell::UnsafeCell;
+use std::convert::Infallible;
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+
+use super::force_error::Called;
+use super::{ForceError, OnceCell, Turn};
+
+/// A value that is computed at its first use, in the shape of [`std::sync::LazyLock`].
+///
+/// Whoever forces it first runs the closure, which may wait; who comes meanwhile waits for the value: a fiber is suspended, a thread parked, a task pending. Forcing
+/// it again is one load and one branch. A closure that panics, or (with [`force_fallible`](Lazy::force_fallible)) fails, is run again by the next who waits, or who comes.
+///
+/// There is no `Deref`, since a force can be cancelled, and cancellation never panics.
+///
+/// # Examples
+///
+/// ```
+/// use segue::sync::Lazy;
+///
+/// static PRIMES: Lazy<Vec<u32>> = Lazy::named("PRIMES", || vec![2, 3, 5, 7]);
+///
+/// let fiber = segue::spawn(|| PRIMES.force().map(|primes| primes[3]));
+/// assert_eq!(PRIMES.force()?[0], 2);
+/// assert_eq!(fiber.join().unwrap(), Ok(7));
+/// # Ok::<(), segue::sync::ForceError>(())
+/// ```
+///
+/// With a closure that may fail:
+///
+/// ```
+/// use segue::sync::{ForceError, Lazy};
+///
+/// let mut tries = 0;
+/// let lazy = Lazy::new(move || {
+///     tries += 1;
+///     if tries == 1 { Err("not yet") } else { Ok(42) }
+/// });
+/// assert_eq!(lazy.force_fallible(), Err(ForceError::Failed("not yet")));
+/// assert_eq!(lazy.force_fallible(), Ok(&42));
+/// ```
+pub struct Lazy<T, F = fn() -> T> {
+    cell: OnceCell<T>,
+    /// `None` once the cell is full. Whoever has the cell's turn has it.
+    init: UnsafeCell<Option<F>>,
+    name: Option<&'static str>,
+    created: &'static Location<'static>,
+}
+
+// SAFETY: the closure is called and dropped by whoever has the cell's turn, one at a time, on any thread, hence `F: Send`; nothing shares it. The rest is as in the cell.
+unsafe impl<T: Send + Sync, F: Send> Sync for Lazy<T, F> {}
+impl<T: RefUnwindSafe + UnwindSafe, F: UnwindSafe> RefUnwindSafe for Lazy<T, F> {}
+impl<T: UnwindSafe, F: UnwindSafe> UnwindSafe for Lazy<T, F> {}
+
+impl<T, F> Lazy<T, F> {
+    /// A value that `f` will compute.
+    #[track_caller]
+    #[must_use]
+    pub const fn new(f: F) -> Self {
+        Self { cell: OnceCell::new(), init: UnsafeCell::new(Some(f)), name: None, created: Location::caller() }
+    }
+
+    /// As [`new`](Lazy::new), with a name for errors and for reports of deadlocks.
+    #[track_caller]
+    #[must_use]
+    pub const fn named(name: &'static str, f: F) -> Self {
+        let mut lazy = Self::new(f);
+        lazy.name = Some(name);
+        lazy
+    }
+
+    /// The value, if it was forced. Never waits: one load.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let lazy = segue::sync::Lazy::new(|| 42);
+    /// assert_eq!(lazy.get(), None);
+    /// lazy.force()?;
+    /// assert_eq!(lazy.get(), Some(&42));
+    /// # Ok::<(), segue::sync::ForceError>(())
+    /// ```
+    #[inline]
+    pub fn get(&self) -> Option<&T> {
+        self.cell.get()
+    }
+
+    /// The value, to change it, if it was forced.
+    pub fn get_mut(&mut self) -> Option<&mut T> {
+        self.cell.get_mut()
+    }
+
+    /// The value.
+    ///
+    /// # Errors
+    /// Gives the closure back if there is no value yet.
+    pub fn into_inner(self) -> Result<T, F> {
+        self.cell
+            .into_inner()
+            .ok_or_else(|| self.init.into_inner().expect("the closure is there until there is a value"))
+    }
+
+    #[track_caller]
+    fn called(&self) -> Called {
+        let what = self.name.unwrap_or(std::any::type_name::<Lazy<T>>());
+        Called { what, created: Some(self.created), at: Location::caller() }
+    }
+
+    /// Calls the closure by `call` if it is the caller's turn.
+    fn run<'a, E>(&'a self, turn: Turn<'a, T>, call: impl FnOnce(&mut F) -> Result<T, E>) -> Result<&'a T, E> {
+        // Dropped after the cell was filled: it runs foreign code.
+        let mut used = None;
+        turn.run(|| {
+            // SAFETY: `turn` runs this if it has the cell's turn, of which there is one, and as long as it has it; nobody else looks into `init` of a shared lazy.
+            let init = unsafe { &mut *self.init.get() };
+            let value = call(init.as_mut().expect("the closure is there until there is a value"))?;
+            used = init.take();
+            Ok(value)
+        })
+    }
+}
+
+impl<T, F: FnMut() -> T> Lazy<T, F> {
+    /// The value, after computing it, or waiting for whoever computes it.
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*; the closure was not run then. A value that is there is given to a cancelled caller, too.
+    ///
+    /// # Errors
+    /// [`ForceError::Recursive`] if the calling fiber or thread is computing this very value further out; [`ForceError::Cancelled`] if the caller was cancelled.
+    ///
+    /// # Panics
+    /// If the closure does. The next who waits runs it again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let lazy = segue::sync::Lazy::new(|| 6 * 7);
+    /// assert_eq!(lazy.force(), Ok(&42));
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn force(&self) -> Result<&T, ForceError> {
+        match self.get() {
+            Some(value) => Ok(value),
+            None => self.force_slowly(self.called(), |init| Ok(init())),
+        }
+    }
+
+    /// [`force`](Lazy::force) as a source. For a task, the closure runs inside of the poll that finds that it is the task's turn, as for
+    /// [`OnceCell::get_or_init_source`].
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*; the closure was not run then.
+    ///
+    /// # Panics
+    /// If the closure does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn example() {
+    /// let lazy = segue::sync::Lazy::new(|| 6 * 7);
+    /// assert_eq!(lazy.force_source().await, Ok(&42));
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn force_source(&self) -> Waitable<impl Source<Output = Result<&T, ForceError>>> {
+        let run = |turn| self.run(turn, |init| Ok::<_, Infallible>(init())).map_err(ForceError::Failed);
+        Waitable::new(self.cell.force_source(self.called(), move |turn| run(turn?)))
+    }
+}
+
+impl<T, E, F: FnMut() -> Result<T, E>> Lazy<T, F> {
+    /// As [`force`](Lazy::force), by a closure that may fail. A failure is the caller's own: the next who waits, or who comes, runs the closure again.
+    ///
+    /// # Cancellation
+    /// As for [`force`](Lazy::force). A closure whose own waits are cancelled fails with that.
+    ///
+    /// # Errors
+    /// [`ForceError::Failed`] with what the closure returned, and those of [`force`](Lazy::force).
+    ///
+    /// # Panics
+    /// If the closure does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue::sync::{ForceError, Lazy};
+    /// use segue::{Cancelled, sleep};
+    /// use std::time::Duration;
+    ///
+    /// fn fetch() -> Result<u32, Cancelled> {
+    ///     sleep(Duration::from_millis(1))?;
+    ///     Ok(42)
+    /// }
+    ///
+    /// static ANSWER: Lazy<u32, fn() -> Result<u32, Cancelled>> = Lazy::new(fetch);
+    /// assert_eq!(ANSWER.force_fallible(), Ok(&42));
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn force_fallible(&self) -> Result<&T, ForceError<E>> {
+        match self.get() {
+            Some(value) => Ok(value),
+            None => self.force_slowly(self.called(), |init| init()),
+        }
+    }
+
+    /// [`force_fallible`](Lazy::force_fallible) as a source, as [`force_source`](Lazy::force_source).
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*; the closure was not run then.
+    ///
+    /// # Panics
+    /// If the closure does.
+    #[track_caller]
+    pub fn force_fallible_source(&self) -> Waitable<impl Source<Output = Result<&T, ForceError<E>>>> {
+        let run = |turn| self.run(turn, |init| init()).map_err(ForceError::Failed);
+        Waitable::new(self.cell.force_source(self.called(), move |turn| run(turn?)))
+    }
+}
+
+impl<T, F> Lazy<T, F> {
+    #[cold]
+    fn force_slowly<E>(&self, called: Called, call: impl FnOnce(&mut F) -> Result<T, E>) -> Result<&T, ForceError<E>> {
+        let turn = self.cell.turn_to_run(called)?;
+        self.run(turn, call).map_err(ForceError::Failed)
+    }
+}
+
+impl<T: std::fmt::Debug, F> std::fmt::Debug for Lazy<T, F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut debug = f.debug_tuple(self.name.unwrap_or("Lazy"));
+        match self.get() {
+            Some(value) => debug.field(value).finish(),
+            None => debug.field(&format_args!("<unforced>")).finish(),
+        }
+    }
+}

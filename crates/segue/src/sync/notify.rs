@@ -1,0 +1,213 @@
+//! Tells somebody, or everybody, that it is time to look again.
+//!
+//! Used to build structures whose state is elsewhere (in atomics, in a file, on another machine), and that only need to wake who waits for it to change.
+//!
+//! # States
+//!
+//! ```text
+//!   permit   false --notify_one, nobody waits--> true --a wait takes it--> false
+//!   waiters  --notify_one--> the first is told ONE      --notify_all--> each is told ALL
+//!   rounds   counts the notify_all
+//! ```
+//!
+//! The permit and the waiters are under the lock. **What holds when idle**: the permit is there only if nobody waits, since who comes takes it, and `notify_one` leaves it only if
+//! nobody is there.
+//!
+//! **Commit point** of a wait: the look that finds the permit or a new round, or the instant at which it is told. **Cancellation** before that: it leaves the queue. A future that is
+//! dropped after it was told ONE passes that on: to the next, or as the permit. One that was told ALL need not, as everybody else was told too.
+//!
+//! **The race to fear**: a look at the state elsewhere that finds nothing, a `notify_all`, and then the wait, which has missed it. So a wait counts from its *making* and not from its
+//! first step: it remembers the round in which it was made, and is over if there is a later one.
+//!
+//! # Orderings
+//!
+//! The lock orders: who notifies has released it after what it did before; who takes the permit, or is made a waiter, acquires it. Told through the queue: by the claim. `rounds` is stored
+//! (release) under the lock, and read without it when a wait is made: such a look can be late, never early; that only lets an older `notify_all` count, as if it had come just then.
+//!
+//! The semantics are those of tokio's `Notify`.
+
+use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, wait};
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What a waiter is told.
+enum Told {
+    /// It is the only one.
+    One,
+    /// So is everybody.
+    All,
+}
+
+/// Wakes one or all of those who wait; the next one, if nobody does.
+///
+/// It keeps no data: what has happened, those who are woken find out themselves. As many calls of [`notify_one`](Notify::notify_one) as one likes leave one permit, if nobody waits.
+///
+/// # Examples
+///
+/// ```
+/// use segue::sync::Notify;
+/// use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+///
+/// let (level, changed) = (AtomicU32::new(0), Notify::new());
+/// segue::scope(|s| {
+///     s.spawn(|| {
+///         level.store(7, SeqCst);
+///         changed.notify_one();
+///     });
+///     while level.load(SeqCst) < 7 {
+///         changed.wait()?;
+///     }
+///     Ok::<(), segue::Cancelled>(())
+/// })?;
+/// # Ok::<(), segue::Cancelled>(())
+/// ```
+pub struct Notify {
+    /// Whether a permit is there.
+    permit: WaitQueue<bool, Told>,
+    rounds: AtomicUsize,
+}
+
+impl Notify {
+    /// Without a permit.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { permit: WaitQueue::new(false), rounds: AtomicUsize::new(0) }
+    }
+
+    /// Wakes the one that has waited longest; if nobody waits, leaves a permit for the next, unless there is one. Never waits.
+    #[inline]
+    pub fn notify_one(&self) {
+        tell_one(&mut self.permit.lock());
+    }
+
+    /// Wakes all who wait now, and those whose [`wait_source`](Notify::wait_source) is made. Leaves no permit. Never waits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let notify = segue::sync::Notify::new();
+    /// let mut made_before = notify.wait_source();
+    /// notify.notify_all();
+    /// assert!(made_before.attempt().is_some());
+    /// assert!(!notify.try_wait());
+    /// ```
+    pub fn notify_all(&self) {
+        let mut permit = self.permit.lock();
+        // Written under the lock alone.
+        let rounds = self.rounds.load(Ordering::Relaxed).wrapping_add(1);
+        self.rounds.store(rounds, Ordering::Release);
+        while permit.hand_over(0, Told::All).is_ok() {}
+    }
+
+    fn waiting(&self, waits_for: WaitsFor) -> Waiting<'_, Notified<'_>, bool, Told> {
+        let made_in = self.rounds.load(Ordering::Acquire);
+        self.permit.operation(waits_for, Notified { notify: self, made_in })
+    }
+
+    /// Takes the permit, if there is one. Never waits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let notify = segue::sync::Notify::new();
+    /// notify.notify_one();
+    /// notify.notify_one();
+    /// assert!(notify.try_wait());
+    /// assert!(!notify.try_wait());
+    /// ```
+    #[must_use]
+    pub fn try_wait(&self) -> bool {
+        std::mem::take(self.permit.lock().state())
+    }
+
+    /// Takes the permit, or suspends the calling fiber, or parks the calling thread, until it is woken. First come, first served.
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*. A notification that it has got by then is the result of the wait.
+    ///
+    /// # Errors
+    /// [`Cancelled`] if the caller was cancelled.
+    #[inline]
+    #[track_caller]
+    pub fn wait(&self) -> Result<(), Cancelled> {
+        wait(&mut self.waiting(WaitsFor::new("a notification")))
+    }
+
+    /// [`wait`](Notify::wait) as a source: to be awaited, or chosen among others.
+    ///
+    /// A [`notify_all`](Notify::notify_all) after this call counts for it, even if nobody has begun to wait by then. So make the source, look, and wait only then:
+    ///
+    /// ```
+    /// # use segue::sync::Notify;
+    /// # use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+    /// # async fn example(is_done: &AtomicBool, changed: &Notify) {
+    /// loop {
+    ///     let change = changed.wait_source();
+    ///     if is_done.load(SeqCst) {
+    ///         break;
+    ///     }
+    ///     change.await;
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*. A task that was woken by [`notify_one`](Notify::notify_one), and is dropped before its next poll, passes that on, to the next or as the permit.
+    #[track_caller]
+    pub fn wait_source(&self) -> Waitable<impl Source<Output = ()>> {
+        Waitable::new(self.waiting(WaitsFor::new("a notification")))
+    }
+}
+
+/// Tells the first who takes it, or leaves the permit.
+#[inline]
+fn tell_one(permit: &mut Guard<'_, bool, Told>) {
+    if permit.hand_over(0, Told::One).is_err() {
+        *permit.state() = true;
+    }
+}
+
+/// Waits to be told.
+struct Notified<'a> {
+    notify: &'a Notify,
+    made_in: usize,
+}
+
+impl Operation<bool, Told> for Notified<'_> {
+    type Output = ();
+
+    #[inline]
+    fn attempt(&mut self, permit: &mut Guard<'_, bool, Told>) -> Option<()> {
+        // A new round first: it leaves the permit to others.
+        let there = self.notify.rounds.load(Ordering::Relaxed) != self.made_in || std::mem::take(permit.state());
+        there.then_some(())
+    }
+
+    fn is_ready(&mut self, permit: &mut Guard<'_, bool, Told>) -> bool {
+        self.notify.rounds.load(Ordering::Relaxed) != self.made_in || *permit.peek()
+    }
+
+    #[inline]
+    fn commit(&mut self, told: Option<Told>) -> Option<()> {
+        told.map(drop)
+    }
+
+    fn give_back(&mut self, told: Option<Told>, permit: &mut Guard<'_, bool, Told>) -> Option<Told> {
+        if matches!(told, Some(Told::One)) {
+            tell_one(permit);
+        }
+        None
+    }
+}
+
+impl Default for Notify {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Notify {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Notify").field("permit", self.permit.lock().peek()).finish()
+    }
+}

@@ -1,0 +1,128 @@
+//! Something that is done once, by whoever comes first, before anybody goes on.
+//!
+//! Used for set-up that has no value. It is a [`OnceCell`] of nothing, whose file says how it works.
+
+use segue_core::{Source, Waitable};
+use std::convert::Infallible;
+use std::panic::Location;
+
+use super::force_error::Called;
+use super::{ForceError, OnceCell};
+
+/// Runs a closure once, in the shape of [`std::sync::Once`].
+///
+/// Whoever comes while it runs waits, in its own way. One that panics is not the last word: the next waiter runs its own.
+///
+/// # Examples
+///
+/// ```
+/// use segue::sync::Once;
+///
+/// static START: Once = Once::new();
+///
+/// START.call_once(|| println!("once"))?;
+/// START.call_once(|| unreachable!())?;
+/// assert!(START.is_completed());
+/// # Ok::<(), segue::sync::ForceError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Once(OnceCell<()>);
+
+impl Once {
+    /// Not done yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(OnceCell::new())
+    }
+
+    #[track_caller]
+    fn called() -> Called {
+        Called { what: std::any::type_name::<Self>(), created: None, at: Location::caller() }
+    }
+
+    /// Runs `f`, unless somebody has done so; if somebody is at it, waits until it is done. Once it is done this is one load.
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*; `f` was not run then. Once it is done, a cancelled caller is told so, too.
+    ///
+    /// # Errors
+    /// [`ForceError::Recursive`] if the caller is inside of such an `f` already; [`ForceError::Cancelled`] if the caller was cancelled.
+    ///
+    /// # Panics
+    /// If `f` does. The next who waits runs its own.
+    #[inline]
+    #[track_caller]
+    pub fn call_once<F: FnOnce()>(&self, f: F) -> Result<(), ForceError> {
+        if self.is_completed() {
+            return Ok(());
+        }
+        let run = || {
+            f();
+            Ok::<_, Infallible>(())
+        };
+        self.0.force(Self::called(), run).copied()
+    }
+
+    /// [`call_once`](Once::call_once) as a source; for a task, `f` runs inside of the poll that finds it undone.
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*; `f` was not run then.
+    ///
+    /// # Panics
+    /// If `f` does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn example() {
+    /// let once = segue::sync::Once::new();
+    /// assert_eq!(once.call_once_source(|| println!("once")).await, Ok(()));
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn call_once_source<'a, F>(
+        &'a self,
+        f: F,
+    ) -> Waitable<impl Source<Output = Result<(), ForceError>> + use<'a, F>>
+    where
+        F: FnOnce(),
+    {
+        let mut f = Some(f);
+        Waitable::new(self.0.force_source(Self::called(), move |turn| {
+            let run = || {
+                f.take().expect("it is run once")();
+                Ok(())
+            };
+            turn?.run(run).map_err(ForceError::Failed).copied()
+        }))
+    }
+
+    /// Waits until somebody has done it.
+    ///
+    /// # Cancellation
+    /// *No effect*.
+    ///
+    /// # Errors
+    /// As for [`call_once`](Once::call_once).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let once = segue::sync::Once::new();
+    /// once.call_once(|| ())?;
+    /// assert_eq!(once.wait(), Ok(()));
+    /// # Ok::<(), segue::sync::ForceError>(())
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn wait(&self) -> Result<(), ForceError> {
+        self.0.wait().copied()
+    }
+
+    /// Whether it is done. Never waits: one load.
+    #[must_use]
+    #[inline]
+    pub fn is_completed(&self) -> bool {
+        self.0.get().is_some()
+    }
+}

@@ -1,0 +1,482 @@
+//! A cell that is initialised once, by whoever comes first, while everybody else waits for the value in their own way.
+//!
+//! Used for what is computed once and read often, by fibers, threads and tasks alike; [`Lazy`](super::Lazy) and [`Once`](super::Once) are made of it.
+//!
+//! The file holds the value and the calls. Who may initialise, who waits, what becomes of cancelled and of recursive forces: all that is in `turn.rs`. The rule between the two: the
+//! value is written by whoever has the turn, before `full` is set, and read only after that.
+//!
+//! # Orderings
+//!
+//! | release | acquire | carries |
+//! | --- | --- | --- |
+//! | the store of `full`, by whoever fills | the load of `full`, in `get` | the value |
+
+#![allow(unsafe_code)] // The cell of the value.
+
+use segue_core::{Map, Source, WaitQueue, Waitable, WaitsFor, wait};
+use std::cell::UnsafeCell;
+use std::convert::Infallible;
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::force_error::{Called, ForceError, Recursive, SetError};
+use super::turn::{Force, Forcing, Stage, Turn, Wants};
+
+/// A cell that is initialised once, in the shape of [`std::sync::OnceLock`].
+///
+/// Whoever forces it first runs an initialiser; who comes meanwhile waits: a fiber is suspended, a thread parked, a task pending. An initialiser may wait itself. One
+/// that fails, panics or is cancelled hands over to the next who would initialise, in the order in which they came, and nothing is poisoned.
+///
+/// Once the cell is full, to get its value is one load and one branch. That is not a wait, so it succeeds for a caller that was cancelled, too.
+///
+/// # Examples
+///
+/// ```
+/// use segue::sync::OnceCell;
+///
+/// static CONFIG: OnceCell<String> = OnceCell::new();
+///
+/// let config = CONFIG.get_or_init(|| String::from("loaded"))?;
+/// assert_eq!(config, "loaded");
+/// assert_eq!(CONFIG.get(), Some(config));
+/// # Ok::<(), segue::sync::ForceError>(())
+/// ```
+pub struct OnceCell<T> {
+    full: AtomicBool,
+    pub(super) turn: WaitQueue<Stage, (), 2>,
+    value: UnsafeCell<Option<T>>,
+}
+
+// SAFETY: a shared cell gives shared access to the value, and moves it in from the thread that initialises; what else is in it is atomic or locked.
+unsafe impl<T: Send + Sync> Sync for OnceCell<T> {}
+// SAFETY: the cell owns its value, and nobody waits in a cell that is moved.
+unsafe impl<T: Send> Send for OnceCell<T> {}
+impl<T: RefUnwindSafe + UnwindSafe> RefUnwindSafe for OnceCell<T> {}
+impl<T: UnwindSafe> UnwindSafe for OnceCell<T> {}
+
+impl<T> OnceCell<T> {
+    /// An empty cell.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { full: AtomicBool::new(false), turn: WaitQueue::new(Stage::Empty), value: UnsafeCell::new(None) }
+    }
+
+    /// What errors and reports say of a call to this cell.
+    #[track_caller]
+    fn called(&self) -> Called {
+        Called { what: std::any::type_name::<Self>(), created: None, at: Location::caller() }
+    }
+
+    fn waiting(&self, wants: Wants, called: Called) -> Forcing<'_, T> {
+        let waits_for = WaitsFor { what: called.what, at: called.at };
+        self.turn.operation(waits_for, Force { cell: self, wants, called })
+    }
+
+    /// Writes the value of a cell that is not full yet.
+    ///
+    /// # Safety
+    /// For whoever has the turn.
+    pub(super) unsafe fn put(&self, value: T) {
+        // SAFETY: nobody else has the turn, so nobody else writes; and nobody reads before the cell is full.
+        unsafe { *self.value.get() = Some(value) };
+    }
+
+    /// Makes the value that was put known to all.
+    pub(super) fn publish(&self) {
+        self.full.store(true, Ordering::Release);
+    }
+
+    /// The value of a full cell.
+    #[inline]
+    pub(super) fn value(&self) -> &T {
+        debug_assert!(self.full.load(Ordering::Relaxed));
+        // SAFETY: the caller has seen that the cell is full, so nobody writes the value while the cell is shared.
+        let value = unsafe { &*self.value.get() };
+        // SAFETY: `fill` puts it there before the cell is full, and it is taken out by those alone who have the cell to themselves.
+        unsafe { value.as_ref().unwrap_unchecked() }
+    }
+
+    /// The value, if the cell is full. Never waits: one load.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let cell = segue::sync::OnceCell::new();
+    /// assert_eq!(cell.get(), None);
+    /// cell.try_set(1).unwrap();
+    /// assert_eq!(cell.get(), Some(&1));
+    /// ```
+    #[inline]
+    pub fn get(&self) -> Option<&T> {
+        self.full.load(Ordering::Acquire).then(|| self.value())
+    }
+
+    /// The value, to change it: the cell is borrowed exclusively, so nobody waits.
+    pub fn get_mut(&mut self) -> Option<&mut T> {
+        self.value.get_mut().as_mut()
+    }
+
+    /// The value; the cell is empty then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let mut cell = segue::sync::OnceCell::from(1);
+    /// assert_eq!((cell.take(), cell.take()), (Some(1), None));
+    /// ```
+    pub fn take(&mut self) -> Option<T> {
+        std::mem::take(self).into_inner()
+    }
+
+    /// The value, if there is one.
+    pub fn into_inner(self) -> Option<T> {
+        self.value.into_inner()
+    }
+
+    /// The value, after initialising the cell by `f` if it is empty.
+    ///
+    /// If somebody else is initialising it, the caller waits, and runs `f` only if the turn comes to it because the others have failed; in the order of arrival. `f` may wait.
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*; `f` was not run then. A full cell gives its value to a cancelled caller, too.
+    ///
+    /// # Errors
+    /// [`ForceError::Recursive`] if the calling fiber or thread is initialising this very cell further out; [`ForceError::Cancelled`] if the caller was cancelled.
+    ///
+    /// # Panics
+    /// If `f` does. The turn was handed over then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue::sync::{ForceError, OnceCell};
+    ///
+    /// let cell = OnceCell::new();
+    /// assert_eq!(cell.get_or_init(|| 6 * 7), Ok(&42));
+    /// assert_eq!(cell.get_or_init(|| unreachable!()), Ok(&42));
+    ///
+    /// let knot: OnceCell<u32> = OnceCell::new();
+    /// let tied = knot.get_or_try_init(|| Ok::<_, ForceError>(1 + knot.get_or_init(|| 1)?));
+    /// assert!(matches!(tied, Err(ForceError::Failed(ForceError::Recursive(_)))));
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn get_or_init<F: FnOnce() -> T>(&self, f: F) -> Result<&T, ForceError> {
+        match self.get() {
+            Some(value) => Ok(value),
+            None => self.force(self.called(), || Ok::<_, Infallible>(f())),
+        }
+    }
+
+    /// As [`get_or_init`](OnceCell::get_or_init), by an `f` that may fail. A failure is the caller's own: the next waiter tries with its own initialiser.
+    ///
+    /// # Cancellation
+    /// As for [`get_or_init`](OnceCell::get_or_init).
+    ///
+    /// # Errors
+    /// [`ForceError::Failed`] with what `f` returned, and those of [`get_or_init`](OnceCell::get_or_init).
+    ///
+    /// # Panics
+    /// If `f` does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue::sync::{ForceError, OnceCell};
+    ///
+    /// let cell = OnceCell::new();
+    /// assert_eq!(cell.get_or_try_init(|| Err("no network")), Err(ForceError::Failed("no network")));
+    /// assert_eq!(cell.get_or_try_init(|| Ok::<_, &str>(42)), Ok(&42));
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn get_or_try_init<F, E>(&self, f: F) -> Result<&T, ForceError<E>>
+    where
+        F: FnOnce() -> Result<T, E>,
+    {
+        match self.get() {
+            Some(value) => Ok(value),
+            None => self.force(self.called(), f),
+        }
+    }
+
+    /// Forces a cell that is not full.
+    #[cold]
+    pub(super) fn force<E>(&self, called: Called, f: impl FnOnce() -> Result<T, E>) -> Result<&T, ForceError<E>> {
+        self.turn_to_run(called)?.run(f).map_err(ForceError::Failed)
+    }
+
+    /// The value, or the turn, which the caller uses or drops before it returns: it is its own initialiser's from now on.
+    pub(super) fn turn_to_run<E>(&self, called: Called) -> Result<Turn<'_, T>, ForceError<E>> {
+        Ok(wait(&mut self.waiting(Wants::Initialise, called))??)
+    }
+
+    /// The source of a force, which yields what `then` makes of the turn, in the call or poll in which the turn came.
+    pub(super) fn force_source<'a, R, F>(&'a self, called: Called, then: F) -> Map<Forcing<'a, T>, F>
+    where
+        F: FnMut(Result<Turn<'a, T>, Recursive>) -> R,
+    {
+        Map::new(self.waiting(Wants::Initialise, called), then)
+    }
+
+    /// [`get_or_init`](OnceCell::get_or_init) as a source: to be awaited, or chosen among others.
+    ///
+    /// For a task: the source waits until the cell is full or it is the task's turn; in the latter case `f` runs inside of the poll that finds out, like any other synchronous code of the
+    /// task. So an `f` that waits blocks whatever polls: a fiber is only suspended, a thread is parked. To initialise by an `async` block, take the [turn](OnceCell::turn_source).
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*; `f` was not run then. A task that had the turn, and is dropped before its next poll, hands it over.
+    ///
+    /// # Panics
+    /// If `f` does. Or if it is attempted again after a panic of `f`, which was used up.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn example() {
+    /// let cell = segue::sync::OnceCell::new();
+    /// assert_eq!(cell.get_or_init_source(|| 6 * 7).await, Ok(&42));
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn get_or_init_source<'a, F>(
+        &'a self,
+        f: F,
+    ) -> Waitable<impl Source<Output = Result<&'a T, ForceError>> + use<'a, T, F>>
+    where
+        F: FnOnce() -> T,
+    {
+        self.get_or_try_init_source(|| Ok(f()))
+    }
+
+    /// [`get_or_try_init`](OnceCell::get_or_try_init) as a source, as [`get_or_init_source`](OnceCell::get_or_init_source).
+    ///
+    /// # Cancellation
+    /// As for [`get_or_init_source`](OnceCell::get_or_init_source).
+    ///
+    /// # Panics
+    /// As for [`get_or_init_source`](OnceCell::get_or_init_source); or if it is attempted again after `f` has failed.
+    #[track_caller]
+    pub fn get_or_try_init_source<'a, F, E>(
+        &'a self,
+        f: F,
+    ) -> Waitable<impl Source<Output = Result<&'a T, ForceError<E>>> + use<'a, T, F, E>>
+    where
+        F: FnOnce() -> Result<T, E>,
+    {
+        let mut f = Some(f);
+        Waitable::new(self.force_source(self.called(), move |turn| {
+            turn?.run(|| f.take().expect("an initialiser is run once")()).map_err(ForceError::Failed)
+        }))
+    }
+
+    /// Waits until somebody has initialised the cell. It does not initialise it, nor take over from one who has failed.
+    ///
+    /// # Cancellation
+    /// *No effect*: it can be waited for again. A full cell gives its value to a cancelled caller, too.
+    ///
+    /// # Errors
+    /// [`ForceError::Recursive`] if the calling fiber or thread is initialising this very cell further out; [`ForceError::Cancelled`] if the caller was cancelled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let cell = segue::sync::OnceCell::new();
+    /// std::thread::scope(|s| {
+    ///     s.spawn(|| assert_eq!(cell.wait(), Ok(&42)));
+    ///     cell.set(42).unwrap();
+    /// });
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn wait(&self) -> Result<&T, ForceError> {
+        match self.get() {
+            Some(value) => Ok(value),
+            None => wait(&mut self.reading(self.called()))?,
+        }
+    }
+
+    /// [`wait`](OnceCell::wait) as a source.
+    ///
+    /// # Cancellation
+    /// *No effect*.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn example() {
+    /// let cell = segue::sync::OnceCell::from(1);
+    /// assert_eq!(cell.wait_source().await, Ok(&1));
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn wait_source(&self) -> Waitable<impl Source<Output = Result<&T, ForceError>>> {
+        Waitable::new(self.reading(self.called()))
+    }
+
+    #[cold]
+    fn reading(&self, called: Called) -> impl Source<Output = Result<&T, ForceError>> {
+        Map::new(self.waiting(Wants::Value, called), |turn| match turn? {
+            Turn::Full(value) => Ok(value),
+            Turn::Yours(_) => unreachable!("it did not ask for the turn"),
+        })
+    }
+
+    /// Fills the cell with `value` if nobody else does. If somebody is initialising it, the outcome is waited for.
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*, and gives the value back.
+    ///
+    /// # Errors
+    /// [`SetError::Full`] if the cell is full; and those of [`get_or_init`](OnceCell::get_or_init). Each gives the value back.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let cell = segue::sync::OnceCell::new();
+    /// assert!(cell.set(1).is_ok());
+    /// assert_eq!(cell.set(2).unwrap_err().into_value(), 2);
+    /// ```
+    #[track_caller]
+    pub fn set(&self, value: T) -> Result<(), SetError<T>> {
+        if self.get().is_some() {
+            return Err(SetError::Full(value));
+        }
+        match wait(&mut self.waiting(Wants::Initialise, self.called())) {
+            Ok(turn) => set(turn, value),
+            Err(cancelled) => Err(SetError::Cancelled(value, cancelled)),
+        }
+    }
+
+    /// [`set`](OnceCell::set) as a source, which holds the value meanwhile.
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*; the value is dropped with the source.
+    ///
+    /// # Panics
+    /// If it is attempted again after it had an outcome.
+    #[track_caller]
+    pub fn set_source(&self, value: T) -> Waitable<impl Source<Output = Result<(), SetError<T>>>> {
+        let mut value = Some(value);
+        Waitable::new(
+            self.force_source(self.called(), move |turn| set(turn, value.take().expect("a value is set once"))),
+        )
+    }
+
+    /// Fills the cell with `value` if it is empty and nobody is initialising it. Never waits.
+    ///
+    /// # Errors
+    /// Gives the value back.
+    pub fn try_set(&self, value: T) -> Result<(), T> {
+        match self.try_turn() {
+            Some(Turn::Yours(initializer)) => {
+                initializer.fill(value);
+                Ok(())
+            }
+            Some(Turn::Full(_)) | None => Err(value),
+        }
+    }
+
+    /// Waits until the cell is full, or until it is the caller's turn to initialise it: for an initialiser that is not a closure.
+    ///
+    /// The [`Initializer`] may be kept and sent elsewhere. Therefore a recursion through it is not noticed: who has the turn and forces the cell waits.
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*.
+    ///
+    /// # Errors
+    /// As for [`wait`](OnceCell::wait).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue::sync::{OnceCell, Turn};
+    ///
+    /// let cell = OnceCell::new();
+    /// let Ok(Turn::Yours(initializer)) = cell.turn() else { unreachable!("it is empty") };
+    /// assert!(cell.try_turn().is_none());
+    /// assert_eq!(initializer.fill(7), &7);
+    /// ```
+    #[track_caller]
+    pub fn turn(&self) -> Result<Turn<'_, T>, ForceError> {
+        Ok(wait(&mut self.waiting(Wants::Turn, self.called()))??)
+    }
+
+    /// The value or the turn, if either can be had now. Never waits.
+    #[track_caller]
+    pub fn try_turn(&self) -> Option<Turn<'_, T>> {
+        self.waiting(Wants::Turn, self.called()).attempt()?.ok()
+    }
+
+    /// [`turn`](OnceCell::turn) as a source: how a task initialises a cell by something that it awaits.
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*. A task that had the turn, and is dropped before its next poll, hands it over; later the [`Initializer`] does, when it is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue::sync::{OnceCell, Recursive, Turn};
+    ///
+    /// async fn force(cell: &OnceCell<u32>) -> Result<&u32, Recursive> {
+    ///     Ok(match cell.turn_source().await? {
+    ///         Turn::Full(value) => value,
+    ///         Turn::Yours(initializer) => initializer.fill(async { 42 }.await),
+    ///     })
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn turn_source(&self) -> Waitable<impl Source<Output = Result<Turn<'_, T>, Recursive>>> {
+        Waitable::new(self.waiting(Wants::Turn, self.called()))
+    }
+}
+
+/// Fills the cell whose turn it is.
+fn set<T>(turn: Result<Turn<'_, T>, Recursive>, value: T) -> Result<(), SetError<T>> {
+    match turn {
+        Ok(Turn::Yours(initializer)) => {
+            initializer.fill(value);
+            Ok(())
+        }
+        Ok(Turn::Full(_)) => Err(SetError::Full(value)),
+        Err(recursive) => Err(SetError::Recursive(value, recursive)),
+    }
+}
+
+impl<T> Default for OnceCell<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> From<T> for OnceCell<T> {
+    fn from(value: T) -> Self {
+        let full = AtomicBool::new(true);
+        Self { full, turn: WaitQueue::new(Stage::Full), value: UnsafeCell::new(Some(value)) }
+    }
+}
+
+impl<T: Clone> Clone for OnceCell<T> {
+    /// A cell of its own with a clone of the value; empty if this one is not full.
+    fn clone(&self) -> Self {
+        self.get().cloned().map_or_else(Self::new, Self::from)
+    }
+}
+
+impl<T: PartialEq> PartialEq for OnceCell<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl<T: Eq> Eq for OnceCell<T> {}
+
+impl<T: std::fmt::Debug> std::fmt::Debug for OnceCell<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut debug = f.debug_tuple("OnceCell");
+        match self.get() {
+            Some(value) => debug.field(value).finish(),
+            None => debug.field(&format_args!("<uninit>")).finish(),
+        }
+    }
+}
