@@ -9,16 +9,17 @@
 //! victims are spread evenly over those of whom there are many. Timed: the transfers, the cancellations, the ends of the cancelled. Not timed: spawning, the first
 //! turn of each, the end of those who are not cancelled. Those who remain are fewer, so a figure may also fall.
 //!
-//! To cancel is what each library's user would do: a task of tokio is aborted, a task of smol dropped, both of which drop the future that
+//! To cancel is what each library's user would do: the scope of a fiber is cancelled, which ends its waits with an error; a task of tokio is aborted, a task of smol dropped, both of which drop the future that
 //! waits; a goroutine selects between the channel and a channel of its own that is closed (in all its waits, at 0 % too).
 //!
 //! In the thesis producers and consumers have a core each; here all share one worker, since parking and waking threads costs a
 //! hundred times what is looked for. Tokio's channel has one receiver, so it takes part in MPSC only. May takes
 //! no part: its channels have no bound.
 
-use super::channels::{AsyncChannel, Kanal, Tasks, Tokio};
-use super::{smol_executor, tokio_runtime};
-use crate::measure::{Span, Stopwatch, Variant, Workload};
+use super::channels::{AsyncChannel, Calls, Kanal, MVar, Tasks, Tokio};
+use super::{segue_run, smol_executor, tokio_runtime};
+use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -63,6 +64,7 @@ fn variants() -> Vec<Variant> {
             }
             variants.push(
                 variant
+                    .add(SEGUE, move |n| repeat(n, || segue(setup)))
                     .add("kanal on tokio", move |n| repeat(n, || tokio::<Kanal>(setup, ends::<Kanal>(setup))))
                     .add("kanal on smol", move |n| repeat(n, || smol::<Kanal>(setup, ends::<Kanal>(setup))))
                     .add("async-channel on tokio", move |n| {
@@ -188,6 +190,61 @@ async fn consume<C: Tasks, F: Future<Output = ()>>(run: Arc<Run>, mut receiver: 
     while C::recv(&mut receiver).await.is_some() {
         run.received();
     }
+}
+
+/// The scope of each victim is cancelled.
+fn segue(setup: Setup) -> Span {
+    segue_run(1, || {
+        let (resolver, ended) = segue::sync::promise();
+        let run = Run::new(setup, move |span| resolver.fill(span));
+        let (sender, receiver) = MVar::new();
+        let victims = Arc::new(Mutex::new(VecDeque::new()));
+        let arrive = |token, is_victim| {
+            if is_victim {
+                victims.lock().expect("no panic").push_back(token);
+            }
+            run.arrive();
+            while !run.is_open() {
+                segue::yield_now().expect("not cancelled yet");
+            }
+        };
+        let (run, sender, receiver, arrive) = (&run, &sender, &receiver, &arrive);
+        segue::scope(|scope| {
+            for i in 0..setup.consumers {
+                scope.spawn(move || {
+                    segue::scope(|own| {
+                        arrive(own.token(), setup.is_victim(i, setup.consumers));
+                        while MVar::recv(receiver).is_some() {
+                            run.received();
+                        }
+                    });
+                });
+            }
+            for i in 0..setup.producers {
+                scope.spawn(move || {
+                    segue::scope(|own| {
+                        arrive(own.token(), setup.is_victim(i, setup.producers));
+                        let mut number = 0;
+                        while MVar::send(sender, number) {
+                            number += 1;
+                        }
+                    });
+                });
+            }
+            while !run.all_arrived(setup) {
+                segue::yield_now().expect("nobody cancels the main fiber");
+            }
+            let victims = victims.clone();
+            run.open(move || {
+                let token: segue::CancelToken =
+                    victims.lock().expect("no panic").pop_front().expect("as many as are due");
+                token.cancel();
+            });
+            let span = ended.take().expect("the items arrive");
+            scope.cancel();
+            span
+        })
+    })
 }
 
 /// An end of one channel for each, all cloned.

@@ -1,6 +1,8 @@
 //! The channels of capacity 1 that take part, under two traits: one for those whose waits are awaited and one for
 //! those whose waits are calls. Used by `mvar`, `ping_pong` and `cancellation`.
 
+use std::sync::Arc;
+
 /// A channel of numbers with room for one, between tasks.
 pub trait Tasks: 'static {
     /// The sending end.
@@ -33,6 +35,27 @@ pub trait Calls: 'static {
 
     /// `None` if nobody will send any more.
     fn recv(from: &Self::Receiver) -> Option<u64>;
+}
+
+/// Segue's `MVar`, which is never closed.
+pub struct MVar;
+
+impl Calls for MVar {
+    type Sender = Arc<segue::sync::MVar<u64>>;
+    type Receiver = Arc<segue::sync::MVar<u64>>;
+
+    fn new() -> (Self::Sender, Self::Receiver) {
+        let place = Arc::new(segue::sync::MVar::new_empty());
+        (place.clone(), place)
+    }
+
+    fn send(to: &Self::Sender, number: u64) -> bool {
+        to.put(number).is_ok()
+    }
+
+    fn recv(from: &Self::Receiver) -> Option<u64> {
+        from.take().ok()
+    }
 }
 
 macro_rules! tasks {

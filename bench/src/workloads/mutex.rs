@@ -10,8 +10,8 @@
 //! starting the runtime, making the mutex. std and parking_lot have threads instead of fibers, except `std on tokio`: tasks may use it
 //! too as long as none awaits while it holds it, so it takes no part in the last variant.
 
-use super::{may_run, smol_executor, tokio_runtime};
-use crate::measure::{Span, Stopwatch, Variant, Workload};
+use super::{may_run, segue_run, smol_executor, tokio_runtime};
+use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
 use std::hint::black_box;
 use std::ops::DerefMut;
 use std::sync::{Arc, Barrier};
@@ -27,6 +27,7 @@ fn variants() -> Vec<Variant> {
     use futures_util::lock::Mutex as Futures;
     vec![
         Variant::new("uncontended", "lock and unlock", 1)
+            .add(SEGUE, |n| segue_run(1, || alone::<segue::sync::Mutex<u64>>(n)))
             .add("std", alone::<std::sync::Mutex<u64>>)
             .add("parking_lot", alone::<parking_lot::Mutex<u64>>)
             .add("tokio", |n| tokio::<tokio::sync::Mutex<u64>>(1, 1, n))
@@ -35,6 +36,7 @@ fn variants() -> Vec<Variant> {
             .add_apart("may", |n| may(1, 1, n, add))
             .add_go(&["1", "hold"]),
         Variant::new("8 fibers on 2 workers", "lock and unlock", 2)
+            .add(SEGUE, |n| segue(2, n, add))
             .add("tokio", |n| tokio::<tokio::sync::Mutex<u64>>(2, FIBERS, n))
             .add("std on tokio", std_on_tokio)
             .add("futures on tokio", |n| tokio::<Futures<u64>>(2, FIBERS, n))
@@ -46,6 +48,9 @@ fn variants() -> Vec<Variant> {
             .add_apart("may", |n| may(2, FIBERS, n, add))
             .add_go(&["8", "hold"]),
         Variant::new("8 fibers, held across a yield", "lock and unlock", 1)
+            .add(SEGUE, |n| {
+                segue(1, n, |mutex, n| add_yielding(mutex, n, || segue::yield_now().expect("nobody cancels")))
+            })
             .add("tokio", tokio_yield::<tokio::sync::Mutex<u64>>)
             .add("futures on tokio", tokio_yield::<Futures<u64>>)
             .add("async-lock on tokio", tokio_yield::<async_lock::Mutex<u64>>)
@@ -77,6 +82,7 @@ macro_rules! calls {
     };
 }
 
+calls!(segue::sync::Mutex<u64>, |self| self.lock().expect("nobody cancels"));
 calls!(std::sync::Mutex<u64>, |self| self.lock().expect("no panic"));
 calls!(parking_lot::Mutex<u64>, |self| self.lock());
 calls!(may::sync::Mutex<u64>, |self| self.lock().expect("no panic"));
@@ -157,6 +163,22 @@ fn alone<M: Calls>(n: u64) -> Span {
     let span = watch.stop(n);
     check(&mutex, n);
     span
+}
+
+/// Eight fibers.
+fn segue(workers: usize, n: u64, body: fn(&segue::sync::Mutex<u64>, u64)) -> Span {
+    segue_run(workers, || {
+        let (mutex, each) = (segue::sync::Mutex::new(0), n.div_ceil(FIBERS));
+        let watch = Stopwatch::start();
+        segue::scope(|scope| {
+            for _ in 0..FIBERS {
+                scope.spawn(|| body(&mutex, each));
+            }
+        });
+        let span = watch.stop(each * FIBERS);
+        check(&mutex, each * FIBERS);
+        span
+    })
 }
 
 fn threads<M: Calls>(n: u64) -> Span {

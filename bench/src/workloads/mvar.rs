@@ -6,13 +6,13 @@
 //! are alike here; the rivals use channels.
 //!
 //! With two workers and free placement a runtime may bring both sides to one core; "CPUs busy" shows it. Kept apart,
-//! each side has a thread of its own, bound to a CPU of its own: tasks have a runtime each, goroutines are locked to their threads.
+//! each side has a thread of its own, bound to a CPU of its own: fibers have a pool each, tasks a runtime each, goroutines are locked to their threads.
 //!
 //! May takes no part: its channels have no bound.
 
-use super::channels::{AsyncChannel, Calls, Crossbeam, Flume, FlumeCalls, Kanal, KanalCalls, Std, Tasks, Tokio};
+use super::channels::{AsyncChannel, Calls, Crossbeam, Flume, FlumeCalls, Kanal, KanalCalls, MVar, Std, Tasks, Tokio};
 use super::pair;
-use crate::measure::{Span, Stopwatch, Variant, Workload};
+use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
 
 /// See the file's head.
 pub const WORKLOAD: Workload = Workload {
@@ -24,6 +24,7 @@ pub const WORKLOAD: Workload = Workload {
 fn variants() -> Vec<Variant> {
     let together = |name: &str, workers| {
         Variant::new(name, "message", workers)
+            .add(SEGUE, move |n| pair::segue(workers, calls::<MVar>(n)))
             .add("tokio", move |n| pair::tokio(workers, tasks::<Tokio>(n)))
             .add("kanal on tokio", move |n| pair::tokio(workers, tasks::<Kanal>(n)))
             .add("kanal on smol", move |n| pair::smol(workers, tasks::<Kanal>(n)))
@@ -34,6 +35,7 @@ fn variants() -> Vec<Variant> {
             .absent("may", "its channels have no bound")
     };
     let apart = Variant::new("two workers, kept apart", "message", 2)
+        .add(SEGUE, |n| pair::segue_apart(calls::<MVar>(n)))
         .add("kanal, threads", |n| pair::threads(calls::<KanalCalls>(n)))
         .add("crossbeam, threads", |n| pair::threads(calls::<Crossbeam>(n)))
         .add("flume, threads", |n| pair::threads(calls::<FlumeCalls>(n)))

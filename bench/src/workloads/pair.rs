@@ -22,6 +22,25 @@ where
     })
 }
 
+/// Runs each side as a fiber of a pool that has one worker.
+pub fn segue_apart<A, B>((first, second): (A, B)) -> Span
+where
+    A: FnOnce() -> Span + Send + 'static,
+    B: FnOnce() + Send + 'static,
+{
+    let pools = [(); 2].map(|()| segue::runtime().workers(1).pool().expect("segue starts"));
+    let first = pools[0].spawn(|| {
+        bind_to_cpu(0);
+        first()
+    });
+    let second = pools[1].spawn(|| {
+        bind_to_cpu(1);
+        second();
+    });
+    second.join().expect("no panic");
+    first.join().expect("no panic")
+}
+
 /// Runs both sides as tasks of smol's executors and answers with what the first measured.
 pub fn smol<A, B>(workers: usize, (first, second): (A, B)) -> Span
 where

@@ -8,7 +8,7 @@
 //! May has no one-shots and no bounded channels: its unbounded spsc channel, the fastest that it has, stands in for both and never
 //! holds more than one message.
 
-use super::channels::{AsyncChannel, Calls, Flume, Kanal, May, Tasks, Tokio};
+use super::channels::{AsyncChannel, Calls, Flume, Kanal, MVar, May, Tasks, Tokio};
 use super::pair;
 use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
 
@@ -108,6 +108,7 @@ fn variants() -> Vec<Variant> {
     };
     let channel = |name: &str, workers| {
         Variant::new(name, "round trip", workers)
+            .add(SEGUE, move |n| pair::segue(workers, calls::<MVar>(n)))
             .add("tokio", move |n| pair::tokio(workers, tasks::<Tokio>(n)))
             .add("kanal on tokio", move |n| pair::tokio(workers, tasks::<Kanal>(n)))
             .add("kanal on smol", move |n| pair::smol(workers, tasks::<Kanal>(n)))
