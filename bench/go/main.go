@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 )
 
 type span struct {
@@ -82,8 +83,43 @@ func main() {
 		switch argument(2) {
 		case "promise":
 			run = promise
+		case "channel":
+			run = pingPong
 		default:
 			fail("no such variant")
+		}
+	case "mvar":
+		switch argument(2) {
+		case "together":
+			run = func(n int) span { return mvar(n, false) }
+		case "apart":
+			run = func(n int) span { return mvar(n, true) }
+		default:
+			fail("no such variant")
+		}
+	case "mutex":
+		fibers := number(argument(2))
+		switch argument(3) {
+		case "hold":
+			run = func(n int) span { return mutex(fibers, n, false) }
+		case "yield":
+			run = func(n int) span { return mutex(fibers, n, true) }
+		default:
+			fail("no such variant")
+		}
+	case "cancellation":
+		percent, err := strconv.Atoi(argument(4))
+		if err != nil {
+			fail("no such variant")
+		}
+		producers, consumers := number(argument(2)), number(argument(3))
+		run = func(n int) span {
+			sum := span{}
+			for sum.ops < n {
+				s := cancellation(producers, consumers, percent)
+				sum = span{sum.ops + s.ops, sum.cpu + s.cpu, sum.wall + s.wall}
+			}
+			return sum
 		}
 	case "fork_join":
 		of := number(argument(2))
@@ -201,6 +237,172 @@ func promise(n int) span {
 		result <- s
 	}()
 	return <-result
+}
+
+func pingPong(n int) span {
+	there, back := make(chan int, 1), make(chan int, 1)
+	result := make(chan span)
+	go func() {
+		for number := range there {
+			back <- number + 1
+		}
+	}()
+	go func() {
+		there <- 0
+		sum := <-back - 1
+		watch := start()
+		for i := range n {
+			there <- i
+			sum += <-back
+		}
+		s := watch.stop(n)
+		close(there)
+		check(sum, n*(n+1)/2)
+		result <- s
+	}()
+	return <-result
+}
+
+// Locks the goroutine to a thread, which ends with it, and binds that to one of the CPUs on which it may run.
+func bindToCPU(which int) {
+	runtime.LockOSThread()
+	const bits = 8 * unsafe.Sizeof(uintptr(0))
+	var allowed, one [1024 / bits]uintptr
+	_, _, failed := syscall.RawSyscall(syscall.SYS_SCHED_GETAFFINITY, 0, unsafe.Sizeof(allowed), uintptr(unsafe.Pointer(&allowed)))
+	if failed != 0 {
+		return
+	}
+	for cpu := range 8 * unsafe.Sizeof(allowed) {
+		if allowed[cpu/bits]&(1<<(cpu%bits)) == 0 {
+			continue
+		}
+		if which == 0 {
+			one[cpu/bits] = 1 << (cpu % bits)
+			syscall.RawSyscall(syscall.SYS_SCHED_SETAFFINITY, 0, unsafe.Sizeof(one), uintptr(unsafe.Pointer(&one)))
+			return
+		}
+		which--
+	}
+}
+
+// Kept apart, both sides are locked to threads.
+func mvar(n int, apart bool) span {
+	place := make(chan int, 1)
+	result := make(chan span)
+	go func() {
+		if apart {
+			bindToCPU(1)
+		}
+		place <- 0
+		for i := range n {
+			place <- i
+		}
+	}()
+	go func() {
+		if apart {
+			bindToCPU(0)
+		}
+		<-place
+		sum := 0
+		watch := start()
+		for range n {
+			sum += <-place
+		}
+		s := watch.stop(n)
+		check(sum, n*(n-1)/2)
+		result <- s
+	}()
+	return <-result
+}
+
+func mutex(fibers, n int, yielding bool) span {
+	each := (n + fibers - 1) / fibers
+	var lock sync.Mutex
+	var all sync.WaitGroup
+	count := 0
+	watch := start()
+	all.Add(fibers)
+	for range fibers {
+		go func() {
+			defer all.Done()
+			for range each {
+				lock.Lock()
+				if yielding {
+					runtime.Gosched()
+				}
+				count++
+				lock.Unlock()
+			}
+		}()
+	}
+	all.Wait()
+	s := watch.stop(each * fibers)
+	check(count, each*fibers)
+	return s
+}
+
+func cancellation(producers, consumers, percent int) span {
+	const items = 50_000
+	place := make(chan int, 1)
+	gate, result := make(chan struct{}), make(chan span)
+	var arrived, all sync.WaitGroup
+	var victims, others []chan struct{}
+	member := func(i, count int, body func(done chan struct{})) {
+		done := make(chan struct{})
+		if count > 1 && (i+1)*percent/100 > i*percent/100 {
+			victims = append(victims, done)
+		} else {
+			others = append(others, done)
+		}
+		arrived.Add(1)
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			arrived.Done()
+			<-gate
+			body(done)
+		}()
+	}
+	var watch stopwatch
+	var received atomic.Int64
+	for i := range consumers {
+		member(i, consumers, func(done chan struct{}) {
+			every := items / (len(victims) + 1)
+			for {
+				select {
+				case <-place:
+					count := int(received.Add(1))
+					if count == items {
+						result <- watch.stop(items)
+					} else if count%every == 0 && count/every <= len(victims) {
+						close(victims[count/every-1])
+					}
+				case <-done:
+					return
+				}
+			}
+		})
+	}
+	for i := range producers {
+		member(i, producers, func(done chan struct{}) {
+			for number := 0; ; number++ {
+				select {
+				case place <- number:
+				case <-done:
+					return
+				}
+			}
+		})
+	}
+	arrived.Wait()
+	watch = start()
+	close(gate)
+	s := <-result
+	for _, done := range others {
+		close(done)
+	}
+	all.Wait()
+	return s
 }
 
 func fib(n int) int {

@@ -146,12 +146,15 @@ fn run(workloads: &[&'static Workload], plan: Plan, json: Option<PathBuf>) -> Re
     for workload in workloads {
         println!("\n{}: {}", workload.name, workload.timed);
         let mut variants = (workload.variants)();
-        let budget = plan.budget / variants.len() as u32;
-        for variant in &mut variants {
-            let outcomes = rounds::measure(workload.name, variant, &go, plan, budget);
-            let rows = report::rows(workload.name, variant, &outcomes);
-            report::print_table(variant, &rows, &outcomes);
-            all.extend(rows);
+        let share = plan.budget / variants.len() as u32;
+        for group in variants.chunk_by_mut(|_, next| next.compared) {
+            let outcomes = rounds::measure(workload.name, group, &go, plan, share * group.len() as u32);
+            let first = report::rows(workload.name, &group[0], &outcomes[0], &[]);
+            for (variant, outcomes) in group.iter().zip(&outcomes) {
+                let rows = report::rows(workload.name, variant, outcomes, &first);
+                report::print_table(variant, &rows, outcomes);
+                all.extend(rows);
+            }
         }
     }
     if let Some((path, file)) = json {

@@ -85,6 +85,9 @@ pub struct Variant {
     pub op: &'static str,
     /// How many workers may run it. One: CPU time counts. More: wall time counts.
     pub workers: usize,
+    /// Whether it is compared with the nearest variant before it that is not: both are then measured in turns, and each contestant's figure is
+    /// also told against its own figure there.
+    pub compared: bool,
     /// Who takes part.
     pub contestants: Vec<Contestant>,
     /// Who does not take part, and why.
@@ -94,7 +97,13 @@ pub struct Variant {
 impl Variant {
     /// A variant without contestants. An operation is one `op`.
     pub fn new(name: impl Into<String>, op: &'static str, workers: usize) -> Self {
-        Self { name: name.into(), op, workers, contestants: Vec::new(), absent: Vec::new() }
+        Self { name: name.into(), op, workers, compared: false, contestants: Vec::new(), absent: Vec::new() }
+    }
+
+    /// Has it [compared](Self::compared) with the first variant of its group.
+    pub fn against_first(mut self) -> Self {
+        self.compared = true;
+        self
     }
 
     /// Adds a contestant that runs in this process.

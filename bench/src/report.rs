@@ -7,14 +7,20 @@ use serde::Serialize;
 
 /// Crates whose versions a report names: all whose code is timed.
 const RIVALS: &[&str] = &[
+    "async-channel",
     "async-executor",
+    "async-lock",
     "chili",
     "corosensei",
+    "crossbeam-channel",
     "flume",
+    "futures-util",
     "generator",
     "kanal",
     "may",
     "oneshot",
+    "parking_lot",
+    "pollster",
     "rayon",
     "smol",
     "tokio",
@@ -32,6 +38,9 @@ pub struct Row {
     median: f64,
     max: f64,
     runs: usize,
+    /// The median divided by the same contestant's in the variant with which this one is compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    against: Option<f64>,
 }
 
 /// Prints what the figures depend on.
@@ -70,14 +79,15 @@ fn rival_versions() -> Vec<String> {
         .collect()
 }
 
-/// Turns outcomes into rows, best median first.
-pub fn rows(workload: &'static str, variant: &Variant, outcomes: &[Outcome]) -> Vec<Row> {
+/// Turns outcomes into rows, best median first. `first` are the rows of the variant with which this one is compared, if it is.
+pub fn rows(workload: &'static str, variant: &Variant, outcomes: &[Outcome], first: &[Row]) -> Vec<Row> {
     let mut rows: Vec<Row> = outcomes
         .iter()
         .filter(|outcome| !outcome.spans.is_empty())
         .map(|outcome| {
             let figures = outcome.spans.iter().map(|s| variant.figure(s)).collect();
             let [min, median, max] = min_median_max(figures);
+            let first = first.iter().find(|row| variant.compared && row.who == outcome.who);
             Row {
                 workload,
                 who: outcome.who,
@@ -88,6 +98,7 @@ pub fn rows(workload: &'static str, variant: &Variant, outcomes: &[Outcome]) -> 
                 median,
                 max,
                 runs: outcome.spans.len(),
+                against: first.map(|first| median / first.median),
             }
         })
         .collect();
@@ -98,11 +109,12 @@ pub fn rows(workload: &'static str, variant: &Variant, outcomes: &[Outcome]) -> 
 /// Prints the table of a variant.
 pub fn print_table(variant: &Variant, rows: &[Row], outcomes: &[Outcome]) {
     println!("  {}: {}", variant.name, variant.unit());
-    let busy = if variant.workers > 1 { "CPUs busy" } else { "" };
-    println!("    {:<18} {:>9} {:>9} {:>9} {:>6}  {busy}", "", "min", "median", "max", "rounds");
+    let busy = if variant.workers > 1 { "CPUs busy  " } else { "" };
+    let against = if variant.compared { "against" } else { "" };
+    println!("    {:<22} {:>9} {:>9} {:>9} {:>6}  {busy}{against}", "", "min", "median", "max", "rounds");
     for row in rows {
         print!(
-            "    {:<18} {:>9} {:>9} {:>9} {:>6}",
+            "    {:<22} {:>9} {:>9} {:>9} {:>6}",
             row.who,
             number(row.min),
             number(row.median),
@@ -112,13 +124,17 @@ pub fn print_table(variant: &Variant, rows: &[Row], outcomes: &[Outcome]) {
         match outcomes.iter().find(|outcome| outcome.who == row.who) {
             Some(outcome) if variant.workers > 1 => {
                 let busy = outcome.spans.iter().map(|s| s.cpus_busy()).collect();
-                println!("  {:.2}", min_median_max(busy)[1]);
+                print!("  {:<9.2}", min_median_max(busy)[1]);
             }
-            _ => println!(),
+            _ => {}
+        }
+        match row.against {
+            Some(against) => println!("  {against:.3}"),
+            None => println!(),
         }
     }
     for (who, why) in &variant.absent {
-        println!("    {who:<18} does not take part: {why}");
+        println!("    {who:<22} does not take part: {why}");
     }
     let ours = rows.iter().find(|row| row.who == SEGUE);
     let best = rows.iter().find(|row| row.who != SEGUE);

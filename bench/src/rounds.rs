@@ -1,4 +1,4 @@
-//! Runs the contestants of a variant against each other: first each is calibrated so that a round takes some tens
+//! Runs the contestants of a variant (or of variants that are compared) against each other: first each is calibrated so that a round takes some tens
 //! of milliseconds, then all take turns, round after round, so that whatever disturbs the machine meets all alike.
 //! Whoever began a round comes last in the next. Calibration is also the warm-up and is not counted.
 
@@ -42,29 +42,37 @@ pub struct Outcome {
 }
 
 struct Entry {
+    variant: usize,
     outcome: Outcome,
     run: Run,
     ops: u64,
 }
 
-/// Measures a variant that has the `budget` to itself.
-pub fn measure(workload: &str, variant: &mut Variant, go: &Go, plan: Plan, budget: Duration) -> Vec<Outcome> {
+/// Measures variants that have the `budget` to themselves, in turns with each other. Answers with the outcomes of each.
+pub fn measure(workload: &str, variants: &mut [Variant], go: &Go, plan: Plan, budget: Duration) -> Vec<Vec<Outcome>> {
     let mut entries = Vec::new();
-    let contestants = std::mem::take(&mut variant.contestants);
-    let target =
-        (budget / (contestants.len() * (plan.min_rounds + 3)).max(1) as u32).clamp(Duration::from_millis(2), ROUND);
+    let contestants: usize = variants.iter().map(|variant| variant.contestants.len()).sum();
+    let target = (budget / (contestants * (plan.min_rounds + 3)).max(1) as u32).clamp(Duration::from_millis(2), ROUND);
     let began = Instant::now();
-    for contestant in contestants {
-        let who = contestant.who;
-        let ready = match contestant.place {
-            Place::Here(run) => Ok(run),
-            Place::Apart(_) => child::this_program(workload, &variant.name, who),
-            Place::Go(args) => go.contestant(workload, &args, variant.workers),
-        };
-        match ready.and_then(|mut run| calibrate(&mut run, target).map(|ops| (run, ops))) {
-            Ok((run, ops)) => entries.push(Entry { outcome: Outcome { who, spans: Vec::new() }, run, ops }),
-            Err(why) => println!("  {who} does not take part: {why}"),
+    for (number, variant) in variants.iter_mut().enumerate() {
+        for contestant in std::mem::take(&mut variant.contestants) {
+            let who = contestant.who;
+            let ready = match contestant.place {
+                Place::Here(run) => Ok(run),
+                Place::Apart(_) => child::this_program(workload, &variant.name, who),
+                Place::Go(args) => go.contestant(workload, &args, variant.workers),
+            };
+            match ready.and_then(|mut run| calibrate(&mut run, target).map(|ops| (run, ops))) {
+                Ok((run, ops)) => {
+                    entries.push(Entry { variant: number, outcome: Outcome { who, spans: Vec::new() }, run, ops });
+                }
+                Err(why) => println!("  {}: {who} does not take part: {why}", variant.name),
+            }
         }
+    }
+    // One contestant's entries in the group's variants follow each other, so that they are compared within moments.
+    if variants.len() > 1 {
+        entries.sort_by_key(|entry| entry.outcome.who);
     }
 
     let mut round = 0;
@@ -76,13 +84,17 @@ pub fn measure(workload: &str, variant: &mut Variant, go: &Go, plan: Plan, budge
                 true
             }
             Err(why) => {
-                println!("  {} is left out: {why}", entry.outcome.who);
+                println!("  {}: {} is left out: {why}", variants[entry.variant].name, entry.outcome.who);
                 false
             }
         });
         round += 1;
     }
-    entries.into_iter().map(|entry| entry.outcome).collect()
+    let mut outcomes: Vec<_> = variants.iter().map(|_| Vec::new()).collect();
+    for entry in entries {
+        outcomes[entry.variant].push(entry.outcome);
+    }
+    outcomes
 }
 
 /// Finds how many operations take about `target`.

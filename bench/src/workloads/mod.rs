@@ -5,7 +5,13 @@
 //! file. Segue's entries are `.add(SEGUE, ..)`, first in each list: every table then ends with the ratio to the
 //! best rival.
 
+mod bridge;
+mod cancellation;
+mod channels;
 mod fork_join;
+mod mutex;
+mod mvar;
+mod pair;
 mod ping_pong;
 mod spawn_join;
 mod switch;
@@ -21,6 +27,10 @@ pub const ALL: &[Workload] = &[
     r#yield::WORKLOAD,
     r#yield::COLD,
     ping_pong::WORKLOAD,
+    mvar::WORKLOAD,
+    mutex::WORKLOAD,
+    cancellation::WORKLOAD,
+    bridge::WORKLOAD,
     fork_join::WORKLOAD,
 ];
 

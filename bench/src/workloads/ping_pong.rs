@@ -1,15 +1,16 @@
 //! `ping_pong`: two fibers send a number back and forth; an operation is a round trip: two messages and two waits.
 //!
-//! Every message travels through a promise or one-shot channel of its own and carries the sender for the reply. Timed: making the one-shots,
-//! sending, suspending, resuming. Not timed: starting the runtime and the two fibers. With two workers a runtime may
+//! `promise`: every message travels through a promise or one-shot channel of its own and carries the sender for the reply. Timed: making
+//! the one-shots, sending, suspending, resuming. `channel`: one channel of capacity 1 (or `MVar`) for each direction, made before the clock
+//! starts; timed: sending, suspending, resuming. Not timed: starting the runtime and the two fibers. With two workers a runtime may
 //! place the fibers as it likes; "CPUs busy" shows whether it used both.
 //!
-//! May has no one-shots: its unbounded spsc channel, the fastest that it has, stands in and never holds more than one
-//! message.
+//! May has no one-shots and no bounded channels: its unbounded spsc channel, the fastest that it has, stands in for both and never
+//! holds more than one message.
 
-use super::{may_run, segue_run, smol_executor, tokio_runtime};
+use super::channels::{AsyncChannel, Calls, Flume, Kanal, MVar, May, Tasks, Tokio};
+use super::pair;
 use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
-use smol::Executor;
 
 /// See the file's head.
 pub const WORKLOAD: Workload =
@@ -60,7 +61,7 @@ fn variants() -> Vec<Variant> {
         Variant::new(name, "round trip", workers)
             .add(SEGUE, move |n| {
                 use segue::sync::{Resolver as Sender, promise};
-                segue(
+                pair::segue(
                     workers,
                     promises!(
                         n,
@@ -77,102 +78,101 @@ fn variants() -> Vec<Variant> {
             })
             .add("smol", move |n| {
                 use oneshot::{Sender, channel};
-                smol(
+                pair::smol(
                     workers,
                     promises!(n, channel(), Sender, |to, message| to.send(message).is_ok(), |rx| rx.await, async move),
                 )
             })
             .add("tokio", move |n| {
                 use tokio::sync::oneshot::{Sender, channel};
-                tokio(
+                pair::tokio(
                     workers,
                     promises!(n, channel(), Sender, |to, message| to.send(message).is_ok(), |rx| rx.await, async move),
                 )
             })
             .add("oneshot on tokio", move |n| {
                 use oneshot::{Sender, channel};
-                tokio(
+                pair::tokio(
                     workers,
                     promises!(n, channel(), Sender, |to, message| to.send(message).is_ok(), |rx| rx.await, async move),
                 )
             })
             .add_apart("may", move |n| {
                 use may::sync::spsc::{Sender, channel};
-                may(
+                pair::may(
                     workers,
                     promises!(n, channel(), Sender, |to, message| to.send(message).is_ok(), |rx| rx.recv(), move ||),
                 )
             })
             .add_go(&["promise"])
     };
-    vec![promise("promise, one worker", 1), promise("promise, two workers", 2)]
+    let channel = |name: &str, workers| {
+        Variant::new(name, "round trip", workers)
+            .add(SEGUE, move |n| pair::segue(workers, calls::<MVar>(n)))
+            .add("tokio", move |n| pair::tokio(workers, tasks::<Tokio>(n)))
+            .add("kanal on tokio", move |n| pair::tokio(workers, tasks::<Kanal>(n)))
+            .add("kanal on smol", move |n| pair::smol(workers, tasks::<Kanal>(n)))
+            .add("flume on tokio", move |n| pair::tokio(workers, tasks::<Flume>(n)))
+            .add("smol", move |n| pair::smol(workers, tasks::<AsyncChannel>(n)))
+            .add_apart("may", move |n| pair::may(workers, calls::<May>(n)))
+            .add_go(&["channel"])
+    };
+    vec![
+        promise("promise, one worker", 1),
+        promise("promise, two workers", 2),
+        channel("channel of capacity 1, one worker", 1),
+        channel("channel of capacity 1, two workers", 2),
+    ]
 }
 
-/// Runs both sides as fibers and answers with what `ping` measured.
-fn segue<A, B>(workers: usize, (ping, pong): (A, B)) -> Span
-where
-    A: FnOnce() -> Span + Send + 'static,
-    B: FnOnce() + Send + 'static,
-{
-    segue_run(workers, || {
-        let (ping, pong) = (segue::spawn(ping), segue::spawn(pong));
-        pong.join().expect("no panic");
-        ping.join().expect("no panic")
-    })
-}
-
-/// Runs both sides as tasks of smol's executors and answers with what `ping` measured.
-fn smol<A, B>(workers: usize, (ping, pong): (A, B)) -> Span
-where
-    A: Future<Output = Span> + Send + 'static,
-    B: Future<Output = ()> + Send + 'static,
-{
-    if workers == 1 {
-        let executor = smol_executor();
-        let (ping, pong) = (executor.spawn(ping), executor.spawn(pong));
-        return smol::future::block_on(executor.run(async {
-            pong.await;
-            ping.await
-        }));
-    }
-    let executor = Executor::new();
-    let (end, ended) = smol::channel::bounded::<()>(1);
-    std::thread::scope(|threads| {
-        for _ in 0..workers {
-            threads.spawn(|| smol::future::block_on(executor.run(ended.recv())));
+/// The two sides over a channel for each direction. The game before the first that counts shows that both have started.
+fn tasks<C: Tasks>(n: u64) -> (impl Future<Output = Span> + Send + 'static, impl Future<Output = ()> + Send + 'static) {
+    let (mut to_pong, mut from_ping) = C::new();
+    let (mut to_ping, mut from_pong) = C::new();
+    let ping = async move {
+        assert!(C::send(&mut to_pong, 0).await, "the other side waits");
+        let mut sum = C::recv(&mut from_pong).await.expect("pong answers") - 1;
+        let watch = Stopwatch::start();
+        for number in 0..n {
+            assert!(C::send(&mut to_pong, number).await, "the other side waits");
+            sum += C::recv(&mut from_pong).await.expect("pong answers");
         }
-        let (ping, pong) = (executor.spawn(ping), executor.spawn(pong));
-        let span = smol::future::block_on(async {
-            pong.await;
-            ping.await
-        });
-        drop(end);
+        let span = watch.stop(n);
+        assert_eq!(sum, n * (n + 1) / 2);
         span
-    })
+    };
+    let pong = async move {
+        while let Some(number) = C::recv(&mut from_ping).await {
+            assert!(C::send(&mut to_ping, number + 1).await, "the other side waits");
+        }
+    };
+    (ping, pong)
 }
 
-/// The same on tokio.
-fn tokio<A, B>(workers: usize, (ping, pong): (A, B)) -> Span
-where
-    A: Future<Output = Span> + Send + 'static,
-    B: Future<Output = ()> + Send + 'static,
-{
-    tokio_runtime(workers).block_on(async {
-        let (ping, pong) = (tokio::spawn(ping), tokio::spawn(pong));
-        pong.await.expect("no panic");
-        ping.await.expect("no panic")
-    })
+/// The same as closures.
+fn calls<C: Calls>(n: u64) -> (impl FnOnce() -> Span + Send + 'static, impl FnOnce() + Send + 'static) {
+    let (to_pong, from_ping) = C::new();
+    let (to_ping, from_pong) = C::new();
+    let ping = move || {
+        assert!(C::send(&to_pong, 0), "the other side waits");
+        let mut sum = C::recv(&from_pong).expect("pong answers") - 1;
+        let watch = Stopwatch::start();
+        for number in 0..n {
+            assert!(C::send(&to_pong, number), "the other side waits");
+            sum += C::recv(&from_pong).expect("pong answers");
+        }
+        let span = watch.stop(n);
+        assert_eq!(sum, n * (n + 1) / 2);
+        assert!(C::send(&to_pong, END), "the other side waits");
+        span
+    };
+    let pong = move || {
+        while let Some(number) = C::recv(&from_ping).filter(|number| *number != END) {
+            assert!(C::send(&to_ping, number + 1), "the other side waits");
+        }
+    };
+    (ping, pong)
 }
 
-/// The same on may.
-fn may<A, B>(workers: usize, (ping, pong): (A, B)) -> Span
-where
-    A: FnOnce() -> Span + Send + 'static,
-    B: FnOnce() + Send + 'static,
-{
-    may_run(workers, move || {
-        let (ping, pong) = (may::go!(ping), may::go!(pong));
-        pong.join().expect("no panic");
-        ping.join().expect("no panic")
-    })
-}
+/// Ends a game of `calls`: an `MVar` cannot be closed.
+const END: u64 = u64::MAX;
