@@ -363,7 +363,7 @@ pub fn is_cancelled() -> bool {
     unsafe { thread::context().as_ref() }.is_some_and(Context::is_cancelled)
 }
 
-/// Fails if the caller was cancelled: for long computations that never wait.
+/// Fails if the caller was cancelled: for long computations. It never waits itself.
 ///
 /// # Errors
 /// [`Cancelled`] if the caller's cancellation was requested.

@@ -239,11 +239,17 @@ impl<S: Source> Waitable<S> {
     }
 
     /// This one or `other`, whichever is ready first; this one if both are. The one that is not chosen has no effect.
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*, in both; nothing was handed to it.
     pub fn or<O: Source>(self, other: Waitable<O>) -> Waitable<Or<S, O>> {
         Waitable(Or::new(self.0, other.0))
     }
 
     /// Yields what `then` makes of the output. It runs after the operation has taken effect, outside of every lock.
+    ///
+    /// # Cancellation
+    /// That of the operation itself; `then` was not called.
     ///
     /// # Examples
     ///

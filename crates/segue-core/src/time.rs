@@ -223,6 +223,9 @@ impl Deadline {
 
 /// Ready once `duration` has passed from now. A duration beyond what the clock can show is never.
 ///
+/// # Cancellation
+/// *No effect*.
+///
 /// # Examples
 ///
 /// ```
@@ -236,6 +239,9 @@ pub fn after(duration: Duration) -> Waitable<Deadline> {
 }
 
 /// Ready at `instant`; `None` is never.
+///
+/// # Cancellation
+/// *No effect*.
 ///
 /// # Examples
 ///

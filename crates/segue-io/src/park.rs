@@ -77,7 +77,7 @@ struct Handle {
 }
 
 impl DriverPark {
-    /// A driver over the best interface that this system's kernel has.
+    /// A driver over the best interface that this system's kernel has. Never waits.
     ///
     /// # Errors
     /// What the kernel says when there are no descriptors left, of which a driver needs two or three.
@@ -85,7 +85,7 @@ impl DriverPark {
         Self::with(Backend::default())
     }
 
-    /// A driver over a given interface.
+    /// A driver over a given interface. Never waits.
     ///
     /// # Errors
     /// As for [`new`](DriverPark::new).

@@ -95,6 +95,9 @@ impl<F: MakePark + Send + Sync> Builder<F> {
     /// The calling thread is the first worker, so `f` need not be `Send`. When `f` has returned, what is left of the fibers that it
     /// spawned is cancelled and waited for.
     ///
+    /// # Cancellation
+    /// If the caller is cancelled, so is everything inside; the call returns when all of it has ended.
+    ///
     /// # Errors
     /// If threads, stacks or a park could not be made.
     ///
@@ -105,6 +108,9 @@ impl<F: MakePark + Send + Sync> Builder<F> {
     }
 
     /// As [`run`](Builder::run), with another policy: each worker calls `policy` for its own.
+    ///
+    /// # Cancellation
+    /// As for [`run`](Builder::run).
     ///
     /// # Errors
     /// As for [`run`](Builder::run).
@@ -133,7 +139,7 @@ impl<F: MakePark + Send + Sync> Builder<F> {
         })
     }
 
-    /// Starts a scheduler whose workers steal on threads of its own.
+    /// Starts a scheduler whose workers steal on threads of its own. Never waits.
     ///
     /// # Errors
     /// If threads, stacks or a park could not be made.
@@ -144,7 +150,7 @@ impl<F: MakePark + Send + Sync> Builder<F> {
         self.pool_with(Stealing::default)
     }
 
-    /// As [`pool`](Builder::pool), with another policy.
+    /// As [`pool`](Builder::pool), with another policy. Never waits.
     ///
     /// # Errors
     /// As for [`pool`](Builder::pool).

@@ -63,7 +63,7 @@ impl TcpListener {
         })
     }
 
-    /// Takes over a listener of std's, which stops blocking.
+    /// Takes over a listener of std's, which stops blocking. Never waits.
     ///
     /// # Errors
     /// If it can't be made to not block.
@@ -72,7 +72,7 @@ impl TcpListener {
         Ok(Self { socket: Socket::new(listener.into()) })
     }
 
-    /// The same listener for std. It does not block; clear that if this was the last clone.
+    /// The same listener for std. It does not block; clear that if this was the last clone. Never waits.
     ///
     /// # Errors
     /// If there is no descriptor left: the result has one of its own.
@@ -121,7 +121,7 @@ impl TcpListener {
         Incoming { listener: Some(self) }
     }
 
-    /// The address that it listens at.
+    /// The address that it listens at. Never waits.
     ///
     /// # Errors
     /// What the kernel says.
@@ -129,7 +129,7 @@ impl TcpListener {
         inet(self.socket.io().local_addr()?)
     }
 
-    /// Another handle of the same listener, with the same descriptor.
+    /// Another handle of the same listener, with the same descriptor. Never waits.
     ///
     /// # Errors
     /// None; the signature is std's.
@@ -137,7 +137,7 @@ impl TcpListener {
         Ok(Self { socket: Arc::clone(&self.socket) })
     }
 
-    /// Sets the hop limit of packets to clients (`IP_TTL`).
+    /// Sets the hop limit of packets to clients (`IP_TTL`). Never waits.
     ///
     /// # Errors
     /// What the kernel says.
@@ -145,7 +145,7 @@ impl TcpListener {
         self.socket.io().set_ttl_v4(ttl)
     }
 
-    /// The hop limit of packets to clients.
+    /// The hop limit of packets to clients. Never waits.
     ///
     /// # Errors
     /// What the kernel says.
@@ -153,7 +153,7 @@ impl TcpListener {
         self.socket.io().ttl_v4()
     }
 
-    /// The error that is pending on the socket, which is cleared.
+    /// The error that is pending on the socket, which is cleared. Never waits.
     ///
     /// # Errors
     /// What the kernel says when it is asked.

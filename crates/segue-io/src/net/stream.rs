@@ -111,7 +111,7 @@ impl TcpStream {
         Ok(Self { socket })
     }
 
-    /// Takes over a stream of std's, which stops blocking. Its time-outs are not taken over.
+    /// Takes over a stream of std's, which stops blocking. Its time-outs are not taken over. Never waits.
     ///
     /// # Errors
     /// If it can't be made to not block.
@@ -120,7 +120,7 @@ impl TcpStream {
         Ok(Self { socket: Socket::new(stream.into()) })
     }
 
-    /// The same stream for std. It does not block; clear that if this was the last clone.
+    /// The same stream for std. It does not block; clear that if this was the last clone. Never waits.
     ///
     /// # Errors
     /// If there is no descriptor left: the result has one of its own.
@@ -128,7 +128,7 @@ impl TcpStream {
         Ok(self.socket.io().try_clone()?.into())
     }
 
-    /// Another handle of the same stream: same descriptor, same time-outs.
+    /// Another handle of the same stream: same descriptor, same time-outs. Never waits.
     ///
     /// # Errors
     /// None; the signature is std's.
@@ -136,7 +136,7 @@ impl TcpStream {
         Ok(Self { socket: Arc::clone(&self.socket) })
     }
 
-    /// The address of the other end.
+    /// The address of the other end. Never waits.
     ///
     /// # Errors
     /// What the kernel says: `NotConnected` after the connection was lost.
@@ -144,7 +144,7 @@ impl TcpStream {
         inet(self.socket.io().peer_addr()?)
     }
 
-    /// The address of this end.
+    /// The address of this end. Never waits.
     ///
     /// # Errors
     /// What the kernel says.
@@ -175,7 +175,7 @@ impl TcpStream {
         driver::run(&self.socket, Peek(buf), self.read_timeout()?)
     }
 
-    /// Sets how long each read and peek may wait; `None` is for ever. A store: it costs nothing.
+    /// Sets how long each read and peek may wait; `None` is for ever. A store: it costs nothing. Never waits.
     ///
     /// # Errors
     /// `InvalidInput` for a time-out of zero.
@@ -197,7 +197,7 @@ impl TcpStream {
         self.socket.timeout(Half::Read).set(timeout)
     }
 
-    /// Sets how long each write may wait; `None` is for ever. A store: it costs nothing.
+    /// Sets how long each write may wait; `None` is for ever. A store: it costs nothing. Never waits.
     ///
     /// # Errors
     /// `InvalidInput` for a time-out of zero.
@@ -205,7 +205,7 @@ impl TcpStream {
         self.socket.timeout(Half::Write).set(timeout)
     }
 
-    /// How long each read may wait.
+    /// How long each read may wait. Never waits.
     ///
     /// # Errors
     /// None; the signature is std's.
@@ -213,7 +213,7 @@ impl TcpStream {
         Ok(self.socket.timeout(Half::Read).get())
     }
 
-    /// How long each write may wait.
+    /// How long each write may wait. Never waits.
     ///
     /// # Errors
     /// None; the signature is std's.
@@ -221,7 +221,7 @@ impl TcpStream {
         Ok(self.socket.timeout(Half::Write).get())
     }
 
-    /// Sets whether small writes are sent at once (`TCP_NODELAY`).
+    /// Sets whether small writes are sent at once (`TCP_NODELAY`). Never waits.
     ///
     /// # Errors
     /// What the kernel says.
@@ -229,7 +229,7 @@ impl TcpStream {
         self.socket.io().set_tcp_nodelay(nodelay)
     }
 
-    /// Whether small writes are sent at once.
+    /// Whether small writes are sent at once. Never waits.
     ///
     /// # Errors
     /// What the kernel says.
@@ -237,7 +237,7 @@ impl TcpStream {
         self.socket.io().tcp_nodelay()
     }
 
-    /// Sets the hop limit of packets (`IP_TTL`).
+    /// Sets the hop limit of packets (`IP_TTL`). Never waits.
     ///
     /// # Errors
     /// What the kernel says.
@@ -245,7 +245,7 @@ impl TcpStream {
         self.socket.io().set_ttl_v4(ttl)
     }
 
-    /// The hop limit of packets.
+    /// The hop limit of packets. Never waits.
     ///
     /// # Errors
     /// What the kernel says.
@@ -253,7 +253,7 @@ impl TcpStream {
         self.socket.io().ttl_v4()
     }
 
-    /// The error that is pending on the socket, which is cleared.
+    /// The error that is pending on the socket, which is cleared. Never waits.
     ///
     /// # Errors
     /// What the kernel says when it is asked.
