@@ -180,3 +180,16 @@ fn a_panic_in_the_simulation_comes_out() {
     let run = std::panic::catch_unwind(|| Sim::new(0).run(|| std::panic::panic_any(5_u64)));
     assert_eq!(*run.unwrap_err().downcast::<u64>().unwrap(), 5);
 }
+
+#[test]
+fn an_open_world_waits_for_other_threads() {
+    let answer = Sim::new(3).open().run(|| {
+        let meet = std::sync::Arc::new(Meet::new());
+        let other = std::sync::Arc::clone(&meet);
+        let thread = std::thread::spawn(move || other.put(42));
+        let answer = spawn(move || meet.wait().unwrap()).join().unwrap();
+        thread.join().unwrap();
+        answer
+    });
+    assert_eq!(answer, Ok(42));
+}

@@ -17,7 +17,8 @@ use std::time::Duration;
 
 /// Runs programs under schedules that depend on nothing but a seed.
 ///
-/// Its world is closed: its fibers wait for each other and for the clock. What they wait for from other threads counts as never coming.
+/// Its world is closed: its fibers wait for each other and for the clock. What they wait for from other threads counts as never coming, unless it is
+/// [opened](Sim::open).
 ///
 /// # Examples
 ///
@@ -38,17 +39,26 @@ use std::time::Duration;
 pub struct Sim {
     seed: u64,
     stacks: StackConfig,
+    open: bool,
 }
 
 impl Sim {
     /// A simulation whose schedule follows from `seed`.
     pub fn new(seed: u64) -> Self {
-        Self { seed, stacks: StackConfig::new() }
+        Self { seed, stacks: StackConfig::new(), open: false }
     }
 
     /// What the fibers' stacks are like.
     pub fn stacks(mut self, stacks: StackConfig) -> Self {
         self.stacks = stacks;
+        self
+    }
+
+    /// Lets other threads take part: when no fiber can run and no timer is left, it waits for them, and reports no deadlock.
+    ///
+    /// The order of what is ready is still drawn from the seed, but what is ready when is up to the others, so a schedule can't be replayed.
+    pub fn open(mut self) -> Self {
+        self.open = true;
         self
     }
 
@@ -77,7 +87,7 @@ impl Sim {
                 *deadlock.borrow_mut() = Some(found);
                 family.token().cancel();
             };
-            let park = ClosedWorld { clock, park: WaitPark::new() };
+            let park = World { clock, park: WaitPark::new(), open: self.open };
             lead_family(family, local, park, Some(&on_deadlock), f)
         });
         match deadlock.take() {
@@ -106,22 +116,26 @@ impl Policy for Shuffled {
 }
 
 /// The park: to idle is to move the clock to the next timer.
-struct ClosedWorld {
+struct World {
     clock: Arc<Timers>,
     park: WaitPark,
+    open: bool,
 }
 
-impl Park for ClosedWorld {
+impl Park for World {
     fn unparker(&self) -> Arc<dyn Unpark> {
         self.park.unparker()
     }
 
     fn park(&mut self, timeout: Option<Duration>) {
-        self.clock.advance(timeout.unwrap_or_default());
+        match timeout {
+            None if self.open => self.park.park(None),
+            _ => self.clock.advance(timeout.unwrap_or_default()),
+        }
     }
 
     fn is_closed(&self) -> bool {
-        true
+        !self.open
     }
 }
 
