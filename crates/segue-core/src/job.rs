@@ -13,16 +13,12 @@ use std::ptr::NonNull;
 pub type Name = Box<str>;
 
 /// What stands at the head of everything that is queued as a [`Job`].
-///
-/// The name lies between the two pointers so that they are not read as one word of twice the size: just written as two, that would wait
-/// until both writes have reached the cache (measured: 4 ns of a spawn).
-#[repr(C)]
 pub struct JobHeader {
     run: unsafe fn(NonNull<JobHeader>),
     abandon: unsafe fn(NonNull<JobHeader>),
     context: *const Context,
-    name: Cell<Option<Name>>,
     family: *const Family,
+    name: Cell<Option<Name>>,
 }
 
 /// Work that can stand behind a [`JobHeader`].

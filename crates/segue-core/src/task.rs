@@ -168,7 +168,6 @@ unsafe fn free<F, T>(head: NonNull<Head<T>>) {
 
 // SAFETY: `repr(C)` puts the head first and the header first in it; the closure and the result are `Send` (see `new`).
 unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
-    #[inline]
     unsafe fn run(this: NonNull<Self>) {
         // SAFETY: the job side alone uses the closure, and calls `run` once.
         let closure = unsafe { (*this.as_ref().closure.get()).take() }.expect("a job runs once");
