@@ -161,7 +161,7 @@ impl<T, F: FnMut() -> T> Lazy<T, F> {
     pub fn force(&self) -> Result<&T, ForceError> {
         match self.get() {
             Some(value) => Ok(value),
-            None => self.force_slowly(self.called(), |init| Ok(init())),
+            None => self.force_slowly(|init| Ok(init())),
         }
     }
 
@@ -221,7 +221,7 @@ impl<T, E, F: FnMut() -> Result<T, E>> Lazy<T, F> {
     pub fn force_fallible(&self) -> Result<&T, ForceError<E>> {
         match self.get() {
             Some(value) => Ok(value),
-            None => self.force_slowly(self.called(), |init| init()),
+            None => self.force_slowly(|init| init()),
         }
     }
 
@@ -241,8 +241,9 @@ impl<T, E, F: FnMut() -> Result<T, E>> Lazy<T, F> {
 
 impl<T, F> Lazy<T, F> {
     #[cold]
-    fn force_slowly<E>(&self, called: Called, call: impl FnOnce(&mut F) -> Result<T, E>) -> Result<&T, ForceError<E>> {
-        let turn = self.cell.turn_to_run(called)?;
+    #[track_caller]
+    fn force_slowly<E>(&self, call: impl FnOnce(&mut F) -> Result<T, E>) -> Result<&T, ForceError<E>> {
+        let turn = self.cell.turn_to_run(self.called())?;
         self.run(turn, call).map_err(ForceError::Failed)
     }
 }

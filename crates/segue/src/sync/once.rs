@@ -53,9 +53,12 @@ impl Once {
     #[inline]
     #[track_caller]
     pub fn call_once<F: FnOnce()>(&self, f: F) -> Result<(), ForceError> {
-        if self.is_completed() {
-            return Ok(());
-        }
+        if self.is_completed() { Ok(()) } else { self.call_slowly(f) }
+    }
+
+    #[cold]
+    #[track_caller]
+    fn call_slowly(&self, f: impl FnOnce()) -> Result<(), ForceError> {
         let run = || {
             f();
             Ok::<_, Infallible>(())

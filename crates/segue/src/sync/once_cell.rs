@@ -164,7 +164,7 @@ impl<T> OnceCell<T> {
     pub fn get_or_init<F: FnOnce() -> T>(&self, f: F) -> Result<&T, ForceError> {
         match self.get() {
             Some(value) => Ok(value),
-            None => self.force(self.called(), || Ok::<_, Infallible>(f())),
+            None => self.force_here(|| Ok::<_, Infallible>(f())),
         }
     }
 
@@ -196,12 +196,17 @@ impl<T> OnceCell<T> {
     {
         match self.get() {
             Some(value) => Ok(value),
-            None => self.force(self.called(), f),
+            None => self.force_here(f),
         }
     }
 
-    /// Forces a cell that is not full.
     #[cold]
+    #[track_caller]
+    fn force_here<E>(&self, f: impl FnOnce() -> Result<T, E>) -> Result<&T, ForceError<E>> {
+        self.force(self.called(), f)
+    }
+
+    /// Forces a cell that is not full.
     pub(super) fn force<E>(&self, called: Called, f: impl FnOnce() -> Result<T, E>) -> Result<&T, ForceError<E>> {
         self.turn_to_run(called)?.run(f).map_err(ForceError::Failed)
     }
