@@ -28,6 +28,7 @@
 //! Foreign code, that is cloning, calling and dropping wakers, runs outside of the lock.
 #![allow(unsafe_code)] // The future is reached by address while it waits.
 
+use crate::cancel;
 use crate::fiber::Fiber;
 use crate::job::Job;
 use crate::lock::Lock;
@@ -37,7 +38,6 @@ use crate::thread;
 use crate::time::Timers;
 use crate::trigger::{Outcome, Trigger};
 use std::marker::PhantomPinned;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::task::{Context, Poll, Waker};
@@ -203,10 +203,8 @@ unsafe impl Scheduler for Tasks {
         let waker = mail.waker.take();
         mail.resumed = true;
         drop(mail);
-        // A waker is foreign code, and a wake does not unwind (clause 9). The panic hook has reported it.
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.map(Waker::wake))) {
-            std::mem::forget(payload);
-        }
+        // A waker is foreign code, and a wake does not unwind (clause 9).
+        waker.into_iter().for_each(cancel::call);
     }
 
     unsafe fn yield_now(&self, _fiber: &Fiber) {}
