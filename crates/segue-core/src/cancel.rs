@@ -30,11 +30,12 @@ use crate::lock::Lock;
 use crate::scheduler::Wake;
 use crate::thread;
 use crate::time::{Key, TimedOut, Timers};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, OnceLock};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
@@ -77,8 +78,11 @@ impl PartialEq for Cancelled {
 impl Eq for Cancelled {}
 
 impl Cancelled {
+    /// A cancellation without a reason: what those report whose work was dropped before it could start.
     #[inline]
-    pub(crate) fn new() -> Self {
+    #[must_use]
+    #[allow(clippy::new_without_default, reason = "an error is made on purpose")]
+    pub fn new() -> Self {
         Self { reason: None }
     }
 
@@ -275,6 +279,8 @@ impl Context {
                 // SAFETY: a follower that is linked is in place.
                 todo.push(Arc::clone(&unsafe { follower.as_ref() }.context));
             });
+            drop(members);
+            call_deferred();
         }
     }
 
@@ -315,6 +321,35 @@ impl Context {
     pub(crate) unsafe fn remove_member(&self, fiber: NonNull<Fiber>) {
         // SAFETY: as the caller promises.
         unsafe { self.members.lock().fibers.remove(fiber) };
+    }
+}
+
+thread_local! {
+    /// Wakers that interrupts have to call, until the lock of the context is free again.
+    static DEFERRED: RefCell<Vec<Waker>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Calls `waker` when the canceller on this thread has released its lock.
+///
+/// For the [`wake`](crate::Scheduler::wake) of schedulers that are hosted by foreign executors, and for [`Wake::Interrupt`] only: a waker is foreign code, and
+/// an interrupt comes under the lock of a context.
+pub fn wake_after_interrupt(waker: Waker) {
+    let mut waker = Some(waker);
+    // In the destructors of a thread's local variables there is nowhere to keep it.
+    let _ = DEFERRED.try_with(|deferred| deferred.borrow_mut().extend(waker.take()));
+    waker.into_iter().for_each(call);
+}
+
+fn call_deferred() {
+    // One at a time: each may cancel something, and come here again.
+    let next = || DEFERRED.try_with(|deferred| deferred.borrow_mut().pop()).ok().flatten();
+    std::iter::from_fn(next).for_each(call);
+}
+
+/// Calls a waker, which is foreign code, where nothing may unwind. The panic hook has reported it if it does.
+pub(crate) fn call(waker: Waker) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+        std::mem::forget(payload);
     }
 }
 
@@ -510,6 +545,10 @@ impl CancelToken {
     #[allow(clippy::new_without_default, reason = "a token that nobody else has is of no use")]
     pub fn new() -> Self {
         Self(Context::root())
+    }
+
+    pub(crate) fn context(&self) -> *const Context {
+        Arc::as_ptr(&self.0)
     }
 
     pub(crate) fn of(context: &Arc<Context>) -> Self {

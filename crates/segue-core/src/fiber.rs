@@ -8,7 +8,7 @@
 #![allow(unsafe_code)] // Headers are reached by address, from the current-fiber slot and from other threads.
 
 use crate::atomic::local;
-use crate::cancel::{Cancelled, Context};
+use crate::cancel::{CancelToken, Cancelled, Context};
 use crate::job::{Job, Name};
 use crate::list::{Linked, Links};
 use crate::scheduler::{Scheduler, Wake};
@@ -78,6 +78,16 @@ impl Fiber {
         let (name, context, family) = job.identity();
         // SAFETY: as the caller promises.
         unsafe { Self::new(scheduler, id, name, context, family) }
+    }
+
+    /// The header for a fiber that runs without a job: under `token`, and in no family.
+    ///
+    /// # Safety
+    /// `scheduler` outlives the header, and some clone of `token` does.
+    #[inline]
+    pub unsafe fn under(scheduler: NonNull<dyn Scheduler>, id: u64, token: &CancelToken) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { Self::new(scheduler, id, None, token.context(), ptr::null()) }
     }
 
     /// # Safety

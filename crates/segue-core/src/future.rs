@@ -29,6 +29,7 @@
 #![allow(unsafe_code)] // The future is reached by address while it waits.
 
 use crate::atomic::{self, AtomicBool, Ordering};
+use crate::cancel;
 use crate::fiber::Fiber;
 use crate::job::Job;
 use crate::lock::Lock;
@@ -39,7 +40,6 @@ use crate::time::Timers;
 use crate::trigger::{Outcome, Trigger};
 use std::marker::PhantomPinned;
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::task::{Context, Poll, Waker};
@@ -219,10 +219,8 @@ unsafe impl Scheduler for Tasks {
         mail.taken = true;
         drop(mail);
         host.resumed.store(true, Ordering::Release);
-        // A waker is foreign code, and a wake does not unwind (clause 9). The panic hook has reported it.
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.map(Waker::wake))) {
-            mem::forget(payload);
-        }
+        // A waker is foreign code, and a wake does not unwind (clause 9).
+        waker.into_iter().for_each(cancel::call);
     }
 
     unsafe fn yield_now(&self, _fiber: &Fiber) {}

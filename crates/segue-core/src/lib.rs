@@ -12,6 +12,7 @@
 //! * [`Source`]: what can be waited for; [`WaitQueue`]: the one queue under every structure; [`Timers`]: the clock.
 //! * `cancel`: the tree of contexts; [`scope`] and [`spawn`]: who owns whom.
 //! * [`Job`]: a closure that has not started; [`JoinHandle`]: its result.
+//! * [`wait_future`]: a fiber or thread that waits for any `Future`.
 //! * [`Park`]: how a worker idles.
 //! * [`conformance`]: the contract as a test suite for any scheduler.
 //!
@@ -44,8 +45,11 @@ mod thread;
 mod time;
 mod trigger;
 mod wait_queue;
+mod waker;
 
-pub use cancel::{CancelToken, Cancelled, check, deadline, finally, is_cancelled, shield, timeout};
+pub use cancel::{
+    CancelToken, Cancelled, check, deadline, finally, is_cancelled, shield, timeout, wake_after_interrupt,
+};
 pub use either::{Either, Or};
 pub use fiber::{Fiber, WaitsFor, current, in_fiber, retire, set_current, with_current, yield_now};
 pub use future::SourceFuture;
@@ -55,10 +59,12 @@ pub use map::Map;
 pub use pair::Half;
 pub use park::{Park, Unpark, WaitPark};
 pub use scheduler::{Scheduler, Wake};
-pub use scope::{Builder, Family, Scope, StartDefault, scope, set_default, spawn};
+pub use scope::{Builder, Family, Scope, StartDefault, default_runtime, scope, set_default, spawn, spawn_by_default};
 pub use source::{Ended, Source, Waitable, wait, wait_until};
 pub use spare::{keep_spares, settle};
 pub use task::{JoinError, JoinHandle, Joining};
+pub use thread::thread_timers;
 pub use time::{Alarm, Deadline, TimedOut, Timers, after, at, now, sleep};
 pub use trigger::{MAX_ARM, Outcome, Trigger, Wakeup};
 pub use wait_queue::{Guard, Node, Operation, Take, WaitQueue, Waiting};
+pub use waker::{wait_future, wait_future_shielded};

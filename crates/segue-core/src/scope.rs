@@ -369,6 +369,20 @@ pub fn set_default(start: StartDefault) {
     let _ = DEFAULT.set(start);
 }
 
+/// Hands a job to the default runtime, or to a thread of its own if there is none: for schedulers that start nothing themselves.
+pub fn spawn_by_default(job: Job) {
+    match DEFAULT.get() {
+        Some(start) => start().0(job),
+        None => thread::scheduler().spawn(job),
+    }
+}
+
+/// The default runtime, if there is one: what accepts its jobs, and the family of what is detached there.
+#[must_use]
+pub fn default_runtime() -> Option<(fn(Job), &'static Family)> {
+    DEFAULT.get().map(|start| start())
+}
+
 /// Where the caller's jobs go.
 enum Target<'a> {
     Scheduler(&'a dyn Scheduler),

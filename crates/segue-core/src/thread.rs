@@ -98,6 +98,12 @@ pub(crate) fn family() -> *const Family {
     }
 }
 
+/// The timers of plain threads, for schedulers that have none of their own. A thread that starts on first use fires them.
+#[must_use]
+pub fn thread_timers() -> &'static Timers {
+    fallback_timers()
+}
+
 /// The scheduler of plain threads.
 pub(crate) fn scheduler() -> &'static dyn Scheduler {
     &THREADS

@@ -23,6 +23,23 @@
 //!
 //! A waiter that has withdrawn, and has left every queue since, may use its trigger again (`rearm`): nobody else knows it then.
 //!
+//! # Used as a bell
+//!
+//! What stands behind a waker is rung by anybody, at any time and any number of times, and its one waiter listens again and again. For it the word goes
+//! other ways, by functions of their own, and never by those above but `withdraw`:
+//!
+//! ```text
+//!   quiet (INITIAL, TAKEN(0), CANCELLED) --listen: the waiter--> WAITING
+//!   quiet or RUNG (= TAKEN(1)) --ring: anybody--> RUNG
+//!   WAITING --ring--> TAKEN(0), and the ringer resumes the waiter
+//!   WAITING --withdraw: the waiter's thread--> CANCELLED
+//!   RUNG --hush: the waiter--> INITIAL
+//! ```
+//!
+//! A ring is always a read-modify-write, also of a word that says RUNG already: so what each ringer did before is seen by the waiter, whose `hush` or `listen`
+//! acquires the end of that chain. That a ring which resumes leaves TAKEN(0) and not RUNG saves the waiter the `hush`: the resume has told it. Both are
+//! final states to `withdraw`, so that an interrupt that meets a resume changes nothing.
+//!
 //! | transition | who |
 //! | --- | --- |
 //! | INITIAL to WAITING | the waiter, when it is about to suspend; for a trigger that was made before its waiter was known |
@@ -95,6 +112,8 @@ pub struct Wakeup(Option<NonNull<Fiber>>);
 
 const CANCELLED: usize = 1;
 const TAKEN: usize = 3;
+/// A bell that was rung while nobody listened: [`TAKEN`] through arm 1.
+const RUNG: usize = TAKEN + 2;
 
 /// In the address of a [`Link`], which stands where a fiber's would.
 const LINKED: usize = 2;
@@ -301,6 +320,50 @@ impl Trigger {
     /// Makes a withdrawn trigger wait again: for a waiter that has left all queues, so that nobody else knows the trigger.
     pub(crate) fn rearm(&self, waiter: *mut Fiber) {
         self.word.store(waiter, Ordering::Release);
+    }
+
+    /// Rings the bell: the waiter's wait ends, or its next one is refused.
+    #[inline]
+    pub(crate) fn ring(&self) -> Wakeup {
+        let mut seen = self.word.load(Ordering::Relaxed);
+        loop {
+            let waits = !seen.is_null() && decode(seen).is_none();
+            let rung = word(if waits { TAKEN } else { RUNG });
+            match self.word.compare_exchange_weak(seen, rung, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Wakeup(NonNull::new(if waits { seen } else { ptr::null_mut() })),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Begins a wait for the bell, unless it was rung since the waiter last looked. [`slumber`](Trigger::slumber) must follow, or a `withdraw` that succeeds.
+    #[inline]
+    pub(crate) fn listen(&self, fiber: &Fiber) -> bool {
+        let me = ptr::from_ref(fiber).cast_mut();
+        let mut seen = self.word.load(Ordering::Relaxed);
+        while seen.addr() != RUNG {
+            match self.word.compare_exchange_weak(seen, me, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    /// Forgets earlier rings, and sees what was done before them. For the waiter, when it does not listen.
+    #[inline]
+    pub(crate) fn hush(&self) {
+        self.word.swap(ptr::null_mut(), Ordering::AcqRel);
+    }
+
+    /// Suspends a fiber that listens. Answers whether the bell was rung; if not, the wait was cancelled.
+    #[inline]
+    pub(crate) fn slumber(&self, fiber: &Fiber, waits_for: WaitsFor) -> bool {
+        fiber.begin_wait(self, waits_for);
+        // SAFETY: the word was WAITING with this fiber and was not withdrawn, so exactly one resume follows, or is under way: by the one who
+        // rings, or by this thread when an interrupt cancels it.
+        unsafe { fiber.scheduler().suspend(fiber) };
+        fiber.end_wait()
     }
 
     fn cancel_unless_awaited(&self) -> bool {

@@ -10,10 +10,12 @@
 //! * [`Builder::run`]: a scheduler on the calling thread and others; [`Builder::pool`]: on threads of its own.
 //! * [`Sim`]: seeded schedules, simulated time, deadlock reports.
 //! * Fork-join with [`join`].
+//! * [`hosted`]: a fiber without a worker, run by a foreign executor as a future.
 
 mod fork;
 mod frame;
 mod group;
+mod hosted;
 #[doc(hidden)]
 pub mod inbox;
 mod local;
@@ -23,6 +25,7 @@ mod runtime;
 mod worker;
 
 pub use fork::{join, try_join};
+pub use hosted::{Hosted, hosted};
 pub use local::{Stuck, try_yield};
 pub use policies::{Deadlock, Fifo, Sim, Stealing};
 pub use policy::{AHEAD, Policy, Started, Task, Why};

@@ -42,6 +42,10 @@ struct Shared<T> {
     value: UnsafeCell<Option<T>>,
 }
 
+// SAFETY: the state is atomic and the queue locked; the cell is written by the one resolver before the state says FULL, and read after that, by whoever may have a `&T`, or
+// taken through an exclusive promise.
+unsafe impl<T: Send + Sync> Sync for Shared<T> {}
+
 impl<T> Shared<T> {
     fn new() -> Self {
         Self { state: AtomicU8::new(EMPTY), waiters: WaitQueue::new(()), value: UnsafeCell::new(None) }

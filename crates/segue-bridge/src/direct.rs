@@ -1,0 +1,117 @@
+//! Straight-line code on a fiber of Segue's own workers, as a future for any executor.
+//!
+//! Used by async tasks.
+
+use crate::oneshot::{Receiver, Sender, oneshot};
+use segue_core::{CancelToken, JoinError};
+use segue_sched::{Builder, Pool};
+use std::pin::Pin;
+use std::sync::OnceLock;
+use std::task::{Context, Poll};
+
+/// The result of a fiber, as a future. Made by [`direct`] and [`direct_on`].
+#[must_use = "dropping it cancels the fiber"]
+pub struct Direct<T> {
+    result: Receiver<T>,
+    token: CancelToken,
+}
+
+/// Starts `f` as a fiber on Segue's own workers, and returns a future of its result, for a task of any executor.
+///
+/// The fiber starts at once, whether or not the future is polled, and what waits in it suspends it alone. It runs where [`segue_core::spawn`] starts a fiber: under the
+/// caller's scheduler, if a fiber calls this; else in the default runtime; in a program that has set none, in a runtime of this crate's, which has a worker for each processor
+/// and stays.
+///
+/// The result is an error if `f` panicked, or if its runtime ended before it could start.
+///
+/// # Cancellation
+/// Dropping the future cancels the fiber, which goes on, detached, until it has noticed, and its result is dropped. So what it was doing may be done in part. To have it finished in any
+/// case, spawn it and keep the handle.
+///
+/// # Examples
+///
+/// ```
+/// use segue_bridge::direct;
+/// use segue_core::sleep;
+/// use std::time::Duration;
+///
+/// let answer = futures::executor::block_on(direct(|| {
+///     sleep(Duration::from_millis(1)).unwrap();
+///     42
+/// }));
+/// assert_eq!(answer.unwrap(), 42);
+/// ```
+pub fn direct<F, T>(f: F) -> Direct<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    start(f, |fiber| {
+        if segue_core::in_fiber() || segue_core::default_runtime().is_some() {
+            drop(segue_core::spawn(fiber));
+        } else {
+            drop(own_pool().spawn(fiber));
+        }
+    })
+}
+
+/// As [`direct`], on the workers of `pool`.
+///
+/// # Cancellation
+/// As for [`direct`]. The end of the pool cancels the fiber as well, which shows at its waits.
+///
+/// # Examples
+///
+/// ```
+/// let pool = segue_sched::Builder::new().workers(1).pool().unwrap();
+/// let answer = futures::executor::block_on(segue_bridge::direct_on(&pool, || 42));
+/// assert_eq!(answer.unwrap(), 42);
+/// ```
+pub fn direct_on<F, T>(pool: &Pool, f: F) -> Direct<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    start(f, |fiber| drop(pool.spawn(fiber)))
+}
+
+fn start<F, T>(f: F, spawn: impl FnOnce(Box<dyn FnOnce() + Send>)) -> Direct<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let (sender, result): (Sender<T>, _) = oneshot();
+    let token = CancelToken::new();
+    let under = token.clone();
+    spawn(Box::new(move || sender.run(|| under.run(f))));
+    Direct { result, token }
+}
+
+fn own_pool() -> &'static Pool {
+    static POOL: OnceLock<Pool> = OnceLock::new();
+    POOL.get_or_init(|| {
+        let pool = Builder::new().name("segue-bridge").pool();
+        pool.unwrap_or_else(|error| panic!("the runtime of the bridge could not be started: {error}"))
+    })
+}
+
+impl<T> Future for Direct<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.result).poll(task)
+    }
+}
+
+impl<T> Drop for Direct<T> {
+    fn drop(&mut self) {
+        // Without effect on a fiber that has ended.
+        self.token.cancel();
+    }
+}
+
+impl<T> std::fmt::Debug for Direct<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Direct").field("token", &self.token).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,176 @@
+//! Fibers that wait for rayon's jobs, and rayon's jobs that wait.
+//!
+//! Used where computation is rayon's and waiting is Segue's.
+//!
+//! A rayon job may wait at any structure of Segue's: its worker is a plain thread, which is parked meanwhile. That is one worker less; if all of them wait for what
+//! only another job would do, they wait for ever. [`wait_yielding`] runs other jobs meanwhile, which has a hazard of its own.
+
+use crate::oneshot::oneshot;
+use rayon_core::{ThreadPool, Yield};
+use segue_core::{Cancelled, Ended, JoinError, WaitQueue, WaitsFor, check, now};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+/// Runs `f` as a job of rayon's global pool, and suspends the calling fiber, or parks the calling thread, until it has ended.
+///
+/// On a worker of rayon's it runs in place.
+///
+/// # Cancellation
+/// The job goes on, or starts later, and its result is dropped.
+///
+/// # Errors
+/// [`JoinError::Panicked`] if `f` panicked; [`JoinError::Cancelled`] if the caller was cancelled.
+///
+/// # Examples
+///
+/// ```
+/// use rayon::prelude::*;
+///
+/// let fiber = segue::spawn(|| segue_bridge::rayon::run(|| (1..=8).into_par_iter().sum::<u32>()));
+/// assert_eq!(fiber.join().unwrap().unwrap(), 36);
+/// ```
+#[track_caller]
+pub fn run<F, T>(f: F) -> Result<T, JoinError>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    check()?;
+    match rayon_core::current_thread_index() {
+        Some(_) => in_place(f),
+        None => elsewhere(f, |job| rayon_core::spawn(job)),
+    }
+}
+
+/// As [`run`], as a job of `pool`.
+///
+/// # Cancellation
+/// As for [`run`].
+///
+/// # Errors
+/// As for [`run`].
+///
+/// # Examples
+///
+/// ```
+/// let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+/// assert_eq!(segue_bridge::rayon::run_on(&pool, || 42).unwrap(), 42);
+/// ```
+#[track_caller]
+pub fn run_on<F, T>(pool: &ThreadPool, f: F) -> Result<T, JoinError>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    check()?;
+    match pool.current_thread_index() {
+        Some(_) => in_place(f),
+        None => elsewhere(f, |job| pool.spawn(job)),
+    }
+}
+
+fn in_place<T>(f: impl FnOnce() -> T) -> Result<T, JoinError> {
+    catch_unwind(AssertUnwindSafe(f)).map_err(JoinError::Panicked)
+}
+
+#[track_caller]
+fn elsewhere<F, T>(f: F, spawn: impl FnOnce(Box<dyn FnOnce() + Send>)) -> Result<T, JoinError>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let (sender, result) = oneshot();
+    spawn(Box::new(move || sender.run(f)));
+    segue_core::wait_future(result)?
+}
+
+/// The bell of a job that waits: whether it was rung since the last look.
+#[derive(Debug)]
+struct Bell(WaitQueue<bool>);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let mut rung = self.0.lock();
+        *rung.state() = true;
+        rung.notify_all(0);
+    }
+}
+
+impl Bell {
+    fn was_rung(&self) -> bool {
+        std::mem::take(self.0.lock().state())
+    }
+}
+
+/// How long an idle worker sleeps before it looks for jobs again, at first and at most.
+const SHORTEST: Duration = Duration::from_micros(20);
+const LONGEST: Duration = Duration::from_millis(1);
+
+/// As [`wait`](crate::wait), in a job of rayon's: runs other jobs of the pool while the future is not ready, and sleeps when there are none. Elsewhere, and in a
+/// fiber on a worker of rayon's, it is `wait`.
+///
+/// Waits of Segue's are futures by their sources: `wait_yielding(promise.wait_source())`.
+///
+/// # Hazard
+/// A stranger's job runs *on top of the waiting frame*, and the wait can't end before that job has. If it waits for something that is behind the frame, a lock that the caller holds, or a
+/// result that the caller would compute next, neither ever goes on. So hold nothing here that another job of the pool may want. Jobs may nest as deep as there are
+/// jobs that wait, on one stack.
+///
+/// # Cancellation
+/// The future is dropped.
+///
+/// # Errors
+/// [`Cancelled`] if the caller was cancelled.
+///
+/// # Panics
+/// If the future does.
+///
+/// # Examples
+///
+/// ```
+/// // One worker, and a job that waits for another: parked, it would wait for ever.
+/// let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+/// let answer = pool.install(|| {
+///     let (resolver, promise) = segue::sync::promise();
+///     rayon::spawn(move || resolver.fill(42));
+///     segue_bridge::rayon::wait_yielding(promise.wait_source()).unwrap().copied()
+/// });
+/// assert_eq!(answer, Ok(42));
+/// ```
+#[track_caller]
+pub fn wait_yielding<F: IntoFuture>(future: F) -> Result<F::Output, Cancelled> {
+    if rayon_core::current_thread_index().is_none() || segue_core::in_fiber() {
+        return segue_core::wait_future(future);
+    }
+    check()?;
+    let waits_for = WaitsFor::new("a future, or a job of rayon's");
+    let mut future = pin!(future.into_future());
+    let bell = Arc::new(Bell(WaitQueue::new(false)));
+    let waker = Waker::from(Arc::clone(&bell));
+    let mut task = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut task) {
+            return Ok(output);
+        }
+        let mut sleep = SHORTEST;
+        while !bell.was_rung() {
+            check()?;
+            if let Some(Yield::Executed) = rayon_core::yield_now() {
+                sleep = SHORTEST;
+                continue;
+            }
+            match bell.0.wait_until(now().checked_add(sleep), waits_for, |rung| *rung, |rung| *rung = false) {
+                Ok(()) => break,
+                Err(Ended::TimedOut) => sleep = (sleep * 2).min(LONGEST),
+                Err(Ended::Cancelled(cancelled)) => return Err(cancelled),
+            }
+        }
+    }
+}

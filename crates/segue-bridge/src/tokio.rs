@@ -1,0 +1,89 @@
+//! Futures that need tokio's context, waited for in fibers and plain threads.
+//!
+//! Used where straight-line code calls libraries made for tokio: sockets, timers, clients.
+//!
+//! tokio's types find their runtime through a thread-local variable. It is set here for the length of each poll and of the drop, and never across a suspension, since between two polls the
+//! thread runs other fibers. The runtime itself has to be running: its drivers are run by its worker threads, or, for a current-thread runtime, by whoever is in its `block_on`.
+
+use ::tokio::runtime::Handle;
+use segue_core::Cancelled;
+use std::borrow::Borrow;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+
+/// As [`wait`](crate::wait), for a future that needs the runtime of `handle`.
+///
+/// Functions that look for the runtime when they are called, not when they are polled, as `tokio::time::sleep` does, belong into an `async` block.
+///
+/// The future has to `.await` what it waits for. If it suspends the fiber from inside of a poll, by a wait in straight-line code, tokio's context stays set for the
+/// other fibers of the thread meanwhile, and tokio may panic.
+///
+/// # Cancellation
+/// As for [`wait`](crate::wait): the future is dropped, in tokio's context.
+///
+/// # Errors
+/// [`Cancelled`] if the caller was cancelled.
+///
+/// # Panics
+/// If the future does.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+/// let handle = runtime.handle().clone();
+/// let fiber = segue::spawn(move || {
+///     segue_bridge::tokio::wait(&handle, async { tokio::time::sleep(Duration::from_millis(1)).await })
+/// });
+/// assert_eq!(fiber.join().unwrap(), Ok(()));
+/// ```
+#[track_caller]
+pub fn wait<F: IntoFuture>(handle: &Handle, future: F) -> Result<F::Output, Cancelled> {
+    segue_core::wait_future(entered(handle, future))
+}
+
+/// The future that polls `future`, and drops it, in the context of `handle`: for tasks of other executors.
+///
+/// # Cancellation
+/// That of `future`.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+/// let sleep = async { tokio::time::sleep(Duration::from_millis(1)).await };
+/// smol::block_on(segue_bridge::tokio::with(runtime.handle(), sleep));
+/// ```
+pub fn with<F: IntoFuture>(handle: &Handle, future: F) -> impl Future<Output = F::Output> + use<F> {
+    entered(handle.clone(), future)
+}
+
+/// A future in its place, which ends in the context.
+struct Entered<'a, H: Borrow<Handle>, F> {
+    handle: H,
+    future: Pin<&'a mut Option<F>>,
+}
+
+impl<H: Borrow<Handle>, F> Drop for Entered<'_, H, F> {
+    fn drop(&mut self) {
+        let _context = self.handle.borrow().enter();
+        self.future.set(None);
+    }
+}
+
+async fn entered<H: Borrow<Handle>, F: IntoFuture>(handle: H, future: F) -> F::Output {
+    let mut entered = Entered { handle, future: pin!(None) };
+    let mut future = Some(future);
+    poll_fn(|task| {
+        let _context = entered.handle.borrow().enter();
+        if let Some(future) = future.take() {
+            entered.future.set(Some(future.into_future()));
+        }
+        entered.future.as_mut().as_pin_mut().expect("it is there until the end").poll(task)
+    })
+    .await
+}
