@@ -4,9 +4,15 @@
 //! three forms: `x` waits, in a fiber or a thread; `try_x` never waits; `x_source` is a [`Waitable`](crate::Waitable) that can be awaited by
 //! a task, or chosen among others.
 
+mod mutex;
+mod poison;
 mod promise;
+mod semaphore;
 
+pub use mutex::{Mutex, MutexGuard};
+pub use poison::{Change, Poison, Poisoned};
 pub use promise::{Promise, Resolver, WaitError, promise};
+pub use semaphore::{OwnedPermit, Permit, Semaphore};
 
 /// The other side has gone: what is waited for will never come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
