@@ -66,7 +66,13 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
     /// not, `held` is as it was, and the list empty.
     #[inline]
     pub fn exchange(&mut self, list: usize, held: &mut Option<T>) -> bool {
-        self.serve(list, |node| {
+        self.exchange_if(list, held, |_| true)
+    }
+
+    /// As [`exchange`](Guard::exchange), but only with waiters that bring what `suits`: it ends at the first one that does not, and nobody overtakes.
+    #[inline]
+    pub fn exchange_if(&mut self, list: usize, held: &mut Option<T>, suits: impl Fn(Option<&T>) -> bool) -> bool {
+        self.serve(list, suits, |node| {
             // SAFETY: as in `first`.
             unsafe { node.as_ref().slot.with_mut(|slot| ptr::swap(slot, held)) };
         })
@@ -85,7 +91,7 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
     /// Tells the first waiter of a list that takes it to attempt again. Answers whether there was one.
     #[inline]
     pub fn notify_one(&mut self, list: usize) -> bool {
-        self.serve(list, |_| ())
+        self.serve(list, |_| true, |_| ())
     }
 
     /// Tells every waiter of a list to attempt again.
@@ -93,11 +99,21 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
         while self.notify_one(list) {}
     }
 
-    /// Claims the first waiter of a list that can be claimed. `exchange` is called before the claim, and again if that is refused.
+    /// Claims the first waiter of a list that can be claimed, unless what it or one before it brings does not suit. `exchange` is called
+    /// before the claim, and again if that is refused.
     #[inline]
-    fn serve(&mut self, list: usize, mut exchange: impl FnMut(NonNull<Node<T>>)) -> bool {
+    fn serve(
+        &mut self,
+        list: usize,
+        suits: impl Fn(Option<&T>) -> bool,
+        mut exchange: impl FnMut(NonNull<Node<T>>),
+    ) -> bool {
         while let Some(head) = self.inner.waiters[list].front() {
             let node = head.cast::<Node<T>>();
+            // SAFETY: as in `first`.
+            if !unsafe { node.as_ref().slot.with(|slot| suits((*slot).as_ref())) } {
+                return false;
+            }
             exchange(node);
             // SAFETY: a node that is in the queue is in its waiter's frame, which can't go while this lock is held. A waiter that was
             // suspended and is claimed stays until it is resumed, and until then its node is ours to link; one that was not may be gone after

@@ -8,22 +8,28 @@ mod counter;
 mod force_error;
 mod latch;
 mod lazy;
+mod mutex;
 mod mvar;
 mod notify;
 mod once;
 mod once_cell;
+mod poison;
 mod promise;
+mod semaphore;
 mod turn;
 mod wait_group;
 
 pub use force_error::{ForceError, Recursive, SetError};
 pub use latch::Latch;
 pub use lazy::Lazy;
+pub use mutex::{Mutex, MutexGuard};
 pub use mvar::{Loan, MVar, PutError};
 pub use notify::Notify;
 pub use once::Once;
 pub use once_cell::OnceCell;
+pub use poison::{Change, Poison, Poisoned};
 pub use promise::{Promise, Resolver, WaitError, promise};
+pub use semaphore::{OwnedPermit, Permit, Semaphore};
 pub use turn::{Initializer, Turn};
 pub use wait_group::{Hold, WaitGroup};
 

@@ -1,0 +1,457 @@
+//! A value that one at a time may use, with a guard that may be held across waits and moved between threads.
+//!
+//! Used by fibers, threads and tasks alike, and by [`Condvar`](super::Condvar).
+//!
+//! # States
+//!
+//! One word of four bits; those who wait stand in the queue.
+//!
+//! ```text
+//!   -         --lock-----------------------------------------> LOCKED             anybody, by an exchange of the word
+//!   LOCKED    --lock fails under the queue's lock------------> LOCKED WAITERS     it joins the queue next
+//!   LOCKED    --unlock---------------------------------------> -                  the holder, by one subtraction
+//!   WAITERS   --the unlocker tells the first-----------------> WAITERS? TOLD      under the queue's lock; the mutex is free
+//!   TOLD      --lock, by the one that was told---------------> LOCKED             or by whoever comes first: then TOLD stays
+//!   LOCKED TOLD --the one that was told finds it taken-------> LOCKED WAITERS FAIR   it queues again, at the front
+//!   FAIR      --the unlocker hands over to the first---------> LOCKED             nobody else may lock while FAIR is set
+//! ```
+//!
+//! | bit | who changes it | invariant |
+//! | --- | --- | --- |
+//! | LOCKED | set by whoever locks, by an exchange; cleared by the holder | there is one guard, or one waiter that was handed the lock |
+//! | WAITERS | the holder of the queue's lock | set if the queue is not empty; it may be left over |
+//! | TOLD | set under the queue's lock, cleared by the one that was told | one waiter was told and has not attempted since |
+//! | FAIR | the holder of the queue's lock | set if the first in the queue was told in vain; may be left over while LOCKED |
+//!
+//! **Who is next**: whoever comes first (barging). A lock that is passed on to a waiter that has yet to run lies idle meanwhile, and under load every lock
+//! would then cost a switch. But an unlock that sees a waiter tells it, one at a time, and a waiter that was told and finds the mutex
+//! taken again gets it at the very next unlock, before everybody else. So a waiter is overtaken only until it has run once.
+//!
+//! **Commit point**: the exchange of the word, or the claim by which the lock is handed over. **Idle**: no bit, empty queue.
+//!
+//! **Cancellation**: a waiter leaves the queue, and the bits are mended. One that was handed the lock and has gone unlocks; one that was told
+//! and has gone, or has been satisfied by another arm of its select, tells the next.
+//!
+//! **The race to fear**: a lost wake-up, that is a free mutex with waiters of whom none is told. An unlock skips the queue only if it sees, in the
+//! subtraction itself, that nobody waits, or that one is told. That one attempts later than the unlock, and if it fails, then because of another holder,
+//! in whose word it leaves FAIR by the same exchange by which it sees LOCKED. So that holder's unlock goes to the queue.
+//!
+//! # Orderings
+//!
+//! | release | acquire | carries |
+//! | --- | --- | --- |
+//! | the subtraction of LOCKED | the exchange that sets it | the value |
+//! | the claim | the waiter's look at its trigger | the value, when the lock is handed over; whoever hands it over has acquired the word |
+//!
+//! All changes of the word are read-modify-writes, so each acquires what any unlock before has released.
+//!
+//! After the mutex of parking_lot and `sync.Mutex` of Go, whose starving waiters get the lock handed over too, but after a millisecond.
+#![allow(unsafe_code)] // The cell behind the lock.
+
+use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, check, wait};
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const LOCKED: u32 = 1;
+const WAITERS: u32 = 2;
+const TOLD: u32 = 4;
+const FAIR: u32 = 8;
+
+/// What is in the slot of a waiter. Nothing, if it waits for the first time; it is left so if it is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// It was told and found the mutex taken: it is handed over next time.
+    Overtaken,
+    /// It has the lock.
+    Handed,
+}
+
+/// The lock without the value.
+struct Raw {
+    word: AtomicU32,
+    queue: WaitQueue<(), Turn>,
+}
+
+impl Raw {
+    /// Locks if it is free. One that was `overtaken` need not mind those to whom it is to be handed.
+    #[inline]
+    fn try_lock(&self, overtaken: bool, told: bool) -> bool {
+        let closed = if overtaken { LOCKED } else { LOCKED | FAIR };
+        let mut word = self.word.load(Ordering::Relaxed);
+        while word & closed == 0 {
+            let locked = (word | LOCKED) & !if told { TOLD } else { 0 };
+            match self.word.compare_exchange_weak(word, locked, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// The first look, by which a free mutex that nobody wants is locked.
+    #[inline]
+    fn try_lock_idle(&self) -> bool {
+        self.word.compare_exchange(0, LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    #[inline]
+    fn unlock(&self) {
+        let before = self.word.fetch_sub(LOCKED, Ordering::Release);
+        if before != LOCKED {
+            self.unlocked(before);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unlocked(&self, before: u32) {
+        if before & TOLD == 0 {
+            self.pass_on(&mut self.queue.lock());
+        }
+    }
+
+    /// Tells a waiter that the mutex is free, or hands it over, if nobody else has it or is told; and mends the bits.
+    fn pass_on(&self, queue: &mut Guard<'_, (), Turn>) {
+        let word = self.word.load(Ordering::Relaxed);
+        if word & LOCKED == 0 && queue.first(0) == Some(&Turn::Overtaken) {
+            // FAIR is set, since that one waits; so nobody locks but another one that was told.
+            let locked = self.word.fetch_or(LOCKED, Ordering::Acquire) & LOCKED == 0;
+            if locked && queue.hand_over(0, Turn::Handed).is_err() {
+                self.word.fetch_sub(LOCKED, Ordering::Release);
+            }
+        } else if word & (LOCKED | TOLD) == 0 && !queue.is_empty(0) {
+            self.word.fetch_or(TOLD, Ordering::Relaxed);
+            if !queue.notify_one(0) {
+                self.word.fetch_and(!TOLD, Ordering::Relaxed);
+            }
+        }
+        self.mend(queue);
+    }
+
+    /// Makes WAITERS and FAIR say what is in the queue.
+    fn mend(&self, queue: &Guard<'_, (), Turn>) {
+        let waiters = if queue.is_empty(0) { 0 } else { WAITERS };
+        let fair = if queue.first(0) == Some(&Turn::Overtaken) { FAIR } else { 0 };
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            let mended = word & !(WAITERS | FAIR) | waiters | fair;
+            match self.word.compare_exchange_weak(word, mended, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Whoever was told will not lock: the next one is.
+    fn decline(&self, queue: &mut Guard<'_, (), Turn>) {
+        self.word.fetch_and(!TOLD, Ordering::Relaxed);
+        self.pass_on(queue);
+    }
+}
+
+/// Mutual exclusion around a value.
+///
+/// As [`std::sync::Mutex`], with these differences. Who waits is suspended, and not its thread. The guard may be held across waits, and is
+/// `Send` if the value is, so a task may hold it across an `.await`. A wait can be cancelled. There is no poisoning: a panic
+/// unlocks, and the value is as the panic has left it; where half a change must not be seen, wrap the value in a [`Poison`](super::Poison).
+///
+/// A fiber that locks a mutex that it has locked already waits for itself, which the simulator reports as a deadlock.
+///
+/// # Fairness
+///
+/// A mutex that is unlocked is taken by whoever comes first, which keeps short critical sections fast. The waiters are told in the order in which they
+/// came, and one that was told but finds the mutex taken again is handed it at the next unlock, before everybody else. So nobody starves.
+///
+/// # Examples
+///
+/// ```
+/// use segue::sync::Mutex;
+///
+/// let total = Mutex::new(0);
+/// segue::scope(|s| {
+///     for n in 1..=4 {
+///         let total = &total;
+///         s.spawn(move || total.lock().map(|mut total| *total += n));
+///     }
+/// });
+/// assert_eq!(total.into_inner(), 10);
+/// ```
+pub struct Mutex<T: ?Sized> {
+    raw: Raw,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the mutex owns its value.
+unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
+// SAFETY: a shared mutex gives the value to one guard at a time: it moves between threads and is never shared by them.
+unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
+
+impl<T> Mutex<T> {
+    /// An unlocked mutex around `value`.
+    #[inline]
+    pub const fn new(value: T) -> Self {
+        let raw = Raw { word: AtomicU32::new(0), queue: WaitQueue::new(()) };
+        Self { raw, value: UnsafeCell::new(value) }
+    }
+
+    /// The value. Nobody else has the mutex, so it need not be locked.
+    #[inline]
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+}
+
+impl<T: ?Sized> Mutex<T> {
+    /// Locks the mutex, after waiting while somebody else has it.
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*. In a `Drop` during a panic, where a fiber can't wait, it locks a mutex that is free, and counts as cancelled
+    /// if it is not.
+    ///
+    /// # Errors
+    /// [`Cancelled`] if the caller was cancelled.
+    #[inline]
+    #[track_caller]
+    pub fn lock(&self) -> Result<MutexGuard<'_, T>, Cancelled> {
+        check()?;
+        if self.raw.try_lock_idle() {
+            return Ok(self.guard());
+        }
+        self.lock_slowly(WaitsFor::new("a mutex"))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lock_slowly(&self, waits_for: WaitsFor) -> Result<MutexGuard<'_, T>, Cancelled> {
+        if self.raw.try_lock(false, false) {
+            return Ok(self.guard());
+        }
+        wait(&mut self.locking(waits_for))
+    }
+
+    #[inline]
+    pub(super) fn locking(&self, waits_for: WaitsFor) -> Waiting<'_, Lock<'_, T>, (), Turn> {
+        self.raw.queue.operation(waits_for, Lock { mutex: self, told: false, overtaken: false })
+    }
+
+    /// [`lock`](Mutex::lock) as a source: to be awaited, or chosen among others.
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*; if it was handed the lock by then, the mutex is unlocked.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn example() {
+    /// let log = segue::sync::Mutex::new(Vec::new());
+    /// log.lock_source().await.push("from a task");
+    /// # }
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn lock_source(&self) -> Waitable<impl Source<Output = MutexGuard<'_, T>>> {
+        Waitable::new(self.locking(WaitsFor::new("a mutex")))
+    }
+
+    /// Locks the mutex if it is free. Never waits.
+    ///
+    /// A mutex that is about to be handed to a waiter is not free.
+    #[inline]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        self.raw.try_lock(false, false).then(|| self.guard())
+    }
+
+    /// The value, to change. Nobody else has the mutex, so it need not be locked.
+    #[inline]
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+
+    /// For whoever has just locked.
+    #[inline]
+    fn guard(&self) -> MutexGuard<'_, T> {
+        MutexGuard { mutex: self, value: PhantomData }
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Mutex");
+        match self.try_lock() {
+            Some(guard) => out.field("value", &&*guard),
+            None => out.field("value", &format_args!("<locked>")),
+        };
+        out.finish()
+    }
+}
+
+impl<T: Default> Default for Mutex<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+impl<T> From<T> for Mutex<T> {
+    fn from(value: T) -> Self {
+        Self::new(value)
+    }
+}
+
+/// Locks a mutex.
+pub(super) struct Lock<'a, T: ?Sized> {
+    mutex: &'a Mutex<T>,
+    /// It is the one that TOLD is set for.
+    told: bool,
+    /// It was told, and found the mutex taken.
+    overtaken: bool,
+}
+
+impl<T: ?Sized> Lock<'_, T> {
+    /// Whether the mutex is free for this one; if not, the bits are set for it to join the queue.
+    fn is_free(&mut self) -> bool {
+        let word = &self.mutex.raw.word;
+        let insists = self.told || self.overtaken;
+        let mut seen = word.load(Ordering::Relaxed);
+        loop {
+            if seen & LOCKED == 0 && (insists || seen & FAIR == 0) {
+                return true;
+            }
+            let told = if self.told { TOLD } else { 0 };
+            let waiting = (seen | WAITERS | if insists { FAIR } else { 0 }) & !told;
+            match word.compare_exchange_weak(seen, waiting, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(now) => seen = now,
+            }
+        }
+        (self.told, self.overtaken) = (false, insists);
+        false
+    }
+}
+
+impl<'a, T: ?Sized> Operation<(), Turn> for Lock<'a, T> {
+    type Output = MutexGuard<'a, T>;
+
+    #[inline]
+    fn attempt_unlocked(&mut self) -> Option<MutexGuard<'a, T>> {
+        if !self.mutex.raw.try_lock(self.told || self.overtaken, self.told) {
+            return None;
+        }
+        self.told = false;
+        Some(self.mutex.guard())
+    }
+
+    fn attempt(&mut self, _: &mut Guard<'_, (), Turn>) -> Option<MutexGuard<'a, T>> {
+        while self.is_free() {
+            if let Some(guard) = self.attempt_unlocked() {
+                return Some(guard);
+            }
+        }
+        None
+    }
+
+    fn is_ready(&mut self, _: &mut Guard<'_, (), Turn>) -> bool {
+        self.is_free()
+    }
+
+    fn place(&self) -> (usize, bool) {
+        (0, self.overtaken)
+    }
+
+    fn offer(&mut self) -> Option<Turn> {
+        self.overtaken.then_some(Turn::Overtaken)
+    }
+
+    fn retract(&mut self, _: Option<Turn>, queue: &mut Guard<'_, (), Turn>) {
+        // If it was overtaken, the next in the queue was not.
+        self.mutex.raw.pass_on(queue);
+    }
+
+    #[inline]
+    fn commit(&mut self, slot: Option<Turn>) -> Option<MutexGuard<'a, T>> {
+        if slot == Some(Turn::Handed) {
+            return Some(self.mutex.guard());
+        }
+        self.told = true;
+        None
+    }
+
+    fn give_back(&mut self, slot: Option<Turn>, queue: &mut Guard<'_, (), Turn>) -> Option<Turn> {
+        let raw = &self.mutex.raw;
+        if slot == Some(Turn::Handed) {
+            raw.word.fetch_sub(LOCKED, Ordering::Release);
+            raw.pass_on(queue);
+        } else {
+            raw.decline(queue);
+        }
+        None
+    }
+}
+
+impl<T: ?Sized> Drop for Lock<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.told {
+            // Another arm of a select was ready before this one could attempt again.
+            self.mutex.raw.decline(&mut self.mutex.raw.queue.lock());
+        }
+    }
+}
+
+/// The right to use a mutex' value. The mutex is unlocked when this is dropped, on any thread.
+///
+/// A guard that is forgotten leaves the mutex locked.
+#[must_use = "the mutex is unlocked when this is dropped"]
+#[clippy::has_significant_drop]
+pub struct MutexGuard<'a, T: ?Sized> {
+    mutex: &'a Mutex<T>,
+    /// Shared and sent as an exclusive reference is.
+    value: PhantomData<&'a mut T>,
+}
+
+impl<'a, T: ?Sized> MutexGuard<'a, T> {
+    /// The mutex that it has locked.
+    #[must_use]
+    pub fn mutex(guard: &Self) -> &'a Mutex<T> {
+        guard.mutex
+    }
+}
+
+impl<T: ?Sized> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the mutex is locked, and this is its one guard, which is borrowed.
+        unsafe { &*self.mutex.value.get() }
+    }
+}
+
+impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: the mutex is locked, and this is its one guard, which is borrowed exclusively.
+        unsafe { &mut *self.mutex.value.get() }
+    }
+}
+
+impl<T: ?Sized> Drop for MutexGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.mutex.raw.unlock();
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: ?Sized + fmt::Display> fmt::Display for MutexGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
