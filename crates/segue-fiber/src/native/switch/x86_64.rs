@@ -3,7 +3,7 @@
 //! Used by `super`, whose head has the idea. The words of who rests lie right below its stack pointer: rbx at -8, the address at which it goes
 //! on at -16, rbp at -24. That is in the 128 bytes below a stack pointer that the convention keeps from signal handlers, on either
 //! stack; and the compiler, which may use these bytes too, does not do so around assembly that is not marked `nostack`. To push and pop
-//! the words instead costs a tenth more, as the processor follows the stack pointer's changes by a way of its own.
+//! the words instead costs a twentieth more, as the processor follows the stack pointer's changes by a way of its own.
 //!
 //! rbx and rbp are saved by hand, since the compiler may have its frame in them and does not let assembly claim them. All
 //! others are claimed, so that the compiler saves what it needs: r12 to r15 one by one, the rest by `clobber_abi`. The direction flag is clear on both sides, as
