@@ -11,15 +11,18 @@ use crate::local::{Local, NoUnwind, Stuck, set_worker};
 use crate::policy::{Policy, Task};
 use segue_core::{Job, Park};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// After how many turns the park is polled and timers are fired, however busy the worker is.
 const TURNS: u32 = 61;
 
-/// How often to look for work before sleeping, at most and at least. A look is some tens of nanoseconds; a wake-up of a parked thread costs
-/// tens of microseconds.
+/// How often to look for work before sleeping, at most, and at least when there is anybody to expect it from. A look takes up to a microsecond; a
+/// wake-up of a parked thread costs tens of them.
 const MOST_LOOKS: u32 = 512;
 const LEAST_LOOKS: u32 = 4;
+
+/// Whoever was woken by mail sooner than this had better have looked for it.
+const SOON: Duration = Duration::from_micros(100);
 
 /// How long a worker without stacks waits for others to give some back.
 const RETRY: Duration = Duration::from_millis(1);
@@ -38,7 +41,8 @@ pub(crate) struct Worker<'a, P, K> {
 impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     pub(crate) fn new(local: &'a Local<P>, park: K, on_deadlock: Option<OnDeadlock<'a>>) -> Self {
         local.common.remote().set_unparker(park.unparker());
-        Self { local, park, on_deadlock, looks: LEAST_LOOKS }
+        let looks = if local.common.group.len() == 1 { 0 } else { LEAST_LOOKS };
+        Self { local, park, on_deadlock, looks }
     }
 
     fn group(&self) -> &Arc<Group> {
@@ -114,15 +118,19 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         job
     }
 
-    /// Looks for work for a moment, since to sleep and be woken costs more. Looks longer while that pays off.
+    /// Looks for work for a moment, since to sleep and be woken costs more. Looks longer while that pays off. A worker that has the group to itself
+    /// looks only while mail from other threads keeps coming.
     fn expect_work(&mut self) -> bool {
-        if self.group().len() == 1 || self.local.is_starved() {
+        if self.looks == 0 || self.local.is_starved() {
             return false;
         }
         let common = &self.local.common;
-        common.group.beg(common.index);
+        let alone = common.group.len() == 1;
+        if !alone {
+            common.group.beg(common.index);
+        }
         for _ in 0..self.looks {
-            if !common.remote().inbox.is_empty() || common.group.looks_busy() {
+            if !common.remote().inbox.is_empty() || (!alone && common.group.looks_busy()) {
                 self.looks = (self.looks * 2).min(MOST_LOOKS);
                 return true;
             }
@@ -130,7 +138,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
                 std::hint::spin_loop();
             }
         }
-        self.looks = (self.looks / 2).max(LEAST_LOOKS);
+        self.looks = (self.looks / 2).max(if alone { 0 } else { LEAST_LOOKS });
         false
     }
 
@@ -149,12 +157,24 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
             }
             match self.on_deadlock {
                 Some(report) if timeout.is_none() && self.park.is_closed() => report(self.local.report()),
-                _ => self.park_for(timeout, outer),
+                _ => self.park_and_learn(timeout, outer),
             }
         }
         common.group.got_up(common.index);
         self.local.timers.fire();
         self.local.feed();
+    }
+
+    /// Parks, and looks for mail the next time if it would have been there soon.
+    fn park_and_learn(&mut self, timeout: Option<Duration>, outer: *const crate::local::Common) {
+        // On the thread of another scheduler nothing is gained by looking; and a closed world gets no mail.
+        let may_look = outer.is_null() && !segue_core::in_fiber() && !self.park.is_closed();
+        let parked = Instant::now();
+        self.park_for(timeout, outer);
+        if may_look && self.local.common.remote().inbox.has_mail() && parked.elapsed() < SOON {
+            // More than the looks that were in vain before this park have cost.
+            self.looks = (self.looks * 4).clamp(LEAST_LOOKS, MOST_LOOKS / 4);
+        }
     }
 
     fn park_for(&mut self, timeout: Option<Duration>, outer: *const crate::local::Common) {
