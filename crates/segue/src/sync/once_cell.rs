@@ -385,7 +385,7 @@ impl<T> OnceCell<T> {
 
     /// Waits until the cell is full, or until it is the caller's turn to initialise it: for an initialiser that is not a closure.
     ///
-    /// The [`Initializer`] may be kept and sent elsewhere. Therefore a recursion through it is not noticed: who has the turn and forces the cell waits.
+    /// The [`Initializer`](super::Initializer) may be kept and sent elsewhere. Therefore a recursion through it is not noticed: who has the turn and forces the cell waits.
     ///
     /// # Cancellation
     /// *Loses its place in the queue*.
@@ -417,7 +417,7 @@ impl<T> OnceCell<T> {
     /// [`turn`](OnceCell::turn) as a source: how a task initialises a cell by something that it awaits.
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*. A task that had the turn, and is dropped before its next poll, hands it over; later the [`Initializer`] does, when it is dropped.
+    /// *Loses its place in the queue*. A task that had the turn, and is dropped before its next poll, hands it over; later the [`Initializer`](super::Initializer) does, when it is dropped.
     ///
     /// # Examples
     ///
