@@ -267,6 +267,28 @@ fn conservation_on_threads_fibers_and_dropped_tasks() {
 }
 
 #[test]
+fn plain_threads_alone_see_what_was_done_before() {
+    // Small, so that Miri can look for missing orderings.
+    let latch = Latch::new(3);
+    let written = [const { AtomicUsize::new(0) }; 3];
+    std::thread::scope(|s| {
+        for n in 0..3 {
+            let (latch, written) = (&latch, &written);
+            s.spawn(move || {
+                written[n].store(n, Relaxed);
+                latch.count_down(1);
+                if n == 0 {
+                    latch.wait().unwrap()
+                } else {
+                    block_on(latch.wait_source())
+                }
+                assert_eq!(written.iter().map(|written| written.load(Relaxed)).sum::<usize>(), 3);
+            });
+        }
+    });
+}
+
+#[test]
 fn a_pool_waits_for_another_pool() {
     let (a, b) = (pool(1), pool(2));
     for _ in 0..300 {

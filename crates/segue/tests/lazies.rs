@@ -248,6 +248,31 @@ fn cells_meet_everybody_many_times_over() {
 }
 
 #[test]
+fn plain_threads_alone_read_what_one_of_them_has_made() {
+    // Small, so that Miri can look for missing orderings.
+    let (cell, lazy, tries) = (OnceCell::new(), Lazy::new(|| vec![String::from("lazy")]), Count::new());
+    std::thread::scope(|s| {
+        for n in 0..4 {
+            let (cell, lazy, tries) = (&cell, &lazy, &tries);
+            s.spawn(move || {
+                let make = || if tries.up() == 1 { Err(()) } else { Ok(vec![n]) };
+                let made =
+                    if n % 2 == 0 { cell.get_or_try_init(make) } else { block_on(cell.get_or_try_init_source(make)) };
+                assert!(made == Err(ForceError::Failed(())) || made.unwrap()[0] < 4);
+                drop(Task::new(cell.wait_source()).poll());
+                assert_eq!(lazy.force().unwrap()[0], "lazy");
+            });
+        }
+        s.spawn(|| {
+            while cell.get().is_none_or(|made| made[0] > 3) {
+                std::thread::yield_now();
+            }
+        });
+    });
+    assert!(tries.get() == 2 && cell.get().is_some());
+}
+
+#[test]
 fn an_initialiser_may_sleep_while_others_wait_on_virtual_time() {
     seeds(50, |_| {
         let lazy: Lazy<_, _> = Lazy::new(|| sleep(DAY).map(|()| segue::now()));

@@ -9,7 +9,7 @@ use segue::sync::Notify;
 use segue::{Builder, CancelToken, Either, Sim};
 use segue::{after, scope, yield_now};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Duration;
 
 fn pauses(n: u64) {
@@ -232,6 +232,30 @@ fn conservation_on_threads_with_cancelled_and_dropped_waits() {
     }
     println!("{dropped} dropped, {cancelled} cancelled");
     assert!(dropped > 0 && cancelled > 0);
+}
+
+#[test]
+fn plain_threads_alone_see_what_was_done_before() {
+    // Small, so that Miri can look for missing orderings: the permit and a notification each carry what was done before.
+    let (notify, done) = (Notify::new(), AtomicUsize::new(0));
+    notify.notify_one();
+    std::thread::scope(|s| {
+        for n in 0..4 {
+            let (notify, done) = (&notify, &done);
+            s.spawn(move || {
+                if n % 2 == 0 {
+                    notify.wait().unwrap()
+                } else {
+                    block_on(notify.wait_source())
+                }
+                // Not atomic as a whole: one at a time, or the sum is wrong.
+                done.store(done.load(Relaxed) + 1, Relaxed);
+                drop(Task::new(notify.wait_source()));
+                notify.notify_one();
+            });
+        }
+    });
+    assert_eq!((done.into_inner(), notify.try_wait()), (4, true));
 }
 
 #[test]
