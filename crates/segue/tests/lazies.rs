@@ -763,6 +763,46 @@ fn a_force_is_chosen_among_others_and_has_no_effect_if_it_is_not() {
 }
 
 #[test]
+fn the_initialiser_of_a_source_may_wait_and_panic_wherever_it_is_run() {
+    everywhere(|| {
+        for fails in [false, true] {
+            for place in 0..4 {
+                let cell = OnceCell::new();
+                let turn = if place < 2 { cell.try_turn() } else { None };
+                let tries = Count::new();
+                let force = cell.get_or_init_source(|| {
+                    tries.up();
+                    sleep(Duration::from_micros(1)).unwrap();
+                    if fails {
+                        std::panic::panic_any("planted");
+                    }
+                    7
+                });
+                let outcome = scope(|s| {
+                    // At once, or after a wait, when it is handed the turn; alone, or as one of two.
+                    let forced = s.spawn(move || {
+                        catch_unwind(AssertUnwindSafe(|| match place % 2 {
+                            0 => force.wait().unwrap().copied(),
+                            _ => match force.or(after(DAY)).wait().unwrap() {
+                                Either::Left(value) => value.copied(),
+                                Either::Right(()) => unreachable!("a day has not passed"),
+                            },
+                        }))
+                        .ok()
+                    });
+                    pauses(2).unwrap();
+                    drop(turn);
+                    forced.join().unwrap()
+                });
+                assert_eq!((outcome, tries.get()), ((!fails).then_some(Ok(7)), 1));
+                // A panic has handed the turn back.
+                assert_eq!(cell.get_or_init(|| 8), Ok(if fails { &8 } else { &7 }));
+            }
+        }
+    });
+}
+
+#[test]
 fn a_once_is_called_once() {
     everywhere(|| {
         let (once, calls) = (Once::new(), Count::new());

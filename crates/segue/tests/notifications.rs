@@ -143,7 +143,7 @@ fn conservation_cancelled_waits_take_none_in_every_schedule() {
                 let stayers: Vec<_> = (0..2)
                     .map(|n| {
                         let notify = &notify;
-                        s.spawn(move || if n == 0 { notify.wait() } else { Ok(block_on(notify.wait_source())) })
+                        s.spawn(move || if n == 0 { notify.wait().unwrap() } else { block_on(notify.wait_source()) })
                     })
                     .collect();
                 pauses(seed % 8);
@@ -165,7 +165,7 @@ fn conservation_cancelled_waits_take_none_in_every_schedule() {
                 }
                 notify.notify_one();
                 for stayer in stayers {
-                    stayer.join().unwrap().unwrap();
+                    stayer.join().unwrap();
                 }
                 assert!(!notify.try_wait(), "none was doubled");
                 told
