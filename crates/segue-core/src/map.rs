@@ -3,8 +3,8 @@
 //! Used through [`Waitable::map`](crate::Waitable::map), and by structures whose operations end in the user's own code, an initialiser for instance.
 //!
 //! The closure runs outside of every lock, after the inner source has taken effect: in the attempt that succeeded, or when what was handed over is
-//! committed. In both cases the inner source is registered nowhere any more, so the closure may wait, and may unwind: it is then as if the inner source had yielded its
-//! output and the output was dropped.
+//! committed. In both cases the inner source is registered nowhere any more, so the closure may wait, and may unwind: it is then as if the inner
+//! source had yielded its output and the output was dropped.
 
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
 

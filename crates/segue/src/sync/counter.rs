@@ -1,6 +1,7 @@
 //! A count that is waited for until it is zero.
 //!
-//! Used by [`Latch`](super::Latch), which only counts down, and by [`WaitGroup`](super::WaitGroup), which counts in both directions and is used again.
+//! Used by [`Latch`](super::Latch), which only counts down, and by [`WaitGroup`](super::WaitGroup), which counts in both directions and is used
+//! again.
 //!
 //! # States
 //!
@@ -11,19 +12,21 @@
 //!     +-----------------+ count_down to zero, under the lock, with which all who wait are released
 //! ```
 //!
-//! The count is a word beside the queue. Steps that do not reach zero are one exchange on the word and ask for nothing else. The step to zero is made under the lock, together with
-//! the release of everybody in the queue. A waiter joins under the lock as well, after it has seen there that the count is not zero. Hence who stands in the queue has seen
-//! a count that has not been zero since.
+//! The count is a word beside the queue. Steps that do not reach zero are one exchange on the word and ask for nothing else. The step to zero is made
+//! under the lock, together with the release of everybody in the queue. A waiter joins under the lock as well, after it has seen there that the count
+//! is not zero. Hence who stands in the queue has seen a count that has not been zero since.
 //!
-//! **Commit point** of a wait: the look that finds zero, or the release. A waiter that was released is done whatever the count has become since: a count that is used again does not
-//! call back those of its former round. **Cancellation**: the waiter leaves the queue; the count is as it was. **Idle**: zero, and an empty queue.
+//! **Commit point** of a wait: the look that finds zero, or the release. A waiter that was released is done whatever the count has become since: a
+//! count that is used again does not call back those of its former round. **Cancellation**: the waiter leaves the queue; the count is as it was.
+//! **Idle**: zero, and an empty queue.
 //!
-//! **The race to fear**: the last one counts down between a waiter's look and its joining, and nobody is left to wake it. It can't: both are under the lock.
+//! **The race to fear**: the last one counts down between a waiter's look and its joining, and nobody is left to wake it. It can't: both are under
+//! the lock.
 //!
 //! # Orderings
 //!
-//! `count_down` releases, and each later step on the word continues its release sequence; whoever sees zero has acquired what all have done before they counted down: a waiter
-//! by its load, or, if it is released, through the claim by the one who made the step to zero, whose exchange acquires.
+//! `count_down` releases, and each later step on the word continues its release sequence; whoever sees zero has acquired what all have done before
+//! they counted down: a waiter by its load, or, if it is released, through the claim by the one who made the step to zero, whose exchange acquires.
 
 use segue_core::{Guard, Operation, WaitQueue, Waiting, WaitsFor};
 use std::sync::atomic::{AtomicUsize, Ordering};

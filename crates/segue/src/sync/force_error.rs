@@ -115,15 +115,8 @@ impl<E: fmt::Display> fmt::Display for ForceError<E> {
     }
 }
 
-impl<E: Error + 'static> Error for ForceError<E> {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Cancelled(cancelled) => Some(cancelled),
-            Self::Recursive(recursive) => Some(recursive),
-            Self::Failed(error) => Some(error),
-        }
-    }
-}
+// What it prints has the cause in it; so `E` need not be an `Error`, which boxed ones are not.
+impl<E: fmt::Debug + fmt::Display> Error for ForceError<E> {}
 
 /// Why a value was not set. It is given back.
 #[derive(Clone, PartialEq, Eq)]

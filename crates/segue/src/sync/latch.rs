@@ -38,6 +38,14 @@ impl Latch {
     ///
     /// # Panics
     /// If less than `n` are left. The latch is as it was then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let latch = segue::sync::Latch::new(3);
+    /// latch.count_down(2);
+    /// assert_eq!(latch.count(), 1);
+    /// ```
     #[inline]
     #[track_caller]
     pub fn count_down(&self, n: usize) {
@@ -73,6 +81,16 @@ impl Latch {
     ///
     /// # Errors
     /// [`Cancelled`] if the caller was cancelled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let latch = segue::sync::Latch::new(1);
+    /// std::thread::scope(|s| {
+    ///     s.spawn(|| latch.wait().unwrap());
+    ///     latch.count_down(1);
+    /// });
+    /// ```
     #[inline]
     #[track_caller]
     pub fn wait(&self) -> Result<(), Cancelled> {

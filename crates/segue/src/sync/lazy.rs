@@ -2,17 +2,19 @@
 //!
 //! Used for what a program may need, often in a `static`, by fibers, threads and tasks alike.
 //!
-//! It is a [`OnceCell`], whose file has the states and the argument, and the closure that initialises it. The closure is run by whoever has the cell's turn, so by one at
-//! a time, and it is dropped as soon as it has made the value.
+//! It is a [`OnceCell`] (`turn.rs` has the states and the argument) and the closure that initialises it. The closure is run by whoever has the
+//! cell's turn, so by one at a time, and it is dropped as soon as it has made the value.
 //!
 //! # Two decisions
 //!
-//! **The closure is `FnMut`**, where std takes `FnOnce`. An initialiser that is cancelled, fails or panics hands over to the next waiter, which has to run it again; with
-//! `FnOnce` the first failure would be the last word (std poisons, the thesis keeps the exception). It need not be `Fn`, since the turn excludes others: a `Lazy` can be shared
-//! as soon as the closure can be sent. A closure that panicked is called again in the state in which the panic left it.
+//! **The closure is `FnMut`**, where std takes `FnOnce`. An initialiser that is cancelled, fails or panics hands over to the next waiter, which has
+//! to run it again; with `FnOnce` the first failure would be the last word (std poisons, the thesis keeps the exception). It need not be `Fn`, since
+//! the turn excludes others: a `Lazy` can be shared as soon as the closure can be sent. A closure that panicked is called again in the state in which
+//! the panic left it.
 //!
-//! **There is no `Deref`.** A force may have to wait, a wait may be cancelled, and cancellation is a value here, so `*lazy` would have to panic, or wait
-//! without being cancellable behind an operator that looks like a load. So one writes `lazy.force()?`, and `lazy.get()` where it was forced before. Where cancellation must not show, `shield(|| lazy.force())`.
+//! **There is no `Deref`.** A force may have to wait, a wait may be cancelled, and cancellation is a value here, so `*lazy` would have to panic, or
+//! wait without being cancellable behind an operator that looks like a load. So one writes `lazy.force()?`, and `lazy.get()` where it was forced
+//! before. Where cancellation must not show, `shield(|| lazy.force())`.
 
 #![allow(unsafe_code)] // The cell of the closure.
 
@@ -26,8 +28,9 @@ use super::{ForceError, OnceCell, Turn};
 
 /// A value that is computed at its first use, in the shape of [`std::sync::LazyLock`].
 ///
-/// Whoever forces it first runs the closure, which may wait; who comes meanwhile waits for the value: a fiber is suspended, a thread parked, a task pending. Forcing
-/// it again is one load and one branch. A closure that panics, or (with [`force_fallible`](Lazy::force_fallible)) fails, is run again by the next who waits, or who comes.
+/// Whoever forces it first runs the closure, which may wait; who comes meanwhile waits for the value: a fiber is suspended, a thread parked, a task
+/// pending. Forcing it again is one load and one branch. A closure that panics, or (with [`force_fallible`](Lazy::force_fallible)) fails, is run
+/// again by the next who waits, or who comes.
 ///
 /// There is no `Deref`, since a force can be cancelled, and cancellation never panics.
 ///
@@ -79,6 +82,17 @@ impl<T, F> Lazy<T, F> {
     }
 
     /// As [`new`](Lazy::new), with a name for errors and for reports of deadlocks.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue::sync::Lazy;
+    ///
+    /// static KNOT: Lazy<u32, fn() -> Result<u32, String>> = Lazy::named("KNOT", || {
+    ///     KNOT.force_fallible().copied().map_err(|error| error.to_string())
+    /// });
+    /// assert!(KNOT.force_fallible().unwrap_err().to_string().contains("KNOT"));
+    /// ```
     #[track_caller]
     #[must_use]
     pub const fn named(name: &'static str, f: F) -> Self {
@@ -145,7 +159,8 @@ impl<T, F: FnMut() -> T> Lazy<T, F> {
     /// *Loses its place in the queue*; the closure was not run then. A value that is there is given to a cancelled caller, too.
     ///
     /// # Errors
-    /// [`ForceError::Recursive`] if the calling fiber or thread is computing this very value further out; [`ForceError::Cancelled`] if the caller was cancelled.
+    /// [`ForceError::Recursive`] if the calling fiber or thread is computing this very value further out; [`ForceError::Cancelled`] if the caller was
+    /// cancelled.
     ///
     /// # Panics
     /// If the closure does. The next who waits runs it again.
@@ -190,7 +205,8 @@ impl<T, F: FnMut() -> T> Lazy<T, F> {
 }
 
 impl<T, E, F: FnMut() -> Result<T, E>> Lazy<T, F> {
-    /// As [`force`](Lazy::force), by a closure that may fail. A failure is the caller's own: the next who waits, or who comes, runs the closure again.
+    /// As [`force`](Lazy::force), by a closure that may fail. A failure is the caller's own: the next who waits, or who comes, runs the closure
+    /// again.
     ///
     /// # Cancellation
     /// As for [`force`](Lazy::force). A closure whose own waits are cancelled fails with that.
@@ -232,6 +248,15 @@ impl<T, E, F: FnMut() -> Result<T, E>> Lazy<T, F> {
     ///
     /// # Panics
     /// If the closure does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn example() {
+    /// let lazy = segue::sync::Lazy::new(|| "42".parse::<u32>());
+    /// assert_eq!(lazy.force_fallible_source().await, Ok(&42));
+    /// # }
+    /// ```
     #[track_caller]
     pub fn force_fallible_source(&self) -> Waitable<impl Source<Output = Result<&T, ForceError<E>>>> {
         let run = |turn| self.run(turn, |init| init()).map_err(ForceError::Failed);

@@ -1,6 +1,7 @@
 //! Tells somebody, or everybody, that it is time to look again.
 //!
-//! Used to build structures whose state is elsewhere (in atomics, in a file, on another machine), and that only need to wake who waits for it to change.
+//! Used to build structures whose state is elsewhere (in atomics, in a file, on another machine), and that only need to wake who waits for it to
+//! change.
 //!
 //! # States
 //!
@@ -10,19 +11,21 @@
 //!   rounds   counts the notify_all
 //! ```
 //!
-//! The permit and the waiters are under the lock. **What holds when idle**: the permit is there only if nobody waits, since who comes takes it, and `notify_one` leaves it only if
-//! nobody is there.
+//! The permit and the waiters are under the lock. **What holds when idle**: the permit is there only if nobody waits, since who comes takes it, and
+//! `notify_one` leaves it only if nobody is there.
 //!
-//! **Commit point** of a wait: the look that finds the permit or a new round, or the instant at which it is told. **Cancellation** before that: it leaves the queue. A future that is
-//! dropped after it was told ONE passes that on: to the next, or as the permit. One that was told ALL need not, as everybody else was told too.
+//! **Commit point** of a wait: the look that finds the permit or a new round, or the instant at which it is told. **Cancellation** before that: it
+//! leaves the queue. A future that is dropped after it was told ONE passes that on: to the next, or as the permit. One that was told ALL need not, as
+//! everybody else was told too.
 //!
-//! **The race to fear**: a look at the state elsewhere that finds nothing, a `notify_all`, and then the wait, which has missed it. So a wait counts from its *making* and not from its
-//! first step: it remembers the round in which it was made, and is over if there is a later one.
+//! **The race to fear**: a look at the state elsewhere that finds nothing, a `notify_all`, and then the wait, which has missed it. So a wait counts
+//! from its *making* and not from its first step: it remembers the round in which it was made, and is over if there is a later one.
 //!
 //! # Orderings
 //!
-//! The lock orders: who notifies has released it after what it did before; who takes the permit, or is made a waiter, acquires it. Told through the queue: by the claim. `rounds` is stored
-//! (release) under the lock, and read without it when a wait is made: such a look can be late, never early; that only lets an older `notify_all` count, as if it had come just then.
+//! The lock orders: who notifies has released it after what it did before; who takes the permit, or is made a waiter, acquires it. Told through the
+//! queue: by the claim. `rounds` is stored (release) under the lock, and read without it when a wait is made: such a look can be late, never early;
+//! that only lets an older `notify_all` count, as if it had come just then.
 //!
 //! The semantics are those of tokio's `Notify`.
 
@@ -40,7 +43,8 @@ enum Told {
 
 /// Wakes one or all of those who wait; the next one, if nobody does.
 ///
-/// It keeps no data: what has happened, those who are woken find out themselves. As many calls of [`notify_one`](Notify::notify_one) as one likes leave one permit, if nobody waits.
+/// It keeps no data: what has happened, those who are woken find out themselves. As many calls of [`notify_one`](Notify::notify_one) as one likes
+/// leave one permit, if nobody waits.
 ///
 /// # Examples
 ///
@@ -75,6 +79,14 @@ impl Notify {
     }
 
     /// Wakes the one that has waited longest; if nobody waits, leaves a permit for the next, unless there is one. Never waits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let notify = segue::sync::Notify::new();
+    /// notify.notify_one();
+    /// assert_eq!(notify.wait(), Ok(()));
+    /// ```
     #[inline]
     pub fn notify_one(&self) {
         tell_one(&mut self.permit.lock());
@@ -135,7 +147,8 @@ impl Notify {
 
     /// [`wait`](Notify::wait) as a source: to be awaited, or chosen among others.
     ///
-    /// A [`notify_all`](Notify::notify_all) after this call counts for it, even if nobody has begun to wait by then. So make the source, look, and wait only then:
+    /// A [`notify_all`](Notify::notify_all) after this call counts for it, even if nobody has begun to wait by then. So make the source, look, and
+    /// wait only then:
     ///
     /// ```
     /// # use segue::sync::Notify;
@@ -152,7 +165,8 @@ impl Notify {
     /// ```
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*. A task that was woken by [`notify_one`](Notify::notify_one), and is dropped before its next poll, passes that on, to the next or as the permit.
+    /// *Loses its place in the queue*. A task that was woken by [`notify_one`](Notify::notify_one), and is dropped before its next poll, passes that
+    /// on, to the next or as the permit.
     #[track_caller]
     pub fn wait_source(&self) -> Waitable<impl Source<Output = ()>> {
         Waitable::new(self.waiting(WaitsFor::new("a notification")))

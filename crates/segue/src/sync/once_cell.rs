@@ -2,8 +2,8 @@
 //!
 //! Used for what is computed once and read often, by fibers, threads and tasks alike; [`Lazy`](super::Lazy) and [`Once`](super::Once) are made of it.
 //!
-//! The file holds the value and the calls. Who may initialise, who waits, what becomes of cancelled and of recursive forces: all that is in `turn.rs`. The rule between the two: the
-//! value is written by whoever has the turn, before `full` is set, and read only after that.
+//! The file holds the value and the calls. Who may initialise, who waits, what becomes of cancelled and of recursive forces: all that is in
+//! `turn.rs`. The rule between the two: the value is written by whoever has the turn, before `full` is set, and read only after that.
 //!
 //! # Orderings
 //!
@@ -24,8 +24,9 @@ use super::turn::{Force, Forcing, Stage, Turn, Wants};
 
 /// A cell that is initialised once, in the shape of [`std::sync::OnceLock`].
 ///
-/// Whoever forces it first runs an initialiser; who comes meanwhile waits: a fiber is suspended, a thread parked, a task pending. An initialiser may wait itself. One
-/// that fails, panics or is cancelled hands over to the next who would initialise, in the order in which they came, and nothing is poisoned.
+/// Whoever forces it first runs an initialiser; who comes meanwhile waits: a fiber is suspended, a thread parked, a task pending. An initialiser may
+/// wait itself. One that fails, panics or is cancelled hands over to the next who would initialise, in the order in which they came, and nothing is
+/// poisoned.
 ///
 /// Once the cell is full, to get its value is one load and one branch. That is not a wait, so it succeeds for a caller that was cancelled, too.
 ///
@@ -135,13 +136,15 @@ impl<T> OnceCell<T> {
 
     /// The value, after initialising the cell by `f` if it is empty.
     ///
-    /// If somebody else is initialising it, the caller waits, and runs `f` only if the turn comes to it because the others have failed; in the order of arrival. `f` may wait.
+    /// If somebody else is initialising it, the caller waits, and runs `f` only if the turn comes to it because the others have failed; in the order
+    /// of arrival. `f` may wait.
     ///
     /// # Cancellation
     /// *Loses its place in the queue*; `f` was not run then. A full cell gives its value to a cancelled caller, too.
     ///
     /// # Errors
-    /// [`ForceError::Recursive`] if the calling fiber or thread is initialising this very cell further out; [`ForceError::Cancelled`] if the caller was cancelled.
+    /// [`ForceError::Recursive`] if the calling fiber or thread is initialising this very cell further out; [`ForceError::Cancelled`] if the caller
+    /// was cancelled.
     ///
     /// # Panics
     /// If `f` does. The turn was handed over then.
@@ -168,7 +171,8 @@ impl<T> OnceCell<T> {
         }
     }
 
-    /// As [`get_or_init`](OnceCell::get_or_init), by an `f` that may fail. A failure is the caller's own: the next waiter tries with its own initialiser.
+    /// As [`get_or_init`](OnceCell::get_or_init), by an `f` that may fail. A failure is the caller's own: the next waiter tries with its own
+    /// initialiser.
     ///
     /// # Cancellation
     /// As for [`get_or_init`](OnceCell::get_or_init).
@@ -226,8 +230,9 @@ impl<T> OnceCell<T> {
 
     /// [`get_or_init`](OnceCell::get_or_init) as a source: to be awaited, or chosen among others.
     ///
-    /// For a task: the source waits until the cell is full or it is the task's turn; in the latter case `f` runs inside of the poll that finds out, like any other synchronous code of the
-    /// task. So an `f` that waits blocks whatever polls: a fiber is only suspended, a thread is parked. To initialise by an `async` block, take the [turn](OnceCell::turn_source).
+    /// For a task: the source waits until the cell is full or it is the task's turn; in the latter case `f` runs inside of the poll that finds out,
+    /// like any other synchronous code of the task. So an `f` that waits blocks whatever polls: a fiber is only suspended, a thread is parked. To
+    /// initialise by an `async` block, take the [turn](OnceCell::turn_source).
     ///
     /// # Cancellation
     /// *Loses its place in the queue*; `f` was not run then. A task that had the turn, and is dropped before its next poll, hands it over.
@@ -261,6 +266,15 @@ impl<T> OnceCell<T> {
     ///
     /// # Panics
     /// As for [`get_or_init_source`](OnceCell::get_or_init_source); or if it is attempted again after `f` has failed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn example() {
+    /// let cell = segue::sync::OnceCell::new();
+    /// assert_eq!(cell.get_or_try_init_source(|| "42".parse::<u32>()).await, Ok(&42));
+    /// # }
+    /// ```
     #[track_caller]
     pub fn get_or_try_init_source<'a, F, E>(
         &'a self,
@@ -281,7 +295,8 @@ impl<T> OnceCell<T> {
     /// *No effect*: it can be waited for again. A full cell gives its value to a cancelled caller, too.
     ///
     /// # Errors
-    /// [`ForceError::Recursive`] if the calling fiber or thread is initialising this very cell further out; [`ForceError::Cancelled`] if the caller was cancelled.
+    /// [`ForceError::Recursive`] if the calling fiber or thread is initialising this very cell further out; [`ForceError::Cancelled`] if the caller
+    /// was cancelled.
     ///
     /// # Examples
     ///
@@ -360,6 +375,15 @@ impl<T> OnceCell<T> {
     ///
     /// # Panics
     /// If it is attempted again after it had an outcome.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn example() {
+    /// let cell = segue::sync::OnceCell::new();
+    /// assert!(cell.set_source(42).await.is_ok());
+    /// # }
+    /// ```
     #[track_caller]
     pub fn set_source(&self, value: T) -> Waitable<impl Source<Output = Result<(), SetError<T>>>> {
         let mut value = Some(value);
@@ -372,6 +396,13 @@ impl<T> OnceCell<T> {
     ///
     /// # Errors
     /// Gives the value back.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let cell = segue::sync::OnceCell::new();
+    /// assert_eq!((cell.try_set(1), cell.try_set(2)), (Ok(()), Err(2)));
+    /// ```
     pub fn try_set(&self, value: T) -> Result<(), T> {
         match self.try_turn() {
             Some(Turn::Yours(initializer)) => {
@@ -384,7 +415,8 @@ impl<T> OnceCell<T> {
 
     /// Waits until the cell is full, or until it is the caller's turn to initialise it: for an initialiser that is not a closure.
     ///
-    /// The [`Initializer`] may be kept and sent elsewhere. Therefore a recursion through it is not noticed: who has the turn and forces the cell waits.
+    /// The [`Initializer`](super::Initializer) may be kept and sent elsewhere. Therefore a recursion through it is not noticed: who has the turn and
+    /// forces the cell waits.
     ///
     /// # Cancellation
     /// *Loses its place in the queue*.
@@ -416,7 +448,8 @@ impl<T> OnceCell<T> {
     /// [`turn`](OnceCell::turn) as a source: how a task initialises a cell by something that it awaits.
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*. A task that had the turn, and is dropped before its next poll, hands it over; later the [`Initializer`] does, when it is dropped.
+    /// *Loses its place in the queue*. A task that had the turn, and is dropped before its next poll, hands it over; later the
+    /// [`Initializer`](super::Initializer) does, when it is dropped.
     ///
     /// # Examples
     ///

@@ -12,32 +12,34 @@
 //!     +---nobody waits for it------------+  +--+ the turn is dropped: it is handed to the first who waits for it
 //! ```
 //!
-//! The right to initialise is a *turn*, and there is one of it: an [`Initializer`]. Whoever has it may write the value, and nobody reads the value before FULL. It ends
-//! filled or dropped, and so an initialiser that fails, panics or is cancelled hands its turn over on the way out: to the first in the list of those who would
-//! initialise too, each of which has an initialiser of its own. Those who only wait for the value stand in a list of their own, and are not offered the turn.
+//! The right to initialise is a *turn*, and there is one of it: an [`Initializer`]. Whoever has it may write the value, and nobody reads the value
+//! before FULL. It ends filled or dropped, and so an initialiser that fails, panics or is cancelled hands its turn over on the way out: to the first
+//! in the list of those who would initialise too, each of which has an initialiser of its own. Those who only wait for the value stand in a list of
+//! their own, and are not offered the turn.
 //!
-//! **Commit point** of a force: the look that finds it FULL, or the instant at which it gets the turn. **Cancellation** before it: the waiter leaves its list. After it:
-//! the initialiser is run, and sees the cancellation at its own first wait. A future that is dropped when it had been handed the turn, and not polled since, gives it to the next.
-//! **Idle**: EMPTY or FULL, and (FULL) empty lists.
+//! **Commit point** of a force: the look that finds it FULL, or the instant at which it gets the turn. **Cancellation** before it: the waiter leaves
+//! its list. After it: the initialiser is run, and sees the cancellation at its own first wait. A future that is dropped when it had been handed the
+//! turn, and not polled since, gives it to the next. **Idle**: EMPTY or FULL, and (FULL) empty lists.
 //!
-//! **The race to fear**: the turn is handed to a waiter that is just being cancelled, and nobody initialises. The claim of the wait queue decides between the two: if it is
-//! refused, the next one is asked, under the same lock, and if there is none the cell is EMPTY when the lock is released.
+//! **The race to fear**: the turn is handed to a waiter that is just being cancelled, and nobody initialises. The claim of the wait queue decides
+//! between the two: if it is refused, the next one is asked, under the same lock, and if there is none the cell is EMPTY when the lock is released.
 //!
 //! # Who is it?
 //!
-//! An initialiser that forces its own cell would wait for itself. To tell it from another fiber, RUNNING says who runs: the address of the running fiber's header or,
-//! where there is none, of a thread-local variable. An address that is used again can't confuse the two. It is written after its fiber got the turn, and wiped before
-//! the same call of a function returns, on that fiber's own stack; so the fiber is alive as long as its address stands there, and two that live at once have different ones.
-//! (A task's initialiser runs inside of one poll, by whichever fiber or thread polls.) A turn that is in the user's hands, and could be leaked or sent elsewhere,
-//! says nothing of who has it. The address is for the diagnosis alone: exclusion follows from RUNNING.
+//! An initialiser that forces its own cell would wait for itself. To tell it from another fiber, RUNNING says who runs: the address of the running
+//! fiber's header or, where there is none, of a thread-local variable. An address that is used again can't confuse the two. It is written after its
+//! fiber got the turn, and wiped before the same call of a function returns, on that fiber's own stack; so the fiber is alive as long as its address
+//! stands there, and two that live at once have different ones. (A task's initialiser runs inside of one poll, by whichever fiber or thread polls.) A
+//! turn that is in the user's hands, and could be leaked or sent elsewhere, says nothing of who has it. The address is for the diagnosis alone:
+//! exclusion follows from RUNNING.
 //!
 //! # Orderings
 //!
-//! `fill` stores `full` (release) after it has written the value; `get` loads it (acquire) and then reads the value. Between one initialiser and the next the lock of the queue
-//! orders, or the claim by which the turn was handed over.
+//! `fill` stores `full` (release) after it has written the value; `get` loads it (acquire) and then reads the value. Between one initialiser and the
+//! next the lock of the queue orders, or the claim by which the turn was handed over.
 //!
-//! After chapter 5 of the thesis (lazy values that suspend), with black holes' recursion check; the turn that moves on where the thesis keeps the exception for ever is what
-//! std's cells do when an initialiser fails.
+//! After chapter 5 of the thesis (lazy values that suspend), with black holes' recursion check; the turn that moves on where the thesis keeps the
+//! exception for ever is what std's cells do when an initialiser fails.
 
 #![allow(unsafe_code)] // The turn is the right to write the cell of the value.
 

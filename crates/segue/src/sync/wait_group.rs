@@ -9,8 +9,9 @@ use super::counter::Counter;
 
 /// Counts what is under way; who waits goes on when nothing is. The semantics are those of Go's `sync.WaitGroup`.
 ///
-/// It is used again: each time the count comes to zero, those who wait then are released, also if it goes up again before they have run. (Go forbids that.) Something is to be
-/// [added](WaitGroup::add) before it is started, and not by what was started: otherwise a wait may find nothing to wait for yet.
+/// It is used again: each time the count comes to zero, those who wait then are released, also if it goes up again before they have run. (Go forbids
+/// that.) Something is to be [added](WaitGroup::add) before it is started, and not by what was started: otherwise a wait may find nothing to wait for
+/// yet.
 ///
 /// # Examples
 ///
@@ -54,13 +55,23 @@ impl WaitGroup {
     ///
     /// # Panics
     /// If nothing is under way.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let group = segue::sync::WaitGroup::new();
+    /// group.add(2);
+    /// group.done();
+    /// assert_eq!((group.count(), group.try_wait()), (1, false));
+    /// ```
     #[inline]
     #[track_caller]
     pub fn done(&self) {
         self.0.count_down(1).expect("a wait group was counted down below zero: `done` without `add`");
     }
 
-    /// As [`add(1)`](WaitGroup::add), with [`done`](WaitGroup::done) when what this returns is dropped: also if there is a panic, or the fiber that it was moved into never starts.
+    /// As [`add(1)`](WaitGroup::add), with [`done`](WaitGroup::done) when what this returns is dropped: also if there is a panic, or the fiber that
+    /// it was moved into never starts.
     ///
     /// # Panics
     /// As for [`add`](WaitGroup::add).

@@ -1,26 +1,28 @@
-//! Where the structures are tested: on every scheduler, on plain threads, and as tasks that are polled by hand.
-#![allow(dead_code)] // Not every test uses all of it.
+//! What the tests of structures share: every scheduler in turn, and an executor for tasks that is as small as can be.
+#![allow(dead_code, reason = "each test uses some of it")]
 
-use segue::{Fifo, Pool, Sim};
+use segue::core::{WaitQueue, WaitsFor};
+use segue::{Fifo, Pool, Sim, scope, shield};
+use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
 
-/// A pool of the default policy.
+/// A pool that steals.
 pub fn pool(workers: usize) -> Pool {
     segue::sched::Builder::new().workers(workers).pool().unwrap()
 }
 
-/// Runs `body` as the first fiber of the simulator, with each of many seeds. What is printed names the one that it failed on.
-pub fn simulated(seeds: u64, body: impl Fn(u64) + Send + Sync) {
+/// Runs `body` as the first fiber of a simulation for each of so many seeds. What is printed names the one that it failed on.
+pub fn simulated(seeds: u64, body: impl Fn(u64)) {
     for seed in 0..seeds {
         println!("on the simulator with seed {seed}");
         Sim::new(seed).run(|| body(seed)).unwrap_or_else(|deadlock| panic!("{deadlock}"));
     }
 }
 
-/// Runs `body` as the first fiber of every scheduler, and on a plain thread.
+/// Runs `body` as the first fiber of every scheduler. What is printed names the one that it failed on.
 pub fn everywhere(body: impl Fn() + Send + Sync) {
     simulated(20, |_| body());
     for workers in [1, 2] {
@@ -33,23 +35,80 @@ pub fn everywhere(body: impl Fn() + Send + Sync) {
     body();
 }
 
-struct Unparks(Thread);
+/// Runs `body(n)` for each `n` below `count` at once: as fibers, as tasks, and as plain threads, in turn. Not for the simulator, whose world is closed.
+pub fn mixed(count: usize, body: impl Fn(usize) + Sync) {
+    let (a, b) = (pool(1), pool(2));
+    let body = &body;
+    std::thread::scope(|threads| {
+        for n in 0..count {
+            let (a, b) = (&a, &b);
+            threads.spawn(move || match n % 3 {
+                0 => a.run(|| body(n)).unwrap(),
+                1 => b.run(|| scope(|s| drop(s.spawn(|| body(n))))).unwrap(),
+                _ => body(n),
+            });
+        }
+    });
+}
 
-impl Wake for Unparks {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
+/// Awaits `future` on the calling fiber or thread, which is suspended or parked while the task is pending. Cancellation does not show, as in any task.
+pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
+    struct Gate(WaitQueue<bool>);
+    impl Wake for Gate {
+        fn wake(self: Arc<Self>) {
+            let mut gate = self.0.lock();
+            *gate.state() = true;
+            gate.notify_all(0);
+        }
+    }
+    let gate = Arc::new(Gate(WaitQueue::new(false)));
+    let waker = Waker::from(Arc::clone(&gate));
+    let mut future = pin!(future.into_future());
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        shield(|| gate.0.wait(WaitsFor::new("a task"), |woken| *woken, |woken| *woken = false)).unwrap();
     }
 }
 
-/// Runs a task on the calling thread, which parks while the task waits.
-pub fn block_on<F: IntoFuture>(task: F) -> F::Output {
-    let mut task = pin!(task.into_future());
-    let waker = Waker::from(Arc::new(Unparks(std::thread::current())));
-    loop {
-        if let Poll::Ready(output) = task.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return output;
+/// A task that is polled by hand.
+pub struct Task<'a, T> {
+    future: Pin<Box<dyn Future<Output = T> + Send + 'a>>,
+    wakes: Arc<Wakes>,
+}
+
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+impl<'a, T> Task<'a, T> {
+    pub fn new(future: impl IntoFuture<Output = T, IntoFuture: Send + 'a>) -> Self {
+        Self { future: Box::pin(future.into_future()), wakes: Arc::new(Wakes(AtomicUsize::new(0))) }
+    }
+
+    /// A task that was polled once, and waits.
+    pub fn waiting(future: impl IntoFuture<Output = T, IntoFuture: Send + 'a>) -> Self {
+        let mut task = Self::new(future);
+        assert!(task.poll().is_none(), "it was to wait");
+        task
+    }
+
+    pub fn poll(&mut self) -> Option<T> {
+        let waker = Waker::from(Arc::clone(&self.wakes));
+        match self.future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => Some(output),
+            Poll::Pending => None,
         }
-        std::thread::park();
+    }
+
+    /// How often it was woken.
+    pub fn wakes(&self) -> usize {
+        self.wakes.0.load(SeqCst)
     }
 }
 
@@ -61,7 +120,7 @@ pub fn poll_once<F: Future>(task: &mut Pin<Box<F>>) -> Option<F::Output> {
     }
 }
 
-/// A task that is to be polled by hand.
+/// A future that is to be polled by hand.
 pub fn task<F: IntoFuture>(task: F) -> Pin<Box<F::IntoFuture>> {
     Box::pin(task.into_future())
 }
