@@ -11,6 +11,8 @@
 //!
 //! Per wait that is two read-modify-writes, one to listen and one to ring, and none for a poll.
 //!
+//! A fiber that is itself a task of an executor needs no bell: what it waits for is polled with the task's own waker, and each poll of the task is one of the future.
+//!
 //! # Who frees a bell
 //!
 //! Most wakers are cloned and dropped by the thread that polls. So the count is in two parts: `here`, which belongs to the thread of the wait (the *owner*) and needs no
@@ -49,6 +51,7 @@ use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::pin::{Pin, pin};
 use std::ptr::{self, NonNull};
+use std::rc::Rc;
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 
 /// What wakers point to.
@@ -316,6 +319,37 @@ fn drive<F: Future>(
     }
 }
 
+/// The waker of the task that the running fiber is, if it is one.
+#[inline]
+fn task_waker() -> Option<Rc<Waker>> {
+    // SAFETY: the current header is in place.
+    unsafe { fiber::current().as_ref() }.and_then(|fiber| fiber.scheduler().task_waker(fiber))
+}
+
+/// As `drive`, in a fiber that is a task, with the task's own wakers: no bell is needed. Each is asked for anew, as the task may have another by then; and it is counted, since a future
+/// that itself suspends the fiber in its poll has it for longer than the task's poll lasts.
+fn drive_as_task<F: Future>(mut future: Pin<&mut F>, mut waker: Rc<Waker>) -> Result<F::Output, Cancelled> {
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return Ok(output);
+        }
+        fiber::with_current(|fiber| {
+            if fiber.must_not_suspend() {
+                return Err(Cancelled::while_panicking());
+            }
+            // A member before it looks: so an interrupt finds the task, and has it polled.
+            fiber.join_context();
+            if fiber.is_cancelled() {
+                return Err(fiber.cancelled());
+            }
+            // SAFETY: it is the calling one, and its scheduler has yielded a waker for it.
+            unsafe { fiber.scheduler().pend(fiber) };
+            Ok(())
+        })?;
+        waker = task_waker().expect("a fiber that is a task stays one");
+    }
+}
+
 /// Waits for any `Future`: polls it here, and suspends the calling fiber, or parks the calling thread, until it is ready.
 ///
 /// The future need not be `Send`, and stays on this stack. It is woken through an ordinary waker, from any thread; so whatever else it needs to make progress has to run
@@ -346,7 +380,11 @@ fn drive<F: Future>(
 pub fn wait_future<F: IntoFuture>(future: F) -> Result<F::Output, Cancelled> {
     cancel::check()?;
     let waits_for = WaitsFor::new("a future");
-    drive(pin!(future.into_future()), |listener| listener.listen(waits_for))
+    let future = pin!(future.into_future());
+    match task_waker() {
+        Some(waker) => drive_as_task(future, waker),
+        None => drive(future, |listener| listener.listen(waits_for)),
+    }
 }
 
 /// As [`wait_future`], but neither cancellation nor a panic under way ends it: for the few waits that guard memory.

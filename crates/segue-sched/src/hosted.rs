@@ -51,8 +51,9 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
+use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, RawWakerVTable, Waker};
 
 /// What was asked of the fiber since it was last looked at.
 const RESUME: u8 = 1;
@@ -69,43 +70,71 @@ struct Header {
     waker: UnsafeCell<Option<Waker>>,
     /// What the fiber runs under.
     token: CancelToken,
-    /// Whether it is suspended and ready, since it has given up its turn.
-    yielded: Cell<bool>,
+    /// Which waker is in the cell, to be compared without the lock. Only its address and table are used.
+    armed: Cell<(*const (), *const RawWakerVTable)>,
+    /// The waker of the poll that is under way.
+    task: Cell<*const Waker>,
+    /// A clone of it that outlives the poll, for futures that the fiber polls.
+    kept: RefCell<Option<Rc<Waker>>>,
+    /// What the next poll is to do if nothing was asked of the fiber.
+    waits: Cell<Waits>,
     /// Where the result goes: set for the length of a poll.
     result: Cell<*mut ()>,
 }
 
+/// How a fiber is suspended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waits {
+    /// Until it is resumed.
+    Resume,
+    /// Until the task is polled, by whoever wakes it.
+    Poll,
+    /// Not really: it has given up its turn.
+    Turn,
+}
+
+fn identity(waker: &Waker) -> (*const (), *const RawWakerVTable) {
+    (waker.data(), waker.vtable())
+}
+
 impl Header {
     /// Leaves the task's waker with the header, and says what was asked before. For the poll.
-    fn arm(&self, waker: &Waker) -> u8 {
+    #[inline]
+    fn arm(&self, task: &Waker) -> u8 {
         let bits = self.word.load(Ordering::Acquire);
+        if bits == ARMED && self.armed.get() == identity(task) {
+            // If it is being taken just now, it is called, and this poll is not the last.
+            return 0;
+        }
         if bits & (ARMED | LOCKED) == 0 {
-            let waker = waker.clone();
+            let waker = task.clone();
             // SAFETY: while ARMED is not set the cell is the polling thread's, which is this one; a clone that polls this future again, or drops it, is
             // impossible, since that one is borrowed.
             let before = unsafe { (*self.waker.get()).replace(waker) };
             debug_assert!(before.is_none());
+            self.armed.set(identity(task));
             return self.word.swap(ARMED, Ordering::AcqRel);
         }
-        self.rearm(waker)
+        self.rearm(task)
     }
 
     /// As `arm`, for a header that has a waker already, or had one a moment ago.
     #[cold]
-    fn rearm(&self, waker: &Waker) -> u8 {
+    fn rearm(&self, task: &Waker) -> u8 {
         let bits = self.lock();
         // SAFETY: LOCKED is ours.
         let known = unsafe { &*self.waker.get() };
-        if known.as_ref().is_some_and(|known| known.will_wake(waker)) {
+        if known.as_ref().is_some_and(|known| known.will_wake(task)) {
             self.word.store(ARMED, Ordering::Release);
             return bits;
         }
         self.word.store(bits, Ordering::Release);
         // Outside of the lock: it is foreign code, and so is the drop of the other.
-        let mut waker = Some(waker.clone());
+        let mut waker = Some(task.clone());
         let bits = self.lock();
         // SAFETY: LOCKED is ours.
         std::mem::swap(unsafe { &mut *self.waker.get() }, &mut waker);
+        self.armed.set(identity(task));
         self.word.store(ARMED, Ordering::Release);
         contain(|| drop(waker));
         bits
@@ -241,7 +270,10 @@ where
         word: AtomicU8::new(0),
         waker: UnsafeCell::new(None),
         token,
-        yielded: Cell::new(false),
+        armed: Cell::new((ptr::null(), ptr::null())),
+        task: Cell::new(ptr::null()),
+        kept: RefCell::new(None),
+        waits: Cell::new(Waits::Resume),
         result: Cell::new(ptr::null_mut()),
     };
     let fiber = Switch::new(take_stack(), header, move |header: &Header| main(header, f));
@@ -281,6 +313,7 @@ impl<T> Hosted<T> {
         let fiber = self.fiber.as_mut().expect("it has not ended");
         loop {
             fiber.header().result.set((&raw mut result).cast());
+            fiber.header().task.set(task.waker());
             self.state = State::Suspended;
             // The fiber is none of the worker's that this thread may belong to.
             let worker = set_worker(ptr::null());
@@ -296,9 +329,13 @@ impl<T> Hosted<T> {
                 return result;
             }
             let header = fiber.header();
-            if header.yielded.get() {
-                task.waker().wake_by_ref();
-                return None;
+            match header.waits.get() {
+                Waits::Resume => {}
+                Waits::Poll => return None,
+                Waits::Turn => {
+                    task.waker().wake_by_ref();
+                    return None;
+                }
             }
             // It may have been resumed meanwhile. If not, the waker is armed.
             if header.word.load(Ordering::Acquire) & (RESUME | INTERRUPT) == 0 {
@@ -323,7 +360,7 @@ impl<T> Future for Hosted<T> {
         let bits = header.arm(task.waker());
         let runs = match this.state {
             State::New => true,
-            _ => header.yielded.replace(false) || Self::is_ready(header, bits),
+            _ => header.waits.replace(Waits::Resume) != Waits::Resume || Self::is_ready(header, bits),
         };
         if !runs {
             return Poll::Pending;
@@ -373,7 +410,7 @@ unsafe fn header_of<'a>(fiber: NonNull<Fiber>) -> &'a Header {
 }
 
 // SAFETY: 1: `suspend` switches to the poll, which switches back only after it has seen RESUME, of which there is one for each suspension and which the swap in `arm` uses up,
-// or after `interrupted` has won a cancellation, for which no RESUME follows, or after a yield, which does not come through `suspend`. 2: `Hosted` is not `Send`.
+// or after `interrupted` has won a cancellation, for which no RESUME follows, or, after `yield_now` and `pend`, which owe no resume, at the next poll. 2: `Hosted` is not `Send`.
 // 3: `run`. 4: the header ends after the function has returned, in `run` or never; the last touch by a resume is what sets RESUME, without which the fiber does not
 // run on, and interrupts hold the lock of a context that the fiber has left by then.
 unsafe impl Scheduler for Hosts {
@@ -404,7 +441,7 @@ unsafe impl Scheduler for Hosts {
 
     unsafe fn yield_now(&self, fiber: &Fiber) {
         // SAFETY: it is the running one.
-        unsafe { header_of(NonNull::from(fiber)) }.yielded.set(true);
+        unsafe { header_of(NonNull::from(fiber)) }.waits.set(Waits::Turn);
         // SAFETY: the caller is the running fiber; the next poll switches back to it.
         unsafe { self.suspend(fiber) };
     }
@@ -415,6 +452,29 @@ unsafe impl Scheduler for Hosts {
 
     fn timers(&self) -> &Timers {
         segue_core::thread_timers()
+    }
+
+    #[inline]
+    fn task_waker(&self, fiber: &Fiber) -> Option<Rc<Waker>> {
+        // SAFETY: it is the running one.
+        let header = unsafe { header_of(NonNull::from(fiber)) };
+        // SAFETY: the fiber runs inside of the poll whose waker this is.
+        let task = unsafe { &*header.task.get() };
+        if let Some(kept) = header.kept.borrow().as_ref().filter(|kept| kept.will_wake(task)) {
+            return Some(Rc::clone(kept));
+        }
+        let kept = Rc::new(task.clone());
+        drop(header.kept.replace(Some(Rc::clone(&kept))));
+        Some(kept)
+    }
+
+    #[inline]
+    unsafe fn pend(&self, fiber: &Fiber) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            header_of(NonNull::from(fiber)).waits.set(Waits::Poll);
+            self.suspend(fiber);
+        }
     }
 }
 
