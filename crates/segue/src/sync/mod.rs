@@ -7,11 +7,13 @@
 mod mutex;
 mod poison;
 mod promise;
+mod rwlock;
 mod semaphore;
 
 pub use mutex::{Mutex, MutexGuard};
 pub use poison::{Change, Poison, Poisoned};
 pub use promise::{Promise, Resolver, WaitError, promise};
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{OwnedPermit, Permit, Semaphore};
 
 /// The other side has gone: what is waited for will never come.
