@@ -4,12 +4,16 @@
 //! three forms: `x` waits, in a fiber or a thread; `try_x` never waits; `x_source` is a [`Waitable`](crate::Waitable) that can be awaited by
 //! a task, or chosen among others.
 
+mod barrier;
+mod condvar;
 mod mutex;
 mod poison;
 mod promise;
 mod rwlock;
 mod semaphore;
 
+pub use barrier::{Barrier, BarrierWaitResult};
+pub use condvar::{Condvar, WaitCancelled};
 pub use mutex::{Mutex, MutexGuard};
 pub use poison::{Change, Poison, Poisoned};
 pub use promise::{Promise, Resolver, WaitError, promise};
