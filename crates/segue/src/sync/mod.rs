@@ -4,6 +4,8 @@
 //! three forms: `x` waits, in a fiber or a thread; `try_x` never waits; `x_source` is a [`Waitable`](crate::Waitable) that can be awaited by
 //! a task, or chosen among others.
 
+mod barrier;
+mod condvar;
 mod counter;
 mod force_error;
 mod latch;
@@ -15,10 +17,13 @@ mod once;
 mod once_cell;
 mod poison;
 mod promise;
+mod rwlock;
 mod semaphore;
 mod turn;
 mod wait_group;
 
+pub use barrier::{Barrier, BarrierWaitResult};
+pub use condvar::{Condvar, WaitCancelled};
 pub use force_error::{ForceError, Recursive, SetError};
 pub use latch::Latch;
 pub use lazy::Lazy;
@@ -29,6 +34,7 @@ pub use once::Once;
 pub use once_cell::OnceCell;
 pub use poison::{Change, Poison, Poisoned};
 pub use promise::{Promise, Resolver, WaitError, promise};
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{OwnedPermit, Permit, Semaphore};
 pub use turn::{Initializer, Turn};
 pub use wait_group::{Hold, WaitGroup};

@@ -1,0 +1,227 @@
+//! A place where a number of fibers, threads and tasks wait for each other.
+//!
+//! Used by computations that go in steps.
+//!
+//! # The idea
+//!
+//! Those who have arrived stand in the queue, and their arrival is worth as much as their node: the last one opens the barrier if it can claim all the others.
+//! If it cannot, since one of them was cancelled or took another arm of its select an instant before, the barrier does not open, and the one that
+//! tried joins the queue. Those whom it had claimed by then can't be put back; they are *on their way*: their arrival counts until they look, and
+//! then they arrive once more. So nobody goes on for an arrival that did not last, and nobody who left has been counted.
+//!
+//! # States
+//!
+//! `k` are in the queue, `w` on their way, `n` is the number of parties.
+//!
+//! ```text
+//!   (g, k, w)  --arrive, k + w + 1 < n-----------------> (g, k + 1, w)
+//!   (g, k, w)  --arrive, k + w + 1 = n, k are claimed--> (g + 1, 0, 0)       all of them go on
+//!   (g, k, w)  --arrive, k + w + 1 = n, c < k are------> (g, 1, w + c)       the one that tried has joined
+//!   (g, k, w)  --one leaves----------------------------> (g, k - 1, w)
+//!   (g, k, w)  --one on its way looks, or is dropped---> (g, k, w - 1)       and arrives once more, unless it was dropped
+//! ```
+//!
+//! All transitions are made under the queue's lock. An attempt to open empties the queue, which begins a new *round*; a waiter that leaves counts down only
+//! in the round in which it has joined. Whoever was claimed has passed if the *generation* `g` is another than when it joined.
+//!
+//! **Commit point**: the claim of the last of the others. **Idle**: empty queue, none that has arrived. **Cancellation**: before the barrier opens a waiter leaves, and
+//! its arrival does not count; after that it has passed. A future that is dropped after the barrier has opened for it has arrived all the same: the others
+//! are through.
+//!
+//! **The race to fear**: one that was claimed in vain sees that the barrier has opened since, and goes on without having been counted. It has been: those
+//! on their way count until they have looked under the lock.
+//!
+//! Orderings: the generation is counted up (release) under the lock, and read (acquire) after the resume. What each did before it arrived is seen
+//! by all who go on: through the lock by the opener, and through its claim or the generation by the others.
+//!
+//! After the barriers of std, with generations that also survive those who leave.
+
+use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, wait};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Lets a number of fibers, threads and tasks go on together.
+///
+/// As [`std::sync::Barrier`]: when so many wait as it was made for, all go on, one of them is the leader, and it can be used again.
+///
+/// # Examples
+///
+/// ```
+/// use segue::sync::Barrier;
+///
+/// let barrier = Barrier::new(3);
+/// segue::scope(|s| {
+///     let fibers = [(); 3].map(|()| s.spawn(|| barrier.wait().unwrap().is_leader()));
+///     let leaders = fibers.into_iter().map(|fiber| fiber.join().unwrap());
+///     assert_eq!(leaders.filter(|is_leader| *is_leader).count(), 1);
+/// });
+/// ```
+pub struct Barrier {
+    parties: usize,
+    /// How often it has opened.
+    generation: AtomicUsize,
+    /// How often somebody has tried to open it. Belongs to the queue's lock, as do the next two.
+    round: AtomicUsize,
+    /// How many joined in this round, and have not left.
+    arrived: AtomicUsize,
+    /// How many were claimed in vain, and have not looked.
+    on_their_way: AtomicUsize,
+    queue: WaitQueue<()>,
+}
+
+/// What a wait at a [`Barrier`] yields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BarrierWaitResult {
+    is_leader: bool,
+}
+
+impl BarrierWaitResult {
+    /// Whether this one was the last to arrive: one of each generation is.
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        self.is_leader
+    }
+}
+
+impl Barrier {
+    /// A barrier at which `parties` wait for each other. At one for none or one nobody waits.
+    #[must_use]
+    pub const fn new(parties: usize) -> Self {
+        Self {
+            parties,
+            generation: AtomicUsize::new(0),
+            round: AtomicUsize::new(0),
+            arrived: AtomicUsize::new(0),
+            on_their_way: AtomicUsize::new(0),
+            queue: WaitQueue::new(()),
+        }
+    }
+
+    /// Arrives, and waits until all others have.
+    ///
+    /// # Cancellation
+    /// *No effect*: it has not arrived, and the others wait for one more.
+    ///
+    /// # Errors
+    /// [`Cancelled`] if the caller was cancelled before the barrier opened.
+    #[track_caller]
+    pub fn wait(&self) -> Result<BarrierWaitResult, Cancelled> {
+        wait(&mut self.arriving(WaitsFor::new("a barrier")))
+    }
+
+    /// [`wait`](Barrier::wait) as a source. It arrives when it is first polled or waited for.
+    ///
+    /// # Cancellation
+    /// *No effect*, if it is dropped before the barrier opens.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn example() {
+    /// let barrier = segue::sync::Barrier::new(1);
+    /// assert!(barrier.wait_source().await.is_leader());
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn wait_source(&self) -> Waitable<impl Source<Output = BarrierWaitResult>> {
+        Waitable::new(self.arriving(WaitsFor::new("a barrier")))
+    }
+
+    fn arriving(&self, waits_for: WaitsFor) -> Waiting<'_, Arrive<'_>, (), ()> {
+        self.queue.operation(waits_for, Arrive { barrier: self, joined: None })
+    }
+
+    /// Whether with the caller there are enough.
+    fn is_full(&self) -> bool {
+        let others = self.arrived.load(Ordering::Relaxed) + self.on_their_way.load(Ordering::Relaxed);
+        others >= self.parties.saturating_sub(1)
+    }
+
+    /// Opens the barrier, if there are enough and all in the queue can be claimed.
+    fn open(&self, queue: &mut Guard<'_, (), ()>) -> bool {
+        if !self.is_full() {
+            return false;
+        }
+        let mut others = self.on_their_way.load(Ordering::Relaxed);
+        while queue.notify_one(0) {
+            others += 1;
+        }
+        add(&self.round, 1);
+        self.arrived.store(0, Ordering::Relaxed);
+        let full = others >= self.parties.saturating_sub(1);
+        if full {
+            add(&self.generation, 1);
+        }
+        self.on_their_way.store(if full { 0 } else { others }, Ordering::Relaxed);
+        full
+    }
+
+    /// Whether one that was claimed, and had joined in `generation`, has passed; if not, it is not on its way any more. Under the lock.
+    fn look(&self, generation: usize) -> bool {
+        let passed = self.generation.load(Ordering::Acquire) != generation;
+        if !passed {
+            add(&self.on_their_way, usize::MAX);
+        }
+        passed
+    }
+}
+
+/// Changes a counter that is written under the lock alone.
+fn add(counter: &AtomicUsize, more: usize) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Release);
+}
+
+impl std::fmt::Debug for Barrier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Barrier").field("parties", &self.parties).finish_non_exhaustive()
+    }
+}
+
+/// Arrives at a barrier.
+struct Arrive<'a> {
+    barrier: &'a Barrier,
+    /// The generation and the round in which it joined the queue.
+    joined: Option<(usize, usize)>,
+}
+
+impl Operation<(), ()> for Arrive<'_> {
+    type Output = BarrierWaitResult;
+
+    fn attempt(&mut self, queue: &mut Guard<'_, (), ()>) -> Option<BarrierWaitResult> {
+        self.barrier.open(queue).then_some(BarrierWaitResult { is_leader: true })
+    }
+
+    fn is_ready(&mut self, _: &mut Guard<'_, (), ()>) -> bool {
+        // As far as can be said without claiming anybody; the attempt that follows may fail.
+        self.barrier.is_full()
+    }
+
+    fn offer(&mut self) -> Option<()> {
+        let Barrier { generation, round, arrived, .. } = self.barrier;
+        self.joined = Some((generation.load(Ordering::Relaxed), round.load(Ordering::Relaxed)));
+        add(arrived, 1);
+        None
+    }
+
+    fn retract(&mut self, _: Option<()>, _: &mut Guard<'_, (), ()>) {
+        let Barrier { round, arrived, .. } = self.barrier;
+        if self.joined.is_some_and(|(_, joined)| joined == round.load(Ordering::Relaxed)) {
+            add(arrived, usize::MAX);
+        }
+    }
+
+    fn commit(&mut self, _: Option<()>) -> Option<BarrierWaitResult> {
+        let (generation, _) = self.joined?;
+        let passed = self.barrier.generation.load(Ordering::Acquire) != generation || {
+            let _lock = self.barrier.queue.lock();
+            self.barrier.look(generation)
+        };
+        passed.then_some(BarrierWaitResult { is_leader: false })
+    }
+
+    fn give_back(&mut self, _: Option<()>, _: &mut Guard<'_, (), ()>) -> Option<()> {
+        if let Some((generation, _)) = self.joined {
+            self.barrier.look(generation);
+        }
+        None
+    }
+}

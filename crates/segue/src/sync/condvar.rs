@@ -1,0 +1,384 @@
+//! A place to wait until somebody says that something may have changed.
+//!
+//! Used with a [`Mutex`](super::Mutex) around what is changed, by fibers, threads and tasks.
+//!
+//! # States of a wait
+//!
+//! ```text
+//!   Holds(guard) --joins the condition's queue, then unlocks--> Waits
+//!   Waits        --notified-----------------------------------> Locks (it owes the notification)
+//!   Waits        --withdrawn----------------------------------> Locks
+//!   Locks        --the mutex is locked------------------------> the guard again
+//! ```
+//!
+//! A wait is a source of two steps: it waits for the notification, and then for the mutex. It joins the condition's queue first and unlocks second. So
+//! whoever changes the value under the mutex and then notifies finds it in the queue: no notification is lost in between. The unlock comes after
+//! the lock of the queue, since it runs wakers.
+//!
+//! **Commit point**: the guard. Up to then a wait that ends otherwise passes a notification that it has got on to the next waiter: by the refused claim if it
+//! was cancelled first, by `give_back` if it was dropped before it looked, by its `Drop` if it was dropped while it waited for the mutex.
+//! A wait that was notified first and cancelled while it waited for the mutex yields the guard, and the cancellation shows at the next wait.
+//!
+//! **Cancellation** of a fiber or thread: it leaves the queue, locks the mutex again, shielded, and the guard is in the error. A task that is
+//! dropped leaves, and the mutex stays unlocked by it.
+//!
+//! **The race to fear**: an arm of a select that joins, unlocks and is withdrawn, because a later arm is ready, and then begins anew. A notification in
+//! between would not find it. So it does not wait again: it locks the mutex, as if it had been woken without a reason.
+//!
+//! Orderings: those of the queue and of the mutex. What is true under the mutex needs no more.
+//!
+//! After Hoare's and Mesa's monitors; as in Mesa, a notification is a hint, and whoever wakes looks again.
+#![allow(unsafe_code)] // A source that is made of two.
+
+use super::mutex::{Lock, MutexGuard, Turn};
+use segue_core::{Cancelled, Guard, Node, Operation, Source, Trigger, WaitQueue, Waitable, Waiting, WaitsFor};
+use segue_core::{shield, wait};
+use std::fmt;
+
+/// A condition that is waited for with a [`Mutex`](super::Mutex) unlocked.
+///
+/// As [`std::sync::Condvar`]: who waits must look at what it waits for again, since a wait may end without a reason, and since
+/// others may have come first. One condition may be used with several mutexes.
+///
+/// # Fairness
+///
+/// First in, first out: [`notify_one`](Condvar::notify_one) wakes whoever has waited longest. For the mutex they then compete as everybody does.
+///
+/// # Examples
+///
+/// ```
+/// use segue::sync::{Condvar, Mutex};
+///
+/// let (ready, changed) = (Mutex::new(false), Condvar::new());
+/// segue::scope(|s| {
+///     let (ready, changed) = (&ready, &changed);
+///     s.spawn(|| -> Result<(), segue::Cancelled> {
+///         let guard = changed.wait_while(ready.lock()?, |ready| !*ready)?;
+///         assert!(*guard);
+///         Ok(())
+///     });
+///     *ready.lock().unwrap() = true;
+///     changed.notify_one();
+/// });
+/// ```
+pub struct Condvar {
+    waiters: WaitQueue<()>,
+}
+
+impl Condvar {
+    /// A condition that nobody waits for.
+    #[must_use]
+    #[inline]
+    pub const fn new() -> Self {
+        Self { waiters: WaitQueue::new(()) }
+    }
+
+    /// Unlocks the mutex, waits to be notified, and locks it again. No notification after the unlock is missed.
+    ///
+    /// To wait for a limited time, call it in [`timeout`](crate::timeout).
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*. The mutex is locked again in any case, which may take as long as others have it; the guard is in the error. If the caller was
+    /// cancelled before the call, or is a fiber that panics, the mutex is not unlocked at all.
+    ///
+    /// # Errors
+    /// [`WaitCancelled`] if the caller was cancelled; `?` makes a [`Cancelled`] of it, and unlocks.
+    #[track_caller]
+    pub fn wait<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>) -> Result<MutexGuard<'a, T>, WaitCancelled<'a, T>> {
+        let mut waiting = self.waiting(guard, WaitsFor::new("a condition"));
+        wait(&mut waiting).or_else(|cancelled| waiting.end(cancelled))
+    }
+
+    /// Waits as long as `condition` says so of the value; it is called under the mutex, first before the wait and then after each notification.
+    ///
+    /// # Cancellation
+    /// As for [`wait`](Condvar::wait).
+    ///
+    /// # Errors
+    /// [`WaitCancelled`] if the caller was cancelled while it had to wait.
+    #[track_caller]
+    pub fn wait_while<'a, T: ?Sized>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        mut condition: impl FnMut(&mut T) -> bool,
+    ) -> Result<MutexGuard<'a, T>, WaitCancelled<'a, T>> {
+        let waits_for = WaitsFor::new("a condition");
+        while condition(&mut guard) {
+            let mut waiting = self.waiting(guard, waits_for);
+            guard = wait(&mut waiting).or_else(|cancelled| waiting.end(cancelled))?;
+        }
+        Ok(guard)
+    }
+
+    /// [`wait`](Condvar::wait) as a source, which yields the guard again. The mutex is unlocked when it is first polled or waited for.
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*, and the mutex is unlocked: a future that is dropped, or an arm that was not chosen, has given its guard away. A
+    /// notification that it has got goes to the next.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use segue::sync::{Condvar, Mutex};
+    /// async fn until_open(open: &Mutex<bool>, changed: &Condvar) {
+    ///     let mut guard = open.lock_source().await;
+    ///     while !*guard {
+    ///         guard = changed.wait_source(guard).await;
+    ///     }
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn wait_source<'a, T: ?Sized>(
+        &'a self,
+        guard: MutexGuard<'a, T>,
+    ) -> Waitable<impl Source<Output = MutexGuard<'a, T>>> {
+        Waitable::new(self.waiting(guard, WaitsFor::new("a condition")))
+    }
+
+    fn waiting<'c, 'a, T: ?Sized>(&'c self, guard: MutexGuard<'a, T>, waits_for: WaitsFor) -> Wait<'c, 'a, T> {
+        Wait {
+            condition: self,
+            notified: self.waiters.operation(waits_for, Notified),
+            locking: MutexGuard::mutex(&guard).locking(waits_for),
+            step: Step::Holds(guard),
+        }
+    }
+
+    /// Wakes the one that has waited longest. Without a waiter it has no effect. Never waits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// segue::sync::Condvar::new().notify_one();
+    /// ```
+    #[inline]
+    pub fn notify_one(&self) {
+        self.waiters.lock().notify_one(0);
+    }
+
+    /// Wakes all who wait. Never waits.
+    #[inline]
+    pub fn notify_all(&self) {
+        self.waiters.lock().notify_all(0);
+    }
+}
+
+impl Default for Condvar {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Condvar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Condvar").finish_non_exhaustive()
+    }
+}
+
+/// A wait for a [`Condvar`] was cancelled; the mutex is locked again, and this has the guard.
+pub struct WaitCancelled<'a, T: ?Sized> {
+    guard: MutexGuard<'a, T>,
+    cancelled: Cancelled,
+}
+
+impl<'a, T: ?Sized> WaitCancelled<'a, T> {
+    /// The guard.
+    pub fn into_guard(self) -> MutexGuard<'a, T> {
+        self.guard
+    }
+
+    /// How it was cancelled.
+    pub fn cancelled(&self) -> &Cancelled {
+        &self.cancelled
+    }
+}
+
+impl<T: ?Sized> From<WaitCancelled<'_, T>> for Cancelled {
+    fn from(error: WaitCancelled<'_, T>) -> Self {
+        error.cancelled
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for WaitCancelled<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WaitCancelled").field("cancelled", &self.cancelled).finish_non_exhaustive()
+    }
+}
+
+impl<T: ?Sized> fmt::Display for WaitCancelled<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.cancelled.fmt(f)
+    }
+}
+
+impl<T: ?Sized> std::error::Error for WaitCancelled<'_, T> {}
+
+/// Waits to be notified, and for nothing else.
+struct Notified;
+
+impl Operation<(), ()> for Notified {
+    type Output = ();
+
+    fn attempt(&mut self, _: &mut Guard<'_, (), ()>) -> Option<()> {
+        None
+    }
+
+    fn is_ready(&mut self, _: &mut Guard<'_, (), ()>) -> bool {
+        false
+    }
+
+    fn commit(&mut self, _: Option<()>) -> Option<()> {
+        Some(())
+    }
+
+    fn give_back(&mut self, _: Option<()>, queue: &mut Guard<'_, (), ()>) -> Option<()> {
+        queue.notify_one(0);
+        None
+    }
+}
+
+/// How far a wait is.
+enum Step<'a, T: ?Sized> {
+    Holds(MutexGuard<'a, T>),
+    Waits,
+    Locks { notified: bool },
+}
+
+/// The source of a wait.
+struct Wait<'c, 'a, T: ?Sized> {
+    condition: &'c Condvar,
+    notified: Waiting<'c, Notified, (), ()>,
+    locking: Waiting<'a, Lock<'a, T>, (), Turn>,
+    step: Step<'a, T>,
+}
+
+impl<'a, T: ?Sized> Wait<'_, 'a, T> {
+    /// The end of a wait that was cancelled and has left the queues: locks the mutex again.
+    #[cold]
+    fn end(mut self, cancelled: Cancelled) -> Result<MutexGuard<'a, T>, WaitCancelled<'a, T>> {
+        let notified = matches!(self.step, Step::Locks { notified: true });
+        let guard = match std::mem::replace(&mut self.step, Step::Waits) {
+            Step::Holds(guard) => guard,
+            // A wait fails when it is cancelled, which the shield keeps off, or in a panic, in which it would not have unlocked.
+            _ => shield(|| wait(&mut self.locking)).expect("a shielded wait is not cancelled"),
+        };
+        if notified { Ok(guard) } else { Err(WaitCancelled { guard, cancelled }) }
+    }
+
+    /// It has joined the condition's queue: unlocks.
+    #[inline]
+    fn joined(&mut self) {
+        self.step = Step::Waits;
+    }
+
+    /// The mutex is locked: it is over, and the notification was used.
+    #[inline]
+    fn locked(&mut self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        self.step = Step::Locks { notified: false };
+        guard
+    }
+}
+
+impl<T: ?Sized> Drop for Wait<'_, '_, T> {
+    fn drop(&mut self) {
+        if let Step::Locks { notified: true } = self.step {
+            self.condition.notify_one();
+        }
+    }
+}
+
+// SAFETY: every step is passed on to that one of the two sources which the step of the wait says is registered, with the slot that belongs to it; the other
+// one's is not registered then. The change from the first to the second happens in `commit` and `withdraw`, after which the first is not registered. The guard is
+// dropped by `joined`, after the first has been registered: to unlock runs no foreign code but wakers, which do not unwind.
+unsafe impl<'a, T: ?Sized> Source for Wait<'_, 'a, T> {
+    type Output = MutexGuard<'a, T>;
+    type Slot = (Node<()>, Node<Turn>);
+
+    fn waits_for(&self) -> WaitsFor {
+        self.notified.waits_for()
+    }
+
+    #[inline]
+    fn slot(&self) -> Self::Slot {
+        (self.notified.slot(), self.locking.slot())
+    }
+
+    #[inline]
+    fn attempt(&mut self) -> Option<MutexGuard<'a, T>> {
+        match self.step {
+            Step::Locks { .. } => self.locking.attempt().map(|guard| self.locked(guard)),
+            _ => None,
+        }
+    }
+
+    unsafe fn start(&mut self, slot: &mut Self::Slot, trigger: &Trigger, arm: usize) -> Option<MutexGuard<'a, T>> {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match self.step {
+                Step::Locks { .. } => self.locking.start(&mut slot.1, trigger, arm).map(|guard| self.locked(guard)),
+                _ => {
+                    let notified = self.notified.start(&mut slot.0, trigger, arm);
+                    debug_assert!(notified.is_none(), "a notification is waited for");
+                    self.joined();
+                    None
+                }
+            }
+        }
+    }
+
+    unsafe fn register(&mut self, slot: &mut Self::Slot, trigger: &Trigger, arm: usize) -> bool {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match self.step {
+                Step::Locks { .. } => self.locking.register(&mut slot.1, trigger, arm),
+                _ => {
+                    let joined = self.notified.register(&mut slot.0, trigger, arm);
+                    debug_assert!(joined, "a notification is waited for");
+                    self.joined();
+                    true
+                }
+            }
+        }
+    }
+
+    unsafe fn withdraw(&mut self, slot: &mut Self::Slot) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match self.step {
+                Step::Holds(_) => {}
+                Step::Waits => {
+                    self.notified.withdraw(&mut slot.0);
+                    self.step = Step::Locks { notified: false };
+                }
+                Step::Locks { .. } => self.locking.withdraw(&mut slot.1),
+            }
+        }
+    }
+
+    unsafe fn commit(&mut self, slot: &mut Self::Slot, arm: usize) -> Option<MutexGuard<'a, T>> {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match self.step {
+                Step::Locks { .. } => self.locking.commit(&mut slot.1, arm).map(|guard| self.locked(guard)),
+                _ => {
+                    let notified = self.notified.commit(&mut slot.0, arm).is_some();
+                    self.step = Step::Locks { notified };
+                    None
+                }
+            }
+        }
+    }
+
+    unsafe fn give_back(&mut self, slot: &mut Self::Slot, arm: usize) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match self.step {
+                Step::Locks { .. } => self.locking.give_back(&mut slot.1, arm),
+                _ => {
+                    self.step = Step::Locks { notified: false };
+                    self.notified.give_back(&mut slot.0, arm);
+                }
+            }
+        }
+    }
+}

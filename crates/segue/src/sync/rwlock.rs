@@ -1,0 +1,531 @@
+//! A value that many may read at once, or one may change.
+//!
+//! Used where reads are frequent and long enough to be worth sharing; else a [`Mutex`](super::Mutex) is cheaper.
+//!
+//! # States
+//!
+//! One word: the number of readers, and two bits. Readers and writers wait in a list each.
+//!
+//! ```text
+//!   free       --read-----> 1 reader     anybody, by an exchange of the word
+//!   n readers  --read-----> n + 1        anybody, by an exchange
+//!   free       --write----> WRITER       anybody, by an exchange
+//!   n readers  --unlock---> n - 1        by a subtraction; the last one serves, if WAITERS is set
+//!   WRITER     --unlock---> free         by an exchange; if WAITERS is set, under the queue's lock, which serves
+//! ```
+//!
+//! While WAITERS is set nobody enters but by the holder of the queue's lock, who hands the lock over: to all readers that wait, or to
+//! one writer. If somebody stands in a list, the bit is set; it may be left over.
+//!
+//! **Order**: a writer that waits holds off new readers. When a writer unlocks, the readers that wait by then enter together, and before the next writer; when
+//! the last reader leaves, the first writer enters. So under load the two alternate, and neither starves. Writers among themselves are served first in,
+//! first out.
+//!
+//! **Commit point**: the exchange of the word, or the claim. **Idle**: a word of zero, empty lists. **Cancellation**: the waiter leaves its list; a
+//! writer that leaves lets in the readers that it held off. Whoever was served and has gone unlocks.
+//!
+//! **The race to fear**: the last reader leaves while a writer is about to queue. The writer sets WAITERS by an exchange that fails if the number has
+//! changed meanwhile, and the reader sees the bit in its subtraction. Between that and its look under the lock others may serve; it looks at the word
+//! again.
+//!
+//! # Orderings
+//!
+//! | release | acquire | carries |
+//! | --- | --- | --- |
+//! | a reader's subtraction, a writer's unlock | the exchange that enters; `serve`, before it claims | the value, and that it is not read any more |
+//! | the claim | the waiter's look at its trigger | the same, when the lock is handed over |
+//!
+//! After the phase-fair locks of Brandenburg and Anderson (2010).
+#![allow(unsafe_code)] // The cell behind the lock.
+
+use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, check, wait};
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const WRITER: usize = 1;
+const WAITERS: usize = 2;
+const READER: usize = 4;
+/// Guards can be forgotten, so their number has a limit of its own.
+const MOST: usize = usize::MAX / 2;
+
+/// The lists of the queue.
+const READERS: usize = 0;
+const WRITERS: usize = 1;
+
+type Queue<'a> = Guard<'a, (), (), 2>;
+
+/// The lock without the value.
+struct Raw {
+    word: AtomicUsize,
+    queue: WaitQueue<(), (), 2>,
+}
+
+impl Raw {
+    /// Enters if nobody is in the way; `past` are the bits that do not matter.
+    #[inline]
+    fn enter(&self, write: bool, past: usize) -> bool {
+        let (closed, entry) = if write { (!past, WRITER) } else { ((WRITER | WAITERS) & !past, READER) };
+        let mut word = self.word.load(Ordering::Relaxed);
+        while word & closed == 0 {
+            assert!(word < MOST, "an RwLock has too many readers");
+            match self.word.compare_exchange_weak(word, word + entry, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// Enters if nobody is in the way or waits.
+    #[inline]
+    fn try_enter(&self, write: bool) -> bool {
+        // The second look settles whether somebody waits: the bit alone may be left over.
+        self.enter(write, 0)
+            || (self.word.load(Ordering::Relaxed) & WAITERS != 0 && self.try_enter_among_waiters(write))
+    }
+
+    #[cold]
+    fn try_enter_among_waiters(&self, write: bool) -> bool {
+        let queue = &mut self.queue.lock();
+        self.mend(queue);
+        self.enter(write, 0)
+    }
+
+    /// Whether one of that kind may enter, in its turn; if not, WAITERS is set, for it to join its list.
+    fn is_ready(&self, write: bool, queue: &Queue<'_>) -> bool {
+        let its_turn = queue.is_empty(WRITERS) && (!write || queue.is_empty(READERS));
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            let closed = if write { !WAITERS } else { WRITER };
+            if its_turn && word & closed == 0 {
+                return true;
+            }
+            match self.word.compare_exchange_weak(word, word | WAITERS, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return false,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    #[inline]
+    fn unlock_read(&self) {
+        let before = self.word.fetch_sub(READER, Ordering::Release);
+        if before < 2 * READER && before & WAITERS != 0 {
+            self.unlocked_read();
+        }
+    }
+
+    #[cold]
+    fn unlocked_read(&self) {
+        self.serve(&mut self.queue.lock(), WRITERS);
+    }
+
+    #[inline]
+    fn unlock_write(&self) {
+        if self.word.compare_exchange(WRITER, 0, Ordering::Release, Ordering::Relaxed).is_err() {
+            self.leave_write();
+        }
+    }
+
+    #[cold]
+    fn leave_write(&self) {
+        self.give_back_write(&mut self.queue.lock());
+    }
+
+    fn give_back_write(&self, queue: &mut Queue<'_>) {
+        self.word.fetch_sub(WRITER, Ordering::Release);
+        self.serve(queue, READERS);
+    }
+
+    fn give_back_read(&self, queue: &mut Queue<'_>) {
+        self.word.fetch_sub(READER, Ordering::Release);
+        self.serve(queue, WRITERS);
+    }
+
+    /// A writer goes on as a reader.
+    fn downgrade(&self) {
+        let before = self.word.fetch_add(READER - WRITER, Ordering::Release);
+        if before & WAITERS != 0 {
+            self.serve(&mut self.queue.lock(), READERS);
+        }
+    }
+
+    /// Lets in those who can enter, `first` one kind, then the other, and mends the bit.
+    fn serve(&self, queue: &mut Queue<'_>, first: usize) {
+        // Those who are let in while the word is free are readers or a writer, whichever comes first.
+        if first == READERS || queue.is_empty(WRITERS) {
+            self.admit_readers(queue);
+        }
+        self.admit_writer(queue);
+        if queue.is_empty(WRITERS) {
+            self.admit_readers(queue);
+        }
+        self.mend(queue);
+    }
+
+    /// Takes away a bit that is left over.
+    fn mend(&self, queue: &Queue<'_>) {
+        if !queue.has_waiters() {
+            self.word.fetch_and(!WAITERS, Ordering::Relaxed);
+        }
+    }
+
+    fn admit_readers(&self, queue: &mut Queue<'_>) {
+        while !queue.is_empty(READERS) && self.enter(false, WAITERS) {
+            if !queue.notify_one(READERS) {
+                self.word.fetch_sub(READER, Ordering::Release);
+            }
+        }
+    }
+
+    fn admit_writer(&self, queue: &mut Queue<'_>) {
+        if !queue.is_empty(WRITERS) && self.enter(true, WAITERS) && !queue.notify_one(WRITERS) {
+            self.word.fetch_sub(WRITER, Ordering::Release);
+        }
+    }
+}
+
+/// A lock that many readers may have at once, or one writer.
+///
+/// As [`std::sync::RwLock`], with the differences that [`Mutex`](super::Mutex) has: who waits is suspended and not its thread, guards may be held across waits
+/// and sent to other threads, a wait can be cancelled, and nothing is poisoned (see [`Poison`](super::Poison)).
+///
+/// # Fairness
+///
+/// A writer that waits holds off new readers, so whoever reads must not wait to read once more. When a writer unlocks, the readers
+/// that wait enter together, before the next writer. Neither side starves.
+///
+/// # Examples
+///
+/// ```
+/// use segue::sync::RwLock;
+///
+/// let lock = RwLock::new(5);
+/// {
+///     let (one, two) = (lock.read()?, lock.read()?);
+///     assert_eq!(*one + *two, 10);
+/// }
+/// *lock.write()? += 1;
+/// assert_eq!(lock.into_inner(), 6);
+/// # Ok::<(), segue::Cancelled>(())
+/// ```
+pub struct RwLock<T: ?Sized> {
+    raw: Raw,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the lock owns its value.
+unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
+// SAFETY: a shared lock gives the value to one writer at a time, hence `Send`, or to several readers, hence `Sync`.
+unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
+
+impl<T> RwLock<T> {
+    /// An unlocked lock around `value`.
+    #[inline]
+    pub const fn new(value: T) -> Self {
+        let raw = Raw { word: AtomicUsize::new(0), queue: WaitQueue::new(()) };
+        Self { raw, value: UnsafeCell::new(value) }
+    }
+
+    /// The value. Nobody else has the lock.
+    #[inline]
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+}
+
+impl<T: ?Sized> RwLock<T> {
+    /// Locks for reading, after waiting while somebody writes or waits to write.
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*. During a panic as for [`Mutex::lock`](super::Mutex::lock).
+    ///
+    /// # Errors
+    /// [`Cancelled`] if the caller was cancelled.
+    ///
+    /// # Panics
+    /// If there are more readers than an eighth of what a `usize` can count, of which most were forgotten.
+    #[inline]
+    #[track_caller]
+    pub fn read(&self) -> Result<RwLockReadGuard<'_, T>, Cancelled> {
+        check()?;
+        if self.raw.enter(false, 0) {
+            return Ok(RwLockReadGuard { lock: self });
+        }
+        self.read_slowly(WaitsFor::new("an RwLock, to read"))
+    }
+
+    #[cold]
+    fn read_slowly(&self, waits_for: WaitsFor) -> Result<RwLockReadGuard<'_, T>, Cancelled> {
+        wait(&mut self.reading(waits_for))
+    }
+
+    #[inline]
+    fn reading(&self, waits_for: WaitsFor) -> Waiting<'_, Read<'_, T>, (), (), 2> {
+        self.raw.queue.operation(waits_for, Read(self))
+    }
+
+    /// [`read`](RwLock::read) as a source: to be awaited, or chosen among others.
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*; if it had the lock by then, it is unlocked.
+    ///
+    /// # Panics
+    /// As for [`read`](RwLock::read).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn example() {
+    /// let lock = segue::sync::RwLock::new(5);
+    /// assert_eq!(*lock.read_source().await, 5);
+    /// *lock.write_source().await = 6;
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn read_source(&self) -> Waitable<impl Source<Output = RwLockReadGuard<'_, T>>> {
+        Waitable::new(self.reading(WaitsFor::new("an RwLock, to read")))
+    }
+
+    /// Locks for reading if nobody writes or waits to write. Never waits.
+    ///
+    /// # Panics
+    /// As for [`read`](RwLock::read).
+    #[inline]
+    pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
+        self.raw.try_enter(false).then(|| RwLockReadGuard { lock: self })
+    }
+
+    /// Locks for writing, after waiting while anybody else has the lock or came before.
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*; the readers that it held off enter. During a panic as for [`Mutex::lock`](super::Mutex::lock).
+    ///
+    /// # Errors
+    /// [`Cancelled`] if the caller was cancelled.
+    #[inline]
+    #[track_caller]
+    pub fn write(&self) -> Result<RwLockWriteGuard<'_, T>, Cancelled> {
+        check()?;
+        if self.raw.enter(true, 0) {
+            return Ok(self.write_guard());
+        }
+        self.write_slowly(WaitsFor::new("an RwLock, to write"))
+    }
+
+    #[cold]
+    fn write_slowly(&self, waits_for: WaitsFor) -> Result<RwLockWriteGuard<'_, T>, Cancelled> {
+        wait(&mut self.writing(waits_for))
+    }
+
+    #[inline]
+    fn writing(&self, waits_for: WaitsFor) -> Waiting<'_, Write<'_, T>, (), (), 2> {
+        self.raw.queue.operation(waits_for, Write(self))
+    }
+
+    /// [`write`](RwLock::write) as a source.
+    ///
+    /// # Cancellation
+    /// As for [`read_source`](RwLock::read_source).
+    #[track_caller]
+    pub fn write_source(&self) -> Waitable<impl Source<Output = RwLockWriteGuard<'_, T>>> {
+        Waitable::new(self.writing(WaitsFor::new("an RwLock, to write")))
+    }
+
+    /// Locks for writing if nobody has the lock or waits for it. Never waits.
+    #[inline]
+    pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
+        self.raw.try_enter(true).then(|| self.write_guard())
+    }
+
+    /// The value, to change. Nobody else has the lock.
+    #[inline]
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+
+    /// For whoever has just locked for writing.
+    #[inline]
+    fn write_guard(&self) -> RwLockWriteGuard<'_, T> {
+        RwLockWriteGuard { lock: self, value: PhantomData }
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("RwLock");
+        match self.try_read() {
+            Some(guard) => out.field("value", &&*guard),
+            None => out.field("value", &format_args!("<locked>")),
+        };
+        out.finish()
+    }
+}
+
+impl<T: Default> Default for RwLock<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+impl<T> From<T> for RwLock<T> {
+    fn from(value: T) -> Self {
+        Self::new(value)
+    }
+}
+
+/// The two operations differ in what they enter as, where they wait, and what they yield.
+macro_rules! operation {
+    ($(#[$doc:meta])* $name:ident, $write:expr, $list:expr, $output:ident, $guard:expr, $leave:ident) => {
+        $(#[$doc])*
+        struct $name<'a, T: ?Sized>(&'a RwLock<T>);
+
+        impl<'a, T: ?Sized> Operation<(), (), 2> for $name<'a, T> {
+            type Output = $output<'a, T>;
+
+            #[inline]
+            fn attempt_unlocked(&mut self) -> Option<Self::Output> {
+                self.0.raw.enter($write, 0).then(|| $guard(self.0))
+            }
+
+            fn attempt(&mut self, queue: &mut Queue<'_>) -> Option<Self::Output> {
+                while self.0.raw.is_ready($write, queue) {
+                    if self.0.raw.enter($write, WAITERS) {
+                        self.0.raw.mend(queue);
+                        return Some($guard(self.0));
+                    }
+                }
+                None
+            }
+
+            fn is_ready(&mut self, queue: &mut Queue<'_>) -> bool {
+                self.0.raw.is_ready($write, queue)
+            }
+
+            fn place(&self) -> (usize, bool) {
+                ($list, false)
+            }
+
+            fn retract(&mut self, _: Option<()>, queue: &mut Queue<'_>) {
+                self.0.raw.serve(queue, WRITERS);
+            }
+
+            #[inline]
+            fn commit(&mut self, _: Option<()>) -> Option<Self::Output> {
+                Some($guard(self.0))
+            }
+
+            fn give_back(&mut self, _: Option<()>, queue: &mut Queue<'_>) -> Option<()> {
+                self.0.raw.$leave(queue);
+                None
+            }
+        }
+    };
+}
+
+operation!(
+    /// Locks for reading.
+    Read, false, READERS, RwLockReadGuard, |lock| RwLockReadGuard { lock }, give_back_read
+);
+operation!(
+    /// Locks for writing.
+    Write, true, WRITERS, RwLockWriteGuard, RwLock::write_guard, give_back_write
+);
+
+/// The right to read the value of an [`RwLock`], until it is dropped, on any thread.
+#[must_use = "the lock is unlocked when this is dropped"]
+#[clippy::has_significant_drop]
+pub struct RwLockReadGuard<'a, T: ?Sized> {
+    lock: &'a RwLock<T>,
+}
+
+/// The right to change the value of an [`RwLock`], until it is dropped, on any thread.
+#[must_use = "the lock is unlocked when this is dropped"]
+#[clippy::has_significant_drop]
+pub struct RwLockWriteGuard<'a, T: ?Sized> {
+    lock: &'a RwLock<T>,
+    /// Shared and sent as an exclusive reference is.
+    value: PhantomData<&'a mut T>,
+}
+
+impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
+    /// Goes on as a reader, with no writer in between. Never waits.
+    ///
+    /// The readers that wait enter as well.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue::sync::{RwLock, RwLockWriteGuard};
+    ///
+    /// let lock = RwLock::new(1);
+    /// let mut guard = lock.write()?;
+    /// *guard = 2;
+    /// let guard = RwLockWriteGuard::downgrade(guard);
+    /// assert_eq!(*guard + *lock.read()?, 4);
+    /// # Ok::<(), segue::Cancelled>(())
+    /// ```
+    pub fn downgrade(guard: Self) -> RwLockReadGuard<'a, T> {
+        let lock = ManuallyDrop::new(guard).lock;
+        lock.raw.downgrade();
+        RwLockReadGuard { lock }
+    }
+}
+
+impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: there is a reader, so nobody writes while this guard is there.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T: ?Sized> Deref for RwLockWriteGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: this is the one guard that there is, and it is borrowed.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: this is the one guard that there is, and it is borrowed exclusively.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.raw.unlock_read();
+    }
+}
+
+impl<T: ?Sized> Drop for RwLockWriteGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.raw.unlock_write();
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLockReadGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLockWriteGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
