@@ -95,7 +95,7 @@ fn a_cancelled_wait_gives_the_guard_back() {
         let token = CancelToken::new();
         token.cancel();
         let guard = mutex.lock().unwrap();
-        let failed: Result<(), Cancelled> = token.run(|| Ok(drop(changed.wait(guard)?)));
+        let failed: Result<u32, Cancelled> = token.run(|| Ok(*changed.wait(guard)?));
         assert!(failed.is_err() && mutex.try_lock().is_some());
     });
 }
@@ -306,7 +306,7 @@ fn conservation_on_threads_with_cancelled_fibers_and_dropped_tasks() {
         let (tokens, changed, counts, take, finished) = (&tokens, &changed, &counts, &take, &finished);
         t.spawn(move || {
             pool(2).run(|| {
-                for round in 0..1000 {
+                for round in (0..).take_while(|_| finished.load(SeqCst) < TOKENS) {
                     scope(|s| {
                         let token = CancelToken::new();
                         let canceller = token.clone();
@@ -319,7 +319,7 @@ fn conservation_on_threads_with_cancelled_fibers_and_dropped_tasks() {
                                 }
                             });
                         });
-                        if round % 2 == 0 {
+                        for _ in 0..round % 4 {
                             let _ = yield_now();
                         }
                         canceller.cancel();
@@ -329,7 +329,7 @@ fn conservation_on_threads_with_cancelled_fibers_and_dropped_tasks() {
             })
         });
         t.spawn(move || {
-            for round in 0..2000 {
+            for round in (0..).take_while(|_| finished.load(SeqCst) < TOKENS) {
                 let mut waits = Box::pin(async {
                     let mut guard = tokens.lock_source().await;
                     while *guard == 0 {
@@ -348,8 +348,11 @@ fn conservation_on_threads_with_cancelled_fibers_and_dropped_tasks() {
                 counts[3].fetch_add(1, SeqCst);
             }
         });
-        // Whoever stays takes the rest; each token is announced once.
+        // Whoever stays takes the rest, once the others have had some; each token is announced once.
         t.spawn(move || {
+            while counts[0].load(SeqCst) == 0 || counts[2].load(SeqCst) == 0 {
+                std::thread::yield_now();
+            }
             while finished.load(SeqCst) < TOKENS {
                 let guard = tokens.lock().unwrap();
                 let waits = || changed.wait_while(guard, |tokens| *tokens == 0 && finished.load(SeqCst) < TOKENS);
@@ -368,6 +371,8 @@ fn conservation_on_threads_with_cancelled_fibers_and_dropped_tasks() {
             while finished.load(SeqCst) < TOKENS {
                 std::thread::yield_now();
             }
+            // What is not changed under the mutex is announced after it was locked, or it falls between a look and the wait.
+            drop(tokens.lock());
             changed.notify_all();
         });
     });
