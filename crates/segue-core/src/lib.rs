@@ -51,7 +51,7 @@ pub use job::{Job, JobHeader, Name, Place, Work};
 pub use pair::Half;
 pub use park::{Park, Unpark, WaitPark};
 pub use scheduler::{Scheduler, Wake};
-pub use scope::{Builder, Family, Scope, StartDefault, default_runtime, scope, set_default, spawn, spawn_by_default};
+pub use scope::{Builder, Family, Scope, StartDefault, has_default, scope, set_default, spawn, spawn_by_default};
 pub use source::{Ended, Source, Waitable, wait, wait_until};
 pub use task::{JoinError, JoinHandle};
 pub use thread::thread_timers;
