@@ -8,7 +8,7 @@
 //!
 //! * [`Trigger`]: one wait meets one signal, in one atomic word.
 //! * [`Fiber`]: the header of what runs, and the way to the current one.
-//! * [`Scheduler`]: the five methods of whoever can suspend; `thread` implements them for plain threads.
+//! * [`Scheduler`]: the methods of whoever can suspend; `thread` implements them for plain threads.
 //! * [`Source`]: what can be waited for; [`WaitQueue`]: the one queue under every structure; [`Timers`]: the clock.
 //! * `cancel`: the tree of contexts; [`scope`] and [`spawn`]: who owns whom.
 //! * [`Job`]: a closure that has not started; [`JoinHandle`]: its result.
@@ -59,7 +59,7 @@ pub use map::Map;
 pub use pair::Half;
 pub use park::{Park, Unpark, WaitPark};
 pub use scheduler::{Scheduler, Wake};
-pub use scope::{Builder, Family, Scope, StartDefault, default_runtime, scope, set_default, spawn, spawn_by_default};
+pub use scope::{Builder, Family, Scope, StartDefault, has_default, scope, set_default, spawn, spawn_by_default};
 pub use source::{Ended, Source, Waitable, wait, wait_until};
 pub use spare::{keep_spares, settle};
 pub use task::{JoinError, JoinHandle, Joining};
