@@ -311,7 +311,7 @@ fn conservation_on_threads_with_cancelled_fibers_and_dropped_tasks() {
         let leaves_some = &leaves_some;
         t.spawn(move || {
             pool(2).run(|| {
-                for round in (0..).take_while(|_| finished.load(SeqCst) < TOKENS) {
+                for round in (0..).take_while(|_| finished.load(SeqCst) < TOKENS || counts[1].load(SeqCst) == 0) {
                     if !leaves_some(0) {
                         std::thread::yield_now();
                         continue;
