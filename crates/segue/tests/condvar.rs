@@ -302,11 +302,20 @@ fn conservation_on_threads_with_cancelled_fibers_and_dropped_tasks() {
         finished.fetch_add(1, SeqCst);
         counts[n].fetch_add(1, SeqCst);
     };
+    // Nobody takes all before the others have begun.
+    let leaves_some = |mine: usize| {
+        counts[mine].load(SeqCst) < TOKENS / 4 || [0, 2, 4].iter().all(|other| counts[*other].load(SeqCst) > 0)
+    };
     std::thread::scope(|t| {
         let (tokens, changed, counts, take, finished) = (&tokens, &changed, &counts, &take, &finished);
+        let leaves_some = &leaves_some;
         t.spawn(move || {
             pool(2).run(|| {
-                for round in (0..).take_while(|_| finished.load(SeqCst) < TOKENS) {
+                for round in (0..).take_while(|_| finished.load(SeqCst) < TOKENS || counts[1].load(SeqCst) == 0) {
+                    if !leaves_some(0) {
+                        std::thread::yield_now();
+                        continue;
+                    }
                     scope(|s| {
                         let token = CancelToken::new();
                         let canceller = token.clone();
@@ -330,6 +339,10 @@ fn conservation_on_threads_with_cancelled_fibers_and_dropped_tasks() {
         });
         t.spawn(move || {
             for round in (0..).take_while(|_| finished.load(SeqCst) < TOKENS) {
+                if !leaves_some(2) {
+                    std::thread::yield_now();
+                    continue;
+                }
                 let mut waits = Box::pin(async {
                     let mut guard = tokens.lock_source().await;
                     while *guard == 0 {
@@ -348,12 +361,13 @@ fn conservation_on_threads_with_cancelled_fibers_and_dropped_tasks() {
                 counts[3].fetch_add(1, SeqCst);
             }
         });
-        // Whoever stays takes the rest, once the others have had some; each token is announced once.
+        // Whoever stays takes the rest; each token is announced once.
         t.spawn(move || {
-            while counts[0].load(SeqCst) == 0 || counts[2].load(SeqCst) == 0 {
-                std::thread::yield_now();
-            }
             while finished.load(SeqCst) < TOKENS {
+                if !leaves_some(4) {
+                    std::thread::yield_now();
+                    continue;
+                }
                 let guard = tokens.lock().unwrap();
                 let waits = || changed.wait_while(guard, |tokens| *tokens == 0 && finished.load(SeqCst) < TOKENS);
                 let guard = waits().unwrap();
