@@ -462,6 +462,9 @@ pub fn finally<T>(body: impl FnOnce() -> T, cleanup: impl FnOnce()) -> T {
 /// What `f` returns is returned, whether or not the time was over by then; so nothing that it has obtained is lost. A limit beyond what the clock can
 /// show is none. The clock is that of the caller's scheduler.
 ///
+/// A fiber's worker looks at the clock between its fibers. So a fiber that computes without being suspended or [yielding](crate::yield_now) is not told,
+/// not even by [`check`]. On a plain thread the flag is set by another thread, and `check` sees it.
+///
 /// # Cancellation
 /// The caller's cancellation shows inside as well, and the one that comes first gives the reason.
 ///

@@ -6,15 +6,37 @@
 //!
 //! A tour, in reading order:
 //!
-//! * [`Trigger`]: one wait meets one signal, in one atomic word.
+//! * [`Trigger`]: one wait meets one signal, in one atomic word. [`Link`]: a trigger passes its signal on to another.
 //! * [`Fiber`]: the header of what runs, and the way to the current one.
 //! * [`Scheduler`]: the methods of whoever can suspend; `thread` implements them for plain threads.
-//! * [`Source`]: what can be waited for; [`WaitQueue`]: the one queue under every structure; [`Timers`]: the clock.
-//! * `cancel`: the tree of contexts; [`scope`] and [`spawn`]: who owns whom.
-//! * [`Job`]: a closure that has not started; [`JoinHandle`]: its result.
+//! * [`Source`]: what can be waited for, in six steps. [`wait`] follows from them for fibers and threads, [`SourceFuture`] for tasks, [`Or`] and
+//!   [`Map`] are sources made of others, and [`Waitable`] is a source in the hands of a user.
+//! * [`WaitQueue`]: the one queue under every structure, and [`Operation`], what a structure writes. [`Timers`]: the clock; [`Deadline`]: a point in time.
+//! * `cancel`: the tree of contexts: [`Cancelled`] with its reason, [`CancelToken`], [`timeout`], [`shield`], [`finally`].
+//! * [`scope`] and [`spawn`]: who owns whom. [`Job`]: a closure that has not started; [`JoinHandle`]: its result, joined or awaited.
 //! * [`wait_future`]: a fiber or thread that waits for any `Future`.
 //! * [`Park`]: how a worker idles.
 //! * [`conformance`]: the contract as a test suite for any scheduler.
+//!
+//! A structure in a few lines, at which fibers, threads and tasks meet:
+//!
+//! ```
+//! use segue_core::{WaitQueue, WaitsFor, Waitable, timeout, wait_future};
+//! use std::time::Duration;
+//!
+//! static COINS: WaitQueue<u32, u32> = WaitQueue::new(0);
+//!
+//! let three = || Waitable::new(COINS.source(WaitsFor::new("three coins"), |coins| *coins >= 3, |coins| std::mem::take(coins)));
+//! // Nobody pays: the wait is cancelled.
+//! assert!(timeout(Duration::from_millis(1), || three().wait()).unwrap_err().timed_out());
+//!
+//! let task = std::thread::spawn(move || wait_future(async move { three().await }));
+//! let mut coins = COINS.lock();
+//! *coins.state() += 4;
+//! coins.notify_one(0);
+//! drop(coins);
+//! assert_eq!(task.join().unwrap(), Ok(4));
+//! ```
 //!
 //! Applications use the crate `segue`, which re-exports what they need.
 

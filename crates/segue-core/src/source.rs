@@ -33,8 +33,8 @@ use std::time::Instant;
 ///
 /// # Safety
 /// After [`start`](Source::start) or [`register`](Source::register) the implementation may reach the slot and the trigger until
-/// [`withdraw`](Source::withdraw) has returned, or until it has claimed the trigger through one of its arms, and not later. What it
-/// hands over is in the slot before the claim. None of the steps unwinds while something is registered; `slot` and `attempt`
+/// [`withdraw`](Source::withdraw) has returned; or, once it has claimed the trigger through one of its arms, until it has sent the resume that
+/// it owes for that, and not later. What it hands over is in the slot before the claim. None of the steps unwinds while something is registered; `slot` and `attempt`
 /// may. A source that is `Send` may go to another thread between two steps, together with its slot.
 pub unsafe trait Source {
     /// What the wait yields.
