@@ -25,6 +25,9 @@
 //! **The race to fear**: the resume, on another thread, against the drop. Whoever resumes takes the waker under the lock, and then stores `resumed`
 //! (release), which is its last touch. The owner of the future touches and frees it only when it has seen that (acquire).
 //!
+//! Resumed does not mean that nobody has the address of the trigger any more: the other arms of a choice stand in their queues until the commit has withdrawn
+//! them, and whoever would serve them is refused by the trigger. So the host is not moved before that.
+//!
 //! Foreign code, that is cloning, calling and dropping wakers, runs outside of the lock.
 #![allow(unsafe_code)] // The future is reached by address while it waits.
 
@@ -148,8 +151,18 @@ impl<S: Source> SourceFuture<S> {
 
     /// Takes what the task was resumed with.
     fn commit_if_resumed(&mut self) -> Option<S::Output> {
-        let host = self.host.take()?;
-        let Some(Outcome::Taken(arm)) = host.trigger.outcome() else { unreachable!("a task is resumed by a claim") };
+        /// Ends the wait, also if the commit unwinds.
+        struct Clear(*mut Option<Host>);
+        impl Drop for Clear {
+            fn drop(&mut self) {
+                // SAFETY: made of the field of a future that is borrowed meanwhile; nobody else reaches it any more.
+                unsafe { *self.0 = None };
+            }
+        }
+        let outcome = self.host.as_ref()?.trigger.outcome();
+        let Some(Outcome::Taken(arm)) = outcome else { unreachable!("a task is resumed by a claim") };
+        // The host stays where it is until the commit has withdrawn the other arms of a choice: until then their queues have the trigger's address.
+        let _clear = Clear(&raw mut self.host);
         // SAFETY: it was registered, and taken through that arm; whoever did it is done with host and slot since the resume.
         unsafe { self.source.commit(&mut self.slot, arm) }
     }

@@ -236,6 +236,8 @@ impl Visit for CancelsFibers {
             // And by time.
             assert!(timeout(Duration::from_micros(1), || make().wait()).is_err());
         };
+        // Time must pass in one of the first, for the clock to have had a timer.
+        assert!(timeout(Duration::from_millis(1), || make().wait()).is_err());
         (0..10).for_each(|_| batch());
         let before = live();
         (0..WAITERS / 5000).for_each(|_| batch());
