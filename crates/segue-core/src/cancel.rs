@@ -92,6 +92,12 @@ impl Cancelled {
         Self { reason: Some(Reason::new("a fiber that is panicking can't wait")) }
     }
 
+    /// The error of a wait inside of a closure that is called while its fiber registers itself for another wait.
+    #[cold]
+    pub(crate) fn while_registering() -> Self {
+        Self { reason: Some(Reason::new("a closure that a queue calls under its lock can't wait")) }
+    }
+
     /// The error that the canceller gave, if any.
     #[must_use]
     pub fn reason(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {

@@ -220,7 +220,7 @@ impl Listener {
     fn listen(&self, waits_for: WaitsFor) -> Result<(), Cancelled> {
         fiber::with_current(|fiber| {
             if fiber.must_not_suspend() {
-                return Err(Cancelled::while_panicking());
+                return Err(fiber.refused());
             }
             let trigger = &self.bell().trigger;
             fiber.join_context();
@@ -335,7 +335,7 @@ fn drive_as_task<F: Future>(mut future: Pin<&mut F>, mut waker: Rc<Waker>) -> Re
         }
         fiber::with_current(|fiber| {
             if fiber.must_not_suspend() {
-                return Err(Cancelled::while_panicking());
+                return Err(fiber.refused());
             }
             // A member before it looks: so an interrupt finds the task, and has it polled.
             fiber.join_context();
