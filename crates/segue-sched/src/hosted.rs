@@ -433,7 +433,7 @@ unsafe impl Scheduler for Hosts {
         match why {
             Wake::Resume => {
                 if let Some(waker) = header.wake(RESUME) {
-                    contain(|| waker.wake());
+                    segue_core::wake_task(waker);
                 }
             }
             Wake::Interrupt => {
