@@ -233,7 +233,7 @@ unsafe impl Scheduler for Tasks {
         drop(mail);
         host.resumed.store(true, Ordering::Release);
         // A waker is foreign code, and a wake does not unwind (clause 9).
-        waker.into_iter().for_each(cancel::call);
+        waker.into_iter().for_each(cancel::wake_task);
     }
 
     unsafe fn yield_now(&self, _fiber: &Fiber) {}

@@ -70,7 +70,7 @@ mod wait_queue;
 mod waker;
 
 pub use cancel::{
-    CancelToken, Cancelled, check, deadline, finally, is_cancelled, shield, timeout, wake_after_interrupt,
+    CancelToken, Cancelled, check, deadline, finally, is_cancelled, shield, timeout, wake_after_interrupt, wake_task,
 };
 pub use either::{Either, Or};
 pub use fiber::{Fiber, WaitsFor, current, in_fiber, retire, set_current, with_current, yield_now};

@@ -123,7 +123,7 @@ pub fn wait<S: Source>(source: &mut S) -> Result<S::Output, Cancelled> {
     cancel::check()?;
     fiber::with_current(|fiber| {
         if fiber.must_not_suspend() {
-            return source.attempt().ok_or_else(Cancelled::while_panicking);
+            return source.attempt().ok_or_else(|| fiber.refused());
         }
         loop {
             let trigger = Trigger::waiting(fiber);

@@ -220,7 +220,7 @@ impl Listener {
     fn listen(&self, waits_for: WaitsFor) -> Result<(), Cancelled> {
         fiber::with_current(|fiber| {
             if fiber.must_not_suspend() {
-                return Err(Cancelled::while_panicking());
+                return Err(fiber.refused());
             }
             let trigger = &self.bell().trigger;
             fiber.join_context();
@@ -366,7 +366,7 @@ fn drive_as_task<F: Future>(mut future: Pin<&mut F>, executor: &dyn Executor) ->
         }
         fiber::with_current(|fiber| {
             if fiber.must_not_suspend() {
-                return Err(Cancelled::while_panicking());
+                return Err(fiber.refused());
             }
             // A member before it looks: so an interrupt finds the task, and has it polled.
             fiber.join_context();

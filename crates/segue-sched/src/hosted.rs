@@ -239,7 +239,8 @@ enum State {
 /// # Cancellation
 /// Dropping the future of a fiber that has started cancels it and runs it to its end before the drop returns, since its stack holds what it has borrowed. Each of its waits fails
 /// from then on; one under a [`shield`](segue_core::shield) blocks the caller of the drop until it has ended (a fiber is suspended, a thread parked), which is for ever if it waits for
-/// another task of the same thread. A future that was never polled only drops `f`. A future that is leaked (`mem::forget`) leaks the fiber's stack.
+/// another task of the same thread. A future that was never polled only drops `f`. A future that is leaked (`mem::forget`) leaks the fiber's stack; and so does one that a
+/// thread-local variable drops at the end of its thread.
 ///
 /// # Panics
 /// If no stack can be had.
@@ -387,7 +388,11 @@ impl<T> Unpin for Hosted<T> {}
 
 impl<T> Drop for Hosted<T> {
     fn drop(&mut self) {
-        if self.state == State::Suspended {
+        if self.state == State::Suspended && STACKS.try_with(|_| ()).is_err() {
+            // The thread's local variables are being dropped, and the fiber may be in the middle of a use of one of them: it can't ever go on. Its stack is
+            // leaked, and counted.
+            drop(self.fiber.take());
+        } else if self.state == State::Suspended {
             self.cancel();
             // A panic of its own has been reported by the hook; a result that is dropped may panic, which is the dropper's then.
             drop(segue_core::wait_future_shielded(&mut *self));
@@ -438,7 +443,7 @@ unsafe impl Scheduler for Hosts {
         match why {
             Wake::Resume => {
                 if let Some(waker) = header.wake(RESUME) {
-                    contain(|| waker.wake());
+                    segue_core::wake_task(waker);
                 }
             }
             Wake::Interrupt => {

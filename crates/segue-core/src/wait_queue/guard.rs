@@ -4,6 +4,7 @@
 #![allow(unsafe_code)] // Nodes lie in the frames of the waiters.
 
 use super::{Head, Inner, Node, WaitQueue};
+use crate::cancel::Batch;
 use crate::lock::LockGuard;
 use crate::trigger::Wakeup;
 use std::mem::ManuallyDrop;
@@ -162,6 +163,9 @@ impl<S, T, const LISTS: usize> Drop for Guard<'_, S, T, LISTS> {
     fn drop(&mut self) {
         // SAFETY: dropped once, here, and not used afterwards.
         unsafe { ManuallyDrop::drop(&mut self.inner) };
+        // SAFETY: as below.
+        let several = unsafe { self.first.as_ref() }.is_some_and(|first| !first.trigger.get().is_null());
+        let _batch = several.then(Batch::new);
         // SAFETY: every node in the chain belongs to a waiter that stays suspended until its wakeup is dropped; its link is
         // read before that.
         while let Some(head) = unsafe { self.first.as_ref() } {
