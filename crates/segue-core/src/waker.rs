@@ -73,8 +73,8 @@ const NOBODY: usize = usize::MAX;
 const MERGED: usize = 1;
 /// One reference in `away`.
 const ONE: usize = 2;
-/// How many bells a thread keeps.
-const KEPT: usize = 256;
+/// How many bells a thread keeps. None in a model, whose threads are not the system's, and end with what they have made.
+const KEPT: usize = if cfg!(loom) { 0 } else { 256 };
 /// More wakers than memory has room for: somebody forgets them.
 const MOST: isize = isize::MAX / 8;
 

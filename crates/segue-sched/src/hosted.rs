@@ -19,6 +19,9 @@
 //! The waker is put *before* the fiber runs. So a resume that comes while it still runs, or just after, finds it and calls it, and the poll need not touch the word
 //! again but to look: a wait costs two read-modify-writes, one by whoever wakes and one by the poll that follows.
 //!
+//! A fiber that waits for a `Future` has no need of that: it polls the future with the task's own waker and *pends*, and the next poll of the task, whoever asked for it, is the next of the
+//! future. The waker stays armed meanwhile, for interrupts alone. The same goes for a fiber that gives up its turn, whose poll also wakes its own task.
+//!
 //! The cell of the waker belongs to the polling thread while ARMED is not set, and to whoever has LOCKED otherwise. LOCKED is held for a move.
 //!
 //! **Commit point**: the trigger's, as everywhere. **Idle**: ARMED, and the fiber suspended. **Cancellation** comes by the fiber's own context, which dropping the future cancels, or by
