@@ -70,17 +70,16 @@ fn variants() -> Vec<Variant> {
             }),
         Variant::new("wait on tokio's LocalSet", "wait", 1)
             .add(SEGUE, |n| {
-                on_local_set(
-                    async move { segue_bridge::direct_local(move || wake_itself_in_fiber(n)).await.expect("no panic") },
-                )
+                on_local_set(async move {
+                    segue_bridge::direct_local(move || wake_itself_in_fiber(n)).await.expect("no panic")
+                })
             })
             .add("tokio, LocalSet", |n| on_local_set(wake_itself(n))),
         Variant::new("an async task awaits a child, same thread", "child", 1)
             .add(SEGUE, |n| {
-                on_local_set(spawn_and_await(
-                    n,
-                    |i| async move { segue_bridge::direct_local(move || i).await.expect("no panic") },
-                ))
+                on_local_set(spawn_and_await(n, |i| async move {
+                    segue_bridge::direct_local(move || i).await.expect("no panic")
+                }))
             })
             .add("tokio", |n| parent(n, |i| async move { tokio::spawn(async move { i }).await.expect("no panic") }))
             .add("tokio, LocalSet", |n| {

@@ -89,4 +89,4 @@ pub use thread::thread_timers;
 pub use time::{Alarm, Deadline, TimedOut, Timers, after, at, now, sleep};
 pub use trigger::{MAX_ARM, Outcome, Trigger, Wakeup};
 pub use wait_queue::{Guard, Node, Operation, Take, WaitQueue, Waiting};
-pub use waker::{wait_future, wait_future_shielded};
+pub use waker::{Executor, TaskFiber, set_task, wait_future, wait_future_shielded};

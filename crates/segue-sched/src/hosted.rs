@@ -45,7 +45,7 @@
 use crate::local::set_worker;
 use crate::runtime::prepare_thread;
 use segue_core::atomic::{AtomicU8, Ordering, spin_loop, yield_now};
-use segue_core::{CancelToken, Fiber, Job, JoinError, Scheduler, Timers, Wake};
+use segue_core::{CancelToken, Executor, Fiber, Job, JoinError, Scheduler, Timers, Wake};
 use segue_fiber::{Coroutine, Stack, StackArena, StackConfig, StackPool, Step};
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::fmt;
@@ -291,6 +291,8 @@ fn main<F: FnOnce() -> T, T>(header: &Header, f: F) {
     set_worker(ptr::null());
     // SAFETY: the header is in place until the fiber has ended, and the poll sets what was current before.
     unsafe { segue_core::set_current(&raw const header.fiber) };
+    // SAFETY: as above.
+    unsafe { segue_core::set_task(Some((&raw const header.fiber, &HOSTS))) };
     let result = catch_unwind(AssertUnwindSafe(f)).map_err(JoinError::Panicked);
     segue_core::retire();
     // SAFETY: the poll that runs this has set the address of its own local variable, of this type, and looks when this has returned.
@@ -311,20 +313,25 @@ impl<T> Hosted<T> {
     }
 
     /// Runs the fiber until it waits, yields, or ends with a result.
-    fn run(&mut self, task: &Context<'_>) -> Ended<T> {
+    fn run(&mut self, context: &Context<'_>) -> Ended<T> {
         let mut result: Ended<T> = None;
         let fiber = self.fiber.as_mut().expect("it has not ended");
         loop {
             fiber.header().result.set((&raw mut result).cast());
-            fiber.header().task.set(task.waker());
+            fiber.header().task.set(context.waker());
             self.state = State::Suspended;
             // The fiber is none of the worker's that this thread may belong to.
             let worker = set_worker(ptr::null());
             // SAFETY: the header stays in place while it is current: it ends after what was current before is set again.
             let before = unsafe { segue_core::set_current(&raw const fiber.header().fiber) };
+            // SAFETY: as above.
+            let task = unsafe { segue_core::set_task(Some((&raw const fiber.header().fiber, &HOSTS))) };
             let step = fiber.resume();
-            // SAFETY: it was current until now.
-            unsafe { segue_core::set_current(before) };
+            // SAFETY: both were so until now.
+            unsafe {
+                segue_core::set_current(before);
+                segue_core::set_task(task);
+            }
             set_worker(worker);
             if step == Step::Returned {
                 self.state = State::Ended;
@@ -336,7 +343,7 @@ impl<T> Hosted<T> {
                 Waits::Resume => {}
                 Waits::Poll => return None,
                 Waits::Turn => {
-                    task.waker().wake_by_ref();
+                    context.waker().wake_by_ref();
                     return None;
                 }
             }
@@ -344,7 +351,7 @@ impl<T> Hosted<T> {
             if header.word.load(Ordering::Acquire) & (RESUME | INTERRUPT) == 0 {
                 return None;
             }
-            let bits = header.arm(task.waker());
+            let bits = header.arm(context.waker());
             if !Self::is_ready(header, bits) {
                 return None;
             }
@@ -456,19 +463,22 @@ unsafe impl Scheduler for Hosts {
     fn timers(&self) -> &Timers {
         segue_core::thread_timers()
     }
+}
 
+// SAFETY: `pend` suspends the fiber with `Waits::Poll`, so the next poll switches back to it; the waker is the poll's.
+unsafe impl Executor for Hosts {
     #[inline]
-    fn task_waker(&self, fiber: &Fiber) -> Option<Rc<Waker>> {
+    fn task_waker(&self, fiber: &Fiber) -> Rc<Waker> {
         // SAFETY: it is the running one.
         let header = unsafe { header_of(NonNull::from(fiber)) };
         // SAFETY: the fiber runs inside of the poll whose waker this is.
         let task = unsafe { &*header.task.get() };
         if let Some(kept) = header.kept.borrow().as_ref().filter(|kept| kept.will_wake(task)) {
-            return Some(Rc::clone(kept));
+            return Rc::clone(kept);
         }
         let kept = Rc::new(task.clone());
         drop(header.kept.replace(Some(Rc::clone(&kept))));
-        Some(kept)
+        kept
     }
 
     #[inline]

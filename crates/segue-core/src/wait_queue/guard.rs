@@ -3,7 +3,7 @@
 //! Used by the structures, in the operations that change their state.
 #![allow(unsafe_code)] // Nodes lie in the frames of the waiters.
 
-use super::{Head, Inner, Node};
+use super::{Head, Inner, Node, WaitQueue};
 use crate::lock::LockGuard;
 use crate::trigger::Wakeup;
 use std::mem::ManuallyDrop;
@@ -28,6 +28,11 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
     #[inline]
     pub(super) fn inner(&mut self) -> &mut Inner<S, T, LISTS> {
         &mut self.inner
+    }
+
+    #[inline]
+    pub(super) fn is_of(&self, queue: &WaitQueue<S, T, LISTS>) -> bool {
+        self.inner.is_of(&queue.lock)
     }
 
     /// The state.

@@ -77,12 +77,15 @@ impl<'a, O: Operation<S, T, LISTS>, S, T, const LISTS: usize> Waiting<'a, O, S, 
     /// The slot stays in place until it is withdrawn or served, and is in no list.
     #[inline]
     unsafe fn join(
+        own: &WaitQueue<S, T, LISTS>,
         operation: &mut O,
         queue: &mut Guard<'_, S, T, LISTS>,
         slot: &mut Node<T>,
         trigger: &Trigger,
         arm: usize,
     ) {
+        // A guard can be exchanged for another queue's, also by an operation that was only lent it.
+        assert!(queue.is_of(own), "an operation has put another queue's guard in the place of its own's");
         let (list, front) = operation.place();
         assert!(list < LISTS, "an operation waits in a list that its queue does not have");
         slot.head.trigger.set(trigger);
@@ -143,7 +146,7 @@ where
         let done = self.operation.attempt(&mut queue);
         if done.is_none() {
             // SAFETY: as the caller promises.
-            unsafe { Self::join(&mut self.operation, &mut queue, slot, trigger, arm) };
+            unsafe { Self::join(self.queue, &mut self.operation, &mut queue, slot, trigger, arm) };
         }
         done
     }
@@ -154,7 +157,7 @@ where
         let ready = self.operation.is_ready(&mut queue);
         if !ready {
             // SAFETY: as the caller promises.
-            unsafe { Self::join(&mut self.operation, &mut queue, slot, trigger, arm) };
+            unsafe { Self::join(self.queue, &mut self.operation, &mut queue, slot, trigger, arm) };
         }
         drop(queue);
         std::mem::forget(no_unwind);
