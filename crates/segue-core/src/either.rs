@@ -1,9 +1,9 @@
 //! The choice between two sources, which is a source again: the select, of any number of arms by nesting.
 //!
-//! Used through [`Waitable::or`](crate::Waitable::or), by waits with a deadline, and by the macro over more arms.
+//! Used through [`Waitable::or`](crate::Waitable::or) and by waits with a deadline.
 //!
-//! The arms of the left source come first in the numbering. An arm that is not chosen was registered at most, so it has no effect (DESIGN: select
-//! runs events, not functions). `source.rs` has the protocol, which is followed here for two: `start` acts while nothing is registered; after
+//! The arms of the left source come first in the numbering. An arm that is not chosen was registered at most, so it has no effect: what is
+//! chosen among are events, and not functions that have begun to run. `source.rs` has the protocol, which is followed here for two: `start` acts while nothing is registered; after
 //! that, only registrations, and if one of them finds its value there, the trigger is cancelled, both withdraw, and it begins anew.
 //!
 //! **The race to fear**: while the right source is being registered, somebody takes the trigger through the left one, and the right one turns out to be

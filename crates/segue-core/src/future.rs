@@ -18,7 +18,9 @@
 //! ```
 //!
 //! **Commit point**: the claim, as everywhere. A task that is polled between claim and resume stays pending; the resume, under way by then, calls the waker that
-//! this poll has left. Once the waker was taken for that, a poll or a drop waits the few instructions out until whoever resumes is done with the future.
+//! this poll has left. Once the waker was taken for that, a poll waits the few instructions out until whoever resumes is done with the future. A drop waits for the resume, and others
+//! that were served by the same change may be resumed before it. So a waker must not, inside of `wake`, drop a future that was served together with its own: it
+//! would wait for its own return.
 //!
 //! **Cancellation** of a task is to drop its future. The tree of contexts is not asked: it belongs to fibers and threads.
 //!

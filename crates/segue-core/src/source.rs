@@ -183,7 +183,7 @@ pub fn wait_until<S: Source>(mut source: S, deadline: Option<Instant>) -> Result
 /// A source in the hands of a user, who waits for it in any of the ways.
 ///
 /// * [`wait`](Waitable::wait) in a fiber or a thread;
-/// * `.await` in a task of any async runtime: the future is `Send` where the values are, allocates nothing, and may be dropped at any
+/// * `.await` in a task of any async runtime: the future is `Send` where the values are, allocates nothing of its own, and may be dropped at any
 ///   instant: what it had been handed goes to the next waiter;
 /// * [`or`](Waitable::or) another one, whichever is ready first.
 ///
@@ -209,7 +209,7 @@ impl<S: Source> Waitable<S> {
         Self(source)
     }
 
-    /// Takes the value if it is there. Never waits.
+    /// Takes the value if it is there. Never waits; the closure of a [`map`](Waitable::map), or the initialiser of a cell, which it then runs, may.
     #[inline]
     pub fn attempt(&mut self) -> Option<S::Output> {
         self.0.attempt()
@@ -238,7 +238,8 @@ impl<S: Source> Waitable<S> {
         wait_until(self.0, deadline)
     }
 
-    /// This one or `other`, whichever is ready first; this one if both are. The one that is not chosen has no effect.
+    /// This one or `other`, whichever is ready first; this one if both are. The one that is not chosen has no effect, but what it was made of goes with
+    /// it: the value of a `put_source`, the guard that a condition was given, the handle of a `join_source`.
     ///
     /// # Cancellation
     /// *Loses its place in the queue*, in both; nothing was handed to it.
