@@ -4,14 +4,14 @@
 //! Sides meet through what they capture, usually an `Arc` of a structure.
 #![allow(dead_code)] // Each test file uses its part.
 
+use segue::sync::Notify;
 use segue_sched::{Builder, Fifo, Pool, Sim};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, Once, OnceLock, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
 
 /// Something that a side can run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,7 +20,7 @@ pub enum Host {
     Fifo,
     /// Fibers of two workers that steal.
     Stealing,
-    /// Fibers of a simulator of their own: a new one for each side.
+    /// Fibers of two simulators that other threads take part in, in turn.
     Sim,
     /// Plain threads.
     Threads,
@@ -111,7 +111,7 @@ impl Host {
         match self {
             Self::Fifo => drop(fifo().spawn(body)),
             Self::Stealing => drop(stealing().spawn(body)),
-            Self::Sim => drop(std::thread::spawn(|| simulate(body))),
+            Self::Sim => simulator().spawn(body),
             Self::Threads => drop(std::thread::spawn(body)),
             Self::Rayon => rayon_pool().spawn(body),
             _ => panic!("{self} runs futures"),
@@ -147,28 +147,40 @@ impl Host {
     }
 }
 
-/// A simulator's world is closed: what comes from other threads counts as never coming. So one more fiber keeps its clock going until the side has ended.
-fn simulate(body: impl FnOnce() + Send) {
-    static SEED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-    let outcome = Sim::new(SEED.fetch_add(1, SeqCst)).run(|| {
-        let done = AtomicBool::new(false);
-        segue_core::scope(|s| {
-            let heart = s.spawn({
-                let done = &done;
-                move || {
-                    while !done.load(SeqCst) {
-                        // Simulated time passes at once; the other threads need some of the real.
-                        std::thread::sleep(Duration::from_micros(20));
-                        segue_core::sleep(Duration::from_millis(1)).unwrap();
-                    }
-                }
-            });
-            body();
-            done.store(true, SeqCst);
-            heart.join().unwrap();
-        });
+/// A simulator that other threads take part in, on a thread of its own for as long as the process lives.
+#[derive(Default)]
+struct Simulator {
+    jobs: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
+    more: Notify,
+}
+
+impl Simulator {
+    fn spawn(&self, job: impl FnOnce() + Send + 'static) {
+        self.jobs.lock().unwrap().push(Box::new(job));
+        self.more.notify_one();
+    }
+
+    fn run(&self) {
+        loop {
+            let jobs = std::mem::take(&mut *self.jobs.lock().unwrap());
+            jobs.into_iter().for_each(|job| drop(segue_core::spawn(job)));
+            self.more.wait().unwrap();
+        }
+    }
+}
+
+/// Two simulators, in turn, so that two sides that follow each other are in different ones.
+fn simulator() -> &'static Simulator {
+    static SIMULATORS: OnceLock<[Simulator; 2]> = OnceLock::new();
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    static RUN: Once = Once::new();
+    let simulators = SIMULATORS.get_or_init(Default::default);
+    RUN.call_once(|| {
+        for (seed, simulator) in (0..).zip(simulators) {
+            std::thread::spawn(move || Sim::new(seed).open().run(|| simulator.run()));
+        }
     });
-    outcome.unwrap_or_else(|deadlock| panic!("{deadlock}"));
+    &simulators[NEXT.fetch_add(1, SeqCst) % 2]
 }
 
 pub fn fifo() -> &'static Pool {

@@ -1,0 +1,303 @@
+//! Every structure between every two hosts: real programs, in which both sides wait for each other at the same object.
+//!
+//! A cell is a structure and an ordered pair of hosts. In it, the two sides take turns: one holds, until the other is known to wait in the queue, then lets it go, and waits itself. After that both
+//! use the object in any order. Then three sides wait at once, of which the one in the middle, on the first host, is cancelled, alone or in a race with the hand-over, and begins anew. Waits are unbounded: a lost
+//! wake-up hangs, and a watchdog says where.
+//!
+//! The run writes the table `docs/matrix.md`, and fails if that differs from what is in the repository.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod gates;
+mod locks;
+mod onces;
+mod others;
+mod places;
+mod rig;
+
+use common::Host;
+use rig::{CROWDS, How, Line, MIX, RACES, ROUNDS, Stop, Structure, Until, WAITS, Way, side};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+#[test]
+fn every_structure_between_every_two_hosts() {
+    let watched = watch();
+    let rows = [
+        row::<places::APromise>(&watched),
+        row::<places::AnMVar>(&watched),
+        row::<locks::AMutex>(&watched),
+        row::<locks::AnRwLock>(&watched),
+        row::<locks::ACondvar>(&watched),
+        row::<locks::ASemaphore>(&watched),
+        row::<gates::ABarrier>(&watched),
+        row::<gates::ALatch>(&watched),
+        row::<gates::AWaitGroup>(&watched),
+        row::<gates::ANotify>(&watched),
+        row::<onces::AOnce>(&watched),
+        row::<onces::AOnceCell>(&watched),
+        row::<onces::ALazy>(&watched),
+        row::<others::AJoinHandle>(&watched),
+        row::<others::ATimer>(&watched),
+        row::<others::ASelect>(&watched),
+    ];
+    compare(&table(&rows));
+}
+
+/// What the cells of a structure have shown.
+struct Row {
+    name: &'static str,
+    /// The pairs that passed.
+    pairs: Vec<(Host, Host)>,
+    /// How many waits were in line before what they waited for came.
+    waits: usize,
+}
+
+fn row<S: Structure>(watched: &Sender<String>) -> Row {
+    let mut row = Row { name: S::NAME, pairs: Vec::new(), waits: 0 };
+    let started = std::time::Instant::now();
+    for (one, other) in Host::pairs() {
+        let cell = format!("{} between {one} and {other}", S::NAME);
+        let structure = Arc::new(S::new());
+        watched.send(format!("{cell}, in turns")).unwrap();
+        row.waits += turns(&cell, &structure, one, other);
+        watched.send(format!("{cell}, with cancellation")).unwrap();
+        row.waits += crowds(&cell, &structure, one, other);
+        structure.check();
+        row.pairs.push((one, other));
+    }
+    println!("{:12} {:?}", S::NAME, started.elapsed());
+    row
+}
+
+/// Runs bodies on their hosts until all have ended.
+struct Cell<'a> {
+    name: &'a str,
+    running: Vec<common::Running>,
+    report: Sender<bool>,
+    ended: mpsc::Receiver<bool>,
+}
+
+impl<'a> Cell<'a> {
+    fn new(name: &'a str) -> Self {
+        let (report, ended) = mpsc::channel();
+        Self { name, running: Vec::new(), report, ended }
+    }
+
+    fn spawn<F>(&mut self, host: Host, body: impl Fn(Way) -> F + Send + 'static)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.running.push(host.spawn(side(self.report.clone(), body)));
+    }
+
+    fn join(self) {
+        for _ in &self.running {
+            // The others may wait for the one that has failed.
+            assert!(self.ended.recv().unwrap(), "a side has failed: {}", self.name);
+        }
+        self.running.into_iter().for_each(common::Running::join);
+    }
+}
+
+/// The two sides hold and wait in turn, each wait being in line before the other lets go; then both do as they like.
+fn turns<S: Structure>(name: &str, structure: &Arc<S>, one: Host, other: Host) -> usize {
+    let [held, line, met]: [Arc<Line>; 3] = Default::default();
+    let mut cell = Cell::new(name);
+    for (me, host) in [one, other].into_iter().enumerate() {
+        let (structure, line) = (Arc::clone(structure), Arc::clone(&line));
+        let (held, met) = (Arc::clone(&held), Arc::clone(&met));
+        cell.spawn(host, move |way| {
+            let (structure, line) = (Arc::clone(&structure), Arc::clone(&line));
+            let (held, met) = (Arc::clone(&held), Arc::clone(&met));
+            async move {
+                for round in 0..ROUNDS {
+                    if round % 2 == me {
+                        let (held, line) = (Arc::clone(&held), Arc::clone(&line));
+                        let until: Until = Arc::new(move |way| {
+                            let (held, line) = (Arc::clone(&held), Arc::clone(&line));
+                            Box::pin(async move {
+                                held.ring();
+                                line.until(way, round + 1).await;
+                            })
+                        });
+                        Arc::clone(&structure).hold(way, round, until).await;
+                    } else {
+                        held.until(way, round + 1).await;
+                        let how = How::new(way, 0, Some(&line), None);
+                        assert!(Arc::clone(&structure).wait(&how, round).await);
+                    }
+                }
+                met.ring();
+                met.until(way, 2).await;
+                structure.mix(way, me).await;
+            }
+        });
+    }
+    cell.join();
+    line.count()
+}
+
+/// What the four sides of the second part share.
+struct Crowd<S> {
+    structure: Arc<S>,
+    held: Line,
+    line: Arc<Line>,
+    gone: Line,
+    served: Line,
+    stops: Vec<Arc<Stop>>,
+}
+
+/// Three wait for what a fourth holds; the second is cancelled.
+fn crowds<S: Structure>(name: &str, structure: &Arc<S>, one: Host, other: Host) -> usize {
+    let crowd = Arc::new(Crowd {
+        structure: Arc::clone(structure),
+        held: Line::default(),
+        line: Arc::default(),
+        gone: Line::default(),
+        served: Line::default(),
+        stops: (0..CROWDS).map(|_| Arc::new(Stop::new())).collect(),
+    });
+    let mut cell = Cell::new(name);
+    for (who, host) in [other, one, other].into_iter().enumerate() {
+        let crowd = Arc::clone(&crowd);
+        cell.spawn(host, move |way| Arc::clone(&crowd).waiter(way, who));
+    }
+    cell.spawn(other, {
+        let crowd = Arc::clone(&crowd);
+        move |way| Arc::clone(&crowd).holder(way)
+    });
+    cell.join();
+    assert_eq!(crowd.served.count(), 3 * CROWDS, "{name}");
+    assert!(crowd.gone.count() >= CROWDS - RACES, "{name}");
+    crowd.line.count()
+}
+
+/// Whether the cancellation races with the hand-over: with the first of all, or with that from the first waiter to the next.
+fn is_race(crowd: usize) -> bool {
+    crowd >= CROWDS - RACES
+}
+
+impl<S: Structure> Crowd<S> {
+    async fn waiter(self: Arc<Self>, way: Way, who: usize) {
+        for crowd in 0..CROWDS {
+            self.held.until(way, crowd + 1).await;
+            // One after the other.
+            self.line.until(way, 3 * crowd + who).await;
+            let stop = (who == 1).then_some(&self.stops[crowd]);
+            let mut how = How::new(way, who, Some(&self.line), stop);
+            if !Arc::clone(&self.structure).wait(&how, ROUNDS + crowd).await {
+                assert_eq!(who, 1);
+                self.gone.ring();
+                how = How::new(way, who, None, None);
+                assert!(Arc::clone(&self.structure).wait(&how, ROUNDS + crowd).await);
+            }
+            if who == 0 && is_race(crowd) {
+                // The next is being served, or has been.
+                self.stops[crowd].now();
+            }
+            self.served.ring();
+        }
+    }
+
+    async fn holder(self: Arc<Self>, way: Way) {
+        for crowd in 0..CROWDS {
+            self.served.until(way, 3 * crowd).await;
+            let this = Arc::clone(&self);
+            let until: Until = Arc::new(move |way| {
+                let this = Arc::clone(&this);
+                Box::pin(async move {
+                    this.held.ring();
+                    this.line.until(way, 3 * (crowd + 1)).await;
+                    if !is_race(crowd) {
+                        this.stops[crowd].now();
+                        this.gone.until(way, crowd + 1).await;
+                    } else if crowd % 2 == 0 {
+                        this.stops[crowd].now();
+                    }
+                })
+            });
+            Arc::clone(&self.structure).hold(way, ROUNDS + crowd, until).await;
+        }
+    }
+}
+
+/// Ends the process when 60 seconds have passed since it was last told what is being done.
+fn watch() -> Sender<String> {
+    let (watched, told) = mpsc::channel::<String>();
+    std::thread::spawn(move || {
+        let mut doing = String::from("nothing yet");
+        loop {
+            match told.recv_timeout(Duration::from_secs(15)) {
+                Ok(next) => doing = next,
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {
+                    // Straight to the descriptor: what the harness captures is lost with the process.
+                    let _ = writeln!(std::io::stderr(), "it hangs: {doing}");
+                    std::process::abort();
+                }
+            }
+        }
+    });
+    watched
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut page = String::from(
+        "# Who waits for whom\n\n\
+         Every structure between every ordered pair of hosts, both sides at the same object. The numbers say in how many pairs that a host is a part of the structure has passed. This page is written by the test that runs \
+         them all, which fails if it would write another one:\n\n\
+         ```\n\
+         SEGUE_UPDATE_MATRIX=1 cargo test -p segue-bridge --test matrix\n\
+         ```\n\n\
+         Fibers of fifo, stealing and the simulator, plain threads and rayon's jobs use the direct forms; tasks await the sources.\n\n",
+    );
+    let _ = writeln!(
+        page,
+        "In each pair, the sides take {ROUNDS} turns in which one lets the other wait, then {MIX} steps or more in any order; then, {CROWDS} times, three wait, of whom the second, on the first host, is \
+         cancelled: {} times alone, {RACES} times in a race with the hand-over. \"In line\" counts the waits of all pairs that were seen in the queue before what they waited for came.\n",
+        CROWDS - RACES,
+    );
+    let names = Host::ALL.map(|host| title(host).to_string());
+    let _ = writeln!(page, "| | {} | pairs | in line |", names.join(" | "));
+    let _ = writeln!(page, "|---|{}", "--:|".repeat(Host::ALL.len() + 2));
+    for row in rows {
+        let with = |host| row.pairs.iter().filter(|(one, other)| *one == host || *other == host).count().to_string();
+        let cells = Host::ALL.map(with).join(" | ");
+        let _ = writeln!(page, "| {} | {cells} | {} | {} |", row.name, row.pairs.len(), row.waits);
+        assert_eq!(row.waits, row.pairs.len() * WAITS, "{}", row.name);
+    }
+    let (pairs, waits) = rows.iter().fold((0, 0), |(pairs, waits), row| (pairs + row.pairs.len(), waits + row.waits));
+    let _ = writeln!(page, "\n{pairs} cells, {waits} waits in line.");
+    page
+}
+
+fn title(host: Host) -> &'static str {
+    match host {
+        Host::Fifo => "fifo",
+        Host::Stealing => "stealing",
+        Host::Sim => "sim",
+        Host::Threads => "threads",
+        Host::TokioCurrent => "tokio, one thread",
+        Host::TokioMulti => "tokio, several",
+        Host::Smol => "smol",
+        Host::Rayon => "rayon",
+    }
+}
+
+fn compare(page: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/matrix.md");
+    if std::env::var_os("SEGUE_UPDATE_MATRIX").is_some() {
+        std::fs::write(path, page).unwrap();
+        return;
+    }
+    let kept = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        kept == page,
+        "docs/matrix.md is not what this run has shown; write it with `SEGUE_UPDATE_MATRIX=1 cargo test -p segue-bridge --test matrix`. It would be:\n{page}"
+    );
+}
