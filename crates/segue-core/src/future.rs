@@ -84,11 +84,11 @@ impl Host {
 /// It may be dropped at any instant: what it had been handed by then goes to the next waiter.
 #[must_use = "futures do nothing unless they are polled"]
 pub struct SourceFuture<S: Source> {
-    source: S,
+    /// `None` once it has yielded: an arm of a choice may still have a share in what others wait for.
+    source: Option<S>,
     slot: S::Slot,
     /// `None` if nothing is registered.
     host: Option<Host>,
-    done: bool,
     /// Others reach host and slot while the task has a `&mut` to the future.
     _shared: PhantomPinned,
 }
@@ -104,7 +104,7 @@ impl<S: Source> IntoFuture for Waitable<S> {
     fn into_future(self) -> SourceFuture<S> {
         let source = self.into_source();
         let slot = source.slot();
-        SourceFuture { source, slot, host: None, done: false, _shared: PhantomPinned }
+        SourceFuture { source: Some(source), slot, host: None, _shared: PhantomPinned }
     }
 }
 
@@ -114,14 +114,14 @@ impl<S: Source> Future for SourceFuture<S> {
     fn poll(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<S::Output> {
         // SAFETY: nothing is moved out of the future.
         let this = unsafe { self.get_unchecked_mut() };
-        assert!(!this.done, "a future was polled after it had yielded its value");
+        assert!(this.source.is_some(), "a future was polled after it had yielded its value");
         if this.host.is_some() && !this.resumed_or_told_whom(task.waker()) {
             return Poll::Pending;
         }
         let output = this.commit_if_resumed().or_else(|| this.start(task.waker()));
         match output {
             Some(output) => {
-                this.done = true;
+                this.source = None;
                 Poll::Ready(output)
             }
             None => Poll::Pending,
@@ -166,16 +166,17 @@ impl<S: Source> SourceFuture<S> {
         // The host stays where it is until the commit has withdrawn the other arms of a choice: until then their queues have the trigger's address.
         let _clear = Clear(&raw mut self.host);
         // SAFETY: it was registered, and taken through that arm; whoever did it is done with host and slot since the resume.
-        unsafe { self.source.commit(&mut self.slot, arm) }
+        unsafe { self.source.as_mut()?.commit(&mut self.slot, arm) }
     }
 
     /// Begins a wait: `None` if the task waits now.
     fn start(&mut self, waker: &Waker) -> Option<S::Output> {
+        let source = self.source.as_mut()?;
         // A look first: if the value is there, nothing need be made.
-        if let Some(output) = self.source.attempt() {
+        if let Some(output) = source.attempt() {
             return Some(output);
         }
-        self.slot = self.source.slot();
+        self.slot = source.slot();
         // SAFETY: the scheduler is static, and there are no context and no family.
         let fiber = unsafe { Fiber::new(NonNull::from(&TASKS), 0, None, ptr::null(), ptr::null()) };
         let mail = Mail { waker: Some(waker.clone()), taken: false };
@@ -189,7 +190,7 @@ impl<S: Source> SourceFuture<S> {
         unsafe { host.fiber.set_host(ptr::from_ref(host).cast()) };
         // SAFETY: slot and trigger are pinned; `commit` follows the resume, or `withdraw` or `give_back` the drop. Nobody knows
         // the trigger yet.
-        let output = unsafe { self.source.start(&mut self.slot, &host.trigger, 0) };
+        let output = unsafe { source.start(&mut self.slot, &host.trigger, 0) };
         if output.is_some() {
             self.host = None;
         }
@@ -199,16 +200,16 @@ impl<S: Source> SourceFuture<S> {
 
 impl<S: Source> Drop for SourceFuture<S> {
     fn drop(&mut self) {
-        let Some(host) = &self.host else { return };
+        let (Some(host), Some(source)) = (&self.host, &mut self.source) else { return };
         if host.trigger.withdraw().is_some() {
             // SAFETY: it is registered, and was not taken.
-            unsafe { self.source.withdraw(&mut self.slot) };
+            unsafe { source.withdraw(&mut self.slot) };
             return;
         }
         host.await_resume();
         let Some(Outcome::Taken(arm)) = host.trigger.outcome() else { unreachable!("nobody else withdraws") };
         // SAFETY: it was registered, and taken through that arm.
-        unsafe { self.source.give_back(&mut self.slot, arm) };
+        unsafe { source.give_back(&mut self.slot, arm) };
     }
 }
 
