@@ -284,8 +284,12 @@ fn a_fiber_that_was_cancelled_before_it_began_says_so() {
             shield(|| handles.into_iter().map(|handle| handle.join()).collect::<Vec<_>>())
         });
         for joined in handles {
-            assert!(matches!(joined, Err(JoinError::Cancelled(_)) | Ok(_)), "{joined:?}");
+            match joined {
+                Err(JoinError::Cancelled(cancelled)) => assert_eq!(order(&cancelled), 2),
+                other => unreachable!("{other:?}"),
+            }
         }
+        assert_eq!(ran.into_inner(), 0);
     });
 }
 
