@@ -15,8 +15,8 @@
 //! Timed: making the future, suspending, waking, resuming; for children also spawning, running, their end. Not timed: starting
 //! runtimes, pools and the two sides.
 
-use super::{pair, smol_executor, tokio_runtime};
-use crate::measure::{Span, Stopwatch, Variant, Workload};
+use super::{pair, segue_run, smol_executor, tokio_runtime};
+use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
 use futures_util::task::AtomicWaker;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -30,6 +30,7 @@ pub const WORKLOAD: Workload =
 fn variants() -> Vec<Variant> {
     vec![
         Variant::new("wait for a future that wakes itself", "wait", 1)
+            .add(SEGUE, |n| segue_run(1, || wake_itself_in_fiber(n)))
             .add("tokio", |n| {
                 tokio_runtime(1).block_on(async { tokio::spawn(wake_itself(n)).await }).expect("no panic")
             })
@@ -40,9 +41,16 @@ fn variants() -> Vec<Variant> {
             .add("pollster", |n| pollster::block_on(wake_itself(n)))
             .add("futures-lite", |n| smol::future::block_on(wake_itself(n))),
         Variant::new("wait for a future that another fiber wakes", "wait", 1)
+            .add(SEGUE, |n| pair::segue(1, woken_by_fiber(n)))
             .add("tokio", |n| pair::tokio(1, woken_by_task(n, tokio::task::yield_now)))
             .add("smol", |n| pair::smol(1, woken_by_task(n, smol::future::yield_now))),
         Variant::new("wait for a future that a thread wakes", "wait", 2)
+            .add(SEGUE, |n| {
+                let signals = Arc::<(Signal, Signal)>::default();
+                let thread = thread_side(signals.clone(), n);
+                let fiber = move || woken_by_thread_in_fiber(&signals, n);
+                pair::threads((|| segue_run(1, fiber), || pollster::block_on(thread)))
+            })
             .add("tokio", |n| {
                 let (first, second) = woken_by_thread(n);
                 let first = || tokio_runtime(1).block_on(async { tokio::spawn(first).await }).expect("no panic");
@@ -60,8 +68,19 @@ fn variants() -> Vec<Variant> {
                 let (first, second) = woken_by_thread(n);
                 pair::threads((|| pollster::block_on(first), || pollster::block_on(second)))
             }),
-        Variant::new("wait on tokio's LocalSet", "wait", 1).add("tokio, LocalSet", |n| on_local_set(wake_itself(n))),
+        Variant::new("wait on tokio's LocalSet", "wait", 1)
+            .add(SEGUE, |n| {
+                on_local_set(async move {
+                    segue_bridge::direct_local(move || wake_itself_in_fiber(n)).await.expect("no panic")
+                })
+            })
+            .add("tokio, LocalSet", |n| on_local_set(wake_itself(n))),
         Variant::new("an async task awaits a child, same thread", "child", 1)
+            .add(SEGUE, |n| {
+                on_local_set(spawn_and_await(n, |i| async move {
+                    segue_bridge::direct_local(move || i).await.expect("no panic")
+                }))
+            })
             .add("tokio", |n| parent(n, |i| async move { tokio::spawn(async move { i }).await.expect("no panic") }))
             .add("tokio, LocalSet", |n| {
                 on_local_set(spawn_and_await(n, |i| async move {
@@ -69,6 +88,13 @@ fn variants() -> Vec<Variant> {
                 }))
             }),
         Variant::new("an async task awaits a child, another thread", "child", 2)
+            .add(SEGUE, |n| {
+                let pool = segue::runtime().workers(1).pool().expect("segue starts");
+                parent(n, move |i| {
+                    let child = pool.spawn(move || i);
+                    async move { child.await.expect("no panic") }
+                })
+            })
             .add("tokio, two runtimes", |n| {
                 let other =
                     tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("tokio starts");
@@ -178,9 +204,52 @@ where
     (first, second)
 }
 
+/// The same as `wake_itself` in a fiber.
+fn wake_itself_in_fiber(n: u64) -> Span {
+    let watch = Stopwatch::start();
+    for _ in 0..n {
+        segue_bridge::wait(WakesItself(false)).expect("nobody cancels");
+    }
+    watch.stop(n)
+}
+
+/// The same as `woken_by_task` in two fibers.
+fn woken_by_fiber(n: u64) -> (impl FnOnce() -> Span + Send + 'static, impl FnOnce() + Send + 'static) {
+    let signal = Arc::new(Signal::default());
+    let shared = signal.clone();
+    let first = move || {
+        segue_bridge::wait(shared.wait()).expect("nobody cancels");
+        let watch = Stopwatch::start();
+        for _ in 0..n {
+            segue_bridge::wait(shared.wait()).expect("nobody cancels");
+        }
+        watch.stop(n)
+    };
+    let second = move || {
+        for _ in 0..=n {
+            signal.signal();
+            segue::yield_now().expect("nobody cancels");
+            assert!(!signal.ready.load(Ordering::Relaxed), "the other side had its turn");
+        }
+    };
+    (first, second)
+}
+
+/// The same as the first side of `woken_by_thread` in a fiber.
+fn woken_by_thread_in_fiber(signals: &(Signal, Signal), n: u64) -> Span {
+    let (mine, other) = signals;
+    segue_bridge::wait(mine.wait()).expect("nobody cancels");
+    let watch = Stopwatch::start();
+    for _ in 0..n {
+        other.signal();
+        segue_bridge::wait(mine.wait()).expect("nobody cancels");
+    }
+    watch.stop(n)
+}
+
 /// Two sides that signal each other in turn.
 fn woken_by_thread(n: u64) -> (impl Future<Output = Span> + Send + 'static, impl Future<Output = ()> + Send + 'static) {
-    let signals = Arc::new((Signal::default(), Signal::default()));
+    let signals = Arc::<(Signal, Signal)>::default();
     let shared = signals.clone();
     let first = async move {
         let (mine, other) = &*shared;
@@ -192,15 +261,16 @@ fn woken_by_thread(n: u64) -> (impl Future<Output = Span> + Send + 'static, impl
         }
         watch.stop(n)
     };
-    let second = async move {
-        let (other, mine) = &*signals;
+    (first, thread_side(signals, n))
+}
+
+async fn thread_side(signals: Arc<(Signal, Signal)>, n: u64) {
+    let (other, mine) = &*signals;
+    other.signal();
+    for _ in 0..n {
+        mine.wait().await;
         other.signal();
-        for _ in 0..n {
-            mine.wait().await;
-            other.signal();
-        }
-    };
-    (first, second)
+    }
 }
 
 /// Runs `main` as a task of a `LocalSet`.

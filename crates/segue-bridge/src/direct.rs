@@ -47,7 +47,7 @@ where
     T: Send + 'static,
 {
     start(f, |fiber| {
-        if segue_core::in_fiber() || segue_core::default_runtime().is_some() {
+        if segue_core::in_fiber() || segue_core::has_default() {
             drop(segue_core::spawn(fiber));
         } else {
             drop(own_pool().spawn(fiber));

@@ -41,7 +41,7 @@ where
     check()?;
     match rayon_core::current_thread_index() {
         Some(_) => in_place(f),
-        None => elsewhere(f, |job| rayon_core::spawn(job)),
+        None => elsewhere(f, rayon_core::spawn),
     }
 }
 

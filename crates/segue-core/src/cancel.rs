@@ -23,7 +23,7 @@
 //! elsewhere are hints whose truth is settled at the next wait; they acquire, so that what the canceller did before is seen after.
 #![allow(unsafe_code)] // Members are reached by address: a fiber's header, a nested context.
 
-use crate::atomic::{AtomicBool, Ordering};
+use crate::atomic::{AtomicBool, Ordering, local};
 use crate::fiber::{self, Fiber};
 use crate::list::{Linked, Links, List};
 use crate::lock::Lock;
@@ -31,6 +31,7 @@ use crate::scheduler::Wake;
 use crate::thread;
 use crate::time::{Key, TimedOut, Timers};
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
@@ -90,6 +91,12 @@ impl Cancelled {
     #[cold]
     pub(crate) fn while_panicking() -> Self {
         Self { reason: Some(Reason::new("a fiber that is panicking can't wait")) }
+    }
+
+    /// The error of a wait inside of a closure that is called while its fiber registers itself for another wait.
+    #[cold]
+    pub(crate) fn while_registering() -> Self {
+        Self { reason: Some(Reason::new("a closure that a queue calls under its lock can't wait")) }
     }
 
     /// The error that the canceller gave, if any.
@@ -324,9 +331,27 @@ impl Context {
     }
 }
 
-thread_local! {
-    /// Wakers that interrupts have to call, until the lock of the context is free again.
-    static DEFERRED: RefCell<Vec<Waker>> = const { RefCell::new(Vec::new()) };
+local!(static DEFERRED: RefCell<VecDeque<Waker>> = RefCell::new(VecDeque::new()));
+local!(static BATCHES: Cell<usize> = Cell::new(0));
+
+/// Whoever has several waiters to resume, and calls [`wake_task`] for some, has this until all of them are resumed: until then the wakers wait.
+///
+/// A waker is foreign code, and may drop the task that it wakes (an executor's that was shut down does). If that task has a second waiter among those that are to be
+/// resumed, its drop would wait for a resume that this very thread owes it.
+pub(crate) struct Batch(());
+
+impl Batch {
+    pub(crate) fn new() -> Self {
+        BATCHES.with(|batches| batches.set(batches.get() + 1));
+        Self(())
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        BATCHES.with(|batches| batches.set(batches.get() - 1));
+        call_deferred();
+    }
 }
 
 /// Calls `waker` when the canceller on this thread has released its lock.
@@ -340,14 +365,25 @@ pub fn wake_after_interrupt(waker: Waker) {
     waker.into_iter().for_each(call);
 }
 
+/// Calls `waker`, now or as soon as this thread has resumed all that it is about to resume. What it panics with stays inside.
+///
+/// For the [`wake`](crate::Scheduler::wake) of schedulers that are hosted by foreign executors, and for [`Wake::Resume`].
+#[inline]
+pub fn wake_task(waker: Waker) {
+    if BATCHES.with(Cell::get) == 0 { call(waker) } else { wake_after_interrupt(waker) }
+}
+
 fn call_deferred() {
+    if BATCHES.with(Cell::get) != 0 {
+        return;
+    }
     // One at a time: each may cancel something, and come here again.
-    let next = || DEFERRED.try_with(|deferred| deferred.borrow_mut().pop()).ok().flatten();
+    let next = || DEFERRED.try_with(|deferred| deferred.borrow_mut().pop_front()).ok().flatten();
     std::iter::from_fn(next).for_each(call);
 }
 
 /// Calls a waker, which is foreign code, where nothing may unwind. The panic hook has reported it if it does.
-pub(crate) fn call(waker: Waker) {
+fn call(waker: Waker) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
         std::mem::forget(payload);
     }
@@ -461,6 +497,9 @@ pub fn finally<T>(body: impl FnOnce() -> T, cleanup: impl FnOnce()) -> T {
 ///
 /// What `f` returns is returned, whether or not the time was over by then; so nothing that it has obtained is lost. A limit beyond what the clock can
 /// show is none. The clock is that of the caller's scheduler.
+///
+/// A fiber's worker looks at the clock between its fibers. So a fiber that computes without being suspended or [yielding](crate::yield_now) is not told,
+/// not even by [`check`]. On a plain thread the flag is set by another thread, and `check` sees it.
 ///
 /// # Cancellation
 /// The caller's cancellation shows inside as well, and the one that comes first gives the reason.

@@ -1,13 +1,16 @@
 //! The choice between two sources, which is a source again: the select, of any number of arms by nesting.
 //!
-//! Used through [`Waitable::or`](crate::Waitable::or), by waits with a deadline, and by the macro over more arms.
+//! Used through [`Waitable::or`](crate::Waitable::or) and by waits with a deadline.
 //!
-//! The arms of the left source come first in the numbering. An arm that is not chosen was registered at most, so it has no effect (DESIGN: select
-//! runs events, not functions). `source.rs` has the protocol, which is followed here for two: `start` acts while nothing is registered; after
+//! The arms of the left source come first in the numbering. An arm that is not chosen was registered at most, so it has no effect: what is
+//! chosen among are events, and not functions that have begun to run. `source.rs` has the protocol, which is followed here for two: `start` acts while nothing is registered; after
 //! that, only registrations, and if one of them finds its value there, the trigger is cancelled, both withdraw, and it begins anew.
 //!
 //! **The race to fear**: while the right source is being registered, somebody takes the trigger through the left one, and the right one turns out to be
 //! ready as well. Then the cancellation fails, and the left one it is: the value of the right one was only seen.
+//!
+//! And: somebody tells the right source to attempt again, and before it does, the left one becomes ready. To begin anew, with the left one, would lose what was told, which
+//! may have been the only call for others who wait there. So whoever was told attempts at once; if that is in vain, somebody else has taken it meanwhile, who was called for.
 #![allow(unsafe_code)] // Slots are registered by address.
 
 use crate::fiber::WaitsFor;
@@ -123,10 +126,10 @@ unsafe impl<L: Source, R: Source> Source for Or<L, R> {
         unsafe {
             if arm < left {
                 self.right.withdraw(&mut slot.1);
-                self.left.commit(&mut slot.0, arm).map(Either::Left)
+                self.left.commit(&mut slot.0, arm).or_else(|| self.left.attempt()).map(Either::Left)
             } else {
                 self.left.withdraw(&mut slot.0);
-                self.right.commit(&mut slot.1, arm - left).map(Either::Right)
+                self.right.commit(&mut slot.1, arm - left).or_else(|| self.right.attempt()).map(Either::Right)
             }
         }
     }

@@ -204,10 +204,24 @@ impl Fiber {
         unsafe { self.context.get().as_ref() }.map_or_else(Cancelled::new, Context::error)
     }
 
-    /// Whether to switch stacks now would carry this thread's panic count into another fiber.
+    /// Whether to switch stacks now would carry this thread's panic count into another fiber, or would use up the resume of a wait
+    /// that is being registered.
     #[inline]
     pub(crate) fn must_not_suspend(&self) -> bool {
-        std::thread::panicking() && !thread::is_thread(self)
+        (std::thread::panicking() || self.waits_for.get().is_some()) && !thread::is_thread(self)
+    }
+
+    /// What a wait fails with that [must not](Fiber::must_not_suspend) suspend.
+    #[cold]
+    pub(crate) fn refused(&self) -> Cancelled {
+        if std::thread::panicking() { Cancelled::while_panicking() } else { Cancelled::while_registering() }
+    }
+
+    /// Says that the fiber registers itself for a wait, if it is `Some`, and gives back what was. Whoever is registered may be resumed at any time, and
+    /// that resume must not end another wait, of which foreign code may think in the middle of the registration.
+    #[inline]
+    pub(crate) fn register_for(&self, waits_for: Option<WaitsFor>) -> Option<WaitsFor> {
+        self.waits_for.replace(waits_for)
     }
 
     /// Makes `context` the innermost one and gives back what was.
@@ -365,7 +379,7 @@ pub fn yield_now() -> Result<(), Cancelled> {
             return Err(fiber.cancelled());
         }
         if fiber.must_not_suspend() {
-            return Err(Cancelled::while_panicking());
+            return Err(fiber.refused());
         }
         // SAFETY: it is the calling one.
         unsafe { fiber.scheduler().yield_now(fiber) };

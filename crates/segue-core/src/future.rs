@@ -18,12 +18,17 @@
 //! ```
 //!
 //! **Commit point**: the claim, as everywhere. A task that is polled between claim and resume stays pending; the resume, under way by then, calls the waker that
-//! this poll has left. Once the waker was taken for that, a poll or a drop waits the few instructions out until whoever resumes is done with the future.
+//! this poll has left. Once the waker was taken for that, a poll waits the few instructions out until whoever resumes is done with the future. A drop waits for the resume, and others
+//! that were served by the same change may be resumed before it. So a waker must not, inside of `wake`, drop a future that was served together with its own: it
+//! would wait for its own return.
 //!
 //! **Cancellation** of a task is to drop its future. The tree of contexts is not asked: it belongs to fibers and threads.
 //!
 //! **The race to fear**: the resume, on another thread, against the drop. Whoever resumes takes the waker under the lock, and then stores `resumed`
 //! (release), which is its last touch. The owner of the future touches and frees it only when it has seen that (acquire).
+//!
+//! Resumed does not mean that nobody has the address of the trigger any more: the other arms of a choice stand in their queues until the commit has withdrawn
+//! them, and whoever would serve them is refused by the trigger. So the host is not moved before that.
 //!
 //! Foreign code, that is cloning, calling and dropping wakers, runs outside of the lock.
 #![allow(unsafe_code)] // The future is reached by address while it waits.
@@ -148,8 +153,18 @@ impl<S: Source> SourceFuture<S> {
 
     /// Takes what the task was resumed with.
     fn commit_if_resumed(&mut self) -> Option<S::Output> {
-        let host = self.host.take()?;
-        let Some(Outcome::Taken(arm)) = host.trigger.outcome() else { unreachable!("a task is resumed by a claim") };
+        /// Ends the wait, also if the commit unwinds.
+        struct Clear(*mut Option<Host>);
+        impl Drop for Clear {
+            fn drop(&mut self) {
+                // SAFETY: made of the field of a future that is borrowed meanwhile; nobody else reaches it any more.
+                unsafe { *self.0 = None };
+            }
+        }
+        let outcome = self.host.as_ref()?.trigger.outcome();
+        let Some(Outcome::Taken(arm)) = outcome else { unreachable!("a task is resumed by a claim") };
+        // The host stays where it is until the commit has withdrawn the other arms of a choice: until then their queues have the trigger's address.
+        let _clear = Clear(&raw mut self.host);
         // SAFETY: it was registered, and taken through that arm; whoever did it is done with host and slot since the resume.
         unsafe { self.source.commit(&mut self.slot, arm) }
     }
@@ -220,7 +235,7 @@ unsafe impl Scheduler for Tasks {
         drop(mail);
         host.resumed.store(true, Ordering::Release);
         // A waker is foreign code, and a wake does not unwind (clause 9).
-        waker.into_iter().for_each(cancel::call);
+        waker.into_iter().for_each(cancel::wake_task);
     }
 
     unsafe fn yield_now(&self, _fiber: &Fiber) {}

@@ -6,15 +6,37 @@
 //!
 //! A tour, in reading order:
 //!
-//! * [`Trigger`]: one wait meets one signal, in one atomic word.
+//! * [`Trigger`]: one wait meets one signal, in one atomic word. [`Link`]: a trigger passes its signal on to another.
 //! * [`Fiber`]: the header of what runs, and the way to the current one.
-//! * [`Scheduler`]: the five methods of whoever can suspend; `thread` implements them for plain threads.
-//! * [`Source`]: what can be waited for; [`WaitQueue`]: the one queue under every structure; [`Timers`]: the clock.
-//! * `cancel`: the tree of contexts; [`scope`] and [`spawn`]: who owns whom.
-//! * [`Job`]: a closure that has not started; [`JoinHandle`]: its result.
+//! * [`Scheduler`]: the methods of whoever can suspend; `thread` implements them for plain threads.
+//! * [`Source`]: what can be waited for, in six steps. [`wait`] follows from them for fibers and threads, [`SourceFuture`] for tasks, [`Or`] and
+//!   [`Map`] are sources made of others, and [`Waitable`] is a source in the hands of a user.
+//! * [`WaitQueue`]: the one queue under every structure, and [`Operation`], what a structure writes. [`Timers`]: the clock; [`Deadline`]: a point in time.
+//! * `cancel`: the tree of contexts: [`Cancelled`] with its reason, [`CancelToken`], [`timeout`], [`shield`], [`finally`].
+//! * [`scope`] and [`spawn`]: who owns whom. [`Job`]: a closure that has not started; [`JoinHandle`]: its result, joined or awaited.
 //! * [`wait_future`]: a fiber or thread that waits for any `Future`.
 //! * [`Park`]: how a worker idles.
 //! * [`conformance`]: the contract as a test suite for any scheduler.
+//!
+//! A structure in a few lines, at which fibers, threads and tasks meet:
+//!
+//! ```
+//! use segue_core::{WaitQueue, WaitsFor, Waitable, timeout, wait_future};
+//! use std::time::Duration;
+//!
+//! static COINS: WaitQueue<u32, u32> = WaitQueue::new(0);
+//!
+//! let three = || Waitable::new(COINS.source(WaitsFor::new("three coins"), |coins| *coins >= 3, |coins| std::mem::take(coins)));
+//! // Nobody pays: the wait is cancelled.
+//! assert!(timeout(Duration::from_millis(1), || three().wait()).unwrap_err().timed_out());
+//!
+//! let task = std::thread::spawn(move || wait_future(async move { three().await }));
+//! let mut coins = COINS.lock();
+//! *coins.state() += 4;
+//! coins.notify_one(0);
+//! drop(coins);
+//! assert_eq!(task.join().unwrap(), Ok(4));
+//! ```
 //!
 //! Applications use the crate `segue`, which re-exports what they need.
 
@@ -48,7 +70,7 @@ mod wait_queue;
 mod waker;
 
 pub use cancel::{
-    CancelToken, Cancelled, check, deadline, finally, is_cancelled, shield, timeout, wake_after_interrupt,
+    CancelToken, Cancelled, check, deadline, finally, is_cancelled, shield, timeout, wake_after_interrupt, wake_task,
 };
 pub use either::{Either, Or};
 pub use fiber::{Fiber, WaitsFor, current, in_fiber, retire, set_current, with_current, yield_now};
@@ -59,7 +81,7 @@ pub use map::Map;
 pub use pair::Half;
 pub use park::{Park, Unpark, WaitPark};
 pub use scheduler::{Scheduler, Wake};
-pub use scope::{Builder, Family, Scope, StartDefault, default_runtime, scope, set_default, spawn, spawn_by_default};
+pub use scope::{Builder, Family, Scope, StartDefault, has_default, scope, set_default, spawn, spawn_by_default};
 pub use source::{Ended, Source, Waitable, wait, wait_until};
 pub use spare::{keep_spares, settle};
 pub use task::{JoinError, JoinHandle, Joining};
@@ -67,4 +89,4 @@ pub use thread::thread_timers;
 pub use time::{Alarm, Deadline, TimedOut, Timers, after, at, now, sleep};
 pub use trigger::{MAX_ARM, Outcome, Trigger, Wakeup};
 pub use wait_queue::{Guard, Node, Operation, Take, WaitQueue, Waiting};
-pub use waker::{wait_future, wait_future_shielded};
+pub use waker::{Executor, TaskFiber, set_task, wait_future, wait_future_shielded};

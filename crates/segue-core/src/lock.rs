@@ -70,6 +70,13 @@ pub(crate) struct LockGuard<'a, T> {
     lock: &'a Lock<T>,
 }
 
+impl<T> LockGuard<'_, T> {
+    #[inline]
+    pub(crate) fn is_of(&self, lock: &Lock<T>) -> bool {
+        std::ptr::eq(self.lock, lock)
+    }
+}
+
 impl<T> Deref for LockGuard<'_, T> {
     type Target = T;
 

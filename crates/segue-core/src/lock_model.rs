@@ -43,6 +43,12 @@ pub(crate) struct LockGuard<'a, T> {
     lock: &'a Lock<T>,
 }
 
+impl<T> LockGuard<'_, T> {
+    pub(crate) fn is_of(&self, lock: &Lock<T>) -> bool {
+        std::ptr::eq(self.lock, lock)
+    }
+}
+
 impl<T> Deref for LockGuard<'_, T> {
     type Target = T;
 

@@ -8,8 +8,6 @@ use crate::fiber::Fiber;
 use crate::job::Job;
 use crate::time::Timers;
 use std::ptr::NonNull;
-use std::rc::Rc;
-use std::task::Waker;
 
 /// Suspends and continues fibers.
 ///
@@ -52,20 +50,6 @@ pub unsafe trait Scheduler {
 
     /// The timers that fibers of this scheduler wait on: also its clock.
     fn timers(&self) -> &Timers;
-
-    /// For schedulers whose fibers are tasks of an executor: the waker of the task that `fiber` is, which is the calling one. With it, a future that the fiber waits for is
-    /// polled as if the task itself polled it.
-    fn task_waker(&self, _fiber: &Fiber) -> Option<Rc<Waker>> {
-        None
-    }
-
-    /// Suspends the calling fiber until the task that it is is polled again, for whatever reason.
-    ///
-    /// # Safety
-    /// `fiber` is the calling one, it belongs to this scheduler, and [`task_waker`](Scheduler::task_waker) has yielded a waker for it.
-    unsafe fn pend(&self, _fiber: &Fiber) {
-        unreachable!("the fibers of this scheduler are no tasks");
-    }
 }
 
 /// Why a fiber is woken.

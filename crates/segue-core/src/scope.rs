@@ -377,10 +377,10 @@ pub fn spawn_by_default(job: Job) {
     }
 }
 
-/// The default runtime, if there is one: what accepts its jobs, and the family of what is detached there.
+/// Whether [`set_default`] was called.
 #[must_use]
-pub fn default_runtime() -> Option<(fn(Job), &'static Family)> {
-    DEFAULT.get().map(|start| start())
+pub fn has_default() -> bool {
+    DEFAULT.get().is_some()
 }
 
 /// Where the caller's jobs go.

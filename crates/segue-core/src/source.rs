@@ -33,8 +33,8 @@ use std::time::Instant;
 ///
 /// # Safety
 /// After [`start`](Source::start) or [`register`](Source::register) the implementation may reach the slot and the trigger until
-/// [`withdraw`](Source::withdraw) has returned, or until it has claimed the trigger through one of its arms, and not later. What it
-/// hands over is in the slot before the claim. None of the steps unwinds while something is registered; `slot` and `attempt`
+/// [`withdraw`](Source::withdraw) has returned; or, once it has claimed the trigger through one of its arms, until it has sent the resume that
+/// it owes for that, and not later. What it hands over is in the slot before the claim. None of the steps unwinds while something is registered; `slot` and `attempt`
 /// may. A source that is `Send` may go to another thread between two steps, together with its slot.
 pub unsafe trait Source {
     /// What the wait yields.
@@ -123,7 +123,7 @@ pub fn wait<S: Source>(source: &mut S) -> Result<S::Output, Cancelled> {
     cancel::check()?;
     fiber::with_current(|fiber| {
         if fiber.must_not_suspend() {
-            return source.attempt().ok_or_else(Cancelled::while_panicking);
+            return source.attempt().ok_or_else(|| fiber.refused());
         }
         loop {
             let trigger = Trigger::waiting(fiber);
@@ -183,7 +183,7 @@ pub fn wait_until<S: Source>(mut source: S, deadline: Option<Instant>) -> Result
 /// A source in the hands of a user, who waits for it in any of the ways.
 ///
 /// * [`wait`](Waitable::wait) in a fiber or a thread;
-/// * `.await` in a task of any async runtime: the future is `Send` where the values are, allocates nothing, and may be dropped at any
+/// * `.await` in a task of any async runtime: the future is `Send` where the values are, allocates nothing of its own, and may be dropped at any
 ///   instant: what it had been handed goes to the next waiter;
 /// * [`or`](Waitable::or) another one, whichever is ready first.
 ///
@@ -209,7 +209,7 @@ impl<S: Source> Waitable<S> {
         Self(source)
     }
 
-    /// Takes the value if it is there. Never waits.
+    /// Takes the value if it is there. Never waits; the closure of a [`map`](Waitable::map), or the initialiser of a cell, which it then runs, may.
     #[inline]
     pub fn attempt(&mut self) -> Option<S::Output> {
         self.0.attempt()
@@ -238,7 +238,8 @@ impl<S: Source> Waitable<S> {
         wait_until(self.0, deadline)
     }
 
-    /// This one or `other`, whichever is ready first; this one if both are. The one that is not chosen has no effect.
+    /// This one or `other`, whichever is ready first; this one if both are. The one that is not chosen has no effect, but what it was made of goes with
+    /// it: the value of a `put_source`, the guard that a condition was given, the handle of a `join_source`.
     ///
     /// # Cancellation
     /// *Loses its place in the queue*, in both; nothing was handed to it.

@@ -45,7 +45,7 @@
 
 use crate::atomic::{AtomicUsize, Ordering, local};
 use crate::cancel::{self, Cancelled};
-use crate::fiber::{self, WaitsFor};
+use crate::fiber::{self, Fiber, WaitsFor};
 use crate::trigger::Trigger;
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
@@ -73,8 +73,8 @@ const NOBODY: usize = usize::MAX;
 const MERGED: usize = 1;
 /// One reference in `away`.
 const ONE: usize = 2;
-/// How many bells a thread keeps.
-const KEPT: usize = 256;
+/// How many bells a thread keeps. None in a model, whose threads are not the system's, and end with what they have made.
+const KEPT: usize = if cfg!(loom) { 0 } else { 256 };
 /// More wakers than memory has room for: somebody forgets them.
 const MOST: isize = isize::MAX / 8;
 
@@ -220,7 +220,7 @@ impl Listener {
     fn listen(&self, waits_for: WaitsFor) -> Result<(), Cancelled> {
         fiber::with_current(|fiber| {
             if fiber.must_not_suspend() {
-                return Err(Cancelled::while_panicking());
+                return Err(fiber.refused());
             }
             let trigger = &self.bell().trigger;
             fiber.join_context();
@@ -319,34 +319,64 @@ fn drive<F: Future>(
     }
 }
 
-/// The waker of the task that the running fiber is, if it is one.
+/// What runs fibers inside of the polls of a task. With it, a future that such a fiber waits for is polled as if the task itself polled it, and no bell is needed.
+///
+/// # Safety
+/// `pend` returns as its docs say, and not before; the waker is that of the poll that is under way.
+pub unsafe trait Executor {
+    /// The waker of the task that `fiber`, the running one, is.
+    fn task_waker(&self, fiber: &Fiber) -> Rc<Waker>;
+
+    /// Suspends the calling fiber until the task that it is is polled again, for whatever reason.
+    ///
+    /// # Safety
+    /// `fiber` is the calling one, and one of this executor's.
+    unsafe fn pend(&self, fiber: &Fiber);
+}
+
+/// A fiber that is a task, and what runs it.
+pub type TaskFiber = (*const Fiber, &'static dyn Executor);
+
+local!(static TASK: Cell<Option<TaskFiber>> = Cell::new(None));
+
+/// Says which fiber on this thread is a task, and gives back which was. It counts while that fiber is current.
+///
+/// # Safety
+/// For executors: the fiber is one of the executor's, and stays in place until another, or `None`, is set.
 #[inline]
-fn task_waker() -> Option<Rc<Waker>> {
-    // SAFETY: the current header is in place.
-    unsafe { fiber::current().as_ref() }.and_then(|fiber| fiber.scheduler().task_waker(fiber))
+pub unsafe fn set_task(task: Option<TaskFiber>) -> Option<TaskFiber> {
+    TASK.with(|slot| slot.replace(task))
+}
+
+/// What runs the calling fiber as a task, if that is so.
+#[inline]
+fn executor() -> Option<&'static dyn Executor> {
+    let (fiber, executor) = TASK.with(Cell::get)?;
+    // On a worker inside of such a fiber others are current.
+    ptr::eq(fiber, fiber::current()).then_some(executor)
 }
 
 /// As `drive`, in a fiber that is a task, with the task's own wakers: no bell is needed. Each is asked for anew, as the task may have another by then; and it is counted, since a future
 /// that itself suspends the fiber in its poll has it for longer than the task's poll lasts.
-fn drive_as_task<F: Future>(mut future: Pin<&mut F>, mut waker: Rc<Waker>) -> Result<F::Output, Cancelled> {
+fn drive_as_task<F: Future>(mut future: Pin<&mut F>, executor: &dyn Executor) -> Result<F::Output, Cancelled> {
     loop {
+        let waker = fiber::with_current(|fiber| executor.task_waker(fiber));
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return Ok(output);
         }
         fiber::with_current(|fiber| {
             if fiber.must_not_suspend() {
-                return Err(Cancelled::while_panicking());
+                return Err(fiber.refused());
             }
             // A member before it looks: so an interrupt finds the task, and has it polled.
             fiber.join_context();
             if fiber.is_cancelled() {
                 return Err(fiber.cancelled());
             }
-            // SAFETY: it is the calling one, and its scheduler has yielded a waker for it.
-            unsafe { fiber.scheduler().pend(fiber) };
+            // SAFETY: it is the calling one, and a fiber that is a task stays one.
+            unsafe { executor.pend(fiber) };
             Ok(())
         })?;
-        waker = task_waker().expect("a fiber that is a task stays one");
     }
 }
 
@@ -381,8 +411,8 @@ pub fn wait_future<F: IntoFuture>(future: F) -> Result<F::Output, Cancelled> {
     cancel::check()?;
     let waits_for = WaitsFor::new("a future");
     let future = pin!(future.into_future());
-    match task_waker() {
-        Some(waker) => drive_as_task(future, waker),
+    match executor() {
+        Some(executor) => drive_as_task(future, executor),
         None => drive(future, |listener| listener.listen(waits_for)),
     }
 }

@@ -50,6 +50,22 @@ fn the_arm_that_comes_first_is_chosen_and_the_other_is_left() {
 }
 
 #[test]
+fn an_arm_that_was_told_attempts_before_the_others() {
+    let (left, right) = (Mailbox::new(), Mailbox::new());
+    let mut choice = Box::pin(left.receive_source().or(right.receive_source()).into_future());
+    let mut other = Box::pin(right.receive_source().into_future());
+    assert_eq!(poll(choice.as_mut(), Waker::noop()), Poll::Pending);
+    assert_eq!(poll(other.as_mut(), Waker::noop()), Poll::Pending);
+    // The choice is told of the one message on the right, and then finds one on the left as well.
+    right.leave(1);
+    left.send(7);
+    assert_eq!(poll(choice.as_mut(), Waker::noop()), Poll::Ready(Either::Right(1)), "the other one waits in vain");
+    drop((choice, other));
+    assert_eq!(left.into_messages(), [7]);
+    assert!(right.into_messages().is_empty());
+}
+
+#[test]
 fn a_choice_with_a_point_in_time() {
     let host = Host::new(Jobs::Keep);
     let mailbox = Mailbox::<u8>::new();

@@ -19,6 +19,9 @@
 //! The waker is put *before* the fiber runs. So a resume that comes while it still runs, or just after, finds it and calls it, and the poll need not touch the word
 //! again but to look: a wait costs two read-modify-writes, one by whoever wakes and one by the poll that follows.
 //!
+//! A fiber that waits for a `Future` has no need of that: it polls the future with the task's own waker and *pends*, and the next poll of the task, whoever asked for it, is the next of the
+//! future. The waker stays armed meanwhile, for interrupts alone. The same goes for a fiber that gives up its turn, whose poll also wakes its own task.
+//!
 //! The cell of the waker belongs to the polling thread while ARMED is not set, and to whoever has LOCKED otherwise. LOCKED is held for a move.
 //!
 //! **Commit point**: the trigger's, as everywhere. **Idle**: ARMED, and the fiber suspended. **Cancellation** comes by the fiber's own context, which dropping the future cancels, or by
@@ -42,7 +45,7 @@
 use crate::local::set_worker;
 use crate::runtime::prepare_thread;
 use segue_core::atomic::{AtomicU8, Ordering, spin_loop, yield_now};
-use segue_core::{CancelToken, Fiber, Job, JoinError, Scheduler, Timers, Wake};
+use segue_core::{CancelToken, Executor, Fiber, Job, JoinError, Scheduler, Timers, Wake};
 use segue_fiber::{Coroutine, Stack, StackArena, StackConfig, StackPool, Step};
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::fmt;
@@ -236,7 +239,8 @@ enum State {
 /// # Cancellation
 /// Dropping the future of a fiber that has started cancels it and runs it to its end before the drop returns, since its stack holds what it has borrowed. Each of its waits fails
 /// from then on; one under a [`shield`](segue_core::shield) blocks the caller of the drop until it has ended (a fiber is suspended, a thread parked), which is for ever if it waits for
-/// another task of the same thread. A future that was never polled only drops `f`. A future that is leaked (`mem::forget`) leaks the fiber's stack.
+/// another task of the same thread. A future that was never polled only drops `f`. A future that is leaked (`mem::forget`) leaks the fiber's stack; and so does one that a
+/// thread-local variable drops at the end of its thread.
 ///
 /// # Panics
 /// If no stack can be had.
@@ -288,6 +292,8 @@ fn main<F: FnOnce() -> T, T>(header: &Header, f: F) {
     set_worker(ptr::null());
     // SAFETY: the header is in place until the fiber has ended, and the poll sets what was current before.
     unsafe { segue_core::set_current(&raw const header.fiber) };
+    // SAFETY: as above.
+    unsafe { segue_core::set_task(Some((&raw const header.fiber, &HOSTS))) };
     let result = catch_unwind(AssertUnwindSafe(f)).map_err(JoinError::Panicked);
     segue_core::retire();
     // SAFETY: the poll that runs this has set the address of its own local variable, of this type, and looks when this has returned.
@@ -308,20 +314,25 @@ impl<T> Hosted<T> {
     }
 
     /// Runs the fiber until it waits, yields, or ends with a result.
-    fn run(&mut self, task: &Context<'_>) -> Ended<T> {
+    fn run(&mut self, context: &Context<'_>) -> Ended<T> {
         let mut result: Ended<T> = None;
         let fiber = self.fiber.as_mut().expect("it has not ended");
         loop {
             fiber.header().result.set((&raw mut result).cast());
-            fiber.header().task.set(task.waker());
+            fiber.header().task.set(context.waker());
             self.state = State::Suspended;
             // The fiber is none of the worker's that this thread may belong to.
             let worker = set_worker(ptr::null());
             // SAFETY: the header stays in place while it is current: it ends after what was current before is set again.
             let before = unsafe { segue_core::set_current(&raw const fiber.header().fiber) };
+            // SAFETY: as above.
+            let task = unsafe { segue_core::set_task(Some((&raw const fiber.header().fiber, &HOSTS))) };
             let step = fiber.resume();
-            // SAFETY: it was current until now.
-            unsafe { segue_core::set_current(before) };
+            // SAFETY: both were so until now.
+            unsafe {
+                segue_core::set_current(before);
+                segue_core::set_task(task);
+            }
             set_worker(worker);
             if step == Step::Returned {
                 self.state = State::Ended;
@@ -333,7 +344,7 @@ impl<T> Hosted<T> {
                 Waits::Resume => {}
                 Waits::Poll => return None,
                 Waits::Turn => {
-                    task.waker().wake_by_ref();
+                    context.waker().wake_by_ref();
                     return None;
                 }
             }
@@ -341,7 +352,7 @@ impl<T> Hosted<T> {
             if header.word.load(Ordering::Acquire) & (RESUME | INTERRUPT) == 0 {
                 return None;
             }
-            let bits = header.arm(task.waker());
+            let bits = header.arm(context.waker());
             if !Self::is_ready(header, bits) {
                 return None;
             }
@@ -377,7 +388,11 @@ impl<T> Unpin for Hosted<T> {}
 
 impl<T> Drop for Hosted<T> {
     fn drop(&mut self) {
-        if self.state == State::Suspended {
+        if self.state == State::Suspended && STACKS.try_with(|_| ()).is_err() {
+            // The thread's local variables are being dropped, and the fiber may be in the middle of a use of one of them: it can't ever go on. Its stack is
+            // leaked, and counted.
+            drop(self.fiber.take());
+        } else if self.state == State::Suspended {
             self.cancel();
             // A panic of its own has been reported by the hook; a result that is dropped may panic, which is the dropper's then.
             drop(segue_core::wait_future_shielded(&mut *self));
@@ -428,7 +443,7 @@ unsafe impl Scheduler for Hosts {
         match why {
             Wake::Resume => {
                 if let Some(waker) = header.wake(RESUME) {
-                    contain(|| waker.wake());
+                    segue_core::wake_task(waker);
                 }
             }
             Wake::Interrupt => {
@@ -453,19 +468,22 @@ unsafe impl Scheduler for Hosts {
     fn timers(&self) -> &Timers {
         segue_core::thread_timers()
     }
+}
 
+// SAFETY: `pend` suspends the fiber with `Waits::Poll`, so the next poll switches back to it; the waker is the poll's.
+unsafe impl Executor for Hosts {
     #[inline]
-    fn task_waker(&self, fiber: &Fiber) -> Option<Rc<Waker>> {
+    fn task_waker(&self, fiber: &Fiber) -> Rc<Waker> {
         // SAFETY: it is the running one.
         let header = unsafe { header_of(NonNull::from(fiber)) };
         // SAFETY: the fiber runs inside of the poll whose waker this is.
         let task = unsafe { &*header.task.get() };
         if let Some(kept) = header.kept.borrow().as_ref().filter(|kept| kept.will_wake(task)) {
-            return Some(Rc::clone(kept));
+            return Rc::clone(kept);
         }
         let kept = Rc::new(task.clone());
         drop(header.kept.replace(Some(Rc::clone(&kept))));
-        Some(kept)
+        kept
     }
 
     #[inline]

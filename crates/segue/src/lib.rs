@@ -1,8 +1,8 @@
 //! Concurrency in straight-line code.
 //!
 //! A program is written as if every call blocked; what blocks is only the fiber. Fibers of different
-//! schedulers and plain threads meet at the same structures, because these are written against one small contract for suspending and
-//! resuming, and not against a runtime.
+//! schedulers, plain threads and tasks of any async runtime meet at the same structures, because these are written against one small contract
+//! for suspending and resuming, and not against a runtime.
 //!
 //! ```
 //! # #[cfg(feature = "sched")] {
@@ -18,11 +18,40 @@
 //! ```
 //!
 //! * Start: [`run`], [`runtime`], [`Pool`]; one scheduler or several in a program.
-//! * Fibers: [`spawn`], [`scope`], [`join`], [`yield_now`], [`sleep`].
-//! * Meet: [`sync`].
-//! * Stop: [`Cancelled`] is the error of every wait; [`CancelToken`], [`shield`], [`check`].
+//! * Fibers: [`spawn`], [`scope`], [`join`], [`yield_now`], [`sleep`]. A [`JoinHandle`] is joined, or awaited by a task.
+//! * Meet: [`sync`] has promises, locks, permits, cells that are initialised once, latches and more.
+//! * Choose: `x_source()` of an operation `x` is a [`Waitable`], to be awaited by a task, or [one of two](Waitable::or); [`after`] and [`at`] are such sources.
+//! * Stop: [`Cancelled`] is the error of every wait. [`CancelToken`] cancels what runs under it, [`timeout`] and [`deadline`] what takes too long; [`shield`] and
+//!   [`finally`] finish what was begun; [`check`] is for computations.
 //! * The world: [`net`].
+//! * Bridge: the crate `segue-bridge` has waits for futures, fibers for async tasks, and what tokio and rayon need.
 //! * Test: [`Sim`] runs the same code under seeded schedules with simulated time.
+//!
+//! ```
+//! # #[cfg(feature = "sched")] {
+//! use segue::sync::Semaphore;
+//! use segue::{Either, after, scope, timeout};
+//! use std::time::Duration;
+//!
+//! let seats = Semaphore::new(1);
+//! let taken = seats.try_acquire().unwrap();
+//!
+//! // A time limit around whatever waits:
+//! let late = timeout(Duration::from_millis(1), || seats.acquire().map(drop));
+//! assert!(late.unwrap_err().timed_out());
+//!
+//! // Whichever comes first:
+//! let first = seats.acquire_source().or(after(Duration::from_millis(1))).wait()?;
+//! assert!(matches!(first, Either::Right(())));
+//!
+//! // Permits, locks and handles may be held across waits, and move between fibers, threads and tasks.
+//! scope(|s| {
+//!     s.spawn(move || drop(taken));
+//!     seats.acquire().map(drop)
+//! })?;
+//! # }
+//! # Ok::<(), segue::Cancelled>(())
+//! ```
 //!
 //! Without default features only `segue-core` is used: the structures work, and fibers are plain threads.
 

@@ -125,7 +125,7 @@ fn conservation_whoever_is_cancelled_at_whichever_step() {
 
 #[test]
 fn conservation_on_threads_with_cancelled_fibers_and_dropped_tasks() {
-    let (barrier, done) = (Barrier::new(3), AtomicUsize::new(0));
+    let (barrier, done, dropped) = (Barrier::new(3), AtomicUsize::new(0), AtomicUsize::new(0));
     let counts: [AtomicUsize; 5] = Default::default();
     let pass = |n: usize, leader: bool| {
         counts[n].fetch_add(1, SeqCst);
@@ -133,11 +133,12 @@ fn conservation_on_threads_with_cancelled_fibers_and_dropped_tasks() {
     };
     let over = CancelToken::new();
     std::thread::scope(|t| {
-        let (barrier, counts, pass, done, over) = (&barrier, &counts, &pass, &done, &over);
+        let (barrier, counts, pass, done, dropped, over) = (&barrier, &counts, &pass, &done, &dropped, &over);
         t.spawn(move || {
             pool(2)
                 .run(|| {
-                    for round in 0..1500 {
+                    let seen = |n: usize| counts[n].load(SeqCst) > 0;
+                    for round in (0..).take_while(|round| *round < 1500 || !seen(0) || !seen(1)) {
                         scope(|s| {
                             let token = CancelToken::new();
                             let canceller = token.clone();
@@ -168,7 +169,9 @@ fn conservation_on_threads_with_cancelled_fibers_and_dropped_tasks() {
             });
         }
         t.spawn(move || {
-            for round in 0..3000 {
+            let seen = || counts[3].load(SeqCst) > 0;
+            for round in (0..).take_while(|round| *round < 3000 || !seen()) {
+                dropped.fetch_add(1, SeqCst);
                 let mut waits = task(barrier.wait_source());
                 for _ in 0..round % 4 {
                     // One that passes and is dropped unseen would be missing in the count, so it is looked at last.
@@ -188,7 +191,8 @@ fn conservation_on_threads_with_cancelled_fibers_and_dropped_tasks() {
     });
     let counts = counts.map(AtomicUsize::into_inner);
     assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
+    let dropped = dropped.into_inner();
     // Three for each leader, of whom some may have been dropped after they had passed.
     let passed = counts[0] + counts[2] + counts[3];
-    assert!(passed <= 3 * counts[4] + 3000 && 3 * counts[4] <= passed + 3000, "{counts:?}");
+    assert!(passed <= 3 * counts[4] + dropped && 3 * counts[4] <= passed + dropped, "{counts:?}");
 }

@@ -95,7 +95,7 @@ fn a_cancelled_wait_gives_the_guard_back() {
         let token = CancelToken::new();
         token.cancel();
         let guard = mutex.lock().unwrap();
-        let failed: Result<(), Cancelled> = token.run(|| Ok(drop(changed.wait(guard)?)));
+        let failed: Result<u32, Cancelled> = token.run(|| Ok(*changed.wait(guard)?));
         assert!(failed.is_err() && mutex.try_lock().is_some());
     });
 }
@@ -302,11 +302,20 @@ fn conservation_on_threads_with_cancelled_fibers_and_dropped_tasks() {
         finished.fetch_add(1, SeqCst);
         counts[n].fetch_add(1, SeqCst);
     };
+    // Nobody takes all before the others have begun.
+    let leaves_some = |mine: usize| {
+        counts[mine].load(SeqCst) < TOKENS / 4 || [0, 2, 4].iter().all(|other| counts[*other].load(SeqCst) > 0)
+    };
     std::thread::scope(|t| {
         let (tokens, changed, counts, take, finished) = (&tokens, &changed, &counts, &take, &finished);
+        let leaves_some = &leaves_some;
         t.spawn(move || {
             pool(2).run(|| {
-                for round in 0..1000 {
+                for round in (0..).take_while(|_| finished.load(SeqCst) < TOKENS || counts[1].load(SeqCst) == 0) {
+                    if !leaves_some(0) {
+                        std::thread::yield_now();
+                        continue;
+                    }
                     scope(|s| {
                         let token = CancelToken::new();
                         let canceller = token.clone();
@@ -319,7 +328,7 @@ fn conservation_on_threads_with_cancelled_fibers_and_dropped_tasks() {
                                 }
                             });
                         });
-                        if round % 2 == 0 {
+                        for _ in 0..round % 4 {
                             let _ = yield_now();
                         }
                         canceller.cancel();
@@ -329,7 +338,11 @@ fn conservation_on_threads_with_cancelled_fibers_and_dropped_tasks() {
             })
         });
         t.spawn(move || {
-            for round in 0..2000 {
+            for round in (0..).take_while(|_| finished.load(SeqCst) < TOKENS) {
+                if !leaves_some(2) {
+                    std::thread::yield_now();
+                    continue;
+                }
                 let mut waits = Box::pin(async {
                     let mut guard = tokens.lock_source().await;
                     while *guard == 0 {
@@ -351,6 +364,10 @@ fn conservation_on_threads_with_cancelled_fibers_and_dropped_tasks() {
         // Whoever stays takes the rest; each token is announced once.
         t.spawn(move || {
             while finished.load(SeqCst) < TOKENS {
+                if !leaves_some(4) {
+                    std::thread::yield_now();
+                    continue;
+                }
                 let guard = tokens.lock().unwrap();
                 let waits = || changed.wait_while(guard, |tokens| *tokens == 0 && finished.load(SeqCst) < TOKENS);
                 let guard = waits().unwrap();
@@ -368,6 +385,8 @@ fn conservation_on_threads_with_cancelled_fibers_and_dropped_tasks() {
             while finished.load(SeqCst) < TOKENS {
                 std::thread::yield_now();
             }
+            // What is not changed under the mutex is announced after it was locked, or it falls between a look and the wait.
+            drop(tokens.lock());
             changed.notify_all();
         });
     });

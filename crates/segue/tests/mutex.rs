@@ -210,16 +210,16 @@ fn conservation_a_task_that_was_told_or_handed_the_lock_and_is_dropped_passes_it
 }
 
 #[test]
-fn conservation_a_telling_is_passed_on_by_a_select_whose_other_arm_comes_first() {
+fn conservation_a_select_that_was_told_attempts_there_first() {
     let (mutex, other) = (Mutex::new(1), Mutex::new(2));
     let (guard, held) = (mutex.lock().unwrap(), other.lock().unwrap());
     let mut select = task(other.lock_source().or(mutex.lock_source()));
     let mut waits = task(mutex.lock_source());
     assert!(poll_once(&mut select).is_none() && poll_once(&mut waits).is_none());
-    // The right arm is told; before it looks, the left one is there, and is looked at first.
+    // The right arm is told; before it looks, the left one is there as well. It must not be forgotten that the right one was told.
     drop(guard);
     drop(held);
-    assert!(matches!(poll_once(&mut select), Some(Either::Left(guard)) if *guard == 2));
+    assert!(matches!(poll_once(&mut select), Some(Either::Right(guard)) if *guard == 1));
     drop(select);
     assert!(poll_once(&mut waits).is_some(), "the telling was lost");
 }

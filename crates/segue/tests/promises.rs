@@ -1,34 +1,18 @@
 //! Promises under every scheduler and between them: fibers of different pools, plain threads, and a deadlock that names its promises.
 #![cfg(feature = "sched")]
 
-use segue::sync::{Promise, Resolver, WaitError, promise};
-use segue::{Builder, Fifo, Pool, Sim, StackConfig};
-use segue::{check, scope, shield, sleep, spawn, yield_now};
+#[path = "common/meet.rs"]
+mod meet;
+
+use meet::{Task, block_on, everywhere, pool};
+use segue::sync::{Closed, Promise, Resolver, Semaphore, WaitError, promise};
+use segue::{Builder, CancelToken, Either, Sim, StackConfig, after};
+use segue::{check, scope, shield, sleep, spawn, timeout, yield_now};
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
-
-fn pool(workers: usize) -> Pool {
-    segue::sched::Builder::new().workers(workers).pool().unwrap()
-}
-
-/// Runs `body` as the first fiber of every scheduler. What is printed names the one that it failed on.
-fn everywhere(body: impl Fn() + Send + Sync) {
-    for seed in 0..20 {
-        println!("on the simulator with seed {seed}");
-        Sim::new(seed).run(&body).unwrap_or_else(|deadlock| panic!("{deadlock}"));
-    }
-    for workers in [1, 2] {
-        println!("on {workers} workers");
-        segue::sched::Builder::new().workers(workers).run_with(Fifo::default, &body).unwrap();
-        segue::sched::Builder::new().workers(workers).run(&body).unwrap();
-        segue::runtime().workers(workers).run(&body).unwrap();
-        pool(workers).run(&body).unwrap();
-    }
-    println!("on plain threads");
-    body();
-}
 
 #[test]
 fn a_promise_is_filled_before_during_and_after_the_wait() {
@@ -267,4 +251,143 @@ fn plain_threads_use_the_default_runtime() {
         })
         .collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn a_promise_is_awaited_by_any_number_of_tasks() {
+    everywhere(|| {
+        let (resolver, promised) = promise();
+        assert_eq!(format!("{promised:?} {resolver:?}"), "Promise { state: \"empty\" } Resolver");
+        let mut tasks = [(); 4].map(|()| Task::waiting(promised.wait_source()));
+        drop(Task::waiting(promised.wait_source()));
+        resolver.fill(5);
+        assert!(tasks.iter_mut().all(|task| task.wakes() == 1 && task.poll() == Some(Ok(&5))));
+        // At once, now.
+        assert_eq!((block_on(promised.wait_source()), promised.wait_source().wait()), (Ok(&5), Ok(Ok(&5))));
+        assert_eq!(format!("{promised:?}"), "Promise { state: \"full\" }");
+        let (resolver, promised) = promise::<u8>();
+        let mut task = Task::waiting(promised.wait_source());
+        drop(resolver);
+        assert_eq!((task.poll(), promised.wait_source().attempt()), (Some(Err(Closed)), Some(Err(Closed))));
+        assert_eq!(format!("{promised:?}"), "Promise { state: \"broken\" }");
+    });
+}
+
+#[test]
+fn a_value_is_taken_once_from_a_promise_that_stays() {
+    everywhere(|| {
+        let (resolver, mut promised) = promise();
+        scope(|s| {
+            s.spawn(|| {
+                assert_eq!(promised.take_source().wait(), Ok(Ok(String::from("once"))));
+                // Once it is taken, nothing will come any more.
+                assert_eq!(promised.take_source().wait(), Ok(Err(Closed)));
+                assert_eq!((promised.try_get(), promised.wait()), (Some(Err(Closed)), Err(WaitError::Closed)));
+                assert_eq!(format!("{promised:?}"), "Promise { state: \"broken\" }");
+            });
+            let _ = yield_now();
+            resolver.fill(String::from("once"));
+        });
+        assert_eq!(promised.take(), Err(WaitError::Closed));
+    });
+}
+
+#[test]
+fn conservation_a_value_stays_in_the_promise_when_the_one_who_takes_it_leaves() {
+    everywhere(|| {
+        let (resolver, mut promised) = promise();
+        // Dropped before it is filled, cancelled, late, and dropped when it was told that it is filled.
+        drop(Task::waiting(promised.take_source()));
+        let token = CancelToken::new();
+        token.cancel();
+        assert!(token.run(|| promised.take_source().wait()).is_err());
+        assert!(timeout(Duration::from_millis(1), || promised.take_source().wait()).is_err());
+        assert!(matches!(promised.take_source().or(after(Duration::from_millis(1))).wait(), Ok(Either::Right(()))));
+        let told = Task::waiting(promised.take_source());
+        resolver.fill(String::from("here"));
+        assert_eq!(told.wakes(), 1);
+        drop(told);
+        assert_eq!(promised.try_get(), Some(Ok(&String::from("here"))));
+        // Also where it lost against another one in a choice.
+        let free = Semaphore::new(1);
+        let choice = free.acquire_source().or(promised.take_source());
+        assert!(matches!(block_on(choice), Either::Left(_)));
+        assert_eq!(promised.take(), Ok(String::from("here")));
+    });
+}
+
+#[test]
+fn a_promise_in_a_choice_is_filled_broken_or_late() {
+    everywhere(|| {
+        for (filled, awaited) in [(true, false), (true, true), (false, false), (false, true)] {
+            let ((resolver, promised), (_never, other)) = (promise::<u8>(), promise::<u8>());
+            scope(|s| {
+                let waits = s.spawn(|| {
+                    let choice = other.wait_source().or(promised.wait_source());
+                    if awaited { block_on(choice) } else { choice.wait().unwrap() }
+                });
+                let _ = yield_now();
+                if filled {
+                    resolver.fill(3)
+                } else {
+                    drop(resolver)
+                }
+                let expected = if filled { Ok(&3) } else { Err(Closed) };
+                assert_eq!(waits.join().unwrap(), Either::Right(expected));
+            });
+            assert!(other.try_get().is_none());
+        }
+    });
+}
+
+#[test]
+fn values_that_must_not_be_shared_are_sent_through_a_promise() {
+    everywhere(|| {
+        // `Cell` is `Send` and not `Sync`: the promise may be sent, and its value taken, but not both looked at.
+        let (resolver, promised) = promise();
+        let taker = spawn(move || promised.take().map(Cell::into_inner));
+        resolver.fill(Cell::new(4));
+        assert_eq!(taker.join().unwrap(), Ok(4));
+        // The future of a take is `Send`, as the value is.
+        let (resolver, mut promised) = promise();
+        let mut task = Task::waiting(promised.take_source());
+        let filler = spawn(move || resolver.fill(Cell::new(5)));
+        filler.join().unwrap();
+        assert_eq!(task.poll().unwrap().map(Cell::into_inner), Ok(5));
+        drop(task);
+        // On its own thread it is looked at as well.
+        let (resolver, promised) = promise();
+        resolver.fill(Cell::new(6));
+        promised.wait().unwrap().set(7);
+        assert_eq!(promised.take().map(Cell::into_inner), Ok(7));
+    });
+}
+
+#[test]
+fn conservation_fill_against_a_task_that_is_dropped_and_one_that_takes() {
+    let outcomes: [AtomicUsize; 3] = Default::default();
+    std::thread::scope(|t| {
+        let (promises, next) = std::sync::mpsc::channel::<(usize, Resolver<Box<usize>>)>();
+        t.spawn(move || next.into_iter().for_each(|(round, resolver)| resolver.fill(Box::new(round))));
+        for round in 0..3000 {
+            let (resolver, mut promised) = promise();
+            promises.send((round, resolver)).unwrap();
+            let mut task = Task::new(promised.take_source());
+            let polls = (0..round % 4).find_map(|_| task.poll());
+            let wakes = task.wakes();
+            drop(task);
+            match polls {
+                Some(taken) => {
+                    assert_eq!(taken.map(|value| *value), Ok(round));
+                    assert_eq!(promised.take(), Err(WaitError::Closed));
+                    outcomes[0].fetch_add(1, SeqCst);
+                }
+                None => {
+                    assert_eq!(block_on(promised.take_source()).map(|value| *value), Ok(round));
+                    outcomes[1 + wakes.min(1)].fetch_add(1, SeqCst);
+                }
+            }
+        }
+    });
+    assert!(outcomes[..2].iter().all(|outcome| outcome.load(SeqCst) > 0), "{outcomes:?}");
 }

@@ -29,7 +29,12 @@ impl Structure for ABarrier {
     const NAME: &'static str = "Barrier";
 
     fn new() -> Self {
-        Self { pair: Barrier::new(2), crowd: Barrier::new(4), leaders: AtomicUsize::new(0), passed: (0..HOLDS).map(|_| Latch::new(1)).collect() }
+        Self {
+            pair: Barrier::new(2),
+            crowd: Barrier::new(4),
+            leaders: AtomicUsize::new(0),
+            passed: (0..HOLDS).map(|_| Latch::new(1)).collect(),
+        }
     }
 
     /// It lets them go by coming, too.

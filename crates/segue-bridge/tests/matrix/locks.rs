@@ -58,7 +58,7 @@ impl Structure for AnRwLock {
     }
 
     async fn hold(self: Arc<Self>, way: Way, round: usize, until: Until) {
-        if round % 2 == 0 {
+        if round.is_multiple_of(2) {
             let mut count = by!(way, self.lock.write().unwrap(), self.lock.write_source().await);
             until(way).await;
             self.write(&mut count);
@@ -71,7 +71,7 @@ impl Structure for AnRwLock {
     }
 
     async fn wait(self: Arc<Self>, how: &How, round: usize) -> bool {
-        if round % 2 == 0 && how.who != 1 {
+        if round.is_multiple_of(2) && how.who != 1 {
             let count = how.wait(self.lock.read_source()).await;
             count.inspect(|count| assert!(**count <= self.writes.load(SeqCst))).is_some()
         } else {
@@ -116,7 +116,7 @@ impl Structure for ACondvar {
         until(way).await;
         let mut state = by!(way, self.state.lock().unwrap(), self.state.lock_source().await);
         state.0 = round + 1;
-        if round % 2 == 0 { self.changed.notify_one() } else { self.changed.notify_all() }
+        if round.is_multiple_of(2) { self.changed.notify_one() } else { self.changed.notify_all() }
     }
 
     async fn wait(self: Arc<Self>, how: &How, round: usize) -> bool {

@@ -140,12 +140,7 @@ impl Structure for ASelect {
     const NAME: &'static str = "select";
 
     fn new() -> Self {
-        Self {
-            value: MVar::new(()),
-            permit: Semaphore::new(1),
-            chosen: Default::default(),
-            paths: Default::default(),
-        }
+        Self { value: MVar::new(()), permit: Semaphore::new(1), chosen: Default::default(), paths: Default::default() }
     }
 
     /// Has both, and gives them away in either order.
@@ -153,7 +148,7 @@ impl Structure for ASelect {
         by!(way, self.value.take().unwrap(), self.value.take_source().await);
         let permit = by!(way, self.permit.acquire().unwrap(), self.permit.acquire_source().await);
         until(way).await;
-        if round % 2 == 0 {
+        if round.is_multiple_of(2) {
             self.value.try_put(()).unwrap();
             drop(permit);
         } else {

@@ -4,9 +4,12 @@ use crate::rig::{HOLDS, How, MIX, Structure, Until, WAITS, Way, by};
 use segue::sync::{MVar, Promise, Resolver, promise};
 use std::sync::{Arc, Mutex};
 
+/// The resolver, until it was used, and its promise.
+type Round = (Mutex<Option<Resolver<usize>>>, Promise<usize>);
+
 /// One for each round, which all share, and one for each step, which is taken.
 pub struct APromise {
-    rounds: Vec<(Mutex<Option<Resolver<usize>>>, Promise<usize>)>,
+    rounds: Vec<Round>,
     #[allow(clippy::type_complexity, reason = "a pair of halves that are taken out")]
     steps: [Vec<Mutex<(Option<Resolver<usize>>, Option<Promise<usize>>)>>; 2],
 }

@@ -4,7 +4,7 @@
 //! anything that is not ready: such a block is straight-line code, and one poll runs it. In the other way it awaits the sources.
 
 use crate::common::Side;
-use segue::core::{Either, Source, WaitQueue, WaitsFor, Waitable};
+use segue::core::{Either, Source, WaitQueue, Waitable, WaitsFor};
 use segue::sync::Latch;
 use segue::{CancelToken, Cancelled};
 use std::future::{Future, poll_fn};

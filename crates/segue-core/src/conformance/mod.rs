@@ -1,6 +1,6 @@
 //! The contract as a test suite: runs programs on a scheduler and says which clauses of `docs/contract.md` it breaks.
 //!
-//! Used by the tests of every scheduler and bridge, in a few lines; nothing here runs, or costs anything, unless it is called.
+//! Used by the tests of schedulers, in a few lines; nothing here runs, or costs anything, unless it is called.
 //!
 //! # What a scheduler gives
 //!

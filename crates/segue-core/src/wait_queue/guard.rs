@@ -3,7 +3,8 @@
 //! Used by the structures, in the operations that change their state.
 #![allow(unsafe_code)] // Nodes lie in the frames of the waiters.
 
-use super::{Head, Inner, Node};
+use super::{Head, Inner, Node, WaitQueue};
+use crate::cancel::Batch;
 use crate::lock::LockGuard;
 use crate::trigger::Wakeup;
 use std::mem::ManuallyDrop;
@@ -28,6 +29,11 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
     #[inline]
     pub(super) fn inner(&mut self) -> &mut Inner<S, T, LISTS> {
         &mut self.inner
+    }
+
+    #[inline]
+    pub(super) fn is_of(&self, queue: &WaitQueue<S, T, LISTS>) -> bool {
+        self.inner.is_of(&queue.lock)
     }
 
     /// The state.
@@ -157,6 +163,9 @@ impl<S, T, const LISTS: usize> Drop for Guard<'_, S, T, LISTS> {
     fn drop(&mut self) {
         // SAFETY: dropped once, here, and not used afterwards.
         unsafe { ManuallyDrop::drop(&mut self.inner) };
+        // SAFETY: as below.
+        let several = unsafe { self.first.as_ref() }.is_some_and(|first| !first.trigger.get().is_null());
+        let _batch = several.then(Batch::new);
         // SAFETY: every node in the chain belongs to a waiter that stays suspended until its wakeup is dropped; its link is
         // read before that.
         while let Some(head) = unsafe { self.first.as_ref() } {

@@ -5,7 +5,7 @@
 #![allow(unsafe_code)] // Nodes are registered by address.
 
 use super::{Guard, Head, Node, WaitQueue};
-use crate::fiber::WaitsFor;
+use crate::fiber::{self, Fiber, WaitsFor};
 use crate::source::Source;
 use crate::trigger::Trigger;
 use std::ptr::{self, NonNull};
@@ -13,7 +13,8 @@ use std::ptr::{self, NonNull};
 /// One attempt to do something to a structure, which may have to wait.
 ///
 /// Most methods are called under the lock of the queue, so none of them runs foreign code; wakers included: those who were served are
-/// resumed after the lock. A panic in `is_ready`, `offer`, `place` or `retract` may end the process, since other arms of a select may be registered then.
+/// resumed after the lock. A panic in `is_ready`, `offer`, `place` or `retract` may end the process, since other arms of a select may be registered then. A
+/// fiber's wait in `is_ready`, `offer` or `place` is refused as if it were cancelled, for the same reason.
 pub trait Operation<S, T, const LISTS: usize = 1> {
     /// What it yields.
     type Output;
@@ -77,12 +78,15 @@ impl<'a, O: Operation<S, T, LISTS>, S, T, const LISTS: usize> Waiting<'a, O, S, 
     /// The slot stays in place until it is withdrawn or served, and is in no list.
     #[inline]
     unsafe fn join(
+        own: &WaitQueue<S, T, LISTS>,
         operation: &mut O,
         queue: &mut Guard<'_, S, T, LISTS>,
         slot: &mut Node<T>,
         trigger: &Trigger,
         arm: usize,
     ) {
+        // A guard can be exchanged for another queue's, also by an operation that was only lent it.
+        assert!(queue.is_of(own), "an operation has put another queue's guard in the place of its own's");
         let (list, front) = operation.place();
         assert!(list < LISTS, "an operation waits in a list that its queue does not have");
         slot.head.trigger.set(trigger);
@@ -99,6 +103,26 @@ impl<'a, O: Operation<S, T, LISTS>, S, T, const LISTS: usize> Waiting<'a, O, S, 
 
 /// Ends the process if a panic passes by: a node would stay in a queue when its frame goes.
 struct NoUnwind;
+
+/// While it is there, the running fiber can't wait: another arm's claim may have resumed it already. On a plain thread each wait has a
+/// header of its own, and so its own resume.
+struct NoWait<'a>(Option<(&'a Fiber, Option<WaitsFor>)>);
+
+impl NoWait<'_> {
+    fn new(waits_for: WaitsFor) -> Self {
+        // SAFETY: the current header is in place.
+        let running = unsafe { fiber::current().as_ref() };
+        Self(running.map(|fiber| (fiber, fiber.register_for(Some(waits_for)))))
+    }
+}
+
+impl Drop for NoWait<'_> {
+    fn drop(&mut self) {
+        if let Some((fiber, before)) = self.0.take() {
+            fiber.register_for(before);
+        }
+    }
+}
 
 impl Drop for NoUnwind {
     fn drop(&mut self) {
@@ -143,20 +167,23 @@ where
         let done = self.operation.attempt(&mut queue);
         if done.is_none() {
             // SAFETY: as the caller promises.
-            unsafe { Self::join(&mut self.operation, &mut queue, slot, trigger, arm) };
+            unsafe { Self::join(self.queue, &mut self.operation, &mut queue, slot, trigger, arm) };
         }
         done
     }
 
     unsafe fn register(&mut self, slot: &mut Node<T>, trigger: &Trigger, arm: usize) -> bool {
         let no_unwind = NoUnwind;
+        let no_wait = NoWait::new(self.waits_for);
         let mut queue = self.queue.lock();
         let ready = self.operation.is_ready(&mut queue);
         if !ready {
             // SAFETY: as the caller promises.
-            unsafe { Self::join(&mut self.operation, &mut queue, slot, trigger, arm) };
+            unsafe { Self::join(self.queue, &mut self.operation, &mut queue, slot, trigger, arm) };
         }
+        // That resumes whom the operation has served, which may call wakers.
         drop(queue);
+        drop(no_wait);
         std::mem::forget(no_unwind);
         !ready
     }

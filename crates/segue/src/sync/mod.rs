@@ -1,8 +1,8 @@
 //! Structures at which fibers of any scheduler, plain threads and tasks of any async runtime meet.
 //!
-//! Each is written once against `segue-core`, with its one queue of waiters, and knows no scheduler. Of each operation that can wait there are
-//! three forms: `x` waits, in a fiber or a thread; `try_x` never waits; `x_source` is a [`Waitable`](crate::Waitable) that can be awaited by
-//! a task, or chosen among others.
+//! Each is written once against `segue-core`, with its one queue of waiters, and knows no scheduler. An operation that can wait comes in up
+//! to three forms: `x` waits, in a fiber or a thread; `try_x`, where there is a use for it, never waits; `x_source` is a
+//! [`Waitable`](crate::Waitable) that can be awaited by a task, or chosen among others.
 
 mod barrier;
 mod condvar;

@@ -22,7 +22,8 @@
 //!
 //! **Commit point**: the attempt under the lock, or the claim of the waiter. **Idle**: one list at most has waiters. **Cancellation**: a waiter leaves its list; a
 //! putter has its value back. A taker that was handed a value and then dropped (a future) puts it back *at the front*: the next taker gets it, before what
-//! was put meanwhile. That is the one case in which there are more values than one, and the only one that allocates: `displaced` keeps the later ones.
+//! was put meanwhile. That is the one case in which there are more values than one, and the only one that allocates: `displaced` keeps the later ones. If the
+//! place is lent just then, the value that came back waits there for the end of the loan, and goes before the one that was lent.
 //!
 //! **The race to fear**: a value for a taker that has just left. The exchange is undone if the claim is refused, and goes to the next.
 //!
@@ -42,12 +43,16 @@ const PUTTERS: usize = 1;
 enum Place<T> {
     Empty,
     Full(T),
-    Lent,
+    /// How many values came back meanwhile: they were taken before this one was lent, and go before it. They are at the end of `displaced`.
+    Lent {
+        returned: usize,
+    },
 }
 
 struct State<T> {
     place: Place<T>,
-    /// Values that were put after one that came back, the earliest last.
+    /// Values that are to come before those of the putters, the earliest last: those that were put after one that came back, and those that came back to a
+    /// place that is lent.
     displaced: Vec<T>,
 }
 
@@ -100,7 +105,7 @@ fn put_in<T>(queue: &mut Locked<'_, T>, mut value: T) {
                 }
                 None => Place::Empty,
             },
-            Some(Slot::WantsToBorrow) => Place::Lent,
+            Some(Slot::WantsToBorrow) => Place::Lent { returned: 0 },
             Some(Slot::Value(value)) => Place::Full(value),
             None => unreachable!("whoever takes leaves its wish in exchange"),
         };
@@ -110,13 +115,13 @@ fn put_in<T>(queue: &mut Locked<'_, T>, mut value: T) {
 
 /// The end of a loan.
 fn end_loan<T>(queue: &mut Locked<'_, T>, value: T) {
-    let first = match queue.state().displaced.pop() {
-        // What came back meanwhile was taken before this one was lent.
-        Some(earlier) => {
-            queue.state().displaced.push(value);
-            earlier
-        }
-        None => value,
+    let Place::Lent { returned } = queue.peek().place else { unreachable!("it was lent") };
+    let first = if returned == 0 {
+        value
+    } else {
+        let displaced = &mut queue.state().displaced;
+        displaced.insert(displaced.len() - returned, value);
+        displaced.pop().expect("what came back is there")
     };
     put_in(queue, first);
 }
@@ -212,8 +217,8 @@ impl<T> Operation<State<T>, Slot<T>, 2> for Take {
                     queue.state().displaced.push(later);
                     queue.state().place = Place::Full(value);
                 }
-                Place::Lent => {
-                    queue.state().place = Place::Lent;
+                Place::Lent { returned } => {
+                    queue.state().place = Place::Lent { returned: returned + 1 };
                     queue.state().displaced.push(value);
                 }
             }
@@ -230,7 +235,7 @@ impl<'a, T> Operation<State<T>, Slot<T>, 2> for Borrow<'a, T> {
     #[inline]
     fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<Loan<'a, T>> {
         let Place::Full(_) = queue.peek().place else { return None };
-        match mem::replace(&mut queue.state().place, Place::Lent) {
+        match mem::replace(&mut queue.state().place, Place::Lent { returned: 0 }) {
             Place::Full(value) => Some(Loan { mvar: self.0, value: Some(value) }),
             _ => unreachable!("it was full"),
         }
@@ -504,10 +509,11 @@ impl<T> MVar<T> {
 
     /// The value, if there is one. Of several, after one came back, it is the first.
     pub fn into_inner(self) -> Option<T> {
-        match self.queue.into_inner().place {
+        let mut state = self.queue.into_inner();
+        match state.place {
             Place::Full(value) => Some(value),
-            // A loan borrows the place, so it was leaked.
-            Place::Empty | Place::Lent => None,
+            // A loan borrows the place, so it was leaked; others may have come back.
+            Place::Empty | Place::Lent { .. } => state.displaced.pop(),
         }
     }
 }
@@ -529,7 +535,7 @@ impl<T> fmt::Debug for MVar<T> {
         let place = match self.queue.lock().peek().place {
             Place::Empty => "empty",
             Place::Full(_) => "full",
-            Place::Lent => "lent",
+            Place::Lent { .. } => "lent",
         };
         f.debug_struct("MVar").field("place", &place).finish()
     }

@@ -7,7 +7,7 @@
 //! ```text
 //!   EMPTY --fill: the value into the cell--> FULL    the resolver, once: it is consumed
 //!   EMPTY --drop of the resolver-----------> BROKEN
-//!   FULL  --take---------------------------> BROKEN  whoever has the promise to itself
+//!   FULL  --take---------------------------> FULL    whoever has the promise to itself: the cell is empty then, which counts as broken
 //! ```
 //!
 //! The state changes under the wait queue's lock, so that nobody who joins the queue misses it; it is read without the lock. The resolver alone writes the
@@ -64,32 +64,78 @@ impl<T> Shared<T> {
     }
 }
 
-/// Waits until a promise is settled, and yields what `then` makes of it.
-struct Settled<'a, T, F> {
-    shared: &'a Shared<T>,
-    then: F,
+/// What a wait for a promise yields once that is settled.
+trait Access {
+    type Output;
+
+    fn is_settled(&self) -> bool;
+
+    /// Called when it is settled.
+    fn value(&mut self) -> Self::Output;
 }
 
-impl<'a, T, R, F: Fn(&'a Shared<T>) -> R> Operation<(), ()> for Settled<'a, T, F> {
-    type Output = R;
+/// Access to the value in place, of a promise that is shared.
+struct Shares<'a, T>(&'a Shared<T>);
+
+/// Access to the value itself, of a promise that is exclusively borrowed for so long.
+struct Takes<'a, T>(&'a Shared<T>);
+
+// SAFETY: the value is only moved out, by whoever has this; what is shared meanwhile, with the resolver, is atomic or locked.
+unsafe impl<T: Send> Send for Takes<'_, T> {}
+
+impl<'a, T> Access for Shares<'a, T> {
+    type Output = Result<&'a T, Closed>;
 
     #[inline]
-    fn attempt_unlocked(&mut self) -> Option<R> {
-        self.shared.is_settled().then(|| (self.then)(self.shared))
+    fn is_settled(&self) -> bool {
+        self.0.is_settled()
     }
 
     #[inline]
-    fn attempt(&mut self, _: &mut Guard<'_, (), ()>) -> Option<R> {
+    fn value(&mut self) -> Self::Output {
+        // SAFETY: it is settled, so the resolver is done with the cell, and the value is not taken while this promise is borrowed.
+        unsafe { &*self.0.value.get() }.as_ref().ok_or(Closed)
+    }
+}
+
+impl<T> Access for Takes<'_, T> {
+    type Output = Result<T, Closed>;
+
+    #[inline]
+    fn is_settled(&self) -> bool {
+        self.0.is_settled()
+    }
+
+    #[inline]
+    fn value(&mut self) -> Self::Output {
+        // SAFETY: it is settled, so the resolver is done with the cell, and nobody else has this promise.
+        unsafe { &mut *self.0.value.get() }.take().ok_or(Closed)
+    }
+}
+
+/// Waits until a promise is settled.
+struct Settled<A>(A);
+
+impl<A: Access> Operation<(), ()> for Settled<A> {
+    type Output = A::Output;
+
+    #[inline]
+    fn attempt_unlocked(&mut self) -> Option<A::Output> {
+        self.0.is_settled().then(|| self.0.value())
+    }
+
+    #[inline]
+    fn attempt(&mut self, _: &mut Guard<'_, (), ()>) -> Option<A::Output> {
         self.attempt_unlocked()
     }
 
     fn is_ready(&mut self, _: &mut Guard<'_, (), ()>) -> bool {
-        self.shared.is_settled()
+        self.0.is_settled()
     }
 
     #[inline]
-    fn commit(&mut self, _: Option<()>) -> Option<R> {
-        Some((self.then)(self.shared))
+    fn commit(&mut self, _: Option<()>) -> Option<A::Output> {
+        Some(self.0.value())
     }
 
     fn give_back(&mut self, _: Option<()>, _: &mut Guard<'_, (), ()>) -> Option<()> {
@@ -154,20 +200,12 @@ unsafe impl<T: Send> Send for Promise<T> {}
 unsafe impl<T: Send + Sync> Sync for Promise<T> {}
 
 impl<T> Promise<T> {
-    fn settled<'a>(&'a self, waits_for: WaitsFor) -> impl Source<Output = Result<&'a T, Closed>> {
-        let then = |shared: &'a Shared<T>| {
-            // SAFETY: it is settled, so the resolver is done with the cell, and the value is not taken while this promise is borrowed.
-            unsafe { &*shared.value.get() }.as_ref().ok_or(Closed)
-        };
-        self.0.waiters.operation(waits_for, Settled { shared: &self.0, then })
+    fn settled(&self, waits_for: WaitsFor) -> impl Source<Output = Result<&T, Closed>> {
+        self.0.waiters.operation(waits_for, Settled(Shares(&self.0)))
     }
 
-    fn taking<'a>(&'a mut self, waits_for: WaitsFor) -> impl Source<Output = Result<T, Closed>> {
-        let then = |shared: &'a Shared<T>| {
-            // SAFETY: it is settled, so the resolver is done with the cell, and nobody else has this promise.
-            unsafe { &mut *shared.value.get() }.take().ok_or(Closed)
-        };
-        self.0.waiters.operation(waits_for, Settled { shared: &self.0, then })
+    fn taking(&mut self, waits_for: WaitsFor) -> impl Source<Output = Result<T, Closed>> {
+        self.0.waiters.operation(waits_for, Settled(Takes(&self.0)))
     }
 
     /// Suspends the calling fiber, or parks the calling thread, until the promise is filled.
@@ -244,10 +282,10 @@ impl<T> Promise<T> {
 
 impl<T> std::fmt::Debug for Promise<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let state = match self.0.state.load(Ordering::Acquire) {
-            EMPTY => "empty",
-            FULL => "full",
-            _ => "broken",
+        let state = match self.try_get() {
+            None => "empty",
+            Some(Ok(_)) => "full",
+            Some(Err(Closed)) => "broken",
         };
         f.debug_struct("Promise").field("state", &state).finish()
     }

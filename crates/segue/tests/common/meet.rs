@@ -29,6 +29,7 @@ pub fn everywhere(body: impl Fn() + Send + Sync) {
         println!("on {workers} workers");
         segue::sched::Builder::new().workers(workers).run_with(Fifo::default, &body).unwrap();
         segue::sched::Builder::new().workers(workers).run(&body).unwrap();
+        segue::runtime().workers(workers).run(&body).unwrap();
         pool(workers).run(&body).unwrap();
     }
     println!("on plain threads");

@@ -1,0 +1,104 @@
+//! Wakers that do at once what executors do later: drop the task that they wake, or poll it.
+#![cfg(not(loom))]
+
+use segue_core::{WaitQueue, Waitable, WaitsFor};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A waker that drops its task when it is woken: so does that of an executor which has been shut down.
+struct Drops(Mutex<Option<Task>>);
+
+impl Wake for Drops {
+    fn wake(self: Arc<Self>) {
+        let task = self.0.lock().unwrap().take();
+        drop(task);
+    }
+}
+
+/// Fails instead of hanging.
+fn ends(f: impl FnOnce() + Send + 'static) {
+    let (sender, receiver) = mpsc::channel::<()>();
+    thread::spawn(move || {
+        let _sender = sender;
+        f();
+    });
+    let waited = receiver.recv_timeout(Duration::from_secs(if cfg!(miri) { 60 } else { 5 }));
+    assert_eq!(waited, Err(mpsc::RecvTimeoutError::Disconnected), "it never ended");
+}
+
+fn both(mut a: Task, mut b: Task) -> Task {
+    Box::pin(std::future::poll_fn(move |task| {
+        let (a, b) = (a.as_mut().poll(task), b.as_mut().poll(task));
+        if a.is_ready() && b.is_ready() { Poll::Ready(()) } else { Poll::Pending }
+    }))
+}
+
+fn dropped_by_its_waker(a: Task, b: Task) -> Arc<Drops> {
+    let waker = Arc::new(Drops(Mutex::new(None)));
+    let mut task = both(a, b);
+    assert!(task.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::clone(&waker)))).is_pending());
+    *waker.0.lock().unwrap() = Some(task);
+    waker
+}
+
+#[test]
+fn a_waker_that_drops_a_task_with_two_places_in_a_queue_that_is_notified() {
+    ends(|| {
+        static GATE: WaitQueue<bool> = WaitQueue::new(false);
+        let wait = || -> Task {
+            Box::pin(Waitable::new(GATE.source(WaitsFor::new("a gate"), |open| *open, |_| ())).into_future())
+        };
+        let waker = dropped_by_its_waker(wait(), wait());
+        let mut gate = GATE.lock();
+        *gate.state() = true;
+        gate.notify_all(0);
+        drop(gate);
+        assert!(waker.0.lock().unwrap().is_none());
+    });
+}
+
+#[test]
+fn a_waker_that_drops_a_task_with_two_timers() {
+    ends(|| {
+        let at = segue_core::now() + Duration::from_millis(20);
+        let wait = || -> Task { Box::pin(segue_core::at(Some(at)).into_future()) };
+        let waker = dropped_by_its_waker(wait(), wait());
+        // The thread of the timers is still there.
+        segue_core::sleep(Duration::from_millis(40)).unwrap();
+        assert!(waker.0.lock().unwrap().is_none());
+    });
+}
+
+#[test]
+fn tasks_are_woken_in_the_order_in_which_they_were_served() {
+    struct Notes(u32, Arc<Mutex<Vec<u32>>>);
+    impl Wake for Notes {
+        fn wake(self: Arc<Self>) {
+            self.1.lock().unwrap().push(self.0);
+        }
+    }
+    let gate: WaitQueue<bool> = WaitQueue::new(false);
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks: Vec<_> = (0..5)
+        .map(|number| {
+            let source = gate.source(WaitsFor::new("a gate"), |open| *open, |_| ());
+            let mut task = Box::pin(Waitable::new(source).into_future());
+            let waker = Waker::from(Arc::new(Notes(number, Arc::clone(&order))));
+            assert!(task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            task
+        })
+        .collect();
+    let mut guard = gate.lock();
+    *guard.state() = true;
+    guard.notify_all(0);
+    drop(guard);
+    assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3, 4]);
+    for task in &mut tasks {
+        assert!(task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
+    }
+}

@@ -1,0 +1,48 @@
+//! Operations that break every promise that safe code can break: the queue they are used on must not be harmed.
+#![cfg(not(loom))]
+
+use segue_core::{Either, Guard, Operation, WaitQueue, Waitable, WaitsFor, after};
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+static OTHER: WaitQueue<u32> = WaitQueue::new(0);
+
+/// Puts the guard of another queue in the place of the one that it is lent.
+struct Swaps;
+
+impl Operation<u32, ()> for Swaps {
+    type Output = ();
+
+    fn attempt(&mut self, queue: &mut Guard<'_, u32, ()>) -> Option<()> {
+        let mut other = OTHER.lock();
+        mem::swap(queue, &mut other);
+        None
+    }
+
+    fn is_ready(&mut self, _: &mut Guard<'_, u32, ()>) -> bool {
+        false
+    }
+
+    fn commit(&mut self, _: Option<()>) -> Option<()> {
+        None
+    }
+
+    fn give_back(&mut self, _: Option<()>, _: &mut Guard<'_, u32, ()>) -> Option<()> {
+        None
+    }
+}
+
+#[test]
+fn an_operation_that_swaps_the_guard_joins_no_other_queue() {
+    let own: Box<WaitQueue<u32>> = Box::new(WaitQueue::new(0));
+    let waited = catch_unwind(AssertUnwindSafe(|| {
+        let swaps = Waitable::new(own.operation(WaitsFor::new("a swap"), Swaps));
+        let ended = Box::new(swaps.or(after(Duration::from_millis(1)))).wait();
+        assert_eq!(ended, Ok(Either::Right(())));
+    }));
+    // Whoever is left in the other queue has gone.
+    OTHER.lock().notify_all(0);
+    own.lock().notify_all(0);
+    assert!(waited.is_err(), "it is told that this is a mistake");
+}

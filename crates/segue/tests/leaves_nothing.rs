@@ -1,0 +1,430 @@
+//! Waiting allocates nothing, and waiters that leave, however many, leave nothing behind in a structure that lives on.
+//!
+//! Everything that is measured happens on the measuring thread, so that what others allocate meanwhile does not count.
+#![cfg(feature = "sched")]
+#![allow(unsafe_code)] // An allocator that counts.
+
+#[path = "common/meet.rs"]
+mod meet;
+
+use meet::poll_once;
+use segue::core::Source;
+use segue::sync::{
+    Barrier, Condvar, Latch, MVar, Mutex, Notify, OnceCell, RwLock, Semaphore, Turn, WaitGroup, promise,
+};
+use segue::{CancelToken, Sim, Waitable, after, scope, timeout, yield_now};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering::SeqCst};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+struct Counts;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    static LIVE: Cell<isize> = const { Cell::new(0) };
+}
+
+/// Of all threads.
+static ALL_LIVE: AtomicIsize = AtomicIsize::new(0);
+
+fn note(allocations: usize, bytes: isize) {
+    ALL_LIVE.fetch_add(bytes, SeqCst);
+    let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + allocations));
+    let _ = LIVE.try_with(|live| live.set(live.get() + bytes));
+}
+
+// SAFETY: passed on to the system's.
+unsafe impl GlobalAlloc for Counts {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note(1, layout.size() as isize);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        note(0, -(layout.size() as isize));
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        note(1, size as isize - layout.size() as isize);
+        // SAFETY: as the caller promises.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTS: Counts = Counts;
+
+fn allocations() -> usize {
+    ALLOCATIONS.get()
+}
+
+fn live() -> isize {
+    LIVE.get()
+}
+
+/// One test at a time: they count.
+fn alone() -> impl Sized {
+    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// In all; a debug build takes its time.
+const WAITERS: usize = if cfg!(debug_assertions) { 50_000 } else { 1_000_000 };
+
+/// What is done with each structure in turn: it is given sources that are not ready, and never will be.
+trait Visit {
+    fn visit<S: Source>(&mut self, name: &str, make: impl Fn() -> Waitable<S> + Sync)
+    where
+        S::Output: Send;
+}
+
+fn every_structure(visit: &mut impl Visit) {
+    let mutex = Mutex::new(0);
+    let guard = mutex.try_lock().unwrap();
+    visit.visit("Mutex", || mutex.lock_source());
+    drop(guard);
+    let place = MVar::empty();
+    visit.visit("MVar, take", || place.take_source());
+    visit.visit("MVar, borrow", || place.borrow_source());
+    place.try_put(0).unwrap();
+    visit.visit("MVar, put", || place.put_source(1));
+    assert_eq!((place.try_take(), place.try_take()), (Some(0), None));
+    let semaphore = Semaphore::new(1);
+    visit.visit("Semaphore", || semaphore.acquire_many_source(2));
+    assert!(semaphore.try_acquire().is_some());
+    let lock = RwLock::new(0);
+    let writer = lock.try_write().unwrap();
+    visit.visit("RwLock, read", || lock.read_source());
+    visit.visit("RwLock, write", || lock.write_source());
+    drop(writer);
+    let reader = lock.try_read().unwrap();
+    visit.visit("RwLock, write against a reader", || lock.write_source());
+    assert!(lock.try_read().is_some());
+    drop(reader);
+    let (resolver, promised) = promise::<u8>();
+    visit.visit("Promise", || promised.wait_source());
+    resolver.fill(1);
+    assert_eq!(promised.try_get(), Some(Ok(&1)));
+    let notify = Notify::new();
+    visit.visit("Notify", || notify.wait_source());
+    notify.notify_one();
+    assert!(notify.try_wait());
+    let latch = Latch::new(1);
+    visit.visit("Latch", || latch.wait_source());
+    latch.count_down(1);
+    let group = WaitGroup::new();
+    group.add(1);
+    visit.visit("WaitGroup", || group.wait_source());
+    group.done();
+    let cell = OnceCell::<u8>::new();
+    visit.visit("OnceCell, wait", || cell.wait_source());
+    let Some(Turn::Yours(turn)) = cell.try_turn() else { unreachable!("it is empty") };
+    visit.visit("OnceCell, turn", || cell.turn_source());
+    visit.visit("OnceCell, set", || cell.set_source(1));
+    turn.fill(2);
+    let barrier = Barrier::new(2);
+    visit.visit("Barrier", || barrier.wait_source());
+    let (condition, mutex) = (Condvar::new(), Mutex::new(0));
+    visit.visit("Condvar", || condition.wait_source(mutex.try_lock().unwrap()).map(drop));
+    assert!(mutex.try_lock().is_some());
+    let never = MVar::<u8>::empty();
+    visit.visit("a choice", || place.take_source().or(semaphore.acquire_many_source(2)).or(never.take_source()));
+    visit.visit("a point in time", || after(Duration::from_secs(3600)));
+    visit.visit("a choice with a point in time", || place.take_source().or(after(Duration::from_secs(3600))));
+}
+
+/// Allocations, and bytes that stay.
+fn cost_of_dropped_tasks<S: Source>(make: impl Fn() -> Waitable<S>) -> (usize, isize) {
+    let mut task = Context::from_waker(Waker::noop());
+    let mut once = || assert!(pin!(make().into_future()).poll(&mut task).is_pending());
+    (0..100).for_each(|_| once());
+    let before = (allocations(), live());
+    (0..WAITERS).for_each(|_| once());
+    (allocations() - before.0, live() - before.1)
+}
+
+#[test]
+fn a_waiter_that_leaves_something_is_found_out() {
+    let _alone = alone();
+    let place = MVar::<u8>::empty();
+    let leaks = || {
+        std::mem::forget(Box::new(0_u64));
+        place.take_source()
+    };
+    assert_eq!(cost_of_dropped_tasks(leaks), (WAITERS, 8 * WAITERS as isize));
+    let allocates = || {
+        drop(Box::new(0_u64));
+        place.take_source()
+    };
+    assert_eq!(cost_of_dropped_tasks(allocates), (WAITERS, 0));
+}
+
+#[test]
+fn a_million_dropped_tasks_allocate_nothing_and_leave_nothing() {
+    let _alone = alone();
+    struct Drops;
+    impl Visit for Drops {
+        fn visit<S: Source>(&mut self, name: &str, make: impl Fn() -> Waitable<S> + Sync) {
+            assert_eq!(cost_of_dropped_tasks(make), (0, 0), "{name}");
+        }
+    }
+    every_structure(&mut Drops);
+}
+
+#[test]
+fn thousands_of_tasks_that_wait_at_once_and_are_dropped_in_any_order_leave_nothing() {
+    let _alone = alone();
+    struct DropsMany;
+    impl Visit for DropsMany {
+        fn visit<S: Source>(&mut self, name: &str, make: impl Fn() -> Waitable<S> + Sync) {
+            if name == "Barrier" || name == "Condvar" {
+                return; // Two meet at this barrier, and the mutex of the condition is one.
+            }
+            let many = || {
+                let mut tasks: Vec<_> = (0..2000).map(|_| meet::task(make())).collect();
+                assert!(tasks.iter_mut().all(|task| poll_once(task).is_none()), "{name}");
+                for n in 0..500 {
+                    drop(tasks.swap_remove(n * 7 % tasks.len()));
+                }
+                while let Some(last) = tasks.pop() {
+                    drop(last);
+                }
+            };
+            // The heap of a clock grows once.
+            many();
+            let before = live();
+            many();
+            assert_eq!(live(), before, "{name}");
+        }
+    }
+    every_structure(&mut DropsMany);
+}
+
+/// Waits in batches of fibers that are cancelled together.
+struct CancelsFibers;
+
+impl Visit for CancelsFibers {
+    fn visit<S: Source>(&mut self, name: &str, make: impl Fn() -> Waitable<S> + Sync)
+    where
+        S::Output: Send,
+    {
+        let most = match name {
+            "Barrier" | "Condvar" => 1,
+            _ => 100,
+        };
+        let cancelled = AtomicUsize::new(0);
+        let batch = || {
+            scope(|s| {
+                for _ in 0..most {
+                    s.spawn(|| {
+                        assert!(make().wait().is_err(), "{name}");
+                        cancelled.fetch_add(1, SeqCst);
+                    });
+                }
+                // Most of them wait by now, the others are cancelled before that.
+                for _ in 0..most {
+                    yield_now().unwrap();
+                }
+                s.cancel();
+            });
+            // And by time.
+            assert!(timeout(Duration::from_micros(1), || make().wait()).is_err());
+        };
+        // Time must pass in one of the first, for the clock to have had a timer.
+        assert!(timeout(Duration::from_millis(1), || make().wait()).is_err());
+        (0..10).for_each(|_| batch());
+        let before = live();
+        (0..WAITERS / 5000).for_each(|_| batch());
+        assert_eq!(live(), before, "{name}");
+        assert!(cancelled.into_inner() > 0);
+    }
+}
+
+#[test]
+fn fibers_that_are_cancelled_in_batches_leave_nothing() {
+    let _alone = alone();
+    segue::sched::Builder::new().workers(1).run(|| every_structure(&mut CancelsFibers)).unwrap();
+    Sim::new(1).run(|| every_structure(&mut CancelsFibers)).unwrap();
+}
+
+#[test]
+fn threads_that_are_cancelled_leave_nothing() {
+    let _alone = alone();
+    struct CancelsThreads;
+    impl Visit for CancelsThreads {
+        fn visit<S: Source>(&mut self, name: &str, make: impl Fn() -> Waitable<S> + Sync) {
+            let batch = |count: usize| {
+                let (tokens, next) = std::sync::mpsc::channel::<CancelToken>();
+                std::thread::scope(|t| {
+                    t.spawn(|| {
+                        for _ in 0..count {
+                            let token = CancelToken::new();
+                            tokens.send(token.clone()).unwrap();
+                            assert!(token.run(|| make().wait()).is_err(), "{name}");
+                        }
+                        drop(tokens);
+                    });
+                    t.spawn(|| next.into_iter().for_each(|token| token.cancel()));
+                });
+            };
+            batch(10);
+            let before = ALL_LIVE.load(SeqCst);
+            batch(1000);
+            // The harness may allocate meanwhile, but a thousand waiters that left a node each would leave more.
+            let more = ALL_LIVE.load(SeqCst) - before;
+            assert!(more < 8192, "{name}: {more} bytes");
+        }
+    }
+    every_structure(&mut CancelsThreads);
+}
+
+/// Two fibers on one worker that make each other wait: of 1000 rounds of theirs, nobody allocates, the scheduler included.
+fn wait_for_each_other(name: &str, first: impl Fn(usize), second: impl Fn(usize) + Sync) {
+    const WARM: usize = 100;
+    let done = AtomicBool::new(false);
+    scope(|s| {
+        s.spawn(|| {
+            (0..WARM + 1100).for_each(&second);
+            assert!(done.load(SeqCst), "{name}: the other one was to end first");
+        });
+        (0..WARM).for_each(&first);
+        let before = (allocations(), live());
+        (WARM..WARM + 1000).for_each(&first);
+        assert_eq!((allocations(), live()), before, "{name}");
+        done.store(true, SeqCst);
+        (WARM + 1000..WARM + 1100).for_each(&first);
+    });
+}
+
+const ROUNDS: usize = 1200;
+
+#[test]
+fn waiting_in_a_fiber_allocates_nothing() {
+    let _alone = alone();
+    segue::sched::Builder::new().workers(1).run(each_waits_in_turn).unwrap();
+}
+
+fn each_waits_in_turn() {
+    let each_in_turn = |name, enter: &(dyn Fn() + Sync)| wait_for_each_other(name, |_| enter(), |_| enter());
+    let mutex = Mutex::new(0);
+    each_in_turn("Mutex", &|| {
+        let mut count = mutex.lock().unwrap();
+        yield_now().unwrap();
+        *count += 1;
+    });
+    assert_eq!(mutex.into_inner(), 2 * ROUNDS);
+    let place = MVar::new(0);
+    each_in_turn("MVar, borrow", &|| {
+        let mut count = place.borrow().unwrap();
+        yield_now().unwrap();
+        *count += 1;
+    });
+    assert_eq!(place.into_inner(), Some(2 * ROUNDS));
+    let semaphore = Semaphore::new(1);
+    each_in_turn("Semaphore", &|| {
+        let _permit = semaphore.acquire().unwrap();
+        yield_now().unwrap();
+    });
+    let lock = RwLock::new(0);
+    each_in_turn("RwLock, write", &|| {
+        let mut count = lock.write().unwrap();
+        yield_now().unwrap();
+        *count += 1;
+    });
+    let write = |_| {
+        *lock.write().unwrap() += 1;
+        yield_now().unwrap();
+    };
+    wait_for_each_other("RwLock", write, |_| {
+        let _read = lock.read().unwrap();
+        yield_now().unwrap();
+    });
+    assert_eq!(lock.into_inner(), 3 * ROUNDS);
+    let barrier = Barrier::new(2);
+    each_in_turn("Barrier", &|| assert!(barrier.wait().is_ok()));
+    let place = MVar::empty();
+    wait_for_each_other("MVar", |n| place.put(n).unwrap(), |n| assert_eq!(place.take(), Ok(n)));
+    wait_for_each_other("MVar, the other way", |n| assert_eq!(place.take(), Ok(n)), |n| place.put(n).unwrap());
+    let never = MVar::<u8>::empty();
+    let hour = Duration::from_secs(3600);
+    wait_for_each_other(
+        "a choice",
+        |_| assert!(place.take_source().or(never.take_source()).or(after(hour)).wait().is_ok()),
+        |n| place.put(n).unwrap(),
+    );
+    each_waits_for_the_other();
+    wait_for_each_other("sleep", |_| segue::sleep(Duration::from_nanos(100)).unwrap(), |_| yield_now().unwrap());
+}
+
+/// Where one waits and the other never does: that one lets the first go ahead.
+fn each_waits_for_the_other() {
+    fn told(name: &str, wait: impl Fn(usize), tell: impl Fn(usize) + Sync) {
+        wait_for_each_other(name, wait, |n| {
+            yield_now().unwrap();
+            tell(n);
+        });
+    }
+    let (notify, answer) = (Notify::new(), Notify::new());
+    let ask = |_| {
+        notify.notify_one();
+        answer.wait().unwrap();
+    };
+    wait_for_each_other("Notify", ask, |_| {
+        notify.wait().unwrap();
+        answer.notify_one();
+    });
+    let (resolvers, promises): (Vec<_>, Vec<_>) = (0..ROUNDS).map(|_| promise()).unzip();
+    let resolvers: Vec<_> = resolvers.into_iter().map(|resolver| std::sync::Mutex::new(Some(resolver))).collect();
+    let fill = |n: usize| resolvers[n].lock().unwrap().take().expect("once").fill(n);
+    told("Promise", |n| assert_eq!(promises[n].wait(), Ok(&n)), fill);
+    let latches: Vec<_> = (0..ROUNDS).map(|_| Latch::new(1)).collect();
+    told("Latch", |n| latches[n].wait().unwrap(), |n| latches[n].count_down(1));
+    let groups: Vec<_> = (0..ROUNDS).map(|_| WaitGroup::new()).collect();
+    groups.iter().for_each(|group| group.add(1));
+    told("WaitGroup", |n| groups[n].wait().unwrap(), |n| groups[n].done());
+    let cells: Vec<_> = (0..ROUNDS).map(|_| OnceCell::new()).collect();
+    told("OnceCell", |n| assert!(cells[n].wait().is_ok_and(|value| *value == n)), |n| cells[n].set(n).unwrap());
+    let (condition, turns) = (Condvar::new(), Mutex::new(0));
+    let each = |parity: usize| {
+        let mut turn = condition.wait_while(turns.lock().unwrap(), |turn| *turn % 2 != parity).unwrap();
+        *turn += 1;
+        condition.notify_one();
+    };
+    wait_for_each_other("Condvar", |_| each(0), |_| each(1));
+}
+
+#[test]
+fn a_task_that_waits_and_is_served_allocates_nothing() {
+    let _alone = alone();
+    fn served<S: Source>(name: &str, make: impl Fn() -> Waitable<S>, serve: impl Fn()) {
+        let mut task = Context::from_waker(Waker::noop());
+        let mut once = || {
+            let mut waits = pin!(make().into_future());
+            assert!(waits.as_mut().poll(&mut task).is_pending(), "{name}");
+            serve();
+            assert!(waits.poll(&mut task).is_ready(), "{name}");
+        };
+        once();
+        let before = (allocations(), live());
+        (0..1000).for_each(|_| once());
+        assert_eq!((allocations(), live()), before, "{name}");
+    }
+    let (semaphore, notify, place, full) = (Semaphore::new(0), Notify::new(), MVar::empty(), MVar::new(0));
+    served("Semaphore", || semaphore.acquire_source().map(|permit| permit.forget()), || semaphore.add_permits(1));
+    served("Notify, one", || notify.wait_source(), || notify.notify_one());
+    served("Notify, all", || notify.wait_source(), || notify.notify_all());
+    served("MVar, take", || place.take_source(), || place.try_put(1).unwrap());
+    served("MVar, put", || full.put_source(1), || assert!(full.try_take().is_some()));
+    served("a choice", || place.take_source().or(notify.wait_source()), || notify.notify_one());
+    let (mutex, lock) = (Mutex::new(()), RwLock::new(()));
+    let held = Cell::new(mutex.try_lock());
+    served("Mutex", || mutex.lock_source().map(|guard| held.set(Some(guard))), || drop(held.take()));
+    let held = Cell::new(lock.try_write());
+    served("RwLock", || lock.write_source().map(|guard| held.set(Some(guard))), || drop(held.take()));
+}
