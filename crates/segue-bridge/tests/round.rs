@@ -1,0 +1,18 @@
+//! The example `round`, for a shorter while.
+
+#[path = "../../../examples/round.rs"]
+mod program;
+
+use program::round;
+
+#[test]
+fn everybody_passes_the_baton_and_the_sums_agree() {
+    let goal = 5_000;
+    let (baton, sum, parties) = round(goal);
+    let passes: u64 = parties.iter().map(|(_, tally)| tally.passes).sum();
+    assert_eq!((baton, sum, passes), (goal, goal, goal));
+    for (name, tally) in parties {
+        assert!(tally.passes > 0, "{name} had no turn");
+        assert_eq!(tally.waits, tally.passes + tally.cancelled + 1, "{name}");
+    }
+}
