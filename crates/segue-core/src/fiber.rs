@@ -8,7 +8,8 @@
 #![allow(unsafe_code)] // Headers are reached by address, from the current-fiber slot and from other threads.
 
 use crate::atomic::local;
-use crate::cancel::{CancelToken, Cancelled, Context};
+use crate::cancel::{CancelToken, Cancelled};
+use crate::context::Context;
 use crate::job::{Job, Name};
 use crate::list::{Linked, Links};
 use crate::scheduler::{Scheduler, Wake};

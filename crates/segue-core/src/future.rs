@@ -19,8 +19,7 @@
 //!
 //! **Commit point**: the claim, as everywhere. A task that is polled between claim and resume stays pending; the resume, under way by then, calls the waker that
 //! this poll has left. Once the waker was taken for that, a poll waits the few instructions out until whoever resumes is done with the future. A drop waits for the resume, and others
-//! that were served by the same change may be resumed before it. So a waker must not, inside of `wake`, drop a future that was served together with its own: it
-//! would wait for its own return.
+//! that were served by the same change may be resumed before it; wakers are called after the last of them (`deferred.rs`), since one may drop such a future.
 //!
 //! **Cancellation** of a task is to drop its future. The tree of contexts is not asked: it belongs to fibers and threads.
 //!
@@ -34,7 +33,7 @@
 #![allow(unsafe_code)] // The future is reached by address while it waits.
 
 use crate::atomic::{self, AtomicBool, Ordering};
-use crate::cancel;
+use crate::deferred;
 use crate::fiber::Fiber;
 use crate::job::Job;
 use crate::lock::Lock;
@@ -236,7 +235,7 @@ unsafe impl Scheduler for Tasks {
         drop(mail);
         host.resumed.store(true, Ordering::Release);
         // A waker is foreign code, and a wake does not unwind (clause 9).
-        waker.into_iter().for_each(cancel::wake_task);
+        waker.into_iter().for_each(deferred::wake_task);
     }
 
     unsafe fn yield_now(&self, _fiber: &Fiber) {}

@@ -4,7 +4,7 @@
 //! it moves for free between queues and threads; what follows the header is the maker's business.
 #![allow(unsafe_code)] // Type erasure by a hand-made vtable: one pointer a job, one allocation a task.
 
-use crate::cancel::Context;
+use crate::context::Context;
 use crate::scope::Family;
 use std::cell::Cell;
 use std::ptr::NonNull;

@@ -44,6 +44,8 @@ pub mod atomic;
 mod cancel;
 #[cfg(not(loom))]
 pub mod conformance;
+mod context;
+mod deferred;
 mod either;
 mod fiber;
 mod future;
@@ -69,9 +71,8 @@ mod trigger;
 mod wait_queue;
 mod waker;
 
-pub use cancel::{
-    CancelToken, Cancelled, check, deadline, finally, is_cancelled, shield, timeout, wake_after_interrupt, wake_task,
-};
+pub use cancel::{CancelToken, Cancelled, check, deadline, finally, is_cancelled, shield, timeout};
+pub use deferred::{wake_after_interrupt, wake_task};
 pub use either::{Either, Or};
 pub use fiber::{Fiber, WaitsFor, current, in_fiber, retire, set_current, with_current, yield_now};
 pub use future::SourceFuture;

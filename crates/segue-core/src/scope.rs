@@ -13,7 +13,8 @@
 #![allow(unsafe_code)] // Scoped closures are queued beyond what the borrow checker can follow.
 
 use crate::atomic::{AtomicUsize, Ordering};
-use crate::cancel::{CancelToken, Context, Reason};
+use crate::cancel::{CancelToken, Reason};
+use crate::context::Context;
 use crate::fiber::{self, WaitsFor};
 use crate::job::{Job, Name};
 use crate::lock::Lock;

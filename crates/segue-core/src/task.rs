@@ -16,7 +16,8 @@
 //! | CANCELLED | its claim fails: drops the result, frees | gone |
 #![allow(unsafe_code)] // One allocation behind two thin pointers.
 
-use crate::cancel::{Cancelled, Context};
+use crate::cancel::Cancelled;
+use crate::context::Context;
 use crate::fiber::{self, Fiber, WaitsFor};
 use crate::future::SourceFuture;
 use crate::job::{Job, JobHeader, Name, Work};

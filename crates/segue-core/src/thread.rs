@@ -11,7 +11,7 @@
 #![allow(unsafe_code)] // Headers of parked threads are reached by address from other threads.
 
 use crate::atomic::{self, AtomicU8, Ordering, local};
-use crate::cancel::Context;
+use crate::context::Context;
 use crate::fiber::{self, Fiber};
 use crate::job::Job;
 use crate::scheduler::{Scheduler, Wake};

@@ -10,7 +10,9 @@
 #![allow(unsafe_code)] // Entries name triggers in the frames of waiters.
 
 use crate::atomic::{AtomicUsize, Ordering};
-use crate::cancel::{self, Cancelled, Context, Reason};
+use crate::cancel::{Cancelled, Reason};
+use crate::context::Context;
+use crate::deferred;
 use crate::fiber::{self, WaitsFor};
 use crate::lock::Lock;
 use crate::source::{Source, Waitable};
@@ -142,7 +144,7 @@ impl Timers {
             self.0.len.store(queue.entries.len(), Ordering::Release);
             drop(queue);
             fired += due;
-            let _batch_of_wakes = cancel::Batch::new();
+            let _batch_of_wakes = deferred::Batch::new();
             for due in batch.into_iter().flatten() {
                 if let Due::Cancel(context) = due {
                     context.cancel(Some(Reason::new(TimedOut::new())));

@@ -199,7 +199,7 @@ impl Trigger {
             return;
         }
         let wait = |fiber: &Fiber| {
-            struct Restore<'a>(&'a Fiber, *const crate::cancel::Context);
+            struct Restore<'a>(&'a Fiber, *const crate::context::Context);
             impl Drop for Restore<'_> {
                 fn drop(&mut self) {
                     self.0.enter_context(self.1);

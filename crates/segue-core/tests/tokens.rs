@@ -131,6 +131,32 @@ fn zero_past_and_endless_limits() {
 }
 
 #[test]
+fn a_computation_that_never_waits_is_told_when_it_asks() {
+    let host = Host::new(Jobs::Keep);
+    let told = host.run(0, |_| {
+        timeout(SECOND, || {
+            assert!(check().is_ok() && !is_cancelled());
+            // Nobody fires the timers: the fiber keeps its worker from it.
+            host.timers().advance(SECOND);
+            scope(|_| CancelToken::new().run(check)).unwrap_err().timed_out()
+                && is_cancelled()
+                && Mailbox::<()>::new().receive().unwrap_err().timed_out()
+        })
+    });
+    assert!(told && host.timers().is_empty());
+    let mut looks = 0_u64;
+    let ended = timeout(Duration::from_millis(1), || {
+        loop {
+            looks += 1;
+            check()?;
+        }
+        #[allow(unreachable_code)]
+        Ok::<(), Cancelled>(())
+    });
+    assert!(ended.unwrap_err().timed_out() && looks > 0);
+}
+
+#[test]
 fn a_million_deadlines_that_never_come_leave_nothing() {
     let host = Host::new(Jobs::Keep);
     host.run(0, |_| {

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)] // Nodes lie in the frames of the waiters.
 
 use super::{Head, Inner, Node, WaitQueue};
-use crate::cancel::Batch;
+use crate::deferred::Batch;
 use crate::lock::LockGuard;
 use crate::trigger::Wakeup;
 use std::mem::ManuallyDrop;

@@ -1,0 +1,280 @@
+//! The cancellation tree: contexts that are cancelled from the outside, and what their members see of it.
+//!
+//! Used by scopes and runtimes, which own contexts, by `cancel.rs`, and by triggers, which ask before they wait.
+//!
+//! # The idea
+//!
+//! Cancellation is a value. A context is a flag with a list of who is inside: the fibers that have waited in it, and the contexts nested
+//! in it. To cancel marks the flag of the context and of everything below it, and asks each member to look (an *interrupt*).
+//! The rest is done by the member's own thread: a suspended fiber leaves its wait, a running one finds the flag at its next.
+//!
+//! # States
+//!
+//! A context is open, then cancelled, for ever: the flag is set under the context's lock and never cleared. A nested context
+//! that is made under a cancelled one is born cancelled.
+//!
+//! **The race to fear**: a fiber that looks at the flag just before it is set, and suspends just after the walk has passed. It cannot:
+//! a fiber joins the member list before it looks. If it joins before the walk, the walk interrupts it. If after, then the
+//! lock that it took to join was released by the walk, which had set the flag.
+//!
+//! # Orderings
+//!
+//! The flag is stored under the lock (release by the unlock) and read after the lock was taken to join (acquire). Plain reads
+//! elsewhere are hints whose truth is settled at the next wait; they acquire, so that what the canceller did before is seen after.
+#![allow(unsafe_code)] // Members are reached by address: a fiber's header, a nested context.
+
+use crate::atomic::{AtomicBool, Ordering};
+use crate::cancel::{Cancelled, Reason};
+use crate::deferred;
+use crate::fiber::{self, Fiber};
+use crate::list::{Linked, Links, List};
+use crate::lock::Lock;
+use crate::scheduler::Wake;
+use crate::thread;
+use crate::time::{TimedOut, Timers};
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+/// One node of the tree.
+pub(crate) struct Context {
+    cancelled: AtomicBool,
+    /// Set before the flag, if ever.
+    reason: OnceLock<Arc<Reason>>,
+    members: Lock<Members>,
+    /// When it is to be cancelled, by whose clock: the earliest of its own deadline and those around it.
+    deadline: Option<(Instant, Timers)>,
+    /// Set at birth, cleared when the context ends; the parent outlives it.
+    parent: Cell<*const Context>,
+    /// Belongs to the parent's lock.
+    links: Links<Context>,
+}
+
+struct Members {
+    fibers: List<Fiber>,
+    nested: List<Context>,
+    followers: List<Follower>,
+}
+
+/// A context that is cancelled with another one in which it is not nested. It lies in the frame that runs inside of it.
+struct Follower {
+    context: Arc<Context>,
+    /// Belongs to the lock of the one that is followed.
+    links: Links<Follower>,
+}
+
+impl Linked for Follower {
+    fn links(&self) -> &Links<Self> {
+        &self.links
+    }
+}
+
+impl Linked for Context {
+    fn links(&self) -> &Links<Self> {
+        &self.links
+    }
+}
+
+// SAFETY: `parent` is read and written by the thread that makes and ends the context alone; `links` belongs to the parent's lock;
+// the rest is atomic or locked.
+unsafe impl Sync for Context {}
+// SAFETY: as above; the last owner of an ended context only frees it.
+unsafe impl Send for Context {}
+
+impl Context {
+    /// A context that nothing above can cancel.
+    pub(crate) fn root() -> Arc<Self> {
+        Self::new(None)
+    }
+
+    fn new(deadline: Option<(Instant, Timers)>) -> Arc<Self> {
+        Arc::new(Self {
+            cancelled: AtomicBool::new(false),
+            reason: OnceLock::new(),
+            deadline,
+            members: Lock::new(Members { fibers: List::new(), nested: List::new(), followers: List::new() }),
+            parent: Cell::new(ptr::null()),
+            links: Links::new(),
+        })
+    }
+
+    /// A context inside of the caller's. It must [`end`](Context::end) before that does.
+    pub(crate) fn nested() -> Arc<Self> {
+        Self::nested_until(None)
+    }
+
+    /// As [`nested`](Context::nested), with a deadline, which is [noticed](Context::is_overdue) by those who ask; that it is cancelled then falls to the caller.
+    pub(crate) fn nested_until(deadline: Option<(Instant, Timers)>) -> Arc<Self> {
+        // SAFETY: the caller is inside of the parent, so it is alive.
+        let parent = unsafe { thread::context().as_ref() };
+        let around = parent.and_then(|parent| parent.deadline.clone());
+        let sooner = match (deadline, around) {
+            // By the clock of the one that is new, if there are two.
+            (Some(new), Some(around)) => Some(if around.0 < new.0 { around } else { new }),
+            (new, around) => new.or(around),
+        };
+        let context = Self::new(sooner);
+        if let Some(parent) = parent {
+            context.parent.set(parent);
+            let mut members = parent.members.lock();
+            if parent.is_cancelled() {
+                context.mark(parent.reason.get().cloned());
+            }
+            // SAFETY: the context is kept alive and linked until `end`, which takes it out.
+            // Its address comes from the `Arc` and not from a reference: `cancel` makes another `Arc` of it.
+            unsafe { members.nested.push_back(NonNull::new_unchecked(Arc::as_ptr(&context).cast_mut())) };
+        }
+        context
+    }
+
+    /// Leaves the tree. Called by whoever made it, when nothing is inside any more; again has no effect.
+    pub(crate) fn end(&self) {
+        // SAFETY: the parent outlives what is nested in it.
+        if let Some(parent) = unsafe { self.parent.replace(ptr::null()).as_ref() } {
+            let mut members = parent.members.lock();
+            // SAFETY: this context is in the parent's list since `nested`.
+            unsafe { members.nested.remove(NonNull::from(self)) };
+        }
+    }
+
+    /// Runs `f` inside of this context.
+    pub(crate) fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
+        enter(self, f)
+    }
+
+    #[inline]
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Acquire)
+    }
+
+    /// Whether its deadline has passed. It is cancelled then, if its timer has not fired yet: a fiber that computes keeps its own worker from it.
+    pub(crate) fn is_overdue(&self) -> bool {
+        let overdue = self.deadline.as_ref().is_some_and(|(at, timers)| *at <= timers.now());
+        if overdue {
+            self.cancel(Some(Reason::new(TimedOut::new())));
+        }
+        overdue
+    }
+
+    /// What a wait in this context fails with.
+    pub(crate) fn error(&self) -> Cancelled {
+        Cancelled::because(self.reason.get().cloned())
+    }
+
+    /// Sets the flag, and the reason before it. Answers whether it was set already.
+    fn mark(&self, reason: Option<Arc<Reason>>) -> bool {
+        if self.is_cancelled() {
+            return true;
+        }
+        if let Some(reason) = reason {
+            // Who marks holds the lock, or is alone: it is the first.
+            let _ = self.reason.set(reason);
+        }
+        self.cancelled.store(true, Ordering::Release);
+        false
+    }
+
+    /// Cancels this context and all below it, for `reason`. Again has no effect. Never waits.
+    pub(crate) fn cancel(&self, reason: Option<Arc<Reason>>) {
+        // Walked with a list of our own and not by recursion: nesting has no bound.
+        let mut todo = Vec::new();
+        self.cancel_members(reason.clone(), &mut todo);
+        while let Some(context) = todo.pop() {
+            context.cancel_members(reason.clone(), &mut todo);
+        }
+    }
+
+    /// Sets the flag, interrupts the fibers inside, and notes what else is to be cancelled.
+    fn cancel_members(&self, reason: Option<Arc<Reason>>, todo: &mut Vec<Arc<Self>>) {
+        let members = self.members.lock();
+        if self.mark(reason) {
+            return;
+        }
+        members.fibers.for_each(|fiber| {
+            // SAFETY: the fiber is a member, and this is its context's lock.
+            unsafe { Fiber::wake(fiber, Wake::Interrupt) };
+        });
+        members.nested.for_each(|nested| {
+            // SAFETY: every context was made by `new` inside an `Arc`, and one that is linked is alive.
+            unsafe {
+                Arc::increment_strong_count(nested.as_ptr());
+                todo.push(Arc::from_raw(nested.as_ptr()));
+            }
+        });
+        members.followers.for_each(|follower| {
+            // SAFETY: a follower that is linked is in place.
+            todo.push(Arc::clone(&unsafe { follower.as_ref() }.context));
+        });
+        drop(members);
+        deferred::call_deferred();
+    }
+
+    /// Runs `f` in a context of its own, inside of the caller's, that is cancelled with this one too.
+    pub(crate) fn run_following<T>(&self, f: impl FnOnce() -> T) -> T {
+        struct Unfollow<'a>(&'a Context, &'a Follower);
+        impl Drop for Unfollow<'_> {
+            fn drop(&mut self) {
+                let mut members = self.0.members.lock();
+                // SAFETY: it is in this list since it was made.
+                unsafe { members.followers.remove(NonNull::from(self.1)) };
+                drop(members);
+                self.1.context.end();
+            }
+        }
+        let follower = Follower { context: Self::nested(), links: Links::new() };
+        let unfollow = Unfollow(self, &follower);
+        let mut members = self.members.lock();
+        // SAFETY: it lies in this frame, and is taken out before that ends.
+        unsafe { members.followers.push_back(NonNull::from(unfollow.1)) };
+        let late = self.is_cancelled();
+        drop(members);
+        if late {
+            follower.context.cancel(self.reason.get().cloned());
+        }
+        follower.context.enter(f)
+    }
+
+    /// # Safety
+    /// The fiber is in no list, stays in place until it is removed, and calls this itself.
+    pub(crate) unsafe fn add_member(&self, fiber: NonNull<Fiber>) {
+        // SAFETY: as the caller promises.
+        unsafe { self.members.lock().fibers.push_back(fiber) };
+    }
+
+    /// # Safety
+    /// The fiber is a member of this context.
+    pub(crate) unsafe fn remove_member(&self, fiber: NonNull<Fiber>) {
+        // SAFETY: as the caller promises.
+        unsafe { self.members.lock().fibers.remove(fiber) };
+    }
+}
+
+/// Calls `f` with the context that the caller is in, if any.
+#[inline]
+pub(crate) fn innermost<R>(f: impl FnOnce(&Context) -> R) -> Option<R> {
+    // SAFETY: the caller is inside of the context, so it is alive.
+    unsafe { thread::context().as_ref() }.map(f)
+}
+
+/// Runs `f` inside of `context`, and outside of it again whichever way `f` ends.
+pub(crate) fn enter<R>(context: *const Context, f: impl FnOnce() -> R) -> R {
+    struct Restore {
+        entered: *const Context,
+        before: *const Context,
+    }
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            // SAFETY: the current header is in place.
+            if let Some(fiber) = unsafe { fiber::current().as_ref() }
+                && !self.entered.is_null()
+            {
+                fiber.leave_context(self.entered);
+            }
+            thread::enter_context(self.before);
+        }
+    }
+    let before = thread::enter_context(context);
+    let _restore = Restore { entered: context, before };
+    f()
+}
