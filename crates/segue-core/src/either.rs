@@ -15,7 +15,7 @@
 
 use crate::fiber::WaitsFor;
 use crate::source::Source;
-use crate::trigger::Trigger;
+use crate::trigger::{MAX_ARM, Trigger};
 
 /// One of two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +47,13 @@ pub struct Or<L, R> {
 
 impl<L: Source, R: Source> Or<L, R> {
     /// The choice between two.
+    ///
+    /// # Panics
+    /// If it would have more arms than [a trigger can tell apart](crate::MAX_ARM).
     #[inline]
     pub fn new(left: L, right: R) -> Self {
+        // Here, and not where somebody claims the trigger through such an arm.
+        assert!(left.arms() + right.arms() <= MAX_ARM, "a choice has at most {MAX_ARM} arms");
         Self { left, right }
     }
 }

@@ -9,7 +9,7 @@
 //! with a deadline, which is cancelled after the lock.
 #![allow(unsafe_code)] // Entries name triggers in the frames of waiters.
 
-use crate::atomic::{AtomicUsize, Ordering};
+use crate::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::cancel::{Cancelled, Reason};
 use crate::context::Context;
 use crate::deferred;
@@ -58,6 +58,8 @@ struct Shared {
     len: AtomicUsize,
     earlier: OnceLock<std::thread::Thread>,
     is_real: bool,
+    /// Nobody fires them any more.
+    closed: AtomicBool,
 }
 
 /// How many timers are claimed under one hold of the lock.
@@ -82,6 +84,7 @@ impl Timers {
             len: AtomicUsize::new(0),
             earlier: OnceLock::new(),
             is_real: simulated.is_none(),
+            closed: AtomicBool::new(false),
         }))
     }
 
@@ -154,6 +157,26 @@ impl Timers {
                 return fired;
             }
         }
+    }
+
+    /// Tells all who wait that nobody will fire these timers any more: they go to those of whatever scheduler they are on by then. For the end of
+    /// a scheduler, whose fibers have ended; futures that were polled in them may be elsewhere.
+    pub fn close(&self) {
+        self.0.closed.store(true, Ordering::Release);
+        let mut told = Vec::new();
+        let mut queue = self.0.queue.lock();
+        queue.entries.retain(|_, entry| match entry {
+            // SAFETY: the entry is in the queue, so its waiter has not left.
+            Entry::Wait { trigger, arm } => {
+                told.extend(unsafe { trigger.as_ref() }.claim(*arm));
+                false
+            }
+            Entry::Cancel(_) => true,
+        });
+        self.0.len.store(queue.entries.len(), Ordering::Release);
+        drop(queue);
+        let _batch = cancel::Batch::new();
+        drop(told);
     }
 
     fn insert(&self, deadline: Instant, entry: Entry) -> Key {
@@ -299,7 +322,9 @@ unsafe impl Source for Deadline {
 
     unsafe fn commit(&mut self, slot: &mut Alarm, _arm: usize) -> Option<()> {
         slot.key = None;
-        Some(())
+        // Who was told of the end of a scheduler waits on.
+        let told = slot.timers.0.closed.load(Ordering::Acquire);
+        (!told || self.at.is_some_and(|at| at <= slot.timers.now())).then_some(())
     }
 
     unsafe fn give_back(&mut self, slot: &mut Alarm, _arm: usize) {

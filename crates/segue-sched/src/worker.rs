@@ -92,6 +92,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
             }
         }
         segue_core::keep_spares(kept);
+        self.local.timers.close();
         self.park.leave();
         set_worker(outer);
         std::mem::forget(no_unwind);
