@@ -213,11 +213,11 @@ pub type Until = Arc<dyn Fn(Way) -> Pin<Box<dyn Future<Output = ()> + Send>> + S
 pub const ROUNDS: usize = 4;
 
 /// How often three wait at once, of whom the second is cancelled: first while nothing else happens, then in a race with the hand-over.
-pub const CROWDS: usize = 4;
-pub const RACES: usize = 2;
+pub const CROWDS: usize = 8;
+pub const RACES: usize = 6;
 
 /// How many steps both sides take together without such an order.
-pub const MIX: usize = 8;
+pub const MIX: usize = 24;
 
 /// How often somebody has held, and has waited, when a cell is over.
 pub const HOLDS: usize = ROUNDS + CROWDS;
