@@ -175,7 +175,7 @@ impl Timers {
         });
         self.0.len.store(queue.entries.len(), Ordering::Release);
         drop(queue);
-        let _batch = cancel::Batch::new();
+        let _batch = deferred::Batch::new();
         drop(told);
     }
 
