@@ -164,8 +164,8 @@ impl Timers {
         let mut told = Vec::new();
         let mut queue = self.0.queue.lock();
         queue.entries.retain(|_, entry| match entry {
-            // SAFETY: the entry is in the queue, so its waiter has not left.
             Entry::Wait { trigger, arm } => {
+                // SAFETY: the entry is in the queue, so its waiter has not left.
                 told.extend(unsafe { trigger.as_ref() }.claim(*arm));
                 false
             }
