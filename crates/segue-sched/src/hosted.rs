@@ -160,28 +160,34 @@ impl Header {
         }
     }
 
-    /// Takes note of a wake; what it returns is to be called, and the header not touched any more.
-    fn wake(&self, bit: u8) -> Option<Waker> {
-        let mut bits = self.word.load(Ordering::Relaxed);
+    /// Takes note of a wake; what it returns is to be called, and the header not touched any more. It may be gone before this has returned, hence
+    /// the pointer.
+    ///
+    /// # Safety
+    /// The fiber has not ended, and does not before this has taken note.
+    unsafe fn wake(this: NonNull<Self>, bit: u8) -> Option<Waker> {
+        // SAFETY: as the caller promises.
+        let header = unsafe { this.as_ref() };
+        let mut bits = header.word.load(Ordering::Relaxed);
         let mut looks = 0;
         loop {
             let armed = bits & ARMED != 0;
             if bits & LOCKED != 0 {
                 pause(&mut looks);
-                bits = self.word.load(Ordering::Relaxed);
+                bits = header.word.load(Ordering::Relaxed);
                 continue;
             }
             // Without a waker the cell is the poll's, which may be about to fill it: then it finds the bit.
             let to = bits | if armed { LOCKED } else { bit };
-            match self.word.compare_exchange_weak(bits, to, Ordering::AcqRel, Ordering::Relaxed) {
+            match header.word.compare_exchange_weak(bits, to, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) if armed => break,
                 Ok(_) => return None,
                 Err(now) => bits = now,
             }
         }
         // SAFETY: LOCKED is ours.
-        let waker = unsafe { (*self.waker.get()).take() };
-        self.word.store((bits & !ARMED) | bit, Ordering::Release);
+        let waker = unsafe { (*header.waker.get()).take() };
+        header.word.store((bits & !ARMED) | bit, Ordering::Release);
         waker
     }
 }
@@ -438,16 +444,18 @@ unsafe impl Scheduler for Hosts {
 
     #[inline]
     unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake) {
-        // SAFETY: the fiber has not ended: it waits to be resumed, or is a member of a context.
-        let header = unsafe { header_of(fiber) };
+        // SAFETY: the fiber has not ended: it waits to be resumed, or is a member of a context. `hosted` has set the host.
+        let header = unsafe { NonNull::new_unchecked(fiber.as_ref().host().cast_mut().cast::<Header>()) };
         match why {
             Wake::Resume => {
-                if let Some(waker) = header.wake(RESUME) {
+                // SAFETY: it ends only after it was resumed.
+                if let Some(waker) = unsafe { Header::wake(header, RESUME) } {
                     segue_core::wake_task(waker);
                 }
             }
             Wake::Interrupt => {
-                if let Some(waker) = header.wake(INTERRUPT) {
+                // SAFETY: the caller holds the lock of a context that the fiber has to leave before it ends.
+                if let Some(waker) = unsafe { Header::wake(header, INTERRUPT) } {
                     segue_core::wake_after_interrupt(waker);
                 }
             }
