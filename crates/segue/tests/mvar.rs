@@ -583,7 +583,7 @@ fn conserve_under_cancellation(place: &impl Keeps, ledger: &Ledger, seed: u64) -
                     }
                 });
             });
-            if dice(seed, n) % 3 == 0 {
+            if dice(seed, n).is_multiple_of(3) {
                 s.spawn(move || {
                     for _ in 0..dice(seed, n + 100) % 24 {
                         let _ = yield_now();
@@ -623,10 +623,10 @@ fn conserve_under_stress(place: &impl Keeps, ledger: &Ledger, rounds: usize) -> 
             let token = CancelToken::new();
             let inner = token.clone();
             let runs = s.spawn(move || inner.run(f));
-            if round % 2 == 0 {
+            if round.is_multiple_of(2) {
                 let _ = yield_now();
             }
-            if round % 3 != 0 {
+            if !round.is_multiple_of(3) {
                 token.cancel();
             }
             shield(|| runs.join()).unwrap();
