@@ -150,13 +150,14 @@ fn one_fiber_is_cancelled_with_any_error_and_the_others_are_not() {
 #[test]
 fn a_reason_passes_through_scopes_shields_and_deadlines() {
     everywhere(|| {
-        let (token, seen) = (CancelToken::new(), AtomicUsize::new(0));
+        let (token, begun, seen) = (CancelToken::new(), Latch::new(3), AtomicUsize::new(0));
         scope(|s| {
             s.spawn(|| {
                 token.run(|| {
                     scope(|inner| {
                         for _ in 0..3 {
                             inner.spawn(|| {
+                                begun.count_down(1);
                                 // The longer limit does not show.
                                 let ended = timeout(HOUR, || after(Duration::MAX).wait()).unwrap_err();
                                 assert_eq!(order(&ended), 3);
@@ -177,7 +178,7 @@ fn a_reason_passes_through_scopes_shields_and_deadlines() {
                 });
                 check().unwrap();
             });
-            shield(|| sleep(MILLI)).unwrap();
+            begun.wait().unwrap();
             token.cancel_with(Unwanted(3));
         });
         assert_eq!(seen.into_inner(), 3);
