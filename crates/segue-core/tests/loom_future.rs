@@ -101,6 +101,29 @@ fn conservation_in_a_choice_that_is_served_on_both_sides() {
 }
 
 #[test]
+fn conservation_in_an_awaited_choice_that_is_served_on_both_sides() {
+    static RECEIVED: Reached = Reached::new("received, and the other one kept");
+    static DROPPED: Reached = Reached::new("dropped, and both kept");
+    model(3, || {
+        let (left, right) = (Arc::new(Mailbox::new()), Arc::new(Mailbox::new()));
+        let mut choice = Box::pin(left.receive_source().or(right.receive_source()).into_future());
+        assert_eq!(poll(choice.as_mut(), Waker::noop()), Poll::Pending);
+        let senders = [&left, &right].map(|mailbox| {
+            let mailbox = Arc::clone(mailbox);
+            thread::spawn(move || mailbox.send(1))
+        });
+        let received = poll(choice.as_mut(), Waker::noop()).is_ready();
+        drop(choice);
+        let _ = senders.map(|sender| sender.join().unwrap());
+        let kept = messages(left).len() + messages(right).len();
+        assert_eq!(usize::from(received) + kept, 2, "lost or doubled");
+        RECEIVED.note_if(received);
+        DROPPED.note_if(!received);
+    });
+    check(&[&RECEIVED, &DROPPED]);
+}
+
+#[test]
 fn conservation_in_a_choice_that_is_served_and_cancelled() {
     static LEFT: Reached = Reached::new("left");
     static CANCELLED: Reached = Reached::new("cancelled");
