@@ -261,7 +261,8 @@ fn table(rows: &[Row]) -> String {
          ```\n\
          SEGUE_UPDATE_MATRIX=1 cargo test -p segue-bridge --test matrix\n\
          ```\n\n\
-         Fibers of fifo, stealing and the simulator, plain threads and rayon's jobs use the direct forms; tasks await the sources.\n\n",
+         Fibers of fifo, stealing and the simulator, plain threads and rayon's jobs wait in straight-line code; tasks await the sources. Who holds, and both in the steps, use the plain \
+         operations. A wait in straight-line code that has to be seen in line is the same operation with a second arm, which never becomes ready. A task runs the slow initialisers of `Once` and `Lazy` by `direct`.\n\n",
     );
     let _ = writeln!(
         page,
