@@ -82,7 +82,7 @@ pub(super) const CASES: &[Case] = &[
         name: "detached_fibers_end_with_the_run",
         clauses: &["13", "J5"],
         about: "what is detached when the first fiber returns is cancelled and waited for, and what it detaches in its turn",
-        needs: &[Need::Fibers],
+        needs: &[Need::Ends],
         run: detached_fibers_end_with_the_run,
     },
 ];

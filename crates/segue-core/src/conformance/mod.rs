@@ -116,6 +116,18 @@ impl Suite {
         self
     }
 
+    /// What `run` is given runs on a fiber that somebody else's executor hosts; what that spawns runs on [plain threads](Suite::plain_threads).
+    pub fn hosted(mut self) -> Self {
+        self.setup.hosted = true;
+        self.plain_threads()
+    }
+
+    /// What is detached outlives the run: it belongs to a runtime that goes on.
+    pub fn detaches(mut self) -> Self {
+        self.setup.detaches = true;
+        self
+    }
+
     /// Its world is closed and its clock simulated: what its fibers wait for from other threads counts as never coming. Skips the cases in which other threads
     /// or the real clock take part.
     pub fn simulated(mut self) -> Self {

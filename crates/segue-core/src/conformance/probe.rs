@@ -23,6 +23,8 @@ const TOLD: usize = 8;
 pub(super) struct Setup {
     pub(super) workers: Option<usize>,
     pub(super) plain_threads: bool,
+    pub(super) hosted: bool,
+    pub(super) detaches: bool,
     pub(super) simulated: bool,
     pub(super) unfair: bool,
     pub(super) nests: bool,
@@ -33,7 +35,17 @@ pub(super) struct Setup {
 impl Default for Setup {
     fn default() -> Self {
         let (rounds, fibers) = if cfg!(miri) { (20, 8) } else { (10_000, 500) };
-        Self { workers: None, plain_threads: false, simulated: false, unfair: false, nests: false, rounds, fibers }
+        Self {
+            workers: None,
+            plain_threads: false,
+            hosted: false,
+            detaches: false,
+            simulated: false,
+            unfair: false,
+            nests: false,
+            rounds,
+            fibers,
+        }
     }
 }
 
@@ -42,7 +54,8 @@ impl Setup {
     pub(super) fn lacks(&self, need: Need) -> Option<&'static str> {
         let (is_there, why) = match need {
             Need::Fibers => (!self.plain_threads, "it speaks of fibers, and this runs on plain threads"),
-            Need::Threads => (self.plain_threads, "it speaks of plain threads"),
+            Need::Threads => (self.plain_threads && !self.hosted, "it speaks of plain threads"),
+            Need::Ends => (!self.plain_threads && !self.detaches, "what is detached outlives the run"),
             Need::Others => (!self.simulated, "other threads take part, and this world is closed"),
             Need::Simulated => (self.simulated, "it needs a simulated clock"),
             Need::Fairness => (!self.unfair, "who yields may starve the others"),

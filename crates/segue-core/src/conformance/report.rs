@@ -30,6 +30,8 @@ pub(super) enum Need {
     Fibers,
     /// Work runs on plain threads.
     Threads,
+    /// The end of a run waits for what is detached.
+    Ends,
     /// Other threads can take part.
     Others,
     /// The clock is simulated.

@@ -1,0 +1,28 @@
+//! The contract's suite on the bridges: fibers that executors host, and fibers that tasks await.
+
+use segue_bridge::{direct, direct_local};
+use segue_core::conformance::Suite;
+
+/// What a hosted fiber spawns runs on plain threads, as long as no default runtime was set.
+#[test]
+fn a_fiber_in_a_futures_executor() {
+    Suite::new("hosted by block_on", |main| futures::executor::block_on(direct_local(main)).unwrap()).hosted().check();
+}
+
+#[test]
+fn a_fiber_in_the_local_set_of_tokio() {
+    Suite::new("hosted by tokio's LocalSet", |main| {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let tasks = tokio::task::LocalSet::new();
+        runtime.block_on(tasks.run_until(async {
+            tokio::task::spawn_local(direct_local(main)).await.unwrap().unwrap();
+        }));
+    })
+    .hosted()
+    .check();
+}
+
+#[test]
+fn a_fiber_that_a_task_of_smol_awaits() {
+    Suite::new("direct in smol", |main| smol::block_on(direct(main)).unwrap()).workers(2).detaches().check();
+}
