@@ -70,13 +70,13 @@ fn an_error_without_a_name_has_the_type_and_the_places() {
     let Err(ForceError::Failed(error)) = cell.get_or_try_init(|| cell.wait().cloned()) else { unreachable!() };
     let text = error.to_string();
     assert!(
-        text.contains("OnceCell<alloc::vec::Vec<u8>> was forced at ") && text.matches("lazies.rs:").count() == 2,
+        text.contains("OnceCell<alloc::vec::Vec<u8>> was forced at ") && text.matches("cells.rs:").count() == 2,
         "{text}"
     );
     let once = Once::new();
     let mut text = String::new();
     once.call_once(|| text = once.call_once(|| ()).unwrap_err().to_string()).unwrap();
-    assert!(text.contains("Once was forced at ") && text.matches("lazies.rs:").count() == 2, "{text}");
+    assert!(text.contains("Once was forced at ") && text.matches("cells.rs:").count() == 2, "{text}");
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn recursion_through_two_fibers_is_a_deadlock_that_names_both() {
                 for (fiber, waits_for) in [("one", "RIGHT"), ("two", "LEFT")] {
                     let line = text.lines().find(|line| line.contains(&format!("fiber `{fiber}`"))).expect(&text);
                     assert!(
-                        line.contains(&format!("waits for {waits_for} at ")) && line.contains("lazies.rs:"),
+                        line.contains(&format!("waits for {waits_for} at ")) && line.contains("cells.rs:"),
                         "{line}"
                     );
                 }
@@ -135,7 +135,7 @@ fn an_initialiser_that_joins_a_fiber_that_forces_it_is_a_deadlock_that_names_it(
     });
     let text = Sim::new(3).run(|| OUTER.force_fallible().is_ok()).unwrap_err().to_string();
     println!("{text}");
-    assert!(text.contains("fiber `inner` waits for OUTER at ") && text.contains("lazies.rs:"), "{text}");
+    assert!(text.contains("fiber `inner` waits for OUTER at ") && text.contains("cells.rs:"), "{text}");
     assert_eq!(text.lines().count(), 3, "both, and the seed: {text}");
 }
 
