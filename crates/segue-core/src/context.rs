@@ -149,12 +149,18 @@ impl Context {
     }
 
     /// Whether its deadline has passed. It is cancelled then, if its timer has not fired yet: a fiber that computes keeps its own worker from it.
+    #[inline]
     pub(crate) fn is_overdue(&self) -> bool {
-        let overdue = self.deadline.as_ref().is_some_and(|(at, timers)| *at <= timers.now());
-        if overdue {
+        self.deadline.as_ref().is_some_and(|(at, timers)| self.cancel_if_past(*at, timers))
+    }
+
+    #[cold]
+    fn cancel_if_past(&self, at: Instant, timers: &Timers) -> bool {
+        let past = at <= timers.now();
+        if past {
             self.cancel(Some(Reason::new(TimedOut::new())));
         }
-        overdue
+        past
     }
 
     /// What a wait in this context fails with.

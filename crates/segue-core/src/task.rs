@@ -172,16 +172,24 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
     unsafe fn run(this: NonNull<Self>) {
         // SAFETY: the job side alone uses the closure, and calls `run` once.
         let closure = unsafe { (*this.as_ref().closure.get()).take() }.expect("a job runs once");
-        let result = if let Err(cancelled) = crate::cancel::check() {
-            discard(closure);
-            Err(JoinError::Cancelled(cancelled))
-        } else {
-            catch_unwind(AssertUnwindSafe(closure)).map_err(JoinError::Panicked)
-        };
+        let head = this.cast::<Head<T>>();
+        // Each result is written where it stays, and not put together elsewhere: it would be copied in words of another size than it was written in.
+        // SAFETY: nobody else looks at the task's result before `finish`.
+        unsafe {
+            if let Err(cancelled) = crate::cancel::check() {
+                discard(closure);
+                store(head, Err(JoinError::Cancelled(cancelled)));
+            } else {
+                match catch_unwind(AssertUnwindSafe(closure)) {
+                    Ok(value) => store(head, Ok(value)),
+                    Err(payload) => store_panic(head, payload),
+                }
+            }
+        }
         // The context may end as soon as the family has been left.
         fiber::retire();
-        // SAFETY: this is the task's one end.
-        unsafe { finish(this.cast::<Head<T>>(), result) };
+        // SAFETY: this is the task's one end, and the result is in place.
+        unsafe { finish(head) };
     }
 
     unsafe fn abandon(this: NonNull<Self>) {
@@ -189,26 +197,48 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
         let closure = unsafe { (*this.as_ref().closure.get()).take() };
         discard(closure);
         // SAFETY: this is the task's one end.
-        unsafe { finish(this.cast::<Head<T>>(), Err(JoinError::Cancelled(Cancelled::new()))) };
+        unsafe {
+            store(this.cast::<Head<T>>(), Err(JoinError::Cancelled(Cancelled::new())));
+            finish(this.cast::<Head<T>>());
+        }
     }
 }
 
-/// Stores the result, tells the handle or frees, and leaves the family.
+/// Puts the result in place.
 ///
 /// # Safety
-/// Called once for a task, by the job's side.
+/// Called once for a task, by the job's side, before [`finish`].
+#[inline(always)]
+unsafe fn store<T>(head: NonNull<Head<T>>, result: Result<T, JoinError>) {
+    // SAFETY: the handle looks only after `done` was signalled; and there was none before, which would have to be dropped.
+    unsafe { head.as_ref().result.get().write(Some(result)) };
+}
+
+/// As [`store`], for a panic, of which the family takes note.
+///
+/// # Safety
+/// As for `store`.
+#[cold]
+unsafe fn store_panic<T>(head: NonNull<Head<T>>, payload: Payload) {
+    // SAFETY: the family counts this task until it has finished; and as the caller promises.
+    unsafe {
+        let payload = match head.as_ref().family.as_ref() {
+            Some(family) => family.keep_panic(payload),
+            None => payload,
+        };
+        store(head, Err(JoinError::Panicked(payload)));
+    }
+}
+
+/// Tells the handle or frees, and leaves the family.
+///
+/// # Safety
+/// Called once for a task, by the job's side, with the result in place.
 #[inline]
-unsafe fn finish<T>(head: NonNull<Head<T>>, result: Result<T, JoinError>) {
+unsafe fn finish<T>(head: NonNull<Head<T>>) {
     // SAFETY: the job's side keeps the task alive until it has claimed `done` or freed it below.
     let task = unsafe { head.as_ref() };
     let (family, free) = (task.family, task.free);
-    // SAFETY: the family counts this task until `leave`, below.
-    let result = match (result, unsafe { family.as_ref() }) {
-        (Err(JoinError::Panicked(payload)), Some(family)) => Err(JoinError::Panicked(family.keep_panic(payload))),
-        (result, _) => result,
-    };
-    // SAFETY: the handle looks only after `done` was signalled; and there was none before, which would have to be dropped.
-    unsafe { task.result.get().write(Some(result)) };
     match task.done.claim(0) {
         Some(wakeup) => wakeup.wake(),
         // SAFETY: the claim failed, so the handle has gone and the job frees.
