@@ -131,6 +131,9 @@ impl<S, T, const LISTS: usize> WaitQueue<S, T, LISTS> {
     }
 
     /// Locks the state and the waiters. To be held for a few instructions, without waiting or running foreign code.
+    ///
+    /// Those who are served under it go on when the guard is dropped. So it must not be leaked; and a future that was served under it must not be dropped before it, on the same
+    /// thread: that would wait for ever.
     #[inline]
     pub fn lock(&self) -> Guard<'_, S, T, LISTS> {
         Guard::new(self.lock.lock())
