@@ -7,7 +7,7 @@
 
 use crate::oneshot::oneshot;
 use rayon_core::{ThreadPool, Yield};
-use segue_core::{Cancelled, Ended, JoinError, WaitQueue, WaitsFor, check, now};
+use segue_core::{Cancelled, Ended, JoinError, WaitQueue, WaitsFor, check, now, shield};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -162,7 +162,8 @@ pub fn wait_yielding<F: IntoFuture>(future: F) -> Result<F::Output, Cancelled> {
         let mut sleep = SHORTEST;
         while !bell.was_rung() {
             check()?;
-            if let Some(Yield::Executed) = rayon_core::yield_now() {
+            // A stranger's job is not to see what cancels this one.
+            if let Some(Yield::Executed) = shield(rayon_core::yield_now) {
                 sleep = SHORTEST;
                 continue;
             }

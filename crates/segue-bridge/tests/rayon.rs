@@ -188,3 +188,27 @@ fn many_fibers_wait_for_many_jobs_that_wait_for_many_fibers() {
         assert_eq!(total, Ok(9900));
     }
 }
+
+#[test]
+fn a_job_that_runs_on_top_of_one_that_is_cancelled_is_not() {
+    let pool = one_worker();
+    let (resolver, promised) = promise::<()>();
+    let (told, tells) = std::sync::mpsc::channel();
+    let end = told.clone();
+    let token = segue::CancelToken::new();
+    let stranger = token.clone();
+    pool.spawn(move || {
+        let ended = token.run(|| {
+            // It lies in this worker's own queue, and is run while this one waits.
+            rayon::spawn(move || {
+                stranger.cancel();
+                told.send(segue::check().is_ok()).unwrap();
+            });
+            wait_yielding(promised.wait_source())
+        });
+        end.send(ended.is_err()).unwrap();
+    });
+    assert!(tells.recv().unwrap(), "it saw the cancellation of another");
+    assert!(tells.recv().unwrap(), "the one that was cancelled was not");
+    drop(resolver);
+}
