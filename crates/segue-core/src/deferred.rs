@@ -33,7 +33,7 @@ impl Drop for Batch {
 
 /// Calls `waker` when the canceller on this thread has released its lock.
 ///
-/// For the [`wake`](crate::Scheduler::wake) of schedulers that are hosted by foreign executors, and for [`Wake::Interrupt`] only: a waker is foreign code, and
+/// For the [`wake`](crate::Scheduler::wake) of schedulers that are hosted by foreign executors, and for [`Wake::Interrupt`](crate::Wake::Interrupt) only: a waker is foreign code, and
 /// an interrupt comes under the lock of a context.
 pub fn wake_after_interrupt(waker: Waker) {
     let mut waker = Some(waker);
@@ -44,7 +44,7 @@ pub fn wake_after_interrupt(waker: Waker) {
 
 /// Calls `waker`, now or as soon as this thread has resumed all that it is about to resume. What it panics with stays inside.
 ///
-/// For the [`wake`](crate::Scheduler::wake) of schedulers that are hosted by foreign executors, and for [`Wake::Resume`].
+/// For the [`wake`](crate::Scheduler::wake) of schedulers that are hosted by foreign executors, and for [`Wake::Resume`](crate::Wake::Resume).
 #[inline]
 pub fn wake_task(waker: Waker) {
     if BATCHES.with(Cell::get) == 0 { call(waker) } else { wake_after_interrupt(waker) }
