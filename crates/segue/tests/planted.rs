@@ -1,6 +1,8 @@
 //! Faults that were planted in a copy of a structure: a permit that is lost, and a wake-up that is lost. The check that finds nothing in the sound
 //! copy has to find each of them, and to say who waits in vain.
 
+#![cfg(feature = "sched")]
+
 mod common {
     pub mod meet;
 }
