@@ -70,10 +70,14 @@ impl Cancelled {
         Self { reason: Some(Reason::new("a fiber that is panicking can't wait")) }
     }
 
-    /// The error of a wait inside of a closure that is called while its fiber registers itself for another wait.
+    /// The error of a wait inside of a closure or waker that is called while its fiber registers itself for another wait.
     #[cold]
     pub(crate) fn while_registering() -> Self {
-        Self { reason: Some(Reason::new("a closure that a queue calls under its lock can't wait")) }
+        Self {
+            reason: Some(Reason::new(
+                "what is called while a fiber begins to wait, a closure of a queue or a waker, can't wait itself",
+            )),
+        }
     }
 
     /// The error that the canceller gave, if any.

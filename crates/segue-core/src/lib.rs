@@ -83,7 +83,7 @@ pub use pair::Half;
 pub use park::{Park, Unpark, WaitPark};
 pub use scheduler::{Scheduler, Wake};
 pub use scope::{Builder, Family, Scope, StartDefault, has_default, scope, set_default, spawn, spawn_by_default};
-pub use source::{Ended, Source, Waitable, wait, wait_until};
+pub use source::{Ended, Source, Waitable, registered, wait, wait_until};
 pub use spare::{keep_spares, settle};
 pub use task::{JoinError, JoinHandle, Joining};
 pub use thread::thread_timers;

@@ -23,7 +23,7 @@
 
 use crate::cancel::{self, Cancelled};
 use crate::either::{Either, Or};
-use crate::fiber::{self, WaitsFor};
+use crate::fiber::{self, Fiber, WaitsFor};
 use crate::map::Map;
 use crate::time::Deadline;
 use crate::trigger::{Outcome, Trigger};
@@ -35,7 +35,7 @@ use std::time::Instant;
 /// After [`start`](Source::start) or [`register`](Source::register) the implementation may reach the slot and the trigger until
 /// [`withdraw`](Source::withdraw) has returned; or, once it has claimed the trigger through one of its arms, until it has sent the resume that
 /// it owes for that, and not later. What it hands over is in the slot before the claim. None of the steps unwinds while something is registered; `slot` and `attempt`
-/// may. A source that is `Send` may go to another thread between two steps, together with its slot.
+/// may. Foreign code that a step may run once something is registered, and to resume others may, is run inside of [`registered`]. A source that is `Send` may go to another thread between two steps, together with its slot.
 pub unsafe trait Source {
     /// What the wait yields.
     type Output;
@@ -98,6 +98,23 @@ pub unsafe trait Source {
     /// # Safety
     /// As for `commit`.
     unsafe fn give_back(&mut self, slot: &mut Self::Slot, arm: usize);
+}
+
+/// Runs `f`, in which the calling fiber can't wait: its waits are refused, as if they were cancelled, with a reason.
+///
+/// For the steps of a [`Source`] that may run foreign code, a closure of the user's or a waker, while an arm is registered: whoever claims that arm resumes the fiber,
+/// and would end whatever wait the fiber is in. On a plain thread each wait has a header of its own, and so its own resume.
+pub fn registered<R>(waits_for: WaitsFor, f: impl FnOnce() -> R) -> R {
+    struct Restore<'a>(&'a Fiber, Option<WaitsFor>);
+    impl Drop for Restore<'_> {
+        fn drop(&mut self) {
+            self.0.register_for(self.1);
+        }
+    }
+    // SAFETY: the current header is in place.
+    let running = unsafe { fiber::current().as_ref() };
+    let _restore = running.map(|fiber| Restore(fiber, fiber.register_for(Some(waits_for))));
+    f()
 }
 
 /// Waits for a source: suspends the calling fiber, or parks the calling thread, until it is ready.

@@ -36,6 +36,12 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
         self.inner.is_of(&queue.lock)
     }
 
+    /// Whether somebody is to be resumed when this is dropped.
+    #[inline]
+    pub(super) fn has_served(&self) -> bool {
+        !self.first.is_null()
+    }
+
     /// The state.
     #[inline]
     pub fn state(&mut self) -> &mut S {

@@ -5,8 +5,8 @@
 #![allow(unsafe_code)] // Nodes are registered by address.
 
 use super::{Guard, Head, Node, WaitQueue};
-use crate::fiber::{self, Fiber, WaitsFor};
-use crate::source::Source;
+use crate::fiber::WaitsFor;
+use crate::source::{Source, registered};
 use crate::trigger::Trigger;
 use std::ptr::{self, NonNull};
 
@@ -104,26 +104,6 @@ impl<'a, O: Operation<S, T, LISTS>, S, T, const LISTS: usize> Waiting<'a, O, S, 
 /// Ends the process if a panic passes by: a node would stay in a queue when its frame goes.
 struct NoUnwind;
 
-/// While it is there, the running fiber can't wait: another arm's claim may have resumed it already. On a plain thread each wait has a
-/// header of its own, and so its own resume.
-struct NoWait<'a>(Option<(&'a Fiber, Option<WaitsFor>)>);
-
-impl NoWait<'_> {
-    fn new(waits_for: WaitsFor) -> Self {
-        // SAFETY: the current header is in place.
-        let running = unsafe { fiber::current().as_ref() };
-        Self(running.map(|fiber| (fiber, fiber.register_for(Some(waits_for)))))
-    }
-}
-
-impl Drop for NoWait<'_> {
-    fn drop(&mut self) {
-        if let Some((fiber, before)) = self.0.take() {
-            fiber.register_for(before);
-        }
-    }
-}
-
 impl Drop for NoUnwind {
     fn drop(&mut self) {
         eprintln!("an operation panicked while it was registered in a queue; the process cannot go on");
@@ -168,24 +148,27 @@ where
         if done.is_none() {
             // SAFETY: as the caller promises.
             unsafe { Self::join(self.queue, &mut self.operation, &mut queue, slot, trigger, arm) };
+            if queue.has_served() {
+                // The attempt may have served others, in vain for itself, and to resume them may call wakers.
+                registered(self.waits_for, || drop(queue));
+            }
         }
         done
     }
 
     unsafe fn register(&mut self, slot: &mut Node<T>, trigger: &Trigger, arm: usize) -> bool {
         let no_unwind = NoUnwind;
-        let no_wait = NoWait::new(self.waits_for);
-        let mut queue = self.queue.lock();
-        let ready = self.operation.is_ready(&mut queue);
-        if !ready {
-            // SAFETY: as the caller promises.
-            unsafe { Self::join(self.queue, &mut self.operation, &mut queue, slot, trigger, arm) };
-        }
-        // That resumes whom the operation has served, which may call wakers.
-        drop(queue);
-        drop(no_wait);
+        let joined = registered(self.waits_for, || {
+            let mut queue = self.queue.lock();
+            let ready = self.operation.is_ready(&mut queue);
+            if !ready {
+                // SAFETY: as the caller promises.
+                unsafe { Self::join(self.queue, &mut self.operation, &mut queue, slot, trigger, arm) };
+            }
+            !ready
+        });
         std::mem::forget(no_unwind);
-        !ready
+        joined
     }
 
     unsafe fn withdraw(&mut self, slot: &mut Node<T>) {

@@ -32,7 +32,7 @@
 
 use super::mutex::{Lock, MutexGuard, Turn};
 use segue_core::{Cancelled, Guard, Node, Operation, Source, Trigger, WaitQueue, Waitable, Waiting, WaitsFor};
-use segue_core::{shield, wait};
+use segue_core::{registered, shield, wait};
 use std::fmt;
 
 /// A condition that is waited for with a [`Mutex`](super::Mutex) unlocked.
@@ -265,10 +265,11 @@ impl<'a, T: ?Sized> Wait<'_, 'a, T> {
         if notified { Ok(guard) } else { Err(WaitCancelled { guard, cancelled }) }
     }
 
-    /// It has joined the condition's queue: unlocks.
+    /// It has joined the condition's queue: unlocks, which may call wakers.
     #[inline]
     fn joined(&mut self) {
-        self.step = Step::Waits;
+        let holds = std::mem::replace(&mut self.step, Step::Waits);
+        registered(self.notified.waits_for(), || drop(holds));
     }
 
     /// The mutex is locked: it is over, and the notification was used.
@@ -289,7 +290,7 @@ impl<T: ?Sized> Drop for Wait<'_, '_, T> {
 
 // SAFETY: every step is passed on to that one of the two sources which the step of the wait says is registered, with the slot that belongs to it; the other
 // one's is not registered then. The change from the first to the second happens in `commit` and `withdraw`, after which the first is not registered. The guard is
-// dropped by `joined`, after the first has been registered: to unlock runs no foreign code but wakers, which do not unwind.
+// dropped by `joined`, after the first has been registered: to unlock runs no foreign code but wakers, which do not unwind and, as `registered` sees to, do not wait.
 unsafe impl<'a, T: ?Sized> Source for Wait<'_, 'a, T> {
     type Output = MutexGuard<'a, T>;
     type Slot = (Node<()>, Node<Turn>);
