@@ -8,15 +8,16 @@
 #![allow(unsafe_code)] // Headers are reached by address, from the current-fiber slot and from other threads.
 
 use crate::atomic::local;
+use crate::attributes::{Attribute, Attributes};
 use crate::cancel::{CancelToken, Cancelled};
 use crate::context::Context;
-use crate::job::{Job, Name};
+use crate::job::{Identity, Job, Name};
 use crate::list::{Linked, Links};
 use crate::scheduler::{Scheduler, Wake};
 use crate::scope::Family;
 use crate::thread;
 use crate::trigger::Trigger;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::panic::Location;
 use std::ptr::{self, NonNull};
 
@@ -53,6 +54,7 @@ pub struct Fiber {
     host: Cell<*const ()>,
     id: u64,
     name: Option<Name>,
+    attributes: OnceCell<Attributes>,
     family: *const Family,
     context: Cell<*const Context>,
     member_of: Cell<*const Context>,
@@ -76,9 +78,9 @@ impl Fiber {
     /// `scheduler` outlives the header.
     #[inline]
     pub unsafe fn for_job(scheduler: NonNull<dyn Scheduler>, id: u64, job: &mut Job) -> Self {
-        let (name, context, family) = job.identity();
+        let identity = job.identity();
         // SAFETY: as the caller promises.
-        unsafe { Self::new(scheduler, id, name, context, family) }
+        unsafe { Self::new(scheduler, id, identity) }
     }
 
     /// The header for a fiber that runs without a job: under `token`, and in no family.
@@ -88,24 +90,20 @@ impl Fiber {
     #[inline]
     pub unsafe fn under(scheduler: NonNull<dyn Scheduler>, id: u64, token: &CancelToken) -> Self {
         // SAFETY: as the caller promises.
-        unsafe { Self::new(scheduler, id, None, token.context(), ptr::null()) }
+        unsafe { Self::new(scheduler, id, Identity::in_context(token.context())) }
     }
 
     /// # Safety
     /// `scheduler`, `context` and `family` outlive the header, or are null.
     #[inline]
-    pub(crate) unsafe fn new(
-        scheduler: NonNull<dyn Scheduler>,
-        id: u64,
-        name: Option<Name>,
-        context: *const Context,
-        family: *const Family,
-    ) -> Self {
+    pub(crate) unsafe fn new(scheduler: NonNull<dyn Scheduler>, id: u64, identity: Identity) -> Self {
+        let Identity { name, context, family, attributes } = identity;
         Self {
             scheduler,
             host: Cell::new(ptr::null()),
             id,
             name,
+            attributes,
             family,
             context: Cell::new(context),
             member_of: Cell::new(ptr::null()),
@@ -124,6 +122,18 @@ impl Fiber {
     #[inline]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
+    }
+
+    /// The value of this type that it carries. For policies, and for the fiber itself.
+    #[inline]
+    #[must_use]
+    pub fn attribute<A: Attribute>(&self) -> Option<A> {
+        self.attributes.get()?.get()
+    }
+
+    #[inline]
+    pub(crate) fn attributes(&self) -> &OnceCell<Attributes> {
+        &self.attributes
     }
 
     /// What its scheduler [set](Fiber::set_host): null until then.
@@ -303,8 +313,7 @@ impl std::fmt::Display for Fiber {
 /// Calls `f` with the running fiber; on a plain thread, with a header that stands for the thread meanwhile.
 #[inline]
 pub fn with_current<R>(f: impl FnOnce(&Fiber) -> R) -> R {
-    // SAFETY: the slot holds null, or a header that stays in place while it is current (clause 3).
-    match unsafe { CURRENT.with(Cell::get).as_ref() } {
+    match running() {
         Some(fiber) => f(fiber),
         None => thread::with_header(f),
     }
@@ -314,6 +323,13 @@ pub fn with_current<R>(f: impl FnOnce(&Fiber) -> R) -> R {
 #[inline]
 pub fn current() -> *const Fiber {
     CURRENT.with(Cell::get)
+}
+
+/// The running fiber; `None` on a plain thread. For use on the spot: the header stays in place while its fiber runs.
+#[inline]
+pub(crate) fn running<'a>() -> Option<&'a Fiber> {
+    // SAFETY: the slot holds null, or a header that stays in place while it is current (clause 3).
+    unsafe { current().as_ref() }
 }
 
 /// Makes `fiber` the current one on this thread and gives back what was.
@@ -343,8 +359,7 @@ pub(crate) fn as_plain_thread<R>(f: impl FnOnce() -> R) -> R {
 /// may end then.
 #[inline]
 pub fn retire() {
-    // SAFETY: the current header is in place.
-    if let Some(fiber) = unsafe { current().as_ref() } {
+    if let Some(fiber) = running() {
         fiber.leave_context(ptr::null());
     }
     thread::enter_context(ptr::null());

@@ -8,6 +8,7 @@
 //!
 //! * [`Trigger`]: one wait meets one signal, in one atomic word. [`Link`]: a trigger passes its signal on to another.
 //! * [`Fiber`]: the header of what runs, and the way to the current one.
+//! * [`Attributes`]: what fibers carry for their policy, inherited by their children.
 //! * [`Scheduler`]: the methods of whoever can suspend; `thread` implements them for plain threads.
 //! * [`Source`]: what can be waited for, in six steps. [`wait`] follows from them for fibers and threads, [`SourceFuture`] for tasks, [`Or`] and
 //!   [`Map`] are sources made of others, and [`Waitable`] is a source in the hands of a user.
@@ -41,6 +42,7 @@
 //! Applications use the crate `segue`, which re-exports what they need.
 
 pub mod atomic;
+mod attributes;
 mod cancel;
 #[cfg(not(loom))]
 pub mod conformance;
@@ -71,6 +73,7 @@ mod trigger;
 mod wait_queue;
 mod waker;
 
+pub use attributes::{Attribute, Attributes, attribute, attributes};
 pub use cancel::{CancelToken, Cancelled, check, deadline, finally, is_cancelled, shield, timeout};
 pub use deferred::{wake_after_interrupt, wake_task};
 pub use either::{Either, Or};

@@ -13,6 +13,7 @@
 #![allow(unsafe_code)] // Scoped closures are queued beyond what the borrow checker can follow.
 
 use crate::atomic::{AtomicUsize, Ordering};
+use crate::attributes::{self, Attribute, Attributes};
 use crate::cancel::{CancelToken, Reason};
 use crate::context::Context;
 use crate::fiber::{self, WaitsFor};
@@ -74,25 +75,25 @@ impl Family {
     /// The family stays in place until [`complete`](Family::complete) has returned, which the caller will call, and what
     /// the closure and its result borrow lives until then.
     #[inline]
-    pub unsafe fn job<F, T>(&self, name: Option<Name>, closure: F) -> (Job, JoinHandle<T>)
+    pub unsafe fn job<F, T>(&self, given: Builder, closure: F) -> (Job, JoinHandle<T>)
     where
         F: FnOnce() -> T + Send,
         T: Send,
     {
         // SAFETY: as the caller promises.
-        unsafe { self.task(name, closure, self) }
+        unsafe { self.task(given, closure, self) }
     }
 
     /// # Safety
     /// As for [`job`](Family::job); and `detached`, to which what the closure detaches belongs, outlives the job.
     #[inline]
-    unsafe fn task<F, T>(&self, name: Option<Name>, closure: F, detached: *const Family) -> (Job, JoinHandle<T>)
+    unsafe fn task<F, T>(&self, given: Builder, closure: F, detached: *const Family) -> (Job, JoinHandle<T>)
     where
         F: FnOnce() -> T + Send,
         T: Send,
     {
         // SAFETY: the family counts the task, and so it and its context outlive the job.
-        let (job, task) = unsafe { task::new(closure, name, &*self.context, self, detached) };
+        let (job, task) = unsafe { task::new(closure, given, &*self.context, self, detached) };
         // SAFETY: this is the one handle of a new task.
         (job, unsafe { JoinHandle::new(task) })
     }
@@ -234,10 +235,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        self.spawn_named(None, f)
+        self.spawn_as(Builder::new(), f)
     }
 
-    fn spawn_named<F, T>(&'scope self, name: Option<Name>, f: F) -> JoinHandle<T>
+    fn spawn_as<F, T>(&'scope self, given: Builder, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
@@ -246,7 +247,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         // SAFETY: the family is in the frame of `scope`, which calls `complete` before it returns, however the body ends; what
         // lives for 'scope lives until then. The runtime's family outlives the caller, which is one of its members or its owner, and
         // so the scope and its jobs.
-        let (job, handle) = unsafe { self.family.task(name, f, detached) };
+        let (job, handle) = unsafe { self.family.task(given, f, detached) };
         submit(&scheduler, job, &self.family);
         handle
     }
@@ -287,7 +288,7 @@ where
     Builder::new().spawn(f)
 }
 
-/// A spawn with a name, in the shape of [`std::thread::Builder`].
+/// A spawn with a name or with attributes, in the shape of [`std::thread::Builder`].
 ///
 /// # Examples
 ///
@@ -298,11 +299,12 @@ where
 #[derive(Debug, Default)]
 #[must_use]
 pub struct Builder {
-    name: Option<Name>,
+    pub(crate) name: Option<Name>,
+    pub(crate) attributes: Option<Attributes>,
 }
 
 impl Builder {
-    /// A spawn without a name.
+    /// A spawn without a name, with a copy of the caller's attributes.
     pub fn new() -> Self {
         Self::default()
     }
@@ -310,6 +312,20 @@ impl Builder {
     /// The name that reports give to the fiber.
     pub fn name(mut self, name: impl Into<Box<str>>) -> Self {
         self.name = Some(name.into());
+        self
+    }
+
+    /// The attributes that the fiber is to carry, in place of a copy of the caller's. They are not copied: whoever keeps a clone of the handle can change them
+    /// while the fiber lives.
+    pub fn attributes(mut self, attributes: Attributes) -> Self {
+        self.attributes = Some(attributes);
+        self
+    }
+
+    /// The fiber's attribute of this type; of the other types it carries what the caller does.
+    pub fn attribute<A: Attribute>(mut self, value: A) -> Self {
+        let attributes = self.attributes.take().or_else(attributes::inherited).unwrap_or_default();
+        self.attributes = Some(attributes.with(value));
         self
     }
 
@@ -324,13 +340,13 @@ impl Builder {
         match unsafe { family.as_ref() } {
             Some(family) => {
                 // SAFETY: the runtime calls `complete` before it ends, and the closure borrows nothing.
-                let (job, handle) = unsafe { family.job(self.name, f) };
+                let (job, handle) = unsafe { family.job(self, f) };
                 submit(&scheduler, job, family);
                 handle
             }
             None => {
                 // SAFETY: there is no context and no family, and the closure borrows nothing.
-                let (job, task) = unsafe { task::new(f, self.name, ptr::null(), ptr::null(), ptr::null()) };
+                let (job, task) = unsafe { task::new(f, self, ptr::null(), ptr::null(), ptr::null()) };
                 // SAFETY: this is the one handle of a new task.
                 let handle = unsafe { JoinHandle::new(task) };
                 scheduler.spawn(job);
@@ -345,15 +361,14 @@ impl Builder {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        scope.spawn_named(self.name, f)
+        scope.spawn_as(self, f)
     }
 }
 
 /// Hands a job to a scheduler, unless the caller is a fiber that panics: it could not wait for the job, so it runs it.
 #[inline]
 fn submit(scheduler: &Target<'_>, job: Job, family: &Family) {
-    // SAFETY: the current header is in place.
-    match unsafe { fiber::current().as_ref() } {
+    match fiber::running() {
         Some(fiber) if fiber.must_not_suspend() => family.enter_context(|| job.run()),
         _ => scheduler.spawn(job),
     }
@@ -403,8 +418,8 @@ impl Target<'_> {
 /// Where the caller spawns, and the family of what it detaches.
 #[inline]
 fn place<'a>() -> (Target<'a>, *const Family) {
-    // SAFETY: the current header is in place, and its scheduler outlives the running fiber, in which the result is used.
-    match unsafe { fiber::current().as_ref() } {
+    // The scheduler outlives the running fiber, in which the result is used.
+    match fiber::running() {
         Some(fiber) => (Target::Scheduler(fiber.scheduler()), fiber.family()),
         None => match DEFAULT.get() {
             Some(start) => {

@@ -20,9 +20,9 @@ use crate::cancel::Cancelled;
 use crate::context::Context;
 use crate::fiber::{self, Fiber, WaitsFor};
 use crate::future::SourceFuture;
-use crate::job::{Job, JobHeader, Name, Work};
+use crate::job::{Job, JobHeader, Work};
 use crate::link::Link;
-use crate::scope::Family;
+use crate::scope::{Builder, Family};
 use crate::source::{Source, Waitable};
 use crate::spare;
 use crate::trigger::{Outcome, Trigger};
@@ -117,7 +117,7 @@ struct Task<F, T> {
 #[inline]
 pub(crate) unsafe fn new<F, T>(
     closure: F,
-    name: Option<Name>,
+    given: Builder,
     context: *const Context,
     family: *const Family,
     detached_family: *const Family,
@@ -135,7 +135,7 @@ where
     // Field by field: a task put together elsewhere would be copied in words of another size than it was written in, which waits for the writes.
     // SAFETY: each field of the new allocation is written, once.
     unsafe {
-        (&raw mut (*place).head.header).write(JobHeader::within::<Task<F, T>>(context, detached_family, name));
+        (&raw mut (*place).head.header).write(JobHeader::within::<Task<F, T>>(context, detached_family, given));
         (&raw mut (*place).head.free).write(free::<F, T>);
         (&raw mut (*place).head.done).write(Trigger::new());
         (&raw mut (*place).head.family).write(family);

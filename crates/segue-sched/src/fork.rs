@@ -204,6 +204,8 @@ impl Common {
             Some(job) => {
                 let _ = job.into_raw();
                 // SAFETY: it was on the shelf, so nobody has started it, and it was taken off.
+                unsafe { child.unmake() };
+                // SAFETY: as above.
                 catch_unwind(AssertUnwindSafe(|| unsafe { child.call() }))
             }
             // SAFETY: it was exposed, and its job is not on the shelf.

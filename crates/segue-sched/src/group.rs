@@ -18,6 +18,9 @@
 //! lock carries (1) and (2) to (b), which then reads at least one, and (c) finds the announcement. If (a) comes before
 //! (3), then (3) finds the closure. So `sleepers` needs no ordering of its own.
 //!
+//! A closure that is sent to one worker goes the same way: (a) under the lock of that worker's shelf of sent ones, which (3) takes, too; then that worker is roused, if it is announced. What
+//! a policy shares by means of its own has no shelf: it is in place before [`Group::wake`] takes a lock that (3) takes, and if (3) comes after that, the worker asks its policy once more. See `nudge`.
+//!
 //! Two closures may meet one sleeper: the second offer finds nobody announced, but then the sleeper is awake, and looks
 //! through the shelves before it sleeps again. A worker that takes a closure wakes the next sleeper if more is on the shelf.
 
@@ -37,6 +40,10 @@ pub(crate) struct Remote {
     /// from outside that nobody was free to take. Read at every fork, written rarely.
     wanted: AtomicBool,
     shelf: Shelf,
+    /// Closures for this worker's policy.
+    sent: Shelf,
+    /// Whether the policy is to be asked again before the worker sleeps. Written under the lock of `sent`.
+    nudged: AtomicBool,
 }
 
 impl Remote {
@@ -125,6 +132,8 @@ impl Group {
             unparker: OnceLock::new(),
             wanted: AtomicBool::new(false),
             shelf: Shelf::new(),
+            sent: Shelf::new(),
+            nudged: AtomicBool::new(false),
         };
         Arc::new(Self {
             workers: (0..workers).map(remote).collect(),
@@ -194,6 +203,30 @@ impl Group {
         if self.outside.looks_empty() { None } else { self.outside.with(VecDeque::pop_front) }
     }
 
+    /// Sends a closure to the policy of worker `index`. From any thread; never waits.
+    pub(crate) fn send(&self, index: usize, job: Job) {
+        let worker = self.remote(index);
+        worker.sent.with(|jobs| jobs.push_back(job));
+        if !worker.rouse() {
+            // It computes: its next fork lets it in.
+            worker.set_wanted(true);
+        }
+    }
+
+    /// Takes the oldest closure that was sent to worker `index`.
+    #[inline]
+    pub(crate) fn take_sent(&self, index: usize) -> Option<Job> {
+        let sent = &self.workers[index].sent;
+        if sent.looks_empty() { None } else { sent.with(VecDeque::pop_front) }
+    }
+
+    /// Has worker `index` ask its policy again, if it sleeps or is about to.
+    pub(crate) fn wake(&self, index: usize) {
+        let worker = self.remote(index);
+        worker.sent.with(|_| worker.nudged.store(true, Ordering::Relaxed));
+        worker.rouse();
+    }
+
     /// Takes the oldest closure of a worker other than `index`.
     pub(crate) fn take_from_others(&self, index: usize) -> Option<Job> {
         self.others(index).find_map(|other| {
@@ -203,9 +236,11 @@ impl Group {
     }
 
     /// Whether some shelf holds something, as seen under each lock: step (3) of going to sleep.
-    fn anything_left(&self) -> bool {
+    fn anything_left(&self, index: usize) -> bool {
         let holds = |shelf: &Shelf| shelf.with(|jobs| !jobs.is_empty());
-        holds(&self.outside) || self.workers.iter().any(|worker| holds(&worker.shelf))
+        let own = &self.workers[index];
+        let called = own.sent.with(|jobs| own.nudged.swap(false, Ordering::Relaxed) || !jobs.is_empty());
+        called || holds(&self.outside) || self.workers.iter().any(|worker| holds(&worker.shelf))
     }
 
     /// All other workers, starting behind `index`.
@@ -221,13 +256,19 @@ impl Group {
 
     /// Wakes one worker that sleeps, and answers whether there was one.
     pub(crate) fn wake_one(&self) -> bool {
-        self.sleepers.load(Ordering::Relaxed) != 0 && self.workers.iter().any(Remote::rouse)
+        self.has_sleepers() && self.workers.iter().any(Remote::rouse)
+    }
+
+    /// Whether some worker sleeps, as it looks.
+    #[inline]
+    pub(crate) fn has_sleepers(&self) -> bool {
+        self.sleepers.load(Ordering::Relaxed) != 0
     }
 
     /// Wakes one worker that sleeps if some shelf looks as if it held something.
     #[inline]
     pub(crate) fn wake_if_busy(&self) {
-        if self.sleepers.load(Ordering::Relaxed) != 0 && self.looks_busy() {
+        if self.has_sleepers() && self.looks_busy() {
             self.wake_one();
         }
     }
@@ -243,7 +284,7 @@ impl Group {
     pub(crate) fn lie_down(&self, index: usize, starved: bool) -> bool {
         let announced = self.workers[index].inbox.doze();
         self.sleepers.fetch_add(1, Ordering::Relaxed);
-        announced && (starved || !self.anything_left()) && !self.is_stopping()
+        announced && (starved || !self.anything_left(index)) && !self.is_stopping()
     }
 
     /// Worker `index` is awake again.

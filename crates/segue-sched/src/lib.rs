@@ -28,6 +28,6 @@ pub use fork::{join, try_join};
 pub use hosted::{Hosted, hosted};
 pub use local::{Stuck, try_yield};
 pub use policies::{Deadlock, Fifo, Sim, Stealing};
-pub use policy::{AHEAD, Policy, Started, Task, Why};
+pub use policy::{AHEAD, Goes, Idle, Policy, Seat, Started, Task, Why};
 pub use runtime::{Builder, MakePark, Pool};
 pub use segue_fiber::StackConfig;

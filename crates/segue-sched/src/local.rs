@@ -7,7 +7,7 @@
 use crate::fork::Forks;
 use crate::group::{Group, Remote, reclaim};
 use crate::inbox::{Letter, Post};
-use crate::policy::{Policy, Started, Switch, Task, Why};
+use crate::policy::{Goes, Idle, Policy, Seat, Started, Switch, Task, Why};
 use segue_core::{Cancelled, Fiber, Job, JobHeader, Scheduler, Timers, WaitsFor, Wake};
 use segue_fiber::{StackPool, Step};
 use std::cell::{Cell, RefCell};
@@ -173,6 +173,10 @@ impl std::fmt::Display for Stuck {
 pub(crate) struct Local<P> {
     pub(crate) common: Common,
     policy: RefCell<P>,
+    /// Whether closures from outside go to the policy.
+    pub(crate) takes_arrivals: bool,
+    /// How many started fibers the policy has.
+    held: Cell<usize>,
     pub(crate) timers: Arc<Timers>,
     stacks: RefCell<StackPool>,
     living: RefCell<Vec<NonNull<Header>>>,
@@ -182,8 +186,11 @@ pub(crate) struct Local<P> {
 }
 
 impl<P: Policy> Local<P> {
-    pub(crate) fn new(group: Arc<Group>, index: usize, policy: P, timers: Arc<Timers>, stacks: StackPool) -> Self {
+    pub(crate) fn new(group: Arc<Group>, index: usize, mut policy: P, timers: Arc<Timers>, stacks: StackPool) -> Self {
+        policy.seated(Seat::new(index, Arc::clone(&group)));
         Self {
+            takes_arrivals: policy.takes_arrivals(),
+            held: Cell::new(0),
             common: Common::new(group, index, yields::<P>),
             policy: RefCell::new(policy),
             timers,
@@ -205,13 +212,68 @@ impl<P: Policy> Local<P> {
         let no_unwind = NoUnwind;
         match self.policy.try_borrow_mut() {
             Ok(mut policy) => {
-                if let Some(job) = policy.push(task, why) {
-                    self.common.offer(job);
-                }
+                // A started fiber can't come back from the policy but by `pop`.
+                let started = matches!(task, Task::Started(_));
+                self.held.set(self.held.get() + usize::from(started));
+                let goes = policy.push(task, why);
+                drop(policy);
+                self.place(goes);
             }
             Err(_) => self.postpone(task),
         }
         std::mem::forget(no_unwind);
+    }
+
+    #[inline]
+    fn place(&self, goes: Goes) {
+        match goes {
+            Goes::Here => {}
+            Goes::Anywhere(job) => self.common.offer(job),
+            Goes::To(worker, job) => self.send(worker, job),
+        }
+    }
+
+    #[cold]
+    fn send(&self, worker: usize, job: Job) {
+        let workers = self.common.group.len();
+        assert!(worker < workers, "a policy sent a closure to worker {worker} of {workers}");
+        self.common.group.send(worker, job);
+    }
+
+    /// Hands over what was sent to this worker, and what came from outside if the policy takes that.
+    #[inline]
+    pub(crate) fn accept_closures(&self) {
+        while let Some(job) = self.common.group.take_sent(self.common.index) {
+            self.ready(Task::Fresh(job), Why::Sent);
+        }
+        if self.takes_arrivals {
+            while let Some(job) = self.common.group.take_outside() {
+                self.ready(Task::Fresh(job), Why::Arrived);
+            }
+        }
+    }
+
+    /// Offers a closure of the policy's to those who have nothing to do, if it gives one.
+    #[cold]
+    pub(crate) fn share(&self) {
+        let spare = self.policy.borrow_mut().spare();
+        if let Some(job) = spare {
+            self.common.remote().set_wanted(false);
+            self.common.offer(job);
+        }
+    }
+
+    /// What the policy wants the worker to do while there is nothing to run.
+    #[cold]
+    pub(crate) fn policy_idles(&self) -> Idle {
+        let idle = self.policy.borrow_mut().idle();
+        let held = self.held.get();
+        assert!(
+            idle != Idle::Sleep || held == 0,
+            "the policy {} has {held} fibers that are ready, gives none out and would sleep: it forgot them, or should answer `Idle::Hold`",
+            std::any::type_name::<P>(),
+        );
+        idle
     }
 
     /// The running fiber is about to suspend, and is ready all the same.
@@ -240,6 +302,9 @@ impl<P: Policy> Local<P> {
     pub(crate) fn next(&self) -> Option<Task> {
         let mut policy = self.policy.borrow_mut();
         let task = policy.pop();
+        if let Some(Task::Started(_)) = task {
+            self.held.set(self.held.get().wrapping_sub(1));
+        }
         if let Some(upcoming) = policy.upcoming() {
             upcoming.prefetch(self.living.borrow().len() <= FEW);
         }

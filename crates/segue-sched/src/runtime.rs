@@ -374,7 +374,7 @@ impl Pool {
         T: Send + 'static,
     {
         // SAFETY: the family is boxed and completed by the pool's drop; the closure borrows nothing.
-        let (job, handle) = unsafe { self.family().job(None, f) };
+        let (job, handle) = unsafe { self.family().job(segue_core::Builder::new(), f) };
         self.parts().group.inject(job);
         handle
     }

@@ -8,7 +8,7 @@
 
 use crate::group::Group;
 use crate::local::{Local, NoUnwind, Stuck, set_worker};
-use crate::policy::{Policy, Task};
+use crate::policy::{Idle, Policy, Task};
 use segue_core::{Job, Park};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,13 +36,24 @@ pub(crate) struct Worker<'a, P, K> {
     pub(crate) park: K,
     pub(crate) on_deadlock: Option<OnDeadlock<'a>>,
     looks: u32,
+    turns: u32,
+}
+
+/// What a turn of the loop was.
+pub(crate) enum Turn {
+    /// Something ran, or may be ready now.
+    Ran,
+    /// There is nothing to run.
+    Idle,
+    /// The group has stopped, and no fiber is left.
+    Ended,
 }
 
 impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     pub(crate) fn new(local: &'a Local<P>, park: K, on_deadlock: Option<OnDeadlock<'a>>) -> Self {
         local.common.remote().set_unparker(park.unparker());
         let looks = if local.common.group.len() == 1 { 0 } else { LEAST_LOOKS };
-        Self { local, park, on_deadlock, looks }
+        Self { local, park, on_deadlock, looks, turns: 0 }
     }
 
     fn group(&self) -> &Arc<Group> {
@@ -59,36 +70,11 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         if let Some(job) = first {
             self.local.run(Task::Fresh(job));
         }
-        let mut turns = 0;
         loop {
-            self.local.read_mail();
-            turns += 1;
-            if turns >= TURNS {
-                turns = 0;
-                self.look_around();
-            }
-            // New closures and started fibers take turns, so that neither starves the other.
-            let task = match turns % 2 {
-                0 if !self.local.is_starved() => {
-                    self.local.common.take_fresh().map(Task::Fresh).or_else(|| self.local.next())
-                }
-                _ => self.local.next(),
-            };
-            if let Some(task) = task {
-                if self.group().is_called() {
-                    // More waits outside: this task, too, is to give way at its next fork.
-                    self.local.common.remote().set_wanted(true);
-                }
-                self.local.run(task);
-            } else if let Some(job) = self.find() {
-                self.local.run(Task::Fresh(job));
-            } else if segue_core::settle() {
-                // Whoever waited for the last fiber may be ready now.
-            } else if self.group().is_stopping() && !self.local.has_fibers() {
-                break;
-            } else if !self.expect_work() {
-                self.idle(outer);
-                turns = 0;
+            match self.turn() {
+                Turn::Ran => {}
+                Turn::Idle => self.idle(outer),
+                Turn::Ended => break,
             }
         }
         segue_core::keep_spares(kept);
@@ -96,6 +82,47 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         self.park.leave();
         set_worker(outer);
         std::mem::forget(no_unwind);
+    }
+
+    /// Reads the mail and runs one task, if there is one.
+    #[inline(always)]
+    fn turn(&mut self) -> Turn {
+        self.local.read_mail();
+        self.local.accept_closures();
+        self.turns += 1;
+        if self.turns >= TURNS {
+            self.turns = 0;
+            self.look_around();
+        }
+        // New closures and started fibers take turns, so that neither starves the other.
+        let task = match self.turns % 2 {
+            0 if !self.local.is_starved() && !self.local.takes_arrivals => {
+                self.local.common.take_fresh().map(Task::Fresh).or_else(|| self.local.next())
+            }
+            _ => self.local.next(),
+        };
+        if let Some(task) = task {
+            let group = self.group();
+            if group.is_called() {
+                // More waits outside: this task, too, is to give way at its next fork.
+                self.local.common.remote().set_wanted(true);
+            }
+            if group.len() > 1 && (group.has_sleepers() || self.local.common.remote().is_wanted()) {
+                self.local.share();
+            }
+            self.local.run(task);
+            Turn::Ran
+        } else if let Some(job) = self.find() {
+            self.local.run(Task::Fresh(job));
+            Turn::Ran
+        } else if segue_core::settle() {
+            // Whoever waited for the last fiber may be ready now.
+            Turn::Ran
+        } else if self.group().is_stopping() && !self.local.has_fibers() {
+            Turn::Ended
+        } else {
+            Turn::Idle
+        }
     }
 
     /// What a busy worker does now and then, so that nobody starves.
@@ -143,18 +170,24 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         false
     }
 
-    /// Sleeps until there is something to do, or may be.
+    /// There is nothing to run: looks for a moment, then sleeps until there is something to do, or may be.
     #[cold]
     fn idle(&mut self, outer: *const crate::local::Common) {
-        let common = &self.local.common;
-        if self.local.timers.fire() > 0 {
+        self.turns = 0;
+        let longest = match self.local.policy_idles() {
+            Idle::Sleep => None,
+            Idle::Hold(longest) => longest,
+            Idle::Spin => return self.look_around(),
+        };
+        if self.expect_work() || self.local.timers.fire() > 0 {
             return;
         }
+        let common = &self.local.common;
         if common.group.lie_down(common.index, self.local.is_starved()) {
             self.local.trim();
-            let mut timeout = self.local.timers.until_next();
+            let mut timeout = earlier(self.local.timers.until_next(), longest);
             if self.local.is_starved() && !self.park.is_closed() {
-                timeout = Some(timeout.map_or(RETRY, |timeout| timeout.min(RETRY)));
+                timeout = earlier(timeout, Some(RETRY));
             }
             match self.on_deadlock {
                 Some(report) if timeout.is_none() && self.park.is_closed() => report(self.local.report()),
@@ -190,5 +223,13 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
             set_worker(me);
             self.park.enter();
         }
+    }
+}
+
+/// The shorter of two time-outs, of which `None` is none.
+fn earlier(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (timeout, None) | (None, timeout) => timeout,
     }
 }

@@ -69,8 +69,8 @@ pub use segue_sched::{self as sched, Fifo, Pool, Sim, StackConfig, Stealing};
 pub use segue_io::net;
 
 pub use segue_core::{
-    self as core, CancelToken, Cancelled, Either, JoinError, JoinHandle, Scope, TimedOut, Waitable, after, at, check,
-    deadline, finally, is_cancelled, now, shield, sleep, timeout,
+    self as core, Attribute, Attributes, CancelToken, Cancelled, Either, JoinError, JoinHandle, Scope, TimedOut,
+    Waitable, after, at, attribute, attributes, check, deadline, finally, is_cancelled, now, shield, sleep, timeout,
 };
 pub use spawn::{Builder, join, scope, spawn, yield_now};
 

@@ -2,7 +2,7 @@
 //!
 //! Used by applications.
 
-use segue_core::{Cancelled, JoinHandle, Scope};
+use segue_core::{Attribute, Attributes, Cancelled, JoinHandle, Scope};
 
 /// Puts the default runtime behind the spawns of plain threads. It starts at the first of them.
 #[inline]
@@ -30,7 +30,7 @@ where
     Builder::new().spawn(f)
 }
 
-/// A spawn with a name, in the shape of [`std::thread::Builder`].
+/// A spawn with a name or with attributes, in the shape of [`std::thread::Builder`].
 ///
 /// # Examples
 ///
@@ -51,6 +51,17 @@ impl Builder {
     /// The name that reports give to the fiber.
     pub fn name(self, name: impl Into<Box<str>>) -> Self {
         Self(self.0.name(name))
+    }
+
+    /// The attributes that the fiber is to carry, in place of a copy of the caller's. They are not copied: whoever keeps a clone of the handle can change them
+    /// while the fiber lives.
+    pub fn attributes(self, attributes: Attributes) -> Self {
+        Self(self.0.attributes(attributes))
+    }
+
+    /// The fiber's attribute of this type; of the other types it carries what the caller does.
+    pub fn attribute<A: Attribute>(self, value: A) -> Self {
+        Self(self.0.attribute(value))
     }
 
     /// As [`spawn`].

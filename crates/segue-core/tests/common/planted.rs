@@ -76,7 +76,7 @@ pub fn run(fault: Fault, main: Box<dyn FnOnce() + Send>) {
     KEPT.lock().unwrap().push(scheduler);
     let clock = thread::spawn(|| scheduler.fire_until_ended());
     // SAFETY: the family stays for ever, and is completed below unless that is the fault; the closure borrows nothing.
-    let (job, handle) = unsafe { scheduler.family.job(None, main) };
+    let (job, handle) = unsafe { scheduler.family.job(segue_core::Builder::new(), main) };
     scheduler.start(job);
     if fault != Fault::LeavesDetached {
         scheduler.family.token().cancel();

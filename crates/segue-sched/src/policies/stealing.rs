@@ -2,8 +2,7 @@
 //!
 //! For computation on all processors, and the default of `run`.
 
-use crate::policy::{AHEAD, Policy, Started, Task, Why};
-use segue_core::Job;
+use crate::policy::{AHEAD, Goes, Policy, Started, Task, Why};
 use std::collections::VecDeque;
 
 /// Work stealing.
@@ -17,14 +16,14 @@ pub struct Stealing {
 
 impl Policy for Stealing {
     #[inline]
-    fn push(&mut self, task: Task, why: Why) -> Option<Job> {
+    fn push(&mut self, task: Task, why: Why) -> Goes {
         match task {
-            Task::Fresh(job) => return Some(job),
+            Task::Fresh(job) => return Goes::Anywhere(job),
             // The newest first: what came from outside last is the least likely to be a long computation.
             Task::Started(started) if why == Why::Displaced => self.started.push_front(started),
             Task::Started(started) => self.started.push_back(started),
         }
-        None
+        Goes::Here
     }
 
     #[inline]
