@@ -3,7 +3,8 @@
 //! Used by every scheduler, which embeds a [`Fiber`] in whatever it switches, and by triggers. The header knows nothing of
 //! stacks: a plain thread that waits gets one for the length of the wait.
 //!
-//! The fields fall in two groups. `scheduler`, `host`, `id`, `name` are fixed before the fiber runs. The cells are touched only by the thread that the
+//! The fields fall in two groups. `id` and `name` are fixed before the fiber runs; `host` and `scheduler` are, too, but for a fiber that moves to another scheduler of its thread, which it does while it runs and
+//! is a member of no context, so that nobody looks. The cells are touched only by the thread that the
 //! fiber runs on, except `links`, which belong to the lock of the context in `member_of`.
 #![allow(unsafe_code)] // Headers are reached by address, from the current-fiber slot and from other threads.
 
@@ -50,7 +51,7 @@ impl std::fmt::Display for WaitsFor {
 
 /// The header of something that runs and can wait.
 pub struct Fiber {
-    scheduler: NonNull<dyn Scheduler>,
+    scheduler: Cell<NonNull<dyn Scheduler>>,
     host: Cell<*const ()>,
     id: u64,
     name: Option<Name>,
@@ -99,7 +100,7 @@ impl Fiber {
     pub(crate) unsafe fn new(scheduler: NonNull<dyn Scheduler>, id: u64, identity: Identity) -> Self {
         let Identity { name, context, family, attributes } = identity;
         Self {
-            scheduler,
+            scheduler: Cell::new(scheduler),
             host: Cell::new(ptr::null()),
             id,
             name,
@@ -160,7 +161,17 @@ impl Fiber {
     #[inline]
     pub fn scheduler(&self) -> &dyn Scheduler {
         // SAFETY: `new`'s caller keeps the scheduler alive as long as the header.
-        unsafe { self.scheduler.as_ref() }
+        unsafe { self.scheduler.get().as_ref() }
+    }
+
+    /// Makes it a fiber of another scheduler on the same thread. It leaves its contexts first, so that nobody wakes it meanwhile, and joins
+    /// them again at its next wait; an interrupt may still be under way to the scheduler that it had.
+    ///
+    /// # Safety
+    /// For the two schedulers, by the running fiber. `scheduler` outlives the header, or the fiber moves on before it ends.
+    pub unsafe fn set_scheduler(&self, scheduler: NonNull<dyn Scheduler>) {
+        self.leave_context(ptr::null());
+        self.scheduler.set(scheduler);
     }
 
     /// Wakes a fiber through its scheduler.
@@ -170,7 +181,7 @@ impl Fiber {
     #[inline]
     pub(crate) unsafe fn wake(fiber: NonNull<Self>, why: Wake) {
         // SAFETY: the header is in place until the wake is over (clause 4).
-        let scheduler = unsafe { fiber.as_ref() }.scheduler;
+        let scheduler = unsafe { fiber.as_ref() }.scheduler.get();
         // SAFETY: the scheduler outlives the header, and the caller has the right that `wake` asks for.
         unsafe { scheduler.as_ref().wake(fiber, why) };
     }

@@ -21,6 +21,11 @@
 //! A closure that is sent to one worker goes the same way: (a) under the lock of that worker's shelf of sent ones, which (3) takes, too; then that worker is roused, if it is announced. What
 //! a policy shares by means of its own has no shelf: it is in place before [`Group::wake`] takes a lock that (3) takes, and if (3) comes after that, the worker asks its policy once more. See `nudge`.
 //!
+//! # The end
+//!
+//! A worker ends when the group stops and it has no fibers left, if nothing is on the outside shelf: it says so under that shelf's lock, by `working`. The last one closes the shelf: what comes
+//! later is given back. So a closure from outside is started or refused, and never left lying.
+//!
 //! Two closures may meet one sleeper: the second offer finds nobody announced, but then the sleeper is awake, and looks
 //! through the shelves before it sleeps again. A worker that takes a closure wakes the next sleeper if more is on the shelf.
 
@@ -121,6 +126,8 @@ pub(crate) fn reclaim(jobs: &mut VecDeque<Job>, header: NonNull<JobHeader>) -> O
 pub(crate) struct Group {
     workers: Box<[Remote]>,
     outside: Shelf,
+    /// How many workers have not ended. Written under the lock of `outside`: at zero that is closed.
+    working: AtomicUsize,
     sleepers: AtomicUsize,
     stopping: AtomicBool,
 }
@@ -138,6 +145,7 @@ impl Group {
         Arc::new(Self {
             workers: (0..workers).map(remote).collect(),
             outside: Shelf::new(),
+            working: AtomicUsize::new(workers),
             sleepers: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
         })
@@ -153,13 +161,31 @@ impl Group {
         &self.workers[index]
     }
 
-    /// Accepts a closure from outside. From any thread; never waits.
-    pub(crate) fn inject(&self, job: Job) {
-        self.outside.with(|jobs| jobs.push_back(job));
+    /// Accepts a closure from outside, or gives it back if no worker is left. From any thread; never waits.
+    pub(crate) fn try_inject(&self, job: Job) -> Result<(), Job> {
+        self.outside.with(|jobs| match self.working.load(Ordering::Relaxed) {
+            0 => Err(job),
+            _ => Ok(jobs.push_back(job)),
+        })?;
         if !self.wake_one() {
             // All are busy: the first to reach a fork lets it in.
             self.workers.iter().for_each(|worker| worker.set_wanted(true));
         }
+        Ok(())
+    }
+
+    /// As `try_inject`, where a scheduler that has ended drops the closure: whoever waits for it is told.
+    pub(crate) fn inject(&self, job: Job) {
+        drop(self.try_inject(job));
+    }
+
+    /// A worker wants to end: it may unless something has come from outside. The last one closes the group.
+    pub(crate) fn retire(&self) -> bool {
+        self.outside.with(|jobs| {
+            let may = jobs.is_empty();
+            self.working.store(self.working.load(Ordering::Relaxed) - usize::from(may), Ordering::Relaxed);
+            may
+        })
     }
 
     /// Accepts a closure that its worker could not start, to be started by whoever can.

@@ -15,6 +15,7 @@
 mod fork;
 mod frame;
 mod group;
+mod handle;
 mod hosted;
 #[doc(hidden)]
 pub mod inbox;
@@ -25,6 +26,7 @@ mod runtime;
 mod worker;
 
 pub use fork::{join, try_join};
+pub use handle::{Handle, move_to};
 pub use hosted::{Hosted, hosted};
 pub use local::{Stuck, try_yield};
 pub use policies::{Deadlock, Fifo, Sim, Stealing};

@@ -45,7 +45,7 @@ pub(crate) struct Header {
     pub(crate) fiber: Fiber,
     letter: Letter<Header>,
     job: Cell<Option<Job>>,
-    worker: *const Common,
+    pub(crate) worker: Cell<*const Common>,
     /// Where it stands in its worker's list of the living.
     seat: Cell<usize>,
 }
@@ -64,8 +64,12 @@ pub(crate) struct Common {
     pub(crate) index: usize,
     pub(crate) forks: Forks,
     remote: NonNull<Remote>,
-    /// Tells the policy that the running fiber gives up its turn.
-    yields: unsafe fn(NonNull<Common>, &Fiber),
+    calls: &'static Calls,
+    /// The whole worker, once it stays in its place.
+    pub(crate) scheduler: Cell<Option<NonNull<dyn Scheduler>>>,
+    living: RefCell<Vec<NonNull<Header>>>,
+    /// How many of its fibers are with other workers of this thread, and will come back.
+    pub(crate) away: Cell<usize>,
     /// Whether the running fiber yields because of work from outside.
     pub(crate) displaced: Cell<bool>,
     /// The worker in whose fiber this one runs, or null.
@@ -74,8 +78,16 @@ pub(crate) struct Common {
     alone: Option<RefCell<VecDeque<Job>>>,
 }
 
+/// What depends on the policy all the same. Each is called with the head of a `Local<P>`, on whose thread this is.
+pub(crate) struct Calls {
+    /// Tells the policy that the running fiber gives up its turn.
+    yields: unsafe fn(NonNull<Common>, &Fiber),
+    /// Reads the mail.
+    read_mail: unsafe fn(NonNull<Common>),
+}
+
 impl Common {
-    fn new(group: Arc<Group>, index: usize, yields: unsafe fn(NonNull<Common>, &Fiber)) -> Self {
+    fn new(group: Arc<Group>, index: usize, calls: &'static Calls) -> Self {
         let alone = (group.len() == 1).then(RefCell::default);
         Self {
             forks: Forks::new(),
@@ -83,7 +95,10 @@ impl Common {
             group,
             index,
             alone,
-            yields,
+            calls,
+            scheduler: Cell::new(None),
+            living: RefCell::new(Vec::new()),
+            away: Cell::new(0),
             outer: Cell::new(ptr::null()),
             displaced: Cell::new(false),
         }
@@ -93,6 +108,52 @@ impl Common {
     pub(crate) fn remote(&self) -> &Remote {
         // SAFETY: it points into the group, which this worker owns a share of.
         unsafe { self.remote.as_ref() }
+    }
+
+    /// Whether a fiber of this worker has not ended yet.
+    #[inline]
+    pub(crate) fn has_fibers(&self) -> bool {
+        self.away.get() != 0 || !self.living.borrow().is_empty()
+    }
+
+    /// Takes a fiber into the list of the living.
+    #[inline]
+    pub(crate) fn enrol(&self, header: &Header, at: NonNull<Header>) {
+        let mut living = self.living.borrow_mut();
+        header.seat.set(living.len());
+        living.push(at);
+    }
+
+    /// Takes a fiber out of the list of the living.
+    #[inline]
+    pub(crate) fn strike(&self, header: &Header) {
+        let mut living = self.living.borrow_mut();
+        let seat = header.seat.get();
+        living.swap_remove(seat);
+        if let Some(moved) = living.get(seat) {
+            // SAFETY: the living are in place.
+            unsafe { moved.as_ref() }.seat.set(seat);
+        }
+    }
+
+    /// Waits until nobody has a letter to a fiber under way, which is running and in no context.
+    #[inline]
+    pub(crate) fn await_letter(&self, header: &Header) {
+        while header.letter.is_pending() {
+            // SAFETY: a `Common` is the head of its `Local`, and this is its thread.
+            unsafe { (self.calls.read_mail)(NonNull::from(self)) };
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Has a fiber of this worker resumed, by mail.
+    ///
+    /// # Safety
+    /// It is suspended, or will be before this thread comes to the worker's loop; this is its one resume.
+    pub(crate) unsafe fn resume_by_mail(&self, header: NonNull<Header>) {
+        let remote = self.remote();
+        // SAFETY: the header stays until its letter was drained, and the worker is in place.
+        unsafe { remote.inbox.post(header, RESUME, || remote.waker()) };
     }
 
     /// Offers a closure to all workers of the group.
@@ -179,7 +240,6 @@ pub(crate) struct Local<P> {
     held: Cell<usize>,
     pub(crate) timers: Arc<Timers>,
     stacks: RefCell<StackPool>,
-    living: RefCell<Vec<NonNull<Header>>>,
     /// Whether a closure found no stack: then this worker starts no other before it got one back, or has slept over it.
     starved: Cell<bool>,
     started: Cell<u64>,
@@ -191,11 +251,10 @@ impl<P: Policy> Local<P> {
         Self {
             takes_arrivals: policy.takes_arrivals(),
             held: Cell::new(0),
-            common: Common::new(group, index, yields::<P>),
+            common: Common::new(group, index, const { &Calls { yields: yields::<P>, read_mail: read_mail::<P> } }),
             policy: RefCell::new(policy),
             timers,
             stacks: RefCell::new(stacks),
-            living: RefCell::new(Vec::new()),
             starved: Cell::new(false),
             started: Cell::new(0),
         }
@@ -306,14 +365,14 @@ impl<P: Policy> Local<P> {
             self.held.set(self.held.get().wrapping_sub(1));
         }
         if let Some(upcoming) = policy.upcoming() {
-            upcoming.prefetch(self.living.borrow().len() <= FEW);
+            upcoming.prefetch(self.common.living.borrow().len() <= FEW);
         }
         task
     }
 
-    /// Whether a fiber of this worker has not ended yet.
-    pub(crate) fn has_fibers(&self) -> bool {
-        !self.living.borrow().is_empty()
+    /// To be called when the worker is in the place where it will stay.
+    pub(crate) fn settle_down(&self) {
+        self.common.scheduler.set(Some(NonNull::from(self as &dyn Scheduler)));
     }
 
     /// Every fiber that has started and not ended.
@@ -323,7 +382,7 @@ impl<P: Policy> Local<P> {
             let fiber = unsafe { &header.as_ref().fiber };
             Stuck { fiber: fiber.to_string(), waits_for: fiber.waits_for() }
         };
-        self.living.borrow().iter().map(describe).collect()
+        self.common.living.borrow().iter().map(describe).collect()
     }
 
     /// Reads the mail, if there is any.
@@ -355,7 +414,7 @@ impl<P: Policy> Local<P> {
             Task::Started(started) => {
                 let header = started.into_header();
                 // SAFETY: a fiber that is ready has not ended, so its header is in place.
-                let worker = unsafe { header.as_ref() }.worker;
+                let worker = unsafe { header.as_ref() }.worker.get();
                 assert!(ptr::eq(worker, &self.common), "a policy gave out a fiber of another worker");
                 // SAFETY: a `Started` is the right to run that fiber, which is this worker's.
                 self.switch_to(unsafe { Switch::from_header(header) });
@@ -375,21 +434,19 @@ impl<P: Policy> Local<P> {
         self.started.set(number + 1);
         let scheduler = NonNull::from(self as &dyn Scheduler);
         let id = (self.common.index as u64) << 48 | number;
-        let mut living = self.living.borrow_mut();
         let header = Header {
             // SAFETY: the worker outlives its fibers: its loop ends when none is left.
             fiber: unsafe { Fiber::for_job(scheduler, id, &mut job) },
             letter: Letter::new(),
             job: Cell::new(Some(job)),
-            worker: &raw const self.common,
-            seat: Cell::new(living.len()),
+            worker: Cell::new(&raw const self.common),
+            seat: Cell::new(0),
         };
         let fiber = Switch::new(stack, header, main);
         fiber.set_label(id, fiber.header().fiber.name());
-        living.push(fiber.header_ptr());
+        self.common.enrol(fiber.header(), fiber.header_ptr());
         // SAFETY: this is its scheduler, and it has not run yet.
         unsafe { fiber.header().fiber.set_host(fiber.header_ptr().as_ptr().cast()) };
-        drop(living);
         self.switch_to(fiber);
     }
 
@@ -437,18 +494,8 @@ impl<P: Policy> Local<P> {
     #[inline(always)]
     fn bury(&self, fiber: Switch) {
         // It has left its contexts, so nobody posts it any more; but an interrupt may still be under way.
-        while fiber.header().letter.is_pending() {
-            self.drain();
-            std::hint::spin_loop();
-        }
-        let mut living = self.living.borrow_mut();
-        let seat = fiber.header().seat.get();
-        living.swap_remove(seat);
-        if let Some(moved) = living.get(seat) {
-            // SAFETY: the living are in place.
-            unsafe { moved.as_ref() }.seat.set(seat);
-        }
-        drop(living);
+        self.common.await_letter(fiber.header());
+        self.common.strike(fiber.header());
         self.stacks.borrow_mut().put(fiber.into_stack());
         self.starved.set(false);
     }
@@ -461,7 +508,7 @@ impl<P: Policy> Local<P> {
 
 /// The header around a fiber of this crate's.
 #[inline]
-fn header_of(fiber: &Fiber) -> NonNull<Header> {
+pub(crate) fn header_of(fiber: &Fiber) -> NonNull<Header> {
     // SAFETY: `start` sets the host to the address of the header before the fiber runs.
     unsafe { NonNull::new_unchecked(fiber.host().cast_mut().cast()) }
 }
@@ -471,6 +518,14 @@ fn header_of(fiber: &Fiber) -> NonNull<Header> {
 unsafe fn yields<P: Policy>(common: NonNull<Common>, fiber: &Fiber) {
     // SAFETY: as the caller promises.
     unsafe { common.cast::<Local<P>>().as_ref() }.enqueue_yielded(header_of(fiber));
+}
+
+/// # Safety
+/// `common` is the head of a `Local<P>`, on whose thread this is called.
+#[cold]
+unsafe fn read_mail<P: Policy>(common: NonNull<Common>) {
+    // SAFETY: as the caller promises.
+    unsafe { common.cast::<Local<P>>().as_ref() }.drain();
 }
 
 /// As [`segue_core::yield_now`], for the fibers of this crate's workers; `None` elsewhere.
@@ -496,7 +551,7 @@ pub fn try_yield() -> Option<Result<(), Cancelled>> {
     }
     // SAFETY: the fiber is the running one, and this worker's; it is in the policy when it suspends, to be switched to once.
     unsafe {
-        (common.as_ref().yields)(common, fiber);
+        (common.as_ref().calls.yields)(common, fiber);
         segue_fiber::suspend(header_of(fiber));
     }
     Some(Ok(()))
@@ -506,7 +561,7 @@ pub fn try_yield() -> Option<Result<(), Cancelled>> {
 #[inline]
 fn main(header: &Header) {
     // On the thread-backed host each fiber has thread-local variables of its own.
-    set_worker(header.worker);
+    set_worker(header.worker.get());
     // SAFETY: the header is in place until the fiber has ended, and the worker sets what was current before.
     unsafe { segue_core::set_current(&raw const header.fiber) };
     header.job.take().expect("a fiber starts once").run();

@@ -5,6 +5,7 @@
 
 use crate::frame::FrameJob;
 use crate::group::Group;
+use crate::handle::Handle;
 use crate::local::Local;
 use crate::policies::Stealing;
 use crate::policy::Policy;
@@ -387,6 +388,12 @@ impl Pool {
     /// The family of what is detached in the pool.
     pub fn family(&self) -> &Family {
         &self.parts().family
+    }
+
+    /// A handle of it, to [move to](crate::move_to).
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        Handle::new(Arc::clone(&self.parts().group))
     }
 
     /// How many workers it has.

@@ -7,6 +7,7 @@
 //! the worker is suspended.
 
 use crate::group::Group;
+use crate::handle;
 use crate::local::{Local, NoUnwind, Stuck, set_worker};
 use crate::policy::{Idle, Policy, Task};
 use segue_core::{Job, Park};
@@ -51,6 +52,7 @@ pub(crate) enum Turn {
 
 impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     pub(crate) fn new(local: &'a Local<P>, park: K, on_deadlock: Option<OnDeadlock<'a>>) -> Self {
+        local.settle_down();
         local.common.remote().set_unparker(park.unparker());
         let looks = if local.common.group.len() == 1 { 0 } else { LEAST_LOOKS };
         Self { local, park, on_deadlock, looks, turns: 0 }
@@ -64,6 +66,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     pub(crate) fn run(mut self, first: Option<Job>) {
         let no_unwind = NoUnwind;
         let outer = set_worker(&raw const self.local.common);
+        handle::reside(&raw const self.local.common);
         self.local.common.outer.set(outer);
         self.park.enter();
         let kept = segue_core::keep_spares(true);
@@ -80,6 +83,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         segue_core::keep_spares(kept);
         self.local.timers.close();
         self.park.leave();
+        handle::depart(&raw const self.local.common);
         set_worker(outer);
         std::mem::forget(no_unwind);
     }
@@ -118,7 +122,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         } else if segue_core::settle() {
             // Whoever waited for the last fiber may be ready now.
             Turn::Ran
-        } else if self.group().is_stopping() && !self.local.has_fibers() {
+        } else if self.group().is_stopping() && !self.local.common.has_fibers() && self.group().retire() {
             Turn::Ended
         } else {
             Turn::Idle
