@@ -179,6 +179,15 @@ impl Group {
         drop(self.try_inject(job));
     }
 
+    /// No worker will run again: what is on the outside shelf is dropped, and whoever waits for it is told.
+    pub(crate) fn close(&self) {
+        let left = self.outside.with(|jobs| {
+            self.working.store(0, Ordering::Relaxed);
+            std::mem::take(jobs)
+        });
+        drop(left);
+    }
+
     /// A worker wants to end: it may unless something has come from outside. The last one closes the group.
     pub(crate) fn retire(&self) -> bool {
         self.outside.with(|jobs| {

@@ -5,7 +5,7 @@ mod common;
 use common::{STAND_IN, pool, scaled};
 use segue_core::conformance::{Main, Suite};
 use segue_core::{scope, yield_now};
-use segue_sched::{Builder, Fifo, Sim};
+use segue_sched::{Builder, Fifo, Polled, Sim};
 
 /// How often a race is run: less where fibers are threads, and little where every step is interpreted.
 const fn rounds(full: usize) -> usize {
@@ -52,6 +52,27 @@ fn a_pool_that_is_made_for_each_run() {
         let run = move |main: Main| pool(workers).run(main).unwrap();
         suite(format!("a pool of {workers}"), workers, run).check();
     }
+}
+
+#[test]
+fn driven_by_a_loop_of_its_callers() {
+    let run = |main: Main| {
+        // A channel, and not `park`: the token of that may be used up by what the fibers call.
+        let (wake, events) = std::sync::mpsc::channel();
+        let mut fibers = Builder::new().driven(move || wake.send(()).unwrap_or(())).unwrap();
+        let fiber = fibers.start(main).unwrap();
+        loop {
+            let polled = fibers.poll();
+            match polled {
+                _ if fiber.is_finished() => break,
+                Polled::Again => {}
+                Polled::Idle(None) => events.recv().unwrap(),
+                Polled::Idle(Some(limit)) => events.recv_timeout(limit).unwrap_or(()),
+            }
+        }
+        fiber.join().unwrap();
+    };
+    suite("driven".to_owned(), 1, run).rounds(rounds(2_000)).check();
 }
 
 #[test]
