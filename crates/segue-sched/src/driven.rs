@@ -179,9 +179,8 @@ impl Drop for Driven {
             // Worker, fibers and family stay where they are.
             return self.worker.abandon();
         }
-        // SAFETY (both): taken here, once, at the end.
-        let worker = unsafe { ManuallyDrop::take(&mut self.worker) };
-        let family = unsafe { ManuallyDrop::take(&mut self.family) };
+        // SAFETY: both are taken here, once, at the end.
+        let (worker, family) = unsafe { (ManuallyDrop::take(&mut self.worker), ManuallyDrop::take(&mut self.family)) };
         worker.finish(&family);
     }
 }

@@ -165,7 +165,10 @@ impl Group {
     pub(crate) fn try_inject(&self, job: Job) -> Result<(), Job> {
         self.outside.with(|jobs| match self.working.load(Ordering::Relaxed) {
             0 => Err(job),
-            _ => Ok(jobs.push_back(job)),
+            _ => {
+                jobs.push_back(job);
+                Ok(())
+            }
         })?;
         if !self.wake_one() {
             // All are busy: the first to reach a fork lets it in.

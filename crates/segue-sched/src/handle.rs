@@ -78,16 +78,11 @@ impl Handle {
     /// The worker of this scheduler that lives on the calling thread, if one does.
     fn resident<'a>(&self) -> Option<&'a Common> {
         let mine = |worker: &&'a Common| Arc::ptr_eq(&worker.group, &self.group);
-        // SAFETY (both): residents are in place, and so is the worker in whose fiber one runs. The caller uses the one that is found on the spot, or sees to
-        // it that it stays.
-        let around =
-            std::iter::successors(unsafe { local::worker().as_ref() }, |worker| unsafe { worker.outer.get().as_ref() });
-        around.into_iter().find(mine).or_else(|| {
-            let find = |residents: &RefCell<Vec<*const Common>>| {
-                residents.borrow().iter().filter_map(|worker| unsafe { worker.as_ref() }).find(mine)
-            };
-            RESIDENTS.try_with(find).ok().flatten()
-        })
+        let find = |residents: &RefCell<Vec<*const Common>>| {
+            // SAFETY: residents are in place. The caller uses the one that is found on the spot, or sees to it that it stays.
+            residents.borrow().iter().filter_map(|worker| unsafe { worker.as_ref() }).find(mine)
+        };
+        local::around().find(mine).or_else(|| RESIDENTS.try_with(find).ok().flatten())
     }
 }
 

@@ -26,6 +26,17 @@ pub(crate) fn worker() -> *const Common {
     WORKER.with(Cell::get)
 }
 
+/// The worker that runs on this thread, the one in whose fiber it runs, and so on outwards. For use on the spot.
+pub(crate) fn around<'a>() -> impl Iterator<Item = &'a Common> {
+    let mut at = worker();
+    std::iter::from_fn(move || {
+        // SAFETY: the worker that runs on this thread is in place, and so is the one in whose fiber it runs.
+        let worker = unsafe { at.as_ref() }?;
+        at = worker.outer.get();
+        Some(worker)
+    })
+}
+
 /// Makes `worker` the one that runs on this thread, and gives back what was.
 #[inline]
 pub(crate) fn set_worker(worker: *const Common) -> *const Common {

@@ -438,15 +438,7 @@ impl Pool {
 
     /// Whether the caller is one of the pool's own fibers, or inside of a scheduler that runs in one.
     fn is_mine(&self) -> bool {
-        let mut at = crate::local::worker();
-        // SAFETY: the worker that runs on this thread is in place, and so is the one in whose fiber it runs.
-        while let Some(worker) = unsafe { at.as_ref() } {
-            if Arc::ptr_eq(&worker.group, &self.parts().group) {
-                return true;
-            }
-            at = worker.outer.get();
-        }
-        false
+        crate::local::around().any(|worker| Arc::ptr_eq(&worker.group, &self.parts().group))
     }
 }
 
