@@ -30,9 +30,9 @@
 //! through the shelves before it sleeps again. A worker that takes a closure wakes the next sleeper if more is on the shelf.
 
 use crate::inbox::Inbox;
-use crate::local::{Header, NoUnwind};
+use crate::local::{self, Header, NoUnwind};
 use segue_core::atomic::{AtomicBool, AtomicUsize, Mutex, Ordering};
-use segue_core::{Job, JobHeader, Unpark};
+use segue_core::{Accept, Job, JobHeader, Unpark};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
@@ -120,6 +120,20 @@ impl Shelf {
 pub(crate) fn reclaim(jobs: &mut VecDeque<Job>, header: NonNull<JobHeader>) -> Option<Job> {
     let at = jobs.iter().rposition(|job| job.as_raw() == header)?;
     jobs.remove(at)
+}
+
+/// The next poll of an async task goes to the worker that wakes it, if it is one of these, else to whoever is free.
+impl Accept for Group {
+    #[allow(unsafe_code)] // The worker is reached by its address.
+    fn accept(&self, job: Job) {
+        match NonNull::new(local::worker().cast_mut()) {
+            // SAFETY: the worker that runs on this thread is in place, and is the head of its `Local`.
+            Some(worker) if unsafe { std::ptr::eq(&raw const *worker.as_ref().group, self) } => unsafe {
+                (worker.as_ref().calls.accept)(worker, job);
+            },
+            _ => self.inject(job),
+        }
+    }
 }
 
 /// The workers of one scheduler, as all of them see it.

@@ -8,7 +8,7 @@ use crate::fork::Forks;
 use crate::group::{Group, Remote, reclaim};
 use crate::inbox::{Letter, Post};
 use crate::policy::{Goes, Idle, Policy, Seat, Started, Switch, Task, Why};
-use segue_core::{Cancelled, Fiber, Job, JobHeader, Scheduler, Timers, WaitsFor, Wake};
+use segue_core::{Accept, Cancelled, Fiber, Job, JobHeader, Scheduler, Timers, WaitsFor, Wake};
 use segue_fiber::{StackPool, Step};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -75,7 +75,7 @@ pub(crate) struct Common {
     pub(crate) index: usize,
     pub(crate) forks: Forks,
     remote: NonNull<Remote>,
-    calls: &'static Calls,
+    pub(crate) calls: &'static Calls,
     /// The whole worker, once it stays in its place.
     pub(crate) scheduler: Cell<Option<NonNull<dyn Scheduler>>>,
     living: RefCell<Vec<NonNull<Header>>>,
@@ -95,6 +95,8 @@ pub(crate) struct Calls {
     yields: unsafe fn(NonNull<Common>, &Fiber),
     /// Reads the mail.
     read_mail: unsafe fn(NonNull<Common>),
+    /// Hands a closure to the policy: the next poll of a task.
+    pub(crate) accept: unsafe fn(NonNull<Common>, Job),
 }
 
 impl Common {
@@ -262,7 +264,11 @@ impl<P: Policy> Local<P> {
         Self {
             takes_arrivals: policy.takes_arrivals(),
             held: Cell::new(0),
-            common: Common::new(group, index, const { &Calls { yields: yields::<P>, read_mail: read_mail::<P> } }),
+            common: Common::new(
+                group,
+                index,
+                const { &Calls { yields: yields::<P>, read_mail: read_mail::<P>, accept: accept::<P> } },
+            ),
             policy: RefCell::new(policy),
             timers,
             stacks: RefCell::new(stacks),
@@ -539,6 +545,13 @@ unsafe fn read_mail<P: Policy>(common: NonNull<Common>) {
     unsafe { common.cast::<Local<P>>().as_ref() }.drain();
 }
 
+/// # Safety
+/// `common` is the head of a `Local<P>`, on whose thread this is called.
+unsafe fn accept<P: Policy>(common: NonNull<Common>, job: Job) {
+    // SAFETY: as the caller promises.
+    unsafe { common.cast::<Local<P>>().as_ref() }.ready(Task::Fresh(job), Why::Resumed);
+}
+
 /// As [`segue_core::yield_now`], for the fibers of this crate's workers; `None` elsewhere.
 ///
 /// # Cancellation
@@ -625,6 +638,10 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
         } else {
             self.common.group.inject(job);
         }
+    }
+
+    fn accepts(&self) -> Arc<dyn Accept> {
+        Arc::<Group>::clone(&self.common.group)
     }
 
     fn timers(&self) -> &Timers {

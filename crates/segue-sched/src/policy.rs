@@ -139,7 +139,7 @@ pub enum Why {
     Arrived,
     /// Another worker's policy has sent it here.
     Sent,
-    /// What it waited for has come.
+    /// What it waited for has come. A closure is then the next poll of an async task, which was woken.
     Resumed,
     /// It gave up its turn.
     Yielded,

@@ -411,6 +411,26 @@ impl Pool {
         handle
     }
 
+    /// Starts a detached async task in the pool. Never waits. See [`segue_core::spawn_task`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let pool = segue_sched::Builder::new().workers(1).pool().unwrap();
+    /// assert_eq!(pool.spawn_task(async { 42 }).join().unwrap(), 42);
+    /// ```
+    pub fn spawn_task<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let group = Arc::clone(&self.parts().group);
+        // SAFETY: as in `spawn`.
+        let (job, handle) = unsafe { self.family().async_job(segue_core::Builder::new(), future, group) };
+        self.parts().group.inject(job);
+        handle
+    }
+
     /// Accepts a job, as the scheduler of plain threads for instance.
     pub fn inject(&self, job: Job) {
         self.parts().group.inject(job);
