@@ -83,7 +83,7 @@ fn tasks_and_fibers_take_turns() {
     everywhere(|| {
         scope(|s| {
             s.spawn(|| (0..100).for_each(|_| yield_now().unwrap()));
-            let tasks: Vec<_> = (0..10).map(|n| s.spawn_task(async move { Turns(n).await })).collect();
+            let tasks: Vec<_> = (0..10).map(|n| s.spawn_task(Turns(n))).collect();
             tasks.into_iter().for_each(|task| task.join().unwrap());
         });
     });
