@@ -6,7 +6,7 @@
 //! only another job would do, they wait for ever. [`wait_yielding`] runs other jobs meanwhile, which has a hazard of its own.
 
 use rayon_core::{ThreadPool, Yield};
-use segue_core::{Cancelled, Ended, JoinError, WaitQueue, WaitsFor, check, now, shield};
+use segue_core::{Cancelled, Ended, JoinError, WaitQueue, WaitsFor, check, contain, now, shield};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -109,7 +109,10 @@ where
     let waits_for = WaitsFor::new("a job of rayon's");
     let results = Arc::new(Results::new(None));
     let sender = Sender { results: Arc::clone(&results), result: None };
-    spawn(Box::new(move || sender.run(f)));
+    // A result that nobody waits for any more is dropped there, and may panic, which would end the process.
+    spawn(Box::new(move || {
+        contain(|| sender.run(f));
+    }));
     results.wait(waits_for, Option::is_some, |result| result.take().expect("it is there"))?
 }
 

@@ -234,17 +234,29 @@ fn cancelling_the_caller_ends_the_server_too() {
 
 #[test]
 fn a_panic_harms_nobody_else() {
+    struct Loud;
+    impl Drop for Loud {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("a planned panic of a panic's payload"));
+        }
+    }
     let server = Server::new(|request: &mut Request<'_>| {
         assert_ne!(request.uri().path(), "/panic", "a planned panic");
+        if request.uri().path() == "/loud" {
+            std::panic::resume_unwind(Box::new(Loud));
+        }
         "fine"
     });
     with_server(server, |address| {
         let mut other = connect(address);
         other.write_all(get("/").as_bytes()).unwrap();
         read_response(&other);
-        let mut victim = connect(address);
-        victim.write_all(get("/panic").as_bytes()).unwrap();
-        assert!(read_all(&victim).starts_with(b"HTTP/1.1 500 "));
+        for path in ["/panic", "/loud"] {
+            let mut victim = connect(address);
+            victim.write_all(get(path).as_bytes()).unwrap();
+            let answer = read_all(&victim);
+            assert!(answer.starts_with(b"HTTP/1.1 500 "), "{}", String::from_utf8_lossy(&answer));
+        }
         other.write_all(get("/").as_bytes()).unwrap();
         assert!(read_response(&other).ends_with("fine"));
     });

@@ -107,7 +107,7 @@ unsafe impl<F: FnOnce() -> R, R> Work for FrameJob<F, R> {
         // SAFETY: as in `run`; the closure is dropped instead of run.
         unsafe {
             let this = this.as_ref();
-            drop(catch_unwind(AssertUnwindSafe(|| this.discard())));
+            segue_core::contain(|| this.discard());
             (*this.done.get()).assume_init_ref().signal(0);
         }
     }

@@ -139,7 +139,7 @@ impl Header {
         std::mem::swap(unsafe { &mut *self.waker.get() }, &mut waker);
         self.armed.set(identity(task));
         self.word.store(ARMED, Ordering::Release);
-        contain(|| drop(waker));
+        segue_core::contain(|| drop(waker));
         bits
     }
 
@@ -197,13 +197,6 @@ impl Header {
 fn pause(looks: &mut u32) {
     *looks += 1;
     if *looks < 64 { spin_loop() } else { yield_now() }
-}
-
-/// Calls foreign code where nothing may unwind. The panic hook has reported it if it does, and its payload, whose drop may panic again, is leaked.
-fn contain(f: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
-        std::mem::forget(payload);
-    }
 }
 
 type Switch = Coroutine<Header>;

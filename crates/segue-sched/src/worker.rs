@@ -7,7 +7,7 @@
 //! the worker is suspended.
 
 use crate::group::Group;
-use crate::local::{Local, NoUnwind, Stuck, set_worker};
+use crate::local::{Local, Stuck, no_unwind, set_worker};
 use crate::policy::{Policy, Task};
 use segue_core::{Job, Park};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
 
     /// Runs `first`, if given, and then everything until the group stops and no fiber is left.
     pub(crate) fn run(mut self, first: Option<Job>) {
-        let no_unwind = NoUnwind;
+        let no_unwind = no_unwind();
         let outer = set_worker(&raw const self.local.common);
         self.local.common.outer.set(outer);
         self.park.enter();
@@ -95,7 +95,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         self.local.timers.close();
         self.park.leave();
         set_worker(outer);
-        std::mem::forget(no_unwind);
+        no_unwind.disarm();
     }
 
     /// What a busy worker does now and then, so that nobody starves.
