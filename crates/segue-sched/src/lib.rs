@@ -22,6 +22,7 @@ mod local;
 mod policies;
 mod policy;
 mod runtime;
+mod summons;
 mod worker;
 
 pub use fork::{join, try_join};
