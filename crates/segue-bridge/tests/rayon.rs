@@ -159,6 +159,7 @@ fn a_job_that_yields_is_woken_by_fibers_and_finds_jobs_that_come_later() {
     let answer = pool.install(|| {
         let (resolver, promised) = promise();
         fifo().spawn(move || {
+            // By then the waiting worker sleeps, mostly: nothing says when. Right in any case.
             sleep(Duration::from_millis(3)).unwrap();
             // Only the worker that waits can run it.
             injecting.spawn(move || resolver.fill(1));
