@@ -72,6 +72,7 @@ mod task;
 mod thread;
 mod time;
 mod trigger;
+mod unwind;
 mod wait_queue;
 mod waker;
 
@@ -97,5 +98,8 @@ pub use task::{JoinError, JoinHandle, Joining};
 pub use thread::thread_timers;
 pub use time::{Alarm, Deadline, TimedOut, Timers, after, at, now, sleep};
 pub use trigger::{MAX_ARM, Outcome, Trigger, Wakeup};
+/// For schedulers and bridges that call foreign code.
+#[doc(hidden)]
+pub use unwind::{NoUnwind, contain};
 pub use wait_queue::{Guard, Node, Operation, Take, WaitQueue, Waiting};
 pub use waker::{Executor, TaskFiber, set_task, wait_future, wait_future_shielded};

@@ -27,6 +27,7 @@ use crate::scope::{Builder, Family};
 use crate::source::{Source, Waitable};
 use crate::spare;
 use crate::trigger::{Outcome, Trigger};
+use crate::unwind::contain;
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -80,14 +81,6 @@ pub(crate) fn message(payload: &(dyn Any + Send)) -> &str {
         .copied()
         .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("(a panic without a message)")
-}
-
-/// Calls foreign code whose panic must not leave the task: the panic hook has reported it, and its payload, whose drop may panic
-/// again, is leaked.
-fn contain(f: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
-        std::mem::forget(payload);
-    }
 }
 
 /// Drops a value of the user's.
@@ -278,7 +271,7 @@ pub(crate) unsafe fn finish<T>(head: NonNull<Head<T>>) {
     match task.done.claim(0) {
         Some(wakeup) => wakeup.wake(),
         // SAFETY: the claim failed, so the handle has gone and the job frees.
-        None => contain(|| unsafe { free(head) }),
+        None => _ = contain(|| unsafe { free(head) }),
     }
     if !family.is_null() {
         // SAFETY: it counts this task, and this is the last thing that the task does with it.

@@ -30,7 +30,7 @@
 //! through the shelves before it sleeps again. A worker that takes a closure wakes the next sleeper if more is on the shelf.
 
 use crate::inbox::Inbox;
-use crate::local::{self, Header, NoUnwind};
+use crate::local::{self, Header, no_unwind};
 use segue_core::atomic::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use segue_core::{Accept, Job, JobHeader, Unpark};
 use std::collections::VecDeque;
@@ -63,9 +63,9 @@ impl Remote {
         move || {
             if let Some(unparker) = unparker {
                 // Callers may have handed out pointers into their frames.
-                let no_unwind = NoUnwind;
+                let no_unwind = no_unwind();
                 unparker.unpark();
-                std::mem::forget(no_unwind);
+                no_unwind.disarm();
             }
         }
     }

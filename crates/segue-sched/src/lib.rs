@@ -25,6 +25,7 @@ mod local;
 mod policies;
 mod policy;
 mod runtime;
+mod summons;
 mod worker;
 
 pub use driven::{Driven, Polled};

@@ -8,7 +8,7 @@ use crate::fork::Forks;
 use crate::group::{Group, Remote, reclaim};
 use crate::inbox::{Letter, Post};
 use crate::policy::{Goes, Idle, Policy, Seat, Started, Switch, Task, Why};
-use segue_core::{Accept, Cancelled, Fiber, Job, JobHeader, Scheduler, Timers, WaitsFor, Wake};
+use segue_core::{Accept, Cancelled, Fiber, Job, JobHeader, NoUnwind, Scheduler, Timers, WaitsFor, Wake};
 use segue_fiber::{StackPool, Step};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -213,15 +213,10 @@ impl Common {
     }
 }
 
-/// Ends the process if it is dropped, and so if a policy, park or driver unwinds: fibers that were suspended could be neither
-/// continued nor freed. To be forgotten when all went well.
-pub(crate) struct NoUnwind;
-
-impl Drop for NoUnwind {
-    fn drop(&mut self) {
-        eprintln!("segue: a policy, park or driver panicked on its worker; the worker's fibers can't go on");
-        std::process::abort();
-    }
+/// Ends the process if a policy, park or driver unwinds: fibers that were suspended could be neither continued nor freed.
+#[inline]
+pub(crate) fn no_unwind() -> NoUnwind {
+    NoUnwind::new("a policy, park or driver panicked on its worker; the worker's fibers can't go on")
 }
 
 /// A fiber that is suspended, as reports name it.
@@ -285,7 +280,7 @@ impl<P: Policy> Local<P> {
 
     #[inline]
     fn ready(&self, task: Task, why: Why) {
-        let no_unwind = NoUnwind;
+        let no_unwind = no_unwind();
         match self.policy.try_borrow_mut() {
             Ok(mut policy) => {
                 // A started fiber can't come back from the policy but by `pop`.
@@ -297,7 +292,7 @@ impl<P: Policy> Local<P> {
             }
             Err(_) => self.postpone(task),
         }
-        std::mem::forget(no_unwind);
+        no_unwind.disarm();
     }
 
     #[inline]

@@ -8,7 +8,7 @@
 
 use crate::group::Group;
 use crate::handle;
-use crate::local::{Common, Local, NoUnwind, Stuck, set_worker};
+use crate::local::{Common, Local, Stuck, no_unwind, set_worker};
 use crate::policy::{Idle, Policy, Task};
 use segue_core::{Job, Park};
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
 
     /// Calls `f` while the thread is this worker's, with the one that had it.
     pub(crate) fn on_thread<R>(&mut self, f: impl FnOnce(&mut Self, *const Common) -> R) -> R {
-        let no_unwind = NoUnwind;
+        let no_unwind = no_unwind();
         let common = &self.local.common;
         let outer = set_worker(common);
         let before = common.outer.replace(outer);
@@ -94,7 +94,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         self.park.leave();
         self.local.common.outer.set(before);
         set_worker(outer);
-        std::mem::forget(no_unwind);
+        no_unwind.disarm();
         result
     }
 
