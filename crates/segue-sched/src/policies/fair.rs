@@ -60,8 +60,8 @@ const MANY: usize = 64;
 /// Running time is measured from turn to turn, by two looks at a clock for each. Time that a turn takes is charged when it is over: nobody is interrupted.
 ///
 /// # Starvation
-/// None. Between groups that always have something to run, what they have used in relation to their weights differs by no more than their longest turns do. So a group of weight w among others whose
-/// weights sum up to W gets a turn after at most about W/w turns of the same length. Who belongs to a group with many others waits for those.
+/// None. Between two groups that always have something to run, what they have used in relation to their weights differs, over any span, by no more than the longest turn of each does. So if all turns take the
+/// same time, a group of weight w among n others whose weights sum up to W gets a turn after n + W/w turns at most. Who belongs to a group with many others waits for those.
 #[derive(Debug)]
 pub struct Fair {
     accounts: BTreeMap<u32, Account>,

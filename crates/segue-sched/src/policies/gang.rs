@@ -24,7 +24,7 @@
 //! no longer awaited: the guard says so.
 //!
 //! **The race to fear**: a worker sleeps while a round has begun that lets its member go. The round is in the table before [`Seat::wake`] is called, for every worker, and a worker that holds members answers
-//! [`Idle::Hold`]. **Cancellation** does nothing here: a cancelled member runs and sees it. **When idle**: nobody of any gang is out; a gang with members that are ready has some that are awaited.
+//! [`Idle::Hold`]. **Cancellation** does nothing here: a cancelled member is let go as any other and sees it, or is dropped by its fiber if it had not started. **When idle**: nobody of any gang is out; a gang with members that are ready has some that are awaited.
 
 use super::Ordered;
 use crate::policy::{Goes, Idle, Policy, Seat, Task, Why};

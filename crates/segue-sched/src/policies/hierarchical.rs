@@ -151,13 +151,11 @@ impl Policy for Hierarchical {
         self.order.sort_unstable_by_key(|&index| (self.children[index].used, index));
         let (index, used, task) = self.order.iter().find_map(|&index| {
             let child = &mut self.children[index];
-            let task = child.pop();
-            if task.is_none() {
-                child.used = child.used.max(self.floor);
-            }
-            Some((index, child.used, task?))
+            Some((index, child.used, child.pop()?))
         })?;
         self.floor = self.floor.max(used);
+        // Whoever has used less had nothing.
+        self.children.iter_mut().for_each(|child| child.used = child.used.max(self.floor));
         self.meter.start(index);
         Some(task)
     }
