@@ -259,6 +259,11 @@ impl Group {
         Ok(())
     }
 
+    /// Whether a closure that was sent to worker `index` seems to wait.
+    pub(crate) fn has_sent(&self, index: usize) -> bool {
+        !self.workers[index].sent.looks_empty()
+    }
+
     /// Takes the oldest closure that was sent to worker `index`.
     #[inline]
     pub(crate) fn take_sent(&self, index: usize) -> Option<Job> {

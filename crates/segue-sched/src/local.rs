@@ -184,6 +184,12 @@ impl Common {
         }
     }
 
+    /// Whether another worker would have a closure, as it looks.
+    #[inline]
+    pub(crate) fn is_asked(&self) -> bool {
+        self.alone.is_none() && (self.group.has_sleepers() || self.remote().is_wanted())
+    }
+
     /// Whether a closure lies on this worker's shelf, as it looks.
     fn has_offers(&self) -> bool {
         self.group.has_offers(self.index)
@@ -339,8 +345,7 @@ impl<P: Policy> Local<P> {
     /// A closure has come to the policy, which this worker may not look at again for long.
     #[inline]
     fn share_with_sleepers(&self) {
-        let group = &self.common.group;
-        if group.len() > 1 && group.has_sleepers() {
+        if self.common.is_asked() {
             self.share();
         }
     }

@@ -113,7 +113,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
                 // More waits outside: this task, too, is to give way at its next fork.
                 self.local.common.remote().set_wanted(true);
             }
-            if group.len() > 1 && (group.has_sleepers() || self.local.common.remote().is_wanted()) {
+            if self.local.common.is_asked() {
                 self.local.share();
             }
             self.local.run(task);
