@@ -51,6 +51,9 @@ const ROOM: usize = 4;
 /// assert_eq!(attributes.get(), Some(Rank(3)));
 /// ```
 pub trait Attribute: Copy + 'static {
+    /// Whether children get a copy of it. One that names this fiber and no other is not inherited.
+    const INHERITED: bool = true;
+
     /// The value as a word.
     fn to_bits(self) -> u64;
 
@@ -98,8 +101,21 @@ struct Record {
 
 #[derive(Default)]
 struct Entry {
-    key: OnceLock<TypeId>,
+    key: OnceLock<Key>,
     bits: AtomicU64,
+}
+
+/// A kind of attribute.
+#[derive(Clone, Copy)]
+struct Key {
+    kind: TypeId,
+    inherited: bool,
+}
+
+impl Key {
+    fn of<A: Attribute>() -> Self {
+        Self { kind: TypeId::of::<A>(), inherited: A::INHERITED }
+    }
 }
 
 impl Attributes {
@@ -125,26 +141,26 @@ impl Attributes {
 
     /// Adds a value, or changes it. For a fiber that is ready it counts from the next time that it becomes so.
     pub fn set<A: Attribute>(&self, value: A) {
-        self.put(TypeId::of::<A>(), value.to_bits());
+        self.put(Key::of::<A>(), value.to_bits());
     }
 
-    fn find(&self, key: TypeId) -> Option<&Entry> {
+    fn find(&self, kind: TypeId) -> Option<&Entry> {
         for entry in &self.0.entries {
             match entry.key.get() {
-                Some(found) if *found == key => return Some(entry),
+                Some(found) if found.kind == kind => return Some(entry),
                 Some(_) => {}
                 None => return None,
             }
         }
-        self.0.more.get()?.find(key)
+        self.0.more.get()?.find(kind)
     }
 
-    fn put(&self, key: TypeId, bits: u64) {
-        if let Some(entry) = self.find(key) {
+    fn put(&self, key: Key, bits: u64) {
+        if let Some(entry) = self.find(key.kind) {
             return entry.bits.store(bits, Ordering::Relaxed);
         }
         let adding = self.0.adding.lock();
-        let free = |entry: &&Entry| entry.key.get().is_none_or(|found| *found == key);
+        let free = |entry: &&Entry| entry.key.get().is_none_or(|found| found.kind == key.kind);
         match self.0.entries.iter().find(free) {
             Some(entry) => {
                 entry.bits.store(bits, Ordering::Relaxed);
@@ -158,14 +174,14 @@ impl Attributes {
         }
     }
 
-    /// Attributes of their own with the same values: what a child gets.
+    /// Attributes of their own with the same values, of those kinds that are inherited: what a child gets.
     #[cold]
     pub(crate) fn copy(&self) -> Self {
         let copy = Self::new();
         let mut from = Some(self);
         while let Some(at) = from {
             for entry in &at.0.entries {
-                if let Some(key) = entry.key.get() {
+                if let Some(key) = entry.key.get().filter(|key| key.inherited) {
                     copy.put(*key, entry.bits.load(Ordering::Relaxed));
                 }
             }

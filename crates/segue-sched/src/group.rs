@@ -49,6 +49,8 @@ pub(crate) struct Remote {
     sent: Shelf,
     /// Whether the policy is to be asked again before the worker sleeps. Written under the lock of `sent`.
     nudged: AtomicBool,
+    /// Whether the worker has ended, and takes nothing any more. Written under the lock of `sent`.
+    ended: AtomicBool,
 }
 
 impl Remote {
@@ -155,6 +157,7 @@ impl Group {
             shelf: Shelf::new(),
             sent: Shelf::new(),
             nudged: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
         };
         Arc::new(Self {
             workers: (0..workers).map(remote).collect(),
@@ -205,10 +208,15 @@ impl Group {
         drop(left);
     }
 
-    /// A worker wants to end: it may unless something has come from outside. The last one closes the group.
-    pub(crate) fn retire(&self) -> bool {
+    /// Worker `index` wants to end: it may unless something has come from outside, or was sent to it. The last one closes the group.
+    pub(crate) fn retire(&self, index: usize) -> bool {
+        let own = self.remote(index);
         self.outside.with(|jobs| {
-            let may = jobs.is_empty();
+            let may = own.sent.with(|sent| {
+                let may = jobs.is_empty() && sent.is_empty();
+                own.ended.store(may, Ordering::Relaxed);
+                may
+            });
             self.working.store(self.working.load(Ordering::Relaxed) - usize::from(may), Ordering::Relaxed);
             may
         })
@@ -242,6 +250,11 @@ impl Group {
         self.workers[index].shelf.with(|jobs| reclaim(jobs, header))
     }
 
+    /// Whether what worker `index` offered seems to lie there still.
+    pub(crate) fn has_offers(&self, index: usize) -> bool {
+        !self.workers[index].shelf.looks_empty()
+    }
+
     /// Takes the newest closure that worker `index` offered itself.
     #[inline]
     pub(crate) fn take_own(&self, index: usize) -> Option<Job> {
@@ -255,14 +268,26 @@ impl Group {
         if self.outside.looks_empty() { None } else { self.outside.with(VecDeque::pop_front) }
     }
 
-    /// Sends a closure to the policy of worker `index`. From any thread; never waits.
-    pub(crate) fn send(&self, index: usize, job: Job) {
+    /// Sends a closure to the policy of worker `index`, or gives it back if that has ended. From any thread; never waits.
+    pub(crate) fn send(&self, index: usize, job: Job) -> Result<(), Job> {
         let worker = self.remote(index);
-        worker.sent.with(|jobs| jobs.push_back(job));
+        worker.sent.with(|jobs| {
+            if worker.ended.load(Ordering::Relaxed) {
+                return Err(job);
+            }
+            jobs.push_back(job);
+            Ok(())
+        })?;
         if !worker.rouse() {
             // It computes: its next fork lets it in.
             worker.set_wanted(true);
         }
+        Ok(())
+    }
+
+    /// Whether a closure that was sent to worker `index` seems to wait.
+    pub(crate) fn has_sent(&self, index: usize) -> bool {
+        !self.workers[index].sent.looks_empty()
     }
 
     /// Takes the oldest closure that was sent to worker `index`.

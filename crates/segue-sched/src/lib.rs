@@ -33,7 +33,10 @@ pub use fork::{join, try_join};
 pub use handle::{Handle, move_to};
 pub use hosted::{Hosted, hosted};
 pub use local::{Stuck, try_yield};
-pub use policies::{Deadlock, Fifo, Sim, Stealing};
+pub use policies::{
+    ByDeadline, ByPriority, Class, Deadlock, Due, Fair, Fifo, GangTooLarge, Ganged, Gangs, Hierarchical, Lifo, Ordered,
+    Part, Priority, RoundRobin, Share, Sim, Stealing,
+};
 pub use policy::{AHEAD, Goes, Idle, Policy, Seat, Started, Task, Why};
 pub use runtime::{Builder, MakePark, Pool};
 pub use segue_fiber::StackConfig;

@@ -197,6 +197,17 @@ impl Common {
         }
     }
 
+    /// Whether another worker would have a closure, as it looks.
+    #[inline]
+    pub(crate) fn is_asked(&self) -> bool {
+        self.alone.is_none() && (self.group.has_sleepers() || self.remote().is_wanted())
+    }
+
+    /// Whether a closure lies on this worker's shelf, as it looks.
+    fn has_offers(&self) -> bool {
+        self.group.has_offers(self.index)
+    }
+
     /// Takes a closure from outside, else the newest that this worker offered.
     #[inline]
     pub(crate) fn take_fresh(&self) -> Option<Job> {
@@ -288,27 +299,45 @@ impl<P: Policy> Local<P> {
                 self.held.set(self.held.get() + usize::from(started));
                 let goes = policy.push(task, why);
                 drop(policy);
-                self.place(goes);
+                match goes {
+                    Goes::Here if started => {}
+                    Goes::Here => self.share_with_sleepers(),
+                    Goes::Anywhere(job) => self.common.offer(job),
+                    Goes::To(worker, job) => {
+                        if let Err(job) = self.send(worker, job) {
+                            self.common.offer(job);
+                        }
+                    }
+                }
             }
             Err(_) => self.postpone(task),
         }
         no_unwind.disarm();
     }
 
-    #[inline]
-    fn place(&self, goes: Goes) {
-        match goes {
-            Goes::Here => {}
-            Goes::Anywhere(job) => self.common.offer(job),
-            Goes::To(worker, job) => self.send(worker, job),
-        }
-    }
-
+    /// Sends a closure to a worker, or gives it back if that has ended.
     #[cold]
-    fn send(&self, worker: usize, job: Job) {
+    fn send(&self, worker: usize, job: Job) -> Result<(), Job> {
         let workers = self.common.group.len();
         assert!(worker < workers, "a policy sent a closure to worker {worker} of {workers}");
-        self.common.group.send(worker, job);
+        self.common.group.send(worker, job)
+    }
+
+    /// A closure that this worker has taken from a shelf: what is to start now.
+    #[inline]
+    pub(crate) fn taken(&self, job: Job) -> Option<Task> {
+        if self.takes_arrivals { self.let_order(job) } else { Some(Task::Fresh(job)) }
+    }
+
+    /// Lets the policy order a closure that was taken from a shelf.
+    #[cold]
+    fn let_order(&self, job: Job) -> Option<Task> {
+        let goes = self.policy.borrow_mut().push(Task::Fresh(job), Why::Taken);
+        match goes {
+            Goes::Here => self.next(),
+            Goes::Anywhere(job) => Some(Task::Fresh(job)),
+            Goes::To(worker, job) => self.send(worker, job).err().map(Task::Fresh),
+        }
     }
 
     /// Hands over what was sent to this worker, and what came from outside if the policy takes that.
@@ -317,16 +346,28 @@ impl<P: Policy> Local<P> {
         while let Some(job) = self.common.group.take_sent(self.common.index) {
             self.ready(Task::Fresh(job), Why::Sent);
         }
-        if self.takes_arrivals {
+        // One that it could not start would come back for ever.
+        if self.takes_arrivals && !self.is_starved() {
             while let Some(job) = self.common.group.take_outside() {
                 self.ready(Task::Fresh(job), Why::Arrived);
             }
         }
     }
 
-    /// Offers a closure of the policy's to those who have nothing to do, if it gives one.
+    /// A closure has come to the policy, which this worker may not look at again for long.
+    #[inline]
+    fn share_with_sleepers(&self) {
+        if self.common.is_asked() {
+            self.share();
+        }
+    }
+
+    /// Offers a closure of the policy's to those who have nothing to do, if it gives one. They get the next when that was taken.
     #[cold]
     pub(crate) fn share(&self) {
+        if self.common.has_offers() {
+            return;
+        }
         let spare = self.policy.borrow_mut().spare();
         if let Some(job) = spare {
             self.common.remote().set_wanted(false);

@@ -14,7 +14,8 @@
 //! ```
 //!
 //! (*) By default closures from outside, and those on shelves, take turns with what the policy has. A policy that wants to order them, too, says so by
-//! [`takes_arrivals`](Policy::takes_arrivals): then all of them are pushed before anything else runs.
+//! [`takes_arrivals`](Policy::takes_arrivals): then what comes from outside is pushed before anything else runs, and what the worker takes from a shelf is pushed
+//! before it starts. So such a policy knows of every turn that its worker takes, but for the very first fiber's.
 //!
 //! What the loop checks: a fiber that is given out is this worker's, is not dropped, and is not held back by a policy that says that it has nothing.
 
@@ -78,14 +79,19 @@ pub trait Policy: 'static {
     /// Gives out what is to run next; `None` if there is nothing that is to run now.
     fn pop(&mut self) -> Option<Task>;
 
-    /// Gives out a closure for a worker that has nothing to do. Asked for only when there is one, after each turn.
+    /// Gives out a closure for a worker that has nothing to do. Asked for only when there is one: before each turn, and when a closure was pushed. If the
+    /// other one finds something else to do, the closure comes back.
     ///
-    /// By default nothing: closures that are to be shared can also go [anywhere](Goes::Anywhere) in the first place.
+    /// By default nothing: closures that are to be shared can also go [anywhere](Goes::Anywhere) in the first place. The difference: what went anywhere can be taken at any
+    /// time, in the order of a shelf; what is kept here, in an order of the policy's, is given away only between the turns of this worker.
     fn spare(&mut self) -> Option<Job> {
         None
     }
 
-    /// Whether closures from outside of the scheduler are pushed here as soon as a worker sees them, before anything else runs. Asked once.
+    /// Whether this policy orders what comes from elsewhere, too. Asked once.
+    ///
+    /// Then closures from outside of the scheduler are pushed as soon as a worker sees them, before anything else runs; a closure that this worker takes from a shelf, its own or another
+    /// worker's, is pushed before it would start ([`Why::Taken`]).
     ///
     /// By default they are not: any worker that is free starts the oldest of them, and a busy one does so at every other turn.
     fn takes_arrivals(&self) -> bool {
@@ -100,6 +106,36 @@ pub trait Policy: 'static {
     /// A fiber that will run about [`AHEAD`] turns from now, if that is easy to say: its memory is fetched meanwhile. It is only a hint.
     fn upcoming(&self) -> Option<&Started> {
         None
+    }
+}
+
+impl<P: Policy + ?Sized> Policy for Box<P> {
+    fn seated(&mut self, seat: Seat) {
+        (**self).seated(seat);
+    }
+
+    fn push(&mut self, task: Task, why: Why) -> Goes {
+        (**self).push(task, why)
+    }
+
+    fn pop(&mut self) -> Option<Task> {
+        (**self).pop()
+    }
+
+    fn spare(&mut self) -> Option<Job> {
+        (**self).spare()
+    }
+
+    fn takes_arrivals(&self) -> bool {
+        (**self).takes_arrivals()
+    }
+
+    fn idle(&mut self) -> Idle {
+        (**self).idle()
+    }
+
+    fn upcoming(&self) -> Option<&Started> {
+        (**self).upcoming()
     }
 }
 
@@ -126,7 +162,7 @@ pub enum Idle {
     Sleep,
     /// It sleeps until something becomes ready, for this long at most, or until it is [woken](Seat::wake). The policy may hold fibers back.
     Hold(Option<Duration>),
-    /// It looks again at once, and never sleeps. The policy may hold fibers back.
+    /// It looks again at once, and never sleeps. The policy may hold fibers back. A worker inside of a fiber of another scheduler gives that one turns meanwhile.
     Spin,
 }
 
@@ -139,6 +175,8 @@ pub enum Why {
     Arrived,
     /// Another worker's policy has sent it here.
     Sent,
+    /// This worker has taken it from a shelf, where it was for everybody. Unless the policy keeps it, or sends it on, it starts now.
+    Taken,
     /// What it waited for has come. A closure is then the next poll of an async task, which was woken.
     Resumed,
     /// It gave up its turn.
@@ -169,6 +207,12 @@ impl Seat {
     #[must_use]
     pub fn workers(&self) -> usize {
         self.group.len()
+    }
+
+    /// Whether both are of the same scheduler.
+    #[must_use]
+    pub fn is_beside(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.group, &other.group)
     }
 
     /// Has a worker ask its policy again, if it sleeps. From any thread; never waits.

@@ -110,8 +110,10 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         }
         // New closures and started fibers take turns, so that neither starves the other.
         let task = match self.turns % 2 {
-            0 if !self.local.is_starved() && !self.local.takes_arrivals => {
-                self.local.common.take_fresh().map(Task::Fresh).or_else(|| self.local.next())
+            0 if !self.local.is_starved() => {
+                let common = &self.local.common;
+                let job = if self.local.takes_arrivals { common.take_own() } else { common.take_fresh() };
+                job.and_then(|job| self.local.taken(job)).or_else(|| self.local.next())
             }
             _ => self.local.next(),
         };
@@ -121,18 +123,23 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
                 // More waits outside: this task, too, is to give way at its next fork.
                 self.local.common.remote().set_wanted(true);
             }
-            if group.len() > 1 && (group.has_sleepers() || self.local.common.remote().is_wanted()) {
+            if self.local.common.is_asked() {
                 self.local.share();
             }
             self.local.run(task);
             Turn::Ran
         } else if let Some(job) = self.find() {
-            self.local.run(Task::Fresh(job));
+            if let Some(task) = self.local.taken(job) {
+                self.local.run(task);
+            }
             Turn::Ran
         } else if segue_core::settle() {
             // Whoever waited for the last fiber may be ready now.
             Turn::Ran
-        } else if self.group().is_stopping() && !self.local.common.has_fibers() && self.group().retire() {
+        } else if self.group().is_stopping()
+            && !self.local.common.has_fibers()
+            && self.group().retire(self.local.common.index)
+        {
             Turn::Ended
         } else {
             Turn::Idle
@@ -191,7 +198,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         let longest = match self.local.policy_idles() {
             Idle::Sleep => None,
             Idle::Hold(longest) => longest,
-            Idle::Spin => return self.look_around(),
+            Idle::Spin => return self.look_again(outer),
         };
         if self.expect_work() || self.local.timers.fire() > 0 {
             return;
@@ -222,6 +229,24 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         let common = &self.local.common;
         common.group.got_up(common.index);
         self.local.timers.fire();
+        self.local.feed();
+    }
+
+    /// Instead of sleeping.
+    fn look_again(&mut self, outer: *const crate::local::Common) {
+        let common = &self.local.common;
+        if common.group.len() > 1 {
+            common.group.beg(common.index);
+        }
+        if !outer.is_null() || segue_core::in_fiber() {
+            // The fiber that this loop runs in is not alone on the thread.
+            self.park.leave();
+            set_worker(outer);
+            let _ = segue_core::shield(segue_core::yield_now);
+            set_worker(&raw const self.local.common);
+            self.park.enter();
+        }
+        self.look_around();
         self.local.feed();
     }
 
