@@ -107,17 +107,19 @@ impl<'r> Region<'r, '_> {
     fn end(&self) -> Option<Box<dyn Any + Send>> {
         let mut panic = None;
         while !self.first.get().is_null() {
-            let mut kept = self.first.get();
+            let mut next = self.first.get();
             loop {
+                let kept = next;
                 // SAFETY: what is in the list is in place.
                 let Some(this) = (unsafe { kept.as_ref() }) else {
                     // All are captured, but there is nobody left who could have captured them.
                     eprintln!("a region ends while a computation in it runs, which can't be; aborting");
                     std::process::abort();
                 };
-                kept = this.next.get();
-                // SAFETY: it is in place, and whatever stands for it is not used any more other than to be dropped.
-                match catch_unwind(AssertUnwindSafe(|| unsafe { (this.end)(this) })) {
+                next = this.next.get();
+                let end = this.end;
+                // SAFETY: it is in place, and whatever stands for it is not used any more other than to be dropped. Not the address of the reference, which is good for less.
+                match catch_unwind(AssertUnwindSafe(|| unsafe { end(kept) })) {
                     Ok(false) => {}
                     Ok(true) => break,
                     Err(payload) => {
