@@ -7,6 +7,7 @@
 use crate::attributes::{self, Attribute, Attributes};
 use crate::context::Context;
 use crate::scope::{Builder, Family};
+use crate::thread;
 use std::cell::{Cell, OnceCell};
 use std::ptr::NonNull;
 
@@ -21,6 +22,8 @@ pub struct JobHeader {
     family: *const Family,
     name: Cell<Option<Name>>,
     attributes: Cell<Option<Attributes>>,
+    /// Whether a fiber or thread was made for it.
+    has_fiber: Cell<bool>,
 }
 
 /// Work that can stand behind a [`JobHeader`].
@@ -69,7 +72,15 @@ impl JobHeader {
             unsafe { W::abandon(header.cast()) }
         }
         let attributes = Cell::new(given.attributes.or_else(attributes::inherited));
-        Self { run: run::<W>, abandon: abandon::<W>, context, family, name: Cell::new(given.name), attributes }
+        Self {
+            run: run::<W>,
+            abandon: abandon::<W>,
+            context,
+            family,
+            name: Cell::new(given.name),
+            attributes,
+            has_fiber: Cell::new(false),
+        }
     }
 
     /// Name and attributes for the next fiber that runs the work, which may run again.
@@ -126,12 +137,25 @@ impl Job {
 
     /// Runs it to its end. Panics of the closure stay inside.
     ///
-    /// For schedulers: on the fiber that [`Fiber::for_job`](crate::fiber::Fiber::for_job) was made for.
+    /// For schedulers: on the fiber that [`Fiber::for_job`](crate::fiber::Fiber::for_job) was made for. Run anywhere else, it runs as a part of the caller.
     #[inline]
     pub fn run(self) {
+        if !self.header().has_fiber.get() {
+            return self.run_in_place();
+        }
         let header = self.into_raw();
         // SAFETY: this job was the only one for the header, and is used up.
         unsafe { (header.as_ref().run)(header) };
+    }
+
+    /// Runs it on a fiber of somebody else, who stays in the contexts that it is in: at its end the job leaves all.
+    #[cold]
+    fn run_in_place(self) {
+        let context = thread::context();
+        let header = self.into_raw();
+        // SAFETY: as in `run`.
+        unsafe { (header.as_ref().run)(header) };
+        thread::enter_context(context);
     }
 
     #[inline]
@@ -155,6 +179,7 @@ impl Job {
     #[inline]
     pub(crate) fn identity(&mut self) -> Identity {
         let header = self.header();
+        header.has_fiber.set(true);
         let attributes = header.attributes.take().map_or_else(OnceCell::new, OnceCell::from);
         Identity { name: header.name.take(), context: header.context, family: header.family, attributes }
     }
