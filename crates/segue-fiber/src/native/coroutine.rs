@@ -57,8 +57,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 
 use super::registry::Label;
+use super::segments;
 use super::switch::{self, PREPARED, Resting, Root};
 use crate::arena::Stack;
+use crate::backtrace::Backtrace;
 use crate::outcome::{AbortOnUnwind, Step, count_leak};
 
 /// A function larger than this is boxed: the first page of a stack should do for header, function and a few frames.
@@ -139,7 +141,7 @@ impl<H: 'static> Coroutine<H> {
         // aligned: `top` is a multiple of 64, each size a multiple of 64 and each alignment at most that. Field by field, since a copy
         // of the whole waits for the writes to its parts. The stack's base is the cell's address.
         unsafe {
-            Label::clear(Label::of(top));
+            Label::clear(Label::of(top), (&raw mut (*at).core).cast());
             place_of::<H, F>(at).write(main);
             (&raw mut (*at).header).write(header);
             let core = &raw mut (*at).core;
@@ -273,7 +275,28 @@ impl<H: 'static> Coroutine<H> {
         }
     }
 
-    /// Gives the coroutine a number and a name for the report of a stack overflow. Names are copied up to 55 bytes.
+    /// Where it is suspended: on its own stack, and before that on those of coroutines that run inside of it and were captured with it.
+    ///
+    /// Empty before the first resume and after the end. Costs a fraction of a microsecond and some nanoseconds a call; the first one in a process,
+    /// and the first after a library was loaded, costs milliseconds. To print it costs more, see [`Backtrace`].
+    ///
+    /// The handle says that it does not run: `resume` borrows it exclusively.
+    pub fn backtrace(&self) -> Backtrace {
+        let core = self.core();
+        // SAFETY: the cell is alive.
+        let rests = unsafe { (*core).rests };
+        if rests.is_null() {
+            return Backtrace::empty("it has returned");
+        }
+        if rests.addr() == self.cell.addr().get() - PREPARED {
+            return Backtrace::empty("it has not started");
+        }
+        // SAFETY: it is suspended, or somebody else could not have this handle, on this thread, as it is not `Send`; and rests where it says.
+        // The core starts with its root.
+        unsafe { segments::of_suspended(rests, core.cast()) }
+    }
+
+    /// Gives the coroutine a number and a name for the report of a stack overflow. Names are copied up to 47 bytes.
     #[inline]
     pub fn set_label(&self, id: u64, name: Option<&str>) {
         // SAFETY: the cell is alive, and its stack is shared at most, until the function returned.

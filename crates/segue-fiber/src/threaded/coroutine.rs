@@ -17,6 +17,7 @@ use std::thread::{self, JoinHandle};
 
 use super::baton::{Baton, State};
 use crate::arena::Stack;
+use crate::backtrace::Backtrace;
 use crate::outcome::{AbortOnUnwind, Step, count_leak};
 
 /// The cell of a coroutine. The header comes first, as on real stacks, and each part is reached on its own.
@@ -188,6 +189,11 @@ impl<H: 'static> Coroutine<H> {
     /// When it did not return yet; the coroutine is then dropped.
     pub fn into_stack(self) -> Stack {
         self.finish().1
+    }
+
+    /// An empty backtrace that says why it is empty.
+    pub fn backtrace(&self) -> Backtrace {
+        Backtrace::empty(super::NO_TRACES)
     }
 
     /// Does nothing: a thread's stack is guarded by std.
