@@ -283,17 +283,9 @@ impl<H: 'static> Coroutine<H> {
     /// The handle says that it does not run: `resume` borrows it exclusively.
     pub fn backtrace(&self) -> Backtrace {
         let core = self.core();
-        // SAFETY: the cell is alive.
-        let rests = unsafe { (*core).rests };
-        if rests.is_null() {
-            return Backtrace::empty("it has returned");
-        }
-        if rests.addr() == self.cell.addr().get() - PREPARED {
-            return Backtrace::empty("it has not started");
-        }
-        // SAFETY: it is suspended, or somebody else could not have this handle, on this thread, as it is not `Send`; and rests where it says.
-        // The core starts with its root.
-        unsafe { segments::of_suspended(rests, core.cast()) }
+        // SAFETY: the cell is alive. The coroutine does not run, or somebody else could not have this handle, and is this thread's, as it is not `Send`. The
+        // core starts with its root.
+        unsafe { segments::of_resting((*core).rests, core.cast()) }
     }
 
     /// Gives the coroutine a number and a name for the report of a stack overflow. Names are copied up to 47 bytes.

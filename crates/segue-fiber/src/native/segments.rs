@@ -29,22 +29,28 @@
 
 use super::registers::Registers;
 use super::registry::{self, Label, Slot};
-use super::switch::{Resting, Root};
+use super::switch::{self, Resting, Root};
 use super::unwind::unwind;
 use crate::backtrace::{Backtrace, StackOwner, StackTrace};
 
-/// Where a suspended coroutine is.
+/// Where a coroutine is that does not run.
 ///
 /// # Safety
 ///
-/// A coroutine of this thread with this root is suspended and rests there, and nobody lets it go on meanwhile.
-pub(super) unsafe fn of_suspended(rests: Resting, root: *const Root) -> Backtrace {
+/// A coroutine of this thread with this root rests there, or has returned if that is null, and nobody lets it go on meanwhile.
+pub(super) unsafe fn of_resting(rests: Resting, root: *const Root) -> Backtrace {
+    if rests.is_null() {
+        return Backtrace::empty("it has returned");
+    }
     let mut stacks = Vec::new();
     let mut rests = rests;
     // A coroutine rests on a stack of this crate's, and so do those that it is captured with.
     while let Some(slot) = registry::find(rests.addr()) {
         // SAFETY: somebody rests there: by the contract, or as the link of one that is captured says. So a coroutine is on the slot.
         let (registers, label) = unsafe { (Registers::resting(rests), slot.label()) };
+        if stacks.is_empty() && switch::is_in_root(registers.instruction) {
+            return Backtrace::empty("it has not started");
+        }
         let (addresses, whole) = unwind(&registers, |address| {
             // SAFETY: as above.
             unsafe { word_of(&slot, rests.addr(), address) }
