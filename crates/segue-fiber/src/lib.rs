@@ -71,9 +71,12 @@
 
 mod arena;
 mod backtrace;
+mod chain;
 mod config;
+pub mod effect;
 mod outcome;
 mod pool;
+pub mod thread_stacks;
 mod unanswered;
 
 // The one place that chooses the host.

@@ -10,6 +10,7 @@ mod watched;
 use std::io;
 
 pub use coroutine::{Coroutine, prefetch, suspend};
+pub(crate) use coroutine::{LARGEST_HEADER, RawCoroutine};
 pub(crate) use region::Region;
 pub use watched::Watched;
 
