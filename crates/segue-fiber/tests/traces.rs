@@ -16,6 +16,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
+use segue_fiber::effect::{Continuation, Effect, Handler, perform};
 use segue_fiber::{
     Backtrace, Coroutine, StackArena, StackConfig, StackOwner, StackPool, Step, Unanswered, Watched, suspend,
 };
@@ -229,6 +230,92 @@ fn a_trace_works_from_inside_of_a_coroutine_and_while_unwinding() {
     assert_eq!(outer.resume(), Step::Returned);
     assert_eq!(seen.get(), 5);
     end_returned(outer, &mut pool.borrow_mut());
+}
+
+struct Ask;
+
+impl Effect for Ask {
+    type Output = usize;
+}
+
+struct Other;
+
+impl Effect for Other {
+    type Output = usize;
+}
+
+#[inline(never)]
+fn ask_deep(depth: usize) -> usize {
+    match depth {
+        0 => black_box(perform(Ask)),
+        _ => black_box(ask_deep(depth - 1)) + 1,
+    }
+}
+
+/// Asks from under handlers of another effect, each of which has a stack of its own.
+#[inline(never)]
+fn ask_under(handlers: usize) -> usize {
+    match handlers {
+        0 => black_box(ask_deep(3)),
+        _ => Handler::new().on(|_: Other, k| k.resume(0)).handle(move || black_box(ask_under(handlers - 1))) + 1,
+    }
+}
+
+#[test]
+fn a_continuation_shows_the_stacks_of_all_handlers_that_it_has_captured() {
+    for handlers in [0, 1, 5] {
+        let result = Handler::new()
+            .on(|_: Ask, k| {
+                let trace = k.backtrace();
+                let names = names(&trace);
+                assert_eq!(names.len(), handlers + 1, "{trace}");
+                assert!(trace.stacks().iter().all(|stack| stack.is_whole()), "{trace}");
+                assert_eq!(count(&names[0], "ask_deep"), 4, "{trace}");
+                assert!(names.iter().all(|names| count(names, "ask_under") == 1), "{trace}");
+                assert_eq!(k.backtrace(), trace);
+                k.resume(10)
+            })
+            .handle(move || black_box(ask_under(handlers)));
+        assert_eq!(result, 10 + 3 + handlers);
+    }
+}
+
+#[test]
+fn a_stored_continuation_shows_where_it_is_each_time() {
+    type Stored = Continuation<'static, usize, Outcome>;
+    enum Outcome {
+        Asked(Stored),
+        Done(usize),
+    }
+    let mut step = Handler::stored()
+        .on(|_: Ask, k| Outcome::Asked(k))
+        .value(Outcome::Done)
+        .handle(|| (0..4).map(ask_deep).sum::<usize>());
+    for depth in 0..4 {
+        let Outcome::Asked(k) = step else { panic!("it asks four times") };
+        assert_eq!(count(&names(&k.backtrace())[0], "ask_deep"), depth + 1);
+        step = k.resume(1);
+    }
+    assert!(matches!(step, Outcome::Done(10)));
+}
+
+#[test]
+fn a_fiber_suspended_under_handlers_shows_all_of_its_stacks() {
+    let mut pool = pool();
+    let mut fiber = coroutine(&mut pool, 4, "handling", |me| {
+        let rested = Handler::new().on(|_: Ask, k| k.resume(1)).handle(|| {
+            rest_here(me);
+            1
+        });
+        assert_eq!(rested, 1);
+    });
+    assert_eq!(fiber.resume(), Step::Suspended);
+    let trace = fiber.backtrace();
+    let names = names(&trace);
+    assert_eq!(names.len(), 2);
+    assert_eq!(*trace.stacks()[1].owner(), owner(4, "handling"));
+    assert_eq!(count(&names[0], "rest_here"), 1, "{trace}");
+    end(fiber, &mut pool);
 }
 
 /// Runs `main` on a thread that is watched, hands out its handle, and lets it end when `main` does.
