@@ -1,6 +1,8 @@
-//! Stacks that can be seen: from inside of a fiber under nested effect handlers, of a continuation, of fibers that are stuck, of a worker that is busy.
+//! Stacks that can be seen: from inside of a fiber under nested effect handlers, of a continuation, of fibers that are
+//! stuck, of a worker that is busy.
 //!
-//! `docs/debugging.md` goes through what it prints. With the argument `spin` it is something to look at for `perf` and `gdb`: a fiber that computes under a handler, and one that waits.
+//! `docs/debugging.md` goes through what it prints. With the argument `spin` it is something to look at for `perf` and
+//! `gdb`: a fiber that computes under a handler, and one that waits.
 
 use segue::Sim;
 use segue::sync::promise;

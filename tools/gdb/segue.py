@@ -133,10 +133,13 @@ def backtrace(fiber, stacks):
     """gdb's own backtrace, as if the thread's innermost frame had been called from where the fiber rests."""
     newest = gdb.newest_frame()
     RESTS.innermost = int(newest.read_register("rsp")), int(newest.read_register("rip"))
+    own = 1
+    while newest.type() == gdb.INLINE_FRAME:
+        newest, own = newest.older(), own + 1
     RESTS.at = fiber.rests
     gdb.invalidate_cached_frames()
     try:
-        lines = gdb.execute("bt", to_string=True).splitlines()[1:]
+        lines = gdb.execute("bt", to_string=True).splitlines()[own:]
     finally:
         RESTS.at = None
         gdb.invalidate_cached_frames()

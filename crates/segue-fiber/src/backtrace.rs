@@ -2,16 +2,18 @@
 //!
 //! Used by both hosts, which make these, and by whoever reports: a deadlock report, a monitor of workers, a test.
 //!
-//! A backtrace is taken in a fraction of a microsecond a stack and is a few numbers. What is expensive, reading the program's debug information to
-//! find functions and lines, is done when it is printed, and what was read is kept for the next time.
+//! A backtrace is taken in a fraction of a microsecond a stack and is a few numbers. What is expensive, reading the
+//! program's debug information to find functions and lines, is done when it is printed, and what was read is kept for
+//! the next time.
 
 use std::ffi::c_void;
 use std::fmt;
 
 /// Where a suspended coroutine rests, or a thread was: the addresses of its calls, stack by stack, innermost first.
 ///
-/// It has more than one stack where code on one coroutine's stack resumed another: a fiber in the middle of a generator, say. Printed, it
-/// names functions and lines as far as the program's symbols and debug information tell; that takes milliseconds the first time.
+/// It has more than one stack where code on one coroutine's stack resumed another: a fiber in the middle of a
+/// generator, say. Printed, it names functions and lines as far as the program's symbols and debug information tell;
+/// that takes milliseconds the first time.
 ///
 /// Two backtraces are equal if all addresses are, and the names of the coroutines.
 ///
@@ -53,7 +55,8 @@ pub enum StackOwner {
     },
     /// The thread's own.
     Thread,
-    /// Neither: that of a signal handler, or of a library that switches stacks too. Only the innermost address is known.
+    /// Neither: that of a signal handler, or of a library that switches stacks too. Only the innermost address is
+    /// known.
     Elsewhere,
 }
 
@@ -94,13 +97,14 @@ impl StackTrace {
         &self.owner
     }
 
-    /// An address within each call that has not returned, innermost first; it is the address to look up, and not the one to which the call returns.
-    /// The innermost may be the instruction that is next.
+    /// An address within each call that has not returned, innermost first; it is the address to look up, and not the
+    /// one to which the call returns. The innermost may be the instruction that is next.
     pub fn addresses(&self) -> &[usize] {
         &self.addresses
     }
 
-    /// Whether the trace goes down to the stack's first call. It does not if the stack was too deep to be copied, or goes through code without unwind tables.
+    /// Whether the trace goes down to the stack's first call. It does not if the stack was too deep to be copied, or
+    /// goes through code without unwind tables.
     pub fn is_whole(&self) -> bool {
         self.whole
     }

@@ -127,7 +127,8 @@ fn a_thousand_calls_are_all_there() {
     end(fiber, &mut pool);
 }
 
-/// The outermost of some coroutines, each of which has resumed the next, and the innermost of which has suspended the first.
+/// The outermost of some coroutines, each of which has resumed the next, and the innermost of which has suspended the
+/// first.
 #[inline(never)]
 fn captured(levels: u64, first: Option<NonNull<()>>, pool: Rc<RefCell<StackPool>>) -> Coroutine<()> {
     let stacks = Rc::clone(&pool);
@@ -443,7 +444,8 @@ fn rest_again_and_again(me: NonNull<()>, leave: &Cell<bool>) {
     }
 }
 
-/// Whatever instruction of a switch the thread is at, the trace is of one side or of the other, and never of both or of none.
+/// Whatever instruction of a switch the thread is at, the trace is of one side or of the other, and never of both or of
+/// none.
 #[test]
 fn ten_thousand_questions_amid_switches_have_consistent_answers() {
     let turns = Arc::new(AtomicUsize::new(0));
@@ -478,7 +480,8 @@ fn ten_thousand_questions_amid_switches_have_consistent_answers() {
                 assert!(
                     matches!(trace.stacks()[0].owner(), StackOwner::Coroutine { id: 0..3, name } if name == "round")
                 );
-                // At its very first instructions it has no calls yet; that is long past. Afterwards it is always in the loop.
+                // At its very first instructions it has no calls yet; that is long past. Afterwards it is always in the
+                // loop.
                 assert_eq!(count(fiber, "rest_again_and_again"), 1, "{trace}");
                 assert_eq!(count(fiber, "turn_round"), 0, "{trace}");
                 inside += 1;
@@ -636,7 +639,8 @@ fn a_thread_on_a_stack_of_somebody_else_gives_one_address() {
     let thread = thread::spawn(|| {
         ASK.set(Watched::register().unwrap()).unwrap();
         let stack = vec![0_u8; 256 * 1024].leak();
-        // SAFETY: a stack that stays, and a handler of the right signature; the signal is raised on this thread, between two statements.
+        // SAFETY: a stack that stays, and a handler of the right signature; the signal is raised on this thread,
+        // between two statements.
         unsafe {
             let new = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: stack.len() };
             assert_eq!(libc::sigaltstack(&new, std::ptr::null_mut()), 0);

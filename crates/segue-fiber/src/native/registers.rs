@@ -13,8 +13,8 @@ pub(super) struct Registers {
     pub instruction: usize,
     pub stack: usize,
     pub frame: usize,
-    /// What the unwinder wants beside these: the register with the return address of a function that has called none, where there is such a register, and
-    /// the instruction again elsewhere.
+    /// What the unwinder wants beside these: the register with the return address of a function that has called none,
+    /// where there is such a register, and the instruction again elsewhere.
     pub link: usize,
 }
 
@@ -46,15 +46,15 @@ impl Registers {
         }
     }
 
-    /// As [`of`](Self::of), but if the code is in the middle of a switch, where some registers belong to one side and some to the other,
-    /// those of the side on whose stack it is, at rest. Async-signal-safe.
+    /// As [`of`](Self::of), but if the code is in the middle of a switch, where some registers belong to one side and
+    /// some to the other, those of the side on whose stack it is, at rest. Async-signal-safe.
     ///
     /// # Safety
     ///
     /// As for [`of`](Self::of); and the interrupted code is that of the calling thread.
     pub unsafe fn settled(context: *mut c_void) -> Registers {
-        // SAFETY: by the contract; whoever rests there has its words in place, as it is neither running nor gone: the interrupted code is about to
-        // let it go on, or has just put it to rest.
+        // SAFETY: by the contract; whoever rests there has its words in place, as it is neither running nor gone: the
+        // interrupted code is about to let it go on, or has just put it to rest.
         unsafe {
             match switch::half_way(&(*context.cast::<libc::ucontext_t>()).uc_mcontext) {
                 Some(rests) => Registers::resting(rests),

@@ -1,7 +1,7 @@
 //! What the handler of a signal copies: the registers and the stacks below them, a bounded part of each.
 //!
-//! Used by `watch`, whose head says who may touch a sample when. To take one is async-signal-safe: it allocates nothing, takes no lock, calls nothing of
-//! the C library.
+//! Used by `watch`, whose head says who may touch a sample when. To take one is async-signal-safe: it allocates
+//! nothing, takes no lock, calls nothing of the C library.
 
 #![allow(unsafe_code)] // Copies stacks.
 
@@ -18,7 +18,8 @@ use crate::backtrace::{Backtrace, StackOwner, StackTrace};
 /// How many stacks are followed. More than a few are coroutines that resume each other in each other's frames.
 const STACKS: usize = 16;
 
-/// How much is copied in all, in words: 128 KiB. Each stack may take half of what is left, so that there is some for those below.
+/// How much is copied in all, in words: 128 KiB. Each stack may take half of what is left, so that there is some for
+/// those below.
 const WORDS: usize = 16 * 1024;
 
 const WORD: usize = size_of::<usize>();
@@ -62,12 +63,13 @@ impl Sample {
         }
     }
 
-    /// Copies the stack on which this thread was interrupted and those of whoever resumed what runs there. Async-signal-safe.
+    /// Copies the stack on which this thread was interrupted and those of whoever resumed what runs there.
+    /// Async-signal-safe.
     ///
     /// # Safety
     ///
-    /// The registers are those of code that this thread was interrupted in, or is interrupted in since the start of the handler that calls this. `thread` is the thread's
-    /// own stack.
+    /// The registers are those of code that this thread was interrupted in, or is interrupted in since the start of the
+    /// handler that calls this. `thread` is the thread's own stack.
     pub unsafe fn take(&mut self, mut registers: Registers, thread: &Range<usize>) {
         (self.count, self.more) = (0, false);
         let mut used = 0;
@@ -87,8 +89,8 @@ impl Sample {
             let start = part.start.next_multiple_of(WORD);
             let count = (part.end.saturating_sub(start) / WORD).min((WORDS - used) / 2);
             for (index, place) in self.words[used..used + count].iter_mut().enumerate() {
-                // SAFETY: from its stack pointer on, and above its guard, a stack that is in use is mapped; that it is, see above. What runs on it is this
-                // thread, which is here.
+                // SAFETY: from its stack pointer on, and above its guard, a stack that is in use is mapped; that it is,
+                // see above. What runs on it is this thread, which is here.
                 place.write(unsafe { (start as *const usize).add(index).read_volatile() });
             }
             self.parts[self.count].write(Part { registers, owner, start, place: used, count });
@@ -99,8 +101,9 @@ impl Sample {
                 self.more = true;
                 return;
             }
-            // SAFETY: code runs on the slot's stack, or rests there and was resumed through. So the coroutine runs, and its link names who resumed it and rests since:
-            // it is stored before the stack pointer gets there, and stays until after it left.
+            // SAFETY: code runs on the slot's stack, or rests there and was resumed through. So the coroutine runs, and
+            // its link names who resumed it and rests since: it is stored before the stack pointer gets there, and
+            // stays until after it left.
             registers = unsafe { Registers::resting((*root).link) };
         }
     }

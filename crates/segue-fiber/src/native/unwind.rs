@@ -2,11 +2,12 @@
 //!
 //! Used by `segments`, with a stack as it lies there, and by `watch`, with a copy.
 //!
-//! The unwinding itself is the crate `framehop`'s. It reads the stack through a closure only, which refuses what is not the stack's, so that wrong
-//! tables make a wrong trace and nothing worse. What it wants to know of the program is copied here: the sections `.eh_frame_hdr` and `.eh_frame` of each
-//! loaded object, out of memory, where every program keeps them for its panics. They are copied rather than borrowed because a library may be unloaded, and
-//! while the loader's lock is held, since then it is not. The copies are made at the first trace, and again when the loader says that something was
-//! loaded or unloaded since.
+//! The unwinding itself is the crate `framehop`'s. It reads the stack through a closure only, which refuses what is not
+//! the stack's, so that wrong tables make a wrong trace and nothing worse. What it wants to know of the program is
+//! copied here: the sections `.eh_frame_hdr` and `.eh_frame` of each loaded object, out of memory, where every program
+//! keeps them for its panics. They are copied rather than borrowed because a library may be unloaded, and while the
+//! loader's lock is held, since then it is not. The copies are made at the first trace, and again when the loader says
+//! that something was loaded or unloaded since.
 
 #![allow(unsafe_code)] // Asks the loader for the program's parts, and reads them.
 
@@ -40,7 +41,8 @@ struct Version(u64, u64);
 
 static TABLES: Mutex<Option<Tables>> = Mutex::new(None);
 
-/// The calls on one stack, innermost first, as addresses to look up; and whether these are all, down to where a coroutine or thread begins.
+/// The calls on one stack, innermost first, as addresses to look up; and whether these are all, down to where a
+/// coroutine or thread begins.
 ///
 /// `read` gives the word at an address, if that lies on the stack. It must not panic or take a backtrace.
 pub(super) fn unwind(registers: &Registers, read: impl Fn(usize) -> Option<usize>) -> (Vec<usize>, bool) {
