@@ -18,7 +18,8 @@ use std::time::Duration;
 
 use segue_fiber::effect::{Continuation, Effect, Handler, perform};
 use segue_fiber::{
-    Backtrace, Coroutine, StackArena, StackConfig, StackOwner, StackPool, Step, Unanswered, Watched, suspend,
+    Backtrace, Coroutine, StackArena, StackConfig, StackOwner, StackPool, Step, Unanswered, Watched, Yielder,
+    generator, suspend,
 };
 
 /// Longer than any test takes: who waits for it has lost something.
@@ -298,6 +299,27 @@ fn a_stored_continuation_shows_where_it_is_each_time() {
         step = k.resume(1);
     }
     assert!(matches!(step, Outcome::Done(10)));
+}
+
+#[inline(never)]
+fn visit(depth: usize, yielder: &Yielder<usize>) {
+    yielder.give(depth);
+    if depth < 3 {
+        visit(depth + 1, yielder);
+        black_box(());
+    }
+}
+
+#[test]
+fn a_generator_shows_where_its_last_element_came_from() {
+    let mut walk = generator(|yielder| visit(0, yielder));
+    assert!(walk.backtrace().to_string().contains("not started"));
+    for depth in 0..4 {
+        assert_eq!(walk.next(), Some(depth));
+        assert_eq!(count(&names(&walk.backtrace())[0], "visit"), depth + 1);
+    }
+    assert_eq!(walk.next(), None);
+    assert!(walk.backtrace().to_string().contains("ended"));
 }
 
 #[test]
