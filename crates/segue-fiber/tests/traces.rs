@@ -488,8 +488,9 @@ fn ten_thousand_questions_amid_switches_have_consistent_answers() {
     while turns.load(SeqCst) == 0 {
         thread::yield_now();
     }
+    // And on until it was met often on both sides.
     let (mut inside, mut outside) = (0, 0);
-    for _ in 0..10_000 {
+    while inside + outside < 10_000 || inside.min(outside) < 100 {
         let trace = watched.backtrace(FOR_EVER).unwrap();
         assert!(trace.stacks().iter().all(|stack| stack.is_whole()), "{trace}");
         let names = names(&trace);
@@ -511,7 +512,6 @@ fn ten_thousand_questions_amid_switches_have_consistent_answers() {
             _ => panic!("{trace}"),
         }
     }
-    assert!(inside > 100 && outside > 100, "{inside} {outside}");
     stop.store(true, SeqCst);
     thread.join().unwrap();
 }
@@ -528,8 +528,9 @@ fn coroutines_that_begin_and_end_are_seen_at_every_instruction() {
             end_returned(fiber, &mut pool);
         }
     });
-    let mut inside = 0;
-    for _ in 0..5_000 {
+    let (mut asked, mut inside) = (0, 0);
+    while asked < 5_000 || inside < 50 {
+        asked += 1;
         let trace = watched.backtrace(FOR_EVER).unwrap();
         assert!(trace.stacks().iter().all(|stack| stack.is_whole()), "{trace}");
         assert_eq!(*trace.stacks().last().unwrap().owner(), StackOwner::Thread, "{trace}");
@@ -538,7 +539,6 @@ fn coroutines_that_begin_and_end_are_seen_at_every_instruction() {
             inside += 1;
         }
     }
-    assert!(inside > 10, "{inside}");
     stop.store(true, SeqCst);
     thread.join().unwrap();
 }
@@ -546,7 +546,11 @@ fn coroutines_that_begin_and_end_are_seen_at_every_instruction() {
 #[test]
 fn threads_that_end_while_they_are_asked_answer_or_have_ended() {
     let (mut answered, mut ended) = (0, 0);
-    for round in 0..2_000 {
+    // And on until many were met alive.
+    for round in 0.. {
+        if ended >= 2_000 && answered >= 100 {
+            break;
+        }
         let (watched, thread) = watched(move || {
             for _ in 0..round % 50 * 20 {
                 std::hint::spin_loop();
@@ -565,7 +569,6 @@ fn threads_that_end_while_they_are_asked_answer_or_have_ended() {
         ended += 1;
         thread.join().unwrap();
     }
-    assert!(ended == 2_000 && answered > 100, "{answered}");
 }
 
 #[test]
