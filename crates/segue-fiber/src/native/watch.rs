@@ -8,7 +8,7 @@
 //! Nobody can read another thread's registers but the thread itself, in a signal handler. So the asker sends the thread
 //! a signal; the handler copies registers and stacks ([`Sample`]) into memory that the asker has prepared, and the
 //! asker unwinds the copy. What is slow, and what allocates, is on the asker's side. The thread loses the time of a
-//! signal and of the copying: some microseconds.
+//! signal and of the copying.
 //!
 //! # The hand-over word, one for each thread
 //!
@@ -189,7 +189,7 @@ impl Watched {
     /// innermost, 64 KiB are looked at, and less of those below. The thread may ask itself. Askers of the same thread
     /// take turns; the time begins with the turn.
     ///
-    /// To be asked costs the thread some microseconds, and system calls that the kernel does not restart after signals
+    /// To be asked costs the thread a signal and the copying, and system calls that the kernel does not restart after signals
     /// fail with `EINTR`, which std's functions hide.
     ///
     /// # Errors
