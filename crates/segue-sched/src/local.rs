@@ -9,9 +9,10 @@ use crate::group::{Group, Remote, reclaim};
 use crate::inbox::{Letter, Post};
 use crate::policy::{Goes, Idle, Policy, Seat, Started, Switch, Task, Why};
 use segue_core::{Accept, Cancelled, Fiber, Job, JobHeader, NoUnwind, Scheduler, Timers, WaitsFor, Wake};
-use segue_fiber::{StackPool, Step};
+use segue_fiber::{Backtrace, StackPool, Step};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
@@ -237,6 +238,8 @@ pub struct Stuck {
     pub fiber: String,
     /// What it waits for, and where the wait was called.
     pub waits_for: Option<WaitsFor>,
+    /// Where it is, if that was asked for ([`Sim::backtraces`](crate::Sim::backtraces)).
+    pub backtrace: Option<Backtrace>,
 }
 
 impl std::fmt::Display for Stuck {
@@ -244,7 +247,8 @@ impl std::fmt::Display for Stuck {
         match self.waits_for {
             Some(what) => write!(f, "{} waits for {what}", self.fiber),
             None => write!(f, "{} is ready", self.fiber),
-        }
+        }?;
+        self.backtrace.iter().try_for_each(|backtrace| write!(f, "\n{backtrace}"))
     }
 }
 
@@ -262,6 +266,8 @@ pub(crate) struct Local<P> {
     /// Whether a closure found no stack: then this worker starts no other before it got one back, or has slept over it.
     starved: Cell<bool>,
     started: Cell<u64>,
+    /// Whether reports have backtraces.
+    pub(crate) backtraces: Cell<bool>,
 }
 
 impl<P: Policy> Local<P> {
@@ -280,6 +286,7 @@ impl<P: Policy> Local<P> {
             stacks: RefCell::new(stacks),
             starved: Cell::new(false),
             started: Cell::new(0),
+            backtraces: Cell::new(false),
         }
     }
 
@@ -428,12 +435,18 @@ impl<P: Policy> Local<P> {
         self.common.scheduler.set(Some(NonNull::from(self as &dyn Scheduler)));
     }
 
-    /// Every fiber that has started and not ended.
+    /// Every fiber that has started and not ended. To be called by the worker itself, while none of them runs.
     pub(crate) fn report(&self) -> Vec<Stuck> {
         let describe = |header: &NonNull<Header>| {
             // SAFETY: the living are in place.
             let fiber = unsafe { &header.as_ref().fiber };
-            Stuck { fiber: fiber.to_string(), waits_for: fiber.waits_for() }
+            // SAFETY: none of them runs: this is called by the worker, and a fiber's handle is a pointer to its header. It is only looked at.
+            let backtrace = || unsafe { ManuallyDrop::new(Switch::from_header(*header)) }.backtrace();
+            Stuck {
+                fiber: fiber.to_string(),
+                waits_for: fiber.waits_for(),
+                backtrace: self.backtraces.get().then(backtrace),
+            }
         };
         self.common.living.borrow().iter().map(describe).collect()
     }

@@ -57,8 +57,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 
 use super::registry::Label;
+use super::segments;
 use super::switch::{self, PREPARED, Resting, Root};
 use crate::arena::Stack;
+use crate::backtrace::Backtrace;
 use crate::chain;
 use crate::outcome::{AbortOnUnwind, Step, count_leak};
 
@@ -155,7 +157,7 @@ impl<H> Coroutine<H> {
         // aligned: `top` is a multiple of 64, each size a multiple of 64 and each alignment at most that. Field by field, since a copy
         // of the whole waits for the writes to its parts. The stack's base is the cell's address.
         unsafe {
-            Label::clear(Label::of(top));
+            Label::clear(Label::of(top), (&raw mut (*at).core).cast());
             place_of::<H, F>(at).write(main);
             (&raw mut (*at).header).write(header);
             let core = &raw mut (*at).core;
@@ -276,7 +278,18 @@ impl<H> Coroutine<H> {
         }
     }
 
-    /// Gives the coroutine a number and a name for the report of a stack overflow. Names are copied up to 55 bytes.
+    /// Where it is suspended: on its own stack, and before that on those of coroutines that run inside of it and were captured with it.
+    ///
+    /// Empty before the first resume and after the end. Costs a fraction of a microsecond and some nanoseconds a call; the first one in a process,
+    /// and the first after a library was loaded, costs milliseconds. To print it costs more, see [`Backtrace`].
+    ///
+    /// The handle says that it does not run: `resume` borrows it exclusively.
+    pub fn backtrace(&self) -> Backtrace {
+        // SAFETY: the cell is alive. The coroutine does not run, or somebody else could not have this handle, and is this thread's, as it is not `Send`.
+        unsafe { self.raw().backtrace() }
+    }
+
+    /// Gives the coroutine a number and a name for the report of a stack overflow. Names are copied up to 47 bytes.
     #[inline]
     pub fn set_label(&self, id: u64, name: Option<&str>) {
         // SAFETY: the cell is alive, and its stack is shared at most, until the function returned.
@@ -325,6 +338,17 @@ impl RawCoroutine {
             unsafe { (*core).running = false };
         }
         if rests.is_null() { Step::Returned } else { Step::Suspended }
+    }
+
+    /// As [`Coroutine::backtrace`].
+    ///
+    /// # Safety
+    ///
+    /// The coroutine is neither dropped nor finished, and does not run; what is captured does. The thread is the one which created it.
+    pub unsafe fn backtrace(self) -> Backtrace {
+        let core = self.0.as_ptr();
+        // SAFETY: by the contract. The core starts with its root.
+        unsafe { segments::of_resting((*core).rests, core.cast()) }
     }
 
     /// As [`suspend`], and leaves the chain of effect handlers alone.

@@ -17,6 +17,7 @@ use std::thread::{self, JoinHandle};
 
 use super::baton::{Baton, State};
 use crate::arena::Stack;
+use crate::backtrace::Backtrace;
 use crate::chain;
 use crate::outcome::{AbortOnUnwind, Step, count_leak};
 
@@ -190,6 +191,12 @@ impl<H> Coroutine<H> {
         self.finish().1
     }
 
+    /// An empty backtrace that says why it is empty.
+    pub fn backtrace(&self) -> Backtrace {
+        // SAFETY: it has no conditions here.
+        unsafe { self.raw().backtrace() }
+    }
+
     /// Does nothing: a thread's stack is guarded by std.
     pub fn set_label(&self, _id: u64, _name: Option<&str>) {}
 }
@@ -234,6 +241,15 @@ impl RawCoroutine {
         // Ends at once, after the destructors of its local variables.
         let _ = thread.expect("a running coroutine has a thread").join();
         Step::Returned
+    }
+
+    /// As [`Coroutine::backtrace`].
+    ///
+    /// # Safety
+    ///
+    /// None on this host.
+    pub unsafe fn backtrace(self) -> Backtrace {
+        Backtrace::empty(super::NO_TRACES)
     }
 
     /// As [`suspend`], and leaves the chain of effect handlers alone.

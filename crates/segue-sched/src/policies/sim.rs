@@ -40,12 +40,13 @@ pub struct Sim {
     seed: u64,
     stacks: StackConfig,
     open: bool,
+    backtraces: bool,
 }
 
 impl Sim {
     /// A simulation whose schedule follows from `seed`.
     pub fn new(seed: u64) -> Self {
-        Self { seed, stacks: StackConfig::new(), open: false }
+        Self { seed, stacks: StackConfig::new(), open: false, backtraces: false }
     }
 
     /// What the fibers' stacks are like.
@@ -59,6 +60,14 @@ impl Sim {
     /// The order of what is ready is still drawn from the seed, but what is ready when is up to the others, so a schedule can't be replayed.
     pub fn open(mut self) -> Self {
         self.open = true;
+        self
+    }
+
+    /// Lets a deadlock report say where each fiber is, call by call. Default: no.
+    ///
+    /// Reports of the same program are then equal only if the fibers' functions are the same in the machine code.
+    pub fn backtraces(mut self, yes: bool) -> Self {
+        self.backtraces = yes;
         self
     }
 
@@ -78,6 +87,7 @@ impl Sim {
         let policy = Shuffled { ready: Vec::new(), rng: Rng::with_seed(self.seed) };
         let clock = Arc::new(Timers::simulated());
         let local = Local::new(Group::new(1), 0, policy, Arc::clone(&clock), StackPool::new(arena));
+        local.backtraces.set(self.backtraces);
         local.reserve_stack().expect("a stack for the first fiber");
         let deadlock = RefCell::new(None);
         let value = with_family(|family| {
