@@ -7,14 +7,24 @@
 
 mod bridge;
 mod cancellation;
+mod chameneos;
 mod channels;
+mod crew;
+mod crowd;
 mod fork_join;
+mod k_nucleotide;
+mod mandelbrot;
 mod mutex;
 mod mvar;
 mod pair;
 mod ping_pong;
+mod policies;
+mod policy_overhead;
+mod primes_sieve;
 mod spawn_join;
+mod spectral_norm;
 mod switch;
+mod wake;
 mod r#yield;
 
 use crate::measure::Workload;
@@ -32,6 +42,13 @@ pub const ALL: &[Workload] = &[
     cancellation::WORKLOAD,
     bridge::WORKLOAD,
     fork_join::WORKLOAD,
+    k_nucleotide::WORKLOAD,
+    mandelbrot::WORKLOAD,
+    spectral_norm::WORKLOAD,
+    chameneos::WORKLOAD,
+    primes_sieve::WORKLOAD,
+    wake::WORKLOAD,
+    policy_overhead::WORKLOAD,
 ];
 
 /// Runs `main` as the first fiber of a runtime with this many workers, of which the caller is one.
@@ -45,6 +62,19 @@ fn smol_executor() -> &'static StaticLocalExecutor {
         static EXECUTOR: &'static StaticLocalExecutor = LocalExecutor::new().leak();
     }
     EXECUTOR.with(|executor| *executor)
+}
+
+/// Calls `main` while this many threads run smol's executor.
+fn smol_threads<T>(workers: usize, executor: &smol::Executor<'_>, main: impl FnOnce() -> T) -> T {
+    let (end, ended) = smol::channel::bounded::<()>(1);
+    std::thread::scope(|threads| {
+        for _ in 0..workers {
+            threads.spawn(|| smol::future::block_on(executor.run(ended.recv())));
+        }
+        let result = main();
+        drop(end);
+        result
+    })
 }
 
 /// A tokio runtime with one worker, which is the thread that calls `block_on`, or with several threads.
