@@ -53,7 +53,7 @@ func kNucleotide(size int, found []int) func(int) span {
 		}
 		strand[i] = byte(code)
 	}
-	lengths := [7]int{18, 12, 6, 4, 3, 2, 1}
+	lengths := [13]int{18, 18, 18, 18, 12, 12, 12, 12, 6, 4, 3, 2, 1}
 	sought := "GGTATTTTAATTTATAGT"
 	find := func(job int) int {
 		length := lengths[job]
@@ -62,7 +62,7 @@ func kNucleotide(size int, found []int) func(int) span {
 		key := uint64(0)
 		for i, code := range strand {
 			key = (key<<2 | uint64(code)) & mask
-			if i+1 >= length {
+			if i+1 >= length && (length < 12 || key>>(2*length-2) == uint64(job%4)) {
 				table[key]++
 			}
 		}

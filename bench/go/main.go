@@ -125,9 +125,13 @@ func main() {
 		of := number(argument(2))
 		run = func(n int) span { return forkJoin(of, n) }
 	case "k_nucleotide":
-		found := make([]int, 7)
+		found := make([]int, 13)
 		for i := range found {
-			found[i] = number(argument(3 + i))
+			count, err := strconv.Atoi(argument(3 + i))
+			if err != nil {
+				fail("no count")
+			}
+			found[i] = count
 		}
 		run = kNucleotide(number(argument(2)), found)
 	case "mandelbrot":
@@ -143,7 +147,7 @@ func main() {
 	case "primes_sieve":
 		run = primesSieve(number(argument(2)), number(argument(3)), number(argument(4)))
 	case "wake":
-		run = wake(argument(2), number(argument(3)))
+		run = wake
 	default:
 		fail("no such workload")
 	}

@@ -8,10 +8,9 @@
 //! Timed: from before the first fiber is started until the last message is at the end of the chain: waiting, resuming, a division for each message, and starting a
 //! thousand filters. Not timed: starting the runtime, and waiting for the fibers' ends. The sum of the primes is checked.
 //!
-//! As in the paper, Segue has an `MVar` between two filters (it has no channels yet); the rivals have channels of capacity 1. May's have no bound, so that its
-//! filters may run further before they wait: it does less. A thread for each prime takes seconds and is left out.
+//! As in the paper, Segue has an `MVar` between two filters (it has no channels yet); the rivals have channels of capacity 1.
 
-use super::channels::{AsyncChannel, Calls, Flume, Kanal, MVar, May, Tasks, Tokio};
+use super::channels::{AsyncChannel, Calls, Flume, Kanal, MVar, Tasks, Tokio};
 use super::crowd::{self, SpawnFiber, SpawnTask};
 use super::policies;
 use crate::measure::{Span, Stopwatch, Variant, Workload};
@@ -31,8 +30,8 @@ fn variants() -> Vec<Variant> {
         .add("flume on tokio", move |n| crowd::tokio(workers, move |start| tasks_often::<Flume, _>(start, n)))
         .add("kanal on smol", move |n| crowd::smol(workers, move |start| tasks_often::<Kanal, _>(start, n)))
         .add("smol", move |n| crowd::smol(workers, move |start| tasks_often::<AsyncChannel, _>(start, n)))
-        .add_apart("may", move |n| crowd::may(workers, move |fibers| repeat(n, || calls::<May, _>(fibers))))
         .add_go(&[&LAST.to_string(), &SUM.to_string(), &MESSAGES.to_string()])
+        .absent("may", "its channels have no bound, so that its filters hardly wait")
         .absent("threads", "a thread for each prime takes seconds")
     };
     vec![with("one worker", 1), with("two workers", 2)]

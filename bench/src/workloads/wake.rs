@@ -14,7 +14,7 @@
 //! * *asleep*: one fiber, after 200 us. Reading the clock is a system call, of some 0.3 us here, which is in the figure.
 //!
 //! Not timed: starting scheduler, threads and fibers, and ending them. "threads" have no scheduler: the fiber is a thread, and there is nothing to keep busy. So they take no part
-//! where the other side is awake.
+//! where the other side is awake. Go takes part where both wait: all its goroutines are in its scheduler, and one that spins keeps those that it wakes from running.
 
 use super::channels::{AsyncChannel, Calls, Crossbeam, Kanal, KanalCalls, MVar, Std, Tasks, Tokio};
 use super::pair::bind_to_cpu;
@@ -47,7 +47,6 @@ fn variants() -> Vec<Variant> {
             .add("kanal on tokio", move |n| tasks::<Kanal>(OnTokio, mode, n))
             .add("kanal on smol", move |n| tasks::<Kanal>(OnSmol, mode, n))
             .add("smol", move |n| tasks::<AsyncChannel>(OnSmol, mode, n))
-            .add_go(&[mode.go(), &mode.fibers.to_string()])
     };
     let threads = |variant: Variant, mode: Mode| {
         variant
@@ -59,7 +58,7 @@ fn variants() -> Vec<Variant> {
     let trip = "round trip";
     vec![
         notify(with("both awake", trip, 2, AWAKE), AWAKE),
-        threads(with("both wait", trip, 2, WAIT), WAIT),
+        threads(with("both wait", trip, 2, WAIT), WAIT).add_go(&[]),
         threads(notify(with("the other asleep", trip, 2, ASLEEP), ASLEEP), ASLEEP),
         notify(with("the sender alone, the other awake", "wake-up", 1, SEND_AWAKE), SEND_AWAKE),
         threads(
@@ -90,17 +89,6 @@ const SEND_AWAKE: Mode = Mode { send: true, fibers: 64, ..AWAKE };
 const SEND_ASLEEP: Mode = Mode { send: true, ..ASLEEP };
 
 impl Mode {
-    /// What Go's side is told.
-    fn go(self) -> &'static str {
-        match self {
-            Self { back: true, .. } => "wait",
-            Self { send: true, pause: true, .. } => "send asleep",
-            Self { send: true, .. } => "send awake",
-            Self { pause: true, .. } => "asleep",
-            _ => "awake",
-        }
-    }
-
     /// The thread's side: wakes all, waits for all, and again. `back` takes the answer of the only fiber.
     fn drive(
         self,

@@ -40,20 +40,40 @@ const TAKERS: usize = 0;
 /// The list of those who have one.
 const PUTTERS: usize = 1;
 
-enum Place<T> {
-    Empty,
-    Full(T),
-    /// How many values came back meanwhile: they were taken before this one was lent, and go before it. They are at the end of `displaced`.
-    Lent {
-        returned: usize,
-    },
-}
-
+/// EMPTY, FULL and LENT, where `value` and `loan` are never both there. Two fields and not one enum, so that a value goes from an `Option` to the next as it
+/// is: where values have unused bit patterns, to open one enum and close another takes them apart and together again in memory, which costs more than
+/// the lock.
 struct State<T> {
-    place: Place<T>,
+    /// Of a FULL place.
+    value: Option<T>,
+    /// Of a LENT place.
+    loan: Option<Lent>,
     /// Values that are to come before those of the putters, the earliest last: those that were put after one that came back, and those that came back to a
     /// place that is lent.
     displaced: Vec<T>,
+}
+
+/// That a place is lent.
+#[derive(Clone, Copy)]
+struct Lent {
+    /// How many values came back meanwhile: they were taken before this one was lent, and go before it. They are at the end of `displaced`.
+    returned: usize,
+}
+
+impl<T> State<T> {
+    const fn new(value: Option<T>) -> Self {
+        Self { value, loan: None, displaced: Vec::new() }
+    }
+
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.value.is_some()
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.value.is_none() && self.loan.is_none()
+    }
 }
 
 /// What is in a slot.
@@ -83,39 +103,49 @@ fn next_value<T>(queue: &mut Locked<'_, T>) -> Option<T> {
 /// Takes the value out of a full place, and fills that again if there is more.
 #[inline]
 fn take_out<T>(queue: &mut Locked<'_, T>) -> Option<T> {
-    let Place::Full(_) = queue.peek().place else { return None };
-    let next = next_value(queue).map_or(Place::Empty, Place::Full);
-    match mem::replace(&mut queue.state().place, next) {
-        Place::Full(value) => Some(value),
-        _ => unreachable!("it was full"),
+    if !queue.peek().is_full() {
+        return None;
+    }
+    let value = queue.state().value.take();
+    if !queue.is_empty(PUTTERS) || !queue.peek().displaced.is_empty() {
+        queue.state().value = next_value(queue);
+    }
+    value
+}
+
+/// Puts a value, of which there is one, into an empty place: for the first who waits for it, or to stay. If it was taken at once, the next one follows.
+#[inline]
+fn put_in<T>(queue: &mut Locked<'_, T>, value: Option<T>) {
+    if queue.is_empty(TAKERS) {
+        queue.state().value = value;
+    } else {
+        hand_over(queue, value);
     }
 }
 
-/// Puts a value into a place that nobody else uses: for the first who waits for it, or to stay. If it was taken at once, the next one follows.
-#[inline]
-fn put_in<T>(queue: &mut Locked<'_, T>, mut value: T) {
-    loop {
-        let mut held = Some(Slot::Value(value));
+/// [`put_in`] where there are takers.
+fn hand_over<T>(queue: &mut Locked<'_, T>, mut value: Option<T>) {
+    while let Some(next) = value {
+        let mut held = Some(Slot::Value(next));
         queue.exchange(TAKERS, &mut held);
-        queue.state().place = match held {
-            Some(Slot::WantsToTake) => match next_value(queue) {
-                Some(next) => {
-                    value = next;
-                    continue;
-                }
-                None => Place::Empty,
-            },
-            Some(Slot::WantsToBorrow) => Place::Lent { returned: 0 },
-            Some(Slot::Value(value)) => Place::Full(value),
+        value = match held {
+            Some(Slot::WantsToTake) => next_value(queue),
+            Some(Slot::WantsToBorrow) => {
+                queue.state().loan = Some(Lent { returned: 0 });
+                None
+            }
+            Some(Slot::Value(value)) => {
+                queue.state().value = Some(value);
+                None
+            }
             None => unreachable!("whoever takes leaves its wish in exchange"),
         };
-        return;
     }
 }
 
 /// The end of a loan.
 fn end_loan<T>(queue: &mut Locked<'_, T>, value: T) {
-    let Place::Lent { returned } = queue.peek().place else { unreachable!("it was lent") };
+    let Some(Lent { returned }) = queue.state().loan.take() else { unreachable!("it was lent") };
     let first = if returned == 0 {
         value
     } else {
@@ -123,7 +153,7 @@ fn end_loan<T>(queue: &mut Locked<'_, T>, value: T) {
         displaced.insert(displaced.len() - returned, value);
         displaced.pop().expect("what came back is there")
     };
-    put_in(queue, first);
+    put_in(queue, Some(first));
 }
 
 /// A place for one value, empty or full.
@@ -188,7 +218,7 @@ impl<T> Operation<State<T>, Slot<T>, 2> for Take {
     }
 
     fn is_ready(&mut self, queue: &mut Locked<'_, T>) -> bool {
-        matches!(queue.peek().place, Place::Full(_))
+        queue.peek().is_full()
     }
 
     #[inline]
@@ -211,16 +241,15 @@ impl<T> Operation<State<T>, Slot<T>, 2> for Take {
 
     fn give_back(&mut self, slot: Option<Slot<T>>, queue: &mut Locked<'_, T>) -> Option<Slot<T>> {
         if let Some(Slot::Value(value)) = slot {
-            match mem::replace(&mut queue.state().place, Place::Empty) {
-                Place::Empty => put_in(queue, value),
-                Place::Full(later) => {
-                    queue.state().displaced.push(later);
-                    queue.state().place = Place::Full(value);
-                }
-                Place::Lent { returned } => {
-                    queue.state().place = Place::Lent { returned: returned + 1 };
-                    queue.state().displaced.push(value);
-                }
+            let state = queue.state();
+            if let Some(Lent { returned }) = &mut state.loan {
+                *returned += 1;
+                state.displaced.push(value);
+            } else if let Some(later) = state.value.take() {
+                state.displaced.push(later);
+                state.value = Some(value);
+            } else {
+                put_in(queue, Some(value));
             }
         }
         None
@@ -234,15 +263,16 @@ impl<'a, T> Operation<State<T>, Slot<T>, 2> for Borrow<'a, T> {
 
     #[inline]
     fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<Loan<'a, T>> {
-        let Place::Full(_) = queue.peek().place else { return None };
-        match mem::replace(&mut queue.state().place, Place::Lent { returned: 0 }) {
-            Place::Full(value) => Some(Loan { mvar: self.0, value: Some(value) }),
-            _ => unreachable!("it was full"),
+        if !queue.peek().is_full() {
+            return None;
         }
+        let value = queue.state().value.take();
+        queue.state().loan = Some(Lent { returned: 0 });
+        Some(Loan { mvar: self.0, value })
     }
 
     fn is_ready(&mut self, queue: &mut Locked<'_, T>) -> bool {
-        matches!(queue.peek().place, Place::Full(_))
+        queue.peek().is_full()
     }
 
     fn place(&self) -> (usize, bool) {
@@ -275,13 +305,15 @@ impl<T> Operation<State<T>, Slot<T>, 2> for Put<T> {
 
     #[inline]
     fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<()> {
-        let Place::Empty = queue.peek().place else { return None };
-        put_in(queue, self.0.take()?);
+        if !queue.peek().is_empty() {
+            return None;
+        }
+        put_in(queue, self.0.take());
         Some(())
     }
 
     fn is_ready(&mut self, queue: &mut Locked<'_, T>) -> bool {
-        matches!(queue.peek().place, Place::Empty)
+        queue.peek().is_empty()
     }
 
     #[inline]
@@ -315,13 +347,13 @@ impl<T> MVar<T> {
     /// An empty place.
     #[must_use]
     pub const fn empty() -> Self {
-        Self { queue: WaitQueue::new(State { place: Place::Empty, displaced: Vec::new() }) }
+        Self { queue: WaitQueue::new(State::new(None)) }
     }
 
     /// A full place.
     #[must_use]
     pub const fn new(value: T) -> Self {
-        Self { queue: WaitQueue::new(State { place: Place::Full(value), displaced: Vec::new() }) }
+        Self { queue: WaitQueue::new(State::new(Some(value))) }
     }
 
     #[inline]
@@ -405,8 +437,8 @@ impl<T> MVar<T> {
     #[inline]
     pub fn try_put(&self, value: T) -> Result<(), T> {
         let mut queue = self.queue.lock();
-        if let Place::Empty = queue.peek().place {
-            put_in(&mut queue, value);
+        if queue.peek().is_empty() {
+            put_in(&mut queue, Some(value));
             return Ok(());
         }
         Err(value)
@@ -504,17 +536,14 @@ impl<T> MVar<T> {
     /// Whether there is no value to take. It may have changed by the time that the caller looks at the answer.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        !matches!(self.queue.lock().peek().place, Place::Full(_))
+        !self.queue.lock().peek().is_full()
     }
 
     /// The value, if there is one. Of several, after one came back, it is the first.
     pub fn into_inner(self) -> Option<T> {
         let mut state = self.queue.into_inner();
-        match state.place {
-            Place::Full(value) => Some(value),
-            // A loan borrows the place, so it was leaked; others may have come back.
-            Place::Empty | Place::Lent { .. } => state.displaced.pop(),
-        }
+        // A loan borrows the place, so one that is left was leaked; others may have come back.
+        state.value.or_else(|| state.displaced.pop())
     }
 }
 
@@ -532,10 +561,11 @@ impl<T> From<T> for MVar<T> {
 
 impl<T> fmt::Debug for MVar<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = match self.queue.lock().peek().place {
-            Place::Empty => "empty",
-            Place::Full(_) => "full",
-            Place::Lent { .. } => "lent",
+        let state = self.queue.lock();
+        let place = match state.peek() {
+            state if state.is_full() => "full",
+            state if state.is_empty() => "empty",
+            _ => "lent",
         };
         f.debug_struct("MVar").field("place", &place).finish()
     }
