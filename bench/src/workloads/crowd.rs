@@ -8,7 +8,7 @@ use smol::Executor;
 use std::sync::Arc;
 
 /// Something that starts fibers or threads.
-pub trait SpawnFiber: Copy + Send + Sync + 'static {
+pub trait SpawnFiber: Sync {
     /// What is kept of one until it is joined.
     type Handle<T: Send + 'static>;
 
@@ -40,6 +40,19 @@ impl SpawnFiber for Segue {
 
     fn spawn<T: Send + 'static>(&self, fiber: impl FnOnce() -> T + Send + 'static) -> Self::Handle<T> {
         segue::spawn(fiber)
+    }
+
+    fn join<T: Send + 'static>(handle: Self::Handle<T>) -> T {
+        handle.join().expect("no panic")
+    }
+}
+
+/// A pool, for programs that say where their fibers run.
+impl SpawnFiber for segue::Pool {
+    type Handle<T: Send + 'static> = segue::JoinHandle<T>;
+
+    fn spawn<T: Send + 'static>(&self, fiber: impl FnOnce() -> T + Send + 'static) -> Self::Handle<T> {
+        self.spawn(fiber)
     }
 
     fn join<T: Send + 'static>(handle: Self::Handle<T>) -> T {

@@ -8,7 +8,9 @@
 //! Timed: from before the first fiber is started until the last message is at the end of the chain: waiting, resuming, a division for each message, and starting a
 //! thousand filters. Not timed: starting the runtime, and waiting for the fibers' ends. The sum of the primes is checked.
 //!
-//! As in the paper, Segue has an `MVar` between two filters (it has no channels yet); the rivals have channels of capacity 1.
+//! As in the paper, Segue has an `MVar` between two filters (it has no channels yet); the rivals have channels of capacity 1. A
+//! fiber that has started stays on its worker, so with two workers it matters where the filters start: "segue, two pools" says so, by a pool for
+//! each half of the chain's work; under the policies they start where a worker is idle.
 
 use super::channels::{AsyncChannel, Calls, Flume, Kanal, MVar, Tasks, Tokio};
 use super::crowd::{self, SpawnFiber, SpawnTask};
@@ -23,7 +25,7 @@ pub const WORKLOAD: Workload =
 fn variants() -> Vec<Variant> {
     let with = |name, workers| {
         policies::add_all(Variant::new(name, "message", workers), move |policy, n| {
-            crowd::segue(policy, workers, |fibers| repeat(n, || calls::<MVar, _>(fibers)))
+            crowd::segue(policy, workers, |fibers| repeat(n, || calls::<MVar, _>(|_| &fibers)))
         })
         .add("kanal on tokio", move |n| crowd::tokio(workers, move |start| tasks_often::<Kanal, _>(start, n)))
         .add("tokio", move |n| crowd::tokio(workers, move |start| tasks_often::<Tokio, _>(start, n)))
@@ -34,13 +36,15 @@ fn variants() -> Vec<Variant> {
         .absent("may", "its channels have no bound, so that its filters hardly wait")
         .absent("threads", "a thread for each prime takes seconds")
     };
-    vec![with("one worker", 1), with("two workers", 2)]
+    vec![with("one worker", 1), with("two workers", 2).add("segue, two pools", two_pools)]
 }
 
 /// The thousandth prime.
 const LAST: u64 = 7_919;
 /// The sum of the first thousand.
 const SUM: u64 = 3_682_913;
+/// So many filters, from the beginning, get half of the messages: all primes come to the first, and one to the last.
+const HALF: usize = 293;
 /// Goes through all of the chain.
 const END: u64 = 0;
 
@@ -68,12 +72,19 @@ fn repeat(n: u64, mut run: impl FnMut() -> Span) -> Span {
     sum
 }
 
-/// A run with fibers. `MVar`s cannot be closed: the end is a message for everybody.
-fn calls<C: Calls, S: SpawnFiber>(start: S) -> Span {
+/// The chain is cut in two parts, which run in a pool of one worker each.
+fn two_pools(n: u64) -> Span {
+    let pools = [(); 2].map(|()| segue::runtime().workers(1).pool().expect("segue starts"));
+    let place = |number| &pools[usize::from(number > HALF)];
+    pools[1].run(|| repeat(n, || calls::<MVar, _>(place))).expect("nobody cancels")
+}
+
+/// A run with fibers; `place` says where the one with this number is started. `MVar`s cannot be closed: the end is a message for everybody.
+fn calls<'a, C: Calls, S: SpawnFiber + 'a>(place: impl Fn(usize) -> &'a S) -> Span {
     let mut ends = Vec::new();
     let watch = Stopwatch::start();
     let (first, mut at_end) = C::new();
-    ends.push(start.spawn(move || {
+    ends.push(place(0).spawn(move || {
         for number in (2..=LAST).chain([END]) {
             assert!(C::send(&first, number), "the next one goes on");
         }
@@ -87,7 +98,7 @@ fn calls<C: Calls, S: SpawnFiber>(start: S) -> Span {
         sum += prime;
         let (to, next) = C::new();
         let from = std::mem::replace(&mut at_end, next);
-        ends.push(start.spawn(move || {
+        ends.push(place(ends.len()).spawn(move || {
             loop {
                 let number = C::recv(&from).expect("it ends by a message");
                 if number % prime != 0 || number == END {
@@ -161,7 +172,7 @@ mod tests {
     #[test]
     fn a_run_has_as_many_messages_as_numbers_pass_filters() {
         assert_eq!(*MESSAGES, 518_384);
-        let span = segue::run(|| calls::<MVar, _>(crowd::Segue));
+        let span = segue::run(|| calls::<MVar, _>(|_| &crowd::Segue));
         assert_eq!(span.ops, *MESSAGES);
     }
 }
