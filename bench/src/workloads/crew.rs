@@ -42,22 +42,28 @@ pub trait Program: 'static {
 /// Everybody who takes part. Go's entry gets `go` as arguments.
 pub fn variant<P: Program>(name: &str, workers: usize, go: &[&str]) -> Variant {
     policies::add_all(Variant::new(name, P::OP, workers), move |policy, n| {
-        crowd::segue(policy, workers, |fibers| now(repeat::<P>(Fiber(fibers), n)))
+        aside(|| crowd::segue(policy, workers, |fibers| now(repeat::<P>(Fiber(fibers), n))))
     })
-    .add("segue, join", move |n| segue_run(workers, || now(repeat::<P>(Forks, n))))
+    .add("segue, join", move |n| aside(|| segue_run(workers, || now(repeat::<P>(Forks, n)))))
     .add("chili", move |n| {
         let config = chili::Config { thread_count: NonZero::new(workers), ..Default::default() };
-        now(repeat::<P>(Chili(chili::ThreadPool::with_config(config)), n))
+        aside(|| now(repeat::<P>(Chili(chili::ThreadPool::with_config(config)), n)))
     })
     .add("rayon", move |n| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(workers).build().expect("rayon starts");
         pool.install(|| now(repeat::<P>(Rayon, n)))
     })
-    .add("tokio", move |n| crowd::tokio(workers, |tasks| repeat::<P>(Task(tasks), n)))
-    .add("smol", move |n| crowd::smol(workers, |tasks| repeat::<P>(Task(tasks), n)))
-    .add("threads", move |n| now(repeat::<P>(Threads(workers), n)))
+    .add("tokio", move |n| aside(|| crowd::tokio(workers, |tasks| repeat::<P>(Task(tasks), n))))
+    .add("smol", move |n| aside(|| crowd::smol(workers, |tasks| repeat::<P>(Task(tasks), n))))
+    .add("threads", move |n| aside(|| now(repeat::<P>(Threads(workers), n))))
     .add_apart("may", move |n| crowd::may(workers, move |fibers| now(repeat::<P>(Fiber(fibers), n))))
     .add_go(go)
+}
+
+/// Runs it on a thread of its own, like those whose workers all are: what a process's first thread allocates and frees in large pieces is given back to the system
+/// and got again each time, and that would be counted for those of whose workers it is one.
+fn aside(run: impl FnOnce() -> Span + Send) -> Span {
+    std::thread::scope(|threads| threads.spawn(run).join().expect("no panic"))
 }
 
 /// As many runs as have about `n` operations.

@@ -3,7 +3,9 @@
 //! To add a contestant to a workload, write a function `fn name(.., n: u64) -> Span` in its file that does about
 //! `n` operations between `Stopwatch::start()` and `stop(operations)`, and name it in `variants` at the top of that
 //! file. Segue's entries are `.add(SEGUE, ..)`, first in each list: every table then ends with the ratio to the
-//! best rival.
+//! best rival. Where Segue has several entries, the others' names begin with `segue,`; each gets its ratio.
+//!
+//! To add a policy under which Segue takes part, add a line to the table in `policies.rs`.
 
 mod bridge;
 mod cancellation;
