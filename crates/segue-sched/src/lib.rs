@@ -8,13 +8,16 @@
 //! `inbox.rs` and `group.rs` (the two protocols between threads), `fork.rs`.
 //!
 //! * [`Builder::run`]: a scheduler on the calling thread and others; [`Builder::pool`]: on threads of its own.
+//! * [`Builder::driven`]: driven by the caller's own loop. [`move_to`]: a part of a fiber under another scheduler.
 //! * [`Sim`]: seeded schedules, simulated time, deadlock reports.
 //! * Fork-join with [`join`].
 //! * [`hosted`]: a fiber without a worker, run by a foreign executor as a future.
 
+mod driven;
 mod fork;
 mod frame;
 mod group;
+mod handle;
 mod hosted;
 #[doc(hidden)]
 pub mod inbox;
@@ -22,12 +25,18 @@ mod local;
 mod policies;
 mod policy;
 mod runtime;
+mod summons;
 mod worker;
 
+pub use driven::{Driven, Polled};
 pub use fork::{join, try_join};
+pub use handle::{Handle, move_to};
 pub use hosted::{Hosted, hosted};
 pub use local::{Stuck, try_yield};
-pub use policies::{Deadlock, Fifo, Sim, Stealing};
-pub use policy::{AHEAD, Policy, Started, Task, Why};
+pub use policies::{
+    ByDeadline, ByPriority, Class, Deadlock, Due, Fair, Fifo, GangTooLarge, Ganged, Gangs, Hierarchical, Lifo, Ordered,
+    Part, Priority, RoundRobin, Share, Sim, Stealing,
+};
+pub use policy::{AHEAD, Goes, Idle, Policy, Seat, Started, Task, Why};
 pub use runtime::{Builder, MakePark, Pool};
 pub use segue_fiber::StackConfig;

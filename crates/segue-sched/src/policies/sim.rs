@@ -6,10 +6,10 @@
 
 use crate::group::Group;
 use crate::local::{Local, Stuck};
-use crate::policy::{Policy, Task, Why};
+use crate::policy::{Goes, Policy, Task, Why};
 use crate::runtime::{lead_family, with_family};
 use fastrand::Rng;
-use segue_core::{Job, Park, Timers, Unpark, WaitPark};
+use segue_core::{Park, Timers, Unpark, WaitPark};
 use segue_fiber::{StackArena, StackConfig, StackPool};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -104,9 +104,9 @@ struct Shuffled {
 }
 
 impl Policy for Shuffled {
-    fn push(&mut self, task: Task, _why: Why) -> Option<Job> {
+    fn push(&mut self, task: Task, _why: Why) -> Goes {
         self.ready.push(task);
-        None
+        Goes::Here
     }
 
     fn pop(&mut self) -> Option<Task> {

@@ -2,159 +2,14 @@
 //!
 //! Used where values change hands one by one: as a channel of capacity one, as a lock that holds what it guards, as a baton.
 //!
-//! # States
-//!
-//! ```text
-//!            put                      borrow
-//!   EMPTY ---------> FULL(value) <------------> LENT      the borrower has the value
-//!         <---------                end of the loan
-//!            take
-//! ```
-//!
-//! All transitions happen under the wait queue's lock, and whoever makes one serves those who can go on because of it:
-//!
-//! * takers and borrowers wait in one list, in the order of their arrival, while it is EMPTY or LENT;
-//! * putters wait in the other one, each with its value in its slot, while it is FULL or LENT.
-//!
-//! So who puts into an EMPTY place with takers hands over and leaves it EMPTY; who takes while putters wait moves the first one's value in and leaves it FULL.
-//! A waiter says in its slot whether it wants to take or to borrow; from the exchange the putter learns whom it has served, and sets the state by that,
-//! still under the lock.
-//!
-//! **Commit point**: the attempt under the lock, or the claim of the waiter. **Idle**: one list at most has waiters. **Cancellation**: a waiter leaves its list; a
-//! putter has its value back. A taker that was handed a value and then dropped (a future) puts it back *at the front*: the next taker gets it, before what
-//! was put meanwhile. That is the one case in which there are more values than one, and the only one that allocates: `displaced` keeps the later ones. If the
-//! place is lent just then, the value that came back waits there for the end of the loan, and goes before the one that was lent.
-//!
-//! **The race to fear**: a value for a taker that has just left. The exchange is undone if the claim is refused, and goes to the next.
-//!
-//! After thesis section 2.4 and 5 (MVars), which has them from Concurrent Haskell; that a borrower keeps others out until it is done is ours, so that `read`, `swap` and
-//! `modify` are atomic with regard to all other operations.
+//! The file has the calls and the loan. What happens to the place, who is served by what, and what becomes of those who leave: all that is in `place.rs`.
 
-use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, wait};
+use segue_core::{Cancelled, Source, WaitQueue, Waitable, Waiting, WaitsFor, wait};
 use std::fmt;
 use std::mem;
 use std::ops::{Deref, DerefMut};
 
-/// The list of those who want the value.
-const TAKERS: usize = 0;
-/// The list of those who have one.
-const PUTTERS: usize = 1;
-
-/// EMPTY, FULL and LENT, where `value` and `loan` are never both there. Two fields and not one enum, so that a value goes from an `Option` to the next as it
-/// is: where values have unused bit patterns, to open one enum and close another takes them apart and together again in memory, which costs more than
-/// the lock.
-struct State<T> {
-    /// Of a FULL place.
-    value: Option<T>,
-    /// Of a LENT place.
-    loan: Option<Lent>,
-    /// Values that are to come before those of the putters, the earliest last: those that were put after one that came back, and those that came back to a
-    /// place that is lent.
-    displaced: Vec<T>,
-}
-
-/// That a place is lent.
-#[derive(Clone, Copy)]
-struct Lent {
-    /// How many values came back meanwhile: they were taken before this one was lent, and go before it. They are at the end of `displaced`.
-    returned: usize,
-}
-
-impl<T> State<T> {
-    const fn new(value: Option<T>) -> Self {
-        Self { value, loan: None, displaced: Vec::new() }
-    }
-
-    #[inline]
-    fn is_full(&self) -> bool {
-        self.value.is_some()
-    }
-
-    #[inline]
-    fn is_empty(&self) -> bool {
-        self.value.is_none() && self.loan.is_none()
-    }
-}
-
-/// What is in a slot.
-enum Slot<T> {
-    WantsToTake,
-    WantsToBorrow,
-    Value(T),
-}
-
-type Queue<T> = WaitQueue<State<T>, Slot<T>, 2>;
-type Locked<'a, T> = Guard<'a, State<T>, Slot<T>, 2>;
-
-/// The value that comes next into an empty place: one that was displaced, or the first putter's.
-#[inline]
-fn next_value<T>(queue: &mut Locked<'_, T>) -> Option<T> {
-    if let Some(value) = queue.state().displaced.pop() {
-        return Some(value);
-    }
-    let mut held = None;
-    queue.exchange(PUTTERS, &mut held);
-    match held {
-        Some(Slot::Value(value)) => Some(value),
-        _ => None,
-    }
-}
-
-/// Takes the value out of a full place, and fills that again if there is more.
-#[inline]
-fn take_out<T>(queue: &mut Locked<'_, T>) -> Option<T> {
-    if !queue.peek().is_full() {
-        return None;
-    }
-    let value = queue.state().value.take();
-    if !queue.is_empty(PUTTERS) || !queue.peek().displaced.is_empty() {
-        queue.state().value = next_value(queue);
-    }
-    value
-}
-
-/// Puts a value, of which there is one, into an empty place: for the first who waits for it, or to stay. If it was taken at once, the next one follows.
-#[inline]
-fn put_in<T>(queue: &mut Locked<'_, T>, value: Option<T>) {
-    if queue.is_empty(TAKERS) {
-        queue.state().value = value;
-    } else {
-        hand_over(queue, value);
-    }
-}
-
-/// [`put_in`] where there are takers.
-fn hand_over<T>(queue: &mut Locked<'_, T>, mut value: Option<T>) {
-    while let Some(next) = value {
-        let mut held = Some(Slot::Value(next));
-        queue.exchange(TAKERS, &mut held);
-        value = match held {
-            Some(Slot::WantsToTake) => next_value(queue),
-            Some(Slot::WantsToBorrow) => {
-                queue.state().loan = Some(Lent { returned: 0 });
-                None
-            }
-            Some(Slot::Value(value)) => {
-                queue.state().value = Some(value);
-                None
-            }
-            None => unreachable!("whoever takes leaves its wish in exchange"),
-        };
-    }
-}
-
-/// The end of a loan.
-fn end_loan<T>(queue: &mut Locked<'_, T>, value: T) {
-    let Some(Lent { returned }) = queue.state().loan.take() else { unreachable!("it was lent") };
-    let first = if returned == 0 {
-        value
-    } else {
-        let displaced = &mut queue.state().displaced;
-        displaced.insert(displaced.len() - returned, value);
-        displaced.pop().expect("what came back is there")
-    };
-    put_in(queue, Some(first));
-}
+use super::place::{Borrow, Put, Queue, Slot, State, Take, end_loan, put_in, take_out};
 
 /// A place for one value, empty or full.
 ///
@@ -206,142 +61,6 @@ impl<T> fmt::Display for PutError<T> {
 }
 
 impl<T> std::error::Error for PutError<T> {}
-
-struct Take;
-
-impl<T> Operation<State<T>, Slot<T>, 2> for Take {
-    type Output = T;
-
-    #[inline]
-    fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<T> {
-        take_out(queue)
-    }
-
-    fn is_ready(&mut self, queue: &mut Locked<'_, T>) -> bool {
-        queue.peek().is_full()
-    }
-
-    #[inline]
-    fn place(&self) -> (usize, bool) {
-        (TAKERS, false)
-    }
-
-    #[inline]
-    fn offer(&mut self) -> Option<Slot<T>> {
-        Some(Slot::WantsToTake)
-    }
-
-    #[inline]
-    fn commit(&mut self, slot: Option<Slot<T>>) -> Option<T> {
-        match slot {
-            Some(Slot::Value(value)) => Some(value),
-            _ => None,
-        }
-    }
-
-    fn give_back(&mut self, slot: Option<Slot<T>>, queue: &mut Locked<'_, T>) -> Option<Slot<T>> {
-        if let Some(Slot::Value(value)) = slot {
-            let state = queue.state();
-            if let Some(Lent { returned }) = &mut state.loan {
-                *returned += 1;
-                state.displaced.push(value);
-            } else if let Some(later) = state.value.take() {
-                state.displaced.push(later);
-                state.value = Some(value);
-            } else {
-                put_in(queue, Some(value));
-            }
-        }
-        None
-    }
-}
-
-struct Borrow<'a, T>(&'a MVar<T>);
-
-impl<'a, T> Operation<State<T>, Slot<T>, 2> for Borrow<'a, T> {
-    type Output = Loan<'a, T>;
-
-    #[inline]
-    fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<Loan<'a, T>> {
-        if !queue.peek().is_full() {
-            return None;
-        }
-        let value = queue.state().value.take();
-        queue.state().loan = Some(Lent { returned: 0 });
-        Some(Loan { mvar: self.0, value })
-    }
-
-    fn is_ready(&mut self, queue: &mut Locked<'_, T>) -> bool {
-        queue.peek().is_full()
-    }
-
-    fn place(&self) -> (usize, bool) {
-        (TAKERS, false)
-    }
-
-    fn offer(&mut self) -> Option<Slot<T>> {
-        Some(Slot::WantsToBorrow)
-    }
-
-    fn commit(&mut self, slot: Option<Slot<T>>) -> Option<Loan<'a, T>> {
-        match slot {
-            Some(Slot::Value(value)) => Some(Loan { mvar: self.0, value: Some(value) }),
-            _ => None,
-        }
-    }
-
-    fn give_back(&mut self, slot: Option<Slot<T>>, queue: &mut Locked<'_, T>) -> Option<Slot<T>> {
-        if let Some(Slot::Value(value)) = slot {
-            end_loan(queue, value);
-        }
-        None
-    }
-}
-
-struct Put<T>(Option<T>);
-
-impl<T> Operation<State<T>, Slot<T>, 2> for Put<T> {
-    type Output = ();
-
-    #[inline]
-    fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<()> {
-        if !queue.peek().is_empty() {
-            return None;
-        }
-        put_in(queue, self.0.take());
-        Some(())
-    }
-
-    fn is_ready(&mut self, queue: &mut Locked<'_, T>) -> bool {
-        queue.peek().is_empty()
-    }
-
-    #[inline]
-    fn place(&self) -> (usize, bool) {
-        (PUTTERS, false)
-    }
-
-    #[inline]
-    fn offer(&mut self) -> Option<Slot<T>> {
-        self.0.take().map(Slot::Value)
-    }
-
-    fn retract(&mut self, offered: Option<Slot<T>>, _: &mut Locked<'_, T>) {
-        if let Some(Slot::Value(value)) = offered {
-            self.0 = Some(value);
-        }
-    }
-
-    #[inline]
-    fn commit(&mut self, _: Option<Slot<T>>) -> Option<()> {
-        Some(())
-    }
-
-    fn give_back(&mut self, _: Option<Slot<T>>, _: &mut Locked<'_, T>) -> Option<Slot<T>> {
-        // It was put, which is all that was wanted.
-        None
-    }
-}
 
 impl<T> MVar<T> {
     /// An empty place.
@@ -561,8 +280,8 @@ impl<T> From<T> for MVar<T> {
 
 impl<T> fmt::Debug for MVar<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.queue.lock();
-        let place = match state.peek() {
+        let queue = self.queue.lock();
+        let place = match queue.peek() {
             state if state.is_full() => "full",
             state if state.is_empty() => "empty",
             _ => "lent",
@@ -577,6 +296,13 @@ pub struct Loan<'a, T> {
     mvar: &'a MVar<T>,
     /// `None` once it has ended.
     value: Option<T>,
+}
+
+impl<'a, T> Loan<'a, T> {
+    /// Of a value that is out of its place, which is lent.
+    pub(super) fn new(mvar: &'a MVar<T>, value: T) -> Self {
+        Self { mvar, value: Some(value) }
+    }
 }
 
 impl<T> Deref for Loan<'_, T> {
