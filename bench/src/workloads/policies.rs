@@ -11,7 +11,8 @@ pub struct Policy {
     run: fn(usize, &mut dyn FnMut()),
 }
 
-/// All of them, a line each. The default is the first.
+/// All of them, a line each. The default is the first. They must let those who yield take turns, which last in, first out does not: `policy_overhead` waits
+/// until all fibers have started.
 pub const POLICIES: &[Policy] = &[
     Policy { who: SEGUE, run: |workers, main| under(workers, Stealing::default, main) },
     Policy { who: "segue, fifo", run: |workers, main| under(workers, Fifo::default, main) },
