@@ -275,8 +275,8 @@ impl Started {
 
     /// Starts to fetch the memory that it will touch first.
     #[inline]
-    pub(crate) fn prefetch(&self, frames: bool) {
-        segue_fiber::prefetch(self.0, frames);
+    pub(crate) fn prefetch(&self, whole: bool) {
+        segue_fiber::prefetch(self.0, whole);
     }
 
     /// Its identity.

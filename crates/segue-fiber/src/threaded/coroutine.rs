@@ -295,4 +295,4 @@ pub unsafe fn suspend<H: 'static>(header: NonNull<H>) {
 }
 
 /// On this host there is nothing to fetch.
-pub fn prefetch<H: 'static>(_header: NonNull<H>, _frames: bool) {}
+pub fn prefetch<H: 'static>(_header: NonNull<H>, _whole: bool) {}

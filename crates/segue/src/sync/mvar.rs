@@ -9,7 +9,7 @@ use std::fmt;
 use std::mem;
 use std::ops::{Deref, DerefMut};
 
-use super::place::{Borrow, Place, Put, Queue, Slot, State, Take, end_loan, put_in, take_out};
+use super::place::{Borrow, Put, Queue, Slot, State, Take, end_loan, put_in, take_out};
 
 /// A place for one value, empty or full.
 ///
@@ -66,13 +66,13 @@ impl<T> MVar<T> {
     /// An empty place.
     #[must_use]
     pub const fn empty() -> Self {
-        Self { queue: WaitQueue::new(State { place: Place::Empty, displaced: Vec::new() }) }
+        Self { queue: WaitQueue::new(State::new(None)) }
     }
 
     /// A full place.
     #[must_use]
     pub const fn new(value: T) -> Self {
-        Self { queue: WaitQueue::new(State { place: Place::Full(value), displaced: Vec::new() }) }
+        Self { queue: WaitQueue::new(State::new(Some(value))) }
     }
 
     #[inline]
@@ -156,8 +156,8 @@ impl<T> MVar<T> {
     #[inline]
     pub fn try_put(&self, value: T) -> Result<(), T> {
         let mut queue = self.queue.lock();
-        if let Place::Empty = queue.peek().place {
-            put_in(&mut queue, value);
+        if queue.peek().is_empty() {
+            put_in(&mut queue, Some(value));
             return Ok(());
         }
         Err(value)
@@ -255,17 +255,14 @@ impl<T> MVar<T> {
     /// Whether there is no value to take. It may have changed by the time that the caller looks at the answer.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        !matches!(self.queue.lock().peek().place, Place::Full(_))
+        !self.queue.lock().peek().is_full()
     }
 
     /// The value, if there is one. Of several, after one came back, it is the first.
     pub fn into_inner(self) -> Option<T> {
         let mut state = self.queue.into_inner();
-        match state.place {
-            Place::Full(value) => Some(value),
-            // A loan borrows the place, so it was leaked; others may have come back.
-            Place::Empty | Place::Lent { .. } => state.displaced.pop(),
-        }
+        // A loan borrows the place, so one that is left was leaked; others may have come back.
+        state.value.or_else(|| state.displaced.pop())
     }
 }
 
@@ -283,10 +280,11 @@ impl<T> From<T> for MVar<T> {
 
 impl<T> fmt::Debug for MVar<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = match self.queue.lock().peek().place {
-            Place::Empty => "empty",
-            Place::Full(_) => "full",
-            Place::Lent { .. } => "lent",
+        let queue = self.queue.lock();
+        let place = match queue.peek() {
+            state if state.is_full() => "full",
+            state if state.is_empty() => "empty",
+            _ => "lent",
         };
         f.debug_struct("MVar").field("place", &place).finish()
     }
