@@ -69,9 +69,12 @@
 //! differ between coroutines.
 
 mod arena;
+mod chain;
 mod config;
+pub mod effect;
 mod outcome;
 mod pool;
+pub mod thread_stacks;
 
 // The one place that chooses the host.
 #[cfg(not(feature = "threads"))]

@@ -43,19 +43,16 @@
 #![allow(unsafe_code)] // Fibers are reached by their headers' addresses.
 
 use crate::local::set_worker;
-use crate::runtime::prepare_thread;
 use segue_core::atomic::{AtomicU8, Ordering, spin_loop, yield_now};
 use segue_core::{CancelToken, Executor, Fiber, Job, JoinError, Scheduler, Timers, Wake};
-use segue_fiber::{Coroutine, Stack, StackArena, StackConfig, StackPool, Step};
+use segue_fiber::{Coroutine, Step, thread_stacks};
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::fmt;
-use std::io;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
-use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, RawWakerVTable, Waker};
 
 /// What was asked of the fiber since it was last looked at.
@@ -286,7 +283,8 @@ where
         waits: Cell::new(Waits::Resume),
         result: Cell::new(ptr::null_mut()),
     };
-    let fiber = Switch::new(take_stack(), header, move |header: &Header| main(header, f));
+    let stack = thread_stacks::take().unwrap_or_else(|error| panic!("no stack for a hosted fiber: {error}"));
+    let fiber = Switch::new(stack, header, move |header: &Header| main(header, f));
     // SAFETY: this is its scheduler, and it has not run yet.
     unsafe { fiber.header().fiber.set_host(fiber.header_ptr().as_ptr().cast()) };
     Hosted { fiber: Some(fiber), state: State::New, result: PhantomData }
@@ -342,7 +340,7 @@ impl<T> Hosted<T> {
             set_worker(worker);
             if step == Step::Returned {
                 self.state = State::Ended;
-                put_stack(self.fiber.take().expect("it has just run").into_stack());
+                thread_stacks::put(self.fiber.take().expect("it has just run").into_stack());
                 return result;
             }
             let header = fiber.header();
@@ -394,7 +392,7 @@ impl<T> Unpin for Hosted<T> {}
 
 impl<T> Drop for Hosted<T> {
     fn drop(&mut self) {
-        if self.state == State::Suspended && STACKS.try_with(|_| ()).is_err() {
+        if self.state == State::Suspended && thread_stacks::are_gone() {
             // The thread's local variables are being dropped, and the fiber may be in the middle of a use of one of them: it can't ever go on. Its stack is
             // leaked, and counted.
             drop(self.fiber.take());
@@ -502,54 +500,4 @@ unsafe impl Executor for Hosts {
             self.suspend(fiber);
         }
     }
-}
-
-/// How many idle stacks of a thread are a burst that is over.
-const MANY: usize = 64;
-
-thread_local! {
-    /// This thread's stacks for hosted fibers.
-    static STACKS: RefCell<Option<StackPool>> = const { RefCell::new(None) };
-}
-
-/// The arena of all hosted fibers.
-fn arena() -> io::Result<Arc<StackArena>> {
-    static ARENA: OnceLock<Arc<StackArena>> = OnceLock::new();
-    if let Some(arena) = ARENA.get() {
-        return Ok(Arc::clone(arena));
-    }
-    let made = StackArena::new(StackConfig::new())?;
-    Ok(Arc::clone(ARENA.get_or_init(|| made)))
-}
-
-fn new_pool() -> io::Result<StackPool> {
-    prepare_thread()?;
-    Ok(StackPool::new(arena()?))
-}
-
-#[inline]
-fn take_stack() -> Stack {
-    let take = |stacks: &RefCell<Option<StackPool>>| {
-        let mut stacks = stacks.borrow_mut();
-        match &mut *stacks {
-            Some(pool) => pool.take(),
-            None => new_pool().and_then(|pool| stacks.insert(pool).take()),
-        }
-    };
-    // In the destructors of a thread's local variables there is no pool any more.
-    let stack = STACKS.try_with(take).unwrap_or_else(|_| new_pool().and_then(|mut pool| pool.take()));
-    stack.unwrap_or_else(|error| panic!("no stack for a hosted fiber: {error}"))
-}
-
-#[inline]
-fn put_stack(stack: Stack) {
-    // Where there is no pool it goes back to the arena.
-    let _ = STACKS.try_with(|stacks| {
-        if let Some(pool) = &mut *stacks.borrow_mut() {
-            pool.put(stack);
-            if pool.idle() > MANY {
-                pool.trim();
-            }
-        }
-    });
 }

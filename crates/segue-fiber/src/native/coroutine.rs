@@ -59,13 +59,14 @@ use std::ptr::{self, NonNull};
 use super::registry::Label;
 use super::switch::{self, PREPARED, Resting, Root};
 use crate::arena::Stack;
+use crate::chain;
 use crate::outcome::{AbortOnUnwind, Step, count_leak};
 
 /// A function larger than this is boxed: the first page of a stack should do for header, function and a few frames.
 const LARGEST_INLINE: usize = 256;
 
 /// The largest header, for the same reason.
-const LARGEST_HEADER: usize = 1024;
+pub(crate) const LARGEST_HEADER: usize = 1024;
 
 /// The cell near the top of a slot. `repr(C)` puts the header at its start; its size is a multiple of a cache line.
 #[repr(C)]
@@ -100,13 +101,13 @@ const _: () = assert!(mem::size_of::<Core>() == 64);
 /// fn moves_to_another_thread<T: Send>() {}
 /// moves_to_another_thread::<segue_fiber::Coroutine<u32>>();
 /// ```
-pub struct Coroutine<H: 'static> {
+pub struct Coroutine<H> {
     cell: NonNull<Cell<H>>,
     /// Owns an H.
     _header: PhantomData<H>,
 }
 
-impl<H: 'static> Coroutine<H> {
+impl<H> Coroutine<H> {
     /// Puts `header` and `main` on the stack. `main` is called with the header at the first [`resume`](Self::resume).
     ///
     /// Nothing is allocated for functions of up to 256 bytes of captures; larger ones are boxed. A header has
@@ -114,11 +115,26 @@ impl<H: 'static> Coroutine<H> {
     ///
     /// `main` must not panic: it has no caller. If a panic leaves it, the process aborts.
     #[inline]
-    pub fn new<F: FnOnce(&H) + 'static>(stack: Stack, header: H, main: F) -> Coroutine<H> {
+    pub fn new<F: FnOnce(&H) + 'static>(stack: Stack, header: H, main: F) -> Coroutine<H>
+    where
+        H: 'static,
+    {
         const {
             assert!(mem::size_of::<H>() <= LARGEST_HEADER, "the header of a coroutine is larger than 1 KiB");
             assert!(mem::align_of::<H>() <= 64, "the header of a coroutine is aligned to more than 64");
         }
+        // SAFETY: nothing here borrows.
+        unsafe { Self::new_borrowing(stack, header, main) }
+    }
+
+    /// As [`new`](Self::new), for what borrows. The header has at most [`LARGEST_HEADER`] bytes and an alignment of at most 64.
+    ///
+    /// # Safety
+    ///
+    /// The coroutine is not resumed after what `header` and `main` borrow has ended, and neither dropped before it was started.
+    #[inline]
+    pub(crate) unsafe fn new_borrowing<F: FnOnce(&H)>(stack: Stack, header: H, main: F) -> Coroutine<H> {
+        debug_assert!(mem::size_of::<H>() <= LARGEST_HEADER && mem::align_of::<H>() <= 64);
         if mem::size_of::<F>() <= LARGEST_INLINE && mem::align_of::<F>() <= 64 {
             Self::place(stack, header, main)
         } else {
@@ -128,7 +144,7 @@ impl<H: 'static> Coroutine<H> {
     }
 
     #[inline]
-    fn place<F: FnOnce(&H) + 'static>(stack: Stack, header: H, main: F) -> Coroutine<H> {
+    fn place<F: FnOnce(&H)>(stack: Stack, header: H, main: F) -> Coroutine<H> {
         let (_, top) = stack.arena().region().slot(stack.slot());
         let below_top = Label::SIZE + room::<F>() + mem::size_of::<Cell<H>>();
         // SAFETY: that is at most 64 + 256 + (1 KiB + 64) bytes, and the slot has more than 15 KiB below its top.
@@ -198,38 +214,25 @@ impl<H: 'static> Coroutine<H> {
         Coroutine { cell: header.cast(), _header: PhantomData }
     }
 
+    /// What switches need of the coroutine, whatever its header.
+    #[inline]
+    pub(crate) fn raw(&self) -> RawCoroutine {
+        // SAFETY: a place in the cell, which is not at null.
+        RawCoroutine(unsafe { NonNull::new_unchecked(self.core()) })
+    }
+
     /// Runs the coroutine until it is suspended or its function returns.
+    ///
+    /// Effect handlers around this call are not those of what runs inside; see [`effect`](crate::effect).
     ///
     /// # Panics
     ///
     /// When it has returned already.
     #[inline]
     pub fn resume(&mut self) -> Step {
-        let core = self.core();
-        if cfg!(debug_assertions) {
-            // SAFETY: the cell lives at least until this call returns: only `finish` and `drop` end it, which need the
-            // handle by value.
-            let was_running = unsafe { (&raw mut (*core).running).replace(true) };
-            assert!(!was_running, "a coroutine is resumed through a second handle while it runs");
-        }
-        // SAFETY: the cell is alive as above.
-        let rests = unsafe { (*core).rests };
-        if rests.is_null() {
-            has_returned();
-        }
-        // SAFETY: `rests` was prepared or saved by `suspend`, and is let go on once: it changes before the handle can be used again, as
-        // whoever comes back here is `suspend`, which saves another, or `run`, which leaves null. The cell with the root is alive, the
-        // stack is in it, and the coroutine is not `Send`. This call is generic about what others do: it holds nothing but the
-        // handle, which is borrowed.
-        let rests = unsafe {
-            switch::switch(&raw mut (*core).root.link, rests);
-            (*core).rests
-        };
-        if cfg!(debug_assertions) {
-            // SAFETY: the cell is alive as above.
-            unsafe { (*core).running = false };
-        }
-        if rests.is_null() { Step::Returned } else { Step::Suspended }
+        let raw = self.raw();
+        // SAFETY: the handle is borrowed until this returns: nobody else resumes the coroutine or ends it.
+        chain::without_handlers(|| unsafe { raw.resume() })
     }
 
     /// Whether it rests, and at its end; not to be asked while it runs.
@@ -285,6 +288,59 @@ impl<H: 'static> Coroutine<H> {
     }
 }
 
+/// A coroutine without the type of its header: the part that switches need. It keeps nothing alive.
+#[derive(Clone, Copy)]
+pub(crate) struct RawCoroutine(NonNull<Core>);
+
+impl RawCoroutine {
+    /// As [`Coroutine::resume`], and leaves the chain of effect handlers alone.
+    ///
+    /// # Safety
+    ///
+    /// The coroutine is neither dropped nor finished before this returns, and nobody else resumes it meanwhile. The thread is the one which created it.
+    #[inline(always)]
+    pub unsafe fn resume(self) -> Step {
+        let core = self.0.as_ptr();
+        if cfg!(debug_assertions) {
+            // SAFETY: the cell lives at least until this call returns: only `finish` and `drop` end it, which need the
+            // handle by value.
+            let was_running = unsafe { (&raw mut (*core).running).replace(true) };
+            assert!(!was_running, "a coroutine is resumed through a second handle while it runs");
+        }
+        // SAFETY: the cell is alive as above.
+        let rests = unsafe { (*core).rests };
+        if rests.is_null() {
+            has_returned();
+        }
+        // SAFETY: `rests` was prepared or saved by `suspend`, and is let go on once: it changes before the handle can be used again, as
+        // whoever comes back here is `suspend`, which saves another, or `run`, which leaves null. The cell with the root is alive, the
+        // stack is in it, and the coroutine is not `Send`. This call is generic about what others do: it holds nothing but the
+        // handle, which is borrowed.
+        let rests = unsafe {
+            switch::switch(&raw mut (*core).root.link, rests);
+            (*core).rests
+        };
+        if cfg!(debug_assertions) {
+            // SAFETY: the cell is alive as above.
+            unsafe { (*core).running = false };
+        }
+        if rests.is_null() { Step::Returned } else { Step::Suspended }
+    }
+
+    /// As [`suspend`], and leaves the chain of effect handlers alone.
+    ///
+    /// # Safety
+    ///
+    /// As for [`suspend`], from the second clause on.
+    #[inline(always)]
+    pub unsafe fn suspend(self) {
+        let core = self.0.as_ptr();
+        // SAFETY: by the first clause the cell is alive and its function runs, so that the link names the `resume` that let it go on last, which rests
+        // since and waits for this. Where the caller rests is kept in the core, which `resume` reads. The last clause is the caller's.
+        unsafe { switch::switch(&raw mut (*core).rests, (*core).root.link) }
+    }
+}
+
 /// The room that a function takes above its cell, in whole cache lines.
 const fn room<F>() -> usize {
     mem::size_of::<F>().next_multiple_of(64)
@@ -306,7 +362,7 @@ unsafe fn place_of<H, F>(cell: *mut Cell<H>) -> *mut F {
 /// # Safety
 ///
 /// `root` is that of a coroutine made by `Coroutine::place` with the same types. On its stack, once.
-unsafe extern "C" fn run<H: 'static, F: FnOnce(&H)>(root: *mut Root) -> ! {
+unsafe extern "C" fn run<H, F: FnOnce(&H)>(root: *mut Root) -> ! {
     // The root is the core's first field.
     // SAFETY: by the contract the core lies in a cell.
     let cell = unsafe { root.byte_sub(mem::offset_of!(Cell<H>, core)) }.cast::<Cell<H>>();
@@ -339,7 +395,7 @@ unsafe extern "C" fn run<H: 'static, F: FnOnce(&H)>(root: *mut Root) -> ! {
 /// # Safety
 ///
 /// `core` is that of a coroutine made by `Coroutine::place` with the same types, which was never resumed and will not be. Once.
-unsafe fn abandon<H: 'static, F: FnOnce(&H)>(core: *mut Core) {
+unsafe fn abandon<H, F: FnOnce(&H)>(core: *mut Core) {
     // SAFETY: by the contract the core lies in a cell, and the function, written by `Coroutine::place`, was not moved out.
     unsafe {
         let cell = core.byte_sub(mem::offset_of!(Cell<H>, core)).cast::<Cell<H>>();
@@ -353,10 +409,10 @@ fn has_returned() -> ! {
     panic!("a coroutine is resumed that has returned");
 }
 
-impl<H: 'static> Drop for Coroutine<H> {
+impl<H> Drop for Coroutine<H> {
     fn drop(&mut self) {
         /// Drops header and stack, also when dropping the function panics.
-        struct Rest<H: 'static>(NonNull<Cell<H>>);
+        struct Rest<H>(NonNull<Cell<H>>);
         impl<H> Drop for Rest<H> {
             fn drop(&mut self) {
                 let cell = self.0.as_ptr();
@@ -385,7 +441,7 @@ impl<H: 'static> Drop for Coroutine<H> {
     }
 }
 
-impl<H: 'static + fmt::Debug> fmt::Debug for Coroutine<H> {
+impl<H: fmt::Debug> fmt::Debug for Coroutine<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Coroutine").field("header", self.header()).finish_non_exhaustive()
     }
@@ -404,13 +460,8 @@ impl<H: 'static + fmt::Debug> fmt::Debug for Coroutine<H> {
 #[inline]
 pub unsafe fn suspend<H: 'static>(header: NonNull<H>) {
     let cell = header.cast::<Cell<H>>().as_ptr();
-    // SAFETY: by the first clause this is a cell, by the second it is alive and its function runs, so that the link names the `resume` that
-    // let it go on last, which rests since and waits for this. Where the caller rests is kept in the core, which `resume` reads. The third
-    // clause is the caller's.
-    unsafe {
-        let core = &raw mut (*cell).core;
-        switch::switch(&raw mut (*core).rests, (*core).root.link);
-    }
+    // SAFETY: by the first clause this is a cell, by the second it is alive. The rest is the caller's.
+    chain::without_handlers(|| unsafe { RawCoroutine(NonNull::new_unchecked(&raw mut (*cell).core)).suspend() });
 }
 
 /// Starts to fetch what a suspended coroutine touches first when it is resumed. A hint, without effect on what a program does.

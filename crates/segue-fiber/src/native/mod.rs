@@ -24,6 +24,7 @@ mod trace;
 
 pub use altstack::ensure_alternate_stack;
 pub use coroutine::{Coroutine, prefetch, suspend};
+pub(crate) use coroutine::{LARGEST_HEADER, RawCoroutine};
 pub use overflow::install_overflow_handler;
 pub(crate) use region::Region;
 pub(crate) use sys::{page_size, release_heap};

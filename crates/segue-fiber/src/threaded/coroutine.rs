@@ -17,7 +17,11 @@ use std::thread::{self, JoinHandle};
 
 use super::baton::{Baton, State};
 use crate::arena::Stack;
+use crate::chain;
 use crate::outcome::{AbortOnUnwind, Step, count_leak};
+
+/// The largest header, as on real stacks.
+pub(crate) const LARGEST_HEADER: usize = 1024;
 
 /// The cell of a coroutine. The header comes first, as on real stacks, and each part is reached on its own.
 #[repr(C)]
@@ -45,7 +49,7 @@ struct Core {
 /// fn moves_to_another_thread<T: Send>() {}
 /// moves_to_another_thread::<segue_fiber::Coroutine<u32>>();
 /// ```
-pub struct Coroutine<H: 'static> {
+pub struct Coroutine<H> {
     cell: NonNull<Cell<H>>,
     /// Owns an H.
     _header: PhantomData<H>,
@@ -71,22 +75,37 @@ impl Job {
     }
 }
 
-impl<H: 'static> Coroutine<H> {
+impl<H> Coroutine<H> {
     /// `main` is called with the header at the first [`resume`](Self::resume). It must not panic: the process aborts.
-    pub fn new<F: FnOnce(&H) + 'static>(stack: Stack, header: H, main: F) -> Coroutine<H> {
+    pub fn new<F: FnOnce(&H) + 'static>(stack: Stack, header: H, main: F) -> Coroutine<H>
+    where
+        H: 'static,
+    {
         const {
-            assert!(size_of::<H>() <= 1024, "the header of a coroutine is larger than 1 KiB");
+            assert!(size_of::<H>() <= LARGEST_HEADER, "the header of a coroutine is larger than 1 KiB");
             assert!(align_of::<H>() <= 64, "the header of a coroutine is aligned to more than 64");
         }
+        // SAFETY: nothing here borrows.
+        unsafe { Self::new_borrowing(stack, header, main) }
+    }
+
+    /// As [`new`](Self::new), for what borrows.
+    ///
+    /// # Safety
+    ///
+    /// The coroutine is not resumed after what `header` and `main` borrow has ended, and neither dropped before it was started.
+    pub(crate) unsafe fn new_borrowing<F: FnOnce(&H)>(stack: Stack, header: H, main: F) -> Coroutine<H> {
         let core = Core { baton: Baton::new(), stack, main: None, thread: None };
         let cell = NonNull::from(Box::leak(Box::new(Cell { header, core })));
-        let run: Box<dyn FnOnce()> = Box::new(move || {
+        let run: Box<dyn FnOnce() + '_> = Box::new(move || {
             let bomb = AbortOnUnwind;
             // SAFETY: runs within a `resume`, so that the cell is alive until the function returned; nobody makes a
             // mutable reference to the header before.
             main(unsafe { &(*cell.as_ptr()).header });
             mem::forget(bomb);
         });
+        // SAFETY: only the lifetime changes, for which the caller of this function answers.
+        let run = unsafe { mem::transmute::<Box<dyn FnOnce() + '_>, Box<dyn FnOnce()>>(run) };
         // SAFETY: the cell is new and known to nobody else.
         unsafe { (*cell.as_ptr()).core.main = Some(run) };
         Coroutine { cell, _header: PhantomData }
@@ -129,42 +148,23 @@ impl<H: 'static> Coroutine<H> {
         Coroutine { cell: header.cast(), _header: PhantomData }
     }
 
+    /// What switches need of the coroutine, whatever its header.
+    pub(crate) fn raw(&self) -> RawCoroutine {
+        // SAFETY: a place in the cell, which is not at null.
+        RawCoroutine(unsafe { NonNull::new_unchecked(&raw mut (*self.cell.as_ptr()).core) })
+    }
+
     /// Runs the coroutine until it is suspended or its function returns.
+    ///
+    /// Effect handlers around this call are not those of what runs inside; see [`effect`](crate::effect).
     ///
     /// # Panics
     ///
     /// When it has returned already, or when the system has no more threads.
     pub fn resume(&mut self) -> Step {
-        let baton = self.baton();
-        match baton.state() {
-            State::New => {
-                // SAFETY: the cell is alive, and before the first resume only the handle's owner uses these fields.
-                let (main, usable) = unsafe {
-                    let core = &raw mut (*self.cell.as_ptr()).core;
-                    ((*core).main.take(), (*core).stack.arena().usable_size())
-                };
-                let job = Job { main: main.expect("a new coroutine has its function"), baton: NonNull::from(baton) };
-                baton.set(State::Running);
-                let thread = thread::Builder::new()
-                    .stack_size(usable.max(1 << 20))
-                    .spawn(move || job.run())
-                    .expect("the system has no thread for another coroutine");
-                // SAFETY: only the handle's owner uses this field.
-                unsafe { (*self.cell.as_ptr()).core.thread = Some(thread) };
-            }
-            State::Suspended => baton.set(State::Running),
-            State::Running | State::Returned => {
-                panic!("a coroutine is resumed that has returned or is running")
-            }
-        }
-        if baton.wait_while_running() == State::Suspended {
-            return Step::Suspended;
-        }
-        // SAFETY: only the handle's owner uses this field.
-        let thread = unsafe { (*self.cell.as_ptr()).core.thread.take() };
-        // Ends at once, after the destructors of its local variables.
-        let _ = thread.expect("a running coroutine has a thread").join();
-        Step::Returned
+        let raw = self.raw();
+        // SAFETY: the handle is borrowed until this returns: nobody else resumes the coroutine or ends it.
+        chain::without_handlers(|| unsafe { raw.resume() })
     }
 
     /// Takes apart a coroutine whose function returned.
@@ -194,7 +194,60 @@ impl<H: 'static> Coroutine<H> {
     pub fn set_label(&self, _id: u64, _name: Option<&str>) {}
 }
 
-impl<H: 'static> Drop for Coroutine<H> {
+/// A coroutine without the type of its header: the part that switches need. It keeps nothing alive.
+#[derive(Clone, Copy)]
+pub(crate) struct RawCoroutine(NonNull<Core>);
+
+impl RawCoroutine {
+    /// As [`Coroutine::resume`], and leaves the chain of effect handlers alone.
+    ///
+    /// # Safety
+    ///
+    /// The coroutine is neither dropped nor finished before this returns, and nobody else resumes it meanwhile. The thread is the one which created it.
+    pub unsafe fn resume(self) -> Step {
+        let core = self.0.as_ptr();
+        // SAFETY: the cell is alive, and its baton is only shared.
+        let baton = unsafe { &(*core).baton };
+        match baton.state() {
+            State::New => {
+                // SAFETY: the cell is alive, and before the first resume only the handle's owner uses these fields.
+                let (main, usable) = unsafe { ((*core).main.take(), (*core).stack.arena().usable_size()) };
+                let job = Job { main: main.expect("a new coroutine has its function"), baton: NonNull::from(baton) };
+                baton.set(State::Running);
+                let thread = thread::Builder::new()
+                    .stack_size(usable.max(1 << 20))
+                    .spawn(move || job.run())
+                    .expect("the system has no thread for another coroutine");
+                // SAFETY: only the handle's owner uses this field.
+                unsafe { (*core).thread = Some(thread) };
+            }
+            State::Suspended => baton.set(State::Running),
+            State::Running | State::Returned => {
+                panic!("a coroutine is resumed that has returned or is running")
+            }
+        }
+        if baton.wait_while_running() == State::Suspended {
+            return Step::Suspended;
+        }
+        // SAFETY: only the handle's owner uses this field.
+        let thread = unsafe { (*core).thread.take() };
+        // Ends at once, after the destructors of its local variables.
+        let _ = thread.expect("a running coroutine has a thread").join();
+        Step::Returned
+    }
+
+    /// As [`suspend`], and leaves the chain of effect handlers alone.
+    ///
+    /// # Safety
+    ///
+    /// As for [`suspend`], from the second clause on.
+    pub unsafe fn suspend(self) {
+        // SAFETY: by the first clause this is a core whose function has not returned, so that it is alive; the baton is only shared.
+        unsafe { &(*self.0.as_ptr()).baton }.suspend();
+    }
+}
+
+impl<H> Drop for Coroutine<H> {
     fn drop(&mut self) {
         match self.baton().state() {
             // SAFETY: made by `Box::leak`; no thread was started, or it was joined, so that this is the last pointer.
@@ -204,7 +257,7 @@ impl<H: 'static> Drop for Coroutine<H> {
     }
 }
 
-impl<H: 'static + fmt::Debug> fmt::Debug for Coroutine<H> {
+impl<H: fmt::Debug> fmt::Debug for Coroutine<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Coroutine").field("header", self.header()).finish_non_exhaustive()
     }
@@ -220,10 +273,9 @@ impl<H: 'static + fmt::Debug> fmt::Debug for Coroutine<H> {
 ///   resumed by code inside it and has not been suspended or returned since.
 /// - Whatever is borrowed across the call survives what others do meanwhile.
 pub unsafe fn suspend<H: 'static>(header: NonNull<H>) {
-    let cell = header.cast::<Cell<H>>();
-    // SAFETY: by the clauses this is a cell whose function has not returned, so that it is alive; the baton is only
-    // shared.
-    unsafe { &(*cell.as_ptr()).core.baton }.suspend();
+    let cell = header.cast::<Cell<H>>().as_ptr();
+    // SAFETY: by the first clause this is a cell, by the second it is alive. The rest is the caller's.
+    chain::without_handlers(|| unsafe { RawCoroutine(NonNull::new_unchecked(&raw mut (*cell).core)).suspend() });
 }
 
 /// On this host there is nothing to fetch.

@@ -9,6 +9,7 @@ mod region;
 use std::io;
 
 pub use coroutine::{Coroutine, prefetch, suspend};
+pub(crate) use coroutine::{LARGEST_HEADER, RawCoroutine};
 pub(crate) use region::Region;
 
 /// Pages matter for the checks of a configuration alone.

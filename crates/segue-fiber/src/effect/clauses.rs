@@ -1,0 +1,280 @@
+//! What a handler consists of: the clauses for effects, the case for a value, the case for a panic; and the list that a builder makes of the clauses.
+//!
+//! Used by the builder, and by `perform`, which meets clauses as [`Entry`]s of a frame.
+//!
+//! The list is a type: each clause that is added wraps it. What `perform` looks at is a constant of that type, so that to install a handler writes a few words,
+//! whatever it handles.
+
+#![allow(unsafe_code)] // Clauses are called by address.
+
+use std::any::{TypeId, type_name};
+use std::cell::UnsafeCell;
+use std::marker::PhantomData;
+use std::mem::offset_of;
+use std::ptr::NonNull;
+
+use super::Effect;
+use super::computation::{Base, Payload, RawNext, Request};
+use super::continuation::{Continuation, Next};
+use crate::chain::{Entry, Frame};
+
+/// The type of `Entry::call` of a clause that wants the continuation: with the computation, which has a request, and the clause.
+pub(super) type Capture<R> = unsafe fn(NonNull<Base>, *const ()) -> RawNext<R>;
+
+/// The type of `Entry::call` of a clause that answers: with its frame, itself, and the effect.
+pub(super) type Answer<E> = unsafe fn(*const Frame, *const (), E) -> <E as Effect>::Output;
+
+/// The clauses of a handler with results `R` and state `S`.
+pub trait Clauses<R, S> {
+    #[doc(hidden)]
+    const ENTRIES: Entries;
+}
+
+/// The entries of a list of clauses.
+#[derive(Clone, Copy)]
+pub struct Entries(pub(super) Option<&'static Entry>);
+
+impl Entries {
+    /// Whether a clause wants the continuation.
+    pub(super) const fn capture(self) -> bool {
+        let mut next = self.0;
+        while let Some(entry) = next {
+            if entry.captures {
+                return true;
+            }
+            next = entry.next;
+        }
+        false
+    }
+}
+
+/// No clauses.
+pub struct Nil;
+
+impl<R, S> Clauses<R, S> for Nil {
+    const ENTRIES: Entries = Entries(None);
+}
+
+/// One clause more.
+pub struct Cons<C, L> {
+    pub(super) head: C,
+    pub(super) tail: L,
+}
+
+/// A clause of a handler with results `R` and state `S`.
+///
+/// # Safety
+///
+/// `CALL` is a function of the type that `CAPTURES` says, for the effect of type `EFFECT`, and takes the address of a `Self`.
+pub(super) unsafe trait Clause<R, S> {
+    const EFFECT: TypeId;
+    const NAME: fn() -> &'static str;
+    const CAPTURES: bool;
+    const CALL: *const ();
+}
+
+impl<R, S, C: Clause<R, S>, L: Clauses<R, S>> Clauses<R, S> for Cons<C, L> {
+    const ENTRIES: Entries = Entries(Some(&Entry {
+        effect: C::EFFECT,
+        name: C::NAME,
+        captures: C::CAPTURES,
+        call: C::CALL,
+        head: offset_of!(Self, head),
+        tail: offset_of!(Self, tail),
+        next: L::ENTRIES.0,
+    }));
+}
+
+/// Marks a clause whose continuation stays within `handle`.
+pub struct Scoped;
+
+/// Marks a clause whose continuation may be kept for `'r`.
+pub struct Stored<'r>(PhantomData<fn(&'r ()) -> &'r ()>);
+
+/// A clause that gets the continuation. `W` says what it yields.
+pub struct Capturing<M, E, W>(pub(super) W, pub(super) PhantomData<fn(M, E)>);
+
+/// A clause that yields the handler's result.
+pub struct On<C>(pub(super) C);
+
+/// A clause that yields a result or hands control on.
+pub struct OnTail<C>(pub(super) C);
+
+/// What a clause does with a continuation that it may keep for `'k`.
+pub trait Takes<'k, E: Effect, R, S> {
+    #[doc(hidden)]
+    fn take(&self, effect: E, continuation: Continuation<'k, E::Output, R, S>) -> Next<'k, R>;
+}
+
+impl<'k, E: Effect, R, S, C: Fn(E, Continuation<'k, E::Output, R, S>) -> R> Takes<'k, E, R, S> for On<C> {
+    #[inline]
+    fn take(&self, effect: E, continuation: Continuation<'k, E::Output, R, S>) -> Next<'k, R> {
+        Next::done((self.0)(effect, continuation))
+    }
+}
+
+impl<'k, E: Effect, R, S, C: Fn(E, Continuation<'k, E::Output, R, S>) -> Next<'k, R>> Takes<'k, E, R, S> for OnTail<C> {
+    #[inline]
+    fn take(&self, effect: E, continuation: Continuation<'k, E::Output, R, S>) -> Next<'k, R> {
+        (self.0)(effect, continuation)
+    }
+}
+
+/// A [`Capture`].
+///
+/// # Safety
+///
+/// The computation is suspended with a request of type `E`, for a handler with results `R` and state `S`. Called once for the request. `clause` is
+/// a `W` that stays in place meanwhile. All that handler and computation hold is good for `'k`, or `W` is for any lifetime.
+unsafe fn capture<'k, E: Effect, R, S, W: Takes<'k, E, R, S>>(base: NonNull<Base>, clause: *const ()) -> RawNext<R> {
+    // SAFETY: by the contract. The effect is moved out once; the performer does not touch it any more.
+    let (effect, continuation, clause) = unsafe {
+        let request = base.as_ref().request.get().cast::<Request<E>>();
+        let effect = (&raw const (*request.as_ptr()).effect).cast::<E>().read();
+        (effect, Continuation::new(base), &*clause.cast::<W>())
+    };
+    clause.take(effect, continuation).0
+}
+
+// SAFETY: `call` is a `Capture<R>`, for `E`. The newtype around the clause has its address.
+unsafe impl<E: Effect, R, S, W: for<'k> Takes<'k, E, R, S>> Clause<R, S> for Capturing<Scoped, E, W> {
+    const EFFECT: TypeId = TypeId::of::<E>();
+    const NAME: fn() -> &'static str = type_name::<E>;
+    const CAPTURES: bool = true;
+    const CALL: *const () = capture::<'static, E, R, S, W> as Capture<R> as *const ();
+}
+
+// SAFETY: as above.
+unsafe impl<'r, E: Effect, R, S, W: Takes<'r, E, R, S>> Clause<R, S> for Capturing<Stored<'r>, E, W> {
+    const EFFECT: TypeId = TypeId::of::<E>();
+    const NAME: fn() -> &'static str = type_name::<E>;
+    const CAPTURES: bool = true;
+    const CALL: *const () = capture::<'r, E, R, S, W> as Capture<R> as *const ();
+}
+
+/// A clause that answers at once: it can't be entered again while it runs, as the computation waits in its call.
+pub struct Answering<E, C>(pub(super) UnsafeCell<C>, pub(super) PhantomData<fn(E)>);
+
+// SAFETY: `answer` is an `Answer<E>`. The cell has the address of the clause.
+unsafe impl<E: Effect, R, S, C: FnMut(E) -> E::Output> Clause<R, S> for Answering<E, C> {
+    const EFFECT: TypeId = TypeId::of::<E>();
+    const NAME: fn() -> &'static str = type_name::<E>;
+    const CAPTURES: bool = false;
+    const CALL: *const () = answer::<E, C> as Answer<E> as *const ();
+}
+
+/// An [`Answer`].
+///
+/// # Safety
+///
+/// `clause` is an `Answering<E, C>` of a handler that is in place, of a computation which performs `E`.
+unsafe fn answer<E: Effect, C: FnMut(E) -> E::Output>(_: *const Frame, clause: *const (), effect: E) -> E::Output {
+    // SAFETY: by the contract; whoever else would call the clause is the computation, which waits for this. The pointer came from a shared reference
+    // to the cell.
+    let clause = unsafe { &mut *UnsafeCell::raw_get(clause.cast::<UnsafeCell<C>>()) };
+    clause(effect)
+}
+
+/// As [`Answering`], with the handler's state.
+pub struct AnsweringWith<E, C>(pub(super) UnsafeCell<C>, pub(super) PhantomData<fn(E)>);
+
+// SAFETY: `answer_with` is an `Answer<E>`. The cell has the address of the clause.
+unsafe impl<E: Effect, R, S, C: FnMut(&mut S, E) -> E::Output> Clause<R, S> for AnsweringWith<E, C> {
+    const EFFECT: TypeId = TypeId::of::<E>();
+    const NAME: fn() -> &'static str = type_name::<E>;
+    const CAPTURES: bool = false;
+    const CALL: *const () = answer_with::<E, S, C> as Answer<E> as *const ();
+}
+
+/// An [`Answer`].
+///
+/// # Safety
+///
+/// As for `answer`, and the state of the handler is an `S`.
+unsafe fn answer_with<E: Effect, S, C>(frame: *const Frame, clause: *const (), effect: E) -> E::Output
+where
+    C: FnMut(&mut S, E) -> E::Output,
+{
+    // SAFETY: as in `answer`. Others who use the state are clauses, none of which runs while the computation does, or waits for this; and
+    // continuations, of which there is none.
+    let (clause, state) = unsafe {
+        let clause = &mut *UnsafeCell::raw_get(clause.cast::<UnsafeCell<C>>());
+        (clause, &mut *(*frame).state.get().cast::<S>())
+    };
+    clause(state, effect)
+}
+
+/// What becomes of the value of a computation.
+pub trait ValueCase<S, T, R> {
+    #[doc(hidden)]
+    fn end(self, state: S, value: T) -> R;
+}
+
+/// It is the handler's result.
+pub struct Identity;
+
+impl<S, T> ValueCase<S, T, T> for Identity {
+    #[inline]
+    fn end(self, _: S, value: T) -> T {
+        value
+    }
+}
+
+/// It is passed to a closure.
+pub struct Value<F>(pub(super) F);
+
+impl<S, T, R, F: FnOnce(T) -> R> ValueCase<S, T, R> for Value<F> {
+    #[inline]
+    fn end(self, _: S, value: T) -> R {
+        (self.0)(value)
+    }
+}
+
+/// It is passed to a closure, with the handler's state.
+pub struct ValueWith<F>(pub(super) F);
+
+impl<S, T, R, F: FnOnce(S, T) -> R> ValueCase<S, T, R> for ValueWith<F> {
+    #[inline]
+    fn end(self, state: S, value: T) -> R {
+        (self.0)(state, value)
+    }
+}
+
+/// What becomes of a panic that leaves a computation.
+pub trait PanicCase<S, R> {
+    #[doc(hidden)]
+    const CATCHES: bool;
+    #[doc(hidden)]
+    fn end(self, state: S, payload: Payload) -> R;
+}
+
+/// It goes on in whoever waits for the handler's result.
+pub struct Reraise;
+
+impl<S, R> PanicCase<S, R> for Reraise {
+    const CATCHES: bool = false;
+    #[cold]
+    fn end(self, _: S, payload: Payload) -> R {
+        std::panic::resume_unwind(payload)
+    }
+}
+
+/// Its payload is passed to a closure.
+pub struct Caught<F>(pub(super) F);
+
+impl<S, R, F: FnOnce(Payload) -> R> PanicCase<S, R> for Caught<F> {
+    const CATCHES: bool = true;
+    fn end(self, _: S, payload: Payload) -> R {
+        (self.0)(payload)
+    }
+}
+
+/// Its payload is passed to a closure, with the handler's state.
+pub struct CaughtWith<F>(pub(super) F);
+
+impl<S, R, F: FnOnce(S, Payload) -> R> PanicCase<S, R> for CaughtWith<F> {
+    const CATCHES: bool = true;
+    fn end(self, state: S, payload: Payload) -> R {
+        (self.0)(state, payload)
+    }
+}

@@ -1,0 +1,173 @@
+//! Continuations, and what a clause may end with.
+//!
+//! Used by the clauses of handlers.
+
+#![allow(unsafe_code)] // A continuation is the address of a suspended computation.
+
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem;
+use std::ptr::NonNull;
+
+use super::computation::{self, Base, Payload, RawNext};
+
+/// Neither longer nor shorter than `'k`.
+type Invariant<'k> = PhantomData<fn(&'k ()) -> &'k ()>;
+
+/// The rest of a handled computation, from a [`perform`](super::perform) on: usable once.
+///
+/// It wants an `O`, the output of the effect, and yields an `R`, what the handler yields. The handler goes along (it is *deep*): what the computation performs next is handled by the same
+/// clauses. `S` is the handler's state.
+///
+/// It is used up by what it is used for, so that nobody resumes a computation twice. Dropped, it is [discontinued](Self::discontinue) with [`Dropped`](super::Dropped), and the result is dropped: so what the computation has to clean
+/// up is cleaned up. (If programs abort on panics, its stack is leaked instead, and counted by [`leaked_stacks`](crate::leaked_stacks); if it borrows, the process aborts.)
+///
+/// It may be kept for `'k` and resumed by whoever has it, on the same thread, under other handlers: the handlers between the perform and its own, which included, come along, and effects that these do not handle go
+/// to those of whoever resumes it.
+///
+/// ```compile_fail,E0277
+/// use segue_fiber::effect::Continuation;
+/// fn moves_to_another_thread<T: Send>() {}
+/// moves_to_another_thread::<Continuation<'static, u32, u32>>();
+/// ```
+///
+/// ```compile_fail,E0382
+/// use segue_fiber::effect::{Effect, Handler, perform};
+/// struct Ask;
+/// impl Effect for Ask {
+///     type Output = u32;
+/// }
+/// Handler::new().on(|_: Ask, k| k.resume(1) + k.resume(2)).handle(|| perform(Ask));
+/// ```
+#[must_use = "a continuation that is dropped ends its computation"]
+pub struct Continuation<'k, O, R, S = ()> {
+    base: NonNull<Base>,
+    /// Runs frames that hold what is good for `'k`.
+    _good_for: Invariant<'k>,
+    _types: PhantomData<*mut (O, R, S)>,
+}
+
+impl<'k, O, R, S> Continuation<'k, O, R, S> {
+    /// # Safety
+    ///
+    /// The computation is suspended with a request that wants an `O`, for a handler with results `R` and state `S`; the caller gives it up. What it holds is good for `'k`.
+    #[inline]
+    pub(super) unsafe fn new(base: NonNull<Base>) -> Self {
+        Self { base, _good_for: PhantomData, _types: PhantomData }
+    }
+
+    #[inline]
+    fn into_base(self) -> NonNull<Base> {
+        let base = self.base;
+        mem::forget(self);
+        base
+    }
+
+    /// The perform returns `value`; this call returns what the handler yields in the end.
+    ///
+    /// It takes stack until then: a clause that resumes as the last thing it does should rather be one of
+    /// [`on_tail`](super::Handler::on_tail).
+    ///
+    /// # Panics
+    ///
+    /// With what leaves the computation, if the handler has no case for panics, or leaves its clauses and cases.
+    #[inline]
+    pub fn resume(self, value: O) -> R {
+        let base = self.into_base();
+        // SAFETY: it is suspended, wants an `O` and yields an `R`, and was this continuation's.
+        unsafe {
+            computation::answer(base, value);
+            computation::run(base)
+        }
+    }
+
+    /// The perform panics with `payload`, without a message: the computation is unwound from there. This call returns what the handler yields then.
+    ///
+    /// # Panics
+    ///
+    /// As [`resume`](Self::resume): with `payload` itself, if the computation lets it pass and the handler has no case for panics.
+    pub fn discontinue<P: Any + Send>(self, payload: P) -> R {
+        self.discontinue_with(Box::new(payload))
+    }
+
+    /// As [`discontinue`](Self::discontinue), with a payload that was caught.
+    ///
+    /// # Panics
+    ///
+    /// As [`discontinue`](Self::discontinue).
+    pub fn discontinue_with(self, payload: Payload) -> R {
+        let base = self.into_base();
+        // SAFETY: it is suspended and yields an `R`, and was this continuation's.
+        unsafe {
+            computation::fail(base, payload);
+            computation::run(base)
+        }
+    }
+
+    /// To resume as the last thing that a clause does: what the clause returns, so that it is over before the computation runs.
+    ///
+    /// The continuation need not be the one that the clause has got.
+    #[inline]
+    pub fn tail(self, value: O) -> Next<'k, R> {
+        let base = self.into_base();
+        // SAFETY: it is suspended, wants an `O` and yields an `R`, and was this continuation's.
+        unsafe {
+            computation::answer(base, value);
+            Next(computation::ready(base), PhantomData)
+        }
+    }
+
+    /// To discontinue as the last thing that a clause does, see [`tail`](Self::tail).
+    pub fn tail_discontinue<P: Any + Send>(self, payload: P) -> Next<'k, R> {
+        let base = self.into_base();
+        // SAFETY: it is suspended and yields an `R`, and was this continuation's.
+        unsafe {
+            computation::fail(base, Box::new(payload));
+            Next(computation::ready(base), PhantomData)
+        }
+    }
+
+    /// The handler's state, which is the continuation's while the computation is suspended.
+    #[inline]
+    pub fn state(&mut self) -> &mut S {
+        // SAFETY: it is suspended, its state is an `S`, and it is this continuation's, which is borrowed.
+        unsafe { computation::state(self.base) }
+    }
+}
+
+impl<O, R, S> Drop for Continuation<'_, O, R, S> {
+    fn drop(&mut self) {
+        // SAFETY: it is suspended, and was this continuation's.
+        unsafe { computation::abandon(self.base) }
+    }
+}
+
+impl<O, R, S> fmt::Debug for Continuation<'_, O, R, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Continuation").finish_non_exhaustive()
+    }
+}
+
+/// How a clause of [`on_tail`](super::Handler::on_tail) ends: with a result, or by handing control to a continuation.
+///
+/// Dropped instead of returned, it is as a continuation that was dropped.
+#[must_use = "it is to be returned by the clause"]
+pub struct Next<'k, R>(pub(super) RawNext<R>, Invariant<'k>);
+
+impl<R> Next<'_, R> {
+    /// The handler yields `result`.
+    #[inline]
+    pub fn done(result: R) -> Self {
+        Next(RawNext::Done(result), PhantomData)
+    }
+}
+
+impl<R> fmt::Debug for Next<'_, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            RawNext::Done(_) => "Next::done",
+            RawNext::Run(_) => "Next",
+        })
+    }
+}

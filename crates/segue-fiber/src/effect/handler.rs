@@ -1,0 +1,305 @@
+//! The builder of handlers, and the handling itself where no continuation is wanted.
+//!
+//! Used by applications; `effect` has the tour.
+
+#![allow(unsafe_code)] // Frames are linked into the chain by address.
+#![allow(clippy::type_complexity)] // The type of a handler is the list of its clauses.
+
+use std::cell::{Cell, UnsafeCell};
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::Effect;
+use super::clauses::{
+    Answering, AnsweringWith, Capturing, Caught, CaughtWith, Clauses, Cons, Identity, Nil, On, OnTail, PanicCase,
+    Reraise, Scoped, Stored, Value, ValueCase, ValueWith,
+};
+use super::computation::{self, Payload};
+use super::continuation::{Continuation, Next};
+use crate::chain::{self, Frame, Restore};
+
+/// A handler in the making: clauses for effects, a case for the value, a case for panics.
+///
+/// `R` is what it yields. Several clauses may be added, of which the one added last is asked first. The result of the body is `R` itself if there is no case for the value.
+///
+/// # Which clause
+///
+/// | | gets | yields | costs |
+/// | --- | --- | --- | --- |
+/// | [`answer`](Self::answer), [`answer_with`](Self::answer_with) | the effect | what the perform returns | a call: a handler with only these runs its body in place |
+/// | [`on`](Self::on) | the effect and the continuation | the handler's result | a stack for the body, a switch to and fro for each perform |
+/// | [`on_tail`](Self::on_tail) | likewise | the result, or whom to resume | the same, and no stack is used up by resuming |
+///
+/// All of them run under the handlers *outside* of this one: what a clause performs is not handled by its own handler.
+///
+/// A clause that gets the continuation may be entered again while it runs, since resuming runs the body, which may perform again. So it is an `Fn`. What changes is either in the handler's
+/// [state](Self::with_state), which is the continuation's while there is one, or in a `Cell` of yours. A clause that answers can't be entered again, and is an `FnMut`.
+///
+/// # What may be borrowed
+///
+/// Body, clauses and cases of [`Handler::new`] borrow what they like: `handle` does not return before the body is over. Its continuations can't be kept longer than that, which the compiler checks:
+///
+/// ```compile_fail
+/// use segue_fiber::effect::{Continuation, Effect, Handler, perform};
+/// use std::cell::Cell;
+/// struct Ask;
+/// impl Effect for Ask {
+///     type Output = u32;
+/// }
+/// let kept: Cell<Option<Continuation<u32, u32>>> = Cell::new(None);
+/// Handler::new().on(|_: Ask, k| { kept.set(Some(k)); 0 }).handle(|| perform(Ask));
+/// ```
+///
+/// [`Handler::stored`] is for continuations that are kept for as long as one likes; then nothing may be borrowed:
+///
+/// ```compile_fail,E0597
+/// use segue_fiber::effect::{Effect, Handler, perform};
+/// struct Ask;
+/// impl Effect for Ask {
+///     type Output = u32;
+/// }
+/// let local = 1;
+/// let local = &local;
+/// Handler::stored().on(|_: Ask, k| k.resume(1)).handle(move || perform(Ask) + *local);
+/// ```
+pub struct Handler<M, R, S = (), L = Nil, V = Identity, P = Reraise> {
+    list: L,
+    value: V,
+    panic: P,
+    state: S,
+    _types: PhantomData<fn(M) -> R>,
+}
+
+impl<R> Handler<Scoped, R> {
+    /// A handler of nothing, whose continuations stay within [`handle`](Self::handle).
+    #[inline]
+    pub fn new() -> Self {
+        Self::with_state(())
+    }
+}
+
+impl<R> Default for Handler<Scoped, R> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<R, S> Handler<Scoped, R, S> {
+    /// As [`new`](Handler::new), with a state that the clauses share.
+    ///
+    /// It is one clause's at a time: [`Continuation::state`] lends it to whoever has the continuation, [`answer_with`](Self::answer_with) to the clause, and the cases get it in the end.
+    #[inline]
+    pub fn with_state(state: S) -> Self {
+        Handler { list: Nil, value: Identity, panic: Reraise, state, _types: PhantomData }
+    }
+}
+
+impl<R> Handler<Stored<'static>, R> {
+    /// A handler of nothing, whose continuations may be kept and resumed later. It borrows nothing.
+    #[inline]
+    pub fn stored() -> Self {
+        Self::stored_with_state(())
+    }
+}
+
+impl<R, S> Handler<Stored<'static>, R, S> {
+    /// As [`stored`](Handler::stored), with a state that the clauses share.
+    #[inline]
+    pub fn stored_with_state(state: S) -> Self {
+        Handler { list: Nil, value: Identity, panic: Reraise, state, _types: PhantomData }
+    }
+}
+
+impl<M, R, S, L, V, P> Handler<M, R, S, L, V, P> {
+    #[inline]
+    fn add<C>(self, head: C) -> Handler<M, R, S, Cons<C, L>, V, P> {
+        let Handler { list, value, panic, state, .. } = self;
+        Handler { list: Cons { head, tail: list }, value, panic, state, _types: PhantomData }
+    }
+
+    /// Answers an effect at once: the perform is a call of `clause`.
+    ///
+    /// The clause runs on the performer's stack, so that its panic is a panic of the perform.
+    #[inline]
+    pub fn answer<E: Effect, C: FnMut(E) -> E::Output>(
+        self,
+        clause: C,
+    ) -> Handler<M, R, S, Cons<Answering<E, C>, L>, V, P> {
+        self.add(Answering(UnsafeCell::new(clause), PhantomData))
+    }
+
+    /// As [`answer`](Self::answer), with the handler's state.
+    #[inline]
+    pub fn answer_with<E: Effect, C: FnMut(&mut S, E) -> E::Output>(
+        self,
+        clause: C,
+    ) -> Handler<M, R, S, Cons<AnsweringWith<E, C>, L>, V, P> {
+        self.add(AnsweringWith(UnsafeCell::new(clause), PhantomData))
+    }
+
+    /// What becomes of the body's value. It runs once, under the outer handlers.
+    ///
+    /// The type of its argument has to be written, since the body comes later.
+    #[inline]
+    pub fn value<T, F: FnOnce(T) -> R>(self, case: F) -> Handler<M, R, S, L, Value<F>, P> {
+        let Handler { list, panic, state, .. } = self;
+        Handler { list, value: Value(case), panic, state, _types: PhantomData }
+    }
+
+    /// As [`value`](Self::value), with the handler's state.
+    #[inline]
+    pub fn value_with<T, F: FnOnce(S, T) -> R>(self, case: F) -> Handler<M, R, S, L, ValueWith<F>, P> {
+        let Handler { list, panic, state, .. } = self;
+        Handler { list, value: ValueWith(case), panic, state, _types: PhantomData }
+    }
+
+    /// What becomes of a panic that leaves the body, a discontinued one included. It runs once, under the outer handlers. Without it, the panic goes on in whoever waits for the result.
+    #[inline]
+    pub fn panic<F: FnOnce(Payload) -> R>(self, case: F) -> Handler<M, R, S, L, V, Caught<F>> {
+        let Handler { list, value, state, .. } = self;
+        Handler { list, value, panic: Caught(case), state, _types: PhantomData }
+    }
+
+    /// As [`panic`](Self::panic), with the handler's state.
+    #[inline]
+    pub fn panic_with<F: FnOnce(S, Payload) -> R>(self, case: F) -> Handler<M, R, S, L, V, CaughtWith<F>> {
+        let Handler { list, value, state, .. } = self;
+        Handler { list, value, panic: CaughtWith(case), state, _types: PhantomData }
+    }
+
+    /// Runs a body whose performs are calls: in place.
+    #[inline]
+    fn handle_in_place<T>(self, body: impl FnOnce() -> T) -> R
+    where
+        L: Clauses<R, S>,
+        V: ValueCase<S, T, R>,
+        P: PanicCase<S, R>,
+    {
+        let Handler { list, value, panic, state, .. } = self;
+        let state = UnsafeCell::new(state);
+        let top = chain::top();
+        let frame = Frame {
+            parent: Cell::new(top),
+            clauses: L::ENTRIES.0,
+            list: Cell::new((&raw const list).cast()),
+            state: Cell::new(state.get().cast()),
+        };
+        let outcome = {
+            let _restore = Restore(top);
+            chain::set_top(&frame);
+            if P::CATCHES { catch_unwind(AssertUnwindSafe(body)) } else { Ok(body()) }
+        };
+        let state = state.into_inner();
+        match outcome {
+            Ok(it) => value.end(state, it),
+            Err(payload) => panic.end(state, payload),
+        }
+    }
+}
+
+impl<R, S, L, V, P> Handler<Scoped, R, S, L, V, P> {
+    /// Handles an effect with the continuation: what `clause` returns is the handler's result.
+    ///
+    /// The continuation is resumed within the clause, or ended.
+    #[inline]
+    pub fn on<E: Effect, C>(self, clause: C) -> Handler<Scoped, R, S, Cons<Capturing<Scoped, E, On<C>>, L>, V, P>
+    where
+        C: for<'k> Fn(E, Continuation<'k, E::Output, R, S>) -> R,
+    {
+        self.add(Capturing(On(clause), PhantomData))
+    }
+
+    /// As [`on`](Self::on), for a clause that resumes as the last thing it does: by returning [`Continuation::tail`]. Any number of performs takes no more stack than one.
+    #[inline]
+    pub fn on_tail<E: Effect, C>(
+        self,
+        clause: C,
+    ) -> Handler<Scoped, R, S, Cons<Capturing<Scoped, E, OnTail<C>>, L>, V, P>
+    where
+        C: for<'k> Fn(E, Continuation<'k, E::Output, R, S>) -> Next<'k, R>,
+    {
+        self.add(Capturing(OnTail(clause), PhantomData))
+    }
+
+    /// Runs `body` under this handler, and yields the handler's result.
+    ///
+    /// A continuation that a clause has forgotten is discontinued before this returns.
+    ///
+    /// # Panics
+    ///
+    /// With what leaves the body, if there is no case for panics, and with what leaves clauses and cases. When there is no stack for the body.
+    #[inline]
+    pub fn handle<T>(self, body: impl FnOnce() -> T) -> R
+    where
+        L: Clauses<R, S>,
+        V: ValueCase<S, T, R>,
+        P: PanicCase<S, R>,
+    {
+        if const { L::ENTRIES.capture() } {
+            let Handler { list, value, panic, state, .. } = self;
+            // SAFETY: `run_to_the_end` does not return before the computation is over, and so before what is borrowed here may end.
+            unsafe { computation::start((list, value, panic, state), true, body) }.run_to_the_end()
+        } else {
+            self.handle_in_place(body)
+        }
+    }
+}
+
+impl<'r, R, S, L, V, P> Handler<Stored<'r>, R, S, L, V, P> {
+    /// Handles an effect with the continuation: what `clause` returns is the handler's result. The continuation may be kept.
+    #[inline]
+    pub fn on<E: Effect, C>(
+        self,
+        clause: C,
+    ) -> Handler<Stored<'r>, R, S, Cons<Capturing<Stored<'r>, E, On<C>>, L>, V, P>
+    where
+        C: Fn(E, Continuation<'r, E::Output, R, S>) -> R,
+    {
+        self.add(Capturing(On(clause), PhantomData))
+    }
+
+    /// As [`on`](Self::on), for a clause that resumes as the last thing it does: by returning [`Continuation::tail`], of this continuation or of one that was kept.
+    #[inline]
+    pub fn on_tail<E: Effect, C>(
+        self,
+        clause: C,
+    ) -> Handler<Stored<'r>, R, S, Cons<Capturing<Stored<'r>, E, OnTail<C>>, L>, V, P>
+    where
+        C: Fn(E, Continuation<'r, E::Output, R, S>) -> Next<'r, R>,
+    {
+        self.add(Capturing(OnTail(clause), PhantomData))
+    }
+}
+
+impl<R, S, L, V, P> Handler<Stored<'static>, R, S, L, V, P> {
+    /// Runs `body` under this handler, up to a result of the handler. The body goes on later if its continuation was kept.
+    ///
+    /// # Panics
+    ///
+    /// With what leaves the body, if there is no case for panics, and with what leaves clauses and cases. When there is no stack for the body.
+    #[inline]
+    pub fn handle<T>(self, body: impl FnOnce() -> T + 'static) -> R
+    where
+        L: Clauses<R, S> + 'static,
+        V: ValueCase<S, T, R> + 'static,
+        P: PanicCase<S, R> + 'static,
+        R: 'static,
+        S: 'static,
+        T: 'static,
+    {
+        if const { L::ENTRIES.capture() } {
+            let Handler { list, value, panic, state, .. } = self;
+            // SAFETY: nothing is borrowed.
+            unsafe { computation::start((list, value, panic, state), false, body) }.run()
+        } else {
+            self.handle_in_place(body)
+        }
+    }
+}
+
+impl<M, R, S, L, V, P> fmt::Debug for Handler<M, R, S, L, V, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handler").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,73 @@
+//! The calling thread's own stacks, for coroutines that belong to no scheduler.
+//!
+//! Used by effect handlers and generators, and by schedulers for fibers without a worker.
+//!
+//! All of them come from one arena of the default configuration. A thread prepares for stack overflows when it first takes one. The pool is a thread-local variable: in the destructors
+//! of others it may be gone; stacks then come from the arena and go back there.
+
+use std::cell::RefCell;
+use std::io;
+use std::sync::{Arc, OnceLock};
+
+use crate::arena::{Stack, StackArena};
+use crate::config::StackConfig;
+use crate::host;
+use crate::pool::StackPool;
+
+/// How many idle stacks of a thread are a burst that is over.
+const MANY: usize = 64;
+
+thread_local! {
+    static STACKS: RefCell<Option<StackPool>> = const { RefCell::new(None) };
+}
+
+fn arena() -> io::Result<Arc<StackArena>> {
+    static ARENA: OnceLock<Arc<StackArena>> = OnceLock::new();
+    if let Some(arena) = ARENA.get() {
+        return Ok(Arc::clone(arena));
+    }
+    let made = StackArena::new(StackConfig::new())?;
+    Ok(Arc::clone(ARENA.get_or_init(|| made)))
+}
+
+#[cold]
+fn new_pool() -> io::Result<StackPool> {
+    host::install_overflow_handler()?;
+    host::ensure_alternate_stack()?;
+    Ok(StackPool::new(arena()?))
+}
+
+/// A stack of the default configuration, mostly the one that this thread [`put`] back last.
+///
+/// # Errors
+///
+/// There are too many stacks, or the kernel refuses memory; the message says what to do.
+#[inline]
+pub fn take() -> io::Result<Stack> {
+    let take = |stacks: &RefCell<Option<StackPool>>| match &mut *stacks.borrow_mut() {
+        Some(pool) => pool.take(),
+        none => new_pool().and_then(|pool| none.insert(pool).take()),
+    };
+    STACKS.try_with(take).unwrap_or_else(|_| new_pool().and_then(|mut pool| pool.take()))
+}
+
+/// Keeps a stack for the next [`take`] of this thread.
+#[inline]
+pub fn put(stack: Stack) {
+    // Where there is no pool it goes back to the arena.
+    let _ = STACKS.try_with(|stacks| {
+        if let Some(pool) = &mut *stacks.borrow_mut() {
+            pool.put(stack);
+            if pool.idle() > MANY {
+                pool.trim();
+            }
+        }
+    });
+}
+
+/// Whether the pool is gone, since the thread's local variables are being dropped.
+///
+/// What was suspended then may be in the middle of a use of one of these, and must not go on.
+pub fn are_gone() -> bool {
+    STACKS.try_with(|_| ()).is_err()
+}
