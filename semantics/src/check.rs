@@ -146,7 +146,12 @@ impl Statistics {
 
 impl fmt::Display for Statistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} programs agree; {} more did not end and were left out", self.programs - self.left_out, self.left_out)?;
+        writeln!(
+            f,
+            "{} programs agree; {} more did not end and were left out",
+            self.programs - self.left_out,
+            self.left_out
+        )?;
         for (what, count) in self.outcomes.iter().chain(&self.events) {
             writeln!(f, "{what:>18} {count:>10}")?;
         }

@@ -23,15 +23,15 @@
 //!
 //! # Shapes
 //!
-//! What random choice alone would seldom make is made on purpose, with the weights of [`SHAPES`]: what a case does with its continuation.
+//! What random choice alone would seldom make is made on purpose, with the weights of `SHAPES`: what a case does with its continuation.
 
 use std::rc::Rc;
 
 use fastrand::Rng;
 
 use crate::syntax::{
-    ALREADY_RESUMED, Expr, Handler, Label, Lang, Name, Op, UNHANDLED, app, arith, c_lam, discontinue, handle, int, lam, let_in, perform,
-    program, raise, resume, resume_with, seq, var,
+    ALREADY_RESUMED, Expr, Handler, Label, Lang, Name, Op, UNHANDLED, app, arith, c_lam, discontinue, handle, int, lam,
+    let_in, perform, program, raise, resume, resume_with, seq, var,
 };
 
 const NAMES: [Name; 16] = ["a", "b", "c", "d", "f", "g", "h", "i", "j", "m", "n", "p", "q", "s", "t", "u"];
@@ -90,13 +90,14 @@ const SHAPES: [(Shape, usize); 12] = [
     (Shape::Twice, 1),
     (Shape::Raise, 1),
     (Shape::Throw, 2),
-    (Shape::Give, 1),
+    (Shape::Give, 3),
     (Shape::Reperform, 2),
     (Shape::Rehandle, 2),
     (Shape::RunThere, 1),
 ];
 
-/// The program of this seed, with roughly `size` nodes at most.
+/// The program of this seed. `size` says roughly how large it gets: it is what there is to spend, and a handler has cases even when
+/// nothing is left. With 60 it is 90 nodes on average, and up to some hundreds.
 #[must_use]
 pub fn generate(seed: u64, size: usize) -> Rc<Expr> {
     let mut generator = Generator { rng: Rng::with_seed(seed), scope: Vec::new(), around: Vec::new() };
@@ -182,7 +183,7 @@ impl Generator {
         }
         let size = size - 1;
         // C has none of what follows the first four.
-        match self.rng.usize(..if lang == Lang::O { 24 } else { 7 }) {
+        match self.rng.usize(..if lang == Lang::O { 26 } else { 7 }) {
             0 | 1 => self.arithmetic(lang, size),
             2 | 3 => self.binding_int(lang, size),
             4 | 5 => {
@@ -195,6 +196,7 @@ impl Generator {
             },
             7..=12 => self.performing(size),
             13..=15 => self.resuming(size),
+            16 | 17 => self.crossing(size),
             _ => self.handling(size),
         }
     }
@@ -235,6 +237,18 @@ impl Generator {
             Some(label) => perform(label, self.int(Lang::O, size)),
             None => self.handling(size),
         }
+    }
+
+    /// A call of C that calls back: `(\c x. (\o y. e) x) e'`, and something around the callback.
+    fn crossing(&mut self, size: usize) -> Rc<Expr> {
+        let (a, b) = self.split(size);
+        let (x, body) = self.binding(Type::Int, |g| {
+            let x = g.scope.last().expect("it was just bound").0;
+            let (y, back) = g.binding(Type::Int, |g| g.int(Lang::O, a));
+            let called = app(lam(y, back), var(x));
+            if g.chance(50) { called } else { arith(Op::Add, called, g.number()) }
+        });
+        app(c_lam(x, body), self.int(Lang::O, b))
     }
 
     /// Does something with a continuation that is in scope, if there is one.
@@ -386,8 +400,10 @@ impl Generator {
                 arith(Op::Add, first, resume(var(k), self.int(Lang::O, b)))
             }
             Shape::Raise => raise(self.pick(&EXCEPTIONS), self.int(Lang::O, size)),
-            Shape::Throw => raise("Later", var(k)),
-            Shape::Give => perform("Give", var(k)),
+            Shape::Throw if self.label(&["Later"]).is_some() => raise("Later", var(k)),
+            Shape::Give if self.label(&["Give"]).is_some() => perform("Give", var(k)),
+            // Nobody outside wants it.
+            Shape::Throw | Shape::Give => self.int(Lang::O, size),
             Shape::Reperform => {
                 let mut again = Handler::returns("y", resume(var(k), var("y")));
                 for label in EXCEPTIONS {

@@ -7,7 +7,7 @@
 
 use std::rc::Rc;
 
-use crate::syntax::{Expr, Handler, Lang, Name, int, lam};
+use crate::syntax::{Expr, Handler, Lang, int, lam};
 
 /// The smallest program that is found from this one for which `fails` still says yes.
 ///
@@ -25,7 +25,7 @@ pub fn shrink(program: Rc<Expr>, mut fails: impl FnMut(&Rc<Expr>) -> bool) -> Rc
         let mut next = smaller(&smallest);
         next.sort_by_cached_key(measure);
         let limit = measure(&smallest);
-        let found = next.into_iter().find(|e| measure(e) < limit && is_closed(e, &mut Vec::new()) && fails(e));
+        let found = next.into_iter().find(|e| measure(e) < limit && e.free().is_empty() && fails(e));
         match found {
             Some(e) => smallest = e,
             None => return smallest,
@@ -50,28 +50,6 @@ fn measure(e: &Rc<Expr>) -> (usize, u64) {
         }
     }
     (e.size(), weight(e))
-}
-
-fn is_closed(e: &Expr, bound: &mut Vec<Name>) -> bool {
-    fn under(names: &[Name], e: &Expr, bound: &mut Vec<Name>) -> bool {
-        bound.extend(names);
-        let closed = is_closed(e, bound);
-        bound.truncate(bound.len() - names.len());
-        closed
-    }
-    match e {
-        Expr::Int(_) => true,
-        Expr::Var(x) => bound.contains(x),
-        Expr::Lam(_, x, e) => under(&[*x], e, bound),
-        Expr::Raise(_, e) | Expr::Perform(_, e) => is_closed(e, bound),
-        Expr::App(a, b) | Expr::Arith(_, a, b) => is_closed(a, bound) && is_closed(b, bound),
-        Expr::Match(e, h) => {
-            is_closed(e, bound)
-                && under(&[h.ret.0], &h.ret.1, bound)
-                && h.exceptions.iter().all(|case| under(&[case.param], &case.body, bound))
-                && h.effects.iter().all(|case| under(&[case.param, case.k], &case.body, bound))
-        }
-    }
 }
 
 /// Everything that one step leads to.

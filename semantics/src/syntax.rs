@@ -272,6 +272,28 @@ impl Expr {
         }
     }
 
+    /// The variables that nothing here binds.
+    #[must_use]
+    pub fn free(&self) -> BTreeSet<Name> {
+        fn without(mut free: BTreeSet<Name>, names: &[Name]) -> BTreeSet<Name> {
+            free.retain(|x| !names.contains(x));
+            free
+        }
+        match self {
+            Expr::Int(_) => BTreeSet::new(),
+            Expr::Var(x) => BTreeSet::from([*x]),
+            Expr::Lam(_, x, e) => without(e.free(), &[x]),
+            Expr::Raise(_, e) | Expr::Perform(_, e) => e.free(),
+            Expr::App(a, b) | Expr::Arith(_, a, b) => &a.free() | &b.free(),
+            Expr::Match(e, h) => {
+                let ret = without(h.ret.1.free(), &[h.ret.0]);
+                let exceptions = h.exceptions.iter().map(|case| without(case.body.free(), &[case.param]));
+                let effects = h.effects.iter().map(|case| without(case.body.free(), &[case.param, case.k]));
+                exceptions.chain(effects).fold(&e.free() | &ret, |all, free| &all | &free)
+            }
+        }
+    }
+
     /// The labels of effects that are performed or handled here.
     #[must_use]
     pub fn effects(&self) -> BTreeSet<Label> {

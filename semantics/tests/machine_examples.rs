@@ -112,8 +112,11 @@ fn the_translation_of_reperform_means_the_same() {
     for answer in [resume(var("k"), int(5)), discontinue(var("k"), "Stop", int(6))] {
         let outer = Handler::identity().effect("E", "x", "k", answer).exception("Stop", "x", var("x"));
         let implicit = handle(perform("E", int(0)), Handler::identity());
-        let again = Handler::returns("v", resume(var("k"), var("v")))
-            .exception("Stop", "e", discontinue(var("k"), "Stop", var("e")));
+        let again = Handler::returns("v", resume(var("k"), var("v"))).exception(
+            "Stop",
+            "e",
+            discontinue(var("k"), "Stop", var("e")),
+        );
         let reperform = handle(perform("E", var("x")), again);
         let explicit = handle(perform("E", int(0)), Handler::identity().effect("E", "x", "k", reperform));
         for mode in BOTH {
@@ -181,7 +184,9 @@ fn c_neither_performs_nor_handles() {
 
 #[test]
 fn programs_without_a_meaning_are_stuck() {
-    for e in [var("nobody"), app(int(1), int(2)), arith(Op::Div, int(1), int(0)), arith(Op::Add, lam("x", int(1)), int(1))] {
+    for e in
+        [var("nobody"), app(int(1), int(2)), arith(Op::Div, int(1), int(0)), arith(Op::Add, lam("x", int(1)), int(1))]
+    {
         gives(e, Outcome::Stuck);
     }
     let omega = lam("x", app(var("x"), var("x")));

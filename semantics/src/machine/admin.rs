@@ -10,15 +10,16 @@
 
 use std::rc::Rc;
 
-use super::config::{Closure, Env, Fiber, Frame, Frames, Term, Value};
 use super::Rule;
+use super::config::{Closure, Env, Fiber, Frame, Frames, Term, Value};
 use crate::list::List;
 use crate::syntax::Expr;
 
 type Admin = Option<(Term, Env, Frames)>;
+type AdminRule = fn(&Term, &Env, &Frames) -> Admin;
 
 /// All of them.
-pub(super) const RULES: [(Rule, fn(&Term, &Env, &Frames) -> Admin); 11] = [
+pub(super) const RULES: [(Rule, AdminRule); 11] = [
     (Rule::Var, var),
     (Rule::Arith1, arith1),
     (Rule::Arith2, arith2),

@@ -11,8 +11,8 @@
 
 use std::rc::Rc;
 
-use super::config::{CStack, Captured, Closure, Config, Cont, Env, Fiber, Frame, Frames, OStack, Stack, Term, Value};
 use super::config::language;
+use super::config::{CStack, Captured, Closure, Config, Cont, Env, Fiber, Frame, Frames, OStack, Stack, Term, Value};
 use super::{Next, Rule, admin};
 use crate::list::List;
 use crate::observe::Event;

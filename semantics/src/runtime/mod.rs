@@ -1,39 +1,42 @@
 //! The same programs on the runtime: an interpreter whose performs and handlers are real ones.
 //!
-//! Used by the check. It is straightforward where the machine is explicit: a call is a call, an exception is a panic, `match` is a [`Handler`], `perform` is a perform, and a continuation is a
-//! [`Continuation`]. So stacks are switched, captured, resumed and unwound by the runtime; this file only says which expression is which.
+//! Used by the check. It is straightforward where the machine is explicit: a call is a call, an exception is a panic, `match` is a [`Handler`](effect::Handler), `perform` is a perform, and a continuation is a
+//! [`Continuation`](effect::Continuation). So stacks are switched, captured, resumed and unwound by the runtime; this file only says which expression is which.
 //!
 //! | machine | here |
 //! | --- | --- |
 //! | `\c x. e` | called through a function of the C library, whose frame is on the stack ([`through_c`]) |
 //! | `raise l e`, `exception l x -> e` | a panic without a message; the handler's case for panics, which passes on what it has no case for |
-//! | `effect l x k -> e` | a clause with the continuation, for a type of effect that stands for the label ([`Op`]) |
+//! | `effect l x k -> e` | a clause with the continuation, for a type of effect that stands for the label (`Op`) |
 //! | `(k f) v` | resumes with `f` and `v`; the performer calls `f`. With `f = \o x. raise l x` it discontinues |
 //! | a continuation that was resumed | an empty `Option` |
 //! | stuck, out of fuel | a panic that no case matches |
 //!
 //! # Styles
 //!
-//! A clause can be written in three ways, and to programs they are the same. [`Style::Plain`] makes all clauses with `on`. [`Style::Tail`] makes them with `on_tail`, which resumes after the clause is over where that is the
-//! last thing a case does; and with `answer`, a call, where a case is `continue k e` and `e` neither raises nor performs nor knows `k`.
+//! A clause can be written in several ways, and to programs they are the same. [`Style::Plain`] makes all clauses with `on`. [`Style::Tail`] makes them with `on_tail`, which resumes after the clause is over where that is the
+//! last thing a case does; and with `answer`, a call, where a case is `continue k e` and `e` neither raises nor performs nor knows `k`. [`Style::Scoped`] takes a handler whose continuations can't be kept, where all cases use theirs
+//! at once or not at all, and is as plain otherwise.
 //!
 //! # Waiting arguments
 //!
 //! `(k f) v` is two applications, and `k f` alone means nothing: the machine looks whether a second argument is waiting in the next frame. That can be seen through calls and handlers, as in `((\o x. k f) 0) v`. So `eval` is told whether one is waiting
-//! ([`Context`]), and then may answer [`Value::Partial`]. For a handler's cases that is up to whoever resumed last.
+//! (`Context`), and then may answer `Value::Partial`. For a handler's cases that is up to whoever resumed last.
 
-use std::any::Any;
+mod handler;
+
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::{fmt, mem};
 
-use segue_fiber::effect::{self, Effect, Handler, Next, try_perform};
+use handler::Installed;
+use segue_fiber::effect::{self, Effect, Next, try_perform};
 
 use crate::foreign::through_c;
 use crate::list::List;
 use crate::observe::{Event, Observed, Outcome, Shown};
-use crate::syntax::{self, ALREADY_RESUMED, EffectCase, Expr, Label, Lang, Name, UNHANDLED};
+use crate::syntax::{ALREADY_RESUMED, Expr, Label, Lang, Name, UNHANDLED};
 
 /// How many effects a program can have: for each there is a type.
 pub const EFFECTS: usize = 4;
@@ -45,6 +48,13 @@ pub enum Style {
     Plain,
     /// With `on_tail` and `answer`.
     Tail,
+    /// With `on`, and with handlers that borrow where that is possible.
+    Scoped,
+}
+
+impl Style {
+    /// All of them.
+    pub const ALL: [Style; 3] = [Style::Plain, Style::Tail, Style::Scoped];
 }
 
 impl fmt::Display for Style {
@@ -52,6 +62,7 @@ impl fmt::Display for Style {
         f.write_str(match self {
             Style::Plain => "clauses with `on`",
             Style::Tail => "clauses with `on_tail` and `answer`",
+            Style::Scoped => "handlers that borrow",
         })
     }
 }
@@ -125,11 +136,11 @@ struct Closure {
     env: Env,
 }
 
-type Continuation = effect::Continuation<'static, Answer, Value>;
+type Continuation<'k> = effect::Continuation<'k, Answer, Value>;
 
 /// A continuation as a value.
 struct Suspended {
-    continuation: RefCell<Option<Continuation>>,
+    continuation: RefCell<Option<Continuation<'static>>>,
     /// The handler that captured it.
     handler: Rc<Installed>,
 }
@@ -226,9 +237,7 @@ impl Interpreter {
                 Some((_, v)) => v.clone(),
                 None => self.stuck(),
             },
-            Expr::Lam(lang, param, body) => {
-                Value::Clos(Rc::new(Closure { lang: *lang, param, body: body.clone(), env: env.clone() }))
-            }
+            Expr::Lam(lang, param, body) => Value::Clos(Closure::new(*lang, param, body, env)),
             Expr::Arith(op, a, b) => {
                 let Value::Int(a) = self.eval(a, env, operand) else { self.stuck() };
                 let Value::Int(b) = self.eval(b, env, operand) else { self.stuck() };
@@ -236,7 +245,7 @@ impl Interpreter {
             }
             Expr::App(a, b) => match self.apply(a, b, env, at) {
                 Applied::Call(f, v) => self.call(&f, v, at),
-                Applied::Resume(k, f, v) => self.resume(&k, f, v, at),
+                Applied::Resume(k, f, v) => self.give(self.take(&k, &v, at), f, v),
                 Applied::Partial(partial) => partial,
             },
             Expr::Raise(label, e) => {
@@ -251,9 +260,7 @@ impl Interpreter {
                 if at.lang == Lang::C {
                     self.stuck()
                 }
-                let waiting = Cell::new(at.waiting);
-                let it = Installed { it: self.clone(), handler: h.clone(), env: env.clone(), waiting };
-                Rc::new(it).handle(e.clone())
+                Installed::new(self, h, env, at).handle(e)
             }
         }
     }
@@ -315,8 +322,8 @@ impl Interpreter {
         }
     }
 
-    /// What is left to be done to resume: the continuation, and what it is given.
-    fn take(&self, k: &Suspended, v: &Value, at: Context) -> Continuation {
+    /// The continuation, for whoever resumes it with `v`.
+    fn take(&self, k: &Suspended, v: &Value, at: Context) -> Continuation<'static> {
         let Some(continuation) = k.continuation.take() else {
             self.happened(Event::Refused);
             self.throw(ALREADY_RESUMED, Value::Int(0))
@@ -326,8 +333,8 @@ impl Interpreter {
         continuation
     }
 
-    fn resume(&self, k: &Suspended, f: Rc<Closure>, v: Value, at: Context) -> Value {
-        let continuation = self.take(k, &v, at);
+    /// Resumes, or discontinues if that is what the function says.
+    fn give(&self, continuation: Continuation<'_>, f: Rc<Closure>, v: Value) -> Value {
         match f.raises() {
             None => continuation.resume(Answer(f, v)),
             Some(label) => {
@@ -371,6 +378,10 @@ impl Value {
 }
 
 impl Closure {
+    fn new(lang: Lang, param: Name, body: &Rc<Expr>, env: &Env) -> Rc<Closure> {
+        Rc::new(Closure { lang, param, body: body.clone(), env: env.clone() })
+    }
+
     /// The exception, if this is `\o x. raise l x`: resuming with it is to discontinue.
     fn raises(&self) -> Option<Label> {
         match &*self.body {
@@ -386,164 +397,4 @@ impl Drop for Suspended {
             mem::forget(self.continuation.take());
         }
     }
-}
-
-/// A `match` that is evaluated.
-struct Installed {
-    it: Rc<Interpreter>,
-    handler: Rc<syntax::Handler>,
-    env: Env,
-    /// Whether an argument is waiting for what the handler gives.
-    waiting: Cell<bool>,
-}
-
-/// How the clause for an effect is made.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Clause {
-    None,
-    On,
-    Tail,
-    Answer,
-}
-
-/// A handler with the clauses that are wanted, of those kinds that the style has. Each combination is a type, so all of
-/// them are written out, by this.
-macro_rules! install {
-    // All clauses are chosen. Built in a frame of its own, which there is only while this one runs.
-    ($at:ident, $body:ident, $style:ident [] $($clause:tt)*) => {
-        apart(|| {
-            let (ret, exn) = ($at.clone(), $at.clone());
-            Handler::stored()
-                $($clause)*
-                .value(move |v| ret.returned(v))
-                .panic(move |payload| exn.raised(payload))
-                .handle($body)
-        })
-    };
-    ($at:ident, $body:ident, plain [$l:literal $($more:literal)*] $($clause:tt)*) => {
-        match $at.clause($l) {
-            Clause::On => install!($at, $body, plain [$($more)*] $($clause)*
-                .on({ let at = $at.clone(); move |op: Op<$l>, k| at.performed($l, op.0, k) })),
-            _ => install!($at, $body, plain [$($more)*] $($clause)*),
-        }
-    };
-    ($at:ident, $body:ident, tail [$l:literal $($more:literal)*] $($clause:tt)*) => {
-        match $at.clause($l) {
-            Clause::Tail => install!($at, $body, tail [$($more)*] $($clause)*
-                .on_tail({ let at = $at.clone(); move |op: Op<$l>, k| at.performed_tail($l, op.0, k) })),
-            Clause::Answer => install!($at, $body, tail [$($more)*] $($clause)*
-                .answer({ let at = $at.clone(); move |op: Op<$l>| at.answered($l, op.0) })),
-            _ => install!($at, $body, tail [$($more)*] $($clause)*),
-        }
-    };
-}
-
-/// Calls `f` in a frame of its own.
-#[inline(never)]
-fn apart<R>(f: impl FnOnce() -> R) -> R {
-    f()
-}
-
-impl Installed {
-    fn handle(self: Rc<Self>, e: Rc<Expr>) -> Value {
-        let body = {
-            let at = self.clone();
-            move || at.it.eval(&e, &at.env, PLAIN)
-        };
-        let at = self;
-        match at.it.options.style {
-            Style::Plain => install!(at, body, plain [0 1 2 3]),
-            Style::Tail => install!(at, body, tail [0 1 2 3]),
-        }
-    }
-
-    fn case(&self, l: usize) -> Option<&EffectCase> {
-        self.handler.effect_case(self.it.labels.get(l)?)
-    }
-
-    fn clause(&self, l: usize) -> Clause {
-        let skipped = self.it.options.fault == Some(Fault::SkipsHandlers) && !self.handler.exceptions.is_empty();
-        match (self.case(l), self.it.options.style) {
-            (None, _) => Clause::None,
-            _ if skipped => Clause::None,
-            (Some(_), Style::Plain) => Clause::On,
-            (Some(case), Style::Tail) if answer(case).is_some() => Clause::Answer,
-            (Some(_), Style::Tail) => Clause::Tail,
-        }
-    }
-
-    /// Where a case runs: on the fiber under the handler.
-    fn under(&self) -> Context {
-        Context { waiting: self.waiting.get(), ..PLAIN }
-    }
-
-    fn returned(&self, v: Value) -> Value {
-        if !self.handler.returns_as_is() {
-            self.it.happened(Event::Return(v.shown()));
-        }
-        let (x, e) = &self.handler.ret;
-        self.it.eval(e, &self.env.with((*x, v)), self.under())
-    }
-
-    fn raised(&self, payload: Box<dyn Any + Send>) -> Value {
-        let is_ours = |label| self.handler.exception_case(label);
-        let case = if payload.is::<Flying>() {
-            let flying = self.it.flying.borrow();
-            flying.as_ref().and_then(|(label, _)| is_ours(label))
-        } else {
-            None
-        };
-        let Some(case) = case else { resume_unwind(payload) };
-        let (label, v) = self.it.land();
-        self.it.happened(Event::Exception(label, v.shown()));
-        self.it.eval(&case.body, &self.env.with((case.param, v)), self.under())
-    }
-
-    /// The case's variables, with the continuation if it gets that.
-    fn enter(self: &Rc<Self>, l: usize, v: Value, k: Option<Continuation>) -> (&EffectCase, Env) {
-        let case = self.case(l).expect("there is a clause only where there is a case");
-        self.it.happened(Event::Effect(case.label, v.shown()));
-        let mut env = self.env.clone();
-        if let Some(k) = k {
-            let k = Suspended { continuation: Some(k).into(), handler: self.clone() };
-            env = env.with((case.k, Value::Cont(Rc::new(k))));
-        }
-        (case, env.with((case.param, v)))
-    }
-
-    fn performed(self: &Rc<Self>, l: usize, v: Value, k: Continuation) -> Value {
-        let (case, env) = self.enter(l, v, Some(k));
-        self.it.eval(&case.body, &env, self.under())
-    }
-
-    fn performed_tail(self: &Rc<Self>, l: usize, v: Value, k: Continuation) -> Next<'static, Value> {
-        let (case, env) = self.enter(l, v, Some(k));
-        self.it.tail(&case.body, &env, self.under())
-    }
-
-    fn answered(self: &Rc<Self>, l: usize, v: Value) -> Answer {
-        let (case, env) = self.enter(l, v, None);
-        let (f, e) = answer(case).expect("the clause was chosen for this");
-        let v = self.it.eval(e, &env, PLAIN);
-        self.it.happened(Event::Resume(v.shown()));
-        let Expr::Lam(lang, param, body) = &**f else { unreachable!("it is a function's expression") };
-        Answer(Rc::new(Closure { lang: *lang, param, body: body.clone(), env }), v)
-    }
-}
-
-/// `f` and `e`, if the case is `(k f) e`, `f` is the identity and `e` only computes, so that whoever evaluates it where does
-/// not matter.
-fn answer(case: &EffectCase) -> Option<(&Rc<Expr>, &Rc<Expr>)> {
-    fn computes(e: &Expr, without: Name) -> bool {
-        match e {
-            Expr::Int(_) => true,
-            Expr::Var(x) => *x != without,
-            Expr::Arith(_, a, b) => computes(a, without) && computes(b, without),
-            _ => false,
-        }
-    }
-    let Expr::App(kf, e) = &*case.body else { return None };
-    let Expr::App(k, f) = &**kf else { return None };
-    let identity = matches!(&**f, Expr::Lam(Lang::O, x, body) if **body == Expr::Var(x));
-    (case.k != case.param && **k == Expr::Var(case.k) && identity && computes(e, case.k)).then_some((f, e))
 }
