@@ -264,13 +264,21 @@ pub(crate) fn innermost<R>(f: impl FnOnce(&Context) -> R) -> Option<R> {
 }
 
 /// Runs `f` inside of `context`, and outside of it again whichever way `f` ends.
+///
+/// Contexts are left in the order opposite to that in which they were entered, by the fiber that entered them: what they nest in outlives them because of that, and is gone otherwise. Frames mostly see to it. But
+/// computations can be captured in the middle (effects, generators) and go on elsewhere. If that leaves a context at the wrong time or place the process ends, there and then.
 pub(crate) fn enter<R>(context: *const Context, f: impl FnOnce() -> R) -> R {
     struct Restore {
+        /// The fiber and its number: another one may have come to its address.
+        fiber: (*const Fiber, u64),
         entered: *const Context,
         before: *const Context,
     }
     impl Drop for Restore {
         fn drop(&mut self) {
+            if running() != self.fiber || thread::context() != self.entered {
+                astray();
+            }
             // SAFETY: the current header is in place.
             if let Some(fiber) = unsafe { fiber::current().as_ref() }
                 && !self.entered.is_null()
@@ -280,7 +288,23 @@ pub(crate) fn enter<R>(context: *const Context, f: impl FnOnce() -> R) -> R {
             thread::enter_context(self.before);
         }
     }
+    #[inline]
+    fn running() -> (*const Fiber, u64) {
+        let fiber = fiber::current();
+        // SAFETY: the current header is in place.
+        (fiber, unsafe { fiber.as_ref() }.map_or(0, Fiber::id))
+    }
     let before = thread::enter_context(context);
-    let _restore = Restore { entered: context, before };
+    let _restore = Restore { fiber: running(), entered: context, before };
     f()
+}
+
+#[cold]
+#[inline(never)]
+fn astray() -> ! {
+    eprintln!(
+        "segue: a computation that was suspended by an effect or as a generator, inside of a scope, timeout, shield or the like, was not resumed before its surroundings were left, or \
+         elsewhere; resume it where it was suspended, or perform and give outside of these; aborting"
+    );
+    std::process::abort();
 }

@@ -72,8 +72,10 @@ mod arena;
 mod chain;
 mod config;
 pub mod effect;
+mod generator;
 mod outcome;
 mod pool;
+mod region;
 pub mod thread_stacks;
 
 // The one place that chooses the host.
@@ -86,6 +88,8 @@ mod host;
 
 pub use arena::{Stack, StackArena};
 pub use config::StackConfig;
+pub use generator::{BothEnds, Generator, Yielder, generator};
 pub use host::{Coroutine, ensure_alternate_stack, install_overflow_handler, prefetch, suspend};
 pub use outcome::{Step, leaked_stacks};
 pub use pool::StackPool;
+pub use region::{Region, region};

@@ -17,6 +17,7 @@ use super::Effect;
 use super::computation::{Base, Payload, RawNext, Request};
 use super::continuation::{Continuation, Next};
 use crate::chain::{Entry, Frame};
+use crate::region::List;
 
 /// The type of `Entry::call` of a clause that wants the continuation: with the computation, which has a request, and the clause.
 pub(super) type Capture<R> = unsafe fn(NonNull<Base>, *const ()) -> RawNext<R>;
@@ -88,8 +89,8 @@ impl<R, S, C: Clause<R, S>, L: Clauses<R, S>> Clauses<R, S> for Cons<C, L> {
 /// Marks a clause whose continuation stays within `handle`.
 pub struct Scoped;
 
-/// Marks a clause whose continuation may be kept for `'r`.
-pub struct Stored<'r>(PhantomData<fn(&'r ()) -> &'r ()>);
+/// Marks a clause whose continuation may be kept for `'r`, neither longer nor shorter: in a region, or for ever.
+pub struct Stored<'r>(pub(super) Option<List<'r>>, pub(super) PhantomData<fn(&'r ()) -> &'r ()>);
 
 /// A clause that gets the continuation. `W` says what it yields.
 pub struct Capturing<M, E, W>(pub(super) W, pub(super) PhantomData<fn(M, E)>);
@@ -133,7 +134,7 @@ unsafe fn capture<'k, E: Effect, R, S, W: Takes<'k, E, R, S>>(base: NonNull<Base
         let effect = (&raw const (*request.as_ptr()).effect).cast::<E>().read();
         (effect, Continuation::new(base), &*clause.cast::<W>())
     };
-    clause.take(effect, continuation).0
+    clause.take(effect, continuation).into_raw()
 }
 
 // SAFETY: `call` is a `Capture<R>`, for `E`. The newtype around the clause has its address.

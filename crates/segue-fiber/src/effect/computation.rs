@@ -41,6 +41,7 @@ use crate::arena::Stack;
 use crate::chain::{self, Frame};
 use crate::host::{Coroutine, LARGEST_HEADER, RawCoroutine};
 use crate::outcome::{Step, count_leak};
+use crate::region::{Kept, List};
 use crate::thread_stacks;
 
 pub(super) type Payload = Box<dyn Any + Send>;
@@ -72,17 +73,8 @@ impl<O> Slot<O> {
     ///
     /// `base` is the start of a `Slot<O>`, whose performer is suspended.
     unsafe fn fail(base: NonNull<RequestBase>, payload: Payload) {
-        // SAFETY: by the contract.
-        unsafe { Self::set(base, Err(payload)) }
-    }
-
-    /// # Safety
-    ///
-    /// As for `fail`.
-    #[inline]
-    unsafe fn set(base: NonNull<RequestBase>, answer: Result<O, Payload>) {
         // SAFETY: by the contract nobody else uses it.
-        let before = unsafe { (*base.cast::<Self>().as_ptr()).answer.replace(answer) };
+        let before = unsafe { (*base.cast::<Self>().as_ptr()).answer.replace(Err(payload)) };
         drop(before);
     }
 }
@@ -104,7 +96,10 @@ pub(super) struct Base {
     clause: Cell<*const ()>,
     call: Cell<*const ()>,
     state: Cell<State>,
+    /// Counts the requests. Whoever has the computation knows the number of its own, and has it no more when that is over.
+    turn: Cell<usize>,
     owners: Cell<usize>,
+    kept: Kept,
     /// Whether what the computation borrows may end: then it must not be leaked.
     borrows: bool,
     /// Takes value and cases out of a computation whose body has ended, and yields the result: an [`End`].
@@ -136,18 +131,84 @@ struct Block<X> {
 /// What comes next when a clause has ended.
 pub(super) enum RawNext<R> {
     Done(R),
-    /// This one is to be run on; its answer was given.
-    Run(Ready),
+    /// This one is to be run on: its answer was given, and its handler's result is an `R`. Dropped, it gets a panic for an answer instead.
+    Run(Held),
 }
 
-/// A suspended computation whose answer was given. Dropped, it gets a panic for an answer instead.
-pub(super) struct Ready(NonNull<Base>);
+/// The right to go on with a suspended computation. Dropped, it ends the computation.
+///
+/// It may be revoked: then the computation has been ended by its region, and is there only so that this can be seen.
+pub(super) struct Held {
+    base: NonNull<Base>,
+    turn: usize,
+}
 
-impl Drop for Ready {
-    fn drop(&mut self) {
-        // SAFETY: it owns a suspended computation.
-        unsafe { abandon(self.0) }
+impl Held {
+    /// # Safety
+    ///
+    /// The computation is suspended, and nobody else has it.
+    #[inline]
+    pub unsafe fn new(base: NonNull<Base>) -> Held {
+        // SAFETY: by the contract.
+        Held { base, turn: unsafe { base.as_ref() }.turn.get() }
     }
+
+    #[inline]
+    fn is_revoked(&self) -> bool {
+        // SAFETY: whoever revokes it sees to it that the computation stays in place until this is dropped.
+        unsafe { self.base.as_ref() }.turn.get() != self.turn
+    }
+
+    /// The computation, which is suspended and this one's.
+    ///
+    /// # Panics
+    ///
+    /// When it was revoked.
+    #[inline]
+    pub fn get(&self) -> NonNull<Base> {
+        assert!(
+            !self.is_revoked(),
+            "a continuation is used in a destructor at the end of its region, which has ended the computation"
+        );
+        self.base
+    }
+
+    /// As `get`, for whoever gives it up.
+    #[inline]
+    pub fn take(self) -> NonNull<Base> {
+        let base = self.get();
+        mem::forget(self);
+        base
+    }
+}
+
+impl Drop for Held {
+    #[cold]
+    fn drop(&mut self) {
+        // SAFETY: if it was not revoked, it has a suspended computation; else it owns what whoever revoked it has left.
+        unsafe { if self.is_revoked() { release(self.base) } else { abandon(self.base) } }
+    }
+}
+
+/// `Kept::end`.
+///
+/// # Safety
+///
+/// `kept` is in the base of a computation in a list; what stands for the computation is not used any more other than to be dropped.
+unsafe fn end_kept(kept: *const Kept) -> bool {
+    // SAFETY: it was entered with an address that is good for the whole; what is in a list is in place.
+    unsafe {
+        let base = NonNull::new_unchecked(kept.byte_sub(mem::offset_of!(Base, kept)).cast_mut().cast::<Base>());
+        let this = base.as_ref();
+        if this.state.get() != State::Suspended {
+            return false;
+        }
+        // Revokes what stands for it, on whose behalf it stays in place.
+        this.turn.set(this.turn.get() + 1);
+        this.owners.set(this.owners.get() + 1);
+        abandon(base);
+    }
+    true
 }
 
 impl<L, V, P, S, T> Parts<L, V, P, S, T> {
@@ -170,10 +231,11 @@ impl<L, V, P, S, T> Parts<L, V, P, S, T> {
 ///
 /// # Safety
 ///
-/// All that the arguments borrow outlives the computation; `borrows` says that it may end before the program does.
+/// All that the arguments borrow outlives the computation, or the region in which it is entered; `borrows` says that it may end before the program does.
 #[inline]
 pub(super) unsafe fn start<R, S, T, L, V, P, F>(
     (list, value, panic, state): (L, V, P, S),
+    region: Option<List<'_>>,
     borrows: bool,
     body: F,
 ) -> Started<R>
@@ -204,6 +266,8 @@ where
         state: Cell::new(State::Suspended),
         // The computation, and whoever gets it from here.
         owners: Cell::new(2),
+        turn: Cell::new(0),
+        kept: Kept::new(end_kept),
         borrows,
         end: end::<R, S, T, L, V, P> as End<R> as *const (),
         abandon: run_for_nothing::<R>,
@@ -225,6 +289,10 @@ where
             )
         }
     };
+    if let Some(list) = region {
+        // SAFETY: it is at its final place, and leaves when it is over.
+        unsafe { Kept::enter(&raw const (*base.as_ptr()).kept, list) };
+    }
     Started(base, std::marker::PhantomData)
 }
 
@@ -351,6 +419,7 @@ pub(super) unsafe fn run<R>(mut base: NonNull<Base>) -> R {
         chain::set_top(outer);
         if step == Step::Returned {
             this.state.set(State::Over);
+            this.kept.leave();
             // SAFETY: of this type, by the contract.
             let end = unsafe { mem::transmute::<*const (), End<R>>(this.end) };
             // SAFETY: it is over since just now.
@@ -366,10 +435,7 @@ pub(super) unsafe fn run<R>(mut base: NonNull<Base>) -> R {
         };
         match next {
             RawNext::Done(result) => return result,
-            RawNext::Run(ready) => {
-                base = ready.0;
-                mem::forget(ready);
-            }
+            RawNext::Run(held) => base = held.take(),
         }
     }
 }
@@ -459,15 +525,15 @@ unsafe fn free<L, V, P, S, T>(base: NonNull<Base>) {
     }
 }
 
-/// Gives a suspended computation its answer.
+/// Gives a suspended computation its answer, the first one.
 ///
 /// # Safety
 ///
 /// The computation is suspended with a request that wants an `O`; the caller owns it.
 #[inline]
 pub(super) unsafe fn answer<O>(base: NonNull<Base>, value: O) {
-    // SAFETY: by the contract.
-    unsafe { Slot::<O>::set(base.as_ref().request.get(), Ok(value)) }
+    // SAFETY: by the contract. There is nothing to drop in its place.
+    unsafe { (&raw mut (*base.as_ref().request.get().cast::<Slot<O>>().as_ptr()).answer).write(Some(Ok(value))) }
 }
 
 /// As [`answer`], with a panic.
@@ -481,16 +547,6 @@ pub(super) unsafe fn fail(base: NonNull<Base>, payload: Payload) {
         let request = base.as_ref().request.get();
         (request.as_ref().fail)(request, payload);
     }
-}
-
-/// The result of a clause that hands control to a computation whose answer it has given.
-///
-/// # Safety
-///
-/// The computation is suspended with its answer given, and its handler's result is `R`; the caller gives it up.
-#[inline]
-pub(super) unsafe fn ready<R>(base: NonNull<Base>) -> RawNext<R> {
-    RawNext::Run(Ready(base))
 }
 
 /// The handler's state.
@@ -568,6 +624,7 @@ pub(super) unsafe fn request<E: Effect>(
         base.request.set(NonNull::new_unchecked(address).cast());
         base.clause.set(clause);
         base.call.set(call);
+        base.turn.set(base.turn.get().wrapping_add(1));
         base.raw.get().assume_init().suspend();
         chain::set_top(top);
         match (*address).slot.answer.take() {

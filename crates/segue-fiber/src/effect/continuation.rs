@@ -7,10 +7,10 @@
 use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
-use std::mem;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-use super::computation::{self, Base, Payload, RawNext};
+use super::computation::{self, Base, Held, Payload, RawNext};
 
 /// Neither longer nor shorter than `'k`.
 type Invariant<'k> = PhantomData<fn(&'k ()) -> &'k ()>;
@@ -42,7 +42,7 @@ type Invariant<'k> = PhantomData<fn(&'k ()) -> &'k ()>;
 /// ```
 #[must_use = "a continuation that is dropped ends its computation"]
 pub struct Continuation<'k, O, R, S = ()> {
-    base: NonNull<Base>,
+    held: ManuallyDrop<Held>,
     /// Runs frames that hold what is good for `'k`.
     _good_for: Invariant<'k>,
     _types: PhantomData<*mut (O, R, S)>,
@@ -54,14 +54,15 @@ impl<'k, O, R, S> Continuation<'k, O, R, S> {
     /// The computation is suspended with a request that wants an `O`, for a handler with results `R` and state `S`; the caller gives it up. What it holds is good for `'k`.
     #[inline]
     pub(super) unsafe fn new(base: NonNull<Base>) -> Self {
-        Self { base, _good_for: PhantomData, _types: PhantomData }
+        // SAFETY: by the contract.
+        Self { held: ManuallyDrop::new(unsafe { Held::new(base) }), _good_for: PhantomData, _types: PhantomData }
     }
 
     #[inline]
-    fn into_base(self) -> NonNull<Base> {
-        let base = self.base;
-        mem::forget(self);
-        base
+    fn into_held(self) -> Held {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: the rest of it is forgotten.
+        unsafe { ManuallyDrop::take(&mut this.held) }
     }
 
     /// The perform returns `value`; this call returns what the handler yields in the end.
@@ -74,7 +75,7 @@ impl<'k, O, R, S> Continuation<'k, O, R, S> {
     /// With what leaves the computation, if the handler has no case for panics, or leaves its clauses and cases.
     #[inline]
     pub fn resume(self, value: O) -> R {
-        let base = self.into_base();
+        let base = self.into_held().take();
         // SAFETY: it is suspended, wants an `O` and yields an `R`, and was this continuation's.
         unsafe {
             computation::answer(base, value);
@@ -97,7 +98,7 @@ impl<'k, O, R, S> Continuation<'k, O, R, S> {
     ///
     /// As [`discontinue`](Self::discontinue).
     pub fn discontinue_with(self, payload: Payload) -> R {
-        let base = self.into_base();
+        let base = self.into_held().take();
         // SAFETY: it is suspended and yields an `R`, and was this continuation's.
         unsafe {
             computation::fail(base, payload);
@@ -110,36 +111,32 @@ impl<'k, O, R, S> Continuation<'k, O, R, S> {
     /// The continuation need not be the one that the clause has got.
     #[inline]
     pub fn tail(self, value: O) -> Next<'k, R> {
-        let base = self.into_base();
-        // SAFETY: it is suspended, wants an `O` and yields an `R`, and was this continuation's.
-        unsafe {
-            computation::answer(base, value);
-            Next(computation::ready(base), PhantomData)
-        }
+        // SAFETY: it is suspended, wants an `O`, and is this continuation's.
+        unsafe { computation::answer(self.held.get(), value) };
+        Next::new(RawNext::Run(self.into_held()))
     }
 
     /// To discontinue as the last thing that a clause does, see [`tail`](Self::tail).
     pub fn tail_discontinue<P: Any + Send>(self, payload: P) -> Next<'k, R> {
-        let base = self.into_base();
-        // SAFETY: it is suspended and yields an `R`, and was this continuation's.
-        unsafe {
-            computation::fail(base, Box::new(payload));
-            Next(computation::ready(base), PhantomData)
-        }
+        // SAFETY: it is suspended, and is this continuation's.
+        unsafe { computation::fail(self.held.get(), Box::new(payload)) };
+        Next::new(RawNext::Run(self.into_held()))
     }
 
     /// The handler's state, which is the continuation's while the computation is suspended.
     #[inline]
     pub fn state(&mut self) -> &mut S {
         // SAFETY: it is suspended, its state is an `S`, and it is this continuation's, which is borrowed.
-        unsafe { computation::state(self.base) }
+        unsafe { computation::state(self.held.get()) }
     }
 }
 
+// By hand, so that the compiler takes all that the types name to be used here.
 impl<O, R, S> Drop for Continuation<'_, O, R, S> {
+    #[inline]
     fn drop(&mut self) {
-        // SAFETY: it is suspended, and was this continuation's.
-        unsafe { computation::abandon(self.base) }
+        // SAFETY: once.
+        unsafe { ManuallyDrop::drop(&mut self.held) }
     }
 }
 
@@ -153,19 +150,40 @@ impl<O, R, S> fmt::Debug for Continuation<'_, O, R, S> {
 ///
 /// Dropped instead of returned, it is as a continuation that was dropped.
 #[must_use = "it is to be returned by the clause"]
-pub struct Next<'k, R>(pub(super) RawNext<R>, Invariant<'k>);
+pub struct Next<'k, R>(ManuallyDrop<RawNext<R>>, Invariant<'k>);
 
 impl<R> Next<'_, R> {
+    #[inline]
+    fn new(raw: RawNext<R>) -> Self {
+        Next(ManuallyDrop::new(raw), PhantomData)
+    }
+
+    #[inline]
+    pub(super) fn into_raw(self) -> RawNext<R> {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: the rest of it is forgotten.
+        unsafe { ManuallyDrop::take(&mut this.0) }
+    }
+
     /// The handler yields `result`.
     #[inline]
     pub fn done(result: R) -> Self {
-        Next(RawNext::Done(result), PhantomData)
+        Next::new(RawNext::Done(result))
+    }
+}
+
+// By hand, as for continuations.
+impl<R> Drop for Next<'_, R> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: once.
+        unsafe { ManuallyDrop::drop(&mut self.0) }
     }
 }
 
 impl<R> fmt::Debug for Next<'_, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
+        f.write_str(match *self.0 {
             RawNext::Done(_) => "Next::done",
             RawNext::Run(_) => "Next",
         })

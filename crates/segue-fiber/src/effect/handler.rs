@@ -18,6 +18,7 @@ use super::clauses::{
 use super::computation::{self, Payload};
 use super::continuation::{Continuation, Next};
 use crate::chain::{self, Frame, Restore};
+use crate::region::List;
 
 /// A handler in the making: clauses for effects, a case for the value, a case for panics.
 ///
@@ -68,7 +69,8 @@ pub struct Handler<M, R, S = (), L = Nil, V = Identity, P = Reraise> {
     value: V,
     panic: P,
     state: S,
-    _types: PhantomData<fn(M) -> R>,
+    mode: M,
+    _yields: PhantomData<fn() -> R>,
 }
 
 impl<R> Handler<Scoped, R> {
@@ -91,7 +93,7 @@ impl<R, S> Handler<Scoped, R, S> {
     /// It is one clause's at a time: [`Continuation::state`] lends it to whoever has the continuation, [`answer_with`](Self::answer_with) to the clause, and the cases get it in the end.
     #[inline]
     pub fn with_state(state: S) -> Self {
-        Handler { list: Nil, value: Identity, panic: Reraise, state, _types: PhantomData }
+        Self::of(Scoped, state)
     }
 }
 
@@ -107,15 +109,30 @@ impl<R, S> Handler<Stored<'static>, R, S> {
     /// As [`stored`](Handler::stored), with a state that the clauses share.
     #[inline]
     pub fn stored_with_state(state: S) -> Self {
-        Handler { list: Nil, value: Identity, panic: Reraise, state, _types: PhantomData }
+        Self::kept(state, None)
+    }
+}
+
+impl<'r, R, S> Handler<Stored<'r>, R, S> {
+    /// For continuations that are kept in a region, or for ever.
+    #[inline]
+    pub(crate) fn kept(state: S, region: Option<List<'r>>) -> Self {
+        Self::of(Stored(region, PhantomData), state)
+    }
+}
+
+impl<M, R, S> Handler<M, R, S> {
+    #[inline]
+    fn of(mode: M, state: S) -> Self {
+        Handler { list: Nil, value: Identity, panic: Reraise, state, mode, _yields: PhantomData }
     }
 }
 
 impl<M, R, S, L, V, P> Handler<M, R, S, L, V, P> {
     #[inline]
     fn add<C>(self, head: C) -> Handler<M, R, S, Cons<C, L>, V, P> {
-        let Handler { list, value, panic, state, .. } = self;
-        Handler { list: Cons { head, tail: list }, value, panic, state, _types: PhantomData }
+        let Handler { list, value, panic, state, mode, .. } = self;
+        Handler { list: Cons { head, tail: list }, value, panic, state, mode, _yields: PhantomData }
     }
 
     /// Answers an effect at once: the perform is a call of `clause`.
@@ -143,29 +160,29 @@ impl<M, R, S, L, V, P> Handler<M, R, S, L, V, P> {
     /// The type of its argument has to be written, since the body comes later.
     #[inline]
     pub fn value<T, F: FnOnce(T) -> R>(self, case: F) -> Handler<M, R, S, L, Value<F>, P> {
-        let Handler { list, panic, state, .. } = self;
-        Handler { list, value: Value(case), panic, state, _types: PhantomData }
+        let Handler { list, panic, state, mode, .. } = self;
+        Handler { list, value: Value(case), panic, state, mode, _yields: PhantomData }
     }
 
     /// As [`value`](Self::value), with the handler's state.
     #[inline]
     pub fn value_with<T, F: FnOnce(S, T) -> R>(self, case: F) -> Handler<M, R, S, L, ValueWith<F>, P> {
-        let Handler { list, panic, state, .. } = self;
-        Handler { list, value: ValueWith(case), panic, state, _types: PhantomData }
+        let Handler { list, panic, state, mode, .. } = self;
+        Handler { list, value: ValueWith(case), panic, state, mode, _yields: PhantomData }
     }
 
     /// What becomes of a panic that leaves the body, a discontinued one included. It runs once, under the outer handlers. Without it, the panic goes on in whoever waits for the result.
     #[inline]
     pub fn panic<F: FnOnce(Payload) -> R>(self, case: F) -> Handler<M, R, S, L, V, Caught<F>> {
-        let Handler { list, value, state, .. } = self;
-        Handler { list, value, panic: Caught(case), state, _types: PhantomData }
+        let Handler { list, value, state, mode, .. } = self;
+        Handler { list, value, panic: Caught(case), state, mode, _yields: PhantomData }
     }
 
     /// As [`panic`](Self::panic), with the handler's state.
     #[inline]
     pub fn panic_with<F: FnOnce(S, Payload) -> R>(self, case: F) -> Handler<M, R, S, L, V, CaughtWith<F>> {
-        let Handler { list, value, state, .. } = self;
-        Handler { list, value, panic: CaughtWith(case), state, _types: PhantomData }
+        let Handler { list, value, state, mode, .. } = self;
+        Handler { list, value, panic: CaughtWith(case), state, mode, _yields: PhantomData }
     }
 
     /// Runs a body whose performs are calls: in place.
@@ -239,7 +256,7 @@ impl<R, S, L, V, P> Handler<Scoped, R, S, L, V, P> {
         if const { L::ENTRIES.capture() } {
             let Handler { list, value, panic, state, .. } = self;
             // SAFETY: `run_to_the_end` does not return before the computation is over, and so before what is borrowed here may end.
-            unsafe { computation::start((list, value, panic, state), true, body) }.run_to_the_end()
+            unsafe { computation::start((list, value, panic, state), None, true, body) }.run_to_the_end()
         } else {
             self.handle_in_place(body)
         }
@@ -272,26 +289,26 @@ impl<'r, R, S, L, V, P> Handler<Stored<'r>, R, S, L, V, P> {
     }
 }
 
-impl<R, S, L, V, P> Handler<Stored<'static>, R, S, L, V, P> {
+impl<'r, R, S, L, V, P> Handler<Stored<'r>, R, S, L, V, P> {
     /// Runs `body` under this handler, up to a result of the handler. The body goes on later if its continuation was kept.
     ///
     /// # Panics
     ///
     /// With what leaves the body, if there is no case for panics, and with what leaves clauses and cases. When there is no stack for the body.
     #[inline]
-    pub fn handle<T>(self, body: impl FnOnce() -> T + 'static) -> R
+    pub fn handle<T>(self, body: impl FnOnce() -> T + 'r) -> R
     where
-        L: Clauses<R, S> + 'static,
-        V: ValueCase<S, T, R> + 'static,
-        P: PanicCase<S, R> + 'static,
-        R: 'static,
-        S: 'static,
-        T: 'static,
+        L: Clauses<R, S> + 'r,
+        V: ValueCase<S, T, R> + 'r,
+        P: PanicCase<S, R> + 'r,
+        R: 'r,
+        S: 'r,
+        T: 'r,
     {
         if const { L::ENTRIES.capture() } {
-            let Handler { list, value, panic, state, .. } = self;
-            // SAFETY: nothing is borrowed.
-            unsafe { computation::start((list, value, panic, state), false, body) }.run()
+            let Handler { list, value, panic, state, mode, .. } = self;
+            // SAFETY: what is borrowed outlives the region, in which the computation is entered; without a region nothing is borrowed.
+            unsafe { computation::start((list, value, panic, state), mode.0, mode.0.is_some(), body) }.run()
         } else {
             self.handle_in_place(body)
         }

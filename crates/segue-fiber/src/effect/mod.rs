@@ -39,7 +39,7 @@
 //! # Who handles
 //!
 //! - The innermost handler in place with a clause for the effect's type. Clauses and cases run under the handlers outside of theirs.
-//! - A fiber, and any other [`Coroutine`](crate::Coroutine), starts without handlers. A generator runs under those of whoever asks it for the next element.
+//! - A fiber, and any other [`Coroutine`](crate::Coroutine), starts without handlers. A [generator](crate::generator()) runs under those of whoever asks it for the next element.
 //! - While the thread panics, clauses that want the continuation are passed over, as if the effect were not theirs: a destructor that ran on in another
 //!   order would confuse the count of panics, which std keeps for each thread. Clauses that answer work.
 //!
@@ -59,7 +59,7 @@
 
 #![allow(unsafe_code)] // Frames of the chain are reached by address.
 
-mod clauses;
+pub(crate) mod clauses;
 mod computation;
 mod continuation;
 mod handler;

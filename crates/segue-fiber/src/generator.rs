@@ -1,0 +1,442 @@
+//! Generators: iterators made of code that visits.
+//!
+//! Used by applications: a recursive walk or an interface with callbacks becomes something to loop over.
+//!
+//! # The idea
+//!
+//! The body runs on a stack of its own, from one element to the next. To give an element is to leave its address in the header and to suspend; whoever asked takes it from there. There is no handler and
+//! no search in between: an element costs two switches.
+//!
+//! # States
+//!
+//! ```text
+//!   New --next--> Running --give--> Suspended --next, drop--> Running --the body returns or panics--> Over
+//! ```
+//!
+//! A generator that is dropped while suspended is *ending*: to give is to panic with [`Dropped`] then, so that the body is unwound. A body that catches the panic and gives again is unwound again.
+//!
+//! # Double-ended
+//!
+//! A walk has one direction: the last element of a generator is known when all were asked for. What can be done is a second walk from the other end, and to stop when both together have given all there is:
+//! [`BothEnds`].
+
+#![allow(unsafe_code)] // Body and consumer meet in a header at the top of the body's stack.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::fmt;
+use std::iter::FusedIterator;
+use std::marker::PhantomData;
+use std::mem::{ManuallyDrop, MaybeUninit, offset_of};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::{self, NonNull};
+use std::thread;
+
+use crate::chain::{self, Frame};
+use crate::effect::Dropped;
+use crate::host::{Coroutine, RawCoroutine};
+use crate::outcome::{Step, count_leak};
+use crate::region::{Kept, List};
+use crate::thread_stacks;
+
+/// Makes an iterator of `body`, which gives the elements to the [`Yielder`] that it gets.
+///
+/// The body starts when the first element is asked for. It borrows nothing, and the generator may be kept for as long as one likes; for bodies that borrow there is [`Region::generator`](crate::Region::generator).
+///
+/// ```
+/// use segue_fiber::{Yielder, generator};
+///
+/// enum Tree {
+///     Leaf,
+///     Node(Box<Tree>, u32, Box<Tree>),
+/// }
+///
+/// fn walk(tree: &Tree, y: &Yielder<u32>) {
+///     if let Tree::Node(left, here, right) = tree {
+///         walk(left, y);
+///         y.give(*here);
+///         walk(right, y);
+///     }
+/// }
+///
+/// let leaf = |it| Box::new(Tree::Node(Box::new(Tree::Leaf), it, Box::new(Tree::Leaf)));
+/// let tree = Tree::Node(leaf(1), 2, leaf(3));
+/// assert!(generator(move |y| walk(&tree, y)).eq([1, 2, 3]));
+/// ```
+///
+/// # Panics
+///
+/// When there is no stack for it. Panics of the body are those of [`next`](Iterator::next).
+#[inline]
+pub fn generator<T: 'static, F: FnOnce(&Yielder<T>) + 'static>(body: F) -> Generator<'static, T> {
+    // SAFETY: it borrows nothing.
+    unsafe { Generator::new(body, None) }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    New,
+    Running,
+    Suspended,
+    Over,
+}
+
+/// What body and consumer share; at the top of the body's stack.
+#[repr(C)]
+struct Header<T> {
+    /// The outermost handler of the body, which handles nothing: its parent is the consumer's innermost.
+    frame: Frame,
+    raw: Cell<MaybeUninit<RawCoroutine>>,
+    /// The element that was given, on the giver's stack.
+    element: Cell<*const T>,
+    state: Cell<State>,
+    /// Whether the body is to be unwound.
+    ending: Cell<bool>,
+    /// Whether the thread was panicking already when the body was run on.
+    panicking: Cell<bool>,
+    borrows: bool,
+    kept: Kept,
+    /// What has left the body.
+    panic: Cell<Option<Box<dyn Any + Send>>>,
+}
+
+/// An iterator over what a body gives: made by [`generator`] and [`Region::generator`](crate::Region::generator).
+///
+/// A panic of the body goes to whoever has asked for the element; the generator is at its end then.
+///
+/// Dropped halfway, the body is unwound from where it gave its last element, and its panic, should it have one of its own, is the dropper's. Without unwinding (`panic = "abort"`), and in the destructors of
+/// thread-local variables, the stack is leaked and [counted](crate::leaked_stacks) instead; what borrows can't be leaked, and aborts the process.
+///
+/// Effects that the body performs are handled by its own handlers and by those of whoever asks for the next element.
+///
+/// ```compile_fail,E0277
+/// fn moves_to_another_thread<T: Send>() {}
+/// moves_to_another_thread::<segue_fiber::Generator<u32>>();
+/// ```
+#[must_use = "generators do nothing unless they are asked for elements"]
+pub struct Generator<'r, T> {
+    /// Until the end was seen.
+    header: Option<NonNull<Header<T>>>,
+    _good_for: PhantomData<fn(&'r ()) -> &'r ()>,
+    _elements: PhantomData<T>,
+}
+
+/// Takes the elements of a generator's body.
+pub struct Yielder<T> {
+    header: NonNull<Header<T>>,
+}
+
+impl<T> Yielder<T> {
+    /// Hands `element` to whoever asked for it, and returns when the next one is asked for.
+    ///
+    /// While a panic unwinds the body, in destructors, nothing can be handed over: the element is dropped.
+    ///
+    /// # Panics
+    ///
+    /// With [`Dropped`], to unwind the body, if the generator was dropped.
+    #[inline]
+    pub fn give(&self, element: T) {
+        // SAFETY: the header is in place while its body runs, outside of which nobody has this yielder.
+        let header = unsafe { self.header.as_ref() };
+        if thread::panicking() || header.ending.get() {
+            return self.refuse(element);
+        }
+        self.hand_over(element);
+    }
+
+    #[inline(always)]
+    fn hand_over(&self, element: T) {
+        // SAFETY: as in `give`.
+        let header = unsafe { self.header.as_ref() };
+        let element = ManuallyDrop::new(element);
+        header.element.set(&raw const *element);
+        let top = chain::top();
+        // SAFETY: set when the generator was made. The body runs, and the caller runs inside it: whoever has this yielder holds what is borrowed for less than the body's run, and so can't be
+        // suspended other than inside of it, or together with it. The element is moved out once, by `next`.
+        unsafe { header.raw.get().assume_init().suspend() };
+        chain::set_top(top);
+        if header.ending.get() {
+            self.unwind();
+        }
+    }
+
+    #[cold]
+    fn unwind(&self) -> ! {
+        resume_unwind(Box::new(Dropped))
+    }
+
+    #[cold]
+    fn refuse(&self, element: T) {
+        // SAFETY: as in `give`.
+        let header = unsafe { self.header.as_ref() };
+        match (thread::panicking(), header.ending.get()) {
+            // It is the consumer who panics.
+            (true, false) if header.panicking.get() => self.hand_over(element),
+            (true, _) => {}
+            (false, _) => {
+                drop(element);
+                self.unwind();
+            }
+        }
+    }
+}
+
+impl<'r, T> Generator<'r, T> {
+    /// # Safety
+    ///
+    /// What body and elements borrow outlives the region, or nothing is borrowed.
+    #[inline]
+    pub(crate) unsafe fn new<F: FnOnce(&Yielder<T>)>(body: F, list: Option<List<'r>>) -> Self {
+        let stack = thread_stacks::take().unwrap_or_else(|error| panic!("no stack for a generator: {error}"));
+        let header = Header {
+            frame: Frame {
+                parent: Cell::new(ptr::null()),
+                clauses: None,
+                list: Cell::new(ptr::null()),
+                state: Cell::new(ptr::null_mut()),
+            },
+            raw: Cell::new(MaybeUninit::uninit()),
+            element: Cell::new(ptr::null()),
+            state: Cell::new(State::New),
+            ending: Cell::new(false),
+            panicking: Cell::new(false),
+            borrows: list.is_some(),
+            kept: Kept::new(Self::end_kept),
+            panic: Cell::new(None),
+        };
+        // SAFETY: by the contract: the region ends it before what it borrows can end. `main` does not unwind.
+        let coroutine =
+            unsafe { Coroutine::new_borrowing(stack, header, move |header: &Header<T>| main(header, body)) };
+        coroutine.header().raw.set(MaybeUninit::new(coroutine.raw()));
+        let header = coroutine.into_header();
+        if let Some(list) = list {
+            // SAFETY: it is at its final place, and leaves when the body is over.
+            unsafe { Kept::enter(&raw const (*header.as_ptr()).kept, list) };
+        }
+        Generator { header: Some(header), _good_for: PhantomData, _elements: PhantomData }
+    }
+
+    /// Runs the body on to the next element, if there is one.
+    ///
+    /// # Safety
+    ///
+    /// The header is that of a generator that is new or suspended.
+    #[inline]
+    unsafe fn run(header: NonNull<Header<T>>) -> Step {
+        // SAFETY: by the contract it is in place.
+        let this = unsafe { header.as_ref() };
+        let outer = chain::top();
+        this.frame.parent.set(outer);
+        this.state.set(State::Running);
+        this.panicking.set(thread::panicking());
+        // SAFETY: set when the generator was made; by the contract.
+        let step = unsafe { this.raw.get().assume_init().resume() };
+        chain::set_top(outer);
+        this.state.set(State::Suspended);
+        if step == Step::Returned {
+            this.state.set(State::Over);
+            this.kept.leave();
+        }
+        step
+    }
+
+    /// The body is over: frees header and stack, and raises what has left the body.
+    #[cold]
+    fn finish(&mut self) {
+        let Some(header) = self.header.take() else { return };
+        // SAFETY: it is over, and nobody else has a handle: only this value frees it.
+        let (panic, stack) = unsafe {
+            let panic = header.as_ref().panic.take();
+            (panic, Coroutine::from_header(header).into_stack())
+        };
+        thread_stacks::put(stack);
+        if let Some(payload) = panic {
+            resume_unwind(payload);
+        }
+    }
+
+    /// Unwinds a suspended body; `false` if it could only be leaked.
+    ///
+    /// # Safety
+    ///
+    /// It is suspended, and nobody runs it any more.
+    #[cold]
+    unsafe fn end(header: NonNull<Header<T>>) -> bool {
+        // SAFETY: in place, as it is not over.
+        let this = unsafe { header.as_ref() };
+        if cfg!(panic = "abort") && this.borrows {
+            eprintln!(
+                "a generator was dropped halfway that may have lent out what it borrows; without unwinding it can neither end nor stay: ask for all \
+                 of its elements, or let it borrow nothing (`generator`); aborting"
+            );
+            std::process::abort();
+        }
+        if cfg!(panic = "abort") || (!this.borrows && thread_stacks::are_gone()) {
+            count_leak();
+            return false;
+        }
+        this.ending.set(true);
+        // A body gives nothing any more, so that it does not come back before it is over.
+        // SAFETY: by the contract.
+        while unsafe { Self::run(header) } == Step::Suspended {}
+        let panic = this.panic.take();
+        this.panic.set(panic.filter(|payload| !payload.is::<Dropped>()));
+        true
+    }
+
+    /// `Kept::end`.
+    ///
+    /// # Safety
+    ///
+    /// `kept` is in the header of a generator in a list, of these elements, that nobody asks any more.
+    unsafe fn end_kept(kept: *const Kept) -> bool {
+        // SAFETY: by the contract; it was entered with an address that is good for the whole.
+        let header = unsafe {
+            NonNull::new_unchecked(kept.byte_sub(offset_of!(Header<T>, kept)).cast_mut().cast::<Header<T>>())
+        };
+        // SAFETY: what is in the list is in place.
+        let this = unsafe { header.as_ref() };
+        match this.state.get() {
+            // Of what has not started nothing relies on its end.
+            State::New => this.kept.leave(),
+            // SAFETY: by the contract.
+            State::Suspended => {
+                // SAFETY: by the contract. Its value, if it was not forgotten, frees it.
+                unsafe { Self::end(header) };
+                if let Some(payload) = this.panic.take() {
+                    resume_unwind(payload);
+                }
+            }
+            State::Running => return false,
+            State::Over => this.kept.leave(),
+        }
+        true
+    }
+}
+
+/// What runs on the stack.
+fn main<T, F: FnOnce(&Yielder<T>)>(header: &Header<T>, body: F) {
+    chain::set_top(ptr::from_ref(header).cast());
+    let yielder = Yielder { header: NonNull::from(header) };
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| body(&yielder))) {
+        header.panic.set(Some(payload));
+    }
+}
+
+impl<T> Iterator for Generator<'_, T> {
+    type Item = T;
+
+    /// The next element that the body gives, or `None` when it has returned, then and ever after.
+    ///
+    /// # Panics
+    ///
+    /// With what leaves the body.
+    #[inline]
+    fn next(&mut self) -> Option<T> {
+        let header = self.header?;
+        // SAFETY: in place until this value frees it.
+        let state = unsafe { header.as_ref() }.state.get();
+        assert!(state != State::Running, "a generator that runs was asked for another element");
+        // SAFETY: it is new or suspended, and this value's, which is borrowed.
+        if state != State::Over && unsafe { Self::run(header) } == Step::Suspended {
+            // SAFETY: it was suspended by `give`, which left the address and does not use the element any more.
+            return Some(unsafe { header.as_ref().element.get().read() });
+        }
+        self.finish();
+        None
+    }
+}
+
+impl<T> FusedIterator for Generator<'_, T> {}
+
+impl<T> Drop for Generator<'_, T> {
+    fn drop(&mut self) {
+        let Some(header) = self.header else { return };
+        // SAFETY: in place until this value frees it.
+        let this = unsafe { header.as_ref() };
+        match this.state.get() {
+            State::New => {
+                this.kept.leave();
+                // SAFETY: it was never run; this was the only handle.
+                drop(unsafe { Coroutine::from_header(header) });
+                return;
+            }
+            // SAFETY: nobody else runs it.
+            State::Suspended if !unsafe { Self::end(header) } => return,
+            State::Suspended | State::Over => {}
+            // Its own body can't drop it, as it runs in a borrow of this value.
+            State::Running => return count_leak(),
+        }
+        if thread::panicking() {
+            // It was reported; to raise it again would end the process.
+            std::mem::forget(this.panic.take());
+        }
+        self.finish();
+    }
+}
+
+impl<T> fmt::Debug for Generator<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Generator").field("over", &self.header.is_none()).finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for Yielder<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Yielder").finish_non_exhaustive()
+    }
+}
+
+/// Two walks over the same elements, from either end: what they give together is each element once.
+///
+/// ```
+/// use segue_fiber::{BothEnds, generator};
+///
+/// let ends = BothEnds::new(4, generator(|y| (0..4).for_each(|it| y.give(it))), generator(|y| (0..4).rev().for_each(|it| y.give(it))));
+/// assert!(ends.rev().eq([3, 2, 1, 0]));
+/// ```
+#[derive(Debug)]
+pub struct BothEnds<'r, T> {
+    left: usize,
+    front: Generator<'r, T>,
+    back: Generator<'r, T>,
+}
+
+impl<'r, T> BothEnds<'r, T> {
+    /// Of `elements` elements, `front` gives the first ones and `back` the last ones, in reverse order.
+    ///
+    /// How many there are has to be known: two walks do not see where they meet. A walk that ends earlier ends the iteration from its side.
+    pub fn new(elements: usize, front: Generator<'r, T>, back: Generator<'r, T>) -> Self {
+        Self { left: elements, front, back }
+    }
+
+    fn take(left: &mut usize, side: &mut Generator<'r, T>) -> Option<T> {
+        let now = left.checked_sub(1)?;
+        let element = side.next()?;
+        *left = now;
+        Some(element)
+    }
+}
+
+impl<T> Iterator for BothEnds<'_, T> {
+    type Item = T;
+
+    #[inline]
+    fn next(&mut self) -> Option<T> {
+        Self::take(&mut self.left, &mut self.front)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        // A walk may end early.
+        (0, Some(self.left))
+    }
+}
+
+impl<T> DoubleEndedIterator for BothEnds<'_, T> {
+    #[inline]
+    fn next_back(&mut self) -> Option<T> {
+        Self::take(&mut self.left, &mut self.back)
+    }
+}
+
+impl<T> FusedIterator for BothEnds<'_, T> {}

@@ -1,0 +1,194 @@
+//! A region: a block of code that ends what was suspended in it, before it ends itself.
+//!
+//! Used by applications for generators that borrow, and for continuations that borrow and are kept; `generator` and `effect` enter into its list what has to be ended.
+//!
+//! # Why
+//!
+//! A suspended computation holds frames, and frames may rely on being left: `std::thread::scope` lends what its caller has borrowed to other threads, and takes it back when it returns. If the computation could be
+//! forgotten and what it borrows ended, these threads would go on with it. So a value that stands for a computation can't be trusted to be dropped. The frame of a function can: `region` returns when all
+//! that was suspended in it has ended. It is what `std::thread::scope` does for threads.
+//!
+//! # How it ends
+//!
+//! The list has each computation from its making to its end. At the region's end nobody can use what stands for one any more, as all of it is good for `'r` only. So those that are suspended are ended by unwinding them,
+//! one after the other. Those that count as running are captured by another one, which is suspended: they end with it. Values that stand for a computation may lie on the stacks of others; they are told
+//! apart from those that were forgotten by being dropped on the way, which has to do nothing then: see [`Kept`].
+
+#![allow(unsafe_code)] // What is in the list is reached by address.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr;
+
+use crate::effect::Handler;
+use crate::effect::clauses::Stored;
+use crate::generator::{Generator, Yielder};
+
+/// Runs `body`, which may suspend computations that borrow in the [`Region`] that it gets, and ends those that are left.
+///
+/// ```
+/// use segue_fiber::{Yielder, region};
+///
+/// let words = vec!["a", "suspended", "computation"];
+/// let total = region(|region| {
+///     let lengths = region.generator(|y: &Yielder<usize>| words.iter().for_each(|word| y.give(word.len())));
+///     lengths.take(2).sum::<usize>()
+/// });
+/// assert_eq!(total, 10);
+/// ```
+///
+/// # Panics
+///
+/// With what leaves `body`, or the destructors of what is unwound at the end.
+pub fn region<'env, T>(body: impl for<'r> FnOnce(&'r Region<'r, 'env>) -> T) -> T {
+    let region = Region { first: Cell::new(ptr::null()), _lives: PhantomData, _borrows: PhantomData };
+    let outcome = catch_unwind(AssertUnwindSafe(|| body(&region)));
+    let panic = region.end();
+    match (outcome, panic) {
+        (Ok(value), None) => value,
+        (Err(payload), _) | (Ok(_), Some(payload)) => resume_unwind(payload),
+    }
+}
+
+/// A block of code that ends what was suspended in it. Made by [`region()`].
+///
+/// What is suspended may borrow what is outside of the block (`'env`), and other things that outlive the block's body. What stands for it stays in the block:
+///
+/// ```compile_fail
+/// let escaped = segue_fiber::region(|region| region.generator(|y: &segue_fiber::Yielder<u32>| y.give(1)));
+/// ```
+///
+/// ```compile_fail,E0373
+/// segue_fiber::region(|region| {
+///     let inside = 5;
+///     region.generator(|y: &segue_fiber::Yielder<u32>| y.give(inside)).next();
+/// });
+/// ```
+pub struct Region<'r, 'env: 'r> {
+    first: Cell<*const Kept>,
+    /// Neither longer nor shorter, as in `std::thread::Scope`.
+    _lives: PhantomData<&'r mut &'r ()>,
+    _borrows: PhantomData<&'env mut &'env ()>,
+}
+
+impl<'r> Region<'r, '_> {
+    /// As [`generator`](crate::generator()), and may borrow.
+    ///
+    /// # Panics
+    ///
+    /// When there is no stack for it.
+    #[inline]
+    pub fn generator<T: 'r, F: FnOnce(&Yielder<T>) + 'r>(&'r self, body: F) -> Generator<'r, T> {
+        // SAFETY: what it borrows outlives the region, in which it is entered.
+        unsafe { Generator::new(body, Some(self.list())) }
+    }
+
+    /// As [`Handler::stored`], and may borrow: its continuations may be kept in this region.
+    #[inline]
+    pub fn handler<R>(&'r self) -> Handler<Stored<'r>, R> {
+        self.handler_with_state(())
+    }
+
+    /// As [`handler`](Self::handler), with a state that the clauses share.
+    #[inline]
+    pub fn handler_with_state<R, S>(&'r self, state: S) -> Handler<Stored<'r>, R, S> {
+        Handler::kept(state, Some(self.list()))
+    }
+
+    fn list(&'r self) -> List<'r> {
+        List(&self.first)
+    }
+
+    /// Ends what is suspended, and says what panicked meanwhile.
+    fn end(&self) -> Option<Box<dyn Any + Send>> {
+        let mut panic = None;
+        while !self.first.get().is_null() {
+            let mut next = self.first.get();
+            loop {
+                let kept = next;
+                // SAFETY: what is in the list is in place.
+                let Some(this) = (unsafe { kept.as_ref() }) else {
+                    // All are captured, but there is nobody left who could have captured them.
+                    eprintln!("a region ends while a computation in it runs, which can't be; aborting");
+                    std::process::abort();
+                };
+                next = this.next.get();
+                let end = this.end;
+                // SAFETY: it is in place, and whatever stands for it is not used any more other than to be dropped. Not the address of the reference, which is good for less.
+                match catch_unwind(AssertUnwindSafe(|| unsafe { end(kept) })) {
+                    Ok(false) => {}
+                    Ok(true) => break,
+                    Err(payload) => {
+                        // The first one is told of; the drop of another may panic.
+                        if let Some(other) = panic.replace(payload) {
+                            mem::forget(panic.replace(other));
+                        }
+                        break;
+                    }
+                }
+            }
+        }
+        panic
+    }
+}
+
+impl fmt::Debug for Region<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Region").finish_non_exhaustive()
+    }
+}
+
+/// A region's list, for what is to be entered.
+#[derive(Clone, Copy)]
+pub struct List<'r>(&'r Cell<*const Kept>);
+
+/// A computation's place in a region's list. `repr(C)` structures that have it find themselves by its address.
+pub(crate) struct Kept {
+    /// Who points here: the one before, or the list. Null if it is in no list.
+    link: Cell<*const Cell<*const Kept>>,
+    next: Cell<*const Kept>,
+    /// Ends the computation if it is suspended, and takes what stands for it the right to go on with it; answers `false` if it is captured.
+    end: unsafe fn(*const Kept) -> bool,
+}
+
+impl Kept {
+    #[inline]
+    pub fn new(end: unsafe fn(*const Kept) -> bool) -> Kept {
+        Kept { link: Cell::new(ptr::null()), next: Cell::new(ptr::null()), end }
+    }
+
+    /// Enters it, at its final place.
+    ///
+    /// # Safety
+    ///
+    /// `this` is valid until [`leave`](Self::leave), and for `end` to find the whole.
+    #[inline]
+    pub unsafe fn enter(this: *const Kept, list: List<'_>) {
+        // SAFETY: by the contract, which those in the list have kept.
+        unsafe {
+            let next = list.0.replace(this);
+            if let Some(next) = next.as_ref() {
+                next.link.set(&raw const (*this).next);
+            }
+            (*this).next.set(next);
+            (*this).link.set(list.0);
+        }
+    }
+
+    /// Takes it out, if it is in a list.
+    #[inline]
+    pub fn leave(&self) {
+        // SAFETY: who points here is in place, and so is the next one.
+        unsafe {
+            let Some(link) = self.link.replace(ptr::null()).as_ref() else { return };
+            link.set(self.next.get());
+            if let Some(next) = self.next.get().as_ref() {
+                next.link.set(link);
+            }
+        }
+    }
+}
