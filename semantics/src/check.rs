@@ -68,14 +68,21 @@ impl Drop for Announce {
     }
 }
 
-/// Checks the programs of `count` seeds from `first` on.
+/// Checks the programs of `count` seeds from `first` on. Each seed is shown to `before`, then its program is run.
 ///
 /// # Errors
 ///
 /// The first program on which the two differ, made smaller.
-pub fn check(first: u64, count: u64, size: usize, options: Options) -> Result<Statistics, Box<Disagreement>> {
+pub fn check(
+    first: u64,
+    count: u64,
+    size: usize,
+    options: Options,
+    mut before: impl FnMut(u64),
+) -> Result<Statistics, Box<Disagreement>> {
     let mut statistics = Statistics::default();
     for seed in (0..count).map(|i| first.wrapping_add(i)) {
+        before(seed);
         let _announce = Announce(seed);
         let found = generate(seed, size);
         let run = machine::run(&found, Mode::Segue, FUEL);

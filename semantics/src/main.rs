@@ -10,25 +10,28 @@ use segue_fiber::leaked_stacks;
 use semantics::check::{SIZE, check};
 use semantics::runtime::{Options, Style};
 
-const USAGE: &str = "usage: semantics [--programs N] [--seed S] [--size NODES]
+const USAGE: &str = "usage: semantics [--programs N] [--seed S] [--size NODES] [--each]
 
 Runs N random programs (100000) on the abstract machine and on the runtime, which have to agree.
 The programs are those of the seeds from S (0) on. NODES (60) says how large they get, roughly.
-Prints what they did; or the first on which the two differ, made smaller, and how to replay it.";
+Prints what they did; or the first on which the two differ, made smaller, and how to replay it.
+With --each it prints every seed before its program runs: for when the process dies of one.";
 
 struct Arguments {
     programs: u64,
     seed: u64,
     size: usize,
+    each: bool,
 }
 
 fn arguments(mut parser: Parser) -> Result<Option<Arguments>, lexopt::Error> {
-    let mut given = Arguments { programs: 100_000, seed: 0, size: SIZE };
+    let mut given = Arguments { programs: 100_000, seed: 0, size: SIZE, each: false };
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Long("programs") => given.programs = parser.value()?.parse()?,
             Arg::Long("seed") => given.seed = parser.value()?.parse()?,
             Arg::Long("size") => given.size = parser.value()?.parse()?,
+            Arg::Long("each") => given.each = true,
             Arg::Long("help") | Arg::Short('h') => return Ok(None),
             _ => return Err(argument.unexpected()),
         }
@@ -56,7 +59,12 @@ fn main() -> ExitCode {
     };
     for style in Style::ALL {
         let started = Instant::now();
-        match check(given.seed, given.programs, given.size, Options { style, fault: None }) {
+        let before = |seed| {
+            if given.each {
+                println!("seed {seed}");
+            }
+        };
+        match check(given.seed, given.programs, given.size, Options { style, fault: None }, before) {
             Ok(statistics) => {
                 // The second time the programs do the same.
                 if style == Style::Plain {

@@ -9,7 +9,8 @@ use semantics::syntax::*;
 #[test]
 fn the_runtime_agrees_with_the_machine() {
     for style in Style::ALL {
-        let statistics = check(0, 2_000, SIZE, Options { style, fault: None }).unwrap_or_else(|it| panic!("{it}"));
+        let statistics =
+            check(0, 2_000, SIZE, Options { style, fault: None }, |_| ()).unwrap_or_else(|it| panic!("{it}"));
         assert!(statistics.left_out < 20, "{statistics}");
     }
 }
@@ -17,7 +18,7 @@ fn the_runtime_agrees_with_the_machine() {
 #[test]
 fn the_runtime_agrees_on_large_programs() {
     for style in Style::ALL {
-        check(1 << 40, 100, 600, Options { style, fault: None }).unwrap_or_else(|it| panic!("{it}"));
+        check(1 << 40, 100, 600, Options { style, fault: None }, |_| ()).unwrap_or_else(|it| panic!("{it}"));
     }
 }
 
@@ -25,7 +26,7 @@ fn the_runtime_agrees_on_large_programs() {
 fn a_handler_that_is_skipped_is_found_and_the_program_made_small() {
     for (style, first) in [(Style::Plain, 0), (Style::Tail, 1_000), (Style::Scoped, 2_000)] {
         let options = Options { style, fault: Some(Fault::SkipsHandlers) };
-        let found = check(first, 1_000, SIZE, options).expect_err("a planted fault");
+        let found = check(first, 1_000, SIZE, options, |_| ()).expect_err("a planted fault");
         println!("{found}");
         // \o _. match perform l 0 with { return x -> 0 | exception l' x -> 0 | effect l x k -> 0 }, called with 0
         assert!(found.program.size() <= 11, "{found}");
@@ -36,7 +37,7 @@ fn a_handler_that_is_skipped_is_found_and_the_program_made_small() {
         assert_eq!(differ(&found.program, &machine, Options { fault: None, ..options }), None);
         // The seed replays it.
         assert_eq!(generate(found.seed, SIZE), found.found);
-        let again = check(found.seed, 1, SIZE, options).expect_err("the same program");
+        let again = check(found.seed, 1, SIZE, options, |_| ()).expect_err("the same program");
         assert_eq!(again.program, found.program);
         assert!(found.to_string().contains(&format!("--seed {}", found.seed)), "{found}");
     }

@@ -17,6 +17,15 @@ fn it_checks_and_says_what_was_done() {
 }
 
 #[test]
+fn it_says_which_program_is_run_if_asked() {
+    let output = semantics(&["--programs", "3", "--seed", "18446744073709551614", "--each"]);
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let seeds: Vec<&str> = printed.lines().filter_map(|line| line.strip_prefix("seed ")).collect();
+    // Seeds wrap around. Each style runs all of them.
+    assert_eq!(seeds, ["18446744073709551614", "18446744073709551615", "0"].repeat(3));
+}
+
+#[test]
 fn bad_arguments_are_named() {
     let cases: [(&[&str], &str); 8] = [
         (&["--programs", "many"], "\"many\""),
