@@ -53,7 +53,8 @@ pub fn differ(program: &Rc<Expr>, machine: &machine::Run, options: Options) -> O
     if machine.observed.outcome == Outcome::OutOfFuel {
         return None;
     }
-    let runtime = runtime::run(program, machine.steps * 2 + 100, options);
+    let raises = machine.count(Rule::Raise) > 0;
+    let runtime = runtime::run(program, machine.steps * 2 + 100, raises, options);
     (runtime != machine.observed).then_some(runtime)
 }
 

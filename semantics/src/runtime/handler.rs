@@ -111,7 +111,7 @@ impl Installed {
             (None, _) => Clause::None,
             _ if skipped => Clause::None,
             (Some(_), Style::Plain | Style::Scoped) => Clause::On,
-            (Some(case), Style::Tail) if only_answers(case) => Clause::Answer,
+            (Some(case), Style::Tail) if only_answers(case, self.it.raises) => Clause::Answer,
             (Some(_), Style::Tail) => Clause::Tail,
         }
     }
@@ -205,8 +205,8 @@ fn usage(case: &EffectCase) -> Option<Usage<'_>> {
     (**k == Expr::Var(case.k) && !knows_k(f) && !knows_k(e)).then_some(Usage::Resume { x: param, body, e })
 }
 
-/// Whether the case is `continue k e`, and `e` only computes, so that it does not matter where it is evaluated.
-fn only_answers(case: &EffectCase) -> bool {
+/// Whether the case is `continue k e`, and `e` raises nothing, so that it may be evaluated by the performer.
+fn only_answers(case: &EffectCase, raises: bool) -> bool {
     fn computes(e: &Expr) -> bool {
         match e {
             Expr::Int(_) | Expr::Var(_) => true,
@@ -214,5 +214,5 @@ fn only_answers(case: &EffectCase) -> bool {
             _ => false,
         }
     }
-    matches!(usage(case), Some(Usage::Resume { x, body, e }) if **body == Expr::Var(x) && computes(e))
+    matches!(usage(case), Some(Usage::Resume { x, body, e }) if **body == Expr::Var(x) && (!raises || computes(e)))
 }

@@ -15,7 +15,8 @@
 //! # Styles
 //!
 //! A clause can be written in several ways, and to programs they are the same. [`Style::Plain`] makes all clauses with `on`. [`Style::Tail`] makes them with `on_tail`, which resumes after the clause is over where that is the
-//! last thing a case does; and with `answer`, a call, where a case is `continue k e` and `e` neither raises nor performs nor knows `k`. [`Style::Scoped`] takes a handler whose continuations can't be kept, where all cases use theirs
+//! last thing a case does; and with `answer`, a call, where a case is `continue k e` and `e` does not know `k`. An exception of `e` would get to the performer then, instead of to the handlers around, so `e` has to be one that only
+//! computes; unless it is known of the program that it raises nothing. [`Style::Scoped`] takes a handler whose continuations can't be kept, where all cases use theirs
 //! at once or not at all, and is as plain otherwise.
 //!
 //! # Waiting arguments
@@ -85,18 +86,19 @@ pub struct Options {
     pub fault: Option<Fault>,
 }
 
-/// Runs a program for at most `fuel` evaluations.
+/// Runs a program for at most `fuel` evaluations. `raises` is false if it is known that no exception is raised in it.
 ///
 /// # Panics
 ///
 /// If the program has more than [`EFFECTS`] effects. With whatever else than the program's own exceptions leaves it, which would be an error of the runtime.
 #[must_use]
-pub fn run(program: &Rc<Expr>, fuel: u32, options: Options) -> Observed {
+pub fn run(program: &Rc<Expr>, fuel: u32, raises: bool, options: Options) -> Observed {
     let labels: Vec<Label> = program.effects().into_iter().collect();
     assert!(labels.len() <= EFFECTS, "a program can have at most {EFFECTS} effects, and this has {labels:?}");
     let it = Rc::new(Interpreter {
         labels,
         options,
+        raises,
         fuel: fuel.into(),
         trace: RefCell::default(),
         flying: RefCell::default(),
@@ -184,6 +186,8 @@ struct Interpreter {
     /// The program's effects, of which each is the `Op` of its place.
     labels: Vec<Label>,
     options: Options,
+    /// Whether exceptions are to be expected.
+    raises: bool,
     fuel: Cell<u32>,
     trace: RefCell<Vec<Event>>,
     /// The exception on its way.
