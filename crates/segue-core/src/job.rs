@@ -6,6 +6,7 @@
 
 use crate::context::Context;
 use crate::scope::Family;
+use crate::thread;
 use std::cell::Cell;
 use std::ptr::NonNull;
 
@@ -19,6 +20,8 @@ pub struct JobHeader {
     context: *const Context,
     family: *const Family,
     name: Cell<Option<Name>>,
+    /// Whether a fiber or thread was made for it.
+    has_fiber: Cell<bool>,
 }
 
 /// Work that can stand behind a [`JobHeader`].
@@ -65,7 +68,14 @@ impl JobHeader {
             // SAFETY: see above.
             unsafe { W::abandon(header.cast()) }
         }
-        Self { run: run::<W>, abandon: abandon::<W>, context, family, name: Cell::new(name) }
+        Self {
+            run: run::<W>,
+            abandon: abandon::<W>,
+            context,
+            family,
+            name: Cell::new(name),
+            has_fiber: Cell::new(false),
+        }
     }
 }
 
@@ -116,12 +126,26 @@ impl Job {
 
     /// Runs it to its end. Panics of the closure stay inside.
     ///
-    /// For schedulers: on the fiber that [`Fiber::for_job`](crate::fiber::Fiber::for_job) was made for.
+    /// For schedulers: on the fiber that [`Fiber::for_job`](crate::fiber::Fiber::for_job) was made for. Run anywhere else, it runs as a part of the caller.
     #[inline]
     pub fn run(self) {
+        // SAFETY: the header stays in place until the job has run, and this is the only job for it.
+        if !unsafe { self.0.as_ref() }.has_fiber.get() {
+            return self.run_in_place();
+        }
         let header = self.into_raw();
         // SAFETY: this job was the only one for the header, and is used up.
         unsafe { (header.as_ref().run)(header) };
+    }
+
+    /// Runs it on a fiber of somebody else, who stays in the contexts that it is in: at its end the job leaves all.
+    #[cold]
+    fn run_in_place(self) {
+        let context = thread::context();
+        let header = self.into_raw();
+        // SAFETY: as in `run`.
+        unsafe { (header.as_ref().run)(header) };
+        thread::enter_context(context);
     }
 
     /// Name, context and family for the fiber that will run it.
@@ -129,6 +153,7 @@ impl Job {
     pub(crate) fn identity(&mut self) -> (Option<Name>, *const Context, *const Family) {
         // SAFETY: the header stays in place until the job has run, and this is the only job for it.
         let header = unsafe { self.0.as_ref() };
+        header.has_fiber.set(true);
         (header.name.take(), header.context, header.family)
     }
 }

@@ -354,12 +354,7 @@ impl Builder {
 fn submit(scheduler: &Target<'_>, job: Job, family: &Family) {
     // SAFETY: the current header is in place.
     match unsafe { fiber::current().as_ref() } {
-        Some(fiber) if fiber.must_not_suspend() => family.enter_context(|| {
-            let context = fiber.context();
-            // At its end it retires, which leaves all contexts.
-            job.run();
-            fiber.enter_context(context);
-        }),
+        Some(fiber) if fiber.must_not_suspend() => family.enter_context(|| job.run()),
         _ => scheduler.spawn(job),
     }
 }

@@ -30,4 +30,4 @@ pub use local::{Stuck, try_yield};
 pub use policies::{Deadlock, Fifo, Sim, Stealing};
 pub use policy::{AHEAD, Policy, Started, Task, Why};
 pub use runtime::{Builder, MakePark, Pool};
-pub use segue_fiber::StackConfig;
+pub use segue_fiber::{self as fiber, StackConfig};

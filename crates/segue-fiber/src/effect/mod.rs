@@ -122,6 +122,15 @@ pub fn try_perform<E: Effect>(effect: E) -> Result<E::Output, E> {
     }
 }
 
+/// Runs `body` as if none of the handlers around were in place.
+///
+/// A computation that is handled outside can't be captured from inside either, nor can a generator around give.
+pub fn outside<T>(body: impl FnOnce() -> T) -> T {
+    let _restore = Restore(chain::top());
+    chain::set_top(std::ptr::null());
+    body()
+}
+
 /// A clause of a handler in place.
 struct Found {
     frame: *const Frame,
