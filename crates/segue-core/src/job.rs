@@ -124,6 +124,16 @@ impl Job {
         unsafe { (header.as_ref().run)(header) };
     }
 
+    /// The name of the fiber that will run it, if it was given one.
+    #[must_use]
+    pub fn name(&self) -> Option<Name> {
+        // SAFETY: as in `identity`; the cell is used through the one job alone.
+        let name = unsafe { &self.0.as_ref().name };
+        let kept = name.take();
+        name.set(kept.clone());
+        kept
+    }
+
     /// Name, context and family for the fiber that will run it.
     #[inline]
     pub(crate) fn identity(&mut self) -> (Option<Name>, *const Context, *const Family) {

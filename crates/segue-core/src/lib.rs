@@ -15,7 +15,7 @@
 //! * `cancel`: the tree of contexts: [`Cancelled`] with its reason, [`CancelToken`], [`timeout`], [`shield`], [`finally`].
 //! * [`scope`] and [`spawn`]: who owns whom. [`Job`]: a closure that has not started; [`JoinHandle`]: its result, joined or awaited.
 //! * [`wait_future`]: a fiber or thread that waits for any `Future`.
-//! * [`Park`]: how a worker idles.
+//! * [`Park`]: how a worker idles. [`preemption_point`] and [`outside_work`]: what simulators have to be told.
 //! * [`conformance`]: the contract as a test suite for any scheduler.
 //!
 //! A structure in a few lines, at which fibers, threads and tasks meet:
@@ -58,8 +58,10 @@ mod lock;
 #[path = "lock_model.rs"]
 mod lock;
 mod map;
+mod outside;
 mod pair;
 mod park;
+mod preempt;
 mod scheduler;
 mod scope;
 mod source;
@@ -79,8 +81,10 @@ pub use future::SourceFuture;
 pub use job::{Job, JobHeader, Name, Place, Work};
 pub use link::Link;
 pub use map::Map;
+pub use outside::{OutsideWork, outside_work};
 pub use pair::Half;
 pub use park::{Park, Unpark, WaitPark};
+pub use preempt::{PreemptionPoints, preemption_point};
 pub use scheduler::{Scheduler, Wake};
 pub use scope::{Builder, Family, Scope, StartDefault, has_default, scope, set_default, spawn, spawn_by_default};
 pub use source::{Ended, Source, Waitable, registered, wait, wait_until};

@@ -18,6 +18,7 @@ use crate::context::Context;
 use crate::fiber::{self, WaitsFor};
 use crate::job::{Job, Name};
 use crate::lock::Lock;
+use crate::preempt::preemption_point;
 use crate::scheduler::Scheduler;
 use crate::spare;
 use crate::task::{self, JoinHandle, Payload};
@@ -253,6 +254,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
     /// Requests that the fibers of this scope, and its body, stop. Never waits.
     pub fn cancel(&self) {
+        preemption_point();
         self.family.context.cancel(None);
     }
 
@@ -355,7 +357,10 @@ fn submit(scheduler: &Target<'_>, job: Job, family: &Family) {
     // SAFETY: the current header is in place.
     match unsafe { fiber::current().as_ref() } {
         Some(fiber) if fiber.must_not_suspend() => family.enter_context(|| job.run()),
-        _ => scheduler.spawn(job),
+        _ => {
+            scheduler.spawn(job);
+            preemption_point();
+        }
     }
 }
 

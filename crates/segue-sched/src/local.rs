@@ -66,6 +66,8 @@ pub(crate) struct Common {
     remote: NonNull<Remote>,
     /// Tells the policy that the running fiber gives up its turn.
     yields: unsafe fn(NonNull<Common>, &Fiber),
+    /// Says who of its fibers is suspended.
+    report: unsafe fn(NonNull<Common>) -> Vec<Stuck>,
     /// Whether the running fiber yields because of work from outside.
     pub(crate) displaced: Cell<bool>,
     /// The worker in whose fiber this one runs, or null.
@@ -75,7 +77,7 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    fn new(group: Arc<Group>, index: usize, yields: unsafe fn(NonNull<Common>, &Fiber)) -> Self {
+    fn new<P: Policy>(group: Arc<Group>, index: usize) -> Self {
         let alone = (group.len() == 1).then(RefCell::default);
         Self {
             forks: Forks::new(),
@@ -83,7 +85,8 @@ impl Common {
             group,
             index,
             alone,
-            yields,
+            yields: yields::<P>,
+            report: report::<P>,
             outer: Cell::new(ptr::null()),
             displaced: Cell::new(false),
         }
@@ -184,7 +187,7 @@ pub(crate) struct Local<P> {
 impl<P: Policy> Local<P> {
     pub(crate) fn new(group: Arc<Group>, index: usize, policy: P, timers: Arc<Timers>, stacks: StackPool) -> Self {
         Self {
-            common: Common::new(group, index, yields::<P>),
+            common: Common::new::<P>(group, index),
             policy: RefCell::new(policy),
             timers,
             stacks: RefCell::new(stacks),
@@ -251,14 +254,18 @@ impl<P: Policy> Local<P> {
         !self.living.borrow().is_empty()
     }
 
-    /// Every fiber that has started and not ended.
+    /// Every fiber that is suspended.
     pub(crate) fn report(&self) -> Vec<Stuck> {
+        let is_suspended = |header: &&NonNull<Header>| {
+            // SAFETY: the living are in place.
+            !ptr::eq(unsafe { &raw const header.as_ref().fiber }, segue_core::current())
+        };
         let describe = |header: &NonNull<Header>| {
             // SAFETY: the living are in place.
             let fiber = unsafe { &header.as_ref().fiber };
             Stuck { fiber: fiber.to_string(), waits_for: fiber.waits_for() }
         };
-        self.living.borrow().iter().map(describe).collect()
+        self.living.borrow().iter().filter(is_suspended).map(describe).collect()
     }
 
     /// Reads the mail, if there is any.
@@ -325,7 +332,20 @@ impl<P: Policy> Local<P> {
         // SAFETY: this is its scheduler, and it has not run yet.
         unsafe { fiber.header().fiber.set_host(fiber.header_ptr().as_ptr().cast()) };
         drop(living);
+        if P::simulates() {
+            self.policy.borrow_mut().begins(&fiber.header().fiber);
+        }
         self.switch_to(fiber);
+    }
+
+    /// Gives the policy of a simulation all closures that lie on shelves.
+    #[inline]
+    pub(crate) fn adopt(&self) {
+        if P::simulates() && !self.is_starved() {
+            while let Some(job) = self.common.take_fresh() {
+                self.ready(Task::Fresh(job), Why::Spawned);
+            }
+        }
     }
 
     /// Sees to it that the next fiber finds a stack.
@@ -406,6 +426,20 @@ fn header_of(fiber: &Fiber) -> NonNull<Header> {
 unsafe fn yields<P: Policy>(common: NonNull<Common>, fiber: &Fiber) {
     // SAFETY: as the caller promises.
     unsafe { common.cast::<Local<P>>().as_ref() }.enqueue_yielded(header_of(fiber));
+}
+
+/// # Safety
+/// `common` is the head of a `Local<P>`, on whose thread this is called.
+unsafe fn report<P: Policy>(common: NonNull<Common>) -> Vec<Stuck> {
+    // SAFETY: as the caller promises.
+    unsafe { common.cast::<Local<P>>().as_ref() }.report()
+}
+
+/// Every fiber of this thread's worker that is suspended.
+pub(crate) fn suspended() -> Vec<Stuck> {
+    let Some(common) = NonNull::new(worker().cast_mut()) else { return Vec::new() };
+    // SAFETY: a worker is in place while it runs on this thread, and is the head of what it was made for.
+    unsafe { (common.as_ref().report)(common) }
 }
 
 /// As [`segue_core::yield_now`], for the fibers of this crate's workers; `None` elsewhere.
@@ -498,5 +532,19 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
 
     fn timers(&self) -> &Timers {
         &self.timers
+    }
+
+    unsafe fn preemption_point(&self, fiber: &Fiber) {
+        let asked = |policy: &RefCell<P>| policy.try_borrow().is_ok_and(|policy| policy.may_preempt());
+        if P::simulates() && asked(&self.policy) {
+            // The other halves of its joins may run instead of it.
+            self.common.expose_forks();
+            self.adopt();
+            let preempted = self.policy.borrow_mut().preempts();
+            if preempted {
+                // SAFETY: as the caller promises.
+                unsafe { self.yield_now(fiber) };
+            }
+        }
     }
 }

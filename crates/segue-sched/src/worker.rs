@@ -62,6 +62,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         let mut turns = 0;
         loop {
             self.local.read_mail();
+            self.local.adopt();
             turns += 1;
             if turns >= TURNS {
                 turns = 0;

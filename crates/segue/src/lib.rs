@@ -63,7 +63,36 @@ pub mod sync;
 #[cfg(feature = "sched")]
 pub use runtime::{default_pool, run, runtime};
 #[cfg(feature = "sched")]
-pub use segue_sched::{self as sched, Fifo, Pool, Sim, StackConfig, Stealing};
+pub use segue_sched::{self as sched, Explore, Fifo, Pool, Sim, StackConfig, Stealing};
+
+/// A test that is run under many schedules, in a simulation: it fails if one of them does, with a command that replays that one.
+///
+/// Stands before a function without parameters, which returns nothing or a `Result`. Other attributes, such as `#[ignore]` and `#[should_panic]`, keep their meaning. What it
+/// writes is a call of [`Explore::check`](sched::Explore::check), which says what counts as a failure, and how the environment can change what is tried:
+/// `SEGUE_SEED=...` tries the schedule that a report has named, `SEGUE_SCHEDULES=...` more or fewer than the test says.
+///
+/// | argument | what it says | if it is left out |
+/// | --- | --- | --- |
+/// | `policy = random` | each choice is drawn | so |
+/// | `policy = pct(depth)` | by random priorities, for bugs of this depth | |
+/// | `policy = exhaustive(limit)` | all schedules; if there are more than `limit`, that is a failure | |
+/// | `schedules = N` | how many are tried | 200 |
+/// | `seed = N` | the seed of the first; the next has the next | 0 |
+/// | `leaks = forbid` | a fiber that is not over when the function returns is a failure | `allow` |
+/// | `preempt = false` | fibers are switched only where they wait or yield | `true` |
+///
+/// # Examples
+///
+/// ```
+/// #[segue::test(policy = pct(2), schedules = 50, leaks = forbid)]
+/// fn one_plus_one() -> Result<(), segue::JoinError> {
+///     let one = segue::spawn(|| 1);
+///     assert_eq!(one.join()? + 1, 2);
+///     Ok(())
+/// }
+/// ```
+#[cfg(feature = "sched")]
+pub use segue_macros::test;
 
 #[cfg(feature = "io")]
 pub use segue_io::net;

@@ -6,4 +6,5 @@ mod stealing;
 
 pub use fifo::Fifo;
 pub use sim::{Deadlock, Sim};
+pub(crate) use sim::{arena, simulate};
 pub use stealing::Stealing;

@@ -30,7 +30,7 @@
 //! After thesis section 2.4 and 5 (MVars), which has them from Concurrent Haskell; that a borrower keeps others out until it is done is ours, so that `read`, `swap` and
 //! `modify` are atomic with regard to all other operations.
 
-use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, wait};
+use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, preemption_point, wait};
 use std::fmt;
 use std::mem;
 use std::ops::{Deref, DerefMut};
@@ -357,6 +357,7 @@ impl<T> MVar<T> {
     /// Takes the value out, if there is one. Never waits.
     #[inline]
     pub fn try_take(&self) -> Option<T> {
+        preemption_point();
         take_out(&mut self.queue.lock())
     }
 
@@ -404,6 +405,7 @@ impl<T> MVar<T> {
     /// Gives the value back if there is one already.
     #[inline]
     pub fn try_put(&self, value: T) -> Result<(), T> {
+        preemption_point();
         let mut queue = self.queue.lock();
         if let Place::Empty = queue.peek().place {
             put_in(&mut queue, value);
@@ -444,6 +446,7 @@ impl<T> MVar<T> {
 
     /// Borrows the value, if there is one. Never waits.
     pub fn try_borrow(&self) -> Option<Loan<'_, T>> {
+        preemption_point();
         self.borrowing().attempt()
     }
 
@@ -504,6 +507,7 @@ impl<T> MVar<T> {
     /// Whether there is no value to take. It may have changed by the time that the caller looks at the answer.
     #[must_use]
     pub fn is_empty(&self) -> bool {
+        preemption_point();
         !matches!(self.queue.lock().peek().place, Place::Full(_))
     }
 
@@ -565,6 +569,7 @@ impl<T> DerefMut for Loan<'_, T> {
 
 impl<T> Drop for Loan<'_, T> {
     fn drop(&mut self) {
+        preemption_point();
         if let Some(value) = self.value.take() {
             end_loan(&mut self.mvar.queue.lock(), value);
         }
