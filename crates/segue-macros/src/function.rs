@@ -13,15 +13,20 @@ use proc_macro::{Delimiter, Group, Span, TokenStream, TokenTree};
 pub(crate) fn expand(explore: &str, item: TokenStream) -> Result<TokenStream, Error> {
     let mut attributes = TokenStream::new();
     let mut function = Vec::new();
+    let mut flags = "--exact";
     let mut tokens = item.into_iter().peekable();
     while let Some(TokenTree::Punct(hash)) =
         tokens.next_if(|token| matches!(token, TokenTree::Punct(p) if p.as_char() == '#'))
     {
         let attribute = tokens.next();
-        if let Some(TokenTree::Group(group)) = &attribute
-            && group.stream().to_string() == "test"
-        {
-            return Err(Error::new(group.span(), "`segue::test` makes a test by itself: leave `#[test]` out"));
+        if let Some(TokenTree::Group(group)) = &attribute {
+            let text = group.stream().to_string();
+            if text == "test" {
+                return Err(Error::new(group.span(), "`segue::test` makes a test by itself: leave `#[test]` out"));
+            }
+            if text.starts_with("ignore") {
+                flags = "--exact --ignored";
+            }
         }
         attributes.extend([TokenTree::from(hash)].into_iter().chain(attribute));
     }
@@ -38,7 +43,7 @@ pub(crate) fn expand(explore: &str, item: TokenStream) -> Result<TokenStream, Er
 
     let text = format!(
         "{explore}.command(::std::format!(
-            \"cargo test -p {{}} {{}} -- --exact\",
+            \"cargo test -p {{}} {{}} -- {flags}\",
             ::std::env!(\"CARGO_PKG_NAME\"),
             ::segue::sched::test_name(::std::concat!(::std::module_path!(), \"::{plain}\")),
         )).check({name});",

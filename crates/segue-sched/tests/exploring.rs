@@ -228,8 +228,11 @@ fn a_long_schedule_is_made_plainer() {
 /// How many of many schedules fail, and how many at least should, by the bound of the paper.
 fn found_of(depth: u32, program: fn() -> Result<(), u32>, seeds: u64) -> (u64, u64) {
     let size = Explore::pct(depth, 20).shrink(false);
-    // Of schedules that pass, since the length of those is the program's.
-    let passing = size.run(|| drop(program())).unwrap();
+    let passing = size
+        .run(|| {
+            let _ = program();
+        })
+        .unwrap();
     let (fibers, steps) = (passing.most_fibers, passing.most_steps);
     let fails = |seed: &u64| {
         let schedule = Schedule::Pct { depth, steps, seed: *seed };
@@ -354,7 +357,7 @@ fn a_program_without_an_end_is_a_failure() {
     };
     let failure = Explore::random(1).steps(10_000).run(endless).unwrap_err();
     assert_eq!(failure.cause, Cause::Endless(10_000));
-    let forever = || drop(scope(|s| (0..2).for_each(|_| drop(s.spawn(endless)))));
+    let forever = || scope(|s| (0..2).for_each(|_| drop(s.spawn(endless))));
     assert_eq!(Explore::pct(2, 1).steps(10_000).shrink(false).run(forever).unwrap_err().cause, Cause::Endless(10_000));
 }
 

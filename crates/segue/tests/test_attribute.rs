@@ -43,7 +43,7 @@ fn a_failure_says_how_to_replay_it() {
 }
 
 #[segue::test(schedules = 50)]
-#[should_panic(expected = "cargo test -p segue inside::a_failure_is_named -- --exact")]
+#[should_panic(expected = "cargo test -p segue inside::a_failure_is_named -- --exact --ignored")]
 fn a_name_in_a_module() {
     inside::a_failure_is_named();
 }

@@ -49,11 +49,12 @@ pub(crate) struct Course {
     /// What is ready, in order, and who it is.
     ready: Vec<Task>,
     whose: Vec<Who>,
-    /// The fibers that have started, by their identities.
+    /// The fibers that have started, by their identities; if the choices are noted, since it grows with each.
     ids: HashMap<u64, Who>,
     running: Who,
-    /// Who was chosen at a preemption point, and is to be popped next.
-    next: Option<Who>,
+    /// Who was chosen at a preemption point, and is to be popped next: an index into `ready`, which only grows until then.
+    next: Option<usize>,
+    /// Kept for its memory.
     options: Vec<Who>,
     streak: u32,
     /// The choices, if somebody wants to know.
@@ -160,12 +161,14 @@ impl Course {
     }
 
     fn pop(&mut self) -> Option<Task> {
-        let chosen = match self.next.take().and_then(|who| self.whose.iter().position(|ready| *ready == who)) {
+        let chosen = match self.next.take() {
             Some(index) => index,
             None if self.ready.is_empty() => return None,
             None => {
-                self.options.clone_from(&self.whose);
-                self.decide()
+                let options = std::mem::take(&mut self.whose);
+                let chosen = self.decide(&options);
+                self.whose = options;
+                chosen
             }
         };
         // Nobody knows the order if nobody knows the choices.
@@ -179,28 +182,31 @@ impl Course {
 
     /// At a preemption point: whether another one goes on.
     fn preempts(&mut self) -> bool {
-        self.options.clear();
-        self.options.push(self.running);
-        self.options.extend_from_slice(&self.whose);
-        let chosen = self.decide();
-        self.next = (chosen != 0).then(|| self.options[chosen]);
+        let mut options = std::mem::take(&mut self.options);
+        options.clear();
+        options.push(self.running);
+        options.extend_from_slice(&self.whose);
+        let chosen = self.decide(&options);
+        self.options = options;
+        self.next = chosen.checked_sub(1);
         chosen != 0
     }
 
     /// Chooses among the options.
-    fn decide(&mut self) -> usize {
+    fn decide(&mut self, options: &[Who]) -> usize {
         self.steps += 1;
         self.watch_the_limit();
-        self.strategy.step(self.steps, &self.options);
-        if self.options.len() == 1 {
+        self.strategy.step(self.steps, options);
+        if options.len() == 1 {
             return 0;
         }
-        let mut chosen = self.strategy.choose(&self.options);
-        if chosen >= self.options.len() {
+        let mut chosen = self.strategy.choose(options);
+        if chosen >= options.len() {
             (self.diverged, chosen) = (true, 0);
         }
-        let mut of = self.options.len();
-        if self.options[chosen] != self.running {
+        let Some(choices) = &mut self.choices else { return chosen };
+        let mut of = options.len();
+        if options[chosen] != self.running {
             self.streak = 0;
         } else if self.streak < PATIENCE {
             self.streak += 1;
@@ -211,9 +217,7 @@ impl Course {
             // The others were not choices.
             of = chosen + 1;
         }
-        if let Some(choices) = &mut self.choices {
-            choices.push((chosen as u32, of as u32));
-        }
+        choices.push((chosen as u32, of as u32));
         chosen
     }
 
@@ -250,8 +254,10 @@ impl Policy for Steered {
 
     fn begins(&mut self, fiber: &Fiber) {
         let mut course = self.0.borrow_mut();
-        let who = course.running;
-        course.ids.insert(fiber.id(), who);
+        if course.choices.is_some() {
+            let who = course.running;
+            course.ids.insert(fiber.id(), who);
+        }
     }
 
     fn may_preempt(&self) -> bool {

@@ -160,7 +160,7 @@ impl Explore {
         self
     }
 
-    /// Whether a schedule that fails is followed by attempts to find a plainer one that does. It is if nothing is said; the attempts are at most 300.
+    /// Whether a schedule that fails is followed by attempts to find a plainer one that does. It is if nothing is said; it takes up to 300 runs.
     pub fn shrink(mut self, shrinks: bool) -> Self {
         self.shrinks = shrinks;
         self
