@@ -25,7 +25,7 @@
 //!   [`finally`] finish what was begun; [`check`] is for computations.
 //! * The world: [`net`].
 //! * Bridge: the crate `segue-bridge` has waits for futures, fibers for async tasks, and what tokio and rayon need.
-//! * Test: [`Sim`] runs the same code under seeded schedules with simulated time.
+//! * Test: [`test`](macro@test) and [`Explore`] run the same code under many schedules with simulated time, and name one that fails; [`Sim`] runs it under one.
 //!
 //! ```
 //! # #[cfg(feature = "sched")] {
@@ -102,6 +102,11 @@ pub use segue_core::{
     deadline, finally, is_cancelled, now, shield, sleep, timeout,
 };
 pub use spawn::{Builder, join, scope, spawn, yield_now};
+
+/// The programs of `docs/testing.md`, run as tests.
+#[cfg(all(doctest, feature = "sched"))]
+#[doc = include_str!("../../../docs/testing.md")]
+pub struct TestingDoctests;
 
 /// The programs of the README, run as tests.
 #[cfg(all(doctest, feature = "io"))]

@@ -51,7 +51,7 @@ fn the_printed_command_replays() {
     assert_eq!(command, "cargo test -p segue broken::it_fails -- --exact --ignored");
 
     let (passed, again) = test(&[("SEGUE_SEED", schedule)]);
-    assert!(!passed && again.contains(&format!("schedule {schedule}, the 1. that was tried")), "{again}");
+    assert!(!passed && again.contains(&format!("schedule {schedule} (number 1) failed: ")), "{again}");
     assert!(again.contains("panicked: the seventh"), "{again}");
 
     // A schedule that passes, fewer schedules, a seed alone, and nonsense.

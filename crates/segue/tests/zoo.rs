@@ -202,12 +202,13 @@ fn waits_for_itself(faulty: bool) -> Result<(), String> {
     scope(|s| {
         drop(s.spawn(|| {
             let held = give.lock()?;
-            if !faulty {
+            if faulty {
+                // With the lock held, which the other one needs to fill the promise.
+                drop(promise.wait());
+            } else {
                 drop(held);
-                return Ok(drop(promise.wait()));
+                drop(promise.wait());
             }
-            // With the lock held, which the other one needs to fill the promise.
-            drop(promise.wait());
             Ok::<_, segue::Cancelled>(())
         }));
         drop(s.spawn(|| give.lock().map(|mut resolver| resolver.take().map(|resolver| resolver.fill(())))));

@@ -53,8 +53,8 @@ impl fmt::Display for Cause {
             Self::Panicked(message) => return write!(f, "panicked: {message}"),
             Self::Failed(error) => return write!(f, "returned an error: {error}"),
             Self::Endless(steps) => return write!(f, "was not over after {steps} steps"),
-            Self::Deadlock(fibers) => ("deadlock: nothing can run, and no timer is left", fibers),
-            Self::Leaked(fibers) => ("fibers were left when the program returned", fibers),
+            Self::Deadlock(fibers) => ("came to a deadlock: nothing can run, and no timer is left", fibers),
+            Self::Leaked(fibers) => ("left fibers when it returned", fibers),
         };
         f.write_str(what)?;
         fibers.iter().try_for_each(|stuck| write!(f, "\n    {stuck}"))
@@ -71,7 +71,7 @@ pub struct Failure {
     /// How many schedules were tried, this one included.
     pub tried: u64,
     /// A plainer schedule that fails in the same way, if one was looked for and found.
-    pub shrunk: Option<Shrunk>,
+    pub shrunk: Option<Box<Shrunk>>,
 }
 
 /// A schedule that was made plainer: a choice that need not be another than the first is the first.
@@ -95,9 +95,13 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { schedule, cause, tried, shrunk } = self;
-        write!(f, "schedule {schedule}, the {tried}. that was tried, failed: {cause}")?;
-        if let Some(Shrunk { schedule, departures: (now, before), cause }) = shrunk {
-            write!(f, "\n  {before} choices out of order come down to {now}, with {schedule}: {cause}")?;
+        write!(f, "schedule {schedule} (number {tried}) failed: {cause}")?;
+        if let Some(shrunk) = shrunk {
+            let (now, before) = shrunk.departures;
+            write!(f, "\n  {before} choices out of order come down to {now}: {}", shrunk.schedule)?;
+            if shrunk.cause != *cause {
+                write!(f, ", which {}", shrunk.cause)?;
+            }
         }
         Ok(())
     }
@@ -105,7 +109,11 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// What a program under test may return.
+/// What a program under test may return: nothing, or a `Result` whose error has a `Debug`.
+#[diagnostic::on_unimplemented(
+    message = "a program under test returns nothing, or a `Result` whose error has a `Debug`, and not `{Self}`",
+    label = "this returns `{Self}`"
+)]
 pub trait Verdict {
     /// What is wrong, if anything is.
     fn complaint(self) -> Option<String>;

@@ -197,7 +197,7 @@ impl Explore {
             found.most_steps = found.most_steps.max(tried.steps);
             found.most_fibers = found.most_fibers.max(tried.fibers);
             if let Some(cause) = tried.cause {
-                let shrunk = self.shrinks.then(|| shrink::shrink(&lab, &cause, &tried.choices)).flatten();
+                let shrunk = self.shrinks.then(|| shrink::shrink(&lab, &cause, &tried.choices)).flatten().map(Box::new);
                 return Err(Failure { schedule: current, cause, tried: found.schedules, shrunk });
             }
             next = self.next(&current, &tried.choices, found.most_steps);

@@ -49,7 +49,7 @@ impl Schedule {
         match self {
             Self::Random { seed } => Box::new(Random::new(*seed)),
             Self::Pct { depth, steps, seed } => Box::new(Pct::new(*seed, *depth, *steps)),
-            Self::Choices(choices) => Box::new(Replay::new(choices)),
+            Self::Choices(choices) => Box::new(Replay::new(choices.clone())),
         }
     }
 

@@ -80,8 +80,8 @@ impl Strategy for Pct {
 pub(crate) struct Replay(std::vec::IntoIter<u32>);
 
 impl Replay {
-    pub(crate) fn new(choices: &[u32]) -> Self {
-        Self(choices.to_vec().into_iter())
+    pub(crate) fn new(choices: Vec<u32>) -> Self {
+        Self(choices.into_iter())
     }
 }
 
