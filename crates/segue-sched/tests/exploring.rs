@@ -151,7 +151,7 @@ fn varied(note: &(dyn Fn(u32) + Sync)) {
                     *queue.state() += 1;
                     queue.notify_one(0);
                 } else {
-                    let waited = queue.wait(WaitsFor::new("a coin"), |coins| *coins > 0, |coins| std::mem::take(coins));
+                    let waited = queue.wait(WaitsFor::new("a coin"), |coins| *coins > 0, std::mem::take);
                     note(n * 10 + 1 + waited.unwrap_or(8));
                     let mut queue = queue.lock();
                     *queue.state() += 1;
