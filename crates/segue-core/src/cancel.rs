@@ -60,6 +60,12 @@ impl Cancelled {
         Self { reason: None }
     }
 
+    /// A cancellation with a reason: what those report who can't do what was asked of them.
+    #[must_use]
+    pub fn with_reason(reason: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::because(Some(Reason::new(reason)))
+    }
+
     #[inline]
     pub(crate) fn because(reason: Option<Arc<Reason>>) -> Self {
         Self { reason }
@@ -68,17 +74,15 @@ impl Cancelled {
     /// The error of a wait that would suspend a fiber in the middle of a panic.
     #[cold]
     pub(crate) fn while_panicking() -> Self {
-        Self { reason: Some(Reason::new("a fiber that is panicking can't wait")) }
+        Self::with_reason("a fiber that is panicking can't wait")
     }
 
     /// The error of a wait inside of a closure or waker that is called while its fiber registers itself for another wait.
     #[cold]
     pub(crate) fn while_registering() -> Self {
-        Self {
-            reason: Some(Reason::new(
-                "what is called while a fiber begins to wait, a closure of a queue or a waker, can't wait itself",
-            )),
-        }
+        Self::with_reason(
+            "what is called while a fiber begins to wait, a closure of a queue or a waker, can't wait itself",
+        )
     }
 
     /// The error that the canceller gave, if any.
@@ -227,7 +231,7 @@ pub fn finally<T>(body: impl FnOnce() -> T, cleanup: impl FnOnce()) -> T {
 /// show is none. The clock is that of the caller's scheduler.
 ///
 /// A fiber that is suspended is told by its worker, which looks at the clock between its fibers. One that computes is told by [`check`], and by every operation that can
-/// wait, each of which looks at the clock inside of a `timeout`, some 25 ns.
+/// wait, each of which looks at the clock inside of a `timeout`.
 ///
 /// # Cancellation
 /// The caller's cancellation shows inside as well, and the one that comes first gives the reason.

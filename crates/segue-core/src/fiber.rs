@@ -3,20 +3,22 @@
 //! Used by every scheduler, which embeds a [`Fiber`] in whatever it switches, and by triggers. The header knows nothing of
 //! stacks: a plain thread that waits gets one for the length of the wait.
 //!
-//! The fields fall in two groups. `scheduler`, `host`, `id`, `name` are fixed before the fiber runs. The cells are touched only by the thread that the
+//! The fields fall in two groups. `id` and `name` are fixed before the fiber runs; `host` and `scheduler` are, too, but for a fiber that moves to another scheduler of its thread, which it does while it runs and
+//! is a member of no context, so that nobody looks. The cells are touched only by the thread that the
 //! fiber runs on, except `links`, which belong to the lock of the context in `member_of`.
 #![allow(unsafe_code)] // Headers are reached by address, from the current-fiber slot and from other threads.
 
 use crate::atomic::local;
+use crate::attributes::{Attribute, Attributes};
 use crate::cancel::{CancelToken, Cancelled};
 use crate::context::Context;
-use crate::job::{Job, Name};
+use crate::job::{Identity, Job, Name};
 use crate::list::{Linked, Links};
 use crate::scheduler::{Scheduler, Wake};
 use crate::scope::Family;
 use crate::thread;
 use crate::trigger::Trigger;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::panic::Location;
 use std::ptr::{self, NonNull};
 
@@ -49,10 +51,11 @@ impl std::fmt::Display for WaitsFor {
 
 /// The header of something that runs and can wait.
 pub struct Fiber {
-    scheduler: NonNull<dyn Scheduler>,
+    scheduler: Cell<NonNull<dyn Scheduler>>,
     host: Cell<*const ()>,
     id: u64,
     name: Option<Name>,
+    attributes: OnceCell<Attributes>,
     family: *const Family,
     context: Cell<*const Context>,
     member_of: Cell<*const Context>,
@@ -76,9 +79,9 @@ impl Fiber {
     /// `scheduler` outlives the header.
     #[inline]
     pub unsafe fn for_job(scheduler: NonNull<dyn Scheduler>, id: u64, job: &mut Job) -> Self {
-        let (name, context, family) = job.identity();
+        let identity = job.identity();
         // SAFETY: as the caller promises.
-        unsafe { Self::new(scheduler, id, name, context, family) }
+        unsafe { Self::new(scheduler, id, identity) }
     }
 
     /// The header for a fiber that runs without a job: under `token`, and in no family.
@@ -88,24 +91,20 @@ impl Fiber {
     #[inline]
     pub unsafe fn under(scheduler: NonNull<dyn Scheduler>, id: u64, token: &CancelToken) -> Self {
         // SAFETY: as the caller promises.
-        unsafe { Self::new(scheduler, id, None, token.context(), ptr::null()) }
+        unsafe { Self::new(scheduler, id, Identity::in_context(token.context())) }
     }
 
     /// # Safety
     /// `scheduler`, `context` and `family` outlive the header, or are null.
     #[inline]
-    pub(crate) unsafe fn new(
-        scheduler: NonNull<dyn Scheduler>,
-        id: u64,
-        name: Option<Name>,
-        context: *const Context,
-        family: *const Family,
-    ) -> Self {
+    pub(crate) unsafe fn new(scheduler: NonNull<dyn Scheduler>, id: u64, identity: Identity) -> Self {
+        let Identity { name, context, family, attributes } = identity;
         Self {
-            scheduler,
+            scheduler: Cell::new(scheduler),
             host: Cell::new(ptr::null()),
             id,
             name,
+            attributes,
             family,
             context: Cell::new(context),
             member_of: Cell::new(ptr::null()),
@@ -124,6 +123,18 @@ impl Fiber {
     #[inline]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
+    }
+
+    /// The value of this type that it carries. For policies, and for the fiber itself.
+    #[inline]
+    #[must_use]
+    pub fn attribute<A: Attribute>(&self) -> Option<A> {
+        self.attributes.get()?.get()
+    }
+
+    #[inline]
+    pub(crate) fn attributes(&self) -> &OnceCell<Attributes> {
+        &self.attributes
     }
 
     /// What its scheduler [set](Fiber::set_host): null until then.
@@ -150,7 +161,17 @@ impl Fiber {
     #[inline]
     pub fn scheduler(&self) -> &dyn Scheduler {
         // SAFETY: `new`'s caller keeps the scheduler alive as long as the header.
-        unsafe { self.scheduler.as_ref() }
+        unsafe { self.scheduler.get().as_ref() }
+    }
+
+    /// Makes it a fiber of another scheduler on the same thread. It leaves its contexts first, so that nobody wakes it meanwhile, and joins
+    /// them again at its next wait; an interrupt may still be under way to the scheduler that it had.
+    ///
+    /// # Safety
+    /// For the two schedulers, by the running fiber. `scheduler` outlives the header, or the fiber moves on before it ends.
+    pub unsafe fn set_scheduler(&self, scheduler: NonNull<dyn Scheduler>) {
+        self.leave_context(ptr::null());
+        self.scheduler.set(scheduler);
     }
 
     /// Wakes a fiber through its scheduler.
@@ -160,7 +181,7 @@ impl Fiber {
     #[inline]
     pub(crate) unsafe fn wake(fiber: NonNull<Self>, why: Wake) {
         // SAFETY: the header is in place until the wake is over (clause 4).
-        let scheduler = unsafe { fiber.as_ref() }.scheduler;
+        let scheduler = unsafe { fiber.as_ref() }.scheduler.get();
         // SAFETY: the scheduler outlives the header, and the caller has the right that `wake` asks for.
         unsafe { scheduler.as_ref().wake(fiber, why) };
     }
@@ -303,8 +324,7 @@ impl std::fmt::Display for Fiber {
 /// Calls `f` with the running fiber; on a plain thread, with a header that stands for the thread meanwhile.
 #[inline]
 pub fn with_current<R>(f: impl FnOnce(&Fiber) -> R) -> R {
-    // SAFETY: the slot holds null, or a header that stays in place while it is current (clause 3).
-    match unsafe { CURRENT.with(Cell::get).as_ref() } {
+    match running() {
         Some(fiber) => f(fiber),
         None => thread::with_header(f),
     }
@@ -314,6 +334,13 @@ pub fn with_current<R>(f: impl FnOnce(&Fiber) -> R) -> R {
 #[inline]
 pub fn current() -> *const Fiber {
     CURRENT.with(Cell::get)
+}
+
+/// The running fiber; `None` on a plain thread. For use on the spot: the header stays in place while its fiber runs.
+#[inline]
+pub(crate) fn running<'a>() -> Option<&'a Fiber> {
+    // SAFETY: the slot holds null, or a header that stays in place while it is current (clause 3).
+    unsafe { current().as_ref() }
 }
 
 /// Makes `fiber` the current one on this thread and gives back what was.
@@ -343,8 +370,7 @@ pub(crate) fn as_plain_thread<R>(f: impl FnOnce() -> R) -> R {
 /// may end then.
 #[inline]
 pub fn retire() {
-    // SAFETY: the current header is in place.
-    if let Some(fiber) = unsafe { current().as_ref() } {
+    if let Some(fiber) = running() {
         fiber.leave_context(ptr::null());
     }
     thread::enter_context(ptr::null());

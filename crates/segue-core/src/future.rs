@@ -35,6 +35,7 @@
 use crate::atomic::{self, AtomicBool, Ordering};
 use crate::deferred;
 use crate::fiber::Fiber;
+use crate::job::Identity;
 use crate::job::Job;
 use crate::lock::Lock;
 use crate::scheduler::{Scheduler, Wake};
@@ -177,7 +178,7 @@ impl<S: Source> SourceFuture<S> {
         }
         self.slot = source.slot();
         // SAFETY: the scheduler is static, and there are no context and no family.
-        let fiber = unsafe { Fiber::new(NonNull::from(&TASKS), 0, None, ptr::null(), ptr::null()) };
+        let fiber = unsafe { Fiber::new(NonNull::from(&TASKS), 0, Identity::in_context(ptr::null())) };
         let mail = Mail { waker: Some(waker.clone()), taken: false };
         let resumed = AtomicBool::new(false);
         self.host = Some(Host { fiber, trigger: Trigger::new(), mail: Lock::new(mail), resumed });

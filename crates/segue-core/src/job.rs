@@ -4,9 +4,10 @@
 //! it moves for free between queues and threads; what follows the header is the maker's business.
 #![allow(unsafe_code)] // Type erasure by a hand-made vtable: one pointer a job, one allocation a task.
 
+use crate::attributes::{self, Attribute, Attributes};
 use crate::context::Context;
-use crate::scope::Family;
-use std::cell::Cell;
+use crate::scope::{Builder, Family};
+use std::cell::{Cell, OnceCell};
 use std::ptr::NonNull;
 
 /// The name of a fiber.
@@ -19,6 +20,7 @@ pub struct JobHeader {
     context: *const Context,
     family: *const Family,
     name: Cell<Option<Name>>,
+    attributes: Cell<Option<Attributes>>,
 }
 
 /// Work that can stand behind a [`JobHeader`].
@@ -50,11 +52,12 @@ impl JobHeader {
     #[inline]
     pub unsafe fn of<W: Work>(place: Place, family: Option<&Family>) -> Self {
         let family = family.map_or(std::ptr::null(), std::ptr::from_ref);
-        Self::within::<W>(place.0, family, None)
+        Self::within::<W>(place.0, family, Builder::new())
     }
 
+    /// Without attributes given, the work has a copy of the caller's.
     #[inline]
-    pub(crate) fn within<W: Work>(context: *const Context, family: *const Family, name: Option<Name>) -> Self {
+    pub(crate) fn within<W: Work>(context: *const Context, family: *const Family, given: Builder) -> Self {
         // SAFETY (both): the header is the first field of a `W`, as `Work` promises, so its address is the work's; and
         // the job that calls these hands on the caller's obligations.
         unsafe fn run<W: Work>(header: NonNull<JobHeader>) {
@@ -65,7 +68,14 @@ impl JobHeader {
             // SAFETY: see above.
             unsafe { W::abandon(header.cast()) }
         }
-        Self { run: run::<W>, abandon: abandon::<W>, context, family, name: Cell::new(name) }
+        let attributes = Cell::new(given.attributes.or_else(attributes::inherited));
+        Self { run: run::<W>, abandon: abandon::<W>, context, family, name: Cell::new(given.name), attributes }
+    }
+
+    /// Name and attributes for the next fiber that runs the work, which may run again.
+    pub(crate) fn give(&self, given: Builder) {
+        self.name.set(given.name);
+        self.attributes.set(given.attributes);
     }
 }
 
@@ -127,19 +137,56 @@ impl Job {
     /// The name of the fiber that will run it, if it was given one.
     #[must_use]
     pub fn name(&self) -> Option<Name> {
-        // SAFETY: as in `identity`; the cell is used through the one job alone.
-        let name = unsafe { &self.0.as_ref().name };
+        let name = &self.header().name;
         let kept = name.take();
         name.set(kept.clone());
         kept
     }
 
-    /// Name, context and family for the fiber that will run it.
     #[inline]
-    pub(crate) fn identity(&mut self) -> (Option<Name>, *const Context, *const Family) {
+    fn header(&self) -> &JobHeader {
         // SAFETY: the header stays in place until the job has run, and this is the only job for it.
-        let header = unsafe { self.0.as_ref() };
-        (header.name.take(), header.context, header.family)
+        unsafe { self.0.as_ref() }
+    }
+
+    /// The value of this type that its fiber will carry. For policies.
+    #[inline]
+    #[must_use]
+    pub fn attribute<A: Attribute>(&self) -> Option<A> {
+        let cell = &self.header().attributes;
+        let attributes = cell.take()?;
+        let value = attributes.get();
+        cell.set(Some(attributes));
+        value
+    }
+
+    /// Name, context, family and attributes for the fiber that will run it.
+    #[inline]
+    pub(crate) fn identity(&mut self) -> Identity {
+        let header = self.header();
+        let attributes = header.attributes.take().map_or_else(OnceCell::new, OnceCell::from);
+        Identity { name: header.name.take(), context: header.context, family: header.family, attributes }
+    }
+}
+
+/// What a fiber has of its job.
+pub(crate) struct Identity {
+    pub(crate) name: Option<Name>,
+    pub(crate) context: *const Context,
+    pub(crate) family: *const Family,
+    pub(crate) attributes: OnceCell<Attributes>,
+}
+
+impl Identity {
+    /// In a context, and in no family.
+    pub(crate) fn in_context(context: *const Context) -> Self {
+        Self { name: None, context, family: std::ptr::null(), attributes: OnceCell::new() }
+    }
+}
+
+impl std::fmt::Debug for Job {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a closure")
     }
 }
 

@@ -8,12 +8,14 @@
 //!
 //! * [`Trigger`]: one wait meets one signal, in one atomic word. [`Link`]: a trigger passes its signal on to another.
 //! * [`Fiber`]: the header of what runs, and the way to the current one.
+//! * [`Attributes`]: what fibers carry for their policy, inherited by their children.
 //! * [`Scheduler`]: the methods of whoever can suspend; `thread` implements them for plain threads.
 //! * [`Source`]: what can be waited for, in six steps. [`wait`] follows from them for fibers and threads, [`SourceFuture`] for tasks, [`Or`] and
 //!   [`Map`] are sources made of others, and [`Waitable`] is a source in the hands of a user.
 //! * [`WaitQueue`]: the one queue under every structure, and [`Operation`], what a structure writes. [`Timers`]: the clock; [`Deadline`]: a point in time.
 //! * `cancel`: the tree of contexts: [`Cancelled`] with its reason, [`CancelToken`], [`timeout`], [`shield`], [`finally`].
 //! * [`scope`] and [`spawn`]: who owns whom. [`Job`]: a closure that has not started; [`JoinHandle`]: its result, joined or awaited.
+//! * [`spawn_task`]: a future that a scheduler runs next to its fibers.
 //! * [`wait_future`]: a fiber or thread that waits for any `Future`.
 //! * [`Park`]: how a worker idles. [`preemption_point`] and [`outside_work`]: what simulators have to be told.
 //! * [`conformance`]: the contract as a test suite for any scheduler.
@@ -40,7 +42,9 @@
 //!
 //! Applications use the crate `segue`, which re-exports what they need.
 
+mod async_task;
 pub mod atomic;
+mod attributes;
 mod cancel;
 #[cfg(not(loom))]
 pub mod conformance;
@@ -70,9 +74,12 @@ mod task;
 mod thread;
 mod time;
 mod trigger;
+mod unwind;
 mod wait_queue;
 mod waker;
 
+pub use async_task::Accept;
+pub use attributes::{Attribute, Attributes, attribute, attributes};
 pub use cancel::{CancelToken, Cancelled, check, deadline, finally, is_cancelled, shield, timeout};
 pub use deferred::{wake_after_interrupt, wake_task};
 pub use either::{Either, Or};
@@ -86,12 +93,17 @@ pub use pair::Half;
 pub use park::{Park, Unpark, WaitPark};
 pub use preempt::{PreemptionPoints, preemption_point};
 pub use scheduler::{Scheduler, Wake};
-pub use scope::{Builder, Family, Scope, StartDefault, has_default, scope, set_default, spawn, spawn_by_default};
+pub use scope::{
+    Builder, Family, Scope, StartDefault, has_default, scope, set_default, spawn, spawn_by_default, spawn_task,
+};
 pub use source::{Ended, Source, Waitable, registered, wait, wait_until};
 pub use spare::{keep_spares, settle};
 pub use task::{JoinError, JoinHandle, Joining};
 pub use thread::thread_timers;
 pub use time::{Alarm, Deadline, TimedOut, Timers, after, at, now, sleep};
 pub use trigger::{MAX_ARM, Outcome, Trigger, Wakeup};
+/// For schedulers and bridges that call foreign code.
+#[doc(hidden)]
+pub use unwind::{NoUnwind, contain};
 pub use wait_queue::{Guard, Node, Operation, Take, WaitQueue, Waiting};
 pub use waker::{Executor, TaskFiber, set_task, wait_future, wait_future_shielded};

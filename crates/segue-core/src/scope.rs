@@ -12,7 +12,9 @@
 //! Ordering: each `leave` releases and the last one acquires, so what all members did happens before the owner goes on.
 #![allow(unsafe_code)] // Scoped closures are queued beyond what the borrow checker can follow.
 
+use crate::async_task::Accept;
 use crate::atomic::{AtomicUsize, Ordering};
+use crate::attributes::{self, Attribute, Attributes};
 use crate::cancel::{CancelToken, Reason};
 use crate::context::Context;
 use crate::fiber::{self, WaitsFor};
@@ -75,25 +77,62 @@ impl Family {
     /// The family stays in place until [`complete`](Family::complete) has returned, which the caller will call, and what
     /// the closure and its result borrow lives until then.
     #[inline]
-    pub unsafe fn job<F, T>(&self, name: Option<Name>, closure: F) -> (Job, JoinHandle<T>)
+    pub unsafe fn job<F, T>(&self, given: Builder, closure: F) -> (Job, JoinHandle<T>)
     where
         F: FnOnce() -> T + Send,
         T: Send,
     {
         // SAFETY: as the caller promises.
-        unsafe { self.task(name, closure, self) }
+        unsafe { self.task(given, closure, self) }
     }
 
     /// # Safety
     /// As for [`job`](Family::job); and `detached`, to which what the closure detaches belongs, outlives the job.
     #[inline]
-    unsafe fn task<F, T>(&self, name: Option<Name>, closure: F, detached: *const Family) -> (Job, JoinHandle<T>)
+    unsafe fn task<F, T>(&self, given: Builder, closure: F, detached: *const Family) -> (Job, JoinHandle<T>)
     where
         F: FnOnce() -> T + Send,
         T: Send,
     {
         // SAFETY: the family counts the task, and so it and its context outlive the job.
-        let (job, task) = unsafe { task::new(closure, name, &*self.context, self, detached) };
+        let (job, task) = unsafe { task::new(closure, given, &*self.context, self, detached) };
+        // SAFETY: this is the one handle of a new task.
+        (job, unsafe { JoinHandle::new(task) })
+    }
+
+    /// As [`job`](Family::job), for a future.
+    ///
+    /// # Safety
+    /// As for [`job`](Family::job).
+    pub unsafe fn async_job<F>(
+        &self,
+        given: Builder,
+        future: F,
+        accept: Arc<dyn Accept>,
+    ) -> (Job, JoinHandle<F::Output>)
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        // SAFETY: as the caller promises.
+        unsafe { self.async_task(given, future, accept, self) }
+    }
+
+    /// # Safety
+    /// As for `task`.
+    unsafe fn async_task<F>(
+        &self,
+        given: Builder,
+        future: F,
+        accept: Arc<dyn Accept>,
+        detached: *const Family,
+    ) -> (Job, JoinHandle<F::Output>)
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        // SAFETY: the family counts the task, and so it and its context outlive the job.
+        let (job, task) = unsafe { task::new_async(future, given, accept, &*self.context, self, detached) };
         // SAFETY: this is the one handle of a new task.
         (job, unsafe { JoinHandle::new(task) })
     }
@@ -235,10 +274,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        self.spawn_named(None, f)
+        self.spawn_as(Builder::new(), f)
     }
 
-    fn spawn_named<F, T>(&'scope self, name: Option<Name>, f: F) -> JoinHandle<T>
+    fn spawn_as<F, T>(&'scope self, given: Builder, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
@@ -247,8 +286,21 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         // SAFETY: the family is in the frame of `scope`, which calls `complete` before it returns, however the body ends; what
         // lives for 'scope lives until then. The runtime's family outlives the caller, which is one of its members or its owner, and
         // so the scope and its jobs.
-        let (job, handle) = unsafe { self.family.task(name, f, detached) };
+        let (job, handle) = unsafe { self.family.task(given, f, detached) };
         submit(&scheduler, job, &self.family);
+        handle
+    }
+
+    /// Starts an async task that may borrow from the surroundings of the scope. See [`spawn_task`].
+    pub fn spawn_task<F>(&'scope self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'scope,
+        F::Output: Send + 'scope,
+    {
+        let (scheduler, detached) = place();
+        // SAFETY: as in `spawn_as`.
+        let (job, handle) = unsafe { self.family.async_task(Builder::new(), future, scheduler.accepts(), detached) };
+        scheduler.spawn(job);
         handle
     }
 
@@ -289,7 +341,29 @@ where
     Builder::new().spawn(f)
 }
 
-/// A spawn with a name, in the shape of [`std::thread::Builder`].
+/// Starts a detached async task next to the fibers, and returns a handle for its result.
+///
+/// The caller's scheduler polls it, with its workers and its policy, to which each poll is a closure that has not started: so it may run on another thread each time, and
+/// has no stack while it waits. Code that it calls may also wait as fibers do; then that poll keeps its stack and its thread.
+///
+/// # Cancellation
+/// A task that is cancelled is dropped where it waits, and its handle yields [`Cancelled`](crate::Cancelled).
+///
+/// # Examples
+///
+/// ```
+/// let task = segue_core::spawn_task(async { segue_core::spawn(|| 6).await.unwrap() * 7 });
+/// assert_eq!(task.join().unwrap(), 42);
+/// ```
+pub fn spawn_task<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    Builder::new().spawn_task(future)
+}
+
+/// A spawn with a name or with attributes, in the shape of [`std::thread::Builder`].
 ///
 /// # Examples
 ///
@@ -300,11 +374,12 @@ where
 #[derive(Debug, Default)]
 #[must_use]
 pub struct Builder {
-    name: Option<Name>,
+    pub(crate) name: Option<Name>,
+    pub(crate) attributes: Option<Attributes>,
 }
 
 impl Builder {
-    /// A spawn without a name.
+    /// A spawn without a name, with a copy of the caller's attributes.
     pub fn new() -> Self {
         Self::default()
     }
@@ -312,6 +387,20 @@ impl Builder {
     /// The name that reports give to the fiber.
     pub fn name(mut self, name: impl Into<Box<str>>) -> Self {
         self.name = Some(name.into());
+        self
+    }
+
+    /// The attributes that the fiber is to carry, in place of a copy of the caller's. They are not copied: whoever keeps a clone of the handle can change them
+    /// while the fiber lives.
+    pub fn attributes(mut self, attributes: Attributes) -> Self {
+        self.attributes = Some(attributes);
+        self
+    }
+
+    /// The fiber's attribute of this type; of the other types it carries what the caller does.
+    pub fn attribute<A: Attribute>(mut self, value: A) -> Self {
+        let attributes = self.attributes.take().or_else(attributes::inherited).unwrap_or_default();
+        self.attributes = Some(attributes.with(value));
         self
     }
 
@@ -326,13 +415,13 @@ impl Builder {
         match unsafe { family.as_ref() } {
             Some(family) => {
                 // SAFETY: the runtime calls `complete` before it ends, and the closure borrows nothing.
-                let (job, handle) = unsafe { family.job(self.name, f) };
+                let (job, handle) = unsafe { family.job(self, f) };
                 submit(&scheduler, job, family);
                 handle
             }
             None => {
                 // SAFETY: there is no context and no family, and the closure borrows nothing.
-                let (job, task) = unsafe { task::new(f, self.name, ptr::null(), ptr::null(), ptr::null()) };
+                let (job, task) = unsafe { task::new(f, self, ptr::null(), ptr::null(), ptr::null()) };
                 // SAFETY: this is the one handle of a new task.
                 let handle = unsafe { JoinHandle::new(task) };
                 scheduler.spawn(job);
@@ -341,21 +430,50 @@ impl Builder {
         }
     }
 
+    /// As [`spawn_task`].
+    pub fn spawn_task<F>(self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let (scheduler, family) = place();
+        let accept = scheduler.accepts();
+        // SAFETY: a runtime's family outlives its members, of which the caller is one, or is static. The runtime calls `complete` before it ends, and the future
+        // borrows nothing.
+        let (job, task) = unsafe {
+            let context = family.as_ref().map_or(ptr::null(), |family| &raw const *family.context);
+            task::new_async(future, self, accept, context, family, family)
+        };
+        scheduler.spawn(job);
+        // SAFETY: this is the one handle of a new task.
+        unsafe { JoinHandle::new(task) }
+    }
+
+    /// What is given, and what the caller hands down.
+    pub(crate) fn or_inherited(mut self) -> Self {
+        self.attributes = self.attributes.or_else(attributes::inherited);
+        self
+    }
+
+    /// The same name, and the same attributes.
+    pub(crate) fn copy(&self) -> Self {
+        Self { name: self.name.clone(), attributes: self.attributes.clone() }
+    }
+
     /// As [`Scope::spawn`].
     pub fn spawn_in<'scope, F, T>(self, scope: &'scope Scope<'scope, '_>, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        scope.spawn_named(self.name, f)
+        scope.spawn_as(self, f)
     }
 }
 
 /// Hands a job to a scheduler, unless the caller is a fiber that panics: it could not wait for the job, so it runs it.
 #[inline]
 fn submit(scheduler: &Target<'_>, job: Job, family: &Family) {
-    // SAFETY: the current header is in place.
-    match unsafe { fiber::current().as_ref() } {
+    match fiber::running() {
         Some(fiber) if fiber.must_not_suspend() => family.enter_context(|| job.run()),
         _ => {
             scheduler.spawn(job);
@@ -383,6 +501,17 @@ pub fn spawn_by_default(job: Job) {
     }
 }
 
+/// Where the jobs of async tasks go that belong to no scheduler.
+pub(crate) fn default_accepts() -> Arc<dyn Accept> {
+    struct Default;
+    impl Accept for Default {
+        fn accept(&self, job: Job) {
+            spawn_by_default(job);
+        }
+    }
+    Arc::new(Default)
+}
+
 /// Whether [`set_default`] was called.
 #[must_use]
 pub fn has_default() -> bool {
@@ -403,13 +532,20 @@ impl Target<'_> {
             Self::Default(accept) => accept(job),
         }
     }
+
+    fn accepts(&self) -> Arc<dyn Accept> {
+        match self {
+            Self::Scheduler(scheduler) => scheduler.accepts(),
+            Self::Default(_) => default_accepts(),
+        }
+    }
 }
 
 /// Where the caller spawns, and the family of what it detaches.
 #[inline]
 fn place<'a>() -> (Target<'a>, *const Family) {
-    // SAFETY: the current header is in place, and its scheduler outlives the running fiber, in which the result is used.
-    match unsafe { fiber::current().as_ref() } {
+    // The scheduler outlives the running fiber, in which the result is used.
+    match fiber::running() {
         Some(fiber) => (Target::Scheduler(fiber.scheduler()), fiber.family()),
         None => match DEFAULT.get() {
             Some(start) => {

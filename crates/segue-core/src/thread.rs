@@ -13,7 +13,7 @@
 use crate::atomic::{self, AtomicU8, Ordering, local};
 use crate::context::Context;
 use crate::fiber::{self, Fiber};
-use crate::job::Job;
+use crate::job::{Identity, Job};
 use crate::scheduler::{Scheduler, Wake};
 use crate::scope::Family;
 use crate::time::Timers;
@@ -56,9 +56,10 @@ pub(crate) fn with_header<R>(f: impl FnOnce(&Fiber) -> R) -> R {
             self.0.leave_context(ptr::null());
         }
     }
+    let identity = Identity { family: FAMILY.with(Cell::get), ..Identity::in_context(CONTEXT.with(Cell::get)) };
     let header = Header {
         // SAFETY: the scheduler is static; the context and family are those that this thread is inside of.
-        fiber: unsafe { Fiber::new(NonNull::from(&THREADS), 0, None, CONTEXT.with(Cell::get), FAMILY.with(Cell::get)) },
+        fiber: unsafe { Fiber::new(NonNull::from(&THREADS), 0, identity) },
         thread: atomic::current(),
         mail: AtomicU8::new(0),
     };
@@ -143,7 +144,7 @@ unsafe impl Scheduler for Threads {
     }
 
     fn spawn(&self, mut job: Job) {
-        let (name, context, family) = job.identity();
+        let Identity { name, context, family, .. } = job.identity();
         // A thread's name can't hold a NUL.
         let name = name.as_deref().unwrap_or("segue").replace('\0', " ");
         let named = std::thread::Builder::new().name(name);

@@ -190,7 +190,7 @@ fn a_job_that_is_dropped_tells_its_handle_drops_its_closure_and_leaves_its_famil
     let family = Family::detached();
     let captured = make();
     // SAFETY: completed below; nothing is borrowed.
-    let (job, handle) = unsafe { family.job(None, move || drop(captured)) };
+    let (job, handle) = unsafe { family.job(segue_core::Builder::new(), move || drop(captured)) };
     let joiner = thread::spawn(|| handle.join());
     drop(job);
     assert!(matches!(joiner.join().unwrap(), Err(JoinError::Cancelled(_))));

@@ -42,7 +42,7 @@ fn start() -> Started {
     let work = Sendable(value);
     // SAFETY: `end` completes the family; the closure borrows nothing.
     let (job, handle) = unsafe {
-        family.job(None, move || {
+        family.job(segue_core::Builder::new(), move || {
             let Sendable(value) = { work };
             // SAFETY: loom checks it.
             value.cell.with_mut(|value| unsafe { *value += 1 });
@@ -93,7 +93,7 @@ fn a_handle_that_is_dropped_hands_its_view_on_to_the_task() {
         let value = Sendable(Value { cell: Arc::clone(&cell), drops: Arc::clone(&drops) });
         // SAFETY: as in `start`.
         let (job, handle) = unsafe {
-            family.job(None, move || {
+            family.job(segue_core::Builder::new(), move || {
                 let Sendable(value) = { value };
                 value
             })
@@ -165,7 +165,7 @@ fn a_job_that_is_dropped_tells_its_handle_and_its_family() {
     model(5, || {
         let family = Arc::new(Family::detached());
         // SAFETY: completed below; the closure borrows nothing.
-        let (job, handle) = unsafe { family.job(None, || 7) };
+        let (job, handle) = unsafe { family.job(segue_core::Builder::new(), || 7) };
         let dropper = thread::spawn(move || drop(job));
         thread::yield_now();
         if handle.is_finished() {
@@ -194,7 +194,7 @@ fn the_owner_goes_on_after_the_last_member_and_sees_what_all_did() {
             let (cell, ended) = (SendCell(cell), Arc::clone(&ended));
             // SAFETY: completed below; the closure borrows nothing.
             let (job, handle) = unsafe {
-                family.job(None, move || {
+                family.job(segue_core::Builder::new(), move || {
                     // SAFETY: loom checks it.
                     { cell }.0.with_mut(|value| unsafe { *value = 1 });
                     ended.fetch_add(1, Ordering::Relaxed);

@@ -8,7 +8,7 @@ use segue_core::{Family, JoinHandle, keep_spares, settle};
 /// Makes a fiber of the family and runs it here and now.
 fn run_one<T: Send + 'static>(family: &Family, f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     // SAFETY: every test completes its family before that goes, and the closure borrows nothing.
-    let (job, handle) = unsafe { family.job(None, f) };
+    let (job, handle) = unsafe { family.job(segue_core::Builder::new(), f) };
     job.run();
     handle
 }

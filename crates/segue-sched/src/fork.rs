@@ -152,12 +152,12 @@ impl Common {
         }
     }
 
-    /// Somebody wants this worker: an idle one, who gets the oldest note, or a closure from outside, which gets a turn.
+    /// Somebody wants this worker: an idle one, who gets the oldest note, or a closure from outside or from another worker's policy, which gets a turn.
     #[cold]
     #[inline(never)]
     fn attend(&self) {
         self.remote().set_wanted(false);
-        if self.group.is_called() {
+        if self.group.is_called() || self.group.has_sent(self.index) {
             // A panicking fiber goes on without giving up its turn.
             self.displaced.set(true);
             let _ = segue_core::in_fiber() && segue_core::shield(segue_core::yield_now).is_ok();
@@ -204,6 +204,8 @@ impl Common {
             Some(job) => {
                 let _ = job.into_raw();
                 // SAFETY: it was on the shelf, so nobody has started it, and it was taken off.
+                unsafe { child.unmake() };
+                // SAFETY: as above.
                 catch_unwind(AssertUnwindSafe(|| unsafe { child.call() }))
             }
             // SAFETY: it was exposed, and its job is not on the shelf.

@@ -76,6 +76,15 @@ impl<F: FnOnce() -> R, R> FrameJob<F, R> {
         }
     }
 
+    /// Ends what [`job`](FrameJob::job) has begun, when the job was taken back.
+    ///
+    /// # Safety
+    /// A job was made of it, and it is gone without having run; called once.
+    pub(crate) unsafe fn unmake(&self) {
+        // SAFETY: `job` has written the header, and nobody else has access any more.
+        unsafe { (*self.header.get()).assume_init_drop() };
+    }
+
     /// Waits until the job has run, whatever happens meanwhile, and takes its result.
     ///
     /// # Safety
@@ -104,10 +113,11 @@ unsafe impl<F: FnOnce() -> R, R> Work for FrameJob<F, R> {
     }
 
     unsafe fn abandon(this: NonNull<Self>) {
-        // SAFETY: as in `run`; the closure is dropped instead of run.
+        // SAFETY: as in `run`; the closure is dropped instead of run, and nobody has taken what the header has.
         unsafe {
             let this = this.as_ref();
-            drop(catch_unwind(AssertUnwindSafe(|| this.discard())));
+            this.unmake();
+            segue_core::contain(|| this.discard());
             (*this.done.get()).assume_init_ref().signal(0);
         }
     }

@@ -18,13 +18,21 @@
 //! lock carries (1) and (2) to (b), which then reads at least one, and (c) finds the announcement. If (a) comes before
 //! (3), then (3) finds the closure. So `sleepers` needs no ordering of its own.
 //!
+//! A closure that is sent to one worker goes the same way: (a) under the lock of that worker's shelf of sent ones, which (3) takes, too; then that worker is roused, if it is announced. What
+//! a policy shares by means of its own has no shelf: it is in place before [`Group::wake`] takes a lock that (3) takes, and if (3) comes after that, the worker asks its policy once more. See `nudge`.
+//!
+//! # The end
+//!
+//! A worker ends when the group stops and it has no fibers left, if nothing is on the outside shelf: it says so under that shelf's lock, by `working`. The last one closes the shelf: what comes
+//! later is given back. So a closure from outside is started or refused, and never left lying.
+//!
 //! Two closures may meet one sleeper: the second offer finds nobody announced, but then the sleeper is awake, and looks
 //! through the shelves before it sleeps again. A worker that takes a closure wakes the next sleeper if more is on the shelf.
 
 use crate::inbox::Inbox;
-use crate::local::{Header, NoUnwind};
+use crate::local::{self, Header, no_unwind};
 use segue_core::atomic::{AtomicBool, AtomicUsize, Mutex, Ordering};
-use segue_core::{Job, JobHeader, Unpark};
+use segue_core::{Accept, Job, JobHeader, Unpark};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
@@ -37,6 +45,12 @@ pub(crate) struct Remote {
     /// from outside that nobody was free to take. Read at every fork, written rarely.
     wanted: AtomicBool,
     shelf: Shelf,
+    /// Closures for this worker's policy.
+    sent: Shelf,
+    /// Whether the policy is to be asked again before the worker sleeps. Written under the lock of `sent`.
+    nudged: AtomicBool,
+    /// Whether the worker has ended, and takes nothing any more. Written under the lock of `sent`.
+    ended: AtomicBool,
 }
 
 impl Remote {
@@ -51,9 +65,9 @@ impl Remote {
         move || {
             if let Some(unparker) = unparker {
                 // Callers may have handed out pointers into their frames.
-                let no_unwind = NoUnwind;
+                let no_unwind = no_unwind();
                 unparker.unpark();
-                std::mem::forget(no_unwind);
+                no_unwind.disarm();
             }
         }
     }
@@ -110,10 +124,26 @@ pub(crate) fn reclaim(jobs: &mut VecDeque<Job>, header: NonNull<JobHeader>) -> O
     jobs.remove(at)
 }
 
+/// The next poll of an async task goes to the worker that wakes it, if it is one of these, else to whoever is free.
+impl Accept for Group {
+    #[allow(unsafe_code)] // The worker is reached by its address.
+    fn accept(&self, job: Job) {
+        match NonNull::new(local::worker().cast_mut()) {
+            // SAFETY: the worker that runs on this thread is in place, and is the head of its `Local`.
+            Some(worker) if unsafe { std::ptr::eq(&raw const *worker.as_ref().group, self) } => unsafe {
+                (worker.as_ref().calls.accept)(worker, job);
+            },
+            _ => self.inject(job),
+        }
+    }
+}
+
 /// The workers of one scheduler, as all of them see it.
 pub(crate) struct Group {
     workers: Box<[Remote]>,
     outside: Shelf,
+    /// How many workers have not ended. Written under the lock of `outside`: at zero that is closed.
+    working: AtomicUsize,
     sleepers: AtomicUsize,
     stopping: AtomicBool,
 }
@@ -125,10 +155,14 @@ impl Group {
             unparker: OnceLock::new(),
             wanted: AtomicBool::new(false),
             shelf: Shelf::new(),
+            sent: Shelf::new(),
+            nudged: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
         };
         Arc::new(Self {
             workers: (0..workers).map(remote).collect(),
             outside: Shelf::new(),
+            working: AtomicUsize::new(workers),
             sleepers: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
         })
@@ -144,13 +178,48 @@ impl Group {
         &self.workers[index]
     }
 
-    /// Accepts a closure from outside. From any thread; never waits.
-    pub(crate) fn inject(&self, job: Job) {
-        self.outside.with(|jobs| jobs.push_back(job));
+    /// Accepts a closure from outside, or gives it back if no worker is left. From any thread; never waits.
+    pub(crate) fn try_inject(&self, job: Job) -> Result<(), Job> {
+        self.outside.with(|jobs| match self.working.load(Ordering::Relaxed) {
+            0 => Err(job),
+            _ => {
+                jobs.push_back(job);
+                Ok(())
+            }
+        })?;
         if !self.wake_one() {
             // All are busy: the first to reach a fork lets it in.
             self.workers.iter().for_each(|worker| worker.set_wanted(true));
         }
+        Ok(())
+    }
+
+    /// As `try_inject`, where a scheduler that has ended drops the closure: whoever waits for it is told.
+    pub(crate) fn inject(&self, job: Job) {
+        drop(self.try_inject(job));
+    }
+
+    /// No worker will run again: what is on the outside shelf is dropped, and whoever waits for it is told.
+    pub(crate) fn close(&self) {
+        let left = self.outside.with(|jobs| {
+            self.working.store(0, Ordering::Relaxed);
+            std::mem::take(jobs)
+        });
+        drop(left);
+    }
+
+    /// Worker `index` wants to end: it may unless something has come from outside, or was sent to it. The last one closes the group.
+    pub(crate) fn retire(&self, index: usize) -> bool {
+        let own = self.remote(index);
+        self.outside.with(|jobs| {
+            let may = own.sent.with(|sent| {
+                let may = jobs.is_empty() && sent.is_empty();
+                own.ended.store(may, Ordering::Relaxed);
+                may
+            });
+            self.working.store(self.working.load(Ordering::Relaxed) - usize::from(may), Ordering::Relaxed);
+            may
+        })
     }
 
     /// Accepts a closure that its worker could not start, to be started by whoever can.
@@ -181,6 +250,11 @@ impl Group {
         self.workers[index].shelf.with(|jobs| reclaim(jobs, header))
     }
 
+    /// Whether what worker `index` offered seems to lie there still.
+    pub(crate) fn has_offers(&self, index: usize) -> bool {
+        !self.workers[index].shelf.looks_empty()
+    }
+
     /// Takes the newest closure that worker `index` offered itself.
     #[inline]
     pub(crate) fn take_own(&self, index: usize) -> Option<Job> {
@@ -194,6 +268,42 @@ impl Group {
         if self.outside.looks_empty() { None } else { self.outside.with(VecDeque::pop_front) }
     }
 
+    /// Sends a closure to the policy of worker `index`, or gives it back if that has ended. From any thread; never waits.
+    pub(crate) fn send(&self, index: usize, job: Job) -> Result<(), Job> {
+        let worker = self.remote(index);
+        worker.sent.with(|jobs| {
+            if worker.ended.load(Ordering::Relaxed) {
+                return Err(job);
+            }
+            jobs.push_back(job);
+            Ok(())
+        })?;
+        if !worker.rouse() {
+            // It computes: its next fork lets it in.
+            worker.set_wanted(true);
+        }
+        Ok(())
+    }
+
+    /// Whether a closure that was sent to worker `index` seems to wait.
+    pub(crate) fn has_sent(&self, index: usize) -> bool {
+        !self.workers[index].sent.looks_empty()
+    }
+
+    /// Takes the oldest closure that was sent to worker `index`.
+    #[inline]
+    pub(crate) fn take_sent(&self, index: usize) -> Option<Job> {
+        let sent = &self.workers[index].sent;
+        if sent.looks_empty() { None } else { sent.with(VecDeque::pop_front) }
+    }
+
+    /// Has worker `index` ask its policy again, if it sleeps or is about to.
+    pub(crate) fn wake(&self, index: usize) {
+        let worker = self.remote(index);
+        worker.sent.with(|_| worker.nudged.store(true, Ordering::Relaxed));
+        worker.rouse();
+    }
+
     /// Takes the oldest closure of a worker other than `index`.
     pub(crate) fn take_from_others(&self, index: usize) -> Option<Job> {
         self.others(index).find_map(|other| {
@@ -203,9 +313,11 @@ impl Group {
     }
 
     /// Whether some shelf holds something, as seen under each lock: step (3) of going to sleep.
-    fn anything_left(&self) -> bool {
+    fn anything_left(&self, index: usize) -> bool {
         let holds = |shelf: &Shelf| shelf.with(|jobs| !jobs.is_empty());
-        holds(&self.outside) || self.workers.iter().any(|worker| holds(&worker.shelf))
+        let own = &self.workers[index];
+        let called = own.sent.with(|jobs| own.nudged.swap(false, Ordering::Relaxed) || !jobs.is_empty());
+        called || holds(&self.outside) || self.workers.iter().any(|worker| holds(&worker.shelf))
     }
 
     /// All other workers, starting behind `index`.
@@ -221,13 +333,19 @@ impl Group {
 
     /// Wakes one worker that sleeps, and answers whether there was one.
     pub(crate) fn wake_one(&self) -> bool {
-        self.sleepers.load(Ordering::Relaxed) != 0 && self.workers.iter().any(Remote::rouse)
+        self.has_sleepers() && self.workers.iter().any(Remote::rouse)
+    }
+
+    /// Whether some worker sleeps, as it looks.
+    #[inline]
+    pub(crate) fn has_sleepers(&self) -> bool {
+        self.sleepers.load(Ordering::Relaxed) != 0
     }
 
     /// Wakes one worker that sleeps if some shelf looks as if it held something.
     #[inline]
     pub(crate) fn wake_if_busy(&self) {
-        if self.sleepers.load(Ordering::Relaxed) != 0 && self.looks_busy() {
+        if self.has_sleepers() && self.looks_busy() {
             self.wake_one();
         }
     }
@@ -243,7 +361,7 @@ impl Group {
     pub(crate) fn lie_down(&self, index: usize, starved: bool) -> bool {
         let announced = self.workers[index].inbox.doze();
         self.sleepers.fetch_add(1, Ordering::Relaxed);
-        announced && (starved || !self.anything_left()) && !self.is_stopping()
+        announced && (starved || !self.anything_left(index)) && !self.is_stopping()
     }
 
     /// Worker `index` is awake again.

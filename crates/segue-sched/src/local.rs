@@ -7,8 +7,8 @@
 use crate::fork::Forks;
 use crate::group::{Group, Remote, reclaim};
 use crate::inbox::{Letter, Post};
-use crate::policy::{Policy, Started, Switch, Task, Why};
-use segue_core::{Cancelled, Fiber, Job, JobHeader, Scheduler, Timers, WaitsFor, Wake};
+use crate::policy::{Goes, Idle, Policy, Seat, Started, Switch, Task, Why};
+use segue_core::{Accept, Cancelled, Fiber, Job, JobHeader, NoUnwind, Scheduler, Timers, WaitsFor, Wake};
 use segue_fiber::{StackPool, Step};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -24,6 +24,17 @@ thread_local! {
 #[inline]
 pub(crate) fn worker() -> *const Common {
     WORKER.with(Cell::get)
+}
+
+/// The worker that runs on this thread, the one in whose fiber it runs, and so on outwards. For use on the spot.
+pub(crate) fn around<'a>() -> impl Iterator<Item = &'a Common> {
+    let mut at = worker();
+    std::iter::from_fn(move || {
+        // SAFETY: the worker that runs on this thread is in place, and so is the one in whose fiber it runs.
+        let worker = unsafe { at.as_ref() }?;
+        at = worker.outer.get();
+        Some(worker)
+    })
 }
 
 /// Makes `worker` the one that runs on this thread, and gives back what was.
@@ -45,7 +56,7 @@ pub(crate) struct Header {
     pub(crate) fiber: Fiber,
     letter: Letter<Header>,
     job: Cell<Option<Job>>,
-    worker: *const Common,
+    pub(crate) worker: Cell<*const Common>,
     /// Where it stands in its worker's list of the living.
     seat: Cell<usize>,
 }
@@ -64,10 +75,12 @@ pub(crate) struct Common {
     pub(crate) index: usize,
     pub(crate) forks: Forks,
     remote: NonNull<Remote>,
-    /// Tells the policy that the running fiber gives up its turn.
-    yields: unsafe fn(NonNull<Common>, &Fiber),
-    /// Says who of its fibers is suspended.
-    report: unsafe fn(NonNull<Common>) -> Vec<Stuck>,
+    pub(crate) calls: &'static Calls,
+    /// The whole worker, once it stays in its place.
+    pub(crate) scheduler: Cell<Option<NonNull<dyn Scheduler>>>,
+    living: RefCell<Vec<NonNull<Header>>>,
+    /// How many of its fibers are with other workers of this thread, and will come back.
+    pub(crate) away: Cell<usize>,
     /// Whether the running fiber yields because of work from outside.
     pub(crate) displaced: Cell<bool>,
     /// The worker in whose fiber this one runs, or null.
@@ -76,8 +89,18 @@ pub(crate) struct Common {
     alone: Option<RefCell<VecDeque<Job>>>,
 }
 
+/// What depends on the policy all the same. Each is called with the head of a `Local<P>`, on whose thread this is.
+pub(crate) struct Calls {
+    /// Tells the policy that the running fiber gives up its turn.
+    yields: unsafe fn(NonNull<Common>, &Fiber),
+    /// Reads the mail.
+    read_mail: unsafe fn(NonNull<Common>),
+    /// Hands a closure to the policy: the next poll of a task.
+    pub(crate) accept: unsafe fn(NonNull<Common>, Job),
+}
+
 impl Common {
-    fn new<P: Policy>(group: Arc<Group>, index: usize) -> Self {
+    fn new(group: Arc<Group>, index: usize, calls: &'static Calls) -> Self {
         let alone = (group.len() == 1).then(RefCell::default);
         Self {
             forks: Forks::new(),
@@ -85,8 +108,10 @@ impl Common {
             group,
             index,
             alone,
-            yields: yields::<P>,
-            report: report::<P>,
+            calls,
+            scheduler: Cell::new(None),
+            living: RefCell::new(Vec::new()),
+            away: Cell::new(0),
             outer: Cell::new(ptr::null()),
             displaced: Cell::new(false),
         }
@@ -96,6 +121,66 @@ impl Common {
     pub(crate) fn remote(&self) -> &Remote {
         // SAFETY: it points into the group, which this worker owns a share of.
         unsafe { self.remote.as_ref() }
+    }
+
+    /// Whether a fiber of this worker has not ended yet.
+    #[inline]
+    pub(crate) fn has_fibers(&self) -> bool {
+        self.away.get() != 0 || !self.living.borrow().is_empty()
+    }
+
+    /// Takes a fiber into the list of the living.
+    #[inline]
+    pub(crate) fn enrol(&self, header: &Header, at: NonNull<Header>) {
+        let mut living = self.living.borrow_mut();
+        header.seat.set(living.len());
+        living.push(at);
+    }
+
+    /// Takes a fiber out of the list of the living.
+    #[inline]
+    pub(crate) fn strike(&self, header: &Header) {
+        let mut living = self.living.borrow_mut();
+        let seat = header.seat.get();
+        living.swap_remove(seat);
+        if let Some(moved) = living.get(seat) {
+            // SAFETY: the living are in place.
+            unsafe { moved.as_ref() }.seat.set(seat);
+        }
+    }
+
+    /// Waits until nobody has a letter to a fiber under way, which is running and in no context.
+    #[inline]
+    pub(crate) fn await_letter(&self, header: &Header) {
+        while header.letter.is_pending() {
+            // SAFETY: a `Common` is the head of its `Local`, and this is its thread.
+            unsafe { (self.calls.read_mail)(NonNull::from(self)) };
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Has a fiber of this worker resumed, by mail.
+    ///
+    /// # Safety
+    /// It is suspended, or will be before this thread comes to the worker's loop; this is its one resume.
+    pub(crate) unsafe fn resume_by_mail(&self, header: NonNull<Header>) {
+        let remote = self.remote();
+        // SAFETY: the header stays until its letter was drained, and the worker is in place.
+        unsafe { remote.inbox.post(header, RESUME, || remote.waker()) };
+    }
+
+    /// Every fiber that is suspended.
+    pub(crate) fn report(&self) -> Vec<Stuck> {
+        let is_suspended = |header: &&NonNull<Header>| {
+            // SAFETY: the living are in place.
+            !ptr::eq(unsafe { &raw const header.as_ref().fiber }, segue_core::current())
+        };
+        let describe = |header: &NonNull<Header>| {
+            // SAFETY: the living are in place.
+            let fiber = unsafe { &header.as_ref().fiber };
+            Stuck { fiber: fiber.to_string(), waits_for: fiber.waits_for() }
+        };
+        self.living.borrow().iter().filter(is_suspended).map(describe).collect()
     }
 
     /// Offers a closure to all workers of the group.
@@ -126,6 +211,17 @@ impl Common {
         }
     }
 
+    /// Whether another worker would have a closure, as it looks.
+    #[inline]
+    pub(crate) fn is_asked(&self) -> bool {
+        self.alone.is_none() && (self.group.has_sleepers() || self.remote().is_wanted())
+    }
+
+    /// Whether a closure lies on this worker's shelf, as it looks.
+    fn has_offers(&self) -> bool {
+        self.group.has_offers(self.index)
+    }
+
     /// Takes a closure from outside, else the newest that this worker offered.
     #[inline]
     pub(crate) fn take_fresh(&self) -> Option<Job> {
@@ -142,15 +238,10 @@ impl Common {
     }
 }
 
-/// Ends the process if it is dropped, and so if a policy, park or driver unwinds: fibers that were suspended could be neither
-/// continued nor freed. To be forgotten when all went well.
-pub(crate) struct NoUnwind;
-
-impl Drop for NoUnwind {
-    fn drop(&mut self) {
-        eprintln!("segue: a policy, park or driver panicked on its worker; the worker's fibers can't go on");
-        std::process::abort();
-    }
+/// Ends the process if a policy, park or driver unwinds: fibers that were suspended could be neither continued nor freed.
+#[inline]
+pub(crate) fn no_unwind() -> NoUnwind {
+    NoUnwind::new("a policy, park or driver panicked on its worker; the worker's fibers can't go on")
 }
 
 /// A fiber that is suspended, as reports name it.
@@ -176,22 +267,31 @@ impl std::fmt::Display for Stuck {
 pub(crate) struct Local<P> {
     pub(crate) common: Common,
     policy: RefCell<P>,
+    /// Whether closures from outside go to the policy.
+    pub(crate) takes_arrivals: bool,
+    /// How many started fibers the policy has.
+    held: Cell<usize>,
     pub(crate) timers: Arc<Timers>,
     stacks: RefCell<StackPool>,
-    living: RefCell<Vec<NonNull<Header>>>,
     /// Whether a closure found no stack: then this worker starts no other before it got one back, or has slept over it.
     starved: Cell<bool>,
     started: Cell<u64>,
 }
 
 impl<P: Policy> Local<P> {
-    pub(crate) fn new(group: Arc<Group>, index: usize, policy: P, timers: Arc<Timers>, stacks: StackPool) -> Self {
+    pub(crate) fn new(group: Arc<Group>, index: usize, mut policy: P, timers: Arc<Timers>, stacks: StackPool) -> Self {
+        policy.seated(Seat::new(index, Arc::clone(&group)));
         Self {
-            common: Common::new::<P>(group, index),
+            takes_arrivals: policy.takes_arrivals(),
+            held: Cell::new(0),
+            common: Common::new(
+                group,
+                index,
+                const { &Calls { yields: yields::<P>, read_mail: read_mail::<P>, accept: accept::<P> } },
+            ),
             policy: RefCell::new(policy),
             timers,
             stacks: RefCell::new(stacks),
-            living: RefCell::new(Vec::new()),
             starved: Cell::new(false),
             started: Cell::new(0),
         }
@@ -205,16 +305,101 @@ impl<P: Policy> Local<P> {
 
     #[inline]
     fn ready(&self, task: Task, why: Why) {
-        let no_unwind = NoUnwind;
+        let no_unwind = no_unwind();
         match self.policy.try_borrow_mut() {
             Ok(mut policy) => {
-                if let Some(job) = policy.push(task, why) {
-                    self.common.offer(job);
+                // A started fiber can't come back from the policy but by `pop`.
+                let started = matches!(task, Task::Started(_));
+                self.held.set(self.held.get() + usize::from(started));
+                let goes = policy.push(task, why);
+                drop(policy);
+                match goes {
+                    Goes::Here if started => {}
+                    Goes::Here => self.share_with_sleepers(),
+                    Goes::Anywhere(job) => self.common.offer(job),
+                    Goes::To(worker, job) => {
+                        if let Err(job) = self.send(worker, job) {
+                            self.common.offer(job);
+                        }
+                    }
                 }
             }
             Err(_) => self.postpone(task),
         }
-        std::mem::forget(no_unwind);
+        no_unwind.disarm();
+    }
+
+    /// Sends a closure to a worker, or gives it back if that has ended.
+    #[cold]
+    fn send(&self, worker: usize, job: Job) -> Result<(), Job> {
+        let workers = self.common.group.len();
+        assert!(worker < workers, "a policy sent a closure to worker {worker} of {workers}");
+        self.common.group.send(worker, job)
+    }
+
+    /// A closure that this worker has taken from a shelf: what is to start now.
+    #[inline]
+    pub(crate) fn taken(&self, job: Job) -> Option<Task> {
+        if self.takes_arrivals { self.let_order(job) } else { Some(Task::Fresh(job)) }
+    }
+
+    /// Lets the policy order a closure that was taken from a shelf.
+    #[cold]
+    fn let_order(&self, job: Job) -> Option<Task> {
+        let goes = self.policy.borrow_mut().push(Task::Fresh(job), Why::Taken);
+        match goes {
+            Goes::Here => self.next(),
+            Goes::Anywhere(job) => Some(Task::Fresh(job)),
+            Goes::To(worker, job) => self.send(worker, job).err().map(Task::Fresh),
+        }
+    }
+
+    /// Hands over what was sent to this worker, and what came from outside if the policy takes that.
+    #[inline]
+    pub(crate) fn accept_closures(&self) {
+        while let Some(job) = self.common.group.take_sent(self.common.index) {
+            self.ready(Task::Fresh(job), Why::Sent);
+        }
+        // One that it could not start would come back for ever.
+        if self.takes_arrivals && !self.is_starved() {
+            while let Some(job) = self.common.group.take_outside() {
+                self.ready(Task::Fresh(job), Why::Arrived);
+            }
+        }
+    }
+
+    /// A closure has come to the policy, which this worker may not look at again for long.
+    #[inline]
+    fn share_with_sleepers(&self) {
+        if self.common.is_asked() {
+            self.share();
+        }
+    }
+
+    /// Offers a closure of the policy's to those who have nothing to do, if it gives one. They get the next when that was taken.
+    #[cold]
+    pub(crate) fn share(&self) {
+        if self.common.has_offers() {
+            return;
+        }
+        let spare = self.policy.borrow_mut().spare();
+        if let Some(job) = spare {
+            self.common.remote().set_wanted(false);
+            self.common.offer(job);
+        }
+    }
+
+    /// What the policy wants the worker to do while there is nothing to run.
+    #[cold]
+    pub(crate) fn policy_idles(&self) -> Idle {
+        let idle = self.policy.borrow_mut().idle();
+        let held = self.held.get();
+        assert!(
+            idle != Idle::Sleep || held == 0,
+            "the policy {} has {held} fibers that are ready, gives none out and would sleep: it forgot them, or should answer `Idle::Hold`",
+            std::any::type_name::<P>(),
+        );
+        idle
     }
 
     /// The running fiber is about to suspend, and is ready all the same.
@@ -243,29 +428,18 @@ impl<P: Policy> Local<P> {
     pub(crate) fn next(&self) -> Option<Task> {
         let mut policy = self.policy.borrow_mut();
         let task = policy.pop();
+        if let Some(Task::Started(_)) = task {
+            self.held.set(self.held.get().wrapping_sub(1));
+        }
         if let Some(upcoming) = policy.upcoming() {
-            upcoming.prefetch(self.living.borrow().len() <= FEW);
+            upcoming.prefetch(self.common.living.borrow().len() <= FEW);
         }
         task
     }
 
-    /// Whether a fiber of this worker has not ended yet.
-    pub(crate) fn has_fibers(&self) -> bool {
-        !self.living.borrow().is_empty()
-    }
-
-    /// Every fiber that is suspended.
-    pub(crate) fn report(&self) -> Vec<Stuck> {
-        let is_suspended = |header: &&NonNull<Header>| {
-            // SAFETY: the living are in place.
-            !ptr::eq(unsafe { &raw const header.as_ref().fiber }, segue_core::current())
-        };
-        let describe = |header: &NonNull<Header>| {
-            // SAFETY: the living are in place.
-            let fiber = unsafe { &header.as_ref().fiber };
-            Stuck { fiber: fiber.to_string(), waits_for: fiber.waits_for() }
-        };
-        self.living.borrow().iter().filter(is_suspended).map(describe).collect()
+    /// To be called when the worker is in the place where it will stay.
+    pub(crate) fn settle_down(&self) {
+        self.common.scheduler.set(Some(NonNull::from(self as &dyn Scheduler)));
     }
 
     /// Reads the mail, if there is any.
@@ -297,7 +471,7 @@ impl<P: Policy> Local<P> {
             Task::Started(started) => {
                 let header = started.into_header();
                 // SAFETY: a fiber that is ready has not ended, so its header is in place.
-                let worker = unsafe { header.as_ref() }.worker;
+                let worker = unsafe { header.as_ref() }.worker.get();
                 assert!(ptr::eq(worker, &self.common), "a policy gave out a fiber of another worker");
                 // SAFETY: a `Started` is the right to run that fiber, which is this worker's.
                 self.switch_to(unsafe { Switch::from_header(header) });
@@ -317,21 +491,19 @@ impl<P: Policy> Local<P> {
         self.started.set(number + 1);
         let scheduler = NonNull::from(self as &dyn Scheduler);
         let id = (self.common.index as u64) << 48 | number;
-        let mut living = self.living.borrow_mut();
         let header = Header {
             // SAFETY: the worker outlives its fibers: its loop ends when none is left.
             fiber: unsafe { Fiber::for_job(scheduler, id, &mut job) },
             letter: Letter::new(),
             job: Cell::new(Some(job)),
-            worker: &raw const self.common,
-            seat: Cell::new(living.len()),
+            worker: Cell::new(&raw const self.common),
+            seat: Cell::new(0),
         };
         let fiber = Switch::new(stack, header, main);
         fiber.set_label(id, fiber.header().fiber.name());
-        living.push(fiber.header_ptr());
+        self.common.enrol(fiber.header(), fiber.header_ptr());
         // SAFETY: this is its scheduler, and it has not run yet.
         unsafe { fiber.header().fiber.set_host(fiber.header_ptr().as_ptr().cast()) };
-        drop(living);
         if P::simulates() {
             self.policy.borrow_mut().begins(&fiber.header().fiber);
         }
@@ -392,18 +564,8 @@ impl<P: Policy> Local<P> {
     #[inline(always)]
     fn bury(&self, fiber: Switch) {
         // It has left its contexts, so nobody posts it any more; but an interrupt may still be under way.
-        while fiber.header().letter.is_pending() {
-            self.drain();
-            std::hint::spin_loop();
-        }
-        let mut living = self.living.borrow_mut();
-        let seat = fiber.header().seat.get();
-        living.swap_remove(seat);
-        if let Some(moved) = living.get(seat) {
-            // SAFETY: the living are in place.
-            unsafe { moved.as_ref() }.seat.set(seat);
-        }
-        drop(living);
+        self.common.await_letter(fiber.header());
+        self.common.strike(fiber.header());
         self.stacks.borrow_mut().put(fiber.into_stack());
         self.starved.set(false);
     }
@@ -416,7 +578,7 @@ impl<P: Policy> Local<P> {
 
 /// The header around a fiber of this crate's.
 #[inline]
-fn header_of(fiber: &Fiber) -> NonNull<Header> {
+pub(crate) fn header_of(fiber: &Fiber) -> NonNull<Header> {
     // SAFETY: `start` sets the host to the address of the header before the fiber runs.
     unsafe { NonNull::new_unchecked(fiber.host().cast_mut().cast()) }
 }
@@ -430,16 +592,23 @@ unsafe fn yields<P: Policy>(common: NonNull<Common>, fiber: &Fiber) {
 
 /// # Safety
 /// `common` is the head of a `Local<P>`, on whose thread this is called.
-unsafe fn report<P: Policy>(common: NonNull<Common>) -> Vec<Stuck> {
+#[cold]
+unsafe fn read_mail<P: Policy>(common: NonNull<Common>) {
     // SAFETY: as the caller promises.
-    unsafe { common.cast::<Local<P>>().as_ref() }.report()
+    unsafe { common.cast::<Local<P>>().as_ref() }.drain();
+}
+
+/// # Safety
+/// `common` is the head of a `Local<P>`, on whose thread this is called.
+unsafe fn accept<P: Policy>(common: NonNull<Common>, job: Job) {
+    // SAFETY: as the caller promises.
+    unsafe { common.cast::<Local<P>>().as_ref() }.ready(Task::Fresh(job), Why::Resumed);
 }
 
 /// Every fiber of this thread's worker that is suspended.
 pub(crate) fn suspended() -> Vec<Stuck> {
-    let Some(common) = NonNull::new(worker().cast_mut()) else { return Vec::new() };
-    // SAFETY: a worker is in place while it runs on this thread, and is the head of what it was made for.
-    unsafe { (common.as_ref().report)(common) }
+    // SAFETY: a worker is in place while it runs on this thread.
+    unsafe { worker().as_ref() }.map(Common::report).unwrap_or_default()
 }
 
 /// As [`segue_core::yield_now`], for the fibers of this crate's workers; `None` elsewhere.
@@ -465,7 +634,7 @@ pub fn try_yield() -> Option<Result<(), Cancelled>> {
     }
     // SAFETY: the fiber is the running one, and this worker's; it is in the policy when it suspends, to be switched to once.
     unsafe {
-        (common.as_ref().yields)(common, fiber);
+        (common.as_ref().calls.yields)(common, fiber);
         segue_fiber::suspend(header_of(fiber));
     }
     Some(Ok(()))
@@ -475,7 +644,7 @@ pub fn try_yield() -> Option<Result<(), Cancelled>> {
 #[inline]
 fn main(header: &Header) {
     // On the thread-backed host each fiber has thread-local variables of its own.
-    set_worker(header.worker);
+    set_worker(header.worker.get());
     // SAFETY: the header is in place until the fiber has ended, and the worker sets what was current before.
     unsafe { segue_core::set_current(&raw const header.fiber) };
     header.job.take().expect("a fiber starts once").run();
@@ -528,6 +697,10 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
         } else {
             self.common.group.inject(job);
         }
+    }
+
+    fn accepts(&self) -> Arc<dyn Accept> {
+        Arc::<Group>::clone(&self.common.group)
     }
 
     fn timers(&self) -> &Timers {

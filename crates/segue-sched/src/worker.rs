@@ -7,8 +7,9 @@
 //! the worker is suspended.
 
 use crate::group::Group;
-use crate::local::{Local, NoUnwind, Stuck, set_worker};
-use crate::policy::{Policy, Task};
+use crate::handle;
+use crate::local::{Common, Local, Stuck, no_unwind, set_worker};
+use crate::policy::{Idle, Policy, Task};
 use segue_core::{Job, Park};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,13 +37,25 @@ pub(crate) struct Worker<'a, P, K> {
     pub(crate) park: K,
     pub(crate) on_deadlock: Option<OnDeadlock<'a>>,
     looks: u32,
+    turns: u32,
+}
+
+/// What a turn of the loop was.
+pub(crate) enum Turn {
+    /// Something ran, or may be ready now.
+    Ran,
+    /// There is nothing to run.
+    Idle,
+    /// The group has stopped, and no fiber is left.
+    Ended,
 }
 
 impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     pub(crate) fn new(local: &'a Local<P>, park: K, on_deadlock: Option<OnDeadlock<'a>>) -> Self {
+        local.settle_down();
         local.common.remote().set_unparker(park.unparker());
         let looks = if local.common.group.len() == 1 { 0 } else { LEAST_LOOKS };
-        Self { local, park, on_deadlock, looks }
+        Self { local, park, on_deadlock, looks, turns: 0 }
     }
 
     fn group(&self) -> &Arc<Group> {
@@ -51,57 +64,92 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
 
     /// Runs `first`, if given, and then everything until the group stops and no fiber is left.
     pub(crate) fn run(mut self, first: Option<Job>) {
-        let no_unwind = NoUnwind;
-        let outer = set_worker(&raw const self.local.common);
-        self.local.common.outer.set(outer);
+        handle::reside(&raw const self.local.common);
+        self.on_thread(|worker, outer| {
+            if let Some(job) = first {
+                worker.local.run(Task::Fresh(job));
+            }
+            loop {
+                match worker.turn() {
+                    Turn::Ran => {}
+                    Turn::Idle => worker.idle(outer),
+                    Turn::Ended => break,
+                }
+            }
+            worker.local.timers.close();
+        });
+        handle::depart(&raw const self.local.common);
+    }
+
+    /// Calls `f` while the thread is this worker's, with the one that had it.
+    pub(crate) fn on_thread<R>(&mut self, f: impl FnOnce(&mut Self, *const Common) -> R) -> R {
+        let no_unwind = no_unwind();
+        let common = &self.local.common;
+        let outer = set_worker(common);
+        let before = common.outer.replace(outer);
         self.park.enter();
         let kept = segue_core::keep_spares(true);
-        if let Some(job) = first {
-            self.local.run(Task::Fresh(job));
-        }
-        let mut turns = 0;
-        loop {
-            self.local.read_mail();
-            self.local.adopt();
-            turns += 1;
-            if turns >= TURNS {
-                turns = 0;
-                self.look_around();
-            }
-            // New closures and started fibers take turns, so that neither starves the other.
-            let task = match turns % 2 {
-                0 if !self.local.is_starved() => {
-                    self.local.common.take_fresh().map(Task::Fresh).or_else(|| self.local.next())
-                }
-                _ => self.local.next(),
-            };
-            if let Some(task) = task {
-                if self.group().is_called() {
-                    // More waits outside: this task, too, is to give way at its next fork.
-                    self.local.common.remote().set_wanted(true);
-                }
-                self.local.run(task);
-            } else if let Some(job) = self.find() {
-                self.local.run(Task::Fresh(job));
-            } else if segue_core::settle() {
-                // Whoever waited for the last fiber may be ready now.
-            } else if self.group().is_stopping() && !self.local.has_fibers() {
-                break;
-            } else if !self.expect_work() {
-                self.idle(outer);
-                turns = 0;
-            }
-        }
+        let result = f(self, outer);
         segue_core::keep_spares(kept);
-        self.local.timers.close();
         self.park.leave();
+        self.local.common.outer.set(before);
         set_worker(outer);
-        std::mem::forget(no_unwind);
+        no_unwind.disarm();
+        result
+    }
+
+    /// Reads the mail and runs one task, if there is one.
+    #[inline(always)]
+    pub(crate) fn turn(&mut self) -> Turn {
+        self.local.read_mail();
+        self.local.accept_closures();
+        self.local.adopt();
+        self.turns += 1;
+        if self.turns >= TURNS {
+            self.turns = 0;
+            self.look_around();
+        }
+        // New closures and started fibers take turns, so that neither starves the other.
+        let task = match self.turns % 2 {
+            0 if !self.local.is_starved() => {
+                let common = &self.local.common;
+                let job = if self.local.takes_arrivals { common.take_own() } else { common.take_fresh() };
+                job.and_then(|job| self.local.taken(job)).or_else(|| self.local.next())
+            }
+            _ => self.local.next(),
+        };
+        if let Some(task) = task {
+            let group = self.group();
+            if group.is_called() {
+                // More waits outside: this task, too, is to give way at its next fork.
+                self.local.common.remote().set_wanted(true);
+            }
+            if self.local.common.is_asked() {
+                self.local.share();
+            }
+            self.local.run(task);
+            Turn::Ran
+        } else if let Some(job) = self.find() {
+            if let Some(task) = self.local.taken(job) {
+                self.local.run(task);
+            }
+            Turn::Ran
+        } else if segue_core::settle() {
+            // Whoever waited for the last fiber may be ready now.
+            Turn::Ran
+        } else if self.group().is_stopping()
+            && !self.local.common.has_fibers()
+            && self.group().retire(self.local.common.index)
+        {
+            Turn::Ended
+        } else {
+            Turn::Idle
+        }
     }
 
     /// What a busy worker does now and then, so that nobody starves.
     #[cold]
-    fn look_around(&mut self) {
+    pub(crate) fn look_around(&mut self) {
         self.park.poll();
         self.local.timers.fire();
     }
@@ -144,31 +192,67 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         false
     }
 
-    /// Sleeps until there is something to do, or may be.
+    /// There is nothing to run: looks for a moment, then sleeps until there is something to do, or may be.
     #[cold]
-    fn idle(&mut self, outer: *const crate::local::Common) {
-        let common = &self.local.common;
-        if self.local.timers.fire() > 0 {
+    fn idle(&mut self, outer: *const Common) {
+        self.turns = 0;
+        let longest = match self.local.policy_idles() {
+            Idle::Sleep => None,
+            Idle::Hold(longest) => longest,
+            Idle::Spin => return self.look_again(outer),
+        };
+        if self.expect_work() || self.local.timers.fire() > 0 {
             return;
         }
-        if common.group.lie_down(common.index, self.local.is_starved()) {
-            self.local.trim();
-            let mut timeout = self.local.timers.until_next();
-            if self.local.is_starved() && !self.park.is_closed() {
-                timeout = Some(timeout.map_or(RETRY, |timeout| timeout.min(RETRY)));
-            }
+        if let Some(timeout) = self.lie_down(longest) {
             match self.on_deadlock {
-                Some(report) if timeout.is_none() && self.park.is_closed() => report(self.local.report()),
+                Some(report) if timeout.is_none() && self.park.is_closed() => report(self.local.common.report()),
                 _ => self.park_and_learn(timeout, outer),
             }
         }
+        self.get_up();
+    }
+
+    /// Announces that the worker sleeps, and answers for how long it may; `None` if there is something to do. [`get_up`](Worker::get_up) follows in any case.
+    pub(crate) fn lie_down(&mut self, longest: Option<Duration>) -> Option<Option<Duration>> {
+        let common = &self.local.common;
+        if !common.group.lie_down(common.index, self.local.is_starved()) {
+            return None;
+        }
+        self.local.trim();
+        let timeout = earlier(self.local.timers.until_next(), longest);
+        let retries = self.local.is_starved() && !self.park.is_closed();
+        Some(if retries { earlier(timeout, Some(RETRY)) } else { timeout })
+    }
+
+    /// The worker does not sleep any more.
+    pub(crate) fn get_up(&mut self) {
+        let common = &self.local.common;
         common.group.got_up(common.index);
         self.local.timers.fire();
         self.local.feed();
     }
 
+    /// Instead of sleeping.
+    fn look_again(&mut self, outer: *const crate::local::Common) {
+        let common = &self.local.common;
+        if common.group.len() > 1 {
+            common.group.beg(common.index);
+        }
+        if !outer.is_null() || segue_core::in_fiber() {
+            // The fiber that this loop runs in is not alone on the thread.
+            self.park.leave();
+            set_worker(outer);
+            let _ = segue_core::shield(segue_core::yield_now);
+            set_worker(&raw const self.local.common);
+            self.park.enter();
+        }
+        self.look_around();
+        self.local.feed();
+    }
+
     /// Parks, and looks for mail the next time if it would have been there soon.
-    fn park_and_learn(&mut self, timeout: Option<Duration>, outer: *const crate::local::Common) {
+    fn park_and_learn(&mut self, timeout: Option<Duration>, outer: *const Common) {
         // On the thread of another scheduler nothing is gained by looking; and a closed world gets no mail.
         let may_look = outer.is_null() && !segue_core::in_fiber() && !self.park.is_closed();
         let parked = Instant::now();
@@ -179,7 +263,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         }
     }
 
-    fn park_for(&mut self, timeout: Option<Duration>, outer: *const crate::local::Common) {
+    fn park_for(&mut self, timeout: Option<Duration>, outer: *const Common) {
         // A park may suspend the fiber that this loop runs in: meanwhile the outer worker has the thread.
         let me = &raw const self.local.common;
         if outer.is_null() && !segue_core::in_fiber() {
@@ -191,5 +275,13 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
             set_worker(me);
             self.park.enter();
         }
+    }
+}
+
+/// The shorter of two time-outs, of which `None` is none.
+fn earlier(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (timeout, None) | (None, timeout) => timeout,
     }
 }

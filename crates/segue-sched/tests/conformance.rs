@@ -5,7 +5,10 @@ mod common;
 use common::{STAND_IN, pool, scaled};
 use segue_core::conformance::{Main, Suite};
 use segue_core::{scope, yield_now};
-use segue_sched::{Builder, Fifo, Sim};
+use segue_sched::{
+    Builder, ByDeadline, ByPriority, Fair, Fifo, Gangs, Hierarchical, Lifo, Policy, Polled, RoundRobin, Sim, Stealing,
+};
+use std::num::NonZero;
 
 /// How often a race is run: less where fibers are threads, and little where every step is interpreted.
 const fn rounds(full: usize) -> usize {
@@ -30,19 +33,65 @@ fn the_simulator_with_several_seeds() {
     }
 }
 
-#[test]
-fn first_in_first_out() {
+/// Runs the suite on a scheduler with that policy, on one worker and on two, alone and inside of itself.
+fn conforms<P: Policy>(name: &str, races: usize, make: impl Fn() -> P + Copy + Send + Sync + 'static) {
     for workers in [1, 2] {
-        let run = move |main: Main| Builder::new().workers(workers).run_with(Fifo::default, main).unwrap();
-        suite(format!("fifo on {workers}"), workers, run).nests().check();
+        let run = move |main: Main| Builder::new().workers(workers).run_with(make, main).unwrap();
+        suite(format!("{name} on {workers}"), workers, run).rounds(rounds(races)).nests().check();
     }
 }
 
 #[test]
+fn first_in_first_out() {
+    conforms("fifo", 10_000, Fifo::default);
+}
+
+#[test]
 fn stealing() {
+    conforms("stealing", 10_000, Stealing::default);
+}
+
+#[test]
+fn last_in_first_out() {
+    conforms("lifo", 2_000, Lifo::default);
+}
+
+#[test]
+fn round_robin() {
+    conforms("round robin", 2_000, RoundRobin::default);
+}
+
+#[test]
+fn by_priority() {
+    conforms("strict priorities", 2_000, ByPriority::strict);
+    conforms("priorities with relief", 2_000, || ByPriority::relief(NonZero::new(4).unwrap()));
+}
+
+#[test]
+fn by_deadline() {
+    conforms("deadlines", 2_000, ByDeadline::default);
+}
+
+#[test]
+fn fair_shares() {
+    conforms("fair shares", 2_000, Fair::default);
+}
+
+#[test]
+fn policies_in_a_policy() {
+    let make = || Hierarchical::new().child(1, Stealing::default()).child(2, Fair::default());
+    conforms("a hierarchy", 2_000, make);
+    conforms("a hierarchy in a hierarchy", 2_000, move || Hierarchical::new().child(1, make()));
+}
+
+#[test]
+fn gangs() {
     for workers in [1, 2] {
-        let run = move |main: Main| Builder::new().workers(workers).run(main).unwrap();
-        suite(format!("stealing on {workers}"), workers, run).nests().check();
+        let run = move |main: Main| {
+            let gangs = Gangs::new();
+            Builder::new().workers(workers).run_with(|| gangs.policy(), main).unwrap();
+        };
+        suite(format!("gangs on {workers}"), workers, run).rounds(rounds(2_000)).nests().check();
     }
 }
 
@@ -52,6 +101,27 @@ fn a_pool_that_is_made_for_each_run() {
         let run = move |main: Main| pool(workers).run(main).unwrap();
         suite(format!("a pool of {workers}"), workers, run).check();
     }
+}
+
+#[test]
+fn driven_by_a_loop_of_its_callers() {
+    let run = |main: Main| {
+        // A channel, and not `park`: the token of that may be used up by what the fibers call.
+        let (wake, events) = std::sync::mpsc::channel();
+        let mut fibers = Builder::new().driven(move || wake.send(()).unwrap_or(())).unwrap();
+        let fiber = fibers.start(main).unwrap();
+        loop {
+            let polled = fibers.poll();
+            match polled {
+                _ if fiber.is_finished() => break,
+                Polled::Again => {}
+                Polled::Idle(None) => events.recv().unwrap(),
+                Polled::Idle(Some(limit)) => events.recv_timeout(limit).unwrap_or(()),
+            }
+        }
+        fiber.join().unwrap();
+    };
+    suite("driven".to_owned(), 1, run).rounds(rounds(2_000)).check();
 }
 
 #[test]

@@ -5,8 +5,8 @@
 mod common;
 
 use common::{Meet, in_child, scaled};
-use segue_core::{Job, scope, spawn, yield_now};
-use segue_sched::{Builder, Fifo, Policy, Task, Why, join};
+use segue_core::{scope, spawn, yield_now};
+use segue_sched::{Builder, Fifo, Goes, Policy, Task, Why, join};
 use std::collections::VecDeque;
 #[cfg(not(feature = "threads"))]
 use {segue_sched::Started, std::cell::RefCell};
@@ -16,9 +16,9 @@ use {segue_sched::Started, std::cell::RefCell};
 struct Lifo(Vec<Task>);
 
 impl Policy for Lifo {
-    fn push(&mut self, task: Task, _why: Why) -> Option<Job> {
+    fn push(&mut self, task: Task, _why: Why) -> Goes {
         self.0.push(task);
-        None
+        Goes::Here
     }
 
     fn pop(&mut self) -> Option<Task> {
@@ -34,13 +34,13 @@ struct TwoLevels {
 }
 
 impl Policy for TwoLevels {
-    fn push(&mut self, task: Task, why: Why) -> Option<Job> {
+    fn push(&mut self, task: Task, why: Why) -> Goes {
         match (task, why) {
-            (Task::Fresh(job), _) => return Some(job),
+            (Task::Fresh(job), _) => return Goes::Anywhere(job),
             (task, Why::Yielded) => self.last.push_back(task),
             (task, _) => self.first.push_back(task),
         }
-        None
+        Goes::Here
     }
 
     fn pop(&mut self) -> Option<Task> {
@@ -82,10 +82,10 @@ fn a_policy_in_ten_lines_is_a_scheduler() {
 struct StoresThenPanics(Fifo);
 
 impl Policy for StoresThenPanics {
-    fn push(&mut self, task: Task, why: Why) -> Option<Job> {
-        self.0.push(task, why);
+    fn push(&mut self, task: Task, why: Why) -> Goes {
+        let _ = self.0.push(task, why);
         assert!(why != Why::Yielded, "planted: the policy panics");
-        None
+        Goes::Here
     }
 
     fn pop(&mut self) -> Option<Task> {
@@ -111,8 +111,8 @@ fn a_policy_that_panics_while_a_fiber_yields_ends_the_process() {
 struct DropsResumed(Fifo);
 
 impl Policy for DropsResumed {
-    fn push(&mut self, task: Task, why: Why) -> Option<Job> {
-        if why != Why::Resumed { self.0.push(task, why) } else { None }
+    fn push(&mut self, task: Task, why: Why) -> Goes {
+        if why != Why::Resumed { self.0.push(task, why) } else { Goes::Here }
     }
 
     fn pop(&mut self) -> Option<Task> {
@@ -141,8 +141,8 @@ fn a_policy_that_drops_a_resumed_fiber_ends_the_process() {
 struct DropsYielded(Fifo);
 
 impl Policy for DropsYielded {
-    fn push(&mut self, task: Task, why: Why) -> Option<Job> {
-        if why != Why::Yielded { self.0.push(task, why) } else { None }
+    fn push(&mut self, task: Task, why: Why) -> Goes {
+        if why != Why::Yielded { self.0.push(task, why) } else { Goes::Here }
     }
 
     fn pop(&mut self) -> Option<Task> {
@@ -166,9 +166,9 @@ fn a_policy_that_panics_in_the_loop_ends_the_process() {
         #[derive(Default)]
         struct PanicsInPop(Vec<Task>);
         impl Policy for PanicsInPop {
-            fn push(&mut self, task: Task, _why: Why) -> Option<Job> {
+            fn push(&mut self, task: Task, _why: Why) -> Goes {
                 self.0.push(task);
-                None
+                Goes::Here
             }
 
             fn pop(&mut self) -> Option<Task> {
@@ -192,12 +192,12 @@ struct Stashes(Fifo);
 
 #[cfg(not(feature = "threads"))]
 impl Policy for Stashes {
-    fn push(&mut self, task: Task, why: Why) -> Option<Job> {
+    fn push(&mut self, task: Task, why: Why) -> Goes {
         match task {
             Task::Started(started) if why == Why::Resumed => STASH.with_borrow_mut(|stash| stash.push(started)),
             task => return self.0.push(task, why),
         }
-        None
+        Goes::Here
     }
 
     fn pop(&mut self) -> Option<Task> {
@@ -212,7 +212,7 @@ struct TakesStashed(Fifo);
 
 #[cfg(not(feature = "threads"))]
 impl Policy for TakesStashed {
-    fn push(&mut self, task: Task, why: Why) -> Option<Job> {
+    fn push(&mut self, task: Task, why: Why) -> Goes {
         self.0.push(task, why)
     }
 
@@ -272,12 +272,12 @@ fn a_policy_that_runs_a_closure_itself_breaks_nothing() {
         #[derive(Default)]
         struct RunsItself(VecDeque<Task>);
         impl Policy for RunsItself {
-            fn push(&mut self, task: Task, _why: Why) -> Option<Job> {
+            fn push(&mut self, task: Task, _why: Why) -> Goes {
                 match task {
                     Task::Fresh(job) => job.run(),
                     started => self.0.push_back(started),
                 }
-                None
+                Goes::Here
             }
 
             fn pop(&mut self) -> Option<Task> {
@@ -300,9 +300,9 @@ fn a_policy_that_drops_closures_tells_those_who_wait() {
         #[derive(Default)]
         struct Sheds(VecDeque<Task>, usize);
         impl Policy for Sheds {
-            fn push(&mut self, task: Task, _why: Why) -> Option<Job> {
+            fn push(&mut self, task: Task, _why: Why) -> Goes {
                 self.0.push_back(task);
-                None
+                Goes::Here
             }
 
             fn pop(&mut self) -> Option<Task> {
@@ -330,7 +330,7 @@ fn a_policy_that_yields_the_fiber_its_worker_runs_in_mixes_no_notes() {
     #[derive(Default)]
     struct YieldsOutside(Fifo);
     impl Policy for YieldsOutside {
-        fn push(&mut self, task: Task, why: Why) -> Option<Job> {
+        fn push(&mut self, task: Task, why: Why) -> Goes {
             self.0.push(task, why)
         }
 

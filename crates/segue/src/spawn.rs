@@ -2,7 +2,7 @@
 //!
 //! Used by applications.
 
-use segue_core::{Cancelled, JoinHandle, Scope};
+use segue_core::{Attribute, Attributes, Cancelled, JoinHandle, Scope};
 
 /// Puts the default runtime behind the spawns of plain threads. It starts at the first of them.
 #[inline]
@@ -30,7 +30,32 @@ where
     Builder::new().spawn(f)
 }
 
-/// A spawn with a name, in the shape of [`std::thread::Builder`].
+/// Starts a detached async task next to the fibers, and returns a handle for its result.
+///
+/// The caller's scheduler polls it, or on a plain thread the default runtime. Each poll may be on another worker, and between two polls the task has no stack; that its future may move, the compiler checks.
+///
+/// # Cancellation
+/// A task that is cancelled is dropped where it waits, and its handle yields [`Cancelled`].
+///
+/// # Examples
+///
+/// ```
+/// use segue::sync::promise;
+///
+/// let (resolver, promised) = promise();
+/// let task = segue::spawn_task(async move { *promised.wait_source().await.unwrap() * 6 });
+/// segue::spawn(move || resolver.fill(7));
+/// assert_eq!(task.join().unwrap(), 42);
+/// ```
+pub fn spawn_task<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    Builder::new().spawn_task(future)
+}
+
+/// A spawn with a name or with attributes, in the shape of [`std::thread::Builder`].
 ///
 /// # Examples
 ///
@@ -53,6 +78,17 @@ impl Builder {
         Self(self.0.name(name))
     }
 
+    /// The attributes that the fiber is to carry, in place of a copy of the caller's. They are not copied: whoever keeps a clone of the handle can change them
+    /// while the fiber lives.
+    pub fn attributes(self, attributes: Attributes) -> Self {
+        Self(self.0.attributes(attributes))
+    }
+
+    /// The fiber's attribute of this type; of the other types it carries what the caller does.
+    pub fn attribute<A: Attribute>(self, value: A) -> Self {
+        Self(self.0.attribute(value))
+    }
+
     /// As [`spawn`].
     pub fn spawn<F, T>(self, f: F) -> JoinHandle<T>
     where
@@ -61,6 +97,16 @@ impl Builder {
     {
         prepare();
         self.0.spawn(f)
+    }
+
+    /// As [`spawn_task`].
+    pub fn spawn_task<F>(self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        prepare();
+        self.0.spawn_task(future)
     }
 
     /// As [`Scope::spawn`].

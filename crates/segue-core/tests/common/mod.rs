@@ -52,7 +52,7 @@ impl Host {
         let family = Family::detached();
         let token = family.token();
         // SAFETY: the family is completed below, in this frame.
-        let (job, handle) = unsafe { family.job(None, move || f(token)) };
+        let (job, handle) = unsafe { family.job(segue_core::Builder::new(), move || f(token)) };
         self.start(id, job);
         // SAFETY: the owner's one call.
         unsafe { family.complete() };

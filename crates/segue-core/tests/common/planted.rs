@@ -76,7 +76,7 @@ pub fn run(fault: Fault, main: Box<dyn FnOnce() + Send>) {
     KEPT.lock().unwrap().push(scheduler);
     let clock = thread::spawn(|| scheduler.fire_until_ended());
     // SAFETY: the family stays for ever, and is completed below unless that is the fault; the closure borrows nothing.
-    let (job, handle) = unsafe { scheduler.family.job(None, main) };
+    let (job, handle) = unsafe { scheduler.family.job(segue_core::Builder::new(), main) };
     scheduler.start(job);
     if fault != Fault::LeavesDetached {
         scheduler.family.token().cancel();
@@ -96,6 +96,7 @@ impl Planted {
                     timers.fire();
                 });
             }
+            // A clock that is looked at every so often: nobody is told when a timer is due, so there is no event to wait for.
             thread::sleep(Duration::from_micros(100));
         }
     }

@@ -13,8 +13,8 @@
 //! somebody else has to go on. That is a function of the choices before, so a replay comes to the same.
 
 use crate::local::Stuck;
-use crate::policy::{Policy, Task, Why};
-use segue_core::{CancelToken, Fiber, Job};
+use crate::policy::{Goes, Policy, Task, Why};
+use segue_core::{CancelToken, Fiber};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -239,9 +239,9 @@ impl Course {
 pub(crate) struct Steered(pub(crate) Rc<RefCell<Course>>);
 
 impl Policy for Steered {
-    fn push(&mut self, task: Task, _why: Why) -> Option<Job> {
+    fn push(&mut self, task: Task, _why: Why) -> Goes {
         self.0.borrow_mut().push(task);
-        None
+        Goes::Here
     }
 
     fn pop(&mut self) -> Option<Task> {

@@ -2,8 +2,7 @@
 //!
 //! For fibers that wait a lot and compute little, where fairness and predictable order matter more than use of all processors.
 
-use crate::policy::{AHEAD, Policy, Started, Task, Why};
-use segue_core::Job;
+use crate::policy::{AHEAD, Goes, Policy, Started, Task, Why};
 use std::collections::VecDeque;
 
 /// First in, first out.
@@ -16,9 +15,9 @@ pub struct Fifo {
 
 impl Policy for Fifo {
     #[inline]
-    fn push(&mut self, task: Task, _why: Why) -> Option<Job> {
+    fn push(&mut self, task: Task, _why: Why) -> Goes {
         self.ready.push_back(task);
-        None
+        Goes::Here
     }
 
     #[inline]
@@ -31,15 +30,6 @@ impl Policy for Fifo {
         match self.ready.get(AHEAD) {
             Some(Task::Started(started)) => Some(started),
             _ => None,
-        }
-    }
-}
-
-impl std::fmt::Debug for Task {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Fresh(_) => f.write_str("a closure"),
-            Self::Started(started) => started.fmt(f),
         }
     }
 }

@@ -1,10 +1,29 @@
-//! The policies that ship, each in a file: `sim` (read it first), `fifo`, `stealing`.
+//! The policies that ship, each in a file: `sim` (read it first), `fifo`, `lifo`, `stealing`, `round_robin`; by attributes `priority`, `deadline`, `fair`; of policies
+//! `hierarchical`; with a table that workers share `gang`. Beside them what several of them use: `ordered`, `meter`.
 
+mod deadline;
+mod fair;
 mod fifo;
+mod gang;
+mod hierarchical;
+mod lifo;
+mod meter;
+mod ordered;
+mod priority;
+mod round_robin;
 mod sim;
 mod stealing;
 
+pub use deadline::{ByDeadline, Due};
+pub use fair::{Fair, Share};
 pub use fifo::Fifo;
+pub use gang::{GangTooLarge, Ganged, Gangs, Part};
+pub use hierarchical::{Class, Hierarchical};
+pub use lifo::Lifo;
+use meter::{Clock, Meter, Used};
+pub use ordered::Ordered;
+pub use priority::{ByPriority, Priority};
+pub use round_robin::RoundRobin;
 pub use sim::{Deadlock, Sim};
 pub(crate) use sim::{arena, simulate};
 pub use stealing::Stealing;

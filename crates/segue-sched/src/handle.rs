@@ -1,0 +1,209 @@
+//! A handle of a scheduler, and how a part of a fiber runs under another one.
+//!
+//! Used by applications that have several schedulers.
+//!
+//! # How a fiber moves
+//!
+//! A started fiber stays on its thread. So there are two ways:
+//!
+//! * *On another thread* a closure is started, which may borrow from the fiber, since that waits until it is over.
+//! * *On the same thread*, where one scheduler runs inside of a fiber of another, the fiber itself goes over, on its own stack: the worker that has it strikes it from its list and counts it as
+//!   away, the other one enrols it and finds it in its mail, and the fiber suspends. It comes back in the same way.
+//!
+//! Before it goes it leaves its contexts, so that no canceller can reach it, and waits until no interrupt is under way; it is running, so
+//! nobody resumes it. Between that and its first wait under the other scheduler nobody else has its address. It joins its contexts again at that wait.
+//!
+//! **Commit point**: the strike. **When idle**: each fiber is in the list of the one worker that its header names, which is also its scheduler. A worker does not end while a fiber of its is away. **Cancellation** has no
+//! effect on the way. **The race to fear**: a canceller that has read the old scheduler from the header and calls it after the fiber has gone. It holds the lock of a context that the fiber has to
+//! leave first, and a letter that it has posted is waited for.
+#![allow(unsafe_code)] // Workers and fibers are reached by their addresses.
+
+use crate::frame::FrameJob;
+use crate::group::Group;
+use crate::local::{self, Common, header_of, set_worker};
+use segue_core::{Cancelled, Fiber, Job, Place};
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+thread_local! {
+    /// The workers that live on this thread.
+    static RESIDENTS: RefCell<Vec<*const Common>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A worker takes up residence on this thread. There is no list any more in the destructors of a thread's local variables.
+pub(crate) fn reside(worker: *const Common) {
+    let _ = RESIDENTS.try_with(|residents| residents.borrow_mut().push(worker));
+}
+
+/// The worker has ended.
+pub(crate) fn depart(worker: *const Common) {
+    let _ = RESIDENTS.try_with(|residents| residents.borrow_mut().retain(|resident| *resident != worker));
+}
+
+/// Whether fibers can still run on this thread: not in the destructors of its local variables.
+pub(crate) fn can_reside() -> bool {
+    RESIDENTS.try_with(|_| ()).is_ok()
+}
+
+/// A scheduler, for [`move_to`]. It does not keep the scheduler going.
+#[derive(Clone)]
+pub struct Handle {
+    group: Arc<Group>,
+}
+
+impl Handle {
+    pub(crate) fn new(group: Arc<Group>) -> Self {
+        Self { group }
+    }
+
+    /// Accepts a closure, or drops it if the scheduler has ended.
+    pub(crate) fn inject(&self, job: Job) {
+        self.group.inject(job);
+    }
+
+    /// The scheduler of the calling fiber; `None` if that is none of this crate's, and on a plain thread.
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        running().map(|(worker, _)| Self { group: Arc::clone(&worker.group) })
+    }
+
+    /// How many workers it has.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.group.len()
+    }
+
+    /// The worker of this scheduler that lives on the calling thread, if one does.
+    fn resident<'a>(&self) -> Option<&'a Common> {
+        let mine = |worker: &&'a Common| Arc::ptr_eq(&worker.group, &self.group);
+        let find = |residents: &RefCell<Vec<*const Common>>| {
+            // SAFETY: residents are in place. The caller uses the one that is found on the spot, or sees to it that it stays.
+            residents.borrow().iter().filter_map(|worker| unsafe { worker.as_ref() }).find(mine)
+        };
+        local::around().find(mine).or_else(|| RESIDENTS.try_with(find).ok().flatten())
+    }
+}
+
+impl PartialEq for Handle {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.group, &other.group)
+    }
+}
+
+impl Eq for Handle {}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handle").field("workers", &self.workers()).finish_non_exhaustive()
+    }
+}
+
+/// The running fiber and its worker, if it is one of this crate's.
+fn running<'a>() -> Option<(&'a Common, &'a Fiber)> {
+    // SAFETY: both are in place while they are set, and used by the running fiber, which stays on its thread.
+    let (worker, fiber) = unsafe { (local::worker().as_ref()?, segue_core::current().as_ref()?) };
+    ptr::addr_eq(fiber.scheduler(), worker).then_some((worker, fiber))
+}
+
+/// Runs `f` under another scheduler, and comes back with what it returned.
+///
+/// Where the other scheduler has a worker on the calling thread, because one of the two runs in a fiber of the other, the calling fiber itself goes over for the length
+/// of `f`, with its stack. Elsewhere `f` is started as a fiber there, in the caller's context, while the caller waits. From a fiber of the same scheduler it is a plain call.
+///
+/// What `f` spawns runs under the other scheduler.
+///
+/// # Cancellation
+/// Cancelled before `f` started: *no effect*, `f` is dropped. After: `f` sees it at its waits, and what it returns is returned.
+///
+/// # Errors
+/// [`Cancelled`] if the caller was cancelled before `f` started, or, with a reason that says so, if the other scheduler has ended.
+///
+/// # Panics
+/// If `f` does, with its payload.
+///
+/// # Examples
+///
+/// ```
+/// use segue_sched::{Builder, Fifo, Handle, move_to};
+///
+/// let pool = Builder::new().workers(1).name("computes").pool()?;
+/// let words = vec!["borrowed", "words"];
+/// let thread = Builder::new().run_with(Fifo::default, || {
+///     move_to(&pool.handle(), || {
+///         assert_eq!(words.len(), 2);
+///         std::thread::current().name().map(str::to_owned)
+///     })
+/// })?;
+/// assert_eq!(thread.unwrap().as_deref(), Some("computes-0"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn move_to<T: Send>(to: &Handle, f: impl FnOnce() -> T + Send) -> Result<T, Cancelled> {
+    segue_core::check()?;
+    let Some((worker, fiber)) = running() else { return start(to, f) };
+    if Arc::ptr_eq(&worker.group, &to.group) {
+        return Ok(f());
+    }
+    match to.resident() {
+        // A panic must not be taken into another fiber: `check` has not looked, since it would also fail in `start`.
+        Some(_) if std::thread::panicking() => {
+            Err(Cancelled::with_reason("a fiber that is panicking can't change its scheduler"))
+        }
+        Some(there) => Ok(visit(worker, there, fiber, f)),
+        None => start(to, f),
+    }
+}
+
+/// On another thread: as a closure.
+fn start<T: Send>(to: &Handle, f: impl FnOnce() -> T + Send) -> Result<T, Cancelled> {
+    let frame = FrameJob::new(|| segue_core::check().map(|()| f()));
+    let family = segue_core::with_current(|fiber| fiber.detaches_to().map(NonNull::from));
+    // SAFETY: the frame waits below, or the job was refused, inside of the contexts that it is in; the family is the caller's and outlives it;
+    // closure and result are `Send`.
+    let job =
+        unsafe { FrameJob::job(NonNull::from(&frame), Place::here(), family.as_ref().map(|family| family.as_ref())) };
+    let accepted = to.group.try_inject(job);
+    let refused = accepted.is_err();
+    // Dropped, it tells the frame.
+    drop(accepted);
+    // SAFETY: a job was made of it, above.
+    match unsafe { frame.wait("another scheduler") } {
+        Ok(result) => result,
+        Err(_) if refused => Err(Cancelled::with_reason("the scheduler that it was to move to has ended")),
+        Err(payload) => resume_unwind(payload),
+    }
+}
+
+/// On the same thread: on the fiber's own stack.
+fn visit<T>(here: &Common, there: &Common, fiber: &Fiber, f: impl FnOnce() -> T) -> T {
+    here.away.set(here.away.get() + 1);
+    go_over(here, there, fiber);
+    let result = catch_unwind(AssertUnwindSafe(f));
+    go_over(there, here, fiber);
+    here.away.set(here.away.get() - 1);
+    result.unwrap_or_else(|payload| resume_unwind(payload))
+}
+
+/// Hands the running fiber from one worker of this thread to another.
+fn go_over(from: &Common, to: &Common, fiber: &Fiber) {
+    let at = header_of(fiber);
+    if !from.forks.is_empty() {
+        from.expose_forks();
+    }
+    // SAFETY: the header is the running fiber's.
+    let header = unsafe { at.as_ref() };
+    // SAFETY: the worker `to` is the fiber's home, or one on its thread that it leaves again before that ends, since it has it in its list.
+    unsafe { fiber.set_scheduler(to.scheduler.get().expect("a resident has settled down")) };
+    from.await_letter(header);
+    from.strike(header);
+    header.worker.set(to);
+    to.enrol(header, at);
+    // SAFETY: it suspends right here, and the other worker's loop runs on this thread.
+    unsafe {
+        to.resume_by_mail(at);
+        segue_fiber::suspend(at);
+    }
+    // On the thread-backed host each fiber has thread-local variables of its own.
+    set_worker(to);
+}

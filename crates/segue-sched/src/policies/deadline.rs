@@ -1,0 +1,113 @@
+//! Earliest deadline first, by an attribute.
+//!
+//! For requests that each have a time by which they are to be answered.
+
+use super::{Clock, Ordered};
+use crate::policy::{Goes, Policy, Task, Why};
+use segue_core::{Attribute, Job};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// By when a fiber is to have done its work. Children inherit it. Nothing happens when it has passed: it is an order, not a limit (for that there is
+/// [`deadline`](segue_core::deadline)).
+///
+/// It counts from the next time that the fiber becomes ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Due(Duration);
+
+/// What points in time are counted from, so that one fits into a word.
+fn epoch() -> Instant {
+    static EPOCH: OnceLock<Instant> = OnceLock::new();
+    *EPOCH.get_or_init(Instant::now)
+}
+
+impl Due {
+    /// At this point in time. What was over when the first of all was made counts as that instant.
+    #[must_use]
+    pub fn at(instant: Instant) -> Self {
+        Self(instant.saturating_duration_since(epoch()))
+    }
+
+    /// So long from now.
+    #[must_use]
+    pub fn within(duration: Duration) -> Self {
+        Self::at(Instant::now()).later(duration)
+    }
+
+    fn later(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(duration))
+    }
+}
+
+impl Attribute for Due {
+    #[inline]
+    fn to_bits(self) -> u64 {
+        // Five hundred years are enough.
+        self.0.as_nanos().try_into().unwrap_or(u64::MAX)
+    }
+
+    #[inline]
+    fn from_bits(bits: u64) -> Self {
+        Self(Duration::from_nanos(bits))
+    }
+}
+
+/// Earliest [`Due`] first; among equals first in, first out.
+///
+/// On each worker what runs next is due first of all that is ready there. What carries no `Due` is due some [patience](ByDeadline::patience) after it has become ready, each time.
+/// A closure runs on the worker of its spawner, one from outside on the worker that sees it first, unless another worker has nothing to do: that gets the one that is due first.
+///
+/// What it is good for: on one worker, work that can be done in time at all is done in time in this order, as long as turns are short. Under overload it is not: then most things are late by a little, rather than some
+/// by much.
+///
+/// # Starvation
+/// None, as long as nobody is made to be due before it was spawned: points in time pass, so what is ready is overtaken only by what becomes ready before it is due.
+#[derive(Debug)]
+pub struct ByDeadline {
+    ready: Ordered<Due>,
+    patience: Duration,
+    clock: Clock,
+}
+
+impl ByDeadline {
+    /// What has no deadline is due so long after it has become ready.
+    #[must_use]
+    pub fn patience(patience: Duration) -> Self {
+        Self::with_clock(patience, Instant::now)
+    }
+
+    /// With a clock other than the real one.
+    #[must_use]
+    pub fn with_clock(patience: Duration, clock: impl Fn() -> Instant + 'static) -> Self {
+        Self { ready: Ordered::default(), patience, clock: Clock::new(clock) }
+    }
+}
+
+/// With a patience of a tenth of a second.
+impl Default for ByDeadline {
+    fn default() -> Self {
+        Self::patience(Duration::from_millis(100))
+    }
+}
+
+impl Policy for ByDeadline {
+    #[inline]
+    fn push(&mut self, task: Task, _why: Why) -> Goes {
+        let due = task.attribute().unwrap_or_else(|| Due::at(self.clock.now()).later(self.patience));
+        self.ready.push(due, task);
+        Goes::Here
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<Task> {
+        self.ready.pop()
+    }
+
+    fn spare(&mut self) -> Option<Job> {
+        self.ready.spare()
+    }
+
+    fn takes_arrivals(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,188 @@
+//! A policy whose parts are policies, each with its share of the worker's time.
+//!
+//! For programs whose parts want to be scheduled in different ways.
+
+use super::{Clock, Meter, Used};
+use crate::policy::{Goes, Idle, Policy, Seat, Task, Why};
+use segue_core::{Attribute, Job};
+use std::collections::VecDeque;
+use std::num::NonZero;
+use std::time::Instant;
+
+/// Which child of a [`Hierarchical`] policy a fiber belongs to, in the order in which they were added, from 0. Children of a fiber inherit it.
+/// Who carries none, or a number that there is not, belongs to the first.
+///
+/// It counts from the next time that the fiber becomes ready. One hierarchy inside of another reads the same attribute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Class(pub u32);
+
+impl Attribute for Class {
+    #[inline]
+    fn to_bits(self) -> u64 {
+        self.0.into()
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "it was made of 32 bits")]
+    fn from_bits(bits: u64) -> Self {
+        Self(bits as u32)
+    }
+}
+
+/// Policies as children of a policy. Each gets a share of the worker's time and orders its own fibers.
+///
+/// The child gives out next that has used the least time in relation to its share, of those that have anything to give out; one that had nothing has saved nothing up. What a child wants to have
+/// [anywhere](Goes::Anywhere) is kept beside it: idle workers get the oldest of that, and it takes turns with what the child has, newest first. What a child sends to another worker goes to
+/// the same child there. Everything that comes from elsewhere goes through the children.
+///
+/// # Starvation
+/// Between children there is none: as for [`Fair`](crate::Fair), with a child for a group. Within a child it is that child's business.
+///
+/// # Examples
+///
+/// A computation gets a quarter of the time, however many fibers it has, and what is left of the time that the rest does not need:
+///
+/// ```
+/// use segue_core::{Builder, spawn};
+/// use segue_sched::{ByPriority, Class, Hierarchical, Stealing};
+///
+/// let policy = || Hierarchical::new().child(3, ByPriority::strict()).child(1, Stealing::default());
+/// let sum = segue_sched::Builder::new().run_with(policy, || {
+///     let computation = Builder::new().attribute(Class(1)).spawn(|| (1..=100).sum::<u32>());
+///     computation.join().unwrap() + spawn(|| 1).join().unwrap()
+/// });
+/// assert_eq!(sum.unwrap(), 5051);
+/// ```
+#[derive(Debug)]
+pub struct Hierarchical {
+    children: Vec<Child>,
+    /// The children, those that have used the least first, as of the last turn.
+    order: Vec<usize>,
+    /// What the child had used that ran last: nobody begins with less.
+    floor: Used,
+    meter: Meter<usize>,
+}
+
+struct Child {
+    policy: Box<dyn Policy>,
+    share: NonZero<u32>,
+    used: Used,
+    /// What may go anywhere.
+    shelf: VecDeque<Job>,
+    /// Whether it is the shelf's turn.
+    shelf_next: bool,
+}
+
+impl std::fmt::Debug for Child {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Child").field("share", &self.share).field("used", &self.used).finish_non_exhaustive()
+    }
+}
+
+impl Child {
+    fn pop(&mut self) -> Option<Task> {
+        let newest = |shelf: &mut VecDeque<Job>| shelf.pop_back().map(Task::Fresh);
+        let task = match self.shelf_next {
+            true => newest(&mut self.shelf).or_else(|| self.policy.pop()),
+            false => self.policy.pop().or_else(|| newest(&mut self.shelf)),
+        };
+        self.shelf_next = !self.shelf_next;
+        task
+    }
+}
+
+impl Hierarchical {
+    /// Without children: add at least one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_clock(Instant::now)
+    }
+
+    /// With a clock other than the real one.
+    #[must_use]
+    pub fn with_clock(clock: impl Fn() -> Instant + 'static) -> Self {
+        Self { children: Vec::new(), order: Vec::new(), floor: Used::default(), meter: Meter::new(Clock::new(clock)) }
+    }
+
+    /// Adds a child with its share, in relation to those of the others.
+    ///
+    /// # Panics
+    /// For a share of zero.
+    #[must_use]
+    pub fn child(mut self, share: u32, policy: impl Policy) -> Self {
+        let share = NonZero::new(share).expect("a child's share is at least 1");
+        let policy = Box::new(policy);
+        self.children.push(Child { policy, share, used: self.floor, shelf: VecDeque::new(), shelf_next: false });
+        self.order.push(self.order.len());
+        self
+    }
+}
+
+impl Default for Hierarchical {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Policy for Hierarchical {
+    fn seated(&mut self, seat: Seat) {
+        assert!(!self.children.is_empty(), "a hierarchical policy needs a child: add one with `Hierarchical::child`");
+        self.children.iter_mut().for_each(|child| child.policy.seated(seat.clone()));
+    }
+
+    fn push(&mut self, task: Task, why: Why) -> Goes {
+        let Class(class) = task.attribute().unwrap_or_default();
+        let class = if (class as usize) < self.children.len() { class as usize } else { 0 };
+        let child = &mut self.children[class];
+        match child.policy.push(task, why) {
+            Goes::Anywhere(job) => {
+                child.shelf.push_back(job);
+                Goes::Here
+            }
+            goes => goes,
+        }
+    }
+
+    fn pop(&mut self) -> Option<Task> {
+        if let Some((child, nanoseconds)) = self.meter.stop() {
+            let child = &mut self.children[child];
+            child.used.charge(nanoseconds, child.share);
+        }
+        self.order.sort_unstable_by_key(|&index| (self.children[index].used, index));
+        let (index, used, task) = self.order.iter().find_map(|&index| {
+            let child = &mut self.children[index];
+            Some((index, child.used, child.pop()?))
+        })?;
+        self.floor = self.floor.max(used);
+        // Whoever has used less had nothing.
+        self.children.iter_mut().for_each(|child| child.used = child.used.max(self.floor));
+        self.meter.start(index);
+        Some(task)
+    }
+
+    fn spare(&mut self) -> Option<Job> {
+        self.order.iter().find_map(|&index| {
+            let child = &mut self.children[index];
+            child.shelf.pop_front().or_else(|| child.policy.spare())
+        })
+    }
+
+    fn takes_arrivals(&self) -> bool {
+        true
+    }
+
+    fn idle(&mut self) -> Idle {
+        self.children.iter_mut().map(|child| child.policy.idle()).fold(Idle::Sleep, both)
+    }
+}
+
+/// What is right for both.
+fn both(a: Idle, b: Idle) -> Idle {
+    match (a, b) {
+        (Idle::Spin, _) | (_, Idle::Spin) => Idle::Spin,
+        (Idle::Hold(Some(a)), Idle::Hold(Some(b))) => Idle::Hold(Some(a.min(b))),
+        (Idle::Hold(a), Idle::Hold(b)) => Idle::Hold(a.or(b)),
+        (Idle::Hold(a), Idle::Sleep) | (Idle::Sleep, Idle::Hold(a)) => Idle::Hold(a),
+        (Idle::Sleep, Idle::Sleep) => Idle::Sleep,
+    }
+}
