@@ -103,6 +103,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     pub(crate) fn turn(&mut self) -> Turn {
         self.local.read_mail();
         self.local.accept_closures();
+        self.local.adopt();
         self.turns += 1;
         if self.turns >= TURNS {
             self.turns = 0;
@@ -205,7 +206,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         }
         if let Some(timeout) = self.lie_down(longest) {
             match self.on_deadlock {
-                Some(report) if timeout.is_none() && self.park.is_closed() => report(self.local.report()),
+                Some(report) if timeout.is_none() && self.park.is_closed() => report(self.local.common.report()),
                 _ => self.park_and_learn(timeout, outer),
             }
         }

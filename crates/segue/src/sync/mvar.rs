@@ -4,7 +4,7 @@
 //!
 //! The file has the calls and the loan. What happens to the place, who is served by what, and what becomes of those who leave: all that is in `place.rs`.
 
-use segue_core::{Cancelled, Source, WaitQueue, Waitable, Waiting, WaitsFor, wait};
+use segue_core::{Cancelled, Source, WaitQueue, Waitable, Waiting, WaitsFor, preemption_point, wait};
 use std::fmt;
 use std::mem;
 use std::ops::{Deref, DerefMut};
@@ -108,6 +108,7 @@ impl<T> MVar<T> {
     /// Takes the value out, if there is one. Never waits.
     #[inline]
     pub fn try_take(&self) -> Option<T> {
+        preemption_point();
         take_out(&mut self.queue.lock())
     }
 
@@ -155,6 +156,7 @@ impl<T> MVar<T> {
     /// Gives the value back if there is one already.
     #[inline]
     pub fn try_put(&self, value: T) -> Result<(), T> {
+        preemption_point();
         let mut queue = self.queue.lock();
         if queue.peek().is_empty() {
             put_in(&mut queue, Some(value));
@@ -195,6 +197,7 @@ impl<T> MVar<T> {
 
     /// Borrows the value, if there is one. Never waits.
     pub fn try_borrow(&self) -> Option<Loan<'_, T>> {
+        preemption_point();
         self.borrowing().attempt()
     }
 
@@ -255,6 +258,7 @@ impl<T> MVar<T> {
     /// Whether there is no value to take. It may have changed by the time that the caller looks at the answer.
     #[must_use]
     pub fn is_empty(&self) -> bool {
+        preemption_point();
         !self.queue.lock().peek().is_full()
     }
 
@@ -321,6 +325,7 @@ impl<T> DerefMut for Loan<'_, T> {
 
 impl<T> Drop for Loan<'_, T> {
     fn drop(&mut self) {
+        preemption_point();
         if let Some(value) = self.value.take() {
             end_loan(&mut self.mvar.queue.lock(), value);
         }
