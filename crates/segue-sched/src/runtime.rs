@@ -385,6 +385,7 @@ impl Pool {
         if self.is_mine() {
             return f();
         }
+        let _outside = segue_core::outside_work();
         let job = FrameJob::new(f);
         // SAFETY: the frame waits below, inside of the contexts that it is in; the family lives as long as the pool; closure and result are `Send`.
         self.parts().group.inject(unsafe { FrameJob::job(NonNull::from(&job), Place::here(), Some(self.family())) });
