@@ -179,7 +179,7 @@ impl<F: MakePark + Send + Sync> Builder<F> {
 
     /// Makes a scheduler of one worker that runs when the caller's own loop polls it, with the policy [`Fifo`](crate::Fifo).
     ///
-    /// See [`Driven`], also for what `wake` is.
+    /// See [`Driven`], also for what `wake` is. Never waits.
     ///
     /// # Errors
     /// If stacks or a park could not be made, or if another number of workers was asked for.
@@ -190,7 +190,7 @@ impl<F: MakePark + Send + Sync> Builder<F> {
         self.driven_with(Fifo::default(), wake)
     }
 
-    /// As [`driven`](Builder::driven), with another policy.
+    /// As [`driven`](Builder::driven), with another policy. Never waits.
     ///
     /// # Errors
     /// As for [`driven`](Builder::driven).
