@@ -125,8 +125,12 @@ impl<H> Coroutine<H> {
             assert!(mem::size_of::<H>() <= LARGEST_HEADER, "the header of a coroutine is larger than 1 KiB");
             assert!(mem::align_of::<H>() <= 64, "the header of a coroutine is aligned to more than 64");
         }
-        // SAFETY: nothing here borrows.
-        unsafe { Self::new_borrowing(stack, header, main) }
+        if is_small::<F>() {
+            Self::place(stack, header, main)
+        } else {
+            let main = Box::new(main);
+            Self::place(stack, header, move |header: &H| main(header))
+        }
     }
 
     /// As [`new`](Self::new), for what borrows. The header has at most [`LARGEST_HEADER`] bytes and an alignment of at most 64.
@@ -137,7 +141,7 @@ impl<H> Coroutine<H> {
     #[inline]
     pub(crate) unsafe fn new_borrowing<F: FnOnce(&H)>(stack: Stack, header: H, main: F) -> Coroutine<H> {
         debug_assert!(mem::size_of::<H>() <= LARGEST_HEADER && mem::align_of::<H>() <= 64);
-        if mem::size_of::<F>() <= LARGEST_INLINE && mem::align_of::<F>() <= 64 {
+        if is_small::<F>() {
             Self::place(stack, header, main)
         } else {
             let main = Box::new(main);
@@ -375,6 +379,11 @@ impl RawCoroutine {
         // since and waits for this. Where the caller rests is kept in the core, which `resume` reads. The last clause is the caller's.
         unsafe { switch::switch(&raw mut (*core).rests, (*core).root.link) }
     }
+}
+
+/// Whether a function is not boxed.
+const fn is_small<F>() -> bool {
+    mem::size_of::<F>() <= LARGEST_INLINE && mem::align_of::<F>() <= 64
 }
 
 /// The room that a function takes above its cell, in whole cache lines.
