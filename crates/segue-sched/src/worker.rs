@@ -89,7 +89,8 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         let before = common.outer.replace(outer);
         self.park.enter();
         let kept = segue_core::keep_spares(true);
-        let result = f(self, outer);
+        // Fibers are resumed outside of the handlers that there may be around.
+        let result = segue_fiber::effect::outside(|| f(self, outer));
         segue_core::keep_spares(kept);
         self.park.leave();
         self.local.common.outer.set(before);
