@@ -66,6 +66,8 @@ pub(crate) struct Common {
     remote: NonNull<Remote>,
     /// Tells the policy that the running fiber gives up its turn.
     yields: unsafe fn(NonNull<Common>, &Fiber),
+    /// How many turns are left until the worker looks around: at its park and its timers.
+    pub(crate) until_look: Cell<u32>,
     /// Whether the running fiber yields because of work from outside.
     pub(crate) displaced: Cell<bool>,
     /// The worker in whose fiber this one runs, or null.
@@ -86,6 +88,7 @@ impl Common {
             yields,
             outer: Cell::new(ptr::null()),
             displaced: Cell::new(false),
+            until_look: Cell::new(1),
         }
     }
 
@@ -499,6 +502,7 @@ pub fn try_yield() -> Option<Result<(), Cancelled>> {
         (common.as_ref().yields)(common, fiber);
         segue_fiber::suspend(header_of(fiber));
     }
+    fiber.refill();
     Some(Ok(()))
 }
 

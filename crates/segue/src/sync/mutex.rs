@@ -48,7 +48,7 @@
 //! After the mutex of parking_lot and `sync.Mutex` of Go, whose starving waiters get the lock handed over too, but after a millisecond.
 #![allow(unsafe_code)] // The cell behind the lock.
 
-use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, check, wait};
+use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, admit, wait};
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -216,7 +216,7 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     #[track_caller]
     pub fn lock(&self) -> Result<MutexGuard<'_, T>, Cancelled> {
-        check()?;
+        admit()?;
         if self.raw.try_lock_idle() {
             return Ok(self.guard());
         }

@@ -38,7 +38,7 @@
 //! After the phase-fair locks of Brandenburg and Anderson (2010).
 #![allow(unsafe_code)] // The cell behind the lock.
 
-use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, check, wait};
+use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, admit, wait};
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -252,7 +252,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn read(&self) -> Result<RwLockReadGuard<'_, T>, Cancelled> {
-        check()?;
+        admit()?;
         if self.raw.enter(false, 0) {
             return Ok(RwLockReadGuard { lock: self });
         }
@@ -310,7 +310,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn write(&self) -> Result<RwLockWriteGuard<'_, T>, Cancelled> {
-        check()?;
+        admit()?;
         if self.raw.enter(true, 0) {
             return Ok(self.write_guard());
         }
