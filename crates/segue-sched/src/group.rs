@@ -213,6 +213,12 @@ impl Group {
         }
     }
 
+    /// Whether a closure seems to wait that was sent to worker `index`.
+    #[inline]
+    pub(crate) fn has_sent(&self, index: usize) -> bool {
+        !self.workers[index].sent.looks_empty()
+    }
+
     /// Takes the oldest closure that was sent to worker `index`.
     #[inline]
     pub(crate) fn take_sent(&self, index: usize) -> Option<Job> {

@@ -9,9 +9,10 @@
 //!
 //! * [`Builder::run`]: a scheduler on the calling thread and others; [`Builder::pool`]: on threads of its own.
 //! * [`Sim`]: seeded schedules, simulated time, deadlock reports.
-//! * Fork-join with [`join`].
+//! * Fork-join with [`join`]. Long computations with a [`checkpoint`] now and then.
 //! * [`hosted`]: a fiber without a worker, run by a foreign executor as a future.
 
+mod checkpoint;
 mod fork;
 mod frame;
 mod group;
@@ -24,6 +25,7 @@ mod policy;
 mod runtime;
 mod worker;
 
+pub use checkpoint::checkpoint;
 pub use fork::{join, try_join};
 pub use hosted::{Hosted, hosted};
 pub use local::{Stuck, try_yield};

@@ -4,6 +4,7 @@
 //! touched by the worker's thread alone, except [`Remote`], which wakes from other threads go through.
 #![allow(unsafe_code)] // Fibers are reached by their headers' addresses.
 
+use crate::checkpoint::Slice;
 use crate::fork::Forks;
 use crate::group::{Group, Remote, reclaim};
 use crate::inbox::{Letter, Post};
@@ -66,6 +67,12 @@ pub(crate) struct Common {
     remote: NonNull<Remote>,
     /// Tells the policy that the running fiber gives up its turn.
     yields: unsafe fn(NonNull<Common>, &Fiber),
+    /// Offers a closure of the policy's, and answers whether there was one.
+    shares: unsafe fn(NonNull<Common>) -> bool,
+    lets_in: unsafe fn(NonNull<Common>),
+    /// Counts the turns.
+    pub(crate) turns: Cell<u32>,
+    pub(crate) slice: Slice,
     /// How many turns are left until the worker looks around: at its park and its timers.
     pub(crate) until_look: Cell<u32>,
     /// Whether the running fiber yields because of work from outside.
@@ -77,7 +84,7 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    fn new(group: Arc<Group>, index: usize, yields: unsafe fn(NonNull<Common>, &Fiber)) -> Self {
+    fn new<P: Policy>(group: Arc<Group>, index: usize) -> Self {
         let alone = (group.len() == 1).then(RefCell::default);
         Self {
             forks: Forks::new(),
@@ -85,7 +92,11 @@ impl Common {
             group,
             index,
             alone,
-            yields,
+            yields: yields::<P>,
+            shares: shares::<P>,
+            lets_in: lets_in::<P>,
+            turns: Cell::new(0),
+            slice: Slice::new(),
             outer: Cell::new(ptr::null()),
             displaced: Cell::new(false),
             until_look: Cell::new(1),
@@ -96,6 +107,31 @@ impl Common {
     pub(crate) fn remote(&self) -> &Remote {
         // SAFETY: it points into the group, which this worker owns a share of.
         unsafe { self.remote.as_ref() }
+    }
+
+    /// Whether somebody is seen to wait for the running fiber to give up its turn, or would have some of its work.
+    #[inline]
+    pub(crate) fn is_called(&self) -> bool {
+        let remote = self.remote();
+        !remote.inbox.is_empty() || remote.is_wanted() || self.group.is_called() || self.group.has_sent(self.index)
+    }
+
+    /// Gives the oldest private fork, or else a closure of the policy's, to an idle worker that has asked. For the running fiber.
+    pub(crate) fn give(&self) {
+        self.remote().set_wanted(false);
+        match self.forks.expose_oldest() {
+            Some(job) => self.offer(job),
+            None => {
+                // SAFETY: this is the head of a `Local` of the policy's type, on whose thread this is called.
+                let _shared = unsafe { (self.shares)(NonNull::from(self)) };
+            }
+        }
+    }
+
+    /// Reads the mail and accepts closures, so that what comes from others is ready before the running fiber yields. For that fiber.
+    pub(crate) fn let_in(&self) {
+        // SAFETY: as in `give`.
+        unsafe { (self.lets_in)(NonNull::from(self)) };
     }
 
     /// Offers a closure to all workers of the group.
@@ -180,7 +216,7 @@ pub(crate) struct Local<P> {
     pub(crate) takes_arrivals: bool,
     /// How many started fibers the policy has.
     held: Cell<usize>,
-    pub(crate) timers: Arc<Timers>,
+    pub(crate) timers: Timers,
     stacks: RefCell<StackPool>,
     living: RefCell<Vec<NonNull<Header>>>,
     /// Whether a closure found no stack: then this worker starts no other before it got one back, or has slept over it.
@@ -189,12 +225,12 @@ pub(crate) struct Local<P> {
 }
 
 impl<P: Policy> Local<P> {
-    pub(crate) fn new(group: Arc<Group>, index: usize, mut policy: P, timers: Arc<Timers>, stacks: StackPool) -> Self {
+    pub(crate) fn new(group: Arc<Group>, index: usize, mut policy: P, timers: Timers, stacks: StackPool) -> Self {
         policy.seated(Seat::new(index, Arc::clone(&group)));
         Self {
             takes_arrivals: policy.takes_arrivals(),
             held: Cell::new(0),
-            common: Common::new(group, index, yields::<P>),
+            common: Common::new::<P>(group, index),
             policy: RefCell::new(policy),
             timers,
             stacks: RefCell::new(stacks),
@@ -256,14 +292,16 @@ impl<P: Policy> Local<P> {
         }
     }
 
-    /// Offers a closure of the policy's to those who have nothing to do, if it gives one.
+    /// Offers a closure of the policy's to those who have nothing to do, if it gives one. Answers whether it did.
     #[cold]
-    pub(crate) fn share(&self) {
-        let spare = self.policy.borrow_mut().spare();
-        if let Some(job) = spare {
-            self.common.remote().set_wanted(false);
-            self.common.offer(job);
-        }
+    pub(crate) fn share(&self) -> bool {
+        let no_unwind = NoUnwind;
+        let spare = self.policy.try_borrow_mut().ok().and_then(|mut policy| policy.spare());
+        std::mem::forget(no_unwind);
+        let Some(job) = spare else { return false };
+        self.common.remote().set_wanted(false);
+        self.common.offer(job);
+        true
     }
 
     /// What the policy wants the worker to do while there is nothing to run.
@@ -476,6 +514,30 @@ unsafe fn yields<P: Policy>(common: NonNull<Common>, fiber: &Fiber) {
     unsafe { common.cast::<Local<P>>().as_ref() }.enqueue_yielded(header_of(fiber));
 }
 
+/// # Safety
+/// `common` is the head of a `Local<P>`, on whose thread this is called.
+unsafe fn shares<P: Policy>(common: NonNull<Common>) -> bool {
+    // SAFETY: as the caller promises.
+    unsafe { common.cast::<Local<P>>().as_ref() }.share()
+}
+
+/// # Safety
+/// As for [`shares`].
+unsafe fn lets_in<P: Policy>(common: NonNull<Common>) {
+    // SAFETY: as the caller promises.
+    let local = unsafe { common.cast::<Local<P>>().as_ref() };
+    local.read_mail();
+    local.accept_closures();
+}
+
+/// The worker that runs on this thread and the running fiber, if it is one of the worker's. For use on the spot.
+#[inline]
+pub(crate) fn of_caller<'a>() -> Option<(&'a Common, &'a Fiber)> {
+    // SAFETY: both are in place while they are set.
+    let (common, fiber) = unsafe { (worker().as_ref()?, segue_core::current().as_ref()?) };
+    ptr::addr_eq(fiber.scheduler(), common).then_some((common, fiber))
+}
+
 /// As [`segue_core::yield_now`], for the fibers of this crate's workers; `None` elsewhere.
 ///
 /// # Cancellation
@@ -489,17 +551,13 @@ unsafe fn yields<P: Policy>(common: NonNull<Common>, fiber: &Fiber) {
 /// [`Cancelled`] if the caller was cancelled.
 #[inline(always)]
 pub fn try_yield() -> Option<Result<(), Cancelled>> {
-    // SAFETY: both are in place while they are set.
-    let (common, fiber) = unsafe { (NonNull::new(worker().cast_mut())?, segue_core::current().as_ref()?) };
-    if !ptr::addr_eq(fiber.scheduler(), common.as_ptr()) {
-        return None;
-    }
+    let (common, fiber) = of_caller()?;
     if std::thread::panicking() || segue_core::is_cancelled() {
         return Some(segue_core::yield_now());
     }
     // SAFETY: the fiber is the running one, and this worker's; it is in the policy when it suspends, to be switched to once.
     unsafe {
-        (common.as_ref().yields)(common, fiber);
+        (common.yields)(NonNull::from(common), fiber);
         segue_fiber::suspend(header_of(fiber));
     }
     fiber.refill();

@@ -7,7 +7,7 @@
 //! the worker is suspended.
 
 use crate::group::Group;
-use crate::local::{Local, NoUnwind, Stuck, set_worker};
+use crate::local::{Common, Local, NoUnwind, Stuck, set_worker};
 use crate::policy::{Idle, Policy, Task};
 use segue_core::{Job, Park};
 use std::sync::Arc;
@@ -39,7 +39,6 @@ pub(crate) struct Worker<'a, P, K> {
     pub(crate) park: K,
     pub(crate) on_deadlock: Option<OnDeadlock<'a>>,
     looks: u32,
-    turns: u32,
     window: Window,
 }
 
@@ -86,7 +85,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         let looks = if local.common.group.len() == 1 { 0 } else { LEAST_LOOKS };
         let window = Window { turns: MOST_TURNS / 8, since: None };
         local.common.until_look.set(window.turns);
-        Self { local, park, on_deadlock, looks, turns: 0, window }
+        Self { local, park, on_deadlock, looks, window }
     }
 
     fn group(&self) -> &Arc<Group> {
@@ -122,14 +121,14 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     fn turn(&mut self) -> Turn {
         self.local.read_mail();
         self.local.accept_closures();
-        self.turns = self.turns.wrapping_add(1);
-        let until_look = &self.local.common.until_look;
+        let Common { turns, until_look, .. } = &self.local.common;
+        turns.set(turns.get().wrapping_add(1));
         until_look.set(until_look.get() - 1);
         if until_look.get() == 0 {
             self.look_around();
         }
         // New closures and started fibers take turns, so that neither starves the other.
-        let task = match self.turns % 2 {
+        let task = match self.local.common.turns.get() % 2 {
             0 if !self.local.is_starved() && !self.local.takes_arrivals => {
                 self.local.common.take_fresh().map(Task::Fresh).or_else(|| self.local.next())
             }
@@ -207,7 +206,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
 
     /// There is nothing to run: looks for a moment, then sleeps until there is something to do, or may be.
     #[cold]
-    fn idle(&mut self, outer: *const crate::local::Common) {
+    fn idle(&mut self, outer: *const Common) {
         let longest = match self.local.policy_idles() {
             Idle::Sleep => None,
             Idle::Hold(longest) => longest,
@@ -235,18 +234,19 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     }
 
     /// Parks, and looks for mail the next time if it would have been there soon.
-    fn park_and_learn(&mut self, timeout: Option<Duration>, outer: *const crate::local::Common) {
+    fn park_and_learn(&mut self, timeout: Option<Duration>, outer: *const Common) {
         // On the thread of another scheduler nothing is gained by looking; and a closed world gets no mail.
         let may_look = outer.is_null() && !segue_core::in_fiber() && !self.park.is_closed();
-        let parked = Instant::now();
+        let parked = may_look.then(Instant::now);
         self.park_for(timeout, outer);
-        if may_look && self.local.common.remote().inbox.has_mail() && parked.elapsed() < SOON {
+        let Some(parked) = parked else { return };
+        if self.local.common.remote().inbox.has_mail() && parked.elapsed() < SOON {
             // More than the looks that were in vain before this park have cost.
             self.looks = (self.looks * 4).clamp(LEAST_LOOKS, MOST_LOOKS / 4);
         }
     }
 
-    fn park_for(&mut self, timeout: Option<Duration>, outer: *const crate::local::Common) {
+    fn park_for(&mut self, timeout: Option<Duration>, outer: *const Common) {
         // A park may suspend the fiber that this loop runs in: meanwhile the outer worker has the thread.
         let me = &raw const self.local.common;
         if outer.is_null() && !segue_core::in_fiber() {

@@ -76,8 +76,8 @@ impl Sim {
         crate::runtime::prepare_thread().expect("a handler for stack overflow");
         let arena = StackArena::new(self.stacks.clone()).expect("address space for the simulator's stacks");
         let policy = Shuffled { ready: Vec::new(), rng: Rng::with_seed(self.seed) };
-        let clock = Arc::new(Timers::simulated());
-        let local = Local::new(Group::new(1), 0, policy, Arc::clone(&clock), StackPool::new(arena));
+        let clock = Timers::simulated();
+        let local = Local::new(Group::new(1), 0, policy, clock.clone(), StackPool::new(arena));
         local.reserve_stack().expect("a stack for the first fiber");
         let deadlock = RefCell::new(None);
         let value = with_family(|family| {
@@ -117,7 +117,7 @@ impl Policy for Shuffled {
 
 /// The park: to idle is to move the clock to the next timer.
 struct World {
-    clock: Arc<Timers>,
+    clock: Timers,
     park: WaitPark,
     open: bool,
 }
