@@ -10,6 +10,7 @@
 
 use crate::atomic::local;
 use crate::attributes::{Attribute, Attributes};
+use crate::budget::OPERATIONS;
 use crate::cancel::{CancelToken, Cancelled};
 use crate::context::Context;
 use crate::job::{Identity, Job, Name};
@@ -62,6 +63,8 @@ pub struct Fiber {
     links: Links<Fiber>,
     trigger: Cell<*const Trigger>,
     waits_for: Cell<Option<WaitsFor>>,
+    /// How many operations it may still begin in this turn.
+    budget: Cell<u32>,
 }
 
 impl Linked for Fiber {
@@ -111,6 +114,7 @@ impl Fiber {
             links: Links::new(),
             trigger: Cell::new(ptr::null()),
             waits_for: Cell::new(None),
+            budget: Cell::new(OPERATIONS),
         }
     }
 
@@ -272,8 +276,24 @@ impl Fiber {
     #[inline]
     #[must_use]
     pub(crate) fn end_wait(&self) -> bool {
+        self.refill();
         self.waits_for.set(None);
         !self.trigger.replace(ptr::null()).is_null()
+    }
+
+    /// Takes one operation off what it may begin in this turn; answers whether there was one left.
+    #[inline]
+    #[must_use]
+    pub(crate) fn spend(&self) -> bool {
+        let left = self.budget.get();
+        self.budget.set(left.saturating_sub(1));
+        left != 0
+    }
+
+    /// It has given up its turn: a new one begins, with as many operations that need not wait. For schedulers with ways of their own to yield.
+    #[inline]
+    pub fn refill(&self) {
+        self.budget.set(OPERATIONS);
     }
 
     /// Becomes a member of its innermost context, so that its cancellation finds the fiber. Done on the first wait in a
@@ -410,6 +430,7 @@ pub fn yield_now() -> Result<(), Cancelled> {
         }
         // SAFETY: it is the calling one.
         unsafe { fiber.scheduler().yield_now(fiber) };
+        fiber.refill();
         Ok(())
     })
 }

@@ -12,6 +12,7 @@
 //! * [`Scheduler`]: the methods of whoever can suspend; `thread` implements them for plain threads.
 //! * [`Source`]: what can be waited for, in six steps. [`wait`] follows from them for fibers and threads, [`SourceFuture`] for tasks, [`Or`] and
 //!   [`Map`] are sources made of others, and [`Waitable`] is a source in the hands of a user.
+//! * [`admit`]: what an operation does first, so that nobody starves.
 //! * [`WaitQueue`]: the one queue under every structure, and [`Operation`], what a structure writes. [`Timers`]: the clock; [`Deadline`]: a point in time.
 //! * `cancel`: the tree of contexts: [`Cancelled`] with its reason, [`CancelToken`], [`timeout`], [`shield`], [`finally`].
 //! * [`scope`] and [`spawn`]: who owns whom. [`Job`]: a closure that has not started; [`JoinHandle`]: its result, joined or awaited.
@@ -45,6 +46,7 @@
 mod async_task;
 pub mod atomic;
 mod attributes;
+mod budget;
 mod cancel;
 #[cfg(not(loom))]
 pub mod conformance;
@@ -80,6 +82,7 @@ mod waker;
 
 pub use async_task::Accept;
 pub use attributes::{Attribute, Attributes, attribute, attributes};
+pub use budget::admit;
 pub use cancel::{CancelToken, Cancelled, check, deadline, finally, is_cancelled, shield, timeout};
 pub use deferred::{wake_after_interrupt, wake_task};
 pub use either::{Either, Or};

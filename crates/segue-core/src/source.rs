@@ -21,7 +21,8 @@
 //! After Go's `select` and the sources of Gears; what is new is that two waiters never claim each other crosswise, so that there is no order of locks.
 #![allow(unsafe_code)] // Slots are registered by address.
 
-use crate::cancel::{self, Cancelled};
+use crate::budget::admit;
+use crate::cancel::Cancelled;
 use crate::either::{Either, Or};
 use crate::fiber::{self, Fiber, WaitsFor};
 use crate::map::Map;
@@ -137,7 +138,7 @@ pub fn registered<R>(waits_for: WaitsFor, f: impl FnOnce() -> R) -> R {
 /// ```
 #[inline]
 pub fn wait<S: Source>(source: &mut S) -> Result<S::Output, Cancelled> {
-    cancel::check()?;
+    admit()?;
     fiber::with_current(|fiber| {
         if fiber.must_not_suspend() {
             return source.attempt().ok_or_else(|| fiber.refused());

@@ -322,7 +322,7 @@ impl<T> JoinHandle<T> {
     /// ```
     #[track_caller]
     pub fn join(self) -> Result<T, JoinError> {
-        crate::cancel::check()?;
+        crate::budget::admit()?;
         let outcome = self.head().done.wait(WaitsFor::new("the end of a fiber"));
         let task = self.task.cast::<Head<T>>();
         std::mem::forget(self);

@@ -44,6 +44,7 @@
 #![allow(unsafe_code)] // A waker is a raw pointer to a counted allocation.
 
 use crate::atomic::{AtomicUsize, Ordering, local};
+use crate::budget::admit;
 use crate::cancel::{self, Cancelled};
 use crate::fiber::{self, Fiber, WaitsFor};
 use crate::trigger::Trigger;
@@ -408,7 +409,7 @@ fn drive_as_task<F: Future>(mut future: Pin<&mut F>, executor: &dyn Executor) ->
 /// ```
 #[track_caller]
 pub fn wait_future<F: IntoFuture>(future: F) -> Result<F::Output, Cancelled> {
-    cancel::check()?;
+    admit()?;
     let waits_for = WaitsFor::new("a future");
     let future = pin!(future.into_future());
     match executor() {

@@ -46,7 +46,6 @@
 //! that came are returned, and `-ECANCELED` becomes the cancellation or the deadline that asked for it. So the table above holds,
 //! with "in flight" for "waiting": *no effect*, or the result.
 
-use crate::budget;
 use crate::op::{Half, Op};
 use crate::reactor::{Found, Reactor};
 use crate::selector::{Backend, Interest};
@@ -62,8 +61,7 @@ use std::time::Duration;
 /// `timeout` counts from the first wait; `None` is for ever.
 #[track_caller]
 pub(crate) fn run<O: Op>(socket: &Arc<Socket>, mut op: O, timeout: Option<Duration>) -> io::Result<O::Output> {
-    segue_core::check()?;
-    budget::spend()?;
+    segue_core::admit()?;
     let direction = socket.direction(O::HALF);
     let mut deadline = None;
     loop {
@@ -83,7 +81,6 @@ pub(crate) fn run<O: Op>(socket: &Arc<Socket>, mut op: O, timeout: Option<Durati
         }
         let deadline = *deadline.get_or_insert_with(|| timeout.and_then(|time| segue_core::now().checked_add(time)));
         socket.enlist(Interest::of(O::HALF))?;
-        budget::refill();
         direction.wait(tick, deadline, WaitsFor::new(O::WAITS_FOR)).map_err(|ended| match ended {
             Ended::Cancelled(cancelled) => io::Error::from(cancelled),
             Ended::TimedOut => io::ErrorKind::TimedOut.into(),

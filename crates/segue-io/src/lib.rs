@@ -50,7 +50,6 @@
 #[cfg(not(unix))]
 compile_error!("segue-io runs on Unix: Linux through epoll, the others through kqueue");
 
-mod budget;
 mod driver;
 pub mod net;
 mod op;

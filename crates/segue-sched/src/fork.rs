@@ -124,7 +124,7 @@ impl Forks {
     }
 
     /// Takes the oldest private note out and makes a job of it.
-    fn expose_oldest(&self) -> Option<Job> {
+    pub(crate) fn expose_oldest(&self) -> Option<Job> {
         let number = self.bottom.get();
         if number == self.top.get() {
             return None;
@@ -156,14 +156,14 @@ impl Common {
     #[cold]
     #[inline(never)]
     fn attend(&self) {
-        self.remote().set_wanted(false);
         if self.group.is_called() || self.group.has_sent(self.index) {
+            self.remote().set_wanted(false);
             // A panicking fiber goes on without giving up its turn.
             self.displaced.set(true);
             let _ = segue_core::in_fiber() && segue_core::shield(segue_core::yield_now).is_ok();
             self.displaced.set(false);
-        } else if let Some(job) = self.forks.expose_oldest() {
-            self.offer(job);
+        } else {
+            self.give();
         }
     }
 

@@ -10,9 +10,10 @@
 //! * [`Builder::run`]: a scheduler on the calling thread and others; [`Builder::pool`]: on threads of its own.
 //! * [`Builder::driven`]: driven by the caller's own loop. [`move_to`]: a part of a fiber under another scheduler.
 //! * [`Sim`]: seeded schedules, simulated time, deadlock reports. [`Explore`]: the same program under many schedules.
-//! * Fork-join with [`join`].
+//! * Fork-join with [`join`]. Long computations with a [`checkpoint`] now and then.
 //! * [`hosted`]: a fiber without a worker, run by a foreign executor as a future.
 
+mod checkpoint;
 mod driven;
 mod explore;
 mod fork;
@@ -29,6 +30,7 @@ mod runtime;
 mod summons;
 mod worker;
 
+pub use checkpoint::checkpoint;
 pub use driven::{Driven, Polled};
 #[doc(hidden)]
 pub use explore::test_name;

@@ -4,6 +4,7 @@
 //! touched by the worker's thread alone, except [`Remote`], which wakes from other threads go through.
 #![allow(unsafe_code)] // Fibers are reached by their headers' addresses.
 
+use crate::checkpoint::Slice;
 use crate::fork::Forks;
 use crate::group::{Group, Remote, reclaim};
 use crate::inbox::{Letter, Post};
@@ -84,6 +85,11 @@ pub(crate) struct Common {
     pub(crate) away: Cell<usize>,
     /// Whether reports have backtraces.
     pub(crate) backtraces: Cell<bool>,
+    /// Counts the turns.
+    pub(crate) turns: Cell<u32>,
+    pub(crate) slice: Slice,
+    /// How many turns are left until the worker looks around: at its park and its timers.
+    pub(crate) until_look: Cell<u32>,
     /// Whether the running fiber yields because of work from outside.
     pub(crate) displaced: Cell<bool>,
     /// The worker in whose fiber this one runs, or null.
@@ -100,6 +106,22 @@ pub(crate) struct Calls {
     read_mail: unsafe fn(NonNull<Common>),
     /// Hands a closure to the policy: the next poll of a task.
     pub(crate) accept: unsafe fn(NonNull<Common>, Job),
+    /// Offers a closure of the policy's, if it gives one.
+    shares: unsafe fn(NonNull<Common>),
+    /// Reads the mail and accepts closures.
+    lets_in: unsafe fn(NonNull<Common>),
+}
+
+impl Calls {
+    const fn of<P: Policy>() -> Self {
+        Self {
+            yields: yields::<P>,
+            read_mail: read_mail::<P>,
+            accept: accept::<P>,
+            shares: shares::<P>,
+            lets_in: lets_in::<P>,
+        }
+    }
 }
 
 impl Common {
@@ -116,8 +138,11 @@ impl Common {
             living: RefCell::new(Vec::new()),
             away: Cell::new(0),
             backtraces: Cell::new(false),
+            turns: Cell::new(0),
+            slice: Slice::new(),
             outer: Cell::new(ptr::null()),
             displaced: Cell::new(false),
+            until_look: Cell::new(1),
         }
     }
 
@@ -191,6 +216,31 @@ impl Common {
             }
         };
         self.living.borrow().iter().filter(is_suspended).map(describe).collect()
+    }
+
+    /// Whether somebody is seen to wait for the running fiber to give up its turn, or would have some of its work.
+    #[inline]
+    pub(crate) fn is_called(&self) -> bool {
+        let remote = self.remote();
+        !remote.inbox.is_empty() || remote.is_wanted() || self.group.is_called() || self.group.has_sent(self.index)
+    }
+
+    /// Gives the oldest private fork, or else a closure of the policy's, to an idle worker that has asked. For the running fiber.
+    pub(crate) fn give(&self) {
+        self.remote().set_wanted(false);
+        match self.forks.expose_oldest() {
+            Some(job) => self.offer(job),
+            None => {
+                // SAFETY: this is the head of a `Local` of the policy's type, on whose thread this is called.
+                unsafe { (self.calls.shares)(NonNull::from(self)) };
+            }
+        }
+    }
+
+    /// Reads the mail and accepts closures, so that what comes from others is ready before the running fiber yields. For that fiber.
+    pub(crate) fn let_in(&self) {
+        // SAFETY: as in `give`.
+        unsafe { (self.calls.lets_in)(NonNull::from(self)) };
     }
 
     /// Offers a closure to all workers of the group.
@@ -284,7 +334,7 @@ pub(crate) struct Local<P> {
     pub(crate) takes_arrivals: bool,
     /// How many started fibers the policy has.
     held: Cell<usize>,
-    pub(crate) timers: Arc<Timers>,
+    pub(crate) timers: Timers,
     stacks: RefCell<StackPool>,
     /// Whether a closure found no stack: then this worker starts no other before it got one back, or has slept over it.
     starved: Cell<bool>,
@@ -292,16 +342,12 @@ pub(crate) struct Local<P> {
 }
 
 impl<P: Policy> Local<P> {
-    pub(crate) fn new(group: Arc<Group>, index: usize, mut policy: P, timers: Arc<Timers>, stacks: StackPool) -> Self {
+    pub(crate) fn new(group: Arc<Group>, index: usize, mut policy: P, timers: Timers, stacks: StackPool) -> Self {
         policy.seated(Seat::new(index, Arc::clone(&group)));
         Self {
             takes_arrivals: policy.takes_arrivals(),
             held: Cell::new(0),
-            common: Common::new(
-                group,
-                index,
-                const { &Calls { yields: yields::<P>, read_mail: read_mail::<P>, accept: accept::<P> } },
-            ),
+            common: Common::new(group, index, const { &Calls::of::<P>() }),
             policy: RefCell::new(policy),
             timers,
             stacks: RefCell::new(stacks),
@@ -395,7 +441,9 @@ impl<P: Policy> Local<P> {
         if self.common.has_offers() {
             return;
         }
-        let spare = self.policy.borrow_mut().spare();
+        let no_unwind = no_unwind();
+        let spare = self.policy.try_borrow_mut().ok().and_then(|mut policy| policy.spare());
+        no_unwind.disarm();
         if let Some(job) = spare {
             self.common.remote().set_wanted(false);
             self.common.offer(job);
@@ -625,6 +673,30 @@ pub(crate) fn suspended() -> Vec<Stuck> {
     unsafe { worker().as_ref() }.map(Common::report).unwrap_or_default()
 }
 
+/// # Safety
+/// As for [`read_mail`].
+unsafe fn shares<P: Policy>(common: NonNull<Common>) {
+    // SAFETY: as the caller promises.
+    unsafe { common.cast::<Local<P>>().as_ref() }.share();
+}
+
+/// # Safety
+/// As for [`read_mail`].
+unsafe fn lets_in<P: Policy>(common: NonNull<Common>) {
+    // SAFETY: as the caller promises.
+    let local = unsafe { common.cast::<Local<P>>().as_ref() };
+    local.read_mail();
+    local.accept_closures();
+}
+
+/// The worker that runs on this thread and the running fiber, if it is one of the worker's. For use on the spot.
+#[inline]
+pub(crate) fn of_caller<'a>() -> Option<(&'a Common, &'a Fiber)> {
+    // SAFETY: both are in place while they are set.
+    let (common, fiber) = unsafe { (worker().as_ref()?, segue_core::current().as_ref()?) };
+    ptr::addr_eq(fiber.scheduler(), common).then_some((common, fiber))
+}
+
 /// As [`segue_core::yield_now`], for the fibers of this crate's workers; `None` elsewhere.
 ///
 /// # Cancellation
@@ -638,19 +710,16 @@ pub(crate) fn suspended() -> Vec<Stuck> {
 /// [`Cancelled`] if the caller was cancelled.
 #[inline(always)]
 pub fn try_yield() -> Option<Result<(), Cancelled>> {
-    // SAFETY: both are in place while they are set.
-    let (common, fiber) = unsafe { (NonNull::new(worker().cast_mut())?, segue_core::current().as_ref()?) };
-    if !ptr::addr_eq(fiber.scheduler(), common.as_ptr()) {
-        return None;
-    }
+    let (common, fiber) = of_caller()?;
     if std::thread::panicking() || segue_core::is_cancelled() {
         return Some(segue_core::yield_now());
     }
     // SAFETY: the fiber is the running one, and this worker's; it is in the policy when it suspends, to be switched to once.
     unsafe {
-        (common.as_ref().calls.yields)(common, fiber);
+        (common.calls.yields)(NonNull::from(common), fiber);
         segue_fiber::suspend(header_of(fiber));
     }
+    fiber.refill();
     Some(Ok(()))
 }
 

@@ -134,7 +134,7 @@ impl<F: MakePark + Send + Sync> Builder<F> {
             }
             drop(report);
             all_started(&started, group.len() - 1)?;
-            let local = plan.local(0, first, Arc::new(Timers::real()));
+            let local = plan.local(0, first, Timers::real());
             // The first fiber is started on this thread or nowhere.
             local.reserve_stack()?;
             Ok(lead(local, (plan.park)()?, None, f))
@@ -203,7 +203,7 @@ impl<F: MakePark + Send + Sync> Builder<F> {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
         let plan = self.workers(1).plan()?;
-        let local = plan.local(0, policy, Arc::new(Timers::real()));
+        let local = plan.local(0, policy, Timers::real());
         Ok(Driven::new(local, (plan.park)()?, Box::new(wake)))
     }
 
@@ -253,7 +253,7 @@ impl<F> Plan<F> {
         format!("{}-{index}", self.name)
     }
 
-    fn local<P: Policy>(&self, index: usize, policy: P, timers: Arc<Timers>) -> Local<P> {
+    fn local<P: Policy>(&self, index: usize, policy: P, timers: Timers) -> Local<P> {
         Local::new(Arc::clone(&self.group), index, policy, timers, StackPool::new(Arc::clone(&self.arena)))
     }
 }
@@ -271,7 +271,7 @@ impl<F: MakePark> Plan<F> {
         let _ = report.send(outcome);
         drop(report);
         if let Some(park) = park {
-            let local = self.local(index, policy, Arc::new(Timers::real()));
+            let local = self.local(index, policy, Timers::real());
             Worker::new(&local, park, None).run(None);
         }
     }

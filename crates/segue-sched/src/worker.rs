@@ -14,8 +14,11 @@ use segue_core::{Job, Park};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// After how many turns the park is polled and timers are fired, however busy the worker is.
-const TURNS: u32 = 61;
+/// How often a busy worker polls its park and fires timers, by and large.
+const PERIOD: Duration = Duration::from_micros(100);
+
+/// After how many turns it does so in any case. Turns of a few nanoseconds come to some microseconds, beside which reading the clock is little.
+const MOST_TURNS: u32 = 512;
 
 /// How often to look for work before sleeping, at most, and at least when there is anybody to expect it from. A look takes up to a microsecond; a
 /// wake-up of a parked thread costs tens of them.
@@ -37,7 +40,34 @@ pub(crate) struct Worker<'a, P, K> {
     pub(crate) park: K,
     pub(crate) on_deadlock: Option<OnDeadlock<'a>>,
     looks: u32,
+    window: Window,
+}
+
+/// After how many turns a busy worker looks around: so many that they take [`PERIOD`], as far as the last ones tell. At least one and at most [`MOST_TURNS`].
+///
+/// So what a driver or a timer has is found after a period and one turn, if turns are alike. If they become longer all at once, it takes one window of the new ones, at
+/// most [`MOST_TURNS`] of them, until that is noticed.
+struct Window {
     turns: u32,
+    since: Option<Instant>,
+}
+
+impl Window {
+    /// The window's turns are over. By the clock of the timers: a simulated one does not move meanwhile, so that simulations do not depend on the time.
+    fn renew(&mut self, now: Instant) -> u32 {
+        if let Some(since) = self.since.replace(now) {
+            let took = now.saturating_duration_since(since).as_nanos().max(1);
+            let fit = (u128::from(self.turns) * PERIOD.as_nanos() / took).max(1);
+            // One window of short turns does not say that all will be.
+            self.turns = u32::try_from(fit).unwrap_or(MOST_TURNS).min(self.turns * 2).min(MOST_TURNS);
+        }
+        self.turns
+    }
+
+    /// The worker has slept, which is not to be counted.
+    fn interrupt(&mut self) {
+        self.since = None;
+    }
 }
 
 /// What a turn of the loop was.
@@ -55,7 +85,9 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         local.settle_down();
         local.common.remote().set_unparker(park.unparker());
         let looks = if local.common.group.len() == 1 { 0 } else { LEAST_LOOKS };
-        Self { local, park, on_deadlock, looks, turns: 0 }
+        let window = Window { turns: MOST_TURNS / 8, since: None };
+        local.common.until_look.set(window.turns);
+        Self { local, park, on_deadlock, looks, window }
     }
 
     fn group(&self) -> &Arc<Group> {
@@ -105,13 +137,14 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         self.local.read_mail();
         self.local.accept_closures();
         self.local.adopt();
-        self.turns += 1;
-        if self.turns >= TURNS {
-            self.turns = 0;
+        let Common { turns, until_look, .. } = &self.local.common;
+        turns.set(turns.get().wrapping_add(1));
+        until_look.set(until_look.get() - 1);
+        if until_look.get() == 0 {
             self.look_around();
         }
         // New closures and started fibers take turns, so that neither starves the other.
-        let task = match self.turns % 2 {
+        let task = match self.local.common.turns.get() % 2 {
             0 if !self.local.is_starved() => {
                 let common = &self.local.common;
                 let job = if self.local.takes_arrivals { common.take_own() } else { common.take_fresh() };
@@ -151,6 +184,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     /// What a busy worker does now and then, so that nobody starves.
     #[cold]
     pub(crate) fn look_around(&mut self) {
+        self.local.common.until_look.set(self.window.renew(self.local.timers.now()));
         self.park.poll();
         self.local.timers.fire();
     }
@@ -196,7 +230,6 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     /// There is nothing to run: looks for a moment, then sleeps until there is something to do, or may be.
     #[cold]
     fn idle(&mut self, outer: *const Common) {
-        self.turns = 0;
         let longest = match self.local.policy_idles() {
             Idle::Sleep => None,
             Idle::Hold(longest) => longest,
@@ -230,6 +263,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     pub(crate) fn get_up(&mut self) {
         let common = &self.local.common;
         common.group.got_up(common.index);
+        self.window.interrupt();
         self.local.timers.fire();
         self.local.feed();
     }
@@ -256,9 +290,10 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     fn park_and_learn(&mut self, timeout: Option<Duration>, outer: *const Common) {
         // On the thread of another scheduler nothing is gained by looking; and a closed world gets no mail.
         let may_look = outer.is_null() && !segue_core::in_fiber() && !self.park.is_closed();
-        let parked = Instant::now();
+        let parked = may_look.then(Instant::now);
         self.park_for(timeout, outer);
-        if may_look && self.local.common.remote().inbox.has_mail() && parked.elapsed() < SOON {
+        let Some(parked) = parked else { return };
+        if self.local.common.remote().inbox.has_mail() && parked.elapsed() < SOON {
             // More than the looks that were in vain before this park have cost.
             self.looks = (self.looks * 4).clamp(LEAST_LOOKS, MOST_LOOKS / 4);
         }

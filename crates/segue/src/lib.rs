@@ -23,7 +23,7 @@
 //! * Meet: [`sync`] has promises, locks, permits, cells that are initialised once, latches and more.
 //! * Choose: `x_source()` of an operation `x` is a [`Waitable`], to be awaited by a task, or [one of two](Waitable::or); [`after`] and [`at`] are such sources.
 //! * Stop: [`Cancelled`] is the error of every wait. [`CancelToken`] cancels what runs under it, [`timeout`] and [`deadline`] what takes too long; [`shield`] and
-//!   [`finally`] finish what was begun; [`check`] is for computations.
+//!   [`finally`] finish what was begun; [`check`] is for computations, and [`checkpoint`], which also lets others run.
 //! * Control: [`effect`] asks an enclosing handler, which may keep the rest of the computation; [`generator()`] makes an iterator of code that visits; [`multi`] resumes more than once.
 //! * The world: [`net`].
 //! * Bridge: the crate `segue-bridge` has waits for futures, fibers for async tasks, and what tokio and rayon need.
@@ -107,7 +107,7 @@ pub use segue_core::{
     self as core, Attribute, Attributes, CancelToken, Cancelled, Either, JoinError, JoinHandle, Scope, TimedOut,
     Waitable, after, at, attribute, attributes, check, deadline, finally, is_cancelled, now, shield, sleep, timeout,
 };
-pub use spawn::{Builder, join, scope, spawn, spawn_task, yield_now};
+pub use spawn::{Builder, checkpoint, join, scope, spawn, spawn_task, yield_now};
 
 /// The programs of `docs/testing.md`, run as tests.
 #[cfg(all(doctest, feature = "sched"))]

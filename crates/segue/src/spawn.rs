@@ -202,3 +202,31 @@ pub fn yield_now() -> Result<(), Cancelled> {
     }
     segue_core::yield_now()
 }
+
+/// For long computations: fails if the caller was cancelled, and lets others run if they wait for it.
+///
+/// On a fiber it gives up the turn if there is something from other threads, if a timer is due, or if it has had a millisecond. Otherwise it costs a few
+/// nanoseconds. On a plain thread it is [`check`](segue_core::check). `sched::checkpoint` has the details.
+///
+/// # Cancellation
+/// *No effect*.
+///
+/// # Errors
+/// [`Cancelled`] if the caller was cancelled.
+///
+/// # Examples
+///
+/// ```
+/// for _chunk in 0..10 {
+///     // Some thousands of steps, and then:
+///     segue::checkpoint()?;
+/// }
+/// # Ok::<(), segue::Cancelled>(())
+/// ```
+#[inline]
+pub fn checkpoint() -> Result<(), Cancelled> {
+    #[cfg(feature = "sched")]
+    return segue_sched::checkpoint();
+    #[cfg(not(feature = "sched"))]
+    segue_core::check()
+}

@@ -147,9 +147,9 @@ pub(crate) fn simulate<T>(
 ) -> Run<T> {
     let _points = course.is_preemptive().then(PreemptionPoints::enable);
     let course = Rc::new(RefCell::new(course));
-    let clock = Arc::new(Timers::simulated());
+    let clock = Timers::simulated();
     let stacks = StackPool::new(Arc::clone(arena));
-    let local = Local::new(Group::new(1), 0, Steered(Rc::clone(&course)), Arc::clone(&clock), stacks);
+    let local = Local::new(Group::new(1), 0, Steered(Rc::clone(&course)), clock.clone(), stacks);
     local.common.backtraces.set(setup.backtraces);
     local.reserve_stack().expect("a stack for the first fiber");
     let (deadlock, left) = (RefCell::new(None), RefCell::new(Vec::new()));
@@ -175,7 +175,7 @@ pub(crate) fn simulate<T>(
 
 /// The park: to idle is to move the clock to the next timer, unless an answer from outside is under way.
 struct World {
-    clock: Arc<Timers>,
+    clock: Timers,
     park: WaitPark,
     open: bool,
 }

@@ -50,7 +50,7 @@
 #![allow(unsafe_code)] // The cell behind the lock.
 
 use segue_core::{
-    Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, check, preemption_point, wait,
+    Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, admit, preemption_point, wait,
 };
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -219,7 +219,7 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     #[track_caller]
     pub fn lock(&self) -> Result<MutexGuard<'_, T>, Cancelled> {
-        check()?;
+        admit()?;
         if self.raw.try_lock_idle() {
             return Ok(self.guard());
         }

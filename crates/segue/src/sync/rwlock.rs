@@ -39,7 +39,7 @@
 #![allow(unsafe_code)] // The cell behind the lock.
 
 use segue_core::{
-    Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, check, preemption_point, wait,
+    Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, admit, preemption_point, wait,
 };
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -254,7 +254,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn read(&self) -> Result<RwLockReadGuard<'_, T>, Cancelled> {
-        check()?;
+        admit()?;
         if self.raw.enter(false, 0) {
             return Ok(RwLockReadGuard { lock: self });
         }
@@ -313,7 +313,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn write(&self) -> Result<RwLockWriteGuard<'_, T>, Cancelled> {
-        check()?;
+        admit()?;
         if self.raw.enter(true, 0) {
             return Ok(self.write_guard());
         }

@@ -38,7 +38,7 @@
 //!
 //! After the weighted semaphores of Go (`x/sync/semaphore`), which keep the same order.
 
-use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, WaitsFor, check, preemption_point, wait};
+use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, WaitsFor, admit, preemption_point, wait};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -122,7 +122,7 @@ impl Semaphore {
     #[track_caller]
     pub fn acquire_many(&self, count: usize) -> Result<Permit<'_>, Cancelled> {
         check_count(count);
-        check()?;
+        admit()?;
         if !self.take_unlocked(count) {
             return self.acquire_slowly(count, WaitsFor::new("a permit"));
         }
