@@ -40,7 +40,11 @@ fn members_that_block_for_each_other_at_each_step_get_through() {
                             }
                         }
                     };
-                    gangs.gang((0..workers).map(member)).unwrap().into_iter().for_each(|member| drop(member.spawn_in(s)));
+                    gangs
+                        .gang((0..workers).map(member))
+                        .unwrap()
+                        .into_iter()
+                        .for_each(|member| drop(member.spawn_in(s)));
                 }
             });
         });

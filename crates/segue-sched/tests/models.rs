@@ -6,7 +6,8 @@ mod common;
 use common::scaled;
 use segue_core::{Attribute, Builder, attribute, attributes, yield_now};
 use segue_sched::{
-    ByDeadline, ByPriority, Class, Due, Fair, Fifo, Goes, Hierarchical, Lifo, Ordered, Policy, Priority, Share, Task, Why,
+    ByDeadline, ByPriority, Class, Due, Fair, Fifo, Goes, Hierarchical, Lifo, Ordered, Policy, Priority, Share, Task,
+    Why,
 };
 use std::cell::{Cell, RefCell};
 use std::num::NonZero;
@@ -322,7 +323,9 @@ impl<P: Policy> Policy for Timed<P> {
 /// than the longest turn of each. Answers how many turns, and in how many two had something to run.
 fn divided() -> (usize, usize) {
     let turns = TURNS.take();
-    let longest = |party| turns.iter().filter(|(who, ..)| *who == party).map(|(_, nanoseconds, _)| *nanoseconds).max().unwrap_or(0) as f64;
+    let longest = |party| {
+        turns.iter().filter(|(who, ..)| *who == party).map(|(_, nanoseconds, _)| *nanoseconds).max().unwrap_or(0) as f64
+    };
     let mut contested = 0;
     for (a, b) in (0..4).flat_map(|a| (0..a).map(move |b| (a, b))) {
         let (unit_a, unit_b) = (f64::from(weight(a)), f64::from(weight(b)));
@@ -382,7 +385,8 @@ fn a_hierarchy_divides_by_shares_and_its_children_keep_their_orders() {
         let fifo = Observed::new(Fifo::default(), 1, |ready, _| least(ready, |seen| seen.at));
         let urgent = Observed::new(ByPriority::strict(), 2, |ready, _| least(ready, |seen| (-seen.priority, seen.at)));
         let inner = Hierarchical::with_clock(clock).child(1, Fifo::default());
-        let all = Hierarchical::with_clock(clock).child(weight(0), fifo).child(weight(1), urgent).child(weight(2), inner);
+        let all =
+            Hierarchical::with_clock(clock).child(weight(0), fifo).child(weight(1), urgent).child(weight(2), inner);
         Timed::new(all, key)
     });
 }

@@ -70,7 +70,8 @@ fn a_policy_that_forgets_a_fiber_ends_the_process() {
 #[test]
 fn a_policy_that_sends_to_a_worker_that_is_not_there_ends_the_process() {
     let end = in_child("a_policy_that_sends_to_a_worker_that_is_not_there_ends_the_process", || {
-        let _ = Builder::new().workers(2).run_with(Sends::default, || Spawn::new().attribute(To(2)).spawn(|| ()).join());
+        let _ =
+            Builder::new().workers(2).run_with(Sends::default, || Spawn::new().attribute(To(2)).spawn(|| ()).join());
     });
     end.assert_aborted("to worker 2 of 2");
 }
@@ -563,7 +564,8 @@ fn urgent_work_from_outside_waits_for_one_turn() {
 
 #[test]
 fn policies_can_be_boxed() {
-    let make = || -> Box<dyn Policy> { if cfg!(miri) { Box::new(Fifo::default()) } else { Box::new(ByPriority::strict()) } };
+    let make =
+        || -> Box<dyn Policy> { if cfg!(miri) { Box::new(Fifo::default()) } else { Box::new(ByPriority::strict()) } };
     let sum = Builder::new().workers(2).run_with(make, || {
         let fibers: Vec<_> = (0..100).map(|n| spawn(move || n)).collect();
         fibers.into_iter().map(|fiber| fiber.join().unwrap()).sum::<i32>()

@@ -13,7 +13,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Runs `busy` fibers that yield all the time, and one more that yields `turns` times; answers the most turns that all others had together between two of its own.
-fn longest_wait<P: Policy>(policy: impl Fn() -> P + Send + Sync, busy: usize, others: Builders, mine: Builders) -> usize {
+fn longest_wait<P: Policy>(
+    policy: impl Fn() -> P + Send + Sync,
+    busy: usize,
+    others: Builders,
+    mine: Builders,
+) -> usize {
     const TURNS: usize = 50;
     let (taken, done, worst) = (AtomicUsize::new(0), AtomicBool::new(false), AtomicUsize::new(0));
     let run = segue_sched::Builder::new().workers(1).run_with(policy, || {

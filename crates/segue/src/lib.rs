@@ -63,7 +63,10 @@ pub mod sync;
 #[cfg(feature = "sched")]
 pub use runtime::{default_pool, run, runtime};
 #[cfg(feature = "sched")]
-pub use segue_sched::{self as sched, Fifo, Pool, Sim, StackConfig, Stealing};
+pub use segue_sched::{
+    self as sched, ByDeadline, ByPriority, Fair, Fifo, Gangs, Hierarchical, Lifo, Pool, Priority, RoundRobin, Sim,
+    StackConfig, Stealing,
+};
 
 #[cfg(feature = "io")]
 pub use segue_io::net;
