@@ -2,8 +2,7 @@
 //!
 //! Used by async tasks.
 
-use crate::oneshot::{Receiver, Sender, oneshot};
-use segue_core::{CancelToken, JoinError};
+use segue_core::{CancelToken, JoinError, JoinHandle, Joining, SourceFuture};
 use segue_sched::{Builder, Pool};
 use std::pin::Pin;
 use std::sync::OnceLock;
@@ -12,7 +11,8 @@ use std::task::{Context, Poll};
 /// The result of a fiber, as a future. Made by [`direct`] and [`direct_on`].
 #[must_use = "dropping it cancels the fiber"]
 pub struct Direct<T> {
-    result: Receiver<T>,
+    /// Boxed, since it is pinned and this crate has no `unsafe` to pin a field by.
+    result: Pin<Box<SourceFuture<Joining<T>>>>,
     token: CancelToken,
 }
 
@@ -41,16 +41,18 @@ pub struct Direct<T> {
 /// }));
 /// assert_eq!(answer.unwrap(), 42);
 /// ```
+#[track_caller]
 pub fn direct<F, T>(f: F) -> Direct<T>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    start(f, |fiber| {
+    start(|token| {
+        let fiber = move || token.run(f);
         if segue_core::in_fiber() || segue_core::has_default() {
-            drop(segue_core::spawn(fiber));
+            segue_core::spawn(fiber)
         } else {
-            drop(own_pool().spawn(fiber));
+            own_pool().spawn(fiber)
         }
     })
 }
@@ -67,24 +69,20 @@ where
 /// let answer = futures::executor::block_on(segue_bridge::direct_on(&pool, || 42));
 /// assert_eq!(answer.unwrap(), 42);
 /// ```
+#[track_caller]
 pub fn direct_on<F, T>(pool: &Pool, f: F) -> Direct<T>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    start(f, |fiber| drop(pool.spawn(fiber)))
+    start(|token| pool.spawn(move || token.run(f)))
 }
 
-fn start<F, T>(f: F, spawn: impl FnOnce(Box<dyn FnOnce() + Send>)) -> Direct<T>
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-{
-    let (sender, result): (Sender<T>, _) = oneshot();
+#[track_caller]
+fn start<T>(spawn: impl FnOnce(CancelToken) -> JoinHandle<T>) -> Direct<T> {
     let token = CancelToken::new();
-    let under = token.clone();
-    spawn(Box::new(move || sender.run(|| under.run(f))));
-    Direct { result, token }
+    let handle = spawn(token.clone());
+    Direct { result: Box::pin(handle.into_future()), token }
 }
 
 fn own_pool() -> &'static Pool {
@@ -99,7 +97,7 @@ impl<T> Future for Direct<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.result).poll(task)
+        self.result.as_mut().poll(task)
     }
 }
 

@@ -43,7 +43,6 @@
 #![forbid(unsafe_code)]
 
 mod direct;
-mod oneshot;
 #[cfg(feature = "rayon")]
 pub mod rayon;
 #[cfg(feature = "tokio")]

@@ -5,9 +5,8 @@
 //! A rayon job may wait at any structure of Segue's: its worker is a plain thread, which is parked meanwhile. That is one worker less; if all of them wait for what
 //! only another job would do, they wait for ever. [`wait_yielding`] runs other jobs meanwhile, which has a hazard of its own.
 
-use crate::oneshot::oneshot;
 use rayon_core::{ThreadPool, Yield};
-use segue_core::{Cancelled, Ended, JoinError, WaitQueue, WaitsFor, check, now, shield};
+use segue_core::{Cancelled, Ended, JoinError, WaitQueue, WaitsFor, check, contain, now, shield};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -76,15 +75,45 @@ fn in_place<T>(f: impl FnOnce() -> T) -> Result<T, JoinError> {
     catch_unwind(AssertUnwindSafe(f)).map_err(JoinError::Panicked)
 }
 
+/// The queue in which the caller of a job waits for its result, if that is not there yet.
+type Results<T> = WaitQueue<Option<Result<T, JoinError>>, Result<T, JoinError>>;
+
+/// The job's side. Dropping it sends what is in it: nothing, if the job never ran.
+struct Sender<T> {
+    results: Arc<Results<T>>,
+    result: Option<Result<T, JoinError>>,
+}
+
+impl<T> Sender<T> {
+    fn run(mut self, f: impl FnOnce() -> T) {
+        self.result = Some(in_place(f));
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        let result = self.result.take().unwrap_or_else(|| Err(JoinError::Cancelled(Cancelled::new())));
+        let mut results = self.results.lock();
+        if let Err(result) = results.hand_over(0, result) {
+            *results.state() = Some(result);
+        }
+    }
+}
+
 #[track_caller]
 fn elsewhere<F, T>(f: F, spawn: impl FnOnce(Box<dyn FnOnce() + Send>)) -> Result<T, JoinError>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let (sender, result) = oneshot();
-    spawn(Box::new(move || sender.run(f)));
-    segue_core::wait_future(result)?
+    let waits_for = WaitsFor::new("a job of rayon's");
+    let results = Arc::new(Results::new(None));
+    let sender = Sender { results: Arc::clone(&results), result: None };
+    // A result that nobody waits for any more is dropped there, and may panic, which would end the process.
+    spawn(Box::new(move || {
+        contain(|| sender.run(f));
+    }));
+    results.wait(waits_for, Option::is_some, |result| result.take().expect("it is there"))?
 }
 
 /// The bell of a job that waits: whether it was rung since the last look.

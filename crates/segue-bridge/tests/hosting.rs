@@ -132,15 +132,12 @@ fn scopes_and_spawns_inside_run_elsewhere() {
 #[test]
 fn a_runtime_inside_of_a_hosted_fiber_suspends_it() {
     on_each_executor(|| async {
-        let result = direct_local(|| {
-            let (resolver, promised) = promise();
-            std::thread::spawn(move || {
-                std::thread::sleep(Duration::from_millis(2));
-                resolver.fill(7);
-            });
-            segue_sched::Builder::new().workers(1).run(move || promised.take().unwrap()).unwrap()
-        });
-        assert_eq!(result.await.unwrap(), 7);
+        let (resolver, promised) = promise();
+        let fiber =
+            direct_local(|| segue_sched::Builder::new().workers(1).run(move || promised.take().unwrap()).unwrap());
+        // Polled after the fiber, which has suspended by then.
+        let (result, ()) = futures::join!(fiber, async { resolver.fill(7) });
+        assert_eq!(result.unwrap(), 7);
     });
 }
 
@@ -188,7 +185,8 @@ fn dropped_while_suspended_it_is_cancelled_and_runs_to_its_end() {
 
 #[test]
 fn a_shielded_wait_holds_up_the_drop() {
-    for in_a_fiber in [false, true] {
+    // The resolver comes before the drop, or finds it waiting.
+    for round in 0..100 {
         let body = || {
             let (resolver, promised) = promise();
             let finished = Arc::new(AtomicUsize::new(0));
@@ -201,13 +199,30 @@ fn a_shielded_wait_holds_up_the_drop() {
             });
             assert!(poll_once(&mut fiber, Waker::noop()).is_pending());
             std::thread::spawn(move || {
-                std::thread::sleep(Duration::from_millis(5));
+                (0..round).for_each(|_| std::thread::yield_now());
                 resolver.fill(1);
             });
             drop(fiber);
             assert_eq!(finished.load(SeqCst), 1);
         };
-        if in_a_fiber { fifo().run(body).unwrap() } else { body() }
+        body();
+        fifo().run(body).unwrap();
+        // On the one worker the resolver runs only when the drop waits.
+        let behind = || {
+            let (resolver, promised) = promise();
+            let mut fiber = direct_local(move || shield(|| promised.take()));
+            assert!(poll_once(&mut fiber, Waker::noop()).is_pending());
+            let filled = Arc::new(AtomicUsize::new(0));
+            let inside = Arc::clone(&filled);
+            drop(segue_core::spawn(move || {
+                inside.fetch_add(1, SeqCst);
+                resolver.fill(1);
+            }));
+            assert_eq!(filled.load(SeqCst), 0);
+            drop(fiber);
+            assert_eq!(filled.load(SeqCst), 1);
+        };
+        fifo().run(behind).unwrap();
     }
 }
 

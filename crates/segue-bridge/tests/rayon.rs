@@ -108,6 +108,36 @@ fn a_cancelled_wait_leaves_the_job_to_itself() {
 }
 
 #[test]
+fn an_unwanted_result_that_panics_in_its_drop_leaves_the_pool_as_it_was() {
+    struct Loud;
+    impl Drop for Loud {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("planted"));
+        }
+    }
+    let pool = Arc::new(one_worker());
+    let (gate, opens) = promise::<()>();
+    let (started, has_started) = promise();
+    let token = CancelToken::new();
+    let (inner, waits) = (Arc::clone(&pool), token.clone());
+    let waiter = fifo().spawn(move || {
+        waits.run(|| {
+            run_on(&inner, move || {
+                started.fill(());
+                opens.wait().unwrap();
+                Loud
+            })
+            .map(std::mem::forget)
+        })
+    });
+    has_started.wait().unwrap();
+    token.cancel();
+    assert!(matches!(waiter.join().unwrap(), Err(JoinError::Cancelled(_))));
+    gate.fill(());
+    assert_eq!(run_on(&pool, || 1).unwrap(), 1);
+}
+
+#[test]
 fn a_job_that_yields_runs_the_job_that_it_waits_for() {
     let pool = one_worker();
     for _ in 0..100 {
@@ -129,6 +159,7 @@ fn a_job_that_yields_is_woken_by_fibers_and_finds_jobs_that_come_later() {
     let answer = pool.install(|| {
         let (resolver, promised) = promise();
         fifo().spawn(move || {
+            // By then the waiting worker sleeps, mostly: nothing says when. Right in any case.
             sleep(Duration::from_millis(3)).unwrap();
             // Only the worker that waits can run it.
             injecting.spawn(move || resolver.fill(1));

@@ -222,7 +222,7 @@ pub fn finally<T>(body: impl FnOnce() -> T, cleanup: impl FnOnce()) -> T {
 /// show is none. The clock is that of the caller's scheduler.
 ///
 /// A fiber that is suspended is told by its worker, which looks at the clock between its fibers. One that computes is told by [`check`], and by every operation that can
-/// wait, each of which looks at the clock inside of a `timeout`, some 25 ns.
+/// wait, each of which looks at the clock inside of a `timeout`.
 ///
 /// # Cancellation
 /// The caller's cancellation shows inside as well, and the one that comes first gives the reason.

@@ -13,6 +13,18 @@
 //! A context is open, then cancelled, for ever: the flag is set under the context's lock and never cleared. A nested context
 //! that is made under a cancelled one is born cancelled.
 //!
+//! # What else cancels
+//!
+//! **A deadline** is a canceller that stands among the timers of the caller's scheduler (`cancel.rs` puts it there and takes it out again). A timer fires only when its worker looks at
+//! the clock, and a fiber that computes keeps it from that. So each context also knows the earliest deadline of its own and those around it, with the clock that this is told by, and whoever asks
+//! whether it is cancelled also asks whether it [is overdue](Context::is_overdue): who finds that it is cancels it there and then, as the timer would have. Timer and asker may both
+//! do so; the first one sets the flag, and both have the same reason. A context whose deadline is that of one further out is cancelled by this with what is below it; the one further out is when its own
+//! timer fires or somebody asks in it.
+//!
+//! **A follower** is what runs under a token: a context that is nested in the caller's, as every other, and is cancelled with the token's too. Its entry in the token's list lies in the frame of
+//! [`run_following`](Context::run_following) and is taken out, under the token's lock, before that frame ends. The canceller counts the context up under the same lock, so that it may outlive
+//! the frame and is cancelled with nothing inside. As for a fiber, it joins the list first and looks at the flag second: so it is found by the walk, or sees the flag.
+//!
 //! **The race to fear**: a fiber that looks at the flag just before it is set, and suspends just after the walk has passed. It cannot:
 //! a fiber joins the member list before it looks. If it joins before the walk, the walk interrupts it. If after, then the
 //! lock that it took to join was released by the walk, which had set the flag.

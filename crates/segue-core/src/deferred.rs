@@ -3,9 +3,9 @@
 //! Used by whoever cancels or resumes several at once, and by the schedulers of tasks, to whom to wake is to call a waker.
 
 use crate::atomic::local;
+use crate::unwind::contain;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
 local!(static DEFERRED: RefCell<VecDeque<Waker>> = RefCell::new(VecDeque::new()));
@@ -59,9 +59,7 @@ pub(crate) fn call_deferred() {
     std::iter::from_fn(next).for_each(call);
 }
 
-/// Calls a waker, which is foreign code, where nothing may unwind. The panic hook has reported it if it does.
+/// Calls a waker where nothing may unwind.
 fn call(waker: Waker) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-        std::mem::forget(payload);
-    }
+    contain(|| waker.wake());
 }

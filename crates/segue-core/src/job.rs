@@ -71,6 +71,12 @@ impl JobHeader {
         let attributes = Cell::new(given.attributes.or_else(attributes::inherited));
         Self { run: run::<W>, abandon: abandon::<W>, context, family, name: Cell::new(given.name), attributes }
     }
+
+    /// Name and attributes for the next fiber that runs the work, which may run again.
+    pub(crate) fn give(&self, given: Builder) {
+        self.name.set(given.name);
+        self.attributes.set(given.attributes);
+    }
 }
 
 /// A place in the cancellation tree: the context that whoever asked was in.

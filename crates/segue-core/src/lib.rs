@@ -15,6 +15,7 @@
 //! * [`WaitQueue`]: the one queue under every structure, and [`Operation`], what a structure writes. [`Timers`]: the clock; [`Deadline`]: a point in time.
 //! * `cancel`: the tree of contexts: [`Cancelled`] with its reason, [`CancelToken`], [`timeout`], [`shield`], [`finally`].
 //! * [`scope`] and [`spawn`]: who owns whom. [`Job`]: a closure that has not started; [`JoinHandle`]: its result, joined or awaited.
+//! * [`spawn_task`]: a future that a scheduler runs next to its fibers.
 //! * [`wait_future`]: a fiber or thread that waits for any `Future`.
 //! * [`Park`]: how a worker idles.
 //! * [`conformance`]: the contract as a test suite for any scheduler.
@@ -41,6 +42,7 @@
 //!
 //! Applications use the crate `segue`, which re-exports what they need.
 
+mod async_task;
 pub mod atomic;
 mod attributes;
 mod cancel;
@@ -70,9 +72,11 @@ mod task;
 mod thread;
 mod time;
 mod trigger;
+mod unwind;
 mod wait_queue;
 mod waker;
 
+pub use async_task::Accept;
 pub use attributes::{Attribute, Attributes, attribute, attributes};
 pub use cancel::{CancelToken, Cancelled, check, deadline, finally, is_cancelled, shield, timeout};
 pub use deferred::{wake_after_interrupt, wake_task};
@@ -85,12 +89,17 @@ pub use map::Map;
 pub use pair::Half;
 pub use park::{Park, Unpark, WaitPark};
 pub use scheduler::{Scheduler, Wake};
-pub use scope::{Builder, Family, Scope, StartDefault, has_default, scope, set_default, spawn, spawn_by_default};
+pub use scope::{
+    Builder, Family, Scope, StartDefault, has_default, scope, set_default, spawn, spawn_by_default, spawn_task,
+};
 pub use source::{Ended, Source, Waitable, registered, wait, wait_until};
 pub use spare::{keep_spares, settle};
 pub use task::{JoinError, JoinHandle, Joining};
 pub use thread::thread_timers;
 pub use time::{Alarm, Deadline, TimedOut, Timers, after, at, now, sleep};
 pub use trigger::{MAX_ARM, Outcome, Trigger, Wakeup};
+/// For schedulers and bridges that call foreign code.
+#[doc(hidden)]
+pub use unwind::{NoUnwind, contain};
 pub use wait_queue::{Guard, Node, Operation, Take, WaitQueue, Waiting};
 pub use waker::{Executor, TaskFiber, set_task, wait_future, wait_future_shielded};

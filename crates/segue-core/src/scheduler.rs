@@ -4,10 +4,13 @@
 //! by the structures, never by applications. `docs/contract.md` has the numbered clauses.
 #![allow(unsafe_code)] // The contract is what every structure's soundness rests on, hence unsafe to implement.
 
+use crate::async_task::Accept;
 use crate::fiber::Fiber;
 use crate::job::Job;
+use crate::scope;
 use crate::time::Timers;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// Suspends and continues fibers.
 ///
@@ -47,6 +50,11 @@ pub unsafe trait Scheduler {
     ///
     /// A scheduler that can't start it drops it; whoever waits for it is then told.
     fn spawn(&self, job: Job);
+
+    /// Where the jobs of async tasks go that are woken, by whichever thread, while the scheduler lasts. By default to the default runtime, as what plain threads spawn.
+    fn accepts(&self) -> Arc<dyn Accept> {
+        scope::default_accepts()
+    }
 
     /// The timers that fibers of this scheduler wait on: also its clock.
     fn timers(&self) -> &Timers;

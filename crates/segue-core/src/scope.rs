@@ -12,6 +12,7 @@
 //! Ordering: each `leave` releases and the last one acquires, so what all members did happens before the owner goes on.
 #![allow(unsafe_code)] // Scoped closures are queued beyond what the borrow checker can follow.
 
+use crate::async_task::Accept;
 use crate::atomic::{AtomicUsize, Ordering};
 use crate::attributes::{self, Attribute, Attributes};
 use crate::cancel::{CancelToken, Reason};
@@ -94,6 +95,43 @@ impl Family {
     {
         // SAFETY: the family counts the task, and so it and its context outlive the job.
         let (job, task) = unsafe { task::new(closure, given, &*self.context, self, detached) };
+        // SAFETY: this is the one handle of a new task.
+        (job, unsafe { JoinHandle::new(task) })
+    }
+
+    /// As [`job`](Family::job), for a future.
+    ///
+    /// # Safety
+    /// As for [`job`](Family::job).
+    pub unsafe fn async_job<F>(
+        &self,
+        given: Builder,
+        future: F,
+        accept: Arc<dyn Accept>,
+    ) -> (Job, JoinHandle<F::Output>)
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        // SAFETY: as the caller promises.
+        unsafe { self.async_task(given, future, accept, self) }
+    }
+
+    /// # Safety
+    /// As for `task`.
+    unsafe fn async_task<F>(
+        &self,
+        given: Builder,
+        future: F,
+        accept: Arc<dyn Accept>,
+        detached: *const Family,
+    ) -> (Job, JoinHandle<F::Output>)
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        // SAFETY: the family counts the task, and so it and its context outlive the job.
+        let (job, task) = unsafe { task::new_async(future, given, accept, &*self.context, self, detached) };
         // SAFETY: this is the one handle of a new task.
         (job, unsafe { JoinHandle::new(task) })
     }
@@ -252,6 +290,19 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         handle
     }
 
+    /// Starts an async task that may borrow from the surroundings of the scope. See [`spawn_task`].
+    pub fn spawn_task<F>(&'scope self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'scope,
+        F::Output: Send + 'scope,
+    {
+        let (scheduler, detached) = place();
+        // SAFETY: as in `spawn_as`.
+        let (job, handle) = unsafe { self.family.async_task(Builder::new(), future, scheduler.accepts(), detached) };
+        scheduler.spawn(job);
+        handle
+    }
+
     /// Requests that the fibers of this scope, and its body, stop. Never waits.
     pub fn cancel(&self) {
         self.family.context.cancel(None);
@@ -286,6 +337,28 @@ where
     T: Send + 'static,
 {
     Builder::new().spawn(f)
+}
+
+/// Starts a detached async task next to the fibers, and returns a handle for its result.
+///
+/// The caller's scheduler polls it, with its workers and its policy, to which each poll is a closure that has not started: so it may run on another thread each time, and
+/// has no stack while it waits. Code that it calls may also wait as fibers do; then that poll keeps its stack and its thread.
+///
+/// # Cancellation
+/// A task that is cancelled is dropped where it waits, and its handle yields [`Cancelled`](crate::Cancelled).
+///
+/// # Examples
+///
+/// ```
+/// let task = segue_core::spawn_task(async { segue_core::spawn(|| 6).await.unwrap() * 7 });
+/// assert_eq!(task.join().unwrap(), 42);
+/// ```
+pub fn spawn_task<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    Builder::new().spawn_task(future)
 }
 
 /// A spawn with a name or with attributes, in the shape of [`std::thread::Builder`].
@@ -355,6 +428,36 @@ impl Builder {
         }
     }
 
+    /// As [`spawn_task`].
+    pub fn spawn_task<F>(self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let (scheduler, family) = place();
+        let accept = scheduler.accepts();
+        // SAFETY: a runtime's family outlives its members, of which the caller is one, or is static. The runtime calls `complete` before it ends, and the future
+        // borrows nothing.
+        let (job, task) = unsafe {
+            let context = family.as_ref().map_or(ptr::null(), |family| &raw const *family.context);
+            task::new_async(future, self, accept, context, family, family)
+        };
+        scheduler.spawn(job);
+        // SAFETY: this is the one handle of a new task.
+        unsafe { JoinHandle::new(task) }
+    }
+
+    /// What is given, and what the caller hands down.
+    pub(crate) fn or_inherited(mut self) -> Self {
+        self.attributes = self.attributes.or_else(attributes::inherited);
+        self
+    }
+
+    /// The same name, and the same attributes.
+    pub(crate) fn copy(&self) -> Self {
+        Self { name: self.name.clone(), attributes: self.attributes.clone() }
+    }
+
     /// As [`Scope::spawn`].
     pub fn spawn_in<'scope, F, T>(self, scope: &'scope Scope<'scope, '_>, f: F) -> JoinHandle<T>
     where
@@ -393,6 +496,17 @@ pub fn spawn_by_default(job: Job) {
     }
 }
 
+/// Where the jobs of async tasks go that belong to no scheduler.
+pub(crate) fn default_accepts() -> Arc<dyn Accept> {
+    struct Default;
+    impl Accept for Default {
+        fn accept(&self, job: Job) {
+            spawn_by_default(job);
+        }
+    }
+    Arc::new(Default)
+}
+
 /// Whether [`set_default`] was called.
 #[must_use]
 pub fn has_default() -> bool {
@@ -411,6 +525,13 @@ impl Target<'_> {
         match self {
             Self::Scheduler(scheduler) => scheduler.spawn(job),
             Self::Default(accept) => accept(job),
+        }
+    }
+
+    fn accepts(&self) -> Arc<dyn Accept> {
+        match self {
+            Self::Scheduler(scheduler) => scheduler.accepts(),
+            Self::Default(_) => default_accepts(),
         }
     }
 }

@@ -87,7 +87,7 @@ pub unsafe trait Source {
     /// The trigger was not taken through an arm of this source.
     unsafe fn withdraw(&mut self, slot: &mut Self::Slot);
 
-    /// Takes what was handed over; `None` means that it was only told to attempt again.
+    /// Takes what was handed over; `None` means that it was only told to attempt again, which its caller does before anything else.
     ///
     /// # Safety
     /// The slot was registered, and the trigger was taken through the `arm`-th arm of this source.

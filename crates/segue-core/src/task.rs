@@ -16,6 +16,7 @@
 //! | CANCELLED | its claim fails: drops the result, frees | gone |
 #![allow(unsafe_code)] // One allocation behind two thin pointers.
 
+use crate::async_task::{Accept, AsyncTask, Polls};
 use crate::cancel::Cancelled;
 use crate::context::Context;
 use crate::fiber::{self, Fiber, WaitsFor};
@@ -26,11 +27,13 @@ use crate::scope::{Builder, Family};
 use crate::source::{Source, Waitable};
 use crate::spare;
 use crate::trigger::{Outcome, Trigger};
+use crate::unwind::contain;
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// What a panic carries.
 pub(crate) type Payload = Box<dyn Any + Send>;
@@ -80,14 +83,6 @@ pub(crate) fn message(payload: &(dyn Any + Send)) -> &str {
         .unwrap_or("(a panic without a message)")
 }
 
-/// Calls foreign code whose panic must not leave the task: the panic hook has reported it, and its payload, whose drop may panic
-/// again, is leaked.
-fn contain(f: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
-        std::mem::forget(payload);
-    }
-}
-
 /// Drops a value of the user's.
 pub(crate) fn discard<V>(value: V) {
     contain(|| drop(value));
@@ -95,7 +90,7 @@ pub(crate) fn discard<V>(value: V) {
 
 /// The part of a task that its handle knows: everything but the closure's type.
 #[repr(C)]
-struct Head<T> {
+pub(crate) struct Head<T> {
     header: JobHeader,
     free: unsafe fn(NonNull<Head<T>>),
     done: Trigger,
@@ -104,9 +99,9 @@ struct Head<T> {
 }
 
 #[repr(C)] // The head comes first, and in it the job's header.
-struct Task<F, T> {
+pub(crate) struct Task<F, T> {
     head: Head<T>,
-    closure: UnsafeCell<Option<F>>,
+    pub(crate) closure: UnsafeCell<Option<F>>,
 }
 
 /// Makes a task. `family` counts it from here to its end.
@@ -126,6 +121,40 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
+    let header = JobHeader::within::<Task<F, T>>(context, detached_family, given);
+    // SAFETY: as the caller promises.
+    unsafe { place(header, closure, family) }
+}
+
+/// Makes an async task. `family` counts it from here to its end.
+///
+/// # Safety
+/// As for [`new`].
+pub(crate) unsafe fn new_async<F, T>(
+    future: F,
+    given: Builder,
+    accept: Arc<dyn Accept>,
+    context: *const Context,
+    family: *const Family,
+    detached_family: *const Family,
+) -> (Job, NonNull<TaskOf<T>>)
+where
+    F: Future<Output = T> + Send,
+    T: Send,
+{
+    let given = given.or_inherited();
+    let polls = Polls::new(future, accept, &given);
+    let header = JobHeader::within::<AsyncTask<F, T>>(context, detached_family, given);
+    // SAFETY: as the caller promises.
+    unsafe { place(header, polls, family) }
+}
+
+/// Puts a task into memory of its own.
+///
+/// # Safety
+/// As for [`new`]; and the header is that of a work that is laid out like a `Task<F, T>`.
+#[inline]
+unsafe fn place<F, T>(header: JobHeader, closure: F, family: *const Family) -> (Job, NonNull<TaskOf<T>>) {
     // SAFETY: the caller keeps the family alive.
     if let Some(family) = unsafe { family.as_ref() } {
         family.enter();
@@ -135,7 +164,7 @@ where
     // Field by field: a task put together elsewhere would be copied in words of another size than it was written in, which waits for the writes.
     // SAFETY: each field of the new allocation is written, once.
     unsafe {
-        (&raw mut (*place).head.header).write(JobHeader::within::<Task<F, T>>(context, detached_family, given));
+        (&raw mut (*place).head.header).write(header);
         (&raw mut (*place).head.free).write(free::<F, T>);
         (&raw mut (*place).head.done).write(Trigger::new());
         (&raw mut (*place).head.family).write(family);
@@ -209,7 +238,7 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
 /// # Safety
 /// Called once for a task, by the job's side, before [`finish`].
 #[inline(always)]
-unsafe fn store<T>(head: NonNull<Head<T>>, result: Result<T, JoinError>) {
+pub(crate) unsafe fn store<T>(head: NonNull<Head<T>>, result: Result<T, JoinError>) {
     // SAFETY: the handle looks only after `done` was signalled; and there was none before, which would have to be dropped.
     unsafe { head.as_ref().result.get().write(Some(result)) };
 }
@@ -219,7 +248,7 @@ unsafe fn store<T>(head: NonNull<Head<T>>, result: Result<T, JoinError>) {
 /// # Safety
 /// As for `store`.
 #[cold]
-unsafe fn store_panic<T>(head: NonNull<Head<T>>, payload: Payload) {
+pub(crate) unsafe fn store_panic<T>(head: NonNull<Head<T>>, payload: Payload) {
     // SAFETY: the family counts this task until it has finished; and as the caller promises.
     unsafe {
         let payload = match head.as_ref().family.as_ref() {
@@ -235,14 +264,14 @@ unsafe fn store_panic<T>(head: NonNull<Head<T>>, payload: Payload) {
 /// # Safety
 /// Called once for a task, by the job's side, with the result in place.
 #[inline]
-unsafe fn finish<T>(head: NonNull<Head<T>>) {
+pub(crate) unsafe fn finish<T>(head: NonNull<Head<T>>) {
     // SAFETY: the job's side keeps the task alive until it has claimed `done` or freed it below.
     let task = unsafe { head.as_ref() };
     let (family, free) = (task.family, task.free);
     match task.done.claim(0) {
         Some(wakeup) => wakeup.wake(),
         // SAFETY: the claim failed, so the handle has gone and the job frees.
-        None => contain(|| unsafe { free(head) }),
+        None => _ = contain(|| unsafe { free(head) }),
     }
     if !family.is_null() {
         // SAFETY: it counts this task, and this is the last thing that the task does with it.

@@ -10,13 +10,16 @@ use std::time::Duration;
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A waker that drops its task when it is woken: so does that of an executor which has been shut down.
-struct Drops(Mutex<Option<Task>>);
+/// A waker that drops its task when it is woken, and then says so: so does that of an executor which has been shut down.
+struct Drops(Mutex<Option<Task>>, mpsc::Sender<()>);
 
 impl Wake for Drops {
     fn wake(self: Arc<Self>) {
         let task = self.0.lock().unwrap().take();
-        drop(task);
+        if task.is_some() {
+            drop(task);
+            let _ = self.1.send(());
+        }
     }
 }
 
@@ -38,12 +41,18 @@ fn both(mut a: Task, mut b: Task) -> Task {
     }))
 }
 
-fn dropped_by_its_waker(a: Task, b: Task) -> Arc<Drops> {
-    let waker = Arc::new(Drops(Mutex::new(None)));
+/// Polls a task that its waker drops, and says where it is heard of; nothing if it does not wait.
+fn dropped_by_its_waker(a: Task, b: Task) -> Option<mpsc::Receiver<()>> {
+    let (sender, dropped) = mpsc::channel();
+    let waker = Arc::new(Drops(Mutex::new(None), sender));
     let mut task = both(a, b);
-    assert!(task.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::clone(&waker)))).is_pending());
-    *waker.0.lock().unwrap() = Some(task);
-    waker
+    // The waker, which may be called at once, finds the task.
+    let mut place = waker.0.lock().unwrap();
+    let polled = task.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::clone(&waker))));
+    polled.is_pending().then(|| {
+        *place = Some(task);
+        dropped
+    })
 }
 
 #[test]
@@ -53,24 +62,29 @@ fn a_waker_that_drops_a_task_with_two_places_in_a_queue_that_is_notified() {
         let wait = || -> Task {
             Box::pin(Waitable::new(GATE.source(WaitsFor::new("a gate"), |open| *open, |_| ())).into_future())
         };
-        let waker = dropped_by_its_waker(wait(), wait());
+        let dropped = dropped_by_its_waker(wait(), wait()).expect("the gate is shut");
         let mut gate = GATE.lock();
         *gate.state() = true;
         gate.notify_all(0);
         drop(gate);
-        assert!(waker.0.lock().unwrap().is_none());
+        dropped.try_recv().unwrap();
     });
 }
 
 #[test]
 fn a_waker_that_drops_a_task_with_two_timers() {
     ends(|| {
-        let at = segue_core::now() + Duration::from_millis(20);
-        let wait = || -> Task { Box::pin(segue_core::at(Some(at)).into_future()) };
-        let waker = dropped_by_its_waker(wait(), wait());
+        // The thread of the timers has a real clock. Where this thread is so late that the time has come before the poll, later is tried.
+        let mut wait = Duration::from_millis(5);
+        let dropped = std::iter::repeat_with(|| {
+            wait *= 2;
+            let at = segue_core::now() + wait;
+            let alarm = || -> Task { Box::pin(segue_core::at(Some(at)).into_future()) };
+            dropped_by_its_waker(alarm(), alarm())
+        });
+        dropped.flatten().next().unwrap().recv().unwrap();
         // The thread of the timers is still there.
-        segue_core::sleep(Duration::from_millis(40)).unwrap();
-        assert!(waker.0.lock().unwrap().is_none());
+        segue_core::sleep(Duration::from_millis(1)).unwrap();
     });
 }
 

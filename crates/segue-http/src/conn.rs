@@ -1,15 +1,13 @@
 //! One connection: reads requests, has them handled, writes the responses, and ends it properly.
 //! Run by the server, a fiber for each connection.
 
-use std::any::Any;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use http::header::{self, HeaderMap};
 use http::{Method, StatusCode, Version};
-use segue_core::shield;
+use segue_core::{contain, shield};
 
 use crate::body::{Body, State};
 use crate::config::Config;
@@ -154,11 +152,11 @@ impl Connection<'_> {
         let mut state = State::new(&head, self.shared.config);
         let (version, wanted) = (head.version, head.keep_alive);
         let handled = self.handle(head, &mut state);
-        let keep_alive = wanted && handled.is_ok();
+        let keep_alive = wanted && handled.is_some();
         let response = match (handled, state.failure()) {
             // An informational response is not one that ends an exchange.
-            (Ok(response), _) if !response.status().is_informational() => response,
-            (Err(_), Some(error)) => error.into_response(),
+            (Some(response), _) if !response.status().is_informational() => response,
+            (None, Some(error)) => error.into_response(),
             _ => internal_error(),
         };
 
@@ -185,15 +183,15 @@ impl Connection<'_> {
         Ok(false)
     }
 
-    /// Calls the handler; an error is its panic.
-    fn handle(&mut self, head: Head, state: &mut State) -> Result<Response, Box<dyn Any + Send>> {
+    /// Calls the handler; nothing comes of it if it panics.
+    fn handle(&mut self, head: Head, state: &mut State) -> Option<Response> {
         let mut request = http::Request::new(Body::new(self.wire, state));
         *request.method_mut() = head.method;
         *request.uri_mut() = head.uri;
         *request.version_mut() = head.version;
         *request.headers_mut() = std::mem::take(&mut self.spare);
         let handle = self.shared.handle;
-        let handled = catch_unwind(AssertUnwindSafe(|| handle(&mut request)));
+        let handled = contain(|| handle(&mut request));
         let mut headers = std::mem::take(request.headers_mut());
         if headers.capacity() <= MAX_SPARE {
             headers.clear();
@@ -250,8 +248,8 @@ impl Connection<'_> {
     /// Has `write` write the body. If it fails or panics, what it wrote is sent and the connection ends.
     fn stream(&mut self, extent: Extent, write: impl FnOnce(&mut BodyWriter<'_>) -> io::Result<()>) -> io::Result<()> {
         let mut out = BodyWriter::new(self.wire, extent == Extent::Chunked);
-        let result = catch_unwind(AssertUnwindSafe(|| write(&mut out)))
-            .unwrap_or_else(|_| Err(io::Error::other("the response's writer panicked")));
+        let result =
+            contain(|| write(&mut out)).unwrap_or_else(|| Err(io::Error::other("the response's writer panicked")));
         match result {
             Ok(()) => {
                 out.finish();

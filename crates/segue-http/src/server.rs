@@ -3,7 +3,6 @@
 
 use std::fmt;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -188,7 +187,7 @@ impl<'h> Server<'h> {
                         let connection = scope.spawn(move || {
                             let _place = place;
                             // The connection's end is not an error of the server, and neither is its panic, which has been reported.
-                            let _ = catch_unwind(AssertUnwindSafe(|| conn::run(stream, shared)));
+                            segue_core::contain(|| conn::run(stream, shared));
                         });
                         // The scope waits for it.
                         drop(connection);

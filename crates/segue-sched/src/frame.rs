@@ -117,7 +117,7 @@ unsafe impl<F: FnOnce() -> R, R> Work for FrameJob<F, R> {
         unsafe {
             let this = this.as_ref();
             this.unmake();
-            drop(catch_unwind(AssertUnwindSafe(|| this.discard())));
+            segue_core::contain(|| this.discard());
             (*this.done.get()).assume_init_ref().signal(0);
         }
     }

@@ -38,9 +38,9 @@
 //! outside shelf. What comes later is given back: so a closure from outside is started or refused, and one that a policy would send to a worker that has ended is offered to all instead.
 
 use crate::inbox::Inbox;
-use crate::local::{Header, NoUnwind};
+use crate::local::{self, Header, no_unwind};
 use segue_core::atomic::{AtomicBool, AtomicUsize, Mutex, Ordering};
-use segue_core::{Job, JobHeader, Unpark};
+use segue_core::{Accept, Job, JobHeader, Unpark};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
@@ -73,9 +73,9 @@ impl Remote {
         move || {
             if let Some(unparker) = unparker {
                 // Callers may have handed out pointers into their frames.
-                let no_unwind = NoUnwind;
+                let no_unwind = no_unwind();
                 unparker.unpark();
-                std::mem::forget(no_unwind);
+                no_unwind.disarm();
             }
         }
     }
@@ -132,6 +132,20 @@ pub(crate) fn reclaim(jobs: &mut VecDeque<Job>, header: NonNull<JobHeader>) -> O
     jobs.remove(at)
 }
 
+/// The next poll of an async task goes to the worker that wakes it, if it is one of these, else to whoever is free.
+impl Accept for Group {
+    #[allow(unsafe_code)] // The worker is reached by its address.
+    fn accept(&self, job: Job) {
+        match NonNull::new(local::worker().cast_mut()) {
+            // SAFETY: the worker that runs on this thread is in place, and is the head of its `Local`.
+            Some(worker) if unsafe { std::ptr::eq(&raw const *worker.as_ref().group, self) } => unsafe {
+                (worker.as_ref().calls.accept)(worker, job);
+            },
+            _ => self.inject(job),
+        }
+    }
+}
+
 /// The workers of one scheduler, as all of them see it.
 pub(crate) struct Group {
     workers: Box<[Remote]>,
@@ -176,7 +190,10 @@ impl Group {
     pub(crate) fn try_inject(&self, job: Job) -> Result<(), Job> {
         self.outside.with(|jobs| match self.working.load(Ordering::Relaxed) {
             0 => Err(job),
-            _ => Ok(jobs.push_back(job)),
+            _ => {
+                jobs.push_back(job);
+                Ok(())
+            }
         })?;
         if !self.wake_one() {
             // All are busy: the first to reach a fork lets it in.
@@ -188,6 +205,15 @@ impl Group {
     /// As `try_inject`, where a scheduler that has ended drops the closure: whoever waits for it is told.
     pub(crate) fn inject(&self, job: Job) {
         drop(self.try_inject(job));
+    }
+
+    /// No worker will run again: what is on the outside shelf is dropped, and whoever waits for it is told.
+    pub(crate) fn close(&self) {
+        let left = self.outside.with(|jobs| {
+            self.working.store(0, Ordering::Relaxed);
+            std::mem::take(jobs)
+        });
+        drop(left);
     }
 
     /// Worker `index` wants to end: it may unless something has come from outside, or was sent to it. The last one closes the group.

@@ -21,7 +21,7 @@
 use crate::frame::FrameJob;
 use crate::group::Group;
 use crate::local::{self, Common, header_of, set_worker};
-use segue_core::{Cancelled, Fiber, Place};
+use segue_core::{Cancelled, Fiber, Job, Place};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
@@ -32,14 +32,19 @@ thread_local! {
     static RESIDENTS: RefCell<Vec<*const Common>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A worker takes up residence on this thread.
+/// A worker takes up residence on this thread. There is no list any more in the destructors of a thread's local variables.
 pub(crate) fn reside(worker: *const Common) {
-    RESIDENTS.with_borrow_mut(|residents| residents.push(worker));
+    let _ = RESIDENTS.try_with(|residents| residents.borrow_mut().push(worker));
 }
 
 /// The worker has ended.
 pub(crate) fn depart(worker: *const Common) {
-    RESIDENTS.with_borrow_mut(|residents| residents.retain(|resident| *resident != worker));
+    let _ = RESIDENTS.try_with(|residents| residents.borrow_mut().retain(|resident| *resident != worker));
+}
+
+/// Whether fibers can still run on this thread: not in the destructors of its local variables.
+pub(crate) fn can_reside() -> bool {
+    RESIDENTS.try_with(|_| ()).is_ok()
 }
 
 /// A scheduler, for [`move_to`]. It does not keep the scheduler going.
@@ -51,6 +56,11 @@ pub struct Handle {
 impl Handle {
     pub(crate) fn new(group: Arc<Group>) -> Self {
         Self { group }
+    }
+
+    /// Accepts a closure, or drops it if the scheduler has ended.
+    pub(crate) fn inject(&self, job: Job) {
+        self.group.inject(job);
     }
 
     /// The scheduler of the calling fiber; `None` if that is none of this crate's, and on a plain thread.
@@ -68,12 +78,11 @@ impl Handle {
     /// The worker of this scheduler that lives on the calling thread, if one does.
     fn resident<'a>(&self) -> Option<&'a Common> {
         let mine = |worker: &&'a Common| Arc::ptr_eq(&worker.group, &self.group);
-        // SAFETY (both): residents are in place, and so is the worker in whose fiber one runs. The caller uses the one that is found on the spot, or sees to
-        // it that it stays.
-        let around = std::iter::successors(unsafe { local::worker().as_ref() }, |worker| unsafe { worker.outer.get().as_ref() });
-        around.into_iter().find(mine).or_else(|| {
-            RESIDENTS.with_borrow(|residents| residents.iter().filter_map(|worker| unsafe { worker.as_ref() }).find(mine))
-        })
+        let find = |residents: &RefCell<Vec<*const Common>>| {
+            // SAFETY: residents are in place. The caller uses the one that is found on the spot, or sees to it that it stays.
+            residents.borrow().iter().filter_map(|worker| unsafe { worker.as_ref() }).find(mine)
+        };
+        local::around().find(mine).or_else(|| RESIDENTS.try_with(find).ok().flatten())
     }
 }
 

@@ -7,34 +7,13 @@
 //! To the fiber, the executor is its scheduler: to suspend is to return `Pending` from the poll, to be made ready is to have the task's waker called. There is no worker,
 //! no policy and no inbox; what wakes from other threads meet is one word in the fiber's header and the waker beside it.
 //!
-//! # States of the word
-//!
-//! ```text
-//!   0 --first poll: puts the waker, stores--> ARMED
-//!   ARMED --wake: takes the waker under LOCKED, then stores--> RESUME or INTERRUPT, and calls the waker
-//!   RESUME, INTERRUPT --wake--> both               (the task is on its way already)
-//!   RESUME and/or INTERRUPT --poll: puts a waker, swaps--> ARMED, and the fiber runs if it was resumed or its wait is cancelled now
-//! ```
-//!
-//! The waker is put *before* the fiber runs. So a resume that comes while it still runs, or just after, finds it and calls it, and the poll need not touch the word
-//! again but to look: a wait costs two read-modify-writes, one by whoever wakes and one by the poll that follows.
+//! To be summoned is a word and a waker, of which `summons.rs` has the states. The poll leaves its waker there *before* the fiber runs, so that a resume that comes while the fiber still runs finds it.
 //!
 //! A fiber that waits for a `Future` has no need of that: it polls the future with the task's own waker and *pends*, and the next poll of the task, whoever asked for it, is the next of the
 //! future. The waker stays armed meanwhile, for interrupts alone. The same goes for a fiber that gives up its turn, whose poll also wakes its own task.
 //!
-//! The cell of the waker belongs to the polling thread while ARMED is not set, and to whoever has LOCKED otherwise. LOCKED is held for a move.
-//!
 //! **Commit point**: the trigger's, as everywhere. **Idle**: ARMED, and the fiber suspended. **Cancellation** comes by the fiber's own context, which dropping the future cancels, or by
 //! contexts that the fiber has entered: an interrupt has the task polled, and the poll asks [`Fiber::interrupted`].
-//!
-//! **The race to fear**: a waker thread that touches the header after the fiber has ended. For a resume the store that ends LOCKED (or the exchange, if there is no waker) is the last touch; the
-//! fiber runs on only after the poll has seen it. For an interrupt the canceller holds a lock of a context that the fiber must leave before it ends. The waker itself is called
-//! after that, from the caller's own stack; and for an interrupt, after the canceller's lock.
-//!
-//! # Orderings
-//!
-//! The store or exchange that sets RESUME releases, the poll's swap acquires: what the resumer did is seen by the fiber. The swap that sets ARMED releases the waker, the exchange
-//! to LOCKED acquires it.
 //!
 //! # The end
 //!
@@ -44,10 +23,10 @@
 
 use crate::local::set_worker;
 use crate::runtime::prepare_thread;
-use segue_core::atomic::{AtomicU8, Ordering, spin_loop, yield_now};
+use crate::summons::{INTERRUPT, RESUME, Summons};
 use segue_core::{CancelToken, Executor, Fiber, Job, JoinError, Scheduler, Timers, Wake};
 use segue_fiber::{Coroutine, Stack, StackArena, StackConfig, StackPool, Step};
-use std::cell::{Cell, RefCell, UnsafeCell};
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
@@ -56,25 +35,14 @@ use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, RawWakerVTable, Waker};
-
-/// What was asked of the fiber since it was last looked at.
-const RESUME: u8 = 1;
-const INTERRUPT: u8 = 2;
-/// The task's waker is in its cell.
-const ARMED: u8 = 4;
-/// Somebody moves the waker.
-const LOCKED: u8 = 8;
+use std::task::{Context, Poll, Waker};
 
 /// What lies at the top of a hosted fiber's stack. The fiber's host pointer leads here.
 struct Header {
     fiber: Fiber,
-    word: AtomicU8,
-    waker: UnsafeCell<Option<Waker>>,
+    summons: Summons,
     /// What the fiber runs under.
     token: CancelToken,
-    /// Which waker is in the cell, to be compared without the lock. Only its address and table are used.
-    armed: Cell<(*const (), *const RawWakerVTable)>,
     /// The waker of the poll that is under way.
     task: Cell<*const Waker>,
     /// A clone of it that outlives the poll, for futures that the fiber polls.
@@ -94,116 +62,6 @@ enum Waits {
     Poll,
     /// Not really: it has given up its turn.
     Turn,
-}
-
-fn identity(waker: &Waker) -> (*const (), *const RawWakerVTable) {
-    (waker.data(), waker.vtable())
-}
-
-impl Header {
-    /// Leaves the task's waker with the header, and says what was asked before. For the poll.
-    #[inline]
-    fn arm(&self, task: &Waker) -> u8 {
-        let bits = self.word.load(Ordering::Acquire);
-        if bits == ARMED && self.armed.get() == identity(task) {
-            // If it is being taken just now, it is called, and this poll is not the last.
-            return 0;
-        }
-        if bits & (ARMED | LOCKED) == 0 {
-            let waker = task.clone();
-            // SAFETY: while ARMED is not set the cell is the polling thread's, which is this one; a clone that polls this future again, or drops it, is
-            // impossible, since that one is borrowed.
-            let before = unsafe { (*self.waker.get()).replace(waker) };
-            debug_assert!(before.is_none());
-            self.armed.set(identity(task));
-            return self.word.swap(ARMED, Ordering::AcqRel);
-        }
-        self.rearm(task)
-    }
-
-    /// As `arm`, for a header that has a waker already, or had one a moment ago.
-    #[cold]
-    fn rearm(&self, task: &Waker) -> u8 {
-        let bits = self.lock();
-        // SAFETY: LOCKED is ours.
-        let known = unsafe { &*self.waker.get() };
-        if known.as_ref().is_some_and(|known| known.will_wake(task)) {
-            self.word.store(ARMED, Ordering::Release);
-            return bits;
-        }
-        self.word.store(bits, Ordering::Release);
-        // Outside of the lock: it is foreign code, and so is the drop of the other.
-        let mut waker = Some(task.clone());
-        let bits = self.lock();
-        // SAFETY: LOCKED is ours.
-        std::mem::swap(unsafe { &mut *self.waker.get() }, &mut waker);
-        self.armed.set(identity(task));
-        self.word.store(ARMED, Ordering::Release);
-        contain(|| drop(waker));
-        bits
-    }
-
-    /// Takes LOCKED, and says what else was in the word, which stays there. For the poll, which may have it whether or not there is a waker.
-    fn lock(&self) -> u8 {
-        let mut bits = self.word.load(Ordering::Relaxed);
-        let mut looks = 0;
-        loop {
-            if bits & LOCKED != 0 {
-                pause(&mut looks);
-                bits = self.word.load(Ordering::Relaxed);
-                continue;
-            }
-            match self.word.compare_exchange_weak(bits, bits | LOCKED, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return bits,
-                Err(now) => bits = now,
-            }
-        }
-    }
-
-    /// Takes note of a wake; what it returns is to be called, and the header not touched any more. It may be gone before this has returned, hence
-    /// the pointer.
-    ///
-    /// # Safety
-    /// The fiber has not ended, and does not before this has taken note.
-    unsafe fn wake(this: NonNull<Self>, bit: u8) -> Option<Waker> {
-        // SAFETY: as the caller promises.
-        let header = unsafe { this.as_ref() };
-        let mut bits = header.word.load(Ordering::Relaxed);
-        let mut looks = 0;
-        loop {
-            let armed = bits & ARMED != 0;
-            if bits & LOCKED != 0 {
-                pause(&mut looks);
-                bits = header.word.load(Ordering::Relaxed);
-                continue;
-            }
-            // Without a waker the cell is the poll's, which may be about to fill it: then it finds the bit.
-            let to = bits | if armed { LOCKED } else { bit };
-            match header.word.compare_exchange_weak(bits, to, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) if armed => break,
-                Ok(_) => return None,
-                Err(now) => bits = now,
-            }
-        }
-        // SAFETY: LOCKED is ours.
-        let waker = unsafe { (*header.waker.get()).take() };
-        header.word.store((bits & !ARMED) | bit, Ordering::Release);
-        waker
-    }
-}
-
-/// Waits for somebody who has LOCKED.
-#[cold]
-fn pause(looks: &mut u32) {
-    *looks += 1;
-    if *looks < 64 { spin_loop() } else { yield_now() }
-}
-
-/// Calls foreign code where nothing may unwind. The panic hook has reported it if it does, and its payload, whose drop may panic again, is leaked.
-fn contain(f: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
-        std::mem::forget(payload);
-    }
 }
 
 type Switch = Coroutine<Header>;
@@ -277,10 +135,8 @@ where
     let header = Header {
         // SAFETY: the scheduler is static, and the token lies beside the fiber.
         fiber: unsafe { Fiber::under(scheduler, 0, &token) },
-        word: AtomicU8::new(0),
-        waker: UnsafeCell::new(None),
+        summons: Summons::new(),
         token,
-        armed: Cell::new((ptr::null(), ptr::null())),
         task: Cell::new(ptr::null()),
         kept: RefCell::new(None),
         waits: Cell::new(Waits::Resume),
@@ -355,10 +211,10 @@ impl<T> Hosted<T> {
                 }
             }
             // It may have been resumed meanwhile. If not, the waker is armed.
-            if header.word.load(Ordering::Acquire) & (RESUME | INTERRUPT) == 0 {
+            if !header.summons.is_asked() {
                 return None;
             }
-            let bits = header.arm(context.waker());
+            let bits = header.summons.arm(context.waker());
             if !Self::is_ready(header, bits) {
                 return None;
             }
@@ -374,7 +230,7 @@ impl<T> Future for Hosted<T> {
         let this = &mut *self;
         let fiber = this.fiber.as_ref().expect("a future was polled after it had yielded its value");
         let header = fiber.header();
-        let bits = header.arm(task.waker());
+        let bits = header.summons.arm(task.waker());
         let runs = match this.state {
             State::New => true,
             _ => header.waits.replace(Waits::Resume) != Waits::Resume || Self::is_ready(header, bits),
@@ -445,17 +301,17 @@ unsafe impl Scheduler for Hosts {
     #[inline]
     unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake) {
         // SAFETY: the fiber has not ended: it waits to be resumed, or is a member of a context. `hosted` has set the host.
-        let header = unsafe { NonNull::new_unchecked(fiber.as_ref().host().cast_mut().cast::<Header>()) };
+        let summons = unsafe { NonNull::from(&header_of(fiber).summons) };
         match why {
             Wake::Resume => {
                 // SAFETY: it ends only after it was resumed.
-                if let Some(waker) = unsafe { Header::wake(header, RESUME) } {
+                if let Some(waker) = unsafe { Summons::wake(summons, RESUME) } {
                     segue_core::wake_task(waker);
                 }
             }
             Wake::Interrupt => {
                 // SAFETY: the caller holds the lock of a context that the fiber has to leave before it ends.
-                if let Some(waker) = unsafe { Header::wake(header, INTERRUPT) } {
+                if let Some(waker) = unsafe { Summons::wake(summons, INTERRUPT) } {
                     segue_core::wake_after_interrupt(waker);
                 }
             }

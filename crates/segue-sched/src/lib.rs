@@ -27,10 +27,12 @@
 //! # Entry points
 //!
 //! * [`Builder::run`]: a scheduler on the calling thread and others; [`Builder::pool`]: on threads of its own.
+//! * [`Builder::driven`]: driven by the caller's own loop. [`move_to`]: a part of a fiber under another scheduler.
 //! * [`Sim`]: seeded schedules, simulated time, deadlock reports.
 //! * Fork-join with [`join`].
 //! * [`hosted`]: a fiber without a worker, run by a foreign executor as a future.
 
+mod driven;
 mod fork;
 mod frame;
 mod group;
@@ -42,8 +44,10 @@ mod local;
 mod policies;
 mod policy;
 mod runtime;
+mod summons;
 mod worker;
 
+pub use driven::{Driven, Polled};
 pub use fork::{join, try_join};
 pub use handle::{Handle, move_to};
 pub use hosted::{Hosted, hosted};

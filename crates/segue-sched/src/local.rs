@@ -8,7 +8,7 @@ use crate::fork::Forks;
 use crate::group::{Group, Remote, reclaim};
 use crate::inbox::{Letter, Post};
 use crate::policy::{Goes, Idle, Policy, Seat, Started, Switch, Task, Why};
-use segue_core::{Cancelled, Fiber, Job, JobHeader, Scheduler, Timers, WaitsFor, Wake};
+use segue_core::{Accept, Cancelled, Fiber, Job, JobHeader, NoUnwind, Scheduler, Timers, WaitsFor, Wake};
 use segue_fiber::{StackPool, Step};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -24,6 +24,17 @@ thread_local! {
 #[inline]
 pub(crate) fn worker() -> *const Common {
     WORKER.with(Cell::get)
+}
+
+/// The worker that runs on this thread, the one in whose fiber it runs, and so on outwards. For use on the spot.
+pub(crate) fn around<'a>() -> impl Iterator<Item = &'a Common> {
+    let mut at = worker();
+    std::iter::from_fn(move || {
+        // SAFETY: the worker that runs on this thread is in place, and so is the one in whose fiber it runs.
+        let worker = unsafe { at.as_ref() }?;
+        at = worker.outer.get();
+        Some(worker)
+    })
 }
 
 /// Makes `worker` the one that runs on this thread, and gives back what was.
@@ -64,7 +75,7 @@ pub(crate) struct Common {
     pub(crate) index: usize,
     pub(crate) forks: Forks,
     remote: NonNull<Remote>,
-    calls: &'static Calls,
+    pub(crate) calls: &'static Calls,
     /// The whole worker, once it stays in its place.
     pub(crate) scheduler: Cell<Option<NonNull<dyn Scheduler>>>,
     living: RefCell<Vec<NonNull<Header>>>,
@@ -84,6 +95,8 @@ pub(crate) struct Calls {
     yields: unsafe fn(NonNull<Common>, &Fiber),
     /// Reads the mail.
     read_mail: unsafe fn(NonNull<Common>),
+    /// Hands a closure to the policy: the next poll of a task.
+    pub(crate) accept: unsafe fn(NonNull<Common>, Job),
 }
 
 impl Common {
@@ -211,15 +224,10 @@ impl Common {
     }
 }
 
-/// Ends the process if it is dropped, and so if a policy, park or driver unwinds: fibers that were suspended could be neither
-/// continued nor freed. To be forgotten when all went well.
-pub(crate) struct NoUnwind;
-
-impl Drop for NoUnwind {
-    fn drop(&mut self) {
-        eprintln!("segue: a policy, park or driver panicked on its worker; the worker's fibers can't go on");
-        std::process::abort();
-    }
+/// Ends the process if a policy, park or driver unwinds: fibers that were suspended could be neither continued nor freed.
+#[inline]
+pub(crate) fn no_unwind() -> NoUnwind {
+    NoUnwind::new("a policy, park or driver panicked on its worker; the worker's fibers can't go on")
 }
 
 /// A fiber that is suspended, as reports name it.
@@ -262,7 +270,11 @@ impl<P: Policy> Local<P> {
         Self {
             takes_arrivals: policy.takes_arrivals(),
             held: Cell::new(0),
-            common: Common::new(group, index, const { &Calls { yields: yields::<P>, read_mail: read_mail::<P> } }),
+            common: Common::new(
+                group,
+                index,
+                const { &Calls { yields: yields::<P>, read_mail: read_mail::<P>, accept: accept::<P> } },
+            ),
             policy: RefCell::new(policy),
             timers,
             stacks: RefCell::new(stacks),
@@ -279,7 +291,7 @@ impl<P: Policy> Local<P> {
 
     #[inline]
     fn ready(&self, task: Task, why: Why) {
-        let no_unwind = NoUnwind;
+        let no_unwind = no_unwind();
         match self.policy.try_borrow_mut() {
             Ok(mut policy) => {
                 // A started fiber can't come back from the policy but by `pop`.
@@ -300,7 +312,7 @@ impl<P: Policy> Local<P> {
             }
             Err(_) => self.postpone(task),
         }
-        std::mem::forget(no_unwind);
+        no_unwind.disarm();
     }
 
     /// Sends a closure to a worker, or gives it back if that has ended.
@@ -569,6 +581,13 @@ unsafe fn read_mail<P: Policy>(common: NonNull<Common>) {
     unsafe { common.cast::<Local<P>>().as_ref() }.drain();
 }
 
+/// # Safety
+/// `common` is the head of a `Local<P>`, on whose thread this is called.
+unsafe fn accept<P: Policy>(common: NonNull<Common>, job: Job) {
+    // SAFETY: as the caller promises.
+    unsafe { common.cast::<Local<P>>().as_ref() }.ready(Task::Fresh(job), Why::Resumed);
+}
+
 /// As [`segue_core::yield_now`], for the fibers of this crate's workers; `None` elsewhere.
 ///
 /// # Cancellation
@@ -655,6 +674,10 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
         } else {
             self.common.group.inject(job);
         }
+    }
+
+    fn accepts(&self) -> Arc<dyn Accept> {
+        Arc::<Group>::clone(&self.common.group)
     }
 
     fn timers(&self) -> &Timers {

@@ -177,7 +177,7 @@ pub enum Why {
     Sent,
     /// This worker has taken it from a shelf, where it was for everybody. Unless the policy keeps it, or sends it on, it starts now.
     Taken,
-    /// What it waited for has come.
+    /// What it waited for has come. A closure is then the next poll of an async task, which was woken.
     Resumed,
     /// It gave up its turn.
     Yielded,

@@ -3,11 +3,12 @@
 //! Used by applications through `segue`, and directly by those who bring a policy or a park of their own.
 #![allow(unsafe_code)] // Families and frames are handed to workers that this file waits for.
 
+use crate::driven::Driven;
 use crate::frame::FrameJob;
 use crate::group::Group;
 use crate::handle::Handle;
 use crate::local::Local;
-use crate::policies::Stealing;
+use crate::policies::{Fifo, Stealing};
 use crate::policy::Policy;
 use crate::worker::{OnDeadlock, Worker};
 use segue_core::{Cancelled, Family, Job, JoinHandle, Park, Place, Timers, WaitPark};
@@ -174,6 +175,36 @@ impl<F: MakePark + Send + Sync> Builder<F> {
         drop(report);
         all_started(&started, pool.workers())?;
         Ok(pool)
+    }
+
+    /// Makes a scheduler of one worker that runs when the caller's own loop polls it, with the policy [`Fifo`](crate::Fifo).
+    ///
+    /// See [`Driven`], also for what `wake` is.
+    ///
+    /// # Errors
+    /// If stacks or a park could not be made, or if another number of workers was asked for.
+    pub fn driven(self, wake: impl Fn() + Send + Sync + 'static) -> io::Result<Driven>
+    where
+        F::Park: 'static,
+    {
+        self.driven_with(Fifo::default(), wake)
+    }
+
+    /// As [`driven`](Builder::driven), with another policy.
+    ///
+    /// # Errors
+    /// As for [`driven`](Builder::driven).
+    pub fn driven_with(self, policy: impl Policy, wake: impl Fn() + Send + Sync + 'static) -> io::Result<Driven>
+    where
+        F::Park: 'static,
+    {
+        if self.workers.is_some_and(|workers| workers != 1) {
+            let what = "a scheduler that its caller drives has one worker, which is the caller's thread";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        let plan = self.workers(1).plan()?;
+        let local = plan.local(0, policy, Arc::new(Timers::real()));
+        Ok(Driven::new(local, (plan.park)()?, Box::new(wake)))
     }
 
     fn plan(self) -> io::Result<Plan<F>> {
@@ -389,6 +420,26 @@ impl Pool {
         handle
     }
 
+    /// Starts a detached async task in the pool. Never waits. See [`segue_core::spawn_task`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let pool = segue_sched::Builder::new().workers(1).pool().unwrap();
+    /// assert_eq!(pool.spawn_task(async { 42 }).join().unwrap(), 42);
+    /// ```
+    pub fn spawn_task<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let group = Arc::clone(&self.parts().group);
+        // SAFETY: as in `spawn`.
+        let (job, handle) = unsafe { self.family().async_job(segue_core::Builder::new(), future, group) };
+        self.parts().group.inject(job);
+        handle
+    }
+
     /// Accepts a job, as the scheduler of plain threads for instance.
     pub fn inject(&self, job: Job) {
         self.parts().group.inject(job);
@@ -416,15 +467,7 @@ impl Pool {
 
     /// Whether the caller is one of the pool's own fibers, or inside of a scheduler that runs in one.
     fn is_mine(&self) -> bool {
-        let mut at = crate::local::worker();
-        // SAFETY: the worker that runs on this thread is in place, and so is the one in whose fiber it runs.
-        while let Some(worker) = unsafe { at.as_ref() } {
-            if Arc::ptr_eq(&worker.group, &self.parts().group) {
-                return true;
-            }
-            at = worker.outer.get();
-        }
-        false
+        crate::local::around().any(|worker| Arc::ptr_eq(&worker.group, &self.parts().group))
     }
 }
 

@@ -8,7 +8,7 @@
 
 use crate::group::Group;
 use crate::handle;
-use crate::local::{Local, NoUnwind, Stuck, set_worker};
+use crate::local::{Common, Local, Stuck, no_unwind, set_worker};
 use crate::policy::{Idle, Policy, Task};
 use segue_core::{Job, Park};
 use std::sync::Arc;
@@ -64,33 +64,43 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
 
     /// Runs `first`, if given, and then everything until the group stops and no fiber is left.
     pub(crate) fn run(mut self, first: Option<Job>) {
-        let no_unwind = NoUnwind;
-        let outer = set_worker(&raw const self.local.common);
         handle::reside(&raw const self.local.common);
-        self.local.common.outer.set(outer);
+        self.on_thread(|worker, outer| {
+            if let Some(job) = first {
+                worker.local.run(Task::Fresh(job));
+            }
+            loop {
+                match worker.turn() {
+                    Turn::Ran => {}
+                    Turn::Idle => worker.idle(outer),
+                    Turn::Ended => break,
+                }
+            }
+            worker.local.timers.close();
+        });
+        handle::depart(&raw const self.local.common);
+    }
+
+    /// Calls `f` while the thread is this worker's, with the one that had it.
+    pub(crate) fn on_thread<R>(&mut self, f: impl FnOnce(&mut Self, *const Common) -> R) -> R {
+        let no_unwind = no_unwind();
+        let common = &self.local.common;
+        let outer = set_worker(common);
+        let before = common.outer.replace(outer);
         self.park.enter();
         let kept = segue_core::keep_spares(true);
-        if let Some(job) = first {
-            self.local.run(Task::Fresh(job));
-        }
-        loop {
-            match self.turn() {
-                Turn::Ran => {}
-                Turn::Idle => self.idle(outer),
-                Turn::Ended => break,
-            }
-        }
+        let result = f(self, outer);
         segue_core::keep_spares(kept);
-        self.local.timers.close();
         self.park.leave();
-        handle::depart(&raw const self.local.common);
+        self.local.common.outer.set(before);
         set_worker(outer);
-        std::mem::forget(no_unwind);
+        no_unwind.disarm();
+        result
     }
 
     /// Reads the mail and runs one task, if there is one.
     #[inline(always)]
-    fn turn(&mut self) -> Turn {
+    pub(crate) fn turn(&mut self) -> Turn {
         self.local.read_mail();
         self.local.accept_closures();
         self.turns += 1;
@@ -138,7 +148,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
 
     /// What a busy worker does now and then, so that nobody starves.
     #[cold]
-    fn look_around(&mut self) {
+    pub(crate) fn look_around(&mut self) {
         self.park.poll();
         self.local.timers.fire();
     }
@@ -183,7 +193,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
 
     /// There is nothing to run: looks for a moment, then sleeps until there is something to do, or may be.
     #[cold]
-    fn idle(&mut self, outer: *const crate::local::Common) {
+    fn idle(&mut self, outer: *const Common) {
         self.turns = 0;
         let longest = match self.local.policy_idles() {
             Idle::Sleep => None,
@@ -193,18 +203,30 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         if self.expect_work() || self.local.timers.fire() > 0 {
             return;
         }
-        let common = &self.local.common;
-        if common.group.lie_down(common.index, self.local.is_starved()) {
-            self.local.trim();
-            let mut timeout = earlier(self.local.timers.until_next(), longest);
-            if self.local.is_starved() && !self.park.is_closed() {
-                timeout = earlier(timeout, Some(RETRY));
-            }
+        if let Some(timeout) = self.lie_down(longest) {
             match self.on_deadlock {
                 Some(report) if timeout.is_none() && self.park.is_closed() => report(self.local.report()),
                 _ => self.park_and_learn(timeout, outer),
             }
         }
+        self.get_up();
+    }
+
+    /// Announces that the worker sleeps, and answers for how long it may; `None` if there is something to do. [`get_up`](Worker::get_up) follows in any case.
+    pub(crate) fn lie_down(&mut self, longest: Option<Duration>) -> Option<Option<Duration>> {
+        let common = &self.local.common;
+        if !common.group.lie_down(common.index, self.local.is_starved()) {
+            return None;
+        }
+        self.local.trim();
+        let timeout = earlier(self.local.timers.until_next(), longest);
+        let retries = self.local.is_starved() && !self.park.is_closed();
+        Some(if retries { earlier(timeout, Some(RETRY)) } else { timeout })
+    }
+
+    /// The worker does not sleep any more.
+    pub(crate) fn get_up(&mut self) {
+        let common = &self.local.common;
         common.group.got_up(common.index);
         self.local.timers.fire();
         self.local.feed();
@@ -229,7 +251,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     }
 
     /// Parks, and looks for mail the next time if it would have been there soon.
-    fn park_and_learn(&mut self, timeout: Option<Duration>, outer: *const crate::local::Common) {
+    fn park_and_learn(&mut self, timeout: Option<Duration>, outer: *const Common) {
         // On the thread of another scheduler nothing is gained by looking; and a closed world gets no mail.
         let may_look = outer.is_null() && !segue_core::in_fiber() && !self.park.is_closed();
         let parked = Instant::now();
@@ -240,7 +262,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         }
     }
 
-    fn park_for(&mut self, timeout: Option<Duration>, outer: *const crate::local::Common) {
+    fn park_for(&mut self, timeout: Option<Duration>, outer: *const Common) {
         // A park may suspend the fiber that this loop runs in: meanwhile the outer worker has the thread.
         let me = &raw const self.local.common;
         if outer.is_null() && !segue_core::in_fiber() {

@@ -6,7 +6,7 @@ use common::{STAND_IN, pool, scaled};
 use segue_core::conformance::{Main, Suite};
 use segue_core::{scope, yield_now};
 use segue_sched::{
-    Builder, ByDeadline, ByPriority, Fair, Fifo, Gangs, Hierarchical, Lifo, Policy, RoundRobin, Sim, Stealing,
+    Builder, ByDeadline, ByPriority, Fair, Fifo, Gangs, Hierarchical, Lifo, Policy, Polled, RoundRobin, Sim, Stealing,
 };
 use std::num::NonZero;
 
@@ -101,6 +101,27 @@ fn a_pool_that_is_made_for_each_run() {
         let run = move |main: Main| pool(workers).run(main).unwrap();
         suite(format!("a pool of {workers}"), workers, run).check();
     }
+}
+
+#[test]
+fn driven_by_a_loop_of_its_callers() {
+    let run = |main: Main| {
+        // A channel, and not `park`: the token of that may be used up by what the fibers call.
+        let (wake, events) = std::sync::mpsc::channel();
+        let mut fibers = Builder::new().driven(move || wake.send(()).unwrap_or(())).unwrap();
+        let fiber = fibers.start(main).unwrap();
+        loop {
+            let polled = fibers.poll();
+            match polled {
+                _ if fiber.is_finished() => break,
+                Polled::Again => {}
+                Polled::Idle(None) => events.recv().unwrap(),
+                Polled::Idle(Some(limit)) => events.recv_timeout(limit).unwrap_or(()),
+            }
+        }
+        fiber.join().unwrap();
+    };
+    suite("driven".to_owned(), 1, run).rounds(rounds(2_000)).check();
 }
 
 #[test]

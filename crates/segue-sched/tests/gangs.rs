@@ -147,7 +147,7 @@ fn a_member_that_ends_early_or_waits_for_others_does_not_hold_up_the_rest() {
             // Of these one waits, for as long as the other runs.
             let part = |n| {
                 move || match n {
-                    0 => drop(outside.wait().unwrap()),
+                    0 => outside.wait().unwrap(),
                     _ => {
                         (0..20).for_each(|_| yield_now().unwrap());
                         outside.put(());

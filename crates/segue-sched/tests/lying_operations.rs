@@ -21,13 +21,13 @@ fn a_closure_that_waits_inside_of_a_registration_does_not_leave_its_frame_behind
                 // The left arm is registered by now: its claim resumes this very fiber, in the middle of another wait.
                 let remote = Arc::clone(&remote);
                 let opener = std::thread::spawn(move || {
-                    std::thread::sleep(Duration::from_millis(20));
                     let mut gate = remote.lock();
                     *gate.state() = true;
                     gate.notify_all(0);
                 });
-                let inner = catch_unwind(AssertUnwindSafe(|| sleep(Duration::from_millis(100))));
+                // The resume is on its way before the wait begins, and would end it.
                 opener.join().unwrap();
+                let inner = catch_unwind(AssertUnwindSafe(|| sleep(Duration::from_millis(20))));
                 let refused = inner.expect("a wait does not unwind while it is registered");
                 assert!(refused.unwrap_err().reason().is_some());
                 false
@@ -36,10 +36,10 @@ fn a_closure_that_waits_inside_of_a_registration_does_not_leave_its_frame_behind
             let right = Waitable::new(foreign.source(WaitsFor::new("a closure"), ready, |_| ()));
             let ended = left.or(right).wait();
             assert_eq!(ended, Ok(Either::Left(())));
-            // Frames over the inner one's, until its timer fires.
+            // Frames over the inner one's, until its timer has fired. The thread that resumes is a real one, and so is the worker's clock.
             let litter = [0x5555_5555_5555_5555_u64; 512];
             std::hint::black_box(&litter);
-            let _ = after(Duration::from_millis(300)).wait();
+            let _ = after(Duration::from_millis(60)).wait();
         });
         ended.unwrap();
     });

@@ -18,7 +18,8 @@
 //! ```
 //!
 //! * Start: [`run`], [`runtime`], [`Pool`]; one scheduler or several in a program.
-//! * Fibers: [`spawn`], [`scope`], [`join`], [`yield_now`], [`sleep`]. A [`JoinHandle`] is joined, or awaited by a task.
+//! * Schedulers: [`move_to`] another one for a while; [`Driven`] by a loop that is not ours; [`sched`] has the policies.
+//! * Fibers: [`spawn`], [`scope`], [`join`], [`yield_now`], [`sleep`]. A [`JoinHandle`] is joined, or awaited by a task. [`spawn_task`] runs a future next to them.
 //! * Meet: [`sync`] has promises, locks, permits, cells that are initialised once, latches and more.
 //! * Choose: `x_source()` of an operation `x` is a [`Waitable`], to be awaited by a task, or [one of two](Waitable::or); [`after`] and [`at`] are such sources.
 //! * Stop: [`Cancelled`] is the error of every wait. [`CancelToken`] cancels what runs under it, [`timeout`] and [`deadline`] what takes too long; [`shield`] and
@@ -64,8 +65,8 @@ pub mod sync;
 pub use runtime::{default_pool, run, runtime};
 #[cfg(feature = "sched")]
 pub use segue_sched::{
-    self as sched, ByDeadline, ByPriority, Fair, Fifo, Gangs, Hierarchical, Lifo, Pool, Priority, RoundRobin, Sim,
-    StackConfig, Stealing,
+    self as sched, ByDeadline, ByPriority, Driven, Fair, Fifo, Gangs, Handle, Hierarchical, Lifo, Polled, Pool,
+    Priority, RoundRobin, Sim, StackConfig, Stealing, move_to,
 };
 
 #[cfg(feature = "io")]
@@ -75,7 +76,7 @@ pub use segue_core::{
     self as core, Attribute, Attributes, CancelToken, Cancelled, Either, JoinError, JoinHandle, Scope, TimedOut,
     Waitable, after, at, attribute, attributes, check, deadline, finally, is_cancelled, now, shield, sleep, timeout,
 };
-pub use spawn::{Builder, join, scope, spawn, yield_now};
+pub use spawn::{Builder, join, scope, spawn, spawn_task, yield_now};
 
 /// The programs of the README, run as tests.
 #[cfg(all(doctest, feature = "io"))]

@@ -30,6 +30,31 @@ where
     Builder::new().spawn(f)
 }
 
+/// Starts a detached async task next to the fibers, and returns a handle for its result.
+///
+/// The caller's scheduler polls it, or on a plain thread the default runtime. Each poll may be on another worker, and between two polls the task has no stack; that its future may move, the compiler checks.
+///
+/// # Cancellation
+/// A task that is cancelled is dropped where it waits, and its handle yields [`Cancelled`].
+///
+/// # Examples
+///
+/// ```
+/// use segue::sync::promise;
+///
+/// let (resolver, promised) = promise();
+/// let task = segue::spawn_task(async move { *promised.wait_source().await.unwrap() * 6 });
+/// segue::spawn(move || resolver.fill(7));
+/// assert_eq!(task.join().unwrap(), 42);
+/// ```
+pub fn spawn_task<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    Builder::new().spawn_task(future)
+}
+
 /// A spawn with a name or with attributes, in the shape of [`std::thread::Builder`].
 ///
 /// # Examples
@@ -82,6 +107,16 @@ impl Builder {
         T: Send + 'static,
     {
         pool.spawn_as(self.0, f)
+    }
+
+    /// As [`spawn_task`].
+    pub fn spawn_task<F>(self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        prepare();
+        self.0.spawn_task(future)
     }
 
     /// As [`Scope::spawn`].

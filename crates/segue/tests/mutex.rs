@@ -5,12 +5,14 @@
 mod meet;
 
 use meet::{block_on, everywhere, poll_once, pool, simulated, task};
-use segue::sync::{Mutex, MutexGuard, Poison};
-use segue::{CancelToken, Either, Sim, scope, shield, spawn, timeout, yield_now};
+use segue::sync::{Condvar, Mutex, MutexGuard, Notify, Poison};
+use segue::{CancelToken, Either, Fifo, Sim, after, scope, shield, spawn, timeout, yield_now};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
+
+const MINUTE: Duration = Duration::from_secs(60);
 
 #[test]
 fn one_at_a_time() {
@@ -222,6 +224,49 @@ fn conservation_a_select_that_was_told_attempts_there_first() {
     assert!(matches!(poll_once(&mut select), Some(Either::Right(guard)) if *guard == 1));
     drop(select);
     assert!(poll_once(&mut waits).is_some(), "the telling was lost");
+}
+
+#[test]
+fn conservation_a_lock_that_was_told_in_vain_and_is_not_chosen() {
+    let (mutex, notify, changed) = (&Mutex::new(()), &Notify::new(), &Condvar::new());
+    let lock = || mutex.lock_source().map(drop);
+    let other = || notify.wait_source();
+    let again = || changed.wait_source(mutex.try_lock().unwrap()).map(drop);
+    let ways: [&(dyn Fn() + Sync); 8] = [
+        &|| assert_eq!(lock().or(other()).wait(), Ok(Either::Right(()))),
+        &|| assert_eq!(block_on(lock().or(other())), Either::Right(())),
+        &|| assert_eq!(other().or(lock()).wait(), Ok(Either::Left(()))),
+        &|| assert_eq!(block_on(other().or(lock())), Either::Left(())),
+        &|| assert_eq!(other().or(after(MINUTE).or(lock())).wait(), Ok(Either::Left(()))),
+        &|| assert_eq!(block_on(after(MINUTE).or(lock()).or(other())), Either::Right(())),
+        // The second step of the wait for a condition is a lock.
+        &|| assert_eq!(again().or(other()).wait(), Ok(Either::Right(()))),
+        &|| assert_eq!(block_on(other().or(again())), Either::Left(())),
+    ];
+    let body = || {
+        for (number, way) in ways.iter().enumerate() {
+            println!("way {number}");
+            scope(|s| {
+                let guard = if number < 6 { Some(mutex.lock().unwrap()) } else { None };
+                let chooses = s.spawn(way);
+                let _ = yield_now();
+                let guard = guard.unwrap_or_else(|| mutex.try_lock().expect("unlocked by the wait"));
+                changed.notify_one();
+                let _ = yield_now();
+                let next = s.spawn(|| mutex.lock().map(drop));
+                let _ = yield_now();
+                drop(guard);
+                let barged = mutex.try_lock().expect("the one that chooses is told, and the mutex is free");
+                notify.notify_one();
+                chooses.join().unwrap();
+                drop(barged);
+                next.join().unwrap().unwrap();
+            });
+            assert!(mutex.try_lock().is_some() && !notify.try_wait());
+        }
+    };
+    // In turn, so that each is where it is to be.
+    segue::sched::Builder::new().workers(1).run_with(Fifo::default, body).unwrap();
 }
 
 #[test]

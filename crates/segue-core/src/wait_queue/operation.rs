@@ -8,6 +8,7 @@ use super::{Guard, Head, Node, WaitQueue};
 use crate::fiber::WaitsFor;
 use crate::source::{Source, registered};
 use crate::trigger::Trigger;
+use crate::unwind::NoUnwind;
 use std::ptr::{self, NonNull};
 
 /// One attempt to do something to a structure, which may have to wait.
@@ -101,14 +102,9 @@ impl<'a, O: Operation<S, T, LISTS>, S, T, const LISTS: usize> Waiting<'a, O, S, 
     }
 }
 
-/// Ends the process if a panic passes by: a node would stay in a queue when its frame goes.
-struct NoUnwind;
-
-impl Drop for NoUnwind {
-    fn drop(&mut self) {
-        eprintln!("an operation panicked while it was registered in a queue; the process cannot go on");
-        std::process::abort();
-    }
+/// A node would stay in a queue when its frame goes.
+fn no_unwind() -> NoUnwind {
+    NoUnwind::new("an operation panicked while it was registered in a queue; the process can't go on")
 }
 
 // SAFETY: a node is reached only while it is in the queue, under the lock, until it was claimed; `withdraw` takes it out under the
@@ -157,7 +153,7 @@ where
     }
 
     unsafe fn register(&mut self, slot: &mut Node<T>, trigger: &Trigger, arm: usize) -> bool {
-        let no_unwind = NoUnwind;
+        let no_unwind = no_unwind();
         let joined = registered(self.waits_for, || {
             let mut queue = self.queue.lock();
             let ready = self.operation.is_ready(&mut queue);
@@ -167,7 +163,7 @@ where
             }
             !ready
         });
-        std::mem::forget(no_unwind);
+        no_unwind.disarm();
         joined
     }
 
@@ -176,7 +172,7 @@ where
         if slot.head.trigger.get().is_null() {
             return;
         }
-        let no_unwind = NoUnwind;
+        let no_unwind = no_unwind();
         let mut queue = self.queue.lock();
         slot.head.trigger.set(ptr::null());
         let list = slot.head.list.get() as usize;
@@ -188,7 +184,7 @@ where
         };
         self.operation.retract(offered, &mut queue);
         drop(queue);
-        std::mem::forget(no_unwind);
+        no_unwind.disarm();
     }
 
     #[inline]

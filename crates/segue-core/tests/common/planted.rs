@@ -96,6 +96,7 @@ impl Planted {
                     timers.fire();
                 });
             }
+            // A clock that is looked at every so often: nobody is told when a timer is due, so there is no event to wait for.
             thread::sleep(Duration::from_micros(100));
         }
     }

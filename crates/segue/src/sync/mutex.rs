@@ -30,7 +30,8 @@
 //! **Commit point**: the exchange of the word, or the claim by which the lock is handed over. **Idle**: no bit, empty queue.
 //!
 //! **Cancellation**: a waiter leaves the queue, and the bits are mended. One that was handed the lock and has gone unlocks; one that was told
-//! and has gone, or has been satisfied by another arm of its select, tells the next.
+//! and has gone tells the next. One that was told and is there attempts before it does anything else, also as an arm of a select (R12 of the contract), and TOLD
+//! is cleared by that attempt, whether or not it succeeds. So nobody who leaves later has a telling to pass on.
 //!
 //! **The race to fear**: a lost wake-up, that is a free mutex with waiters of whom none is told. An unlock skips the queue only if it sees, in the
 //! subtraction itself, that nobody waits, or that one is told. That one attempts later than the unlock, and if it fails, then because of another holder,
@@ -387,16 +388,6 @@ impl<'a, T: ?Sized> Operation<(), Turn> for Lock<'a, T> {
             raw.decline(queue);
         }
         None
-    }
-}
-
-impl<T: ?Sized> Drop for Lock<'_, T> {
-    #[inline]
-    fn drop(&mut self) {
-        if self.told {
-            // Another arm of a select was ready before this one could attempt again.
-            self.mutex.raw.decline(&mut self.mutex.raw.queue.lock());
-        }
     }
 }
 

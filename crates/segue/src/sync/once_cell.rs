@@ -64,11 +64,11 @@ impl<T> OnceCell<T> {
 
     /// What errors and reports say of a call to this cell.
     #[track_caller]
-    fn called(&self) -> Called {
+    pub(super) fn called(&self) -> Called {
         Called { what: std::any::type_name::<Self>(), created: None, at: Location::caller() }
     }
 
-    fn waiting(&self, wants: Wants, called: Called) -> Forcing<'_, T> {
+    pub(super) fn waiting(&self, wants: Wants, called: Called) -> Forcing<'_, T> {
         let waits_for = WaitsFor { what: called.what, at: called.at };
         self.turn.operation(waits_for, Force { cell: self, wants, called })
     }
@@ -411,61 +411,6 @@ impl<T> OnceCell<T> {
             }
             Some(Turn::Full(_)) | None => Err(value),
         }
-    }
-
-    /// Waits until the cell is full, or until it is the caller's turn to initialise it: for an initialiser that is not a closure.
-    ///
-    /// The [`Initializer`](super::Initializer) may be kept and sent elsewhere. Therefore a recursion through it is not noticed: who has the turn and
-    /// forces the cell waits.
-    ///
-    /// # Cancellation
-    /// *Loses its place in the queue*.
-    ///
-    /// # Errors
-    /// As for [`wait`](OnceCell::wait).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use segue::sync::{OnceCell, Turn};
-    ///
-    /// let cell = OnceCell::new();
-    /// let Ok(Turn::Yours(initializer)) = cell.turn() else { unreachable!("it is empty") };
-    /// assert!(cell.try_turn().is_none());
-    /// assert_eq!(initializer.fill(7), &7);
-    /// ```
-    #[track_caller]
-    pub fn turn(&self) -> Result<Turn<'_, T>, ForceError> {
-        Ok(wait(&mut self.waiting(Wants::Turn, self.called()))??)
-    }
-
-    /// The value or the turn, if either can be had now. Never waits.
-    #[track_caller]
-    pub fn try_turn(&self) -> Option<Turn<'_, T>> {
-        self.waiting(Wants::Turn, self.called()).attempt()?.ok()
-    }
-
-    /// [`turn`](OnceCell::turn) as a source: how a task initialises a cell by something that it awaits.
-    ///
-    /// # Cancellation
-    /// *Loses its place in the queue*. A task that had the turn, and is dropped before its next poll, hands it over; later the
-    /// [`Initializer`](super::Initializer) does, when it is dropped.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use segue::sync::{OnceCell, Recursive, Turn};
-    ///
-    /// async fn force(cell: &OnceCell<u32>) -> Result<&u32, Recursive> {
-    ///     Ok(match cell.turn_source().await? {
-    ///         Turn::Full(value) => value,
-    ///         Turn::Yours(initializer) => initializer.fill(async { 42 }.await),
-    ///     })
-    /// }
-    /// ```
-    #[track_caller]
-    pub fn turn_source(&self) -> Waitable<impl Source<Output = Result<Turn<'_, T>, Recursive>>> {
-        Waitable::new(self.waiting(Wants::Turn, self.called()))
     }
 }
 

@@ -42,9 +42,9 @@ use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiti
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
-use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::rwlock_guards::{RwLockReadGuard, RwLockWriteGuard};
 
 const WRITER: usize = 1;
 const WAITERS: usize = 2;
@@ -59,7 +59,7 @@ const WRITERS: usize = 1;
 type Queue<'a> = Guard<'a, (), (), 2>;
 
 /// The lock without the value.
-struct Raw {
+pub(super) struct Raw {
     word: AtomicUsize,
     queue: WaitQueue<(), (), 2>,
 }
@@ -112,7 +112,7 @@ impl Raw {
     }
 
     #[inline]
-    fn unlock_read(&self) {
+    pub(super) fn unlock_read(&self) {
         let before = self.word.fetch_sub(READER, Ordering::Release);
         if before < 2 * READER && before & WAITERS != 0 {
             self.unlocked_read();
@@ -125,7 +125,7 @@ impl Raw {
     }
 
     #[inline]
-    fn unlock_write(&self) {
+    pub(super) fn unlock_write(&self) {
         if self.word.compare_exchange(WRITER, 0, Ordering::Release, Ordering::Relaxed).is_err() {
             self.leave_write();
         }
@@ -147,7 +147,7 @@ impl Raw {
     }
 
     /// A writer goes on as a reader.
-    fn downgrade(&self) {
+    pub(super) fn downgrade(&self) {
         let before = self.word.fetch_add(READER - WRITER, Ordering::Release);
         if before & WAITERS != 0 {
             self.serve(&mut self.queue.lock(), READERS);
@@ -214,8 +214,8 @@ impl Raw {
 /// # Ok::<(), segue::Cancelled>(())
 /// ```
 pub struct RwLock<T: ?Sized> {
-    raw: Raw,
-    value: UnsafeCell<T>,
+    pub(super) raw: Raw,
+    pub(super) value: UnsafeCell<T>,
 }
 
 // SAFETY: the lock owns its value.
@@ -435,97 +435,3 @@ operation!(
     /// Locks for writing.
     Write, true, WRITERS, RwLockWriteGuard, RwLock::write_guard, give_back_write
 );
-
-/// The right to read the value of an [`RwLock`], until it is dropped, on any thread.
-#[must_use = "the lock is unlocked when this is dropped"]
-#[clippy::has_significant_drop]
-pub struct RwLockReadGuard<'a, T: ?Sized> {
-    lock: &'a RwLock<T>,
-}
-
-/// The right to change the value of an [`RwLock`], until it is dropped, on any thread.
-#[must_use = "the lock is unlocked when this is dropped"]
-#[clippy::has_significant_drop]
-pub struct RwLockWriteGuard<'a, T: ?Sized> {
-    lock: &'a RwLock<T>,
-    /// Shared and sent as an exclusive reference is.
-    value: PhantomData<&'a mut T>,
-}
-
-impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
-    /// Goes on as a reader, with no writer in between. Never waits.
-    ///
-    /// The readers that wait enter as well.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use segue::sync::{RwLock, RwLockWriteGuard};
-    ///
-    /// let lock = RwLock::new(1);
-    /// let mut guard = lock.write()?;
-    /// *guard = 2;
-    /// let guard = RwLockWriteGuard::downgrade(guard);
-    /// assert_eq!(*guard + *lock.read()?, 4);
-    /// # Ok::<(), segue::Cancelled>(())
-    /// ```
-    pub fn downgrade(guard: Self) -> RwLockReadGuard<'a, T> {
-        let lock = ManuallyDrop::new(guard).lock;
-        lock.raw.downgrade();
-        RwLockReadGuard { lock }
-    }
-}
-
-impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        // SAFETY: there is a reader, so nobody writes while this guard is there.
-        unsafe { &*self.lock.value.get() }
-    }
-}
-
-impl<T: ?Sized> Deref for RwLockWriteGuard<'_, T> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        // SAFETY: this is the one guard that there is, and it is borrowed.
-        unsafe { &*self.lock.value.get() }
-    }
-}
-
-impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: this is the one guard that there is, and it is borrowed exclusively.
-        unsafe { &mut *self.lock.value.get() }
-    }
-}
-
-impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
-    #[inline]
-    fn drop(&mut self) {
-        self.lock.raw.unlock_read();
-    }
-}
-
-impl<T: ?Sized> Drop for RwLockWriteGuard<'_, T> {
-    #[inline]
-    fn drop(&mut self) {
-        self.lock.raw.unlock_write();
-    }
-}
-
-impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLockReadGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLockWriteGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}

@@ -43,13 +43,13 @@
 
 #![allow(unsafe_code)] // The turn is the right to write the cell of the value.
 
-use segue_core::{Guard, Operation, Waiting};
+use segue_core::{Guard, Operation, Source, Waitable, Waiting, wait};
 use std::cell::Cell;
 use std::panic::Location;
 use std::ptr;
 
 use super::OnceCell;
-use super::force_error::{Called, Recursive};
+use super::force_error::{Called, ForceError, Recursive};
 
 /// The list of those who take the turn if it comes to that.
 const INITIALISE: usize = 0;
@@ -130,6 +130,64 @@ impl<T> Drop for Initializer<'_, T> {
 impl<T> std::fmt::Debug for Initializer<'_, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Initializer")
+    }
+}
+
+/// The turn in the caller's hands.
+impl<T> OnceCell<T> {
+    /// Waits until the cell is full, or until it is the caller's turn to initialise it: for an initialiser that is not a closure.
+    ///
+    /// The [`Initializer`](super::Initializer) may be kept and sent elsewhere. Therefore a recursion through it is not noticed: who has the turn and
+    /// forces the cell waits.
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*.
+    ///
+    /// # Errors
+    /// As for [`wait`](OnceCell::wait).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue::sync::{OnceCell, Turn};
+    ///
+    /// let cell = OnceCell::new();
+    /// let Ok(Turn::Yours(initializer)) = cell.turn() else { unreachable!("it is empty") };
+    /// assert!(cell.try_turn().is_none());
+    /// assert_eq!(initializer.fill(7), &7);
+    /// ```
+    #[track_caller]
+    pub fn turn(&self) -> Result<Turn<'_, T>, ForceError> {
+        Ok(wait(&mut self.waiting(Wants::Turn, self.called()))??)
+    }
+
+    /// The value or the turn, if either can be had now. Never waits.
+    #[track_caller]
+    pub fn try_turn(&self) -> Option<Turn<'_, T>> {
+        self.waiting(Wants::Turn, self.called()).attempt()?.ok()
+    }
+
+    /// [`turn`](OnceCell::turn) as a source: how a task initialises a cell by something that it awaits.
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*. A task that had the turn, and is dropped before its next poll, hands it over; later the
+    /// [`Initializer`](super::Initializer) does, when it is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue::sync::{OnceCell, Recursive, Turn};
+    ///
+    /// async fn force(cell: &OnceCell<u32>) -> Result<&u32, Recursive> {
+    ///     Ok(match cell.turn_source().await? {
+    ///         Turn::Full(value) => value,
+    ///         Turn::Yours(initializer) => initializer.fill(async { 42 }.await),
+    ///     })
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn turn_source(&self) -> Waitable<impl Source<Output = Result<Turn<'_, T>, Recursive>>> {
+        Waitable::new(self.waiting(Wants::Turn, self.called()))
     }
 }
 
