@@ -131,7 +131,8 @@ fn a_handle_changes_what_a_fiber_carries_while_it_lives_from_any_thread() {
 #[test]
 fn a_policy_sees_the_change_when_the_fiber_becomes_ready_the_next_time() {
     let _test = among_others();
-    struct Notes(Vec<Task>, Arc<Mutex<Vec<(Why, Option<Kind<0>>)>>>);
+    type Log = Arc<Mutex<Vec<(Why, Option<Kind<0>>)>>>;
+    struct Notes(Vec<Task>, Log);
     impl Policy for Notes {
         fn push(&mut self, task: Task, why: Why) -> Goes {
             self.1.lock().unwrap().push((why, task.attribute()));
@@ -261,8 +262,8 @@ fn attributes_go_with_what_carried_them() {
             for n in 0..50 {
                 let many = Builder::new().attribute(Kind::<0>(n)).attribute(Kind::<1>(n)).attribute(Own(n));
                 let fiber = many.attribute(Kind::<2>(n)).attribute(Kind::<3>(n)).spawn(move || {
-                    drop(spawn(move || attribute::<Kind<3>>()));
-                    join(|| yield_now().unwrap(), || attribute::<Kind<0>>()).1
+                    drop(spawn(attribute::<Kind<3>>));
+                    join(|| yield_now().unwrap(), attribute::<Kind<0>>).1
                 });
                 let _ = fiber.join();
             }
