@@ -19,15 +19,23 @@
 //! (3), then (3) finds the closure. So `sleepers` needs no ordering of its own.
 //!
 //! A closure that is sent to one worker goes the same way: (a) under the lock of that worker's shelf of sent ones, which (3) takes, too; then that worker is roused, if it is announced. What
-//! a policy shares by means of its own has no shelf: it is in place before [`Group::wake`] takes a lock that (3) takes, and if (3) comes after that, the worker asks its policy once more. See `nudge`.
-//!
-//! # The end
-//!
-//! A worker ends when the group stops and it has no fibers left, if nothing is on the outside shelf: it says so under that shelf's lock, by `working`. The last one closes the shelf: what comes
-//! later is given back. So a closure from outside is started or refused, and never left lying.
+//! a policy shares by means of its own has no shelf: it is in place before [`Group::wake`] takes a lock that (3) takes, and if (3) comes after that, the worker asks its policy once more (`nudged`).
 //!
 //! Two closures may meet one sleeper: the second offer finds nobody announced, but then the sleeper is awake, and looks
 //! through the shelves before it sleeps again. A worker that takes a closure wakes the next sleeper if more is on the shelf.
+//!
+//! # What a policy keeps
+//!
+//! A closure that a policy has kept is on no shelf, and (3) does not see it: a worker may sleep while another one's policy has some to spare. The busy one has to notice. It looks, without a lock, whether anybody
+//! sleeps or has begged (`wanted`), before each of its turns and when a closure is pushed, and if so puts one on its shelf, which wakes a sleeper as above. One at a time: the next follows when that was taken. If nobody takes it, since who was
+//! woken has found something else, the busy worker takes it back at its second turn from then, and if there is still a sleeper it wakes that with the next. So **no worker sleeps for ever while another one that goes on taking turns can spare a
+//! closure**: that `sleepers` is read late only means that it is a later turn. What there is no remedy for: a turn that does not end, of a fiber that computes without forks, spawns or waits or that blocks its thread. What its worker's policy has kept stays there.
+//! Closures that must not wait for that are to go [anywhere](crate::Goes::Anywhere), which costs a lock for each, or by the policy's own means to where others can take them.
+//!
+//! # The end
+//!
+//! A worker ends when the group stops and it has no fibers left, if nothing is on the outside shelf and nothing was sent to it: it says so under the locks of both (outside first), by `working` and `ended`. The last one closes the
+//! outside shelf. What comes later is given back: so a closure from outside is started or refused, and one that a policy would send to a worker that has ended is offered to all instead.
 
 use crate::inbox::Inbox;
 use crate::local::{self, Header, no_unwind};

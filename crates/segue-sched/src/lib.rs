@@ -7,6 +7,25 @@
 //! Reading order: `policies/sim.rs`, with `explore/course.rs`, is a whole scheduler; then `policy.rs`, `worker.rs`, `local.rs` (the contract as fibers see it),
 //! `inbox.rs` and `group.rs` (the two protocols between threads), `fork.rs`; `explore/mod.rs`, the search for schedules that fail.
 //!
+//! # Which policy
+//!
+//! | policy | for | order on a worker | new closures run on | who starves |
+//! | --- | --- | --- | --- | --- |
+//! | [`Stealing`], the default | computation on all processors | started fibers first in, first out; closures newest first; in turn | any worker that is idle | nobody, but an old closure under a flood of new ones |
+//! | [`Fifo`] | many fibers that wait a lot | first in, first out | the spawner's worker | nobody |
+//! | [`Lifo`] | trees of fibers, depth first | newest first, what yields last | the spawner's worker | what is old |
+//! | [`RoundRobin`] | many alike, spread evenly | first in, first out | each worker in turn | nobody |
+//! | [`ByPriority`] | work that must not wait behind other work | highest [`Priority`] | the spawner's worker, or an idle one | what is less urgent; with relief nobody |
+//! | [`ByDeadline`] | requests with times to be met | earliest [`Due`] | the spawner's worker, or an idle one | nobody |
+//! | [`Fair`] | several parties, each with its share of the time | the group that has used least by its [`Share`] | the spawner's worker, or an idle one | nobody |
+//! | [`Hierarchical`] | parts that want different policies | the child that has used least by its share, then its own | as the child has it | as in the child |
+//! | [`Gangs`] | fibers that only make sense together | first in, first out, a gang at once on all its workers | a worker for each member | nobody |
+//! | [`Sim`], not on workers | tests | drawn from a seed | one thread | nobody, with luck |
+//!
+//! A policy of one's own is a [`Policy`]: `examples/policy.rs` has one in under forty lines, and checks it. [`Ordered`] is a collection for those that sort.
+//!
+//! # Entry points
+//!
 //! * [`Builder::run`]: a scheduler on the calling thread and others; [`Builder::pool`]: on threads of its own.
 //! * [`Builder::driven`]: driven by the caller's own loop. [`move_to`]: a part of a fiber under another scheduler.
 //! * [`Sim`]: seeded schedules, simulated time, deadlock reports. [`Explore`]: the same program under many schedules.

@@ -466,7 +466,12 @@ impl<P: Policy> Local<P> {
     /// The running fiber is about to suspend, and is ready all the same.
     #[inline]
     fn enqueue_yielded(&self, header: NonNull<Header>) {
-        let why = if self.common.displaced.replace(false) { Why::Displaced } else { Why::Yielded };
+        let displaced = self.common.displaced.replace(false);
+        if displaced {
+            // What it gives way to comes first.
+            self.accept_closures();
+        }
+        let why = if displaced { Why::Displaced } else { Why::Yielded };
         self.ready(Task::Started(Started::new(header)), why);
         if !self.common.forks.is_empty() {
             self.common.expose_forks();

@@ -406,8 +406,17 @@ impl Pool {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
+        self.spawn_as(segue_core::Builder::new(), f)
+    }
+
+    /// As [`spawn`](Pool::spawn), with a name or attributes. Never waits.
+    pub fn spawn_as<F, T>(&self, given: segue_core::Builder, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
         // SAFETY: the family is boxed and completed by the pool's drop; the closure borrows nothing.
-        let (job, handle) = unsafe { self.family().job(segue_core::Builder::new(), f) };
+        let (job, handle) = unsafe { self.family().job(given, f) };
         self.parts().group.inject(job);
         handle
     }

@@ -289,13 +289,11 @@ fn idle_workers_take_what_belongs_to_no_gang() {
     let gangs = Gangs::new();
     let taken = AtomicBool::new(false);
     run(2, &gangs, || {
-        let mine = thread::current().id();
         scope(|s| {
-            let taken = &taken;
-            s.spawn(move || taken.store(true, SeqCst));
-            // This worker does nothing else.
-            while !taken.load(SeqCst) && thread::current().id() == mine {
-                std::hint::spin_loop();
+            // This worker runs none of them meanwhile: each spawn is a chance for the other to get one.
+            while !taken.load(SeqCst) {
+                s.spawn(|| taken.store(true, SeqCst));
+                thread::yield_now();
             }
         });
     });

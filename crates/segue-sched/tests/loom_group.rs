@@ -10,14 +10,28 @@ mod inbox;
 
 /// What the group expects of its neighbour: a header that can be posted, and a guard against unwinding.
 mod local {
+    use crate::group::Group;
     use crate::inbox::{Letter, Post};
+    use segue_core::{Job, NoUnwind};
+    use std::ptr::NonNull;
+    use std::sync::Arc;
 
-    pub(crate) struct NoUnwind;
+    pub(crate) fn no_unwind() -> NoUnwind {
+        NoUnwind::new("unwound")
+    }
 
-    impl Drop for NoUnwind {
-        fn drop(&mut self) {
-            panic!("unwound");
-        }
+    /// No worker of these models runs tasks.
+    pub(crate) fn worker() -> *const Common {
+        std::ptr::null()
+    }
+
+    pub(crate) struct Common {
+        pub(crate) group: Arc<Group>,
+        pub(crate) calls: Calls,
+    }
+
+    pub(crate) struct Calls {
+        pub(crate) accept: unsafe fn(NonNull<Common>, Job),
     }
 
     pub(crate) struct Header {

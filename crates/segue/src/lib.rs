@@ -68,7 +68,8 @@ pub use runtime::{default_pool, run, runtime};
 pub use segue_sched::fiber::{BothEnds, Generator, Region, Yielder, effect, generator, multi, region};
 #[cfg(feature = "sched")]
 pub use segue_sched::{
-    self as sched, Driven, Explore, Fifo, Handle, Polled, Pool, Sim, StackConfig, Stealing, move_to,
+    self as sched, ByDeadline, ByPriority, Driven, Explore, Fair, Fifo, Gangs, Handle, Hierarchical, Lifo, Polled,
+    Pool, Priority, RoundRobin, Sim, StackConfig, Stealing, move_to,
 };
 
 /// A test that is run under many schedules, in a simulation: it fails if one of them does, with a command that replays that one.

@@ -99,6 +99,16 @@ impl Builder {
         self.0.spawn(f)
     }
 
+    /// As [`Pool::spawn`](crate::Pool::spawn).
+    #[cfg(feature = "sched")]
+    pub fn spawn_on<F, T>(self, pool: &crate::Pool, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        pool.spawn_as(self.0, f)
+    }
+
     /// As [`spawn_task`].
     pub fn spawn_task<F>(self, future: F) -> JoinHandle<F::Output>
     where

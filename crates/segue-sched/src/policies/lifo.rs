@@ -13,8 +13,8 @@ use std::collections::VecDeque;
 /// is walked depth first: with branches of b and a depth of d some b·d fibers are alive, and not b to the power of d.
 ///
 /// # Starvation
-/// What is old starves as long as newer things keep becoming ready: two fibers that resume each other keep all others of their worker waiting, but for work from outside. A fiber that
-/// only yields starves nobody.
+/// What is old starves as long as newer things keep becoming ready: two fibers that resume each other keep all others of their worker waiting, but for work from outside; and so does an
+/// async task that wakes itself, since it is queued anew each time. A fiber that only yields starves nobody.
 #[derive(Debug, Default)]
 pub struct Lifo {
     ready: VecDeque<Task>,

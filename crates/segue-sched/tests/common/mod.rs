@@ -2,7 +2,9 @@
 #![allow(dead_code)] // Each test file uses its part.
 
 use segue_core::{Cancelled, WaitQueue, WaitsFor};
-use segue_sched::{Builder, Fifo, Pool, Sim};
+use segue_sched::{
+    Builder, ByDeadline, ByPriority, Fair, Fifo, Gangs, Hierarchical, Policy, Pool, RoundRobin, Sim, Stealing,
+};
 use std::fmt;
 use std::io::Read;
 use std::process::{Command, ExitStatus, Stdio};
@@ -38,6 +40,30 @@ pub fn on_real_schedulers(body: impl Fn() + Send + Sync) {
         println!("in a pool of {workers}");
         pool(workers).run(&body).unwrap();
     }
+    for (name, make) in other_policies() {
+        println!("on 2 workers, {name}");
+        Builder::new().workers(2).run_with(make, &body).unwrap();
+    }
+}
+
+/// Makes the policy of one worker.
+type MakePolicy = Box<dyn Fn() -> Box<dyn Policy> + Send + Sync>;
+
+/// The policies that ship, but for first in first out and stealing; and for last in first out, under which, as it says, who becomes ready over and over keeps others waiting.
+fn other_policies() -> [(&'static str, MakePolicy); 6] {
+    fn make<P: Policy>(policy: impl Fn() -> P + Send + Sync + 'static) -> MakePolicy {
+        Box::new(move || Box::new(policy()))
+    }
+    let gangs = Gangs::new();
+    let both = || Hierarchical::new().child(1, Stealing::default()).child(1, Fair::default());
+    [
+        ("round robin", make(RoundRobin::default)),
+        ("by priority", make(ByPriority::strict)),
+        ("by deadline", make(ByDeadline::default)),
+        ("fair shares", make(Fair::default)),
+        ("a hierarchy", make(both)),
+        ("gangs", make(move || gangs.policy())),
+    ]
 }
 
 /// As [`everywhere`], and on a plain thread, where a spawn starts another.

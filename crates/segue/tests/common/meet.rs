@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use segue::core::{WaitQueue, WaitsFor};
-use segue::{Fifo, Pool, Sim, scope, shield};
+use segue::{ByPriority, Fifo, Pool, RoundRobin, Sim, scope, shield};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -32,6 +32,9 @@ pub fn everywhere(body: impl Fn() + Send + Sync) {
         segue::runtime().workers(workers).run(&body).unwrap();
         pool(workers).run(&body).unwrap();
     }
+    println!("under other policies");
+    segue::sched::Builder::new().workers(2).run_with(RoundRobin::default, &body).unwrap();
+    segue::sched::Builder::new().workers(2).run_with(ByPriority::strict, &body).unwrap();
     println!("on plain threads");
     body();
 }
