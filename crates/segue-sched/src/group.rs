@@ -44,6 +44,8 @@ pub(crate) struct Remote {
     sent: Shelf,
     /// Whether the policy is to be asked again before the worker sleeps. Written under the lock of `sent`.
     nudged: AtomicBool,
+    /// Whether the worker's thread blocks, so that nothing is to be sent to it. Written and read under the lock of `sent`.
+    away: AtomicBool,
 }
 
 impl Remote {
@@ -134,6 +136,7 @@ impl Group {
             shelf: Shelf::new(),
             sent: Shelf::new(),
             nudged: AtomicBool::new(false),
+            away: AtomicBool::new(false),
         };
         Arc::new(Self {
             workers: (0..workers).map(remote).collect(),
@@ -206,8 +209,16 @@ impl Group {
     /// Sends a closure to the policy of worker `index`. From any thread; never waits.
     pub(crate) fn send(&self, index: usize, job: Job) {
         let worker = self.remote(index);
-        worker.sent.with(|jobs| jobs.push_back(job));
-        if !worker.rouse() {
+        let refused = worker.sent.with(|jobs| {
+            if worker.away.load(Ordering::Relaxed) {
+                return Some(job);
+            }
+            jobs.push_back(job);
+            None
+        });
+        if let Some(job) = refused {
+            self.inject(job);
+        } else if !worker.rouse() {
             // It computes: its next fork lets it in.
             worker.set_wanted(true);
         }
@@ -224,6 +235,30 @@ impl Group {
     pub(crate) fn take_sent(&self, index: usize) -> Option<Job> {
         let sent = &self.workers[index].sent;
         if sent.looks_empty() { None } else { sent.with(VecDeque::pop_front) }
+    }
+
+    /// Worker `index` is about to block its thread: what was sent to it, and will be, goes to all.
+    pub(crate) fn go_away(&self, index: usize) {
+        self.release(index, true);
+    }
+
+    /// The opposite of [`go_away`](Group::go_away).
+    pub(crate) fn come_back(&self, index: usize) {
+        let worker = self.remote(index);
+        worker.sent.with(|_| worker.away.store(false, Ordering::Relaxed));
+    }
+
+    /// Gives what was sent to worker `index` to all, and wakes somebody for what it offers. From any thread.
+    fn release(&self, index: usize, leaves: bool) {
+        let worker = self.remote(index);
+        let sent = worker.sent.with(|jobs| {
+            if leaves {
+                worker.away.store(true, Ordering::Relaxed);
+            }
+            std::mem::take(jobs)
+        });
+        sent.into_iter().for_each(|job| self.inject(job));
+        self.wake_if_busy();
     }
 
     /// Has worker `index` ask its policy again, if it sleeps or is about to.

@@ -12,6 +12,7 @@
 //! * Fork-join with [`join`]. Long computations with a [`checkpoint`] now and then.
 //! * [`hosted`]: a fiber without a worker, run by a foreign executor as a future.
 
+mod away;
 mod checkpoint;
 mod fork;
 mod frame;
@@ -25,6 +26,7 @@ mod policy;
 mod runtime;
 mod worker;
 
+pub use away::blocking_here;
 pub use checkpoint::checkpoint;
 pub use fork::{join, try_join};
 pub use hosted::{Hosted, hosted};

@@ -122,15 +122,20 @@ impl Common {
         match self.forks.expose_oldest() {
             Some(job) => self.offer(job),
             None => {
-                // SAFETY: this is the head of a `Local` of the policy's type, on whose thread this is called.
-                let _shared = unsafe { (self.shares)(NonNull::from(self)) };
+                let _shared = self.share();
             }
         }
     }
 
+    /// Offers a closure of the policy's to all. Answers whether there was one. For the running fiber.
+    pub(crate) fn share(&self) -> bool {
+        // SAFETY: this is the head of a `Local` of the policy's type, on whose thread this is called.
+        unsafe { (self.shares)(NonNull::from(self)) }
+    }
+
     /// Reads the mail and accepts closures, so that what comes from others is ready before the running fiber yields. For that fiber.
     pub(crate) fn let_in(&self) {
-        // SAFETY: as in `give`.
+        // SAFETY: as in `share`.
         unsafe { (self.lets_in)(NonNull::from(self)) };
     }
 

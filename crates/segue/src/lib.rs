@@ -23,7 +23,7 @@
 //! * Choose: `x_source()` of an operation `x` is a [`Waitable`], to be awaited by a task, or [one of two](Waitable::or); [`after`] and [`at`] are such sources.
 //! * Stop: [`Cancelled`] is the error of every wait. [`CancelToken`] cancels what runs under it, [`timeout`] and [`deadline`] what takes too long; [`shield`] and
 //!   [`finally`] finish what was begun; [`check`] is for computations, and [`checkpoint`], which also lets others run.
-//! * The world: [`net`].
+//! * The world: [`net`]; calls that block their thread, by [`blocking`].
 //! * Bridge: the crate `segue-bridge` has waits for futures, fibers for async tasks, and what tokio and rayon need.
 //! * Test: [`Sim`] runs the same code under seeded schedules with simulated time.
 //!
@@ -63,14 +63,15 @@ pub mod sync;
 #[cfg(feature = "sched")]
 pub use runtime::{default_pool, run, runtime};
 #[cfg(feature = "sched")]
-pub use segue_sched::{self as sched, Fifo, Pool, Sim, StackConfig, Stealing};
+pub use segue_sched::{self as sched, Fifo, Pool, Sim, StackConfig, Stealing, blocking_here};
 
 #[cfg(feature = "io")]
 pub use segue_io::net;
 
 pub use segue_core::{
-    self as core, Attribute, Attributes, CancelToken, Cancelled, Either, JoinError, JoinHandle, Scope, TimedOut,
-    Waitable, after, at, attribute, attributes, check, deadline, finally, is_cancelled, now, shield, sleep, timeout,
+    self as core, Attribute, Attributes, Blocking, CancelToken, Cancelled, Either, JoinError, JoinHandle, Scope,
+    TimedOut, Waitable, after, at, attribute, attributes, blocking, check, deadline, finally, is_cancelled, now,
+    shield, sleep, timeout,
 };
 pub use spawn::{Builder, checkpoint, join, scope, spawn, yield_now};
 
