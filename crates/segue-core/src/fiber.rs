@@ -386,6 +386,20 @@ pub(crate) fn as_plain_thread<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
+/// Runs `f` in place as a plain thread would, in the caller's contexts: a wait in it blocks the thread, and what it spawns goes where plain threads spawn.
+///
+/// # Cancellation
+/// `f` sees the caller's.
+pub fn run_as_thread<R>(f: impl FnOnce() -> R) -> R {
+    match running() {
+        Some(fiber) => {
+            let (context, family) = (fiber.context(), fiber.family());
+            as_plain_thread(|| thread::within(context, family, f))
+        }
+        None => f(),
+    }
+}
+
 /// Leaves every context. To be called by a [`Work`](crate::Work) that its maker waits for, before it tells the maker: the contexts
 /// may end then.
 #[inline]

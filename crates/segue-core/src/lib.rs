@@ -18,6 +18,7 @@
 //! * [`scope`] and [`spawn`]: who owns whom. [`Job`]: a closure that has not started; [`JoinHandle`]: its result, joined or awaited.
 //! * [`spawn_task`]: a future that a scheduler runs next to its fibers.
 //! * [`wait_future`]: a fiber or thread that waits for any `Future`.
+//! * [`blocking`]: calls that block their thread, made by fibers.
 //! * [`Park`]: how a worker idles. [`preemption_point`] and [`outside_work`]: what simulators have to be told.
 //! * [`conformance`]: the contract as a test suite for any scheduler.
 //!
@@ -46,11 +47,13 @@
 mod async_task;
 pub mod atomic;
 mod attributes;
+mod blocking;
 mod budget;
 mod cancel;
 #[cfg(not(loom))]
 pub mod conformance;
 mod context;
+mod crew;
 mod deferred;
 mod either;
 mod fiber;
@@ -82,11 +85,12 @@ mod waker;
 
 pub use async_task::Accept;
 pub use attributes::{Attribute, Attributes, attribute, attributes};
+pub use blocking::{Blocking, blocking, set_blocking_idle, set_blocking_limit};
 pub use budget::admit;
 pub use cancel::{CancelToken, Cancelled, check, deadline, finally, is_cancelled, shield, timeout};
 pub use deferred::{wake_after_interrupt, wake_task};
 pub use either::{Either, Or};
-pub use fiber::{Fiber, WaitsFor, current, in_fiber, retire, set_current, with_current, yield_now};
+pub use fiber::{Fiber, WaitsFor, current, in_fiber, retire, run_as_thread, set_current, with_current, yield_now};
 pub use future::SourceFuture;
 pub use job::{Job, JobHeader, Name, Place, Work};
 pub use link::Link;

@@ -12,6 +12,7 @@
 
 use crate::atomic::{self, AtomicU8, Ordering, local};
 use crate::context::Context;
+use crate::crew;
 use crate::fiber::{self, Fiber};
 use crate::job::{Identity, Job};
 use crate::scheduler::{Scheduler, Wake};
@@ -117,11 +118,13 @@ unsafe impl Scheduler for Threads {
     unsafe fn suspend(&self, fiber: &Fiber) {
         // SAFETY: fibers of this scheduler are made by `with_header` alone, which sets the host.
         let header = unsafe { &*fiber.host().cast::<Header>() };
+        let mut waits = None;
         loop {
             let mail = header.mail.swap(0, Ordering::Acquire);
             if mail & RESUME != 0 || (mail & INTERRUPT != 0 && fiber.interrupted()) {
                 return;
             }
+            waits = waits.or_else(crew::waits);
             atomic::park();
         }
     }
@@ -156,6 +159,25 @@ unsafe impl Scheduler for Threads {
     fn timers(&self) -> &Timers {
         fallback_timers()
     }
+}
+
+/// Runs a job on the calling thread, as one of its own.
+pub(crate) fn run_job(mut job: Job) {
+    let Identity { context, family, .. } = job.identity();
+    Start { job, context, family }.run();
+}
+
+/// Calls `f` in a context and a family, on a plain thread.
+pub(crate) fn within<R>(context: *const Context, family: *const Family, f: impl FnOnce() -> R) -> R {
+    struct Restore(*const Context, *const Family);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            CONTEXT.with(|slot| slot.set(self.0));
+            FAMILY.with(|slot| slot.set(self.1));
+        }
+    }
+    let _restore = Restore(CONTEXT.with(|slot| slot.replace(context)), FAMILY.with(|slot| slot.replace(family)));
+    f()
 }
 
 /// A job on its way to a thread of its own.

@@ -59,6 +59,8 @@ pub(crate) struct Remote {
     nudged: AtomicBool,
     /// Whether the worker has ended, and takes nothing any more. Written under the lock of `sent`.
     ended: AtomicBool,
+    /// Whether the worker's thread blocks, so that nothing is to be sent to it. Written and read under the lock of `sent`.
+    away: AtomicBool,
 }
 
 impl Remote {
@@ -166,6 +168,7 @@ impl Group {
             sent: Shelf::new(),
             nudged: AtomicBool::new(false),
             ended: AtomicBool::new(false),
+            away: AtomicBool::new(false),
         };
         Arc::new(Self {
             workers: (0..workers).map(remote).collect(),
@@ -279,14 +282,19 @@ impl Group {
     /// Sends a closure to the policy of worker `index`, or gives it back if that has ended. From any thread; never waits.
     pub(crate) fn send(&self, index: usize, job: Job) -> Result<(), Job> {
         let worker = self.remote(index);
-        worker.sent.with(|jobs| {
+        let refused = worker.sent.with(|jobs| {
             if worker.ended.load(Ordering::Relaxed) {
                 return Err(job);
             }
+            if worker.away.load(Ordering::Relaxed) {
+                return Ok(Some(job));
+            }
             jobs.push_back(job);
-            Ok(())
+            Ok(None)
         })?;
-        if !worker.rouse() {
+        if let Some(job) = refused {
+            self.inject(job);
+        } else if !worker.rouse() {
             // It computes: its next fork lets it in.
             worker.set_wanted(true);
         }
@@ -303,6 +311,30 @@ impl Group {
     pub(crate) fn take_sent(&self, index: usize) -> Option<Job> {
         let sent = &self.workers[index].sent;
         if sent.looks_empty() { None } else { sent.with(VecDeque::pop_front) }
+    }
+
+    /// Worker `index` is about to block its thread: what was sent to it, and will be, goes to all.
+    pub(crate) fn go_away(&self, index: usize) {
+        self.release(index, true);
+    }
+
+    /// The opposite of [`go_away`](Group::go_away).
+    pub(crate) fn come_back(&self, index: usize) {
+        let worker = self.remote(index);
+        worker.sent.with(|_| worker.away.store(false, Ordering::Relaxed));
+    }
+
+    /// Gives what was sent to worker `index` to all, and wakes somebody for what it offers. From any thread.
+    fn release(&self, index: usize, leaves: bool) {
+        let worker = self.remote(index);
+        let sent = worker.sent.with(|jobs| {
+            if leaves {
+                worker.away.store(true, Ordering::Relaxed);
+            }
+            std::mem::take(jobs)
+        });
+        sent.into_iter().for_each(|job| self.inject(job));
+        self.wake_if_busy();
     }
 
     /// Has worker `index` ask its policy again, if it sleeps or is about to.

@@ -32,6 +32,7 @@
 //! * Fork-join with [`join`]. Long computations with a [`checkpoint`] now and then.
 //! * [`hosted`]: a fiber without a worker, run by a foreign executor as a future.
 
+mod away;
 mod checkpoint;
 mod driven;
 mod explore;
@@ -49,6 +50,7 @@ mod runtime;
 mod summons;
 mod worker;
 
+pub use away::blocking_here;
 pub use checkpoint::checkpoint;
 pub use driven::{Driven, Polled};
 #[doc(hidden)]

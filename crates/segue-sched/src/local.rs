@@ -107,7 +107,7 @@ pub(crate) struct Calls {
     /// Hands a closure to the policy: the next poll of a task.
     pub(crate) accept: unsafe fn(NonNull<Common>, Job),
     /// Offers a closure of the policy's, if it gives one.
-    shares: unsafe fn(NonNull<Common>),
+    shares: unsafe fn(NonNull<Common>, bool),
     /// Reads the mail and accepts closures.
     lets_in: unsafe fn(NonNull<Common>),
 }
@@ -231,15 +231,20 @@ impl Common {
         match self.forks.expose_oldest() {
             Some(job) => self.offer(job),
             None => {
-                // SAFETY: this is the head of a `Local` of the policy's type, on whose thread this is called.
-                unsafe { (self.calls.shares)(NonNull::from(self)) };
+                self.share(false);
             }
         }
     }
 
+    /// Offers a closure of the policy's to those who have nothing to do, if it gives one, or `all` that it gives. For the running fiber.
+    pub(crate) fn share(&self, all: bool) {
+        // SAFETY: this is the head of a `Local` of the policy's type, on whose thread this is called.
+        unsafe { (self.calls.shares)(NonNull::from(self), all) };
+    }
+
     /// Reads the mail and accepts closures, so that what comes from others is ready before the running fiber yields. For that fiber.
     pub(crate) fn let_in(&self) {
-        // SAFETY: as in `give`.
+        // SAFETY: as in `share`.
         unsafe { (self.calls.lets_in)(NonNull::from(self)) };
     }
 
@@ -431,22 +436,23 @@ impl<P: Policy> Local<P> {
     #[inline]
     fn share_with_sleepers(&self) {
         if self.common.is_asked() {
-            self.share();
+            self.share(false);
         }
     }
 
-    /// Offers a closure of the policy's to those who have nothing to do, if it gives one. They get the next when that was taken.
+    /// Offers a closure of the policy's to those who have nothing to do, if it gives one: they get the next when that was taken. Or `all` that it gives.
     #[cold]
-    pub(crate) fn share(&self) {
-        if self.common.has_offers() {
-            return;
-        }
-        let no_unwind = no_unwind();
-        let spare = self.policy.try_borrow_mut().ok().and_then(|mut policy| policy.spare());
-        no_unwind.disarm();
-        if let Some(job) = spare {
+    pub(crate) fn share(&self, all: bool) {
+        while all || !self.common.has_offers() {
+            let no_unwind = no_unwind();
+            let spare = self.policy.try_borrow_mut().ok().and_then(|mut policy| policy.spare());
+            no_unwind.disarm();
+            let Some(job) = spare else { return };
             self.common.remote().set_wanted(false);
             self.common.offer(job);
+            if !all {
+                return;
+            }
         }
     }
 
@@ -680,9 +686,9 @@ pub(crate) fn suspended() -> Vec<Stuck> {
 
 /// # Safety
 /// As for [`read_mail`].
-unsafe fn shares<P: Policy>(common: NonNull<Common>) {
+unsafe fn shares<P: Policy>(common: NonNull<Common>, all: bool) {
     // SAFETY: as the caller promises.
-    unsafe { common.cast::<Local<P>>().as_ref() }.share();
+    unsafe { common.cast::<Local<P>>().as_ref() }.share(all);
 }
 
 /// # Safety

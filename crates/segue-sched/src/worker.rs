@@ -159,7 +159,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
                 self.local.common.remote().set_wanted(true);
             }
             if self.local.common.is_asked() {
-                self.local.share();
+                self.local.share(false);
             }
             self.local.run(task);
             Turn::Ran

@@ -25,7 +25,7 @@
 //! * Stop: [`Cancelled`] is the error of every wait. [`CancelToken`] cancels what runs under it, [`timeout`] and [`deadline`] what takes too long; [`shield`] and
 //!   [`finally`] finish what was begun; [`check`] is for computations, and [`checkpoint`], which also lets others run.
 //! * Control: [`effect`] asks an enclosing handler, which may keep the rest of the computation; [`generator()`] makes an iterator of code that visits; [`multi`] resumes more than once.
-//! * The world: [`net`].
+//! * The world: [`net`]; calls that block their thread, by [`blocking`].
 //! * Bridge: the crate `segue-bridge` has waits for futures, fibers for async tasks, and what tokio and rayon need.
 //! * Test: [`test`](macro@test) and [`Explore`] run the same code under many schedules with simulated time, and name one that fails; [`Sim`] runs it under one.
 //!
@@ -69,7 +69,7 @@ pub use segue_sched::fiber::{BothEnds, Generator, Region, Yielder, effect, gener
 #[cfg(feature = "sched")]
 pub use segue_sched::{
     self as sched, ByDeadline, ByPriority, Driven, Explore, Fair, Fifo, Gangs, Handle, Hierarchical, Lifo, Polled,
-    Pool, Priority, RoundRobin, Sim, StackConfig, Stealing, move_to,
+    Pool, Priority, RoundRobin, Sim, StackConfig, Stealing, blocking_here, move_to,
 };
 
 /// A test that is run under many schedules, in a simulation: it fails if one of them does, with a command that replays that one.
@@ -105,8 +105,9 @@ pub use segue_macros::test;
 pub use segue_io::net;
 
 pub use segue_core::{
-    self as core, Attribute, Attributes, CancelToken, Cancelled, Either, JoinError, JoinHandle, Scope, TimedOut,
-    Waitable, after, at, attribute, attributes, check, deadline, finally, is_cancelled, now, shield, sleep, timeout,
+    self as core, Attribute, Attributes, Blocking, CancelToken, Cancelled, Either, JoinError, JoinHandle, Scope,
+    TimedOut, Waitable, after, at, attribute, attributes, blocking, check, deadline, finally, is_cancelled, now,
+    shield, sleep, timeout,
 };
 pub use spawn::{Builder, checkpoint, join, scope, spawn, spawn_task, yield_now};
 

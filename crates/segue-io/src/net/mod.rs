@@ -25,6 +25,32 @@ pub use stream::TcpStream;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 
+/// The addresses of a host: `"example.org:80"`, `"127.0.0.1:80"`.
+///
+/// An address that is written out is only read. A name is looked up by the system, which blocks a thread: one of those of [`blocking`](segue_core::blocking), while the calling fiber waits. The
+/// functions that take [`ToSocketAddrs`] block the caller's own thread for names; so look names up here first, where that matters.
+///
+/// # Cancellation
+/// *No effect*: it fails at once if the look-up has not begun, and else when that is over.
+///
+/// # Errors
+/// Those of the look-up; or the cancellation.
+///
+/// # Examples
+///
+/// ```
+/// let found = segue_io::net::lookup("127.0.0.1:80")?;
+/// assert_eq!(found, ["127.0.0.1:80".parse().unwrap()]);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn lookup(host: &str) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(addr) = host.parse() {
+        segue_core::admit()?;
+        return Ok(vec![addr]);
+    }
+    segue_core::Blocking::new().run(|| host.to_socket_addrs().map(Iterator::collect))?
+}
+
 /// Calls `f` with one address after the other until it succeeds; the last error counts. Cancellation ends it at once.
 fn each_addr<T>(addrs: impl ToSocketAddrs, mut f: impl FnMut(&SocketAddr) -> io::Result<T>) -> io::Result<T> {
     let mut last = None;
