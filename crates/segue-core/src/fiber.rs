@@ -23,6 +23,7 @@ use std::panic::Location;
 use std::ptr::{self, NonNull};
 
 local!(static CURRENT: Cell<*const Fiber> = Cell::new(ptr::null()));
+local!(static MARKS: Cell<u64> = Cell::new(0));
 
 /// What a suspended fiber waits for, as reports say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +61,8 @@ pub struct Fiber {
     context: Cell<*const Context>,
     member_of: Cell<*const Context>,
     links: Links<Fiber>,
+    /// See [`mark`](Fiber::mark).
+    mark: Cell<u64>,
     trigger: Cell<*const Trigger>,
     waits_for: Cell<Option<WaitsFor>>,
 }
@@ -109,6 +112,7 @@ impl Fiber {
             context: Cell::new(context),
             member_of: Cell::new(ptr::null()),
             links: Links::new(),
+            mark: Cell::new(0),
             trigger: Cell::new(ptr::null()),
             waits_for: Cell::new(None),
         }
@@ -123,6 +127,18 @@ impl Fiber {
     #[inline]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
+    }
+
+    /// A number that no other fiber of its thread ever has; the address and `id` of one that has ended come again. Never zero.
+    #[inline]
+    pub(crate) fn mark(&self) -> u64 {
+        if self.mark.get() == 0 {
+            self.mark.set(MARKS.with(|marks| {
+                marks.set(marks.get() + 1);
+                marks.get()
+            }));
+        }
+        self.mark.get()
     }
 
     /// The value of this type that it carries. For policies, and for the fiber itself.

@@ -112,7 +112,7 @@ fn running<'a>() -> Option<(&'a Common, &'a Fiber)> {
 /// Where the other scheduler has a worker on the calling thread, because one of the two runs in a fiber of the other, the calling fiber itself goes over for the length
 /// of `f`, with its stack. Elsewhere `f` is started as a fiber there, in the caller's context, while the caller waits. From a fiber of the same scheduler it is a plain call.
 ///
-/// What `f` spawns runs under the other scheduler.
+/// What `f` spawns runs under the other scheduler. Effect handlers around the call are not in place in `f`, as they would not be on another thread.
 ///
 /// # Cancellation
 /// Cancelled before `f` started: *no effect*, `f` is dropped. After: `f` sees it at its waits, and what it returns is returned.
@@ -181,7 +181,8 @@ fn visit<T>(here: &Common, there: &Common, fiber: &Fiber, f: impl FnOnce() -> T)
     let _outside = segue_core::outside_work();
     here.away.set(here.away.get() + 1);
     go_over(here, there, fiber);
-    let result = catch_unwind(AssertUnwindSafe(f));
+    // Else an effect in `f` could be captured up to a handler around the move: the fiber would stay, and `f` come back elsewhere, or never.
+    let result = catch_unwind(AssertUnwindSafe(|| segue_fiber::effect::outside(f)));
     go_over(there, here, fiber);
     here.away.set(here.away.get() - 1);
     result.unwrap_or_else(|payload| resume_unwind(payload))
