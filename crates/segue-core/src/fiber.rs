@@ -243,9 +243,10 @@ impl Fiber {
     }
 
     /// Whether to switch stacks now would carry this thread's panic count into another fiber, or would use up the resume of a wait
-    /// that is being registered.
+    /// that is being registered. For schedulers with ways to suspend of their own, about the running fiber.
+    #[must_use]
     #[inline]
-    pub(crate) fn must_not_suspend(&self) -> bool {
+    pub fn must_not_suspend(&self) -> bool {
         (std::thread::panicking() || self.waits_for.get().is_some()) && !thread::is_thread(self)
     }
 

@@ -355,13 +355,14 @@ impl Group {
         !self.outside.looks_empty() || self.workers.iter().any(|worker| !worker.shelf.looks_empty())
     }
 
-    /// Steps (1) to (3) of going to sleep. Answers whether worker `index` may park. One that could start nothing anyway (`starved`) need not look.
+    /// Steps (1) to (3) of going to sleep. Answers whether worker `index` may park. One that could start nothing anyway (`starved`) need not look. When the group has stopped, one with fibers still waits
+    /// for them: visitors, for instance, which may need the scheduler in whose fiber the worker runs.
     ///
     /// [`got_up`](Group::got_up) follows in any case.
-    pub(crate) fn lie_down(&self, index: usize, starved: bool) -> bool {
+    pub(crate) fn lie_down(&self, index: usize, starved: bool, has_fibers: bool) -> bool {
         let announced = self.workers[index].inbox.doze();
         self.sleepers.fetch_add(1, Ordering::Relaxed);
-        announced && (starved || !self.anything_left(index)) && !self.is_stopping()
+        announced && (starved || !self.anything_left(index)) && (has_fibers || !self.is_stopping())
     }
 
     /// Worker `index` is awake again.

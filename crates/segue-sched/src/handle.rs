@@ -118,7 +118,8 @@ fn running<'a>() -> Option<(&'a Common, &'a Fiber)> {
 /// Cancelled before `f` started: *no effect*, `f` is dropped. After: `f` sees it at its waits, and what it returns is returned.
 ///
 /// # Errors
-/// [`Cancelled`] if the caller was cancelled before `f` started, or, with a reason that says so, if the other scheduler has ended.
+/// [`Cancelled`] if the caller was cancelled before `f` started, or, with a reason that says so, if the other scheduler has ended, or if the fiber itself would go over while it is panicking, or in the middle of
+/// beginning to wait (in a waker that is called there).
 ///
 /// # Panics
 /// If `f` does, with its payload.
@@ -146,9 +147,9 @@ pub fn move_to<T: Send>(to: &Handle, f: impl FnOnce() -> T + Send) -> Result<T, 
         return Ok(f());
     }
     match to.resident() {
-        // A panic must not be taken into another fiber: `check` has not looked, since it would also fail in `start`.
-        Some(_) if std::thread::panicking() => {
-            Err(Cancelled::with_reason("a fiber that is panicking can't change its scheduler"))
+        // A panic must not be taken into another fiber, nor may the resume of a wait that has begun be used up: `check` has not looked, since it would also fail in `start`.
+        Some(_) if fiber.must_not_suspend() => {
+            Err(Cancelled::with_reason("a fiber that is panicking, or begins to wait, can't change its scheduler"))
         }
         Some(there) => Ok(visit(worker, there, fiber, f)),
         None => start(to, f),

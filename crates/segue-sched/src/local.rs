@@ -643,7 +643,7 @@ pub fn try_yield() -> Option<Result<(), Cancelled>> {
     if !ptr::addr_eq(fiber.scheduler(), common.as_ptr()) {
         return None;
     }
-    if std::thread::panicking() || segue_core::is_cancelled() {
+    if fiber.must_not_suspend() || segue_core::is_cancelled() {
         return Some(segue_core::yield_now());
     }
     // SAFETY: the fiber is the running one, and this worker's; it is in the policy when it suspends, to be switched to once.

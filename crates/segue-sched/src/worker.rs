@@ -216,7 +216,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     /// Announces that the worker sleeps, and answers for how long it may; `None` if there is something to do. [`get_up`](Worker::get_up) follows in any case.
     pub(crate) fn lie_down(&mut self, longest: Option<Duration>) -> Option<Option<Duration>> {
         let common = &self.local.common;
-        if !common.group.lie_down(common.index, self.local.is_starved()) {
+        if !common.group.lie_down(common.index, self.local.is_starved(), common.has_fibers()) {
             return None;
         }
         self.local.trim();
