@@ -64,10 +64,24 @@ impl Remote {
         let unparker = self.unparker.get().map(Arc::clone);
         move || {
             if let Some(unparker) = unparker {
-                // Callers may have handed out pointers into their frames.
-                let no_unwind = no_unwind();
-                unparker.unpark();
-                no_unwind.disarm();
+                unpark(&*unparker);
+            }
+        }
+    }
+
+    /// As [`waker`](Remote::waker), for whoever holds the lock of a context, under which no foreign code is called (clause 12).
+    #[cold]
+    pub(crate) fn waker_after_interrupt(&self) -> impl FnOnce() + use<> {
+        struct Unparks(Arc<dyn Unpark>);
+        impl std::task::Wake for Unparks {
+            fn wake(self: Arc<Self>) {
+                unpark(&*self.0);
+            }
+        }
+        let unparker = self.unparker.get().map(|unparker| Arc::new(Unparks(Arc::clone(unparker))));
+        move || {
+            if let Some(unparker) = unparker {
+                segue_core::wake_after_interrupt(unparker.into());
             }
         }
     }
@@ -91,6 +105,13 @@ impl Remote {
             self.wanted.store(wanted, Ordering::Relaxed);
         }
     }
+}
+
+/// Callers may have handed out pointers into their frames.
+fn unpark(unparker: &dyn Unpark) {
+    let no_unwind = no_unwind();
+    unparker.unpark();
+    no_unwind.disarm();
 }
 
 /// Closures that anybody may take, oldest first; their own worker takes the newest.

@@ -8,14 +8,15 @@
 //!
 //! * *On another thread* a closure is started, which may borrow from the fiber, since that waits until it is over.
 //! * *On the same thread*, where one scheduler runs inside of a fiber of another, the fiber itself goes over, on its own stack: the worker that has it strikes it from its list and counts it as
-//!   away, the other one enrols it and finds it in its mail, and the fiber suspends. It comes back in the same way.
+//!   away, the other one enrols it, and the fiber suspends. Now the first worker, which finds it in its own mail, sends it on to the other one. It comes back in the same way.
 //!
 //! Before it goes it leaves its contexts, so that no canceller can reach it, and waits until no interrupt is under way; it is running, so
 //! nobody resumes it. Between that and its first wait under the other scheduler nobody else has its address. It joins its contexts again at that wait.
 //!
 //! **Commit point**: the strike. **When idle**: each fiber is in the list of the one worker that its header names, which is also its scheduler. A worker does not end while a fiber of its is away. **Cancellation** has no
 //! effect on the way. **The race to fear**: a canceller that has read the old scheduler from the header and calls it after the fiber has gone. It holds the lock of a context that the fiber has to
-//! leave first, and a letter that it has posted is waited for.
+//! leave first, and a letter that it has posted is waited for. **Another**: to post to a worker that sleeps is to wake it, which is foreign code (the `wake` of a driven scheduler) that may run that worker's fibers, there
+//! and then. So the fiber is posted there when it has suspended: by the loop that it has left.
 #![allow(unsafe_code)] // Workers and fibers are reached by their addresses.
 
 use crate::frame::FrameJob;
@@ -203,9 +204,9 @@ fn go_over(from: &Common, to: &Common, fiber: &Fiber) {
     from.strike(header);
     header.worker.set(to);
     to.enrol(header, at);
-    // SAFETY: it suspends right here, and the other worker's loop runs on this thread.
+    // SAFETY: it suspends right here. The worker that it leaves, in whose mail it is, is awake and finds it at its next turn.
     unsafe {
-        to.resume_by_mail(at);
+        from.resume_by_mail(at);
         segue_fiber::suspend(at);
     }
     // On the thread-backed host each fiber has thread-local variables of its own.

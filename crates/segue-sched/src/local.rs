@@ -418,11 +418,12 @@ impl<P: Policy> Local<P> {
     /// The running fiber is about to suspend, and is ready all the same.
     #[inline]
     fn enqueue_yielded(&self, header: NonNull<Header>) {
-        let why = if self.common.displaced.replace(false) { Why::Displaced } else { Why::Yielded };
-        self.ready(Task::Started(Started::new(header)), why);
+        // First, since it may unpark another worker, which is foreign code: that must not find a fiber that is ready and runs.
         if !self.common.forks.is_empty() {
             self.common.expose_forks();
         }
+        let why = if self.common.displaced.replace(false) { Why::Displaced } else { Why::Yielded };
+        self.ready(Task::Started(Started::new(header)), why);
     }
 
     /// Something became ready from inside of the policy, which dropped a closure for instance: it comes by mail.
@@ -467,9 +468,16 @@ impl<P: Policy> Local<P> {
     fn drain(&self) {
         self.common.remote().inbox.drain(|header, bits| {
             // SAFETY: a fiber whose letter is under way has not been taken down: `bury` waits for it.
-            let resumed = bits & RESUME != 0 || unsafe { header.as_ref() }.fiber.interrupted();
-            if resumed {
+            let at = unsafe { header.as_ref() };
+            if bits & RESUME == 0 && !at.fiber.interrupted() {
+                return;
+            }
+            let worker = at.worker.get();
+            if ptr::eq(worker, &self.common) {
                 self.ready(Task::Started(Started::new(header)), Why::Resumed);
+            } else {
+                // SAFETY: it has left for a worker of this thread, which has it in its list, and is suspended by now; its one resume was for us to pass on.
+                unsafe { (*worker).resume_by_mail(header) };
             }
         });
     }
@@ -690,10 +698,14 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
             }
             return;
         }
-        let bits = if why == Wake::Resume { RESUME } else { INTERRUPT };
         let remote = self.common.remote();
         // SAFETY: the fiber's header stays until its letter was drained, and this worker until its fibers have ended.
-        unsafe { remote.inbox.post(header, bits, || remote.waker()) };
+        unsafe {
+            match why {
+                Wake::Resume => remote.inbox.post(header, RESUME, || remote.waker()),
+                Wake::Interrupt => remote.inbox.post(header, INTERRUPT, || remote.waker_after_interrupt()),
+            }
+        }
     }
 
     #[inline]
