@@ -48,6 +48,7 @@ use crate::scope::Builder;
 use crate::task::{self, Head, JoinError, Task, discard};
 use crate::time::Timers;
 use crate::{deferred, thread};
+use std::marker::PhantomPinned;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::NonNull;
@@ -142,6 +143,8 @@ pub(crate) struct Polls<F> {
     ring: Option<Arc<Ring>>,
     /// Stands for the task in the context that it was spawned in.
     member: Fiber,
+    /// Cancellers, and other members, reach the member while a poll has all of this for itself.
+    _shared: PhantomPinned,
 }
 
 /// A task that is polled.
@@ -154,7 +157,7 @@ impl<F: Future> Polls<F> {
     pub(crate) unsafe fn new(future: F, accept: Arc<dyn Accept>, given: &Builder, context: *const Tree) -> Self {
         // SAFETY: the scheduler is static; as the caller promises.
         let member = unsafe { Fiber::new(NonNull::from(&ASYNC), 0, Identity::in_context(context)) };
-        Self { future, accept, given: given.copy(), ring: None, member }
+        Self { future, accept, given: given.copy(), ring: None, member, _shared: PhantomPinned }
     }
 
     /// Polls the future; `None` if it waits and the context is not cancelled.

@@ -100,7 +100,7 @@ impl Driven {
         let local = NonNull::from(Box::leak(Box::new(local)));
         // SAFETY: the box is freed in `Drop for Seated`, after the worker.
         let worker = Worker::new(unsafe { local.as_ref() }, park, None);
-        handle::reside(&raw const worker.local.common);
+        handle::reside(worker.local.common.at());
         let mut seated = Seated { worker, local, asleep: false };
         let announced = sleep(&mut seated.worker, &mut seated.asleep, None);
         debug_assert_eq!(announced, Some(None), "nobody has its handle yet");

@@ -202,7 +202,7 @@ fn go_over(from: &Common, to: &Common, fiber: &Fiber) {
     unsafe { fiber.set_scheduler(to.scheduler.get().expect("a resident has settled down")) };
     from.await_letter(header);
     from.strike(header);
-    header.worker.set(to);
+    header.worker.set(to.at());
     to.enrol(header, at);
     // SAFETY: it suspends right here. The worker that it leaves, in whose mail it is, is awake and finds it at its next turn.
     unsafe {
@@ -210,5 +210,5 @@ fn go_over(from: &Common, to: &Common, fiber: &Fiber) {
         segue_fiber::suspend(at);
     }
     // On the thread-backed host each fiber has thread-local variables of its own.
-    set_worker(to);
+    set_worker(to.at());
 }

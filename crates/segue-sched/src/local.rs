@@ -127,6 +127,12 @@ impl Common {
         unsafe { self.remote.as_ref() }
     }
 
+    /// The worker's address, for what leads back to the whole `Local`: a reference to its head is good for the head alone. Null until it has settled down.
+    #[inline]
+    pub(crate) fn at(&self) -> *const Self {
+        self.scheduler.get().map_or(ptr::null(), |scheduler| scheduler.as_ptr().cast_const().cast())
+    }
+
     /// Whether a fiber of this worker has not ended yet.
     #[inline]
     pub(crate) fn has_fibers(&self) -> bool {
@@ -157,8 +163,8 @@ impl Common {
     #[inline]
     pub(crate) fn await_letter(&self, header: &Header) {
         while header.letter.is_pending() {
-            // SAFETY: a `Common` is the head of its `Local`, and this is its thread.
-            unsafe { (self.calls.read_mail)(NonNull::from(self)) };
+            // SAFETY: a `Common` is the head of its `Local`, which has settled down before its fibers run, and this is its thread.
+            unsafe { (self.calls.read_mail)(NonNull::new_unchecked(self.at().cast_mut())) };
             std::hint::spin_loop();
         }
     }
@@ -517,7 +523,7 @@ impl<P: Policy> Local<P> {
             fiber: unsafe { Fiber::for_job(scheduler, id, &mut job) },
             letter: Letter::new(),
             job: Cell::new(Some(job)),
-            worker: Cell::new(&raw const self.common),
+            worker: Cell::new(ptr::from_ref(self).cast()),
             seat: Cell::new(0),
         };
         let fiber = Switch::new(stack, header, main);
@@ -568,7 +574,7 @@ impl<P: Policy> Local<P> {
     #[inline(always)]
     fn switch_to(&self, mut fiber: Switch) {
         // A worker inside of one of these fibers may have left its own behind.
-        set_worker(&raw const self.common);
+        set_worker(ptr::from_ref(self).cast());
         // SAFETY: the header stays in place while it is current: it ends after what was current before is set again.
         let before = unsafe { segue_core::set_current(&raw const fiber.header().fiber) };
         // SAFETY: worker loops run outside of handlers.
