@@ -40,6 +40,7 @@
 
 use crate::atomic::{AtomicU8, Ordering};
 use crate::cancel::Cancelled;
+use crate::context::Context as Tree;
 use crate::fiber::{self, Fiber};
 use crate::job::{Identity, Job, JobHeader, Work};
 use crate::scheduler::{Scheduler, Wake};
@@ -47,6 +48,7 @@ use crate::scope::Builder;
 use crate::task::{self, Head, JoinError, Task, discard};
 use crate::time::Timers;
 use crate::{deferred, thread};
+use std::marker::PhantomPinned;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::NonNull;
@@ -89,7 +91,8 @@ impl Ring {
     fn rest(&self) -> bool {
         let rests = self.state.compare_exchange(POLLING, IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok();
         if !rests {
-            self.state.store(QUEUED, Ordering::Relaxed);
+            // An exchange, and not a store: what wakes have released that found WOKEN since stays in the word, for `begin`.
+            self.state.swap(QUEUED, Ordering::Relaxed);
         }
         rests
     }
@@ -140,6 +143,8 @@ pub(crate) struct Polls<F> {
     ring: Option<Arc<Ring>>,
     /// Stands for the task in the context that it was spawned in.
     member: Fiber,
+    /// Cancellers, and other members, reach the member while a poll has all of this for itself.
+    _shared: PhantomPinned,
 }
 
 /// A task that is polled.
@@ -147,16 +152,18 @@ pub(crate) struct Polls<F> {
 pub(crate) struct AsyncTask<F, T>(Task<Polls<F>, T>);
 
 impl<F: Future> Polls<F> {
-    pub(crate) fn new(future: F, accept: Arc<dyn Accept>, given: &Builder) -> Self {
-        // SAFETY: the scheduler is static. `run` has it join a context, which the task outlives.
-        let member = unsafe { Fiber::new(NonNull::from(&ASYNC), 0, Identity::in_context(std::ptr::null())) };
-        Self { future, accept, given: given.copy(), ring: None, member }
+    /// # Safety
+    /// `context` stays until the task has finished, or is null.
+    pub(crate) unsafe fn new(future: F, accept: Arc<dyn Accept>, given: &Builder, context: *const Tree) -> Self {
+        // SAFETY: the scheduler is static; as the caller promises.
+        let member = unsafe { Fiber::new(NonNull::from(&ASYNC), 0, Identity::in_context(context)) };
+        Self { future, accept, given: given.copy(), ring: None, member, _shared: PhantomPinned }
     }
 
     /// Polls the future; `None` if it waits and the context is not cancelled.
     ///
     /// # Safety
-    /// The future stays in place until it is dropped there, and the context of `header` until the task has finished.
+    /// The future stays in place until it is dropped there.
     unsafe fn poll(&mut self, header: NonNull<JobHeader>) -> Option<Result<F::Output, Failure>> {
         let accept = &self.accept;
         let make = || Ring { state: AtomicU8::new(QUEUED), header, accept: Arc::clone(accept) };
@@ -173,11 +180,10 @@ impl<F: Future> Polls<F> {
             Err(payload) => return Some(Err(Failure::Panicked(payload))),
             Ok(Poll::Pending) => {}
         }
-        // The fiber of this poll ends, and the task is a member in its stead, from the first time on.
+        // The fiber of this poll ends, and the task is a member in its stead, from the first time on: of the context that it was spawned in, wherever this poll runs.
         if self.member.host().is_null() {
             // SAFETY: `ASYNC` is its scheduler; the ring is dropped after the member has left its context.
             unsafe { self.member.set_host(Arc::as_ptr(ring).cast()) };
-            self.member.enter_context(fiber::with_current(Fiber::context));
             self.member.join_context();
         }
         fiber::retire();

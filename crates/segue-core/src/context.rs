@@ -281,7 +281,7 @@ pub(crate) fn innermost<R>(f: impl FnOnce(&Context) -> R) -> Option<R> {
 /// computations can be captured in the middle (effects, generators) and go on elsewhere. If that leaves a context at the wrong time or place the process ends, there and then.
 pub(crate) fn enter<R>(context: *const Context, f: impl FnOnce() -> R) -> R {
     struct Restore {
-        /// The fiber and its number: another one may have come to its address.
+        /// The fiber and its mark: another one may have come to its address.
         fiber: (*const Fiber, u64),
         entered: *const Context,
         before: *const Context,
@@ -304,7 +304,7 @@ pub(crate) fn enter<R>(context: *const Context, f: impl FnOnce() -> R) -> R {
     fn running() -> (*const Fiber, u64) {
         let fiber = fiber::current();
         // SAFETY: the current header is in place.
-        (fiber, unsafe { fiber.as_ref() }.map_or(0, Fiber::id))
+        (fiber, unsafe { fiber.as_ref() }.map_or(0, Fiber::mark))
     }
     let before = thread::enter_context(context);
     let _restore = Restore { fiber: running(), entered: context, before };

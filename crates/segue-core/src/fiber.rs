@@ -24,6 +24,7 @@ use std::panic::Location;
 use std::ptr::{self, NonNull};
 
 local!(static CURRENT: Cell<*const Fiber> = Cell::new(ptr::null()));
+local!(static MARKS: Cell<u64> = Cell::new(0));
 
 /// What a suspended fiber waits for, as reports say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +62,8 @@ pub struct Fiber {
     context: Cell<*const Context>,
     member_of: Cell<*const Context>,
     links: Links<Fiber>,
+    /// See [`mark`](Fiber::mark).
+    mark: Cell<u64>,
     trigger: Cell<*const Trigger>,
     waits_for: Cell<Option<WaitsFor>>,
     /// How many operations it may still begin in this turn.
@@ -112,6 +115,7 @@ impl Fiber {
             context: Cell::new(context),
             member_of: Cell::new(ptr::null()),
             links: Links::new(),
+            mark: Cell::new(0),
             trigger: Cell::new(ptr::null()),
             waits_for: Cell::new(None),
             budget: Cell::new(OPERATIONS),
@@ -127,6 +131,18 @@ impl Fiber {
     #[inline]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
+    }
+
+    /// A number that no other fiber of its thread ever has; the address and `id` of one that has ended come again. Never zero.
+    #[inline]
+    pub(crate) fn mark(&self) -> u64 {
+        if self.mark.get() == 0 {
+            self.mark.set(MARKS.with(|marks| {
+                marks.set(marks.get() + 1);
+                marks.get()
+            }));
+        }
+        self.mark.get()
     }
 
     /// The value of this type that it carries. For policies, and for the fiber itself.
@@ -231,9 +247,10 @@ impl Fiber {
     }
 
     /// Whether to switch stacks now would carry this thread's panic count into another fiber, or would use up the resume of a wait
-    /// that is being registered.
+    /// that is being registered. For schedulers with ways to suspend of their own, about the running fiber.
+    #[must_use]
     #[inline]
-    pub(crate) fn must_not_suspend(&self) -> bool {
+    pub fn must_not_suspend(&self) -> bool {
         (std::thread::panicking() || self.waits_for.get().is_some()) && !thread::is_thread(self)
     }
 

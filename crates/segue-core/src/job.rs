@@ -22,7 +22,7 @@ pub struct JobHeader {
     family: *const Family,
     name: Cell<Option<Name>>,
     attributes: Cell<Option<Attributes>>,
-    /// Whether a fiber or thread was made for it.
+    /// Whether a fiber or thread was made for it, to run it.
     has_fiber: Cell<bool>,
 }
 
@@ -140,7 +140,8 @@ impl Job {
     /// For schedulers: on the fiber that [`Fiber::for_job`](crate::fiber::Fiber::for_job) was made for. Run anywhere else, it runs as a part of the caller.
     #[inline]
     pub fn run(self) {
-        if !self.header().has_fiber.get() {
+        // For this run alone: an async task runs again.
+        if !self.header().has_fiber.replace(false) {
             return self.run_in_place();
         }
         let header = self.into_raw();

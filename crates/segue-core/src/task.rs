@@ -144,7 +144,8 @@ where
     T: Send,
 {
     let given = given.or_inherited();
-    let polls = Polls::new(future, accept, &given);
+    // SAFETY: as the caller promises.
+    let polls = unsafe { Polls::new(future, accept, &given, context) };
     let header = JobHeader::within::<AsyncTask<F, T>>(context, detached_family, given);
     // SAFETY: as the caller promises.
     unsafe { place(header, polls, family) }

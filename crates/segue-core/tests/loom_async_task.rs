@@ -201,3 +201,59 @@ fn a_cancellation_against_a_poll_drops_the_future_once() {
     });
     check(&[&POLLED, &UNPOLLED]);
 }
+
+/// Wakes itself in its second poll, and looks before that.
+struct Restless(Arc<Shared>);
+
+impl Future for Restless {
+    type Output = u32;
+
+    fn poll(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<u32> {
+        let seen = self.0.flag.load(loom::sync::atomic::Ordering::Relaxed);
+        if self.0.polled.fetch_add(1, Ordering::Relaxed) == 1 {
+            task.waker().wake_by_ref();
+        } else {
+            *self.0.waker.lock().unwrap() = Some(task.waker().clone());
+        }
+        if seen { Poll::Ready(7) } else { Poll::Pending }
+    }
+}
+
+#[test]
+fn a_wake_that_merges_with_another_is_seen_by_the_next_poll() {
+    static SECOND: Reached = Reached::new("seen by the second poll");
+    static THIRD: Reached = Reached::new("seen by the third poll");
+    static FOURTH: Reached = Reached::new("seen by the fourth poll");
+    model(3, || {
+        let (family, queue, shared) =
+            (Arc::new(Family::detached()), Arc::new(Queue::default()), Arc::new(Shared::default()));
+        let accept = Arc::<Queue>::clone(&queue);
+        // SAFETY: the test completes the family; the future borrows nothing.
+        let (job, handle) = unsafe { family.async_job(Builder::new(), Restless(Arc::clone(&shared)), accept) };
+        queue.accept(job);
+        queue.run_one(&family);
+        let waker = shared.waker.lock().unwrap().take().unwrap();
+        waker.wake_by_ref();
+        let stranger = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                // Only the wake says that it is there.
+                shared.flag.store(true, loom::sync::atomic::Ordering::Relaxed);
+                waker.wake();
+            })
+        };
+        while !handle.is_finished() {
+            queue.run_one(&family);
+        }
+        stranger.join().unwrap();
+        match shared.polled.load(Ordering::Relaxed) {
+            2 => SECOND.note(),
+            3 => THIRD.note(),
+            _ => FOURTH.note(),
+        }
+        assert_eq!(handle.join().unwrap(), 7);
+        // SAFETY: the owner's one call.
+        unsafe { family.complete() };
+    });
+    check(&[&SECOND, &THIRD, &FOURTH]);
+}

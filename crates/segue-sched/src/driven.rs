@@ -28,6 +28,7 @@ use crate::local::Local;
 use crate::policy::{Idle, Policy, Task};
 use crate::worker::{Turn, Worker};
 use segue_core::{Family, Job, JoinHandle, Park, Place, Unpark};
+use segue_fiber::effect;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -99,7 +100,7 @@ impl Driven {
         let local = NonNull::from(Box::leak(Box::new(local)));
         // SAFETY: the box is freed in `Drop for Seated`, after the worker.
         let worker = Worker::new(unsafe { local.as_ref() }, park, None);
-        handle::reside(&raw const worker.local.common);
+        handle::reside(worker.local.common.at());
         let mut seated = Seated { worker, local, asleep: false };
         let announced = sleep(&mut seated.worker, &mut seated.asleep, None);
         debug_assert_eq!(announced, Some(None), "nobody has its handle yet");
@@ -251,11 +252,14 @@ impl<P: Policy, K: Park> Drive for Seated<P, K> {
         if std::mem::take(asleep) {
             worker.get_up();
         }
-        worker.on_thread(|worker, _| {
-            if let Some(job) = first {
-                worker.local.run(Task::Fresh(job));
-            }
-            work(worker, asleep)
+        // The caller may be handled; its fibers are not.
+        effect::outside(|| {
+            worker.on_thread(|worker, _| {
+                if let Some(job) = first {
+                    worker.local.run(Task::Fresh(job));
+                }
+                work(worker, asleep)
+            })
         })
     }
 
@@ -280,7 +284,7 @@ impl<P: Policy, K: Park> Drive for Seated<P, K> {
         });
         // SAFETY: the loop below ends when every fiber has, so the frame outlives the job; it starts the job itself, on this thread.
         let job = unsafe { FrameJob::job(NonNull::from(&last), Place::here(), Some(family)) };
-        worker.run(Some(job));
+        effect::outside(|| worker.run(Some(job)));
         // SAFETY: a job was made of it, and has run.
         let _ = unsafe { last.wait("the last fiber") };
         // SAFETY: made of a box by `Driven::new`; worker and fibers have ended.

@@ -35,6 +35,7 @@
 use crate::frame::FrameJob;
 use crate::local::{self, Common};
 use segue_core::{Job, Place};
+use segue_fiber::effect;
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -232,7 +233,7 @@ unsafe fn expose<B: FnOnce() -> RB + Send, RB: Send>(note: NonNull<Note>) -> Job
 /// `a` runs at once on the caller's stack; `b` after it in the same place, unless an idle worker took it, or `a` has to wait,
 /// in which case `b` becomes a fiber of its own. The cost of a fork whose child is not taken is a few nanoseconds.
 ///
-/// Outside of a worker of this crate, both run in place, one after the other.
+/// Outside of a worker of this crate, both run in place, one after the other. Effect handlers around the call are in place in neither, as they would not be on another worker.
 ///
 /// # Cancellation
 /// *No effect*: both are run, and see the caller's cancellation at their own waits.
@@ -261,7 +262,7 @@ where
     RA: Send,
     RB: Send,
 {
-    try_join(a, b).unwrap_or_else(|(a, b)| (a(), b()))
+    try_join(a, b).unwrap_or_else(|(a, b)| effect::outside(|| (a(), b())))
 }
 
 /// As [`join`] on a worker of this crate; elsewhere it gives both back.
@@ -281,7 +282,20 @@ where
 {
     // SAFETY: a worker stays in place while it runs on this thread, and the fiber that calls this stays on it.
     match unsafe { local::worker().as_ref() } {
-        Some(worker) => Ok(worker.fork(a, b)),
+        Some(worker) if effect::is_outside() => Ok(worker.fork(a, b)),
+        Some(worker) => Ok(fork_outside(worker, a, b)),
         None => Err((a, b)),
     }
+}
+
+/// Forks where nothing can be captured. Else an effect in `a` could capture the parent's frame, which would be left in the ring, or go on elsewhere, while `b` runs in contexts that end meanwhile.
+#[cold]
+#[inline(never)]
+fn fork_outside<A, B, RA, RB>(worker: &Common, a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA,
+    B: FnOnce() -> RB + Send,
+    RB: Send,
+{
+    effect::outside(|| worker.fork(a, b))
 }

@@ -74,10 +74,24 @@ impl Remote {
         let unparker = self.unparker.get().map(Arc::clone);
         move || {
             if let Some(unparker) = unparker {
-                // Callers may have handed out pointers into their frames.
-                let no_unwind = no_unwind();
-                unparker.unpark();
-                no_unwind.disarm();
+                unpark(&*unparker);
+            }
+        }
+    }
+
+    /// As [`waker`](Remote::waker), for whoever holds the lock of a context, under which no foreign code is called (clause 12).
+    #[cold]
+    pub(crate) fn waker_after_interrupt(&self) -> impl FnOnce() + use<> {
+        struct Unparks(Arc<dyn Unpark>);
+        impl std::task::Wake for Unparks {
+            fn wake(self: Arc<Self>) {
+                unpark(&*self.0);
+            }
+        }
+        let unparker = self.unparker.get().map(|unparker| Arc::new(Unparks(Arc::clone(unparker))));
+        move || {
+            if let Some(unparker) = unparker {
+                segue_core::wake_after_interrupt(unparker.into());
             }
         }
     }
@@ -101,6 +115,13 @@ impl Remote {
             self.wanted.store(wanted, Ordering::Relaxed);
         }
     }
+}
+
+/// Callers may have handed out pointers into their frames.
+fn unpark(unparker: &dyn Unpark) {
+    let no_unwind = no_unwind();
+    unparker.unpark();
+    no_unwind.disarm();
 }
 
 /// Closures that anybody may take, oldest first; their own worker takes the newest.
@@ -395,13 +416,14 @@ impl Group {
         !self.outside.looks_empty() || self.workers.iter().any(|worker| !worker.shelf.looks_empty())
     }
 
-    /// Steps (1) to (3) of going to sleep. Answers whether worker `index` may park. One that could start nothing anyway (`starved`) need not look.
+    /// Steps (1) to (3) of going to sleep. Answers whether worker `index` may park. One that could start nothing anyway (`starved`) need not look. When the group has stopped, one with fibers still waits
+    /// for them: visitors, for instance, which may need the scheduler in whose fiber the worker runs.
     ///
     /// [`got_up`](Group::got_up) follows in any case.
-    pub(crate) fn lie_down(&self, index: usize, starved: bool) -> bool {
+    pub(crate) fn lie_down(&self, index: usize, starved: bool, has_fibers: bool) -> bool {
         let announced = self.workers[index].inbox.doze();
         self.sleepers.fetch_add(1, Ordering::Relaxed);
-        announced && (starved || !self.anything_left(index)) && !self.is_stopping()
+        announced && (starved || !self.anything_left(index)) && (has_fibers || !self.is_stopping())
     }
 
     /// Worker `index` is awake again.

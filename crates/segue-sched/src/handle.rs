@@ -8,14 +8,15 @@
 //!
 //! * *On another thread* a closure is started, which may borrow from the fiber, since that waits until it is over.
 //! * *On the same thread*, where one scheduler runs inside of a fiber of another, the fiber itself goes over, on its own stack: the worker that has it strikes it from its list and counts it as
-//!   away, the other one enrols it and finds it in its mail, and the fiber suspends. It comes back in the same way.
+//!   away, the other one enrols it, and the fiber suspends. Now the first worker, which finds it in its own mail, sends it on to the other one. It comes back in the same way.
 //!
 //! Before it goes it leaves its contexts, so that no canceller can reach it, and waits until no interrupt is under way; it is running, so
 //! nobody resumes it. Between that and its first wait under the other scheduler nobody else has its address. It joins its contexts again at that wait.
 //!
 //! **Commit point**: the strike. **When idle**: each fiber is in the list of the one worker that its header names, which is also its scheduler. A worker does not end while a fiber of its is away. **Cancellation** has no
 //! effect on the way. **The race to fear**: a canceller that has read the old scheduler from the header and calls it after the fiber has gone. It holds the lock of a context that the fiber has to
-//! leave first, and a letter that it has posted is waited for.
+//! leave first, and a letter that it has posted is waited for. **Another**: to post to a worker that sleeps is to wake it, which is foreign code (the `wake` of a driven scheduler) that may run that worker's fibers, there
+//! and then. So the fiber is posted there when it has suspended: by the loop that it has left.
 #![allow(unsafe_code)] // Workers and fibers are reached by their addresses.
 
 use crate::frame::FrameJob;
@@ -112,13 +113,14 @@ fn running<'a>() -> Option<(&'a Common, &'a Fiber)> {
 /// Where the other scheduler has a worker on the calling thread, because one of the two runs in a fiber of the other, the calling fiber itself goes over for the length
 /// of `f`, with its stack. Elsewhere `f` is started as a fiber there, in the caller's context, while the caller waits. From a fiber of the same scheduler it is a plain call.
 ///
-/// What `f` spawns runs under the other scheduler.
+/// What `f` spawns runs under the other scheduler. Effect handlers around the call are not in place in `f`, as they would not be on another thread.
 ///
 /// # Cancellation
 /// Cancelled before `f` started: *no effect*, `f` is dropped. After: `f` sees it at its waits, and what it returns is returned.
 ///
 /// # Errors
-/// [`Cancelled`] if the caller was cancelled before `f` started, or, with a reason that says so, if the other scheduler has ended.
+/// [`Cancelled`] if the caller was cancelled before `f` started, or, with a reason that says so, if the other scheduler has ended, or if the fiber itself would go over while it is panicking, or in the middle of
+/// beginning to wait (in a waker that is called there).
 ///
 /// # Panics
 /// If `f` does, with its payload.
@@ -146,9 +148,9 @@ pub fn move_to<T: Send>(to: &Handle, f: impl FnOnce() -> T + Send) -> Result<T, 
         return Ok(f());
     }
     match to.resident() {
-        // A panic must not be taken into another fiber: `check` has not looked, since it would also fail in `start`.
-        Some(_) if std::thread::panicking() => {
-            Err(Cancelled::with_reason("a fiber that is panicking can't change its scheduler"))
+        // A panic must not be taken into another fiber, nor may the resume of a wait that has begun be used up: `check` has not looked, since it would also fail in `start`.
+        Some(_) if fiber.must_not_suspend() => {
+            Err(Cancelled::with_reason("a fiber that is panicking, or begins to wait, can't change its scheduler"))
         }
         Some(there) => Ok(visit(worker, there, fiber, f)),
         None => start(to, f),
@@ -181,7 +183,8 @@ fn visit<T>(here: &Common, there: &Common, fiber: &Fiber, f: impl FnOnce() -> T)
     let _outside = segue_core::outside_work();
     here.away.set(here.away.get() + 1);
     go_over(here, there, fiber);
-    let result = catch_unwind(AssertUnwindSafe(f));
+    // Else an effect in `f` could be captured up to a handler around the move: the fiber would stay, and `f` come back elsewhere, or never.
+    let result = catch_unwind(AssertUnwindSafe(|| segue_fiber::effect::outside(f)));
     go_over(there, here, fiber);
     here.away.set(here.away.get() - 1);
     result.unwrap_or_else(|payload| resume_unwind(payload))
@@ -199,13 +202,13 @@ fn go_over(from: &Common, to: &Common, fiber: &Fiber) {
     unsafe { fiber.set_scheduler(to.scheduler.get().expect("a resident has settled down")) };
     from.await_letter(header);
     from.strike(header);
-    header.worker.set(to);
+    header.worker.set(to.at());
     to.enrol(header, at);
-    // SAFETY: it suspends right here, and the other worker's loop runs on this thread.
+    // SAFETY: it suspends right here. The worker that it leaves, in whose mail it is, is awake and finds it at its next turn.
     unsafe {
-        to.resume_by_mail(at);
+        from.resume_by_mail(at);
         segue_fiber::suspend(at);
     }
     // On the thread-backed host each fiber has thread-local variables of its own.
-    set_worker(to);
+    set_worker(to.at());
 }

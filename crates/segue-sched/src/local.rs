@@ -152,6 +152,12 @@ impl Common {
         unsafe { self.remote.as_ref() }
     }
 
+    /// The worker's address, for what leads back to the whole `Local`: a reference to its head is good for the head alone. Null until it has settled down.
+    #[inline]
+    pub(crate) fn at(&self) -> *const Self {
+        self.scheduler.get().map_or(ptr::null(), |scheduler| scheduler.as_ptr().cast_const().cast())
+    }
+
     /// Whether a fiber of this worker has not ended yet.
     #[inline]
     pub(crate) fn has_fibers(&self) -> bool {
@@ -182,8 +188,8 @@ impl Common {
     #[inline]
     pub(crate) fn await_letter(&self, header: &Header) {
         while header.letter.is_pending() {
-            // SAFETY: a `Common` is the head of its `Local`, and this is its thread.
-            unsafe { (self.calls.read_mail)(NonNull::from(self)) };
+            // SAFETY: a `Common` is the head of its `Local`, which has settled down before its fibers run, and this is its thread.
+            unsafe { (self.calls.read_mail)(NonNull::new_unchecked(self.at().cast_mut())) };
             std::hint::spin_loop();
         }
     }
@@ -472,6 +478,10 @@ impl<P: Policy> Local<P> {
     /// The running fiber is about to suspend, and is ready all the same.
     #[inline]
     fn enqueue_yielded(&self, header: NonNull<Header>) {
+        // First, since it may unpark another worker, which is foreign code: that must not find a fiber that is ready and runs.
+        if !self.common.forks.is_empty() {
+            self.common.expose_forks();
+        }
         let displaced = self.common.displaced.replace(false);
         if displaced {
             // What it gives way to comes first.
@@ -479,9 +489,6 @@ impl<P: Policy> Local<P> {
         }
         let why = if displaced { Why::Displaced } else { Why::Yielded };
         self.ready(Task::Started(Started::new(header)), why);
-        if !self.common.forks.is_empty() {
-            self.common.expose_forks();
-        }
     }
 
     /// Something became ready from inside of the policy, which dropped a closure for instance: it comes by mail.
@@ -526,9 +533,16 @@ impl<P: Policy> Local<P> {
     fn drain(&self) {
         self.common.remote().inbox.drain(|header, bits| {
             // SAFETY: a fiber whose letter is under way has not been taken down: `bury` waits for it.
-            let resumed = bits & RESUME != 0 || unsafe { header.as_ref() }.fiber.interrupted();
-            if resumed {
+            let at = unsafe { header.as_ref() };
+            if bits & RESUME == 0 && !at.fiber.interrupted() {
+                return;
+            }
+            let worker = at.worker.get();
+            if ptr::eq(worker, &self.common) {
                 self.ready(Task::Started(Started::new(header)), Why::Resumed);
+            } else {
+                // SAFETY: it has left for a worker of this thread, which has it in its list, and is suspended by now; its one resume was for us to pass on.
+                unsafe { (*worker).resume_by_mail(header) };
             }
         });
     }
@@ -568,7 +582,7 @@ impl<P: Policy> Local<P> {
             fiber: unsafe { Fiber::for_job(scheduler, id, &mut job) },
             letter: Letter::new(),
             job: Cell::new(Some(job)),
-            worker: Cell::new(&raw const self.common),
+            worker: Cell::new(ptr::from_ref(self).cast()),
             seat: Cell::new(0),
         };
         let fiber = Switch::new(stack, header, main);
@@ -619,7 +633,7 @@ impl<P: Policy> Local<P> {
     #[inline(always)]
     fn switch_to(&self, mut fiber: Switch) {
         // A worker inside of one of these fibers may have left its own behind.
-        set_worker(&raw const self.common);
+        set_worker(ptr::from_ref(self).cast());
         // SAFETY: the header stays in place while it is current: it ends after what was current before is set again.
         let before = unsafe { segue_core::set_current(&raw const fiber.header().fiber) };
         // SAFETY: worker loops run outside of handlers.
@@ -722,7 +736,7 @@ pub(crate) fn of_caller<'a>() -> Option<(&'a Common, &'a Fiber)> {
 #[inline(always)]
 pub fn try_yield() -> Option<Result<(), Cancelled>> {
     let (common, fiber) = of_caller()?;
-    if std::thread::panicking() || segue_core::is_cancelled() {
+    if fiber.must_not_suspend() || segue_core::is_cancelled() {
         return Some(segue_core::yield_now());
     }
     // SAFETY: the fiber is the running one, and this worker's; it is in the policy when it suspends, to be switched to once.
@@ -770,10 +784,14 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
             }
             return;
         }
-        let bits = if why == Wake::Resume { RESUME } else { INTERRUPT };
         let remote = self.common.remote();
         // SAFETY: the fiber's header stays until its letter was drained, and this worker until its fibers have ended.
-        unsafe { remote.inbox.post(header, bits, || remote.waker()) };
+        unsafe {
+            match why {
+                Wake::Resume => remote.inbox.post(header, RESUME, || remote.waker()),
+                Wake::Interrupt => remote.inbox.post(header, INTERRUPT, || remote.waker_after_interrupt()),
+            }
+        }
     }
 
     #[inline]

@@ -96,7 +96,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
 
     /// Runs `first`, if given, and then everything until the group stops and no fiber is left.
     pub(crate) fn run(mut self, first: Option<Job>) {
-        handle::reside(&raw const self.local.common);
+        handle::reside(self.local.common.at());
         self.on_thread(|worker, outer| {
             if let Some(job) = first {
                 worker.local.run(Task::Fresh(job));
@@ -117,7 +117,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     pub(crate) fn on_thread<R>(&mut self, f: impl FnOnce(&mut Self, *const Common) -> R) -> R {
         let no_unwind = no_unwind();
         let common = &self.local.common;
-        let outer = set_worker(common);
+        let outer = set_worker(common.at());
         let before = common.outer.replace(outer);
         self.park.enter();
         let kept = segue_core::keep_spares(true);
@@ -250,7 +250,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     /// Announces that the worker sleeps, and answers for how long it may; `None` if there is something to do. [`get_up`](Worker::get_up) follows in any case.
     pub(crate) fn lie_down(&mut self, longest: Option<Duration>) -> Option<Option<Duration>> {
         let common = &self.local.common;
-        if !common.group.lie_down(common.index, self.local.is_starved()) {
+        if !common.group.lie_down(common.index, self.local.is_starved(), common.has_fibers()) {
             return None;
         }
         self.local.trim();
@@ -279,7 +279,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
             self.park.leave();
             set_worker(outer);
             let _ = segue_core::shield(segue_core::yield_now);
-            set_worker(&raw const self.local.common);
+            set_worker(self.local.common.at());
             self.park.enter();
         }
         self.look_around();
@@ -301,7 +301,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
 
     fn park_for(&mut self, timeout: Option<Duration>, outer: *const Common) {
         // A park may suspend the fiber that this loop runs in: meanwhile the outer worker has the thread.
-        let me = &raw const self.local.common;
+        let me = self.local.common.at();
         if outer.is_null() && !segue_core::in_fiber() {
             self.park.park(timeout);
         } else {

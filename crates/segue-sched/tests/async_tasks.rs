@@ -5,13 +5,14 @@ mod common;
 
 use common::{Counted, Meet, STAND_IN, everywhere, everywhere_and_on_threads, on_real_schedulers, pool, scaled};
 use segue_core::{
-    Attribute, Attributes, Builder, CancelToken, JoinError, attribute, in_fiber, scope, sleep, spawn, spawn_task,
+    Attribute, Attributes, Builder, CancelToken, Job, JoinError, attribute, in_fiber, scope, sleep, spawn, spawn_task,
     timeout, yield_now,
 };
+use segue_sched::{Fifo, Goes, Policy, Task, Why};
 use std::collections::HashSet;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
@@ -306,5 +307,62 @@ fn a_dropped_handle_detaches() {
         }));
         meet.put(5);
         assert_eq!(told.wait(), Ok(5));
+    });
+}
+
+/// A policy that gives polls away, to whoever is at the other end: those that come for this reason.
+struct GivesAway(Why, Fifo, mpsc::Sender<Job>);
+
+impl Policy for GivesAway {
+    fn push(&mut self, task: Task, why: Why) -> Goes {
+        match task {
+            Task::Fresh(job) if why == self.0 => {
+                self.2.send(job).unwrap();
+                Goes::Here
+            }
+            task => self.1.push(task, why),
+        }
+    }
+
+    fn pop(&mut self) -> Option<Task> {
+        self.1.pop()
+    }
+}
+
+/// Runs `body` on a scheduler that gives polls away to a plain thread, which runs them as parts of itself, inside of a time-out.
+fn with_polls_given_away(why: Why, body: impl FnOnce()) {
+    let (send, receive) = mpsc::channel::<Job>();
+    let stranger = thread::spawn(move || {
+        for job in receive {
+            timeout(Duration::from_secs(3600), || job.run());
+        }
+    });
+    let policy = move || GivesAway(why, Fifo::default(), send.clone());
+    segue_sched::Builder::new().workers(1).run_with(policy, body).unwrap();
+    stranger.join().unwrap();
+}
+
+#[test]
+fn a_task_whose_first_poll_is_a_part_of_a_stranger_stays_in_its_own_context() {
+    let polls = Arc::new(AtomicUsize::new(0));
+    with_polls_given_away(Why::Spawned, || {
+        let polled = Arc::clone(&polls);
+        let pending = std::future::poll_fn::<(), _>(move |_| {
+            polled.fetch_add(1, SeqCst);
+            Poll::Pending
+        });
+        drop(spawn_task(pending));
+        while polls.load(SeqCst) == 0 {
+            yield_now().unwrap();
+        }
+        // The end of the run cancels the task, wherever the stranger is by then.
+    });
+    assert_eq!(polls.load(SeqCst), 1);
+}
+
+#[test]
+fn a_task_whose_second_poll_is_a_part_of_a_stranger_leaves_that_where_it_is() {
+    with_polls_given_away(Why::Resumed, || {
+        spawn_task(Turns(1)).join().unwrap();
     });
 }

@@ -4,12 +4,12 @@
 mod common;
 
 use common::{Meet, STAND_IN, in_child, on_real_schedulers, pool, scaled};
-use segue_core::{check, shield, sleep, yield_now};
+use segue_core::{CancelToken, check, scope, shield, sleep, yield_now};
 use segue_sched::{Builder, Driven, Fifo, Handle, Polled, move_to};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -245,4 +245,67 @@ fn it_can_be_polled_in_a_fiber_of_another_scheduler() {
         drop(fibers.spawn(|| while check().is_ok() && yield_now().is_ok() {}));
         let _ = fibers.poll();
     });
+}
+
+thread_local!(static KEPT: RefCell<Option<Driven>> = const { RefCell::new(None) });
+
+#[test]
+fn a_call_of_wake_that_polls_or_drops_it_meets_no_fiber_that_still_runs() {
+    let end = in_child("a_call_of_wake_that_polls_or_drops_it_meets_no_fiber_that_still_runs", || {
+        for drops in [false, true] {
+            // Against the docs, but safe code.
+            let wake = move || {
+                let kept = KEPT.with(|kept| kept.try_borrow_mut().ok().and_then(|mut kept| kept.take()));
+                if let Some(mut fibers) = kept.filter(|_| !drops) {
+                    let _ = fibers.poll();
+                    KEPT.set(Some(fibers));
+                }
+            };
+            let run = Builder::new().workers(1).run_with(Fifo::default, || {
+                let fibers = Builder::new().driven(wake).unwrap();
+                let handle = fibers.handle();
+                KEPT.set(Some(fibers));
+                let moved = move_to(&handle, || {
+                    let _ = check();
+                    Handle::current().unwrap()
+                });
+                assert_eq!(moved, Ok(handle));
+                assert!(drops == KEPT.take().is_none());
+            });
+            run.unwrap();
+        }
+    });
+    if !STAND_IN {
+        end.assert_passed();
+    }
+}
+
+#[test]
+fn a_call_of_wake_comes_under_no_lock() {
+    let end = in_child("a_call_of_wake_comes_under_no_lock", || {
+        let token = Arc::new(Mutex::new(None::<CancelToken>));
+        let cancel = {
+            let token = Arc::clone(&token);
+            move || {
+                let token = token.lock().unwrap().clone();
+                token.inspect(CancelToken::cancel);
+            }
+        };
+        let mut fibers = Builder::new().driven(cancel.clone()).unwrap();
+        let inside = Arc::clone(&token);
+        let body = move || {
+            scope(|s| {
+                *inside.lock().unwrap() = Some(s.token());
+                sleep(Duration::MAX)
+            })
+        };
+        let fiber = fibers.start(body).unwrap();
+        // The fiber is interrupted under the lock of its context, which who is told of that takes, too.
+        cancel();
+        while !fiber.is_finished() {
+            let _ = fibers.poll();
+        }
+        assert!(fiber.join().unwrap().is_err());
+    });
+    end.assert_passed();
 }

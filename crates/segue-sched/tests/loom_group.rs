@@ -140,7 +140,7 @@ fn work(world: &World, index: usize) -> usize {
         } else if group.is_stopping() {
             return ran;
         } else {
-            if group.lie_down(index, false) {
+            if group.lie_down(index, false, false) {
                 world.slept.fetch_add(1, SeqCst);
                 token.park();
             }

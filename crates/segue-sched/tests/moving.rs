@@ -4,8 +4,8 @@
 mod common;
 
 use common::{Meet, STAND_IN, on_real_schedulers, pool, scaled};
-use segue_core::{CancelToken, check, in_fiber, scope, spawn, yield_now};
-use segue_sched::{Builder, Fifo, Handle, Sim, join, move_to};
+use segue_core::{CancelToken, WaitsFor, check, in_fiber, registered, scope, spawn, yield_now};
+use segue_sched::{Builder, Fifo, Handle, Sim, join, move_to, try_yield};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -258,6 +258,57 @@ fn a_simulation_waits_for_its_fibers_that_are_elsewhere() {
             let outer = Handle::current().unwrap();
             let run = Sim::new(1).run(|| move_to(&outer, || yield_now().is_ok()).unwrap());
             assert_eq!(run, Ok(true));
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_scheduler_whose_first_fiber_has_ended_lets_the_one_around_it_run_for_its_visitors() {
+    Builder::new()
+        .workers(1)
+        .run_with(Fifo::default, || {
+            let (there, put) = (Meet::new(), Meet::new());
+            nested(
+                // It ends while there is a visitor, who needs the scheduler around.
+                |_| there.wait().unwrap(),
+                |inner| {
+                    scope(|s| {
+                        let visitor = s.spawn(|| {
+                            move_to(inner, || {
+                                there.put(());
+                                put.wait().unwrap();
+                            })
+                        });
+                        s.spawn(|| {
+                            there.wait().unwrap();
+                            for _ in 0..100 {
+                                yield_now().unwrap();
+                            }
+                            put.put(());
+                        });
+                        drop(visitor);
+                    });
+                },
+            );
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_fiber_that_begins_to_wait_neither_moves_nor_yields() {
+    Builder::new()
+        .workers(1)
+        .run_with(Fifo::default, || {
+            nested(
+                |over| over.wait().unwrap(),
+                |inner| {
+                    // As in a waker that is called in the middle of a registration.
+                    let refused = |to: &Handle| registered(WaitsFor::new("a test"), || move_to(to, || ()));
+                    assert!(refused(inner).unwrap_err().reason().is_some());
+                    let yielded = registered(WaitsFor::new("a test"), try_yield);
+                    assert!(yielded.is_none_or(|yielded| yielded.is_err()));
+                },
+            );
         })
         .unwrap();
 }

@@ -169,6 +169,13 @@ pub fn outside<T>(body: impl FnOnce() -> T) -> T {
     body()
 }
 
+/// Whether no handler is in place and no generator around: what runs can't be captured.
+#[must_use]
+#[inline]
+pub fn is_outside() -> bool {
+    chain::top().is_null()
+}
+
 /// A clause of a handler in place.
 struct Found {
     frame: *const Frame,
