@@ -168,7 +168,8 @@ impl<F: Future> Polls<F> {
         let waker = Waker::from(Arc::clone(ring));
         // SAFETY: as the caller promises.
         let future = unsafe { Pin::new_unchecked(&mut self.future) };
-        match catch_unwind(AssertUnwindSafe(|| future.poll(&mut Context::from_waker(&waker)))) {
+        match crate::context::whole(|| catch_unwind(AssertUnwindSafe(|| future.poll(&mut Context::from_waker(&waker)))))
+        {
             Ok(Poll::Ready(value)) => return Some(Ok(value)),
             Err(payload) => return Some(Err(Failure::Panicked(payload))),
             Ok(Poll::Pending) => {}
@@ -180,7 +181,7 @@ impl<F: Future> Polls<F> {
             self.member.enter_context(fiber::with_current(Fiber::context));
             self.member.join_context();
         }
-        fiber::retire();
+        fiber::leave_contexts();
         self.member.is_cancelled().then(|| Err(Failure::Cancelled(self.member.cancelled())))
     }
 }
@@ -239,7 +240,7 @@ unsafe fn over<F, T>(task: NonNull<Task<Polls<F>, T>>, result: Result<T, Failure
         discard(Dropper(closure));
         if retires {
             // The context may end as soon as the family has been left.
-            fiber::retire();
+            fiber::leave_contexts();
         }
         match result {
             Ok(value) => task::store(head, Ok(value)),

@@ -581,8 +581,8 @@ pub(super) unsafe fn abandon(base: NonNull<Base>) {
     let this = unsafe { base.as_ref() };
     if cfg!(panic = "abort") && this.borrows {
         eprintln!(
-            "a handled computation was dropped that may have lent out what it borrows; without unwinding it can neither end nor stay: resume or \
-             discontinue each continuation, or let the computation borrow nothing (`Handler::stored`); aborting"
+            "a handled computation was dropped that may have lent out what it borrows; without unwinding it can neither end nor stay: resume each \
+             continuation, or let the computation borrow nothing (`Handler::stored`); aborting"
         );
         std::process::abort();
     }
