@@ -175,7 +175,8 @@ impl<F: Future> Polls<F> {
         let waker = Waker::from(Arc::clone(ring));
         // SAFETY: as the caller promises.
         let future = unsafe { Pin::new_unchecked(&mut self.future) };
-        match catch_unwind(AssertUnwindSafe(|| future.poll(&mut Context::from_waker(&waker)))) {
+        match crate::context::whole(|| catch_unwind(AssertUnwindSafe(|| future.poll(&mut Context::from_waker(&waker)))))
+        {
             Ok(Poll::Ready(value)) => return Some(Ok(value)),
             Err(payload) => return Some(Err(Failure::Panicked(payload))),
             Ok(Poll::Pending) => {}
@@ -186,7 +187,7 @@ impl<F: Future> Polls<F> {
             unsafe { self.member.set_host(Arc::as_ptr(ring).cast()) };
             self.member.join_context();
         }
-        fiber::retire();
+        fiber::leave_contexts();
         self.member.is_cancelled().then(|| Err(Failure::Cancelled(self.member.cancelled())))
     }
 }
@@ -245,7 +246,7 @@ unsafe fn over<F, T>(task: NonNull<Task<Polls<F>, T>>, result: Result<T, Failure
         discard(Dropper(closure));
         if retires {
             // The context may end as soon as the family has been left.
-            fiber::retire();
+            fiber::leave_contexts();
         }
         match result {
             Ok(value) => task::store(head, Ok(value)),

@@ -101,8 +101,7 @@ unsafe impl<F: FnOnce() -> R + Send, R: Send> Work for Call<F, R> {
         unsafe {
             let this = this.as_ref();
             let closure = (*this.closure.get()).take().expect("a call runs once");
-            *this.result.get() = Some(catch_unwind(AssertUnwindSafe(closure)));
-            fiber::retire();
+            *this.result.get() = Some(fiber::retire(|| catch_unwind(AssertUnwindSafe(closure))));
             this.end();
         }
     }

@@ -275,47 +275,78 @@ pub(crate) fn innermost<R>(f: impl FnOnce(&Context) -> R) -> Option<R> {
     unsafe { thread::context().as_ref() }.map(f)
 }
 
+/// Who runs, and where in the tree. Each context that is entered is left with the same.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Here {
+    fiber: *const Fiber,
+    /// The fiber's mark, since another one may have come to its address; of a plain thread, how many waits it is in.
+    number: u64,
+    context: *const Context,
+}
+
+impl Here {
+    #[inline]
+    fn now() -> Here {
+        let fiber = fiber::current();
+        // SAFETY: the current header is in place.
+        match unsafe { fiber.as_ref() } {
+            Some(here) => Here { fiber, number: here.mark(), context: here.context() },
+            None => Here { fiber, number: thread::waits(), context: thread::context() },
+        }
+    }
+}
+
 /// Runs `f` inside of `context`, and outside of it again whichever way `f` ends.
 ///
 /// Contexts are left in the order opposite to that in which they were entered, by the fiber that entered them: what they nest in outlives them because of that, and is gone otherwise. Frames mostly see to it. But
 /// computations can be captured in the middle (effects, generators) and go on elsewhere. If that leaves a context at the wrong time or place the process ends, there and then.
 pub(crate) fn enter<R>(context: *const Context, f: impl FnOnce() -> R) -> R {
     struct Restore {
-        /// The fiber and its mark: another one may have come to its address.
-        fiber: (*const Fiber, u64),
-        entered: *const Context,
+        inside: Here,
         before: *const Context,
     }
     impl Drop for Restore {
         fn drop(&mut self) {
-            if running() != self.fiber || thread::context() != self.entered {
+            if Here::now() != self.inside {
                 astray();
             }
             // SAFETY: the current header is in place.
             if let Some(fiber) = unsafe { fiber::current().as_ref() }
-                && !self.entered.is_null()
+                && !self.inside.context.is_null()
             {
-                fiber.leave_context(self.entered);
+                fiber.leave_context(self.inside.context);
             }
             thread::enter_context(self.before);
         }
     }
-    #[inline]
-    fn running() -> (*const Fiber, u64) {
-        let fiber = fiber::current();
-        // SAFETY: the current header is in place.
-        (fiber, unsafe { fiber.as_ref() }.map_or(0, Fiber::mark))
-    }
     let before = thread::enter_context(context);
-    let _restore = Restore { fiber: running(), entered: context, before };
+    let _restore = Restore { inside: Here::now(), before };
     f()
+}
+
+/// Runs `f`, which is all that a fiber does. If it leaves a computation behind that is captured inside of a context or of a wait's registration, the process ends, as in [`enter`]: what
+/// is on the captured stack refers to the fiber, and to the contexts around, all of which are about to go.
+#[inline]
+pub(crate) fn whole<R>(f: impl FnOnce() -> R) -> R {
+    #[inline]
+    fn now() -> (*const Context, bool) {
+        // SAFETY: the current header is in place.
+        let registers = unsafe { fiber::current().as_ref() }.is_some_and(Fiber::registers);
+        (thread::context(), registers)
+    }
+    let before = now();
+    let result = f();
+    if now() != before {
+        astray();
+    }
+    result
 }
 
 #[cold]
 #[inline(never)]
-fn astray() -> ! {
+pub(crate) fn astray() -> ! {
     eprintln!(
-        "segue: a computation that was suspended by an effect or as a generator, inside of a scope, timeout, shield or the like, was not resumed before its surroundings were left, or \
+        "segue: a computation that was suspended by an effect or as a generator, inside of a scope, timeout, shield, wait or the like, was not resumed before its surroundings were left, or \
          elsewhere; resume it where it was suspended, or perform and give outside of these; aborting"
     );
     std::process::abort();

@@ -12,7 +12,7 @@ use crate::atomic::local;
 use crate::attributes::{Attribute, Attributes};
 use crate::budget::OPERATIONS;
 use crate::cancel::{CancelToken, Cancelled};
-use crate::context::Context;
+use crate::context::{self, Context};
 use crate::job::{Identity, Job, Name};
 use crate::list::{Linked, Links};
 use crate::scheduler::{Scheduler, Wake};
@@ -260,6 +260,12 @@ impl Fiber {
         if std::thread::panicking() { Cancelled::while_panicking() } else { Cancelled::while_registering() }
     }
 
+    /// Whether the fiber is in the middle of registering itself for a wait.
+    #[inline]
+    pub(crate) fn registers(&self) -> bool {
+        self.waits_for.get().is_some()
+    }
+
     /// Says that the fiber registers itself for a wait, if it is `Some`, and gives back what was. Whoever is registered may be resumed at any time, and
     /// that resume must not end another wait, of which foreign code may think in the middle of the registration.
     #[inline]
@@ -417,10 +423,21 @@ pub fn run_as_thread<R>(f: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Leaves every context. To be called by a [`Work`](crate::Work) that its maker waits for, before it tells the maker: the contexts
+/// Runs `f`, which is all that the fiber does, and leaves every context. For a [`Work`](crate::Work) that its maker waits for, before it tells the maker: the contexts
 /// may end then.
+///
+/// `f` has left the contexts that it entered, which scopes and the like see to. It has not if it ends while a computation is suspended in one, by an effect or as a generator. The process ends then, as nobody
+/// could go on with that computation: it refers to the fiber and its contexts.
 #[inline]
-pub fn retire() {
+pub fn retire<R>(f: impl FnOnce() -> R) -> R {
+    let result = context::whole(f);
+    leave_contexts();
+    result
+}
+
+/// Leaves every context.
+#[inline]
+pub(crate) fn leave_contexts() {
     if let Some(fiber) = running() {
         fiber.leave_context(ptr::null());
     }

@@ -23,6 +23,7 @@
 
 use crate::budget::admit;
 use crate::cancel::Cancelled;
+use crate::context::astray;
 use crate::either::{Either, Or};
 use crate::fiber::{self, Fiber, WaitsFor};
 use crate::map::Map;
@@ -109,6 +110,10 @@ pub fn registered<R>(waits_for: WaitsFor, f: impl FnOnce() -> R) -> R {
     struct Restore<'a>(&'a Fiber, Option<WaitsFor>);
     impl Drop for Restore<'_> {
         fn drop(&mut self) {
+            // Foreign code may have been captured by an effect, and go on in another fiber: that one must not go on with this one's wait.
+            if !std::ptr::eq(fiber::current(), self.0) {
+                astray();
+            }
             self.0.register_for(self.1);
         }
     }

@@ -205,8 +205,9 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
         let closure = unsafe { (*this.as_ref().closure.get()).take() }.expect("a job runs once");
         let head = this.cast::<Head<T>>();
         // Each result is written where it stays, and not put together elsewhere: it would be copied in words of another size than it was written in.
+        // The context may end as soon as the family has been left.
         // SAFETY: nobody else looks at the task's result before `finish`.
-        unsafe {
+        fiber::retire(|| unsafe {
             if let Err(cancelled) = crate::cancel::look() {
                 discard(closure);
                 store(head, Err(JoinError::Cancelled(cancelled)));
@@ -216,9 +217,7 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
                     Err(payload) => store_panic(head, payload),
                 }
             }
-        }
-        // The context may end as soon as the family has been left.
-        fiber::retire();
+        });
         // SAFETY: this is the task's one end, and the result is in place.
         unsafe { finish(head) };
     }

@@ -11,7 +11,7 @@
 #![allow(unsafe_code)] // Headers of parked threads are reached by address from other threads.
 
 use crate::atomic::{self, AtomicU8, Ordering, local};
-use crate::context::Context;
+use crate::context::{Context, astray};
 use crate::crew;
 use crate::fiber::{self, Fiber};
 use crate::job::{Identity, Job};
@@ -24,6 +24,13 @@ use std::sync::OnceLock;
 
 local!(static CONTEXT: Cell<*const Context> = Cell::new(ptr::null()));
 local!(static FAMILY: Cell<*const Family> = Cell::new(ptr::null()));
+local!(static WAITS: Cell<u64> = Cell::new(0));
+
+/// How many waits of this plain thread have a header in place. More than one if foreign code waits in the middle of a wait.
+#[inline]
+pub(crate) fn waits() -> u64 {
+    WAITS.with(Cell::get)
+}
 
 const RESUME: u8 = 1;
 const INTERRUPT: u8 = 2;
@@ -51,9 +58,15 @@ pub(crate) fn is_thread(fiber: &Fiber) -> bool {
 /// Calls `f` with a header that stands for this thread until `f` returns.
 #[cold]
 pub(crate) fn with_header<R>(f: impl FnOnce(&Fiber) -> R) -> R {
-    struct Leave<'a>(&'a Fiber);
+    /// The header, and the waits that it is in, its own included.
+    struct Leave<'a>(&'a Fiber, u64);
     impl Drop for Leave<'_> {
         fn drop(&mut self) {
+            // In order, as for contexts: a computation may have been captured by foreign code in the middle of a wait.
+            if waits() != self.1 || !fiber::current().is_null() {
+                astray();
+            }
+            WAITS.with(|waits| waits.set(self.1 - 1));
             self.0.leave_context(ptr::null());
         }
     }
@@ -66,7 +79,8 @@ pub(crate) fn with_header<R>(f: impl FnOnce(&Fiber) -> R) -> R {
     };
     // SAFETY: this is its scheduler, and it has not waited yet.
     unsafe { header.fiber.set_host((&raw const header).cast()) };
-    let leave = Leave(&header.fiber);
+    let leave = Leave(&header.fiber, waits() + 1);
+    WAITS.with(|waits| waits.set(leave.1));
     f(leave.0)
 }
 

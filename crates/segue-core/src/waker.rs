@@ -357,13 +357,19 @@ fn executor() -> Option<&'static dyn Executor> {
     ptr::eq(fiber, fiber::current()).then_some(executor)
 }
 
-/// As `drive`, in a fiber that is a task, with the task's own wakers: no bell is needed. Each is asked for anew, as the task may have another by then; and it is counted, since a future
+/// As `drive`, and in a fiber that is a task, with the task's own wakers: no bell is needed. Each is asked for anew, as the task may have another by then; and it is counted, since a future
 /// that itself suspends the fiber in its poll has it for longer than the task's poll lasts.
-fn drive_as_task<F: Future>(mut future: Pin<&mut F>, executor: &dyn Executor) -> Result<F::Output, Cancelled> {
-    loop {
+///
+/// Who the caller is is asked anew, too: a computation that was captured in the poll may go on in another fiber, which is no task or has wakers of its own, and polls again with these.
+fn drive_here<F: Future>(mut future: Pin<&mut F>, waits_for: WaitsFor) -> Result<F::Output, Cancelled> {
+    while let Some(executor) = executor() {
+        let asker = fiber::current();
         let waker = fiber::with_current(|fiber| executor.task_waker(fiber));
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return Ok(output);
+        }
+        if !ptr::eq(fiber::current(), asker) {
+            continue;
         }
         fiber::with_current(|fiber| {
             if fiber.must_not_suspend() {
@@ -379,6 +385,7 @@ fn drive_as_task<F: Future>(mut future: Pin<&mut F>, executor: &dyn Executor) ->
             Ok(())
         })?;
     }
+    drive(future, |listener| listener.listen(waits_for))
 }
 
 /// Waits for any `Future`: polls it here, and suspends the calling fiber, or parks the calling thread, until it is ready.
@@ -412,10 +419,7 @@ pub fn wait_future<F: IntoFuture>(future: F) -> Result<F::Output, Cancelled> {
     admit()?;
     let waits_for = WaitsFor::new("a future");
     let future = pin!(future.into_future());
-    match executor() {
-        Some(executor) => drive_as_task(future, executor),
-        None => drive(future, |listener| listener.listen(waits_for)),
-    }
+    drive_here(future, waits_for)
 }
 
 /// As [`wait_future`], but neither cancellation nor a panic under way ends it: for the few waits that guard memory.

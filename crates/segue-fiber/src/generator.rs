@@ -13,7 +13,7 @@
 //!   New --next--> Running --give--> Suspended --next, drop--> Running --the body returns or panics--> Over
 //! ```
 //!
-//! A generator that is dropped while suspended is *ending*: to give is to panic with [`Dropped`] then, so that the body is unwound. A body that catches the panic and gives again is unwound again.
+//! A new one whose region ends is *late*: it never starts. A generator that is dropped while suspended is *ending*: to give is to panic with [`Dropped`] then, so that the body is unwound. A body that catches the panic and gives again is unwound again.
 //!
 //! # Double-ended
 //!
@@ -80,6 +80,8 @@ enum State {
     Running,
     Suspended,
     Over,
+    /// It had not started when its region ended, and never will.
+    Late,
 }
 
 /// What body and consumer share; at the top of the body's stack.
@@ -331,8 +333,11 @@ impl<'r, T> Generator<'r, T> {
         // SAFETY: what is in the list is in place.
         let this = unsafe { header.as_ref() };
         match this.state.get() {
-            // Of what has not started nothing relies on its end.
-            State::New => this.kept.leave(),
+            // Of what has not started nothing relies on its end. But it must not start now, in a destructor that runs at the region's end: nobody would end it.
+            State::New => {
+                this.state.set(State::Late);
+                this.kept.leave();
+            }
             // SAFETY: by the contract.
             State::Suspended => {
                 // SAFETY: by the contract. Its value, if it was not forgotten, frees it.
@@ -342,7 +347,7 @@ impl<'r, T> Generator<'r, T> {
                 }
             }
             State::Running => return false,
-            State::Over => this.kept.leave(),
+            State::Over | State::Late => this.kept.leave(),
         }
         true
     }
@@ -370,11 +375,17 @@ impl<T> Iterator for Generator<'_, T> {
         let header = self.header?;
         // SAFETY: in place until this value frees it.
         let state = unsafe { header.as_ref() }.state.get();
-        assert!(state != State::Running, "a generator that runs was asked for another element");
-        // SAFETY: it is new or suspended, and this value's, which is borrowed.
-        if state != State::Over && unsafe { Self::run(header) } == Step::Suspended {
-            // SAFETY: it was suspended by `give`, which left the address and does not use the element any more.
-            return Some(unsafe { header.as_ref().element.get().read() });
+        match state {
+            State::New | State::Suspended => {
+                // SAFETY: it is new or suspended, and this value's, which is borrowed.
+                if unsafe { Self::run(header) } == Step::Suspended {
+                    // SAFETY: it was suspended by `give`, which left the address and does not use the element any more.
+                    return Some(unsafe { header.as_ref().element.get().read() });
+                }
+            }
+            State::Over => {}
+            State::Late => return None,
+            State::Running => panic!("a generator that runs was asked for another element"),
         }
         self.finish();
         None
@@ -389,7 +400,7 @@ impl<T> Drop for Generator<'_, T> {
         // SAFETY: in place until this value frees it.
         let this = unsafe { header.as_ref() };
         match this.state.get() {
-            State::New => {
+            State::New | State::Late => {
                 this.kept.leave();
                 // SAFETY: it was never run; this was the only handle.
                 drop(unsafe { Coroutine::from_header(header) });

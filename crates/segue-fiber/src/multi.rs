@@ -6,7 +6,7 @@
 //! and given the answers that it was given before, up to the perform that is to be resumed. For a body that does the same when it is told the same, that is the same.
 //!
 //! **Cost.** To resume the n-th perform is to run the body up to there, with n answers given: so a path with n performs costs n²/2 answers in all. Each run takes a stack from the pool, and each
-//! perform without an answer unwinds the body.
+//! perform without an answer unwinds the body. A program that aborts on panics can't unwind: there the process ends at the first such perform, with a message.
 
 use std::cell::Cell;
 use std::fmt;

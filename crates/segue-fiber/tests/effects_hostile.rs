@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use segue_fiber::effect::{Continuation, Effect, Handler, Unhandled, outside, perform, try_perform};
+use segue_fiber::effect::{Continuation, Effect, Handler, Next, Unhandled, outside, perform, try_perform};
 use segue_fiber::{Coroutine, Step, leaked_stacks, thread_stacks};
 
 struct Ask;
@@ -155,6 +155,44 @@ fn panics_in_the_value_case_and_in_destructors() {
     assert_eq!(raised.unwrap_err().downcast_ref::<String>().unwrap(), "late");
     assert!(try_perform(Ask).is_err());
     assert_eq!(leaked_stacks(), 0);
+}
+
+#[test]
+fn an_answer_whose_destructor_panics_is_no_reason_not_to_unwind() {
+    struct Bomb(bool);
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            if self.0 {
+                panic!("answer");
+            }
+        }
+    }
+    struct Give;
+    impl Effect for Give {
+        type Output = Bomb;
+    }
+    struct Unwound(Rc<Cell<bool>>);
+    impl Drop for Unwound {
+        fn drop(&mut self) {
+            self.0.set(true);
+        }
+    }
+    let unwound = Rc::new(Cell::new(false));
+    let raised = catch_unwind(AssertUnwindSafe(|| {
+        let frame = Unwound(Rc::clone(&unwound));
+        Handler::stored()
+            .on_tail(|_: Give, k| {
+                drop(k.tail(Bomb(true)));
+                Next::done(1)
+            })
+            .handle(move || {
+                let _frame = frame;
+                perform(Give).0 = false;
+                2
+            })
+    }));
+    assert_eq!(message(&*raised.unwrap_err()), "answer");
+    assert!(unwound.get(), "the computation is left, with all that is on its stack");
 }
 
 #[test]

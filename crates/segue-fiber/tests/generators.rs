@@ -330,6 +330,35 @@ fn what_stands_for_a_computation_may_lie_on_the_stack_of_another() {
 }
 
 #[test]
+fn what_has_not_started_does_not_start_at_the_end_of_its_region() {
+    /// Asks a generator of its region for an element, and forgets it.
+    struct Asks<'r, 'a>(Option<Generator<'r, u32>>, &'a Cell<Option<Option<u32>>>);
+    impl Drop for Asks<'_, '_> {
+        fn drop(&mut self) {
+            let mut late = self.0.take().unwrap();
+            self.1.set(Some(late.next()));
+            std::mem::forget(late);
+        }
+    }
+    let (got, started) = (Cell::new(None), Cell::new(false));
+    region(|region| {
+        let (got, started) = (&got, &started);
+        let mut outer = region.generator(move |y: &Yielder<u32>| {
+            let late = region.generator(move |y: &Yielder<u32>| {
+                started.set(true);
+                // Inside of `thread::scope` for instance this would have to be ended.
+                y.give(1);
+            });
+            let _asks = Asks(Some(late), got);
+            y.give(0);
+        });
+        outer.next();
+        std::mem::forget(outer);
+    });
+    assert_eq!((got.get(), started.get()), (Some(None), false));
+}
+
+#[test]
 fn panics_of_a_region_and_of_what_it_ends() {
     let payload = catch_unwind(|| {
         region(|region| {

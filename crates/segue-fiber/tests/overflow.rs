@@ -69,6 +69,24 @@ fn an_overflow_names_the_fiber_and_aborts() {
 }
 
 #[test]
+fn an_overflow_of_a_handled_computation_says_what_it_may_be() {
+    use segue_fiber::effect::{Effect, Handler, perform};
+    struct Ask;
+    impl Effect for Ask {
+        type Output = usize;
+    }
+    let Some(output) = child("an_overflow_of_a_handled_computation_says_what_it_may_be", || {
+        Handler::new().on(|_: Ask, k| k.resume(0)).handle(|| recurse(perform(Ask)));
+    }) else {
+        return;
+    };
+    let text = stderr(&output);
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{text}");
+    assert!(text.contains("(0), or the body of an effect handler or a generator, overflowed its stack of 2"), "{text}");
+    assert!(text.contains("have stacks of one size"), "{text}");
+}
+
+#[test]
 fn an_overflow_is_found_with_mprotect_guards_too_and_without_a_name() {
     let Some(output) = child("an_overflow_is_found_with_mprotect_guards_too_and_without_a_name", || {
         install_overflow_handler().unwrap();

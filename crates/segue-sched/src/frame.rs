@@ -105,9 +105,8 @@ unsafe impl<F: FnOnce() -> R, R> Work for FrameJob<F, R> {
         // SAFETY: the frame stays until `done` is signalled, and the waiter does not look before; `job` has written the fields.
         unsafe {
             let this = this.as_ref();
-            let result = catch_unwind(AssertUnwindSafe(|| this.call()));
+            let result = segue_core::retire(|| catch_unwind(AssertUnwindSafe(|| this.call())));
             *(*this.result.get()).assume_init_mut() = Some(result);
-            segue_core::retire();
             (*this.done.get()).assume_init_ref().signal(0);
         }
     }

@@ -154,8 +154,7 @@ fn main<F: FnOnce() -> T, T>(header: &Header, f: F) {
     unsafe { segue_core::set_current(&raw const header.fiber) };
     // SAFETY: as above.
     unsafe { segue_core::set_task(Some((&raw const header.fiber, &HOSTS))) };
-    let result = catch_unwind(AssertUnwindSafe(f)).map_err(JoinError::Panicked);
-    segue_core::retire();
+    let result = segue_core::retire(|| catch_unwind(AssertUnwindSafe(f))).map_err(JoinError::Panicked);
     // SAFETY: the poll that runs this has set the address of its own local variable, of this type, and looks when this has returned.
     unsafe { *header.result.get().cast::<Ended<T>>() = Some(result) };
 }

@@ -50,7 +50,7 @@ pub(super) type Payload = Box<dyn Any + Send>;
 /// What a computation waits for: lies on the performer's stack. Its other fields depend on the effect.
 #[repr(C)]
 pub(super) struct RequestBase {
-    /// Makes a panic the answer, in place of what may be there.
+    /// Makes a panic the answer, in place of what may be there. A panic leaves it when the drop of that panics, afterwards.
     fail: unsafe fn(NonNull<RequestBase>, Payload),
 }
 
@@ -581,8 +581,8 @@ pub(super) unsafe fn abandon(base: NonNull<Base>) {
     let this = unsafe { base.as_ref() };
     if cfg!(panic = "abort") && this.borrows {
         eprintln!(
-            "a handled computation was dropped that may have lent out what it borrows; without unwinding it can neither end nor stay: resume or \
-             discontinue each continuation, or let the computation borrow nothing (`Handler::stored`); aborting"
+            "a handled computation was dropped that may have lent out what it borrows; without unwinding it can neither end nor stay: resume each \
+             continuation, or let the computation borrow nothing (`Handler::stored`); aborting"
         );
         std::process::abort();
     }
@@ -592,9 +592,16 @@ pub(super) unsafe fn abandon(base: NonNull<Base>) {
         return;
     }
     // SAFETY: by the contract.
-    unsafe {
-        fail(base, Box::new(Dropped));
-        (this.abandon)(base);
+    let failed = catch_unwind(AssertUnwindSafe(|| unsafe { fail(base, Box::new(Dropped)) }));
+    // SAFETY: likewise; the panic is its answer now, in any case.
+    let end = || unsafe { (this.abandon)(base) };
+    match failed {
+        Ok(()) => end(),
+        Err(payload) => {
+            // It had an answer, whose drop has panicked. What panics meanwhile is not told of; and its drop may panic.
+            mem::forget(catch_unwind(AssertUnwindSafe(end)));
+            go_on_with(Some(payload));
+        }
     }
 }
 

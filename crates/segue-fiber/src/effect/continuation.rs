@@ -86,6 +86,8 @@ impl<'k, O, R, S> Continuation<'k, O, R, S> {
 
     /// The perform panics with `payload`, without a message: the computation is unwound from there. This call returns what the handler yields then.
     ///
+    /// If programs abort on panics, that ends the process, as every panic does.
+    ///
     /// # Panics
     ///
     /// As [`resume`](Self::resume): with `payload` itself, if the computation lets it pass and the handler has no case for panics.

@@ -104,12 +104,19 @@ unsafe fn report(slot: &Slot, registers: &Registers) {
     }
     out.text(b"(");
     out.decimal(label.id());
-    out.text(b") overflowed its stack of ");
+    // Their coroutines have no label of their own.
+    let unnamed = label.id() == 0 && label.name().is_empty();
+    out.text(if unnamed { b"), or the body of an effect handler or a generator," } else { b")" });
+    out.text(b" overflowed its stack of ");
     out.decimal(((slot.top - slot.bottom) / 1024) as u64);
     out.text(
         b" KiB: unbounded recursion, or too small a stack; raise the stack size with StackConfig::slot_size or the\n",
     );
-    out.text(b"corresponding option of its scheduler. Aborting.\n");
+    out.text(b"corresponding option of its scheduler.");
+    if unnamed {
+        out.text(b" Handlers and generators have stacks of one size: recur in a fiber or thread that runs inside.");
+    }
+    out.text(b" Aborting.\n");
     // SAFETY: by the contract.
     unsafe { trace::print(slot, registers, &mut out) };
     out.flush();
