@@ -133,7 +133,7 @@ impl<T> Yielder<T> {
     ///
     /// # Panics
     ///
-    /// With [`Dropped`], to unwind the body, if the generator was dropped.
+    /// With [`Dropped`], to unwind the body, if the generator was dropped. Inside of a fiber whose scheduler runs within the body.
     #[inline]
     pub fn give(&self, element: T) {
         // SAFETY: the header is in place while its body runs, outside of which nobody has this yielder.
@@ -148,16 +148,34 @@ impl<T> Yielder<T> {
     fn hand_over(&self, element: T) {
         // SAFETY: as in `give`.
         let header = unsafe { self.header.as_ref() };
+        let top = chain::top();
+        if top != self.header.as_ptr().cast() {
+            self.check_that_inside(top);
+        }
         let element = ManuallyDrop::new(element);
         header.element.set(&raw const *element);
-        let top = chain::top();
-        // SAFETY: set when the generator was made. The body runs, and the caller runs inside it: whoever has this yielder holds what is borrowed for less than the body's run, and so can't be
-        // suspended other than inside of it, or together with it. The element is moved out once, by `next`.
+        // SAFETY: set when the generator was made. The body runs, and the caller runs inside it, with no other coroutine's start between: its frame is in the chain. The element is
+        // moved out once, by `next`.
         unsafe { header.raw.get().assume_init().suspend() };
         chain::set_top(top);
         if header.ending.get() {
             self.unwind();
         }
+    }
+
+    /// Looks past the handlers that the body has in place.
+    #[cold]
+    fn check_that_inside(&self, mut frame: *const Frame) {
+        // SAFETY: the frames from the top outwards are in place.
+        while let Some(this) = unsafe { frame.as_ref() } {
+            if ptr::eq(frame, self.header.as_ptr().cast()) {
+                return;
+            }
+            frame = this.parent.get();
+        }
+        panic!(
+            "an element was given from inside of a fiber that runs within the generator's body: give it from the body itself"
+        );
     }
 
     #[cold]

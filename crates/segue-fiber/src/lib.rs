@@ -1,7 +1,8 @@
 //! Stacks and the switch between them.
 //!
 //! This crate knows no scheduling. It makes stacks cheap ([`StackArena`], [`StackPool`]), runs a function on one
-//! ([`Coroutine`]) and switches between it and whoever resumed it. It is used by schedulers; applications use those.
+//! ([`Coroutine`]) and switches between it and whoever resumed it. That is used by schedulers; applications use those, and what else is made of stacks:
+//! [effect handlers](effect) and [generators](generator()).
 //!
 //! ```
 //! use std::cell::Cell;
@@ -41,6 +42,9 @@
 //! | [`Stack`]: `number`, `bounds`, `arena` | one slot; dropped, it returns to the arena |
 //! | [`Coroutine`]`<H>`: `new`, `resume`, `finish`, `into_stack` | a function on a stack, with a header `H` above it |
 //! | `header`, `header_ptr`, `into_header`, `from_header`, `set_label` | one pointer, for intrusive queues; a name for crash reports |
+//! | [`thread_stacks`] | a pool for each thread, for what belongs to no scheduler |
+//! | [`effect`]: `perform`, `Handler`, `Continuation` | effect handlers; [`multi`] for those that resume more than once |
+//! | [`generator()`], [`region()`] | iterators made of code that visits; what lets them and continuations borrow |
 //! | [`suspend`] | from inside: back to whoever resumed |
 //! | [`Step`], [`leaked_stacks`] | how a resume ended; what should be 0 |
 //! | [`install_overflow_handler`], [`ensure_alternate_stack`] | names the fiber that overflowed |
@@ -73,6 +77,7 @@ mod chain;
 mod config;
 pub mod effect;
 mod generator;
+pub mod multi;
 mod outcome;
 mod pool;
 mod region;

@@ -39,4 +39,4 @@ pub use policies::{
 };
 pub use policy::{AHEAD, Goes, Idle, Policy, Seat, Started, Task, Why};
 pub use runtime::{Builder, MakePark, Pool};
-pub use segue_fiber::StackConfig;
+pub use segue_fiber::{self as fiber, StackConfig};

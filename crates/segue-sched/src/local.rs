@@ -533,7 +533,8 @@ impl<P: Policy> Local<P> {
         set_worker(&raw const self.common);
         // SAFETY: the header stays in place while it is current: it ends after what was current before is set again.
         let before = unsafe { segue_core::set_current(&raw const fiber.header().fiber) };
-        let step = fiber.resume();
+        // SAFETY: worker loops run outside of handlers.
+        let step = unsafe { fiber.resume_outside() };
         // SAFETY: it was current until now.
         unsafe { segue_core::set_current(before) };
         match step {

@@ -142,6 +142,22 @@ fn generators_that_wait() {
 }
 
 #[test]
+fn an_element_is_not_given_across_a_fiber() {
+    everywhere(|| {
+        region(|region| {
+            let mut through = region.generator(|y: &Yielder<u32>| {
+                let refused = Builder::new()
+                    .workers(1)
+                    .run(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| y.give(1))).is_err());
+                assert!(refused.unwrap());
+                y.give(2);
+            });
+            assert_eq!((through.next(), through.next()), (Some(2), None));
+        });
+    });
+}
+
+#[test]
 fn a_perform_inside_of_a_scope_is_resumed_there() {
     let report = Sim::new(1).run(|| {
         let told = RefCell::new(vec![]);

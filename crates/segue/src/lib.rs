@@ -24,6 +24,7 @@
 //! * Choose: `x_source()` of an operation `x` is a [`Waitable`], to be awaited by a task, or [one of two](Waitable::or); [`after`] and [`at`] are such sources.
 //! * Stop: [`Cancelled`] is the error of every wait. [`CancelToken`] cancels what runs under it, [`timeout`] and [`deadline`] what takes too long; [`shield`] and
 //!   [`finally`] finish what was begun; [`check`] is for computations.
+//! * Control: [`effect`] asks an enclosing handler, which may keep the rest of the computation; [`generator()`] makes an iterator of code that visits; [`multi`] resumes more than once.
 //! * The world: [`net`].
 //! * Bridge: the crate `segue-bridge` has waits for futures, fibers for async tasks, and what tokio and rayon need.
 //! * Test: [`Sim`] runs the same code under seeded schedules with simulated time.
@@ -63,6 +64,8 @@ pub mod sync;
 
 #[cfg(feature = "sched")]
 pub use runtime::{default_pool, run, runtime};
+#[cfg(feature = "sched")]
+pub use segue_sched::fiber::{BothEnds, Generator, Region, Yielder, effect, generator, multi, region};
 #[cfg(feature = "sched")]
 pub use segue_sched::{self as sched, Driven, Fifo, Handle, Polled, Pool, Sim, StackConfig, Stealing, move_to};
 

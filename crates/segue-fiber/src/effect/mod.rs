@@ -48,14 +48,52 @@
 //! A panic that leaves the body goes to the handler's case for panics, or to whoever waits for the handler's result: the caller of `handle` at first, later that of `resume`. A panic of a clause or case goes there too;
 //! the continuation, if the clause had it still, is dropped on the way, and so the body unwound. A panic of a clause that answers goes to the performer.
 //!
+//! # Shallow handling
+//!
+//! A handler is deep: it is in place again when its continuation is resumed. To handle each perform in another way, let the clauses only say what was performed. The handler's result is then a step, and
+//! to resume yields the next one:
+//!
+//! ```
+//! use segue_fiber::effect::{Continuation, Effect, Handler, perform};
+//!
+//! struct Read;
+//! impl Effect for Read {
+//!     type Output = u32;
+//! }
+//! struct Write(u32);
+//! impl Effect for Write {
+//!     type Output = ();
+//! }
+//!
+//! enum Step {
+//!     Read(Continuation<'static, u32, Step>),
+//!     Write(u32, Continuation<'static, (), Step>),
+//!     Done,
+//! }
+//!
+//! let first = Handler::stored().on(|Read, k| Step::Read(k)).on(|Write(it), k| Step::Write(it, k)).value(|()| Step::Done).handle(|| {
+//!     let read = perform(Read);
+//!     perform(Write(read + 1));
+//!     perform(Read);
+//! });
+//! // First it has to read, then to write, and it is let go before it reads again.
+//! let Step::Read(k) = first else { panic!() };
+//! let Step::Write(written, k) = k.resume(41) else { panic!() };
+//! assert_eq!(written, 42);
+//! assert!(matches!(k.resume(()), Step::Read(_)));
+//! ```
+//!
 //! # Waiting inside
 //!
 //! A fiber may wait inside a handled computation: all of its stacks are suspended at once, and its handlers are in place again when it goes on.
 //!
+//! A computation that performs inside of a scope, timeout, shield or the like is to be resumed there: by its clause, or later by the same fiber inside of what it was in. If the scope's surroundings are left
+//! before, or it is resumed by another fiber, the process ends with a message.
+//!
 //! # What an effect can carry
 //!
 //! An effect is `'static`: it borrows nothing. A clause has the effect for itself, and may keep it while the performer, whose stack would hold what is borrowed, has gone on or
-//! is over.
+//! is over. (For clauses that answer it could be otherwise, as the performer waits meanwhile; but whether a clause answers is the handler's choice.)
 
 #![allow(unsafe_code)] // Frames of the chain are reached by address.
 
@@ -120,6 +158,15 @@ pub fn try_perform<E: Effect>(effect: E) -> Result<E::Output, E> {
         // SAFETY: found for this effect.
         Some(found) => Ok(unsafe { found.perform(effect) }),
     }
+}
+
+/// Runs `body` as if none of the handlers around were in place.
+///
+/// A computation that is handled outside can't be captured from inside either, nor can a generator around give.
+pub fn outside<T>(body: impl FnOnce() -> T) -> T {
+    let _restore = Restore(chain::top());
+    chain::set_top(std::ptr::null());
+    body()
 }
 
 /// A clause of a handler in place.

@@ -167,6 +167,18 @@ impl<H> Coroutine<H> {
         chain::without_handlers(|| unsafe { raw.resume() })
     }
 
+    /// As [`resume`](Self::resume), for schedulers, which do not want to look for handlers each time.
+    ///
+    /// # Safety
+    ///
+    /// No effect handler is in place: this is called inside of [`effect::outside`](crate::effect::outside), and not of a handler in that.
+    #[inline(always)]
+    pub unsafe fn resume_outside(&mut self) -> Step {
+        debug_assert!(chain::top().is_null());
+        // SAFETY: the handle is borrowed until this returns: nobody else resumes the coroutine or ends it.
+        unsafe { self.raw().resume() }
+    }
+
     /// Takes apart a coroutine whose function returned.
     ///
     /// # Panics

@@ -1,0 +1,131 @@
+//! Handlers that resume a computation more than once, by running it again.
+//!
+//! Used by applications for search with backtracking, and for probability.
+//!
+//! A continuation is a stack, and a stack can't be copied: it holds addresses of itself, and values that are not `Clone`. The paper's appendix copies; here the body, which has to be an `Fn`, is run again from its start
+//! and given the answers that it was given before, up to the perform that is to be resumed. For a body that does the same when it is told the same, that is the same.
+//!
+//! **Cost.** To resume the n-th perform is to run the body up to there, with n answers given: so a path with n performs costs n²/2 answers in all. Each run takes a stack from the pool, and each
+//! perform without an answer unwinds the body.
+
+use std::cell::Cell;
+use std::fmt;
+
+use crate::effect::{Effect, Handler, Next};
+
+/// Runs `body` and handles `E` by `clause`, which may resume any number of times, or not at all.
+///
+/// `body` is pure: whenever it is run and told the same, it does the same up to its next perform. Whatever else it does, effects for outer handlers included, it does again. A body that is changed
+/// by being run is refused by the compiler, unless it hides that in a cell.
+///
+/// `value` is called with each value that the body comes to, and `clause` with each effect that has no answer yet; both run under the outer handlers.
+///
+/// ```
+/// use segue_fiber::effect::{Effect, perform};
+/// use segue_fiber::multi;
+///
+/// /// One of several.
+/// struct Choose(Vec<u32>);
+/// impl Effect for Choose {
+///     type Output = u32;
+/// }
+/// struct Fail;
+/// impl Effect for Fail {
+///     type Output = u32;
+/// }
+///
+/// let triples = multi::handle(
+///     || {
+///         let a = perform(Choose((1..=13).collect()));
+///         let b = perform(Choose((a..=13).collect()));
+///         let c = perform(Choose((b..=13).collect()));
+///         (a, b, c)
+///     },
+///     |(a, b, c)| if a * a + b * b == c * c { vec![(a, b, c)] } else { vec![] },
+///     |Choose(among), k| among.into_iter().flat_map(|it| k.resume(it)).collect(),
+/// );
+/// assert_eq!(triples, [(3, 4, 5), (5, 12, 13), (6, 8, 10)]);
+/// ```
+///
+/// ```compile_fail,E0525
+/// # use segue_fiber::effect::{Effect, perform};
+/// # struct Choose;
+/// # impl Effect for Choose {
+/// #     type Output = u32;
+/// # }
+/// let once = String::from("can't be moved out twice");
+/// segue_fiber::multi::handle(
+///     move || {
+///         perform(Choose);
+///         drop(once);
+///     },
+///     |()| 1,
+///     |Choose, k| k.resume(0) + k.resume(1),
+/// );
+/// ```
+///
+/// # Panics
+///
+/// With what leaves the body, `value` or `clause`.
+pub fn handle<E, T, R>(
+    body: impl Fn() -> T,
+    value: impl Fn(T) -> R,
+    clause: impl Fn(E, &Resumption<'_, E::Output, R>) -> R,
+) -> R
+where
+    E: Effect,
+    E::Output: Clone,
+{
+    run(&body, &value, &clause, Vec::new())
+}
+
+/// Runs the body with the answers up to its end, or to the first perform that has none.
+fn run<E, T, R, C>(body: &impl Fn() -> T, value: &impl Fn(T) -> R, clause: &C, answers: Vec<E::Output>) -> R
+where
+    E: Effect,
+    E::Output: Clone,
+    C: Fn(E, &Resumption<'_, E::Output, R>) -> R,
+{
+    let given = Cell::new(0);
+    let come_to = Handler::new()
+        .on_tail(|effect: E, k| match answers.get(given.get()) {
+            Some(answer) => {
+                given.set(given.get() + 1);
+                k.tail(answer.clone())
+            }
+            None => Next::done(Err(effect)),
+        })
+        .value(Ok)
+        .handle(body);
+    match come_to {
+        Ok(it) => value(it),
+        Err(effect) => {
+            let again = |answer| {
+                let mut answers = answers.clone();
+                answers.push(answer);
+                run(body, value, clause, answers)
+            };
+            clause(effect, &Resumption(&again))
+        }
+    }
+}
+
+/// What a computation does next, as often as one likes.
+pub struct Resumption<'a, O, R>(&'a dyn Fn(O) -> R);
+
+impl<O, R> Resumption<'_, O, R> {
+    /// What the handler yields if the perform returns `answer`.
+    ///
+    /// # Panics
+    ///
+    /// With what leaves the body, the value's case or the clause.
+    pub fn resume(&self, answer: O) -> R {
+        (self.0)(answer)
+    }
+}
+
+impl<O, R> fmt::Debug for Resumption<'_, O, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resumption").finish_non_exhaustive()
+    }
+}
