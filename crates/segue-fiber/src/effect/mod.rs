@@ -90,6 +90,11 @@
 //! A computation that performs inside of a scope, timeout, shield or the like is to be resumed there: by its clause, or later by the same fiber inside of what it was in. If the scope's surroundings are left
 //! before, or it is resumed by another fiber, the process ends with a message.
 //!
+//! # Programs to read
+//!
+//! The repository's `examples`: `calculator` restarts exceptions, `scheduler` is one in forty lines, `effects_state`, `effects_io` and `transactions` are state, input and rollback, `backtracking` searches
+//! with [`multi`](crate::multi), `generator` walks trees, `testing_with_effects` runs a program without the world.
+//!
 //! # What an effect can carry
 //!
 //! An effect is `'static`: it borrows nothing. A clause has the effect for itself, and may keep it while the performer, whose stack would hold what is borrowed, has gone on or
