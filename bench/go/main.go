@@ -124,6 +124,30 @@ func main() {
 	case "fork_join":
 		of := number(argument(2))
 		run = func(n int) span { return forkJoin(of, n) }
+	case "k_nucleotide":
+		found := make([]int, 13)
+		for i := range found {
+			count, err := strconv.Atoi(argument(3 + i))
+			if err != nil {
+				fail("no count")
+			}
+			found[i] = count
+		}
+		run = kNucleotide(number(argument(2)), found)
+	case "mandelbrot":
+		hash, err := strconv.ParseUint(argument(3), 10, 64)
+		if err != nil {
+			fail("no hash")
+		}
+		run = mandelbrot(number(argument(2)), hash)
+	case "spectral_norm":
+		run = spectralNorm(number(argument(2)), argument(3), number(argument(4)))
+	case "chameneos":
+		run = chameneos
+	case "primes_sieve":
+		run = primesSieve(number(argument(2)), number(argument(3)), number(argument(4)))
+	case "wake":
+		run = wake
 	default:
 		fail("no such workload")
 	}

@@ -127,7 +127,7 @@ fn find(name: &str) -> Result<&'static Workload, String> {
 
 fn list() {
     for workload in workloads::ALL {
-        println!("{:<12} {}", workload.name, workload.timed);
+        println!("{:<15} {}", workload.name, workload.timed);
     }
 }
 

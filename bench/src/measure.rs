@@ -8,8 +8,13 @@
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
-/// The name under which Segue's own entries run. Everybody else is a rival.
+/// The name under which Segue's own entry runs. Where it has several, the others' names begin with this and a comma. Everybody else is a rival.
 pub const SEGUE: &str = "segue";
+
+/// Whether this is the name of an entry of Segue's.
+pub fn is_segue(who: &str) -> bool {
+    who.strip_prefix(SEGUE).is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
+}
 
 /// One round of one contestant: how much was done and what it took.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +31,11 @@ impl Span {
     /// How many CPUs were busy on average.
     pub fn cpus_busy(&self) -> f64 {
         self.cpu.as_secs_f64() / self.wall.as_secs_f64().max(1e-9)
+    }
+
+    /// Both together.
+    pub fn and(self, other: Self) -> Self {
+        Self { ops: self.ops + other.ops, wall: self.wall + other.wall, cpu: self.cpu + other.cpu }
     }
 }
 

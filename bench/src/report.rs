@@ -1,7 +1,7 @@
 //! What a run prints and writes: the machine and the versions, a table per variant, and rows of JSON.
 
 use crate::go::Go;
-use crate::measure::{SEGUE, Variant};
+use crate::measure::{Variant, is_segue};
 use crate::rounds::{Outcome, min_median_max};
 use serde::Serialize;
 
@@ -136,11 +136,9 @@ pub fn print_table(variant: &Variant, rows: &[Row], outcomes: &[Outcome]) {
     for (who, why) in &variant.absent {
         println!("    {who:<22} does not take part: {why}");
     }
-    let ours = rows.iter().find(|row| row.who == SEGUE);
-    let best = rows.iter().find(|row| row.who != SEGUE);
-    if let (Some(ours), Some(best)) = (ours, best) {
-        let ratio = ours.median / best.median;
-        println!("    {SEGUE} / best rival ({}), medians: {ratio:.2}", best.who);
+    let Some(best) = rows.iter().find(|row| !is_segue(row.who)) else { return };
+    for ours in rows.iter().filter(|row| is_segue(row.who)) {
+        println!("    {} / best rival ({}), medians: {:.2}", ours.who, best.who, ours.median / best.median);
     }
 }
 

@@ -84,7 +84,7 @@ fn repeat(n: u64, run: impl Fn() -> Span) -> Span {
     let mut sum = Span { ops: 0, wall: Duration::ZERO, cpu: Duration::ZERO };
     while sum.ops < n.max(1) {
         let span = run();
-        sum = Span { ops: sum.ops + span.ops, wall: sum.wall + span.wall, cpu: sum.cpu + span.cpu };
+        sum = sum.and(span);
     }
     sum
 }

@@ -3,18 +3,30 @@
 //! To add a contestant to a workload, write a function `fn name(.., n: u64) -> Span` in its file that does about
 //! `n` operations between `Stopwatch::start()` and `stop(operations)`, and name it in `variants` at the top of that
 //! file. Segue's entries are `.add(SEGUE, ..)`, first in each list: every table then ends with the ratio to the
-//! best rival.
+//! best rival. Where Segue has several entries, the others' names begin with `segue,`; each gets its ratio.
+//!
+//! To add a policy under which Segue takes part, add a line to the table in `policies.rs`.
 
 mod bridge;
 mod cancellation;
+mod chameneos;
 mod channels;
+mod crew;
+mod crowd;
 mod fork_join;
+mod k_nucleotide;
+mod mandelbrot;
 mod mutex;
 mod mvar;
 mod pair;
 mod ping_pong;
+mod policies;
+mod policy_overhead;
+mod primes_sieve;
 mod spawn_join;
+mod spectral_norm;
 mod switch;
+mod wake;
 mod r#yield;
 
 use crate::measure::Workload;
@@ -32,6 +44,13 @@ pub const ALL: &[Workload] = &[
     cancellation::WORKLOAD,
     bridge::WORKLOAD,
     fork_join::WORKLOAD,
+    k_nucleotide::WORKLOAD,
+    mandelbrot::WORKLOAD,
+    spectral_norm::WORKLOAD,
+    chameneos::WORKLOAD,
+    primes_sieve::WORKLOAD,
+    wake::WORKLOAD,
+    policy_overhead::WORKLOAD,
 ];
 
 /// Runs `main` as the first fiber of a runtime with this many workers, of which the caller is one.
@@ -45,6 +64,19 @@ fn smol_executor() -> &'static StaticLocalExecutor {
         static EXECUTOR: &'static StaticLocalExecutor = LocalExecutor::new().leak();
     }
     EXECUTOR.with(|executor| *executor)
+}
+
+/// Calls `main` while this many threads run smol's executor.
+fn smol_threads<T>(workers: usize, executor: &smol::Executor<'_>, main: impl FnOnce() -> T) -> T {
+    let (end, ended) = smol::channel::bounded::<()>(1);
+    std::thread::scope(|threads| {
+        for _ in 0..workers {
+            threads.spawn(|| smol::future::block_on(executor.run(ended.recv())));
+        }
+        let result = main();
+        drop(end);
+        result
+    })
 }
 
 /// A tokio runtime with one worker, which is the thread that calls `block_on`, or with several threads.

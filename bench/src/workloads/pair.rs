@@ -3,7 +3,7 @@
 //!
 //! A side is a closure where waiting is a call and a future where it is an `.await`.
 
-use super::{may_run, segue_run, smol_executor, tokio_runtime};
+use super::{may_run, segue_run, smol_executor, smol_threads, tokio_runtime};
 use crate::measure::Span;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use smol::{Executor, LocalExecutor};
@@ -56,18 +56,12 @@ where
         }));
     }
     let executor = Executor::new();
-    let (end, ended) = smol::channel::bounded::<()>(1);
-    thread::scope(|threads| {
-        for _ in 0..workers {
-            threads.spawn(|| smol::future::block_on(executor.run(ended.recv())));
-        }
+    smol_threads(workers, &executor, || {
         let (first, second) = (executor.spawn(first), executor.spawn(second));
-        let span = smol::future::block_on(async {
+        smol::future::block_on(async {
             second.await;
             first.await
-        });
-        drop(end);
-        span
+        })
     })
 }
 
@@ -131,7 +125,7 @@ where
 
 /// Binds the calling thread to one of the CPUs on which it may run. Where there is only one, or the system refuses,
 /// the thread stays unbound.
-fn bind_to_cpu(which: usize) {
+pub fn bind_to_cpu(which: usize) {
     let Ok(allowed) = sched_getaffinity(None) else { return };
     let Some(cpu) = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).nth(which) else { return };
     let mut one = CpuSet::new();

@@ -45,7 +45,7 @@ fn among(name: &str, fibers: u64) -> Variant {
 }
 
 /// What the fibers of one round share.
-struct Round {
+pub struct Round {
     fibers: u64,
     turns: u64,
     started: AtomicU64,
@@ -54,13 +54,13 @@ struct Round {
 
 impl Round {
     /// About `n` turns in all, and at least four for each fiber.
-    fn new(fibers: u64, n: u64) -> Arc<Self> {
+    pub fn new(fibers: u64, n: u64) -> Arc<Self> {
         Arc::new(Self { fibers, turns: (n / fibers).max(4), started: AtomicU64::new(0), span: OnceLock::new() })
     }
 
     /// The body of a fiber that yields by calling a function. There is one call, so that a library whose yield can be inlined has it
     /// inlined.
-    fn take_part(&self, yield_now: impl Fn()) {
+    pub fn take_part(&self, yield_now: impl Fn()) {
         let last = self.arrive();
         let mut watch = None;
         let mut taken = None;
@@ -122,7 +122,8 @@ impl Round {
         }
     }
 
-    fn span(&self) -> Span {
+    /// What the last fiber has measured.
+    pub fn span(&self) -> Span {
         *self.span.get().expect("the last fiber has finished")
     }
 }

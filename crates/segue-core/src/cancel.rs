@@ -4,6 +4,7 @@
 
 use crate::context::{Context, enter, innermost};
 use crate::fiber;
+use crate::preempt::preemption_point;
 use crate::time::{Key, TimedOut, Timers};
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -159,7 +160,8 @@ pub fn is_cancelled() -> bool {
     innermost(|context| context.is_cancelled() || context.is_overdue()).unwrap_or(false)
 }
 
-/// Fails if the caller was cancelled: for long computations. It never waits itself.
+/// Fails if the caller was cancelled: for long computations. It never waits itself. It is a [preemption point](preemption_point), and so is
+/// every operation that can wait, each of which begins with it.
 ///
 /// # Errors
 /// [`Cancelled`] if the caller's cancellation was requested.
@@ -172,6 +174,13 @@ pub fn is_cancelled() -> bool {
 /// ```
 #[inline]
 pub fn check() -> Result<(), Cancelled> {
+    preemption_point();
+    look()
+}
+
+/// As [`check`], without the preemption point: for a fiber that has just been chosen to begin.
+#[inline]
+pub(crate) fn look() -> Result<(), Cancelled> {
     let asked =
         |context: &Context| if context.is_cancelled() || context.is_overdue() { Err(context.error()) } else { Ok(()) };
     innermost(asked).unwrap_or(Ok(()))
@@ -327,11 +336,13 @@ impl CancelToken {
 
     /// Requests that everything under the token stop. Never waits; again has no effect.
     pub fn cancel(&self) {
+        preemption_point();
         self.0.cancel(None);
     }
 
     /// As [`cancel`](CancelToken::cancel), with a reason that those who are cancelled find in their [`Cancelled`].
     pub fn cancel_with(&self, reason: impl Into<Box<dyn Error + Send + Sync>>) {
+        preemption_point();
         self.0.cancel(Some(Reason::new(reason)));
     }
 

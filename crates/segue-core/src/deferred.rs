@@ -24,6 +24,11 @@ impl Batch {
     }
 }
 
+/// Whether this thread is resuming several waiters.
+pub(crate) fn is_batched() -> bool {
+    BATCHES.with(Cell::get) != 0
+}
+
 impl Drop for Batch {
     fn drop(&mut self) {
         BATCHES.with(|batches| batches.set(batches.get() - 1));

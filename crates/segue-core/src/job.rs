@@ -158,6 +158,15 @@ impl Job {
         thread::enter_context(context);
     }
 
+    /// The name of the fiber that will run it, if it was given one.
+    #[must_use]
+    pub fn name(&self) -> Option<Name> {
+        let name = &self.header().name;
+        let kept = name.take();
+        name.set(kept.clone());
+        kept
+    }
+
     #[inline]
     fn header(&self) -> &JobHeader {
         // SAFETY: the header stays in place until the job has run, and this is the only job for it.

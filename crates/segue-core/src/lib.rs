@@ -17,7 +17,7 @@
 //! * [`scope`] and [`spawn`]: who owns whom. [`Job`]: a closure that has not started; [`JoinHandle`]: its result, joined or awaited.
 //! * [`spawn_task`]: a future that a scheduler runs next to its fibers.
 //! * [`wait_future`]: a fiber or thread that waits for any `Future`.
-//! * [`Park`]: how a worker idles.
+//! * [`Park`]: how a worker idles. [`preemption_point`] and [`outside_work`]: what simulators have to be told.
 //! * [`conformance`]: the contract as a test suite for any scheduler.
 //!
 //! A structure in a few lines, at which fibers, threads and tasks meet:
@@ -62,8 +62,10 @@ mod lock;
 #[path = "lock_model.rs"]
 mod lock;
 mod map;
+mod outside;
 mod pair;
 mod park;
+mod preempt;
 mod scheduler;
 mod scope;
 mod source;
@@ -86,8 +88,10 @@ pub use future::SourceFuture;
 pub use job::{Job, JobHeader, Name, Place, Work};
 pub use link::Link;
 pub use map::Map;
+pub use outside::{OutsideWork, outside_work};
 pub use pair::Half;
 pub use park::{Park, Unpark, WaitPark};
+pub use preempt::{PreemptionPoints, preemption_point};
 pub use scheduler::{Scheduler, Wake};
 pub use scope::{
     Builder, Family, Scope, StartDefault, has_default, scope, set_default, spawn, spawn_by_default, spawn_task,

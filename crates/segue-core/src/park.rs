@@ -72,6 +72,12 @@ impl WaitPark {
     pub fn new() -> Self {
         Self::default()
     }
+
+    /// Whether the next [`park`](Park::park) would end at once. Never waits.
+    #[must_use]
+    pub fn is_unparked(&self) -> bool {
+        *self.token.0.lock().peek()
+    }
 }
 
 impl Park for WaitPark {

@@ -58,6 +58,13 @@ pub unsafe trait Scheduler {
 
     /// The timers that fibers of this scheduler wait on: also its clock.
     fn timers(&self) -> &Timers;
+
+    /// Lets other ready fibers run before the calling one goes on, or not: for simulators. Called where the fiber might as well have been
+    /// preempted, and only while there are [`PreemptionPoints`](crate::PreemptionPoints).
+    ///
+    /// # Safety
+    /// As for [`yield_now`](Scheduler::yield_now).
+    unsafe fn preemption_point(&self, _fiber: &Fiber) {}
 }
 
 /// Why a fiber is woken.

@@ -20,6 +20,7 @@ use crate::context::Context;
 use crate::fiber::{self, WaitsFor};
 use crate::job::{Job, Name};
 use crate::lock::Lock;
+use crate::preempt::preemption_point;
 use crate::scheduler::Scheduler;
 use crate::spare;
 use crate::task::{self, JoinHandle, Payload};
@@ -305,6 +306,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
     /// Requests that the fibers of this scope, and its body, stop. Never waits.
     pub fn cancel(&self) {
+        preemption_point();
         self.family.context.cancel(None);
     }
 
@@ -473,7 +475,10 @@ impl Builder {
 fn submit(scheduler: &Target<'_>, job: Job, family: &Family) {
     match fiber::running() {
         Some(fiber) if fiber.must_not_suspend() => family.enter_context(|| job.run()),
-        _ => scheduler.spawn(job),
+        _ => {
+            scheduler.spawn(job);
+            preemption_point();
+        }
     }
 }
 

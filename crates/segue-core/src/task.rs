@@ -23,6 +23,7 @@ use crate::fiber::{self, Fiber, WaitsFor};
 use crate::future::SourceFuture;
 use crate::job::{Job, JobHeader, Work};
 use crate::link::Link;
+use crate::preempt::preemption_point;
 use crate::scope::{Builder, Family};
 use crate::source::{Source, Waitable};
 use crate::spare;
@@ -205,7 +206,7 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
         // Each result is written where it stays, and not put together elsewhere: it would be copied in words of another size than it was written in.
         // SAFETY: nobody else looks at the task's result before `finish`.
         unsafe {
-            if let Err(cancelled) = crate::cancel::check() {
+            if let Err(cancelled) = crate::cancel::look() {
                 discard(closure);
                 store(head, Err(JoinError::Cancelled(cancelled)));
             } else {
@@ -354,6 +355,7 @@ impl<T> JoinHandle<T> {
     /// Whether the fiber has ended. Never waits.
     #[must_use]
     pub fn is_finished(&self) -> bool {
+        preemption_point();
         self.head().done.outcome().is_some()
     }
 }

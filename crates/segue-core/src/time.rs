@@ -15,6 +15,7 @@ use crate::context::Context;
 use crate::deferred;
 use crate::fiber::{self, WaitsFor};
 use crate::lock::Lock;
+use crate::park::Unpark;
 use crate::source::{Source, Waitable};
 use crate::trigger::{Trigger, Wakeup};
 use std::collections::BTreeMap;
@@ -60,6 +61,10 @@ struct Shared {
     is_real: bool,
     /// Nobody fires them any more.
     closed: AtomicBool,
+    /// How much work is under way for which a simulated clock stands.
+    outside: AtomicUsize,
+    /// Who is to be told when none is left.
+    idle: OnceLock<Arc<dyn Unpark>>,
 }
 
 /// How many timers are claimed under one hold of the lock.
@@ -85,6 +90,8 @@ impl Timers {
             earlier: OnceLock::new(),
             is_real: simulated.is_none(),
             closed: AtomicBool::new(false),
+            outside: AtomicUsize::new(0),
+            idle: OnceLock::new(),
         }))
     }
 
@@ -119,6 +126,33 @@ impl Timers {
     pub fn advance(&self, by: Duration) {
         if let Some(now) = &mut self.0.queue.lock().simulated {
             *now += by;
+        }
+    }
+
+    /// Whether a simulated clock is to stand, since somebody [works outside](crate::outside_work) for one of its fibers.
+    pub fn has_outside_work(&self) -> bool {
+        self.0.outside.load(Ordering::Acquire) != 0
+    }
+
+    /// Unparks whoever idles when no work outside is left. The first call counts.
+    pub fn call_without_outside_work(&self, idle: Arc<dyn Unpark>) {
+        let _ = self.0.idle.set(idle);
+    }
+
+    /// Answers whether it counts: not with the real clock.
+    #[inline]
+    pub(crate) fn begin_outside_work(&self) -> bool {
+        if !self.0.is_real {
+            self.0.outside.fetch_add(1, Ordering::Relaxed);
+        }
+        !self.0.is_real
+    }
+
+    pub(crate) fn end_outside_work(&self) {
+        if self.0.outside.fetch_sub(1, Ordering::AcqRel) == 1
+            && let Some(idle) = self.0.idle.get()
+        {
+            idle.unpark();
         }
     }
 

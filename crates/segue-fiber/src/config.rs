@@ -151,18 +151,19 @@ fn invalid(message: String) -> io::Error {
 }
 
 /// A checked configuration. Slots are numbered from 0; slot `i` is the addresses from `i * stride` within the
-/// arena's reservation, its guard lowest.
+/// arena's reservation, its guard lowest. `repr(C)`: debuggers read it.
+#[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     /// Binary logarithm of the slot size.
     pub shift: u32,
+    /// At least 1.
+    pub max_slots: u32,
     /// From one slot to the next: a page more than the slot. With a power of two, the pages in use, one of each slot, would
     /// share a few sets of the translation cache (measured: 42 instead of 35 ns a yield among 1,000 fibers, 210 instead of 145 among 100,000).
     pub stride: usize,
     /// Bytes of guard at the bottom of each slot: at least a page, a multiple of it.
     pub guard: usize,
-    /// At least 1.
-    pub max_slots: u32,
     /// Nobody asked for this many slots: a smaller reservation will do.
     pub may_shrink: bool,
     pub keep_warm: usize,

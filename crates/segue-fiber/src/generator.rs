@@ -32,6 +32,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
 use std::thread;
 
+use crate::backtrace::Backtrace;
 use crate::chain::{self, Frame};
 use crate::effect::Dropped;
 use crate::host::{Coroutine, RawCoroutine};
@@ -232,6 +233,21 @@ impl<'r, T> Generator<'r, T> {
             unsafe { Kept::enter(&raw const (*header.as_ptr()).kept, list) };
         }
         Generator { header: Some(header), _good_for: PhantomData, _elements: PhantomData }
+    }
+
+    /// Where the body is: from the last element that it has given outwards. Empty before the first and after the end.
+    ///
+    /// Costs about as much as [`Coroutine::backtrace`](crate::Coroutine::backtrace).
+    pub fn backtrace(&self) -> Backtrace {
+        let Some(header) = self.header else { return Backtrace::empty("it has ended") };
+        // SAFETY: in place until the end was seen.
+        let this = unsafe { header.as_ref() };
+        if this.state.get() == State::Running {
+            // Its region ends it, and this is called by what that runs.
+            return Backtrace::empty("it runs");
+        }
+        // SAFETY: set when the generator was made. It does not run, and is not another thread's, as this is not `Send`.
+        unsafe { this.raw.get().assume_init().backtrace() }
     }
 
     /// Runs the body on to the next element, if there is one.

@@ -47,6 +47,7 @@
 //! | [`generator()`], [`region()`] | iterators made of code that visits; what lets them and continuations borrow |
 //! | [`suspend`] | from inside: back to whoever resumed |
 //! | [`Step`], [`leaked_stacks`] | how a resume ended; what should be 0 |
+//! | [`Coroutine::backtrace`], [`Watched`] | where a suspended coroutine is, and where a running thread is: a [`Backtrace`] |
 //! | [`install_overflow_handler`], [`ensure_alternate_stack`] | names the fiber that overflowed |
 //!
 //! # Why this is sound
@@ -73,6 +74,7 @@
 //! differ between coroutines.
 
 mod arena;
+mod backtrace;
 mod chain;
 mod config;
 pub mod effect;
@@ -82,6 +84,7 @@ mod outcome;
 mod pool;
 mod region;
 pub mod thread_stacks;
+mod unanswered;
 
 // The one place that chooses the host.
 #[cfg(not(feature = "threads"))]
@@ -92,9 +95,11 @@ mod host;
 mod host;
 
 pub use arena::{Stack, StackArena};
+pub use backtrace::{Backtrace, StackOwner, StackTrace};
 pub use config::StackConfig;
 pub use generator::{BothEnds, Generator, Yielder, generator};
-pub use host::{Coroutine, ensure_alternate_stack, install_overflow_handler, prefetch, suspend};
+pub use host::{Coroutine, Watched, ensure_alternate_stack, install_overflow_handler, prefetch, suspend};
 pub use outcome::{Step, leaked_stacks};
 pub use pool::StackPool;
 pub use region::{Region, region};
+pub use unanswered::Unanswered;

@@ -157,6 +157,7 @@ pub fn move_to<T: Send>(to: &Handle, f: impl FnOnce() -> T + Send) -> Result<T, 
 
 /// On another thread: as a closure.
 fn start<T: Send>(to: &Handle, f: impl FnOnce() -> T + Send) -> Result<T, Cancelled> {
+    let _outside = segue_core::outside_work();
     let frame = FrameJob::new(|| segue_core::check().map(|()| f()));
     let family = segue_core::with_current(|fiber| fiber.detaches_to().map(NonNull::from));
     // SAFETY: the frame waits below, or the job was refused, inside of the contexts that it is in; the family is the caller's and outlives it;
@@ -177,6 +178,7 @@ fn start<T: Send>(to: &Handle, f: impl FnOnce() -> T + Send) -> Result<T, Cancel
 
 /// On the same thread: on the fiber's own stack.
 fn visit<T>(here: &Common, there: &Common, fiber: &Fiber, f: impl FnOnce() -> T) -> T {
+    let _outside = segue_core::outside_work();
     here.away.set(here.away.get() + 1);
     go_over(here, there, fiber);
     let result = catch_unwind(AssertUnwindSafe(f));

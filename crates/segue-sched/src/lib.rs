@@ -4,16 +4,17 @@
 //! [`Park`](segue_core::Park) (how to idle). Everything else is written once, in the worker loop: starting and switching fibers, mail
 //! from other threads, sleeping without losing a wake-up, timers, fairness, the closures that idle workers take from busy ones.
 //!
-//! Reading order: `policies/sim.rs` is a whole scheduler in under 200 lines; then `policy.rs`, `worker.rs`, `local.rs` (the contract as fibers see it),
-//! `inbox.rs` and `group.rs` (the two protocols between threads), `fork.rs`.
+//! Reading order: `policies/sim.rs`, with `explore/course.rs`, is a whole scheduler; then `policy.rs`, `worker.rs`, `local.rs` (the contract as fibers see it),
+//! `inbox.rs` and `group.rs` (the two protocols between threads), `fork.rs`; `explore/mod.rs`, the search for schedules that fail.
 //!
 //! * [`Builder::run`]: a scheduler on the calling thread and others; [`Builder::pool`]: on threads of its own.
 //! * [`Builder::driven`]: driven by the caller's own loop. [`move_to`]: a part of a fiber under another scheduler.
-//! * [`Sim`]: seeded schedules, simulated time, deadlock reports.
+//! * [`Sim`]: seeded schedules, simulated time, deadlock reports. [`Explore`]: the same program under many schedules.
 //! * Fork-join with [`join`].
 //! * [`hosted`]: a fiber without a worker, run by a foreign executor as a future.
 
 mod driven;
+mod explore;
 mod fork;
 mod frame;
 mod group;
@@ -29,6 +30,9 @@ mod summons;
 mod worker;
 
 pub use driven::{Driven, Polled};
+#[doc(hidden)]
+pub use explore::test_name;
+pub use explore::{BadSchedule, Cause, Explore, Explored, Failure, Leaks, Schedule, Shrunk, Verdict};
 pub use fork::{join, try_join};
 pub use handle::{Handle, move_to};
 pub use hosted::{Hosted, hosted};
@@ -39,4 +43,4 @@ pub use policies::{
 };
 pub use policy::{AHEAD, Goes, Idle, Policy, Seat, Started, Task, Why};
 pub use runtime::{Builder, MakePark, Pool};
-pub use segue_fiber::{self as fiber, StackConfig};
+pub use segue_fiber::{self as fiber, Backtrace, StackConfig};

@@ -9,9 +9,10 @@ use crate::group::{Group, Remote, reclaim};
 use crate::inbox::{Letter, Post};
 use crate::policy::{Goes, Idle, Policy, Seat, Started, Switch, Task, Why};
 use segue_core::{Accept, Cancelled, Fiber, Job, JobHeader, NoUnwind, Scheduler, Timers, WaitsFor, Wake};
-use segue_fiber::{StackPool, Step};
+use segue_fiber::{Backtrace, StackPool, Step};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
@@ -81,6 +82,8 @@ pub(crate) struct Common {
     living: RefCell<Vec<NonNull<Header>>>,
     /// How many of its fibers are with other workers of this thread, and will come back.
     pub(crate) away: Cell<usize>,
+    /// Whether reports have backtraces.
+    pub(crate) backtraces: Cell<bool>,
     /// Whether the running fiber yields because of work from outside.
     pub(crate) displaced: Cell<bool>,
     /// The worker in whose fiber this one runs, or null.
@@ -112,6 +115,7 @@ impl Common {
             scheduler: Cell::new(None),
             living: RefCell::new(Vec::new()),
             away: Cell::new(0),
+            backtraces: Cell::new(false),
             outer: Cell::new(ptr::null()),
             displaced: Cell::new(false),
         }
@@ -167,6 +171,26 @@ impl Common {
         let remote = self.remote();
         // SAFETY: the header stays until its letter was drained, and the worker is in place.
         unsafe { remote.inbox.post(header, RESUME, || remote.waker()) };
+    }
+
+    /// Every fiber that is suspended.
+    pub(crate) fn report(&self) -> Vec<Stuck> {
+        let is_suspended = |header: &&NonNull<Header>| {
+            // SAFETY: the living are in place.
+            !ptr::eq(unsafe { &raw const header.as_ref().fiber }, segue_core::current())
+        };
+        let describe = |header: &NonNull<Header>| {
+            // SAFETY: the living are in place.
+            let fiber = unsafe { &header.as_ref().fiber };
+            // SAFETY: it does not run, and a fiber's handle is a pointer to its header. It is only looked at.
+            let backtrace = || unsafe { ManuallyDrop::new(Switch::from_header(*header)) }.backtrace();
+            Stuck {
+                fiber: fiber.to_string(),
+                waits_for: fiber.waits_for(),
+                backtrace: self.backtraces.get().then(backtrace),
+            }
+        };
+        self.living.borrow().iter().filter(is_suspended).map(describe).collect()
     }
 
     /// Offers a closure to all workers of the group.
@@ -237,6 +261,8 @@ pub struct Stuck {
     pub fiber: String,
     /// What it waits for, and where the wait was called.
     pub waits_for: Option<WaitsFor>,
+    /// Where it is, if that was asked for ([`Sim::backtraces`](crate::Sim::backtraces)).
+    pub backtrace: Option<Backtrace>,
 }
 
 impl std::fmt::Display for Stuck {
@@ -244,7 +270,8 @@ impl std::fmt::Display for Stuck {
         match self.waits_for {
             Some(what) => write!(f, "{} waits for {what}", self.fiber),
             None => write!(f, "{} is ready", self.fiber),
-        }
+        }?;
+        self.backtrace.iter().try_for_each(|backtrace| write!(f, "\n{backtrace}"))
     }
 }
 
@@ -428,16 +455,6 @@ impl<P: Policy> Local<P> {
         self.common.scheduler.set(Some(NonNull::from(self as &dyn Scheduler)));
     }
 
-    /// Every fiber that has started and not ended.
-    pub(crate) fn report(&self) -> Vec<Stuck> {
-        let describe = |header: &NonNull<Header>| {
-            // SAFETY: the living are in place.
-            let fiber = unsafe { &header.as_ref().fiber };
-            Stuck { fiber: fiber.to_string(), waits_for: fiber.waits_for() }
-        };
-        self.common.living.borrow().iter().map(describe).collect()
-    }
-
     /// Reads the mail, if there is any.
     #[inline]
     pub(crate) fn read_mail(&self) {
@@ -500,7 +517,20 @@ impl<P: Policy> Local<P> {
         self.common.enrol(fiber.header(), fiber.header_ptr());
         // SAFETY: this is its scheduler, and it has not run yet.
         unsafe { fiber.header().fiber.set_host(fiber.header_ptr().as_ptr().cast()) };
+        if P::simulates() {
+            self.policy.borrow_mut().begins(&fiber.header().fiber);
+        }
         self.switch_to(fiber);
+    }
+
+    /// Gives the policy of a simulation all closures that lie on shelves.
+    #[inline]
+    pub(crate) fn adopt(&self) {
+        if P::simulates() && !self.is_starved() {
+            while let Some(job) = self.common.take_fresh() {
+                self.ready(Task::Fresh(job), Why::Spawned);
+            }
+        }
     }
 
     /// Sees to it that the next fiber finds a stack.
@@ -587,6 +617,12 @@ unsafe fn read_mail<P: Policy>(common: NonNull<Common>) {
 unsafe fn accept<P: Policy>(common: NonNull<Common>, job: Job) {
     // SAFETY: as the caller promises.
     unsafe { common.cast::<Local<P>>().as_ref() }.ready(Task::Fresh(job), Why::Resumed);
+}
+
+/// Every fiber of this thread's worker that is suspended.
+pub(crate) fn suspended() -> Vec<Stuck> {
+    // SAFETY: a worker is in place while it runs on this thread.
+    unsafe { worker().as_ref() }.map(Common::report).unwrap_or_default()
 }
 
 /// As [`segue_core::yield_now`], for the fibers of this crate's workers; `None` elsewhere.
@@ -683,5 +719,19 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
 
     fn timers(&self) -> &Timers {
         &self.timers
+    }
+
+    unsafe fn preemption_point(&self, fiber: &Fiber) {
+        let asked = |policy: &RefCell<P>| policy.try_borrow().is_ok_and(|policy| policy.may_preempt());
+        if P::simulates() && asked(&self.policy) {
+            // The other halves of its joins may run instead of it.
+            self.common.expose_forks();
+            self.adopt();
+            let preempted = self.policy.borrow_mut().preempts();
+            if preempted {
+                // SAFETY: as the caller promises.
+                unsafe { self.yield_now(fiber) };
+            }
+        }
     }
 }

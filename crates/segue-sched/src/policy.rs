@@ -107,6 +107,28 @@ pub trait Policy: 'static {
     fn upcoming(&self) -> Option<&Started> {
         None
     }
+
+    /// Whether it simulates: then every closure that becomes ready comes to it and none is kept on a shelf, the halves of a [`join`](crate::join) and what comes from
+    /// outside included; and the methods below are called. Asked when the code is generated, so that others pay nothing; a policy in a box does not simulate.
+    fn simulates() -> bool
+    where
+        Self: Sized,
+    {
+        false
+    }
+
+    /// The closure that it has given out last has become this fiber, which runs next.
+    fn begins(&mut self, _fiber: &Fiber) {}
+
+    /// Whether the next method is to be asked.
+    fn may_preempt(&self) -> bool {
+        false
+    }
+
+    /// Whether the running fiber is preempted, at a [point](segue_core::preemption_point) where it might go on: it is pushed then, as if it had yielded.
+    fn preempts(&mut self) -> bool {
+        false
+    }
 }
 
 impl<P: Policy + ?Sized> Policy for Box<P> {
@@ -275,8 +297,8 @@ impl Started {
 
     /// Starts to fetch the memory that it will touch first.
     #[inline]
-    pub(crate) fn prefetch(&self, frames: bool) {
-        segue_fiber::prefetch(self.0, frames);
+    pub(crate) fn prefetch(&self, whole: bool) {
+        segue_fiber::prefetch(self.0, whole);
     }
 
     /// Its identity.

@@ -179,7 +179,7 @@ impl<F: MakePark + Send + Sync> Builder<F> {
 
     /// Makes a scheduler of one worker that runs when the caller's own loop polls it, with the policy [`Fifo`](crate::Fifo).
     ///
-    /// See [`Driven`], also for what `wake` is.
+    /// See [`Driven`], also for what `wake` is. Never waits.
     ///
     /// # Errors
     /// If stacks or a park could not be made, or if another number of workers was asked for.
@@ -190,7 +190,7 @@ impl<F: MakePark + Send + Sync> Builder<F> {
         self.driven_with(Fifo::default(), wake)
     }
 
-    /// As [`driven`](Builder::driven), with another policy.
+    /// As [`driven`](Builder::driven), with another policy. Never waits.
     ///
     /// # Errors
     /// As for [`driven`](Builder::driven).
@@ -272,7 +272,7 @@ impl<F: MakePark> Plan<F> {
         drop(report);
         if let Some(park) = park {
             let local = self.local(index, policy, Arc::new(Timers::real()));
-            segue_fiber::effect::outside(|| Worker::new(&local, park, None).run(None));
+            Worker::new(&local, park, None).run(None);
         }
     }
 }
@@ -314,7 +314,7 @@ pub(crate) fn lead_family<P: Policy, K: Park, T>(
     // SAFETY: the loop below ends when every fiber has, so frame and family outlive the job; and it starts the job itself, on
     // this thread, so the closure is not sent anywhere.
     let job: Job = unsafe { FrameJob::job(NonNull::from(&first), Place::here(), Some(family)) };
-    segue_fiber::effect::outside(|| Worker::new(&local, park, on_deadlock).run(Some(job)));
+    Worker::new(&local, park, on_deadlock).run(Some(job));
     // SAFETY: a job was made of it, and has run.
     match unsafe { first.wait("the first fiber") } {
         Ok(Ok(value)) => value,
@@ -385,6 +385,7 @@ impl Pool {
         if self.is_mine() {
             return f();
         }
+        let _outside = segue_core::outside_work();
         let job = FrameJob::new(f);
         // SAFETY: the frame waits below, inside of the contexts that it is in; the family lives as long as the pool; closure and result are `Send`.
         self.parts().group.inject(unsafe { FrameJob::job(NonNull::from(&job), Place::here(), Some(self.family())) });

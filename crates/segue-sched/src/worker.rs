@@ -89,7 +89,8 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         let before = common.outer.replace(outer);
         self.park.enter();
         let kept = segue_core::keep_spares(true);
-        let result = f(self, outer);
+        // Fibers are resumed outside of the handlers that there may be around.
+        let result = segue_fiber::effect::outside(|| f(self, outer));
         segue_core::keep_spares(kept);
         self.park.leave();
         self.local.common.outer.set(before);
@@ -103,6 +104,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     pub(crate) fn turn(&mut self) -> Turn {
         self.local.read_mail();
         self.local.accept_closures();
+        self.local.adopt();
         self.turns += 1;
         if self.turns >= TURNS {
             self.turns = 0;
@@ -205,7 +207,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         }
         if let Some(timeout) = self.lie_down(longest) {
             match self.on_deadlock {
-                Some(report) if timeout.is_none() && self.park.is_closed() => report(self.local.report()),
+                Some(report) if timeout.is_none() && self.park.is_closed() => report(self.local.common.report()),
                 _ => self.park_and_learn(timeout, outer),
             }
         }

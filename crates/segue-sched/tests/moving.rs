@@ -5,7 +5,7 @@ mod common;
 
 use common::{Meet, STAND_IN, on_real_schedulers, pool, scaled};
 use segue_core::{CancelToken, check, in_fiber, scope, spawn, yield_now};
-use segue_sched::{Builder, Fifo, Handle, join, move_to};
+use segue_sched::{Builder, Fifo, Handle, Sim, join, move_to};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -233,4 +233,31 @@ fn fibers_that_move_are_woken_and_cancelled_by_strangers() {
         inner.unwrap();
     });
     assert!(moved.load(SeqCst) > 0 && moved.load(SeqCst) == cancelled.load(SeqCst));
+}
+
+#[test]
+fn a_simulation_waits_for_its_fibers_that_are_elsewhere() {
+    let there = pool(1);
+    let handle = there.handle();
+    for seed in 0..20 {
+        // A closed world: without the work outside this were a deadlock.
+        let run = Sim::new(seed).run(|| {
+            let first = spawn({
+                let handle = handle.clone();
+                move || move_to(&handle, || thread::current().id()).unwrap()
+            });
+            assert_ne!(first.join().unwrap(), thread::current().id());
+            there.run(|| 1).unwrap()
+        });
+        assert_eq!(run, Ok(1));
+    }
+    // The simulation inside of a fiber, of whose scheduler another visits.
+    Builder::new()
+        .workers(1)
+        .run(|| {
+            let outer = Handle::current().unwrap();
+            let run = Sim::new(1).run(|| move_to(&outer, || yield_now().is_ok()).unwrap());
+            assert_eq!(run, Ok(true));
+        })
+        .unwrap();
 }

@@ -193,3 +193,35 @@ fn an_open_world_waits_for_other_threads() {
     });
     assert_eq!(answer, Ok(42));
 }
+
+#[inline(never)]
+fn waits_for_nobody(meet: &Meet<()>) {
+    let _ = meet.wait();
+    std::hint::black_box(());
+}
+
+#[test]
+fn a_deadlock_report_has_the_stacks_of_all_fibers_if_asked_for() {
+    let found = |backtraces| {
+        let sim = Sim::new(3).backtraces(backtraces);
+        sim.run(|| {
+            let fiber = Spawn::new().name("lonely").spawn(|| waits_for_nobody(&Meet::new()));
+            let _ = fiber.join();
+        })
+        .unwrap_err()
+    };
+    let bare = found(false);
+    assert!(bare.fibers.iter().all(|stuck| stuck.backtrace.is_none()));
+    let full = found(true);
+    assert_eq!(full, found(true));
+    assert_eq!(full.fibers.len(), 2);
+    let lonely = full.fibers.iter().find(|stuck| stuck.fiber.contains("lonely")).unwrap();
+    let (text, backtrace) = (lonely.to_string(), lonely.backtrace.as_ref().unwrap());
+    if cfg!(feature = "threads") {
+        assert!(backtrace.stacks().is_empty() && text.contains("no backtraces"), "{text}");
+    } else {
+        assert!(text.contains("waits_for_nobody") && text.contains("fiber 'lonely'"), "{text}");
+        assert!(backtrace.stacks().iter().all(|stack| stack.is_whole()), "{text}");
+        assert!(full.to_string().contains(&text));
+    }
+}

@@ -27,7 +27,7 @@
 //! * Control: [`effect`] asks an enclosing handler, which may keep the rest of the computation; [`generator()`] makes an iterator of code that visits; [`multi`] resumes more than once.
 //! * The world: [`net`].
 //! * Bridge: the crate `segue-bridge` has waits for futures, fibers for async tasks, and what tokio and rayon need.
-//! * Test: [`Sim`] runs the same code under seeded schedules with simulated time.
+//! * Test: [`test`](macro@test) and [`Explore`] run the same code under many schedules with simulated time, and name one that fails; [`Sim`] runs it under one.
 //!
 //! ```
 //! # #[cfg(feature = "sched")] {
@@ -67,7 +67,38 @@ pub use runtime::{default_pool, run, runtime};
 #[cfg(feature = "sched")]
 pub use segue_sched::fiber::{BothEnds, Generator, Region, Yielder, effect, generator, multi, region};
 #[cfg(feature = "sched")]
-pub use segue_sched::{self as sched, Driven, Fifo, Handle, Polled, Pool, Sim, StackConfig, Stealing, move_to};
+pub use segue_sched::{
+    self as sched, Driven, Explore, Fifo, Handle, Polled, Pool, Sim, StackConfig, Stealing, move_to,
+};
+
+/// A test that is run under many schedules, in a simulation: it fails if one of them does, with a command that replays that one.
+///
+/// Stands before a function without parameters, which returns nothing or a `Result`. Other attributes, such as `#[ignore]` and `#[should_panic]`, keep their meaning. What it
+/// writes is a call of [`Explore::check`](sched::Explore::check), which says what counts as a failure, and how the environment can change what is tried:
+/// `SEGUE_SEED=...` tries the schedule that a report has named, `SEGUE_SCHEDULES=...` more or fewer than the test says.
+///
+/// | argument | what it says | if it is left out |
+/// | --- | --- | --- |
+/// | `policy = random` | each choice is drawn | so |
+/// | `policy = pct(depth)` | by random priorities, for bugs of this depth | |
+/// | `policy = exhaustive(limit)` | all schedules; if there are more than `limit`, that is a failure | |
+/// | `schedules = N` | how many are tried | 200 |
+/// | `seed = N` | the seed of the first; the next has the next | 0 |
+/// | `leaks = forbid` | a fiber that is not over when the function returns is a failure | `allow` |
+/// | `preempt = false` | fibers are switched only where they wait or yield | `true` |
+///
+/// # Examples
+///
+/// ```
+/// #[segue::test(policy = pct(2), schedules = 50, leaks = forbid)]
+/// fn one_plus_one() -> Result<(), segue::JoinError> {
+///     let one = segue::spawn(|| 1);
+///     assert_eq!(one.join()? + 1, 2);
+///     Ok(())
+/// }
+/// ```
+#[cfg(feature = "sched")]
+pub use segue_macros::test;
 
 #[cfg(feature = "io")]
 pub use segue_io::net;
@@ -77,6 +108,11 @@ pub use segue_core::{
     Waitable, after, at, attribute, attributes, check, deadline, finally, is_cancelled, now, shield, sleep, timeout,
 };
 pub use spawn::{Builder, join, scope, spawn, spawn_task, yield_now};
+
+/// The programs of `docs/testing.md`, run as tests.
+#[cfg(all(doctest, feature = "sched"))]
+#[doc = include_str!("../../../docs/testing.md")]
+pub struct TestingDoctests;
 
 /// The programs of the README, run as tests.
 #[cfg(all(doctest, feature = "io"))]

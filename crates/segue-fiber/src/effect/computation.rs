@@ -38,6 +38,7 @@ use std::thread;
 use super::clauses::{Capture, Clauses, PanicCase, ValueCase};
 use super::{Dropped, Effect};
 use crate::arena::Stack;
+use crate::backtrace::Backtrace;
 use crate::chain::{self, Frame};
 use crate::host::{Coroutine, LARGEST_HEADER, RawCoroutine};
 use crate::outcome::{Step, count_leak};
@@ -157,6 +158,15 @@ impl Held {
     fn is_revoked(&self) -> bool {
         // SAFETY: whoever revokes it sees to it that the computation stays in place until this is dropped.
         unsafe { self.base.as_ref() }.turn.get() != self.turn
+    }
+
+    /// Where the computation is suspended.
+    pub fn backtrace(&self) -> Backtrace {
+        if self.is_revoked() {
+            return Backtrace::empty("its region has ended it");
+        }
+        // SAFETY: set by `place`. It is suspended and this one's, which is borrowed, and not another thread's, as this is not `Send`.
+        unsafe { self.base.as_ref().raw.get().assume_init().backtrace() }
     }
 
     /// The computation, which is suspended and this one's.

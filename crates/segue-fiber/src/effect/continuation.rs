@@ -11,6 +11,7 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 use super::computation::{self, Base, Held, Payload, RawNext};
+use crate::backtrace::Backtrace;
 
 /// Neither longer nor shorter than `'k`.
 type Invariant<'k> = PhantomData<fn(&'k ()) -> &'k ()>;
@@ -121,6 +122,13 @@ impl<'k, O, R, S> Continuation<'k, O, R, S> {
         // SAFETY: it is suspended, and is this continuation's.
         unsafe { computation::fail(self.held.get(), Box::new(payload)) };
         Next::new(RawNext::Run(self.into_held()))
+    }
+
+    /// Where the computation is: from the perform outwards, through the stacks of all handlers that were captured with it, to the body of its own.
+    ///
+    /// Costs about as much as [`Coroutine::backtrace`](crate::Coroutine::backtrace).
+    pub fn backtrace(&self) -> Backtrace {
+        self.held.backtrace()
     }
 
     /// The handler's state, which is the continuation's while the computation is suspended.

@@ -11,16 +11,26 @@
 //! | `overflow` | the handler that names the fiber |
 //! | `trace` | where that fiber was, as far as can be told safely |
 //! | `altstack` | a stack for the handler itself |
+//! | `registers` | what unwinding starts with |
+//! | `unwind` | the calls of one stack, from the program's unwind tables |
+//! | `segments` | from stack to stack: where a suspended coroutine is |
+//! | `watch` | asking a running thread where it is |
+//! | `sample` | what its signal handler copies |
 //! | `sys` | the system calls |
 
 mod altstack;
 mod coroutine;
 mod overflow;
 mod region;
+mod registers;
 mod registry;
+mod sample;
+mod segments;
 mod switch;
 mod sys;
 mod trace;
+mod unwind;
+mod watch;
 
 pub use altstack::ensure_alternate_stack;
 pub use coroutine::{Coroutine, prefetch, suspend};
@@ -28,3 +38,4 @@ pub(crate) use coroutine::{LARGEST_HEADER, RawCoroutine};
 pub use overflow::install_overflow_handler;
 pub(crate) use region::Region;
 pub(crate) use sys::{page_size, release_heap};
+pub use watch::Watched;

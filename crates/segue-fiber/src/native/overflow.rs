@@ -16,8 +16,9 @@ use std::mem;
 use std::ptr;
 use std::sync::OnceLock;
 
-use super::registry::{self, Hit};
-use super::trace::{self, Registers};
+use super::registers::Registers;
+use super::registry::{self, Slot};
+use super::trace;
 
 /// What was installed before, for SIGSEGV and SIGBUS. Set before the handler can run.
 static PREVIOUS: OnceLock<[libc::sigaction; 2]> = OnceLock::new();
@@ -52,6 +53,9 @@ fn install() -> Result<(), c_int> {
     let mut action = empty_action();
     action.sa_sigaction = handle as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    // Both handlers of this crate use the thread's alternate stack: not the other on top of this one.
+    // SAFETY: a set of signals in a structure of ours.
+    unsafe { libc::sigaddset(&mut action.sa_mask, super::watch::SIGNAL) };
     for signal in SIGNALS {
         // SAFETY: `handle` has the signature that SA_SIGINFO asks for and is async-signal-safe.
         if unsafe { libc::sigaction(signal, &action, ptr::null_mut()) } != 0 {
@@ -61,7 +65,8 @@ fn install() -> Result<(), c_int> {
     Ok(())
 }
 
-fn empty_action() -> libc::sigaction {
+/// The default action, without flags.
+pub(super) fn empty_action() -> libc::sigaction {
     // SAFETY: a C structure of integers, a set of bits and an optional function pointer, all of which may be zero:
     // the default action, no flags, an empty mask.
     unsafe { mem::zeroed() }
@@ -71,12 +76,12 @@ unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: 
     // SAFETY: the kernel passes valid pointers with SA_SIGINFO, and these signals have an address when they come
     // from a fault; sent by `kill`, the bytes are others, and then no stack pointer agrees with them.
     let (address, registers) = unsafe { ((*info).si_addr() as usize, Registers::of(context)) };
-    if let Some(hit) = registry::find_guard(address)
-        && registers.stack_pointer().is_none_or(|sp| (hit.start..hit.top).contains(&sp))
+    if let Some(slot) = registry::find(address)
+        && address < slot.bottom
+        && (slot.start..slot.top).contains(&registers.stack)
     {
-        // SAFETY: the interrupted stack pointer lies in the slot (or the architecture does not tell, and an overflow
-        // is the likely cause): its coroutine is running here.
-        unsafe { report(&hit, &registers) };
+        // SAFETY: the interrupted stack pointer lies in the slot: its coroutine is running here.
+        unsafe { report(&slot, &registers) };
         // SAFETY: async-signal-safe by POSIX.
         unsafe { libc::abort() };
     }
@@ -87,9 +92,9 @@ unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: 
 /// # Safety
 ///
 /// The thread runs on the slot's stack, interrupted by the handler.
-unsafe fn report(hit: &Hit, registers: &Registers) {
+unsafe fn report(slot: &Slot, registers: &Registers) {
     // SAFETY: by the contract.
-    let label = unsafe { hit.label() };
+    let label = unsafe { slot.label() };
     let mut out = Writer::new();
     out.text(b"\nfiber ");
     if !label.name().is_empty() {
@@ -100,13 +105,13 @@ unsafe fn report(hit: &Hit, registers: &Registers) {
     out.text(b"(");
     out.decimal(label.id());
     out.text(b") overflowed its stack of ");
-    out.decimal(((hit.top - hit.bottom) / 1024) as u64);
+    out.decimal(((slot.top - slot.bottom) / 1024) as u64);
     out.text(
         b" KiB: unbounded recursion, or too small a stack; raise the stack size with StackConfig::slot_size or the\n",
     );
     out.text(b"corresponding option of its scheduler. Aborting.\n");
     // SAFETY: by the contract.
-    unsafe { trace::print(hit, registers, &mut out) };
+    unsafe { trace::print(slot, registers, &mut out) };
     out.flush();
 }
 
@@ -117,34 +122,48 @@ unsafe fn report(hit: &Hit, registers: &Registers) {
 /// The arguments are those of a signal handler that is running.
 unsafe fn chain(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let index = usize::from(signal != SIGNALS[0]);
-    let previous = PREVIOUS.get().map(|both| both[index]);
-    match previous {
-        Some(action) if action.sa_sigaction != libc::SIG_DFL && action.sa_sigaction != libc::SIG_IGN => {
-            // SAFETY: a handler of the signature that its flags say, as registered by whoever did it, called with what
-            // it would have got.
-            unsafe {
-                if action.sa_flags & libc::SA_SIGINFO != 0 {
-                    let handler: unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
-                        mem::transmute(action.sa_sigaction);
-                    handler(signal, info, context);
-                } else {
-                    let handler: unsafe extern "C" fn(c_int) = mem::transmute(action.sa_sigaction);
-                    handler(signal);
-                }
-            }
-        }
-        _ => {
-            // Back to the default; the faulting instruction runs again when this returns, and the process dies as it
-            // would have without us. If the signal was sent rather than caused, it has to be sent again.
-            // SAFETY: all of these are async-signal-safe, and the pointers are valid.
-            unsafe {
-                libc::sigaction(signal, &empty_action(), ptr::null_mut());
-                if (*info).si_code <= 0 {
-                    libc::raise(signal);
-                }
-            }
+    // SAFETY: by the contract.
+    if PREVIOUS.get().is_some_and(|both| unsafe { call(&both[index], signal, info, context) }) {
+        return;
+    }
+    // Back to the default; the faulting instruction runs again when this returns, and the process dies as it
+    // would have without us. If the signal was sent rather than caused, it has to be sent again.
+    // SAFETY: all of these are async-signal-safe, and the pointers are valid.
+    unsafe {
+        libc::sigaction(signal, &empty_action(), ptr::null_mut());
+        if (*info).si_code <= 0 {
+            libc::raise(signal);
         }
     }
+}
+
+/// Calls the handler of an action, if that has one.
+///
+/// # Safety
+///
+/// The action was in force for this signal, and the arguments are those of a signal handler that is running.
+pub(super) unsafe fn call(
+    action: &libc::sigaction,
+    signal: c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+) -> bool {
+    if action.sa_sigaction == libc::SIG_DFL || action.sa_sigaction == libc::SIG_IGN {
+        return false;
+    }
+    // SAFETY: a handler of the signature that its flags say, as registered by whoever did it, called with what
+    // it would have got.
+    unsafe {
+        if action.sa_flags & libc::SA_SIGINFO != 0 {
+            let handler: unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
+                mem::transmute(action.sa_sigaction);
+            handler(signal, info, context);
+        } else {
+            let handler: unsafe extern "C" fn(c_int) = mem::transmute(action.sa_sigaction);
+            handler(signal);
+        }
+    }
+    true
 }
 
 /// Writes to standard error from a signal handler, through a small buffer.

@@ -115,6 +115,12 @@ impl Region {
     ///
     /// Called under the arena's lock. After an error nothing is lost: the same slots are prepared again later.
     pub fn prepare(&self, first: u32, count: u32) -> io::Result<u32> {
+        let made = self.make_usable(first, count)?;
+        self.entry.prepared(first + made);
+        Ok(made)
+    }
+
+    fn make_usable(&self, first: u32, count: u32) -> io::Result<u32> {
         if !self.mprotect.load(Relaxed) {
             let start = self.slot(first).0.get();
             sys::make_accessible(start..start + count as usize * self.layout.stride)

@@ -1,7 +1,7 @@
-//! Which addresses are guards of ours, and whose stack that is: readable from a signal handler.
+//! Which addresses are stacks and guards of ours, and whose: readable from a signal handler.
 //!
-//! Used by `region`, which enters reservations, by `coroutine`, which writes labels, and by `overflow`, which looks
-//! both up.
+//! Used by `region`, which enters reservations, by `coroutine`, which writes labels, and by `overflow`, `segments` and `watch`, which look
+//! both up. A debugger can read them too (`tools/gdb/segue.py`), which is why their layout is fixed.
 //!
 //! The list of reservations only grows: an entry is pushed once, never unlinked, never freed and never reused, so that
 //! a handler can walk it without a lock at any instant. An arena that ends clears `live`. Entries are 48 bytes and
@@ -15,8 +15,9 @@
 
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, compiler_fence};
 
+use super::switch::Root;
 use crate::config::Layout;
 
 /// How many places a top may have, a cache line apart. Going round a thousand fibers takes 18 ns a switch with 1, 8
@@ -31,14 +32,16 @@ pub(super) fn colour(number: u32) -> usize {
     (number as usize % COLOURS) * LINE
 }
 
-const NAME: usize = 55;
+const NAME: usize = 47;
 
-/// A fiber's number and name: the cache line at a slot's top, where the overflow handler finds it whatever else is
+/// A fiber's number and name, and where its root is: the cache line at a slot's top, where signal handlers find it whatever else is
 /// there.
 ///
 /// All zero bits, as in memory never used, are the label without a name.
+#[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(super) struct Label {
+    root: *mut Root,
     id: u64,
     name: [MaybeUninit<u8>; NAME],
     len: u8,
@@ -54,15 +57,16 @@ impl Label {
         unsafe { top.byte_sub(Self::SIZE) }.as_ptr().cast()
     }
 
-    /// Makes it the label without a name.
+    /// Makes it the label without a name of the coroutine with this root.
     ///
     /// # Safety
     ///
     /// `label` points to memory for a label that only this thread accesses.
     #[inline]
-    pub unsafe fn clear(label: *mut Label) {
+    pub unsafe fn clear(label: *mut Label, root: *mut Root) {
         // SAFETY: by the clause above.
         unsafe {
+            (&raw mut (*label).root).write(root);
             (&raw mut (*label).len).write(0);
             (&raw mut (*label).id).write(0);
         }
@@ -103,6 +107,11 @@ impl Label {
 }
 
 impl Label {
+    /// The root of the coroutine on this slot.
+    pub fn root(&self) -> *mut Root {
+        self.root
+    }
+
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -116,11 +125,14 @@ impl Label {
 }
 
 /// One reservation.
+#[repr(C)]
 pub(super) struct Entry {
+    next: AtomicPtr<Entry>,
     start: usize,
     layout: Layout,
     live: AtomicBool,
-    next: AtomicPtr<Entry>,
+    /// No slot from this number on was ever used. For debuggers.
+    prepared: AtomicU32,
 }
 
 static HEAD: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
@@ -132,6 +144,7 @@ impl Entry {
             start,
             layout,
             live: AtomicBool::new(true),
+            prepared: AtomicU32::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
         }));
         let pointer = ptr::from_mut(entry);
@@ -147,14 +160,19 @@ impl Entry {
         }
     }
 
+    /// The slots below this number are prepared.
+    pub fn prepared(&self, number: u32) {
+        self.prepared.store(number, Ordering::Relaxed);
+    }
+
     /// The reservation is about to end.
     pub fn retire(&self) {
         self.live.store(false, Ordering::Relaxed);
     }
 }
 
-/// A slot whose guard was hit.
-pub(super) struct Hit {
+/// A slot.
+pub(super) struct Slot {
     /// The lowest address of the slot.
     pub start: usize,
     /// The first address above the guard.
@@ -163,8 +181,8 @@ pub(super) struct Hit {
     pub top: usize,
 }
 
-/// Looks up an address; something if it lies in the guard of a slot. Async-signal-safe.
-pub(super) fn find_guard(address: usize) -> Option<Hit> {
+/// Looks up the slot in which an address lies. Async-signal-safe.
+pub(super) fn find(address: usize) -> Option<Slot> {
     let mut next = HEAD.load(Ordering::Acquire);
     // SAFETY: entries are never freed, and were published by the release that the acquire above pairs with: later ones
     // in the list were pushed before, and the compare-and-swaps on `HEAD` form one release sequence.
@@ -175,22 +193,20 @@ pub(super) fn find_guard(address: usize) -> Option<Hit> {
         if offset < size && entry.live.load(Ordering::Relaxed) {
             let number = offset / layout.stride;
             let start = entry.start + number * layout.stride;
-            let bottom = start + layout.guard;
             let top = start + layout.slot_size() - colour(number as u32);
-            return (address < bottom).then_some(Hit { start, bottom, top });
+            return (address < top).then_some(Slot { start, bottom: start + layout.guard, top });
         }
         next = entry.next.load(Ordering::Relaxed);
     }
     None
 }
 
-impl Hit {
-    /// Number and name of the coroutine. Async-signal-safe.
+impl Slot {
+    /// The label of the coroutine. Async-signal-safe.
     ///
     /// # Safety
     ///
-    /// The calling thread runs on the slot's stack (or on an alternate stack, interrupted there), so that the slot is
-    /// in use.
+    /// A coroutine of the calling thread is on the slot's stack: running, perhaps interrupted, or suspended.
     pub unsafe fn label(&self) -> Label {
         let label = (self.top - Label::SIZE) as *const Label;
         // SAFETY: the slot is in use, so that its top is mapped and holds a label.

@@ -8,14 +8,15 @@
 //! are read, both of which are mapped. Addresses are printed as they stand in the program's file, so that `addr2line`
 //! resolves them.
 
-#![allow(unsafe_code)] // Reads registers from a signal's context, the stack and code.
+#![allow(unsafe_code)] // Reads the stack and code.
 
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::overflow::Writer;
-use super::registry::Hit;
+use super::registers::Registers;
+use super::registry::Slot;
 
 /// How many addresses are printed, and how far the scan goes.
 const PRINTED: usize = 16;
@@ -56,45 +57,14 @@ pub(super) fn learn_image() {
     });
 }
 
-/// What a signal's context says about the interrupted code. Zero means that it is not known on this architecture.
-pub(super) struct Registers {
-    instruction: usize,
-    stack: usize,
-}
-
-impl Registers {
-    /// # Safety
-    ///
-    /// `context` is the third argument of a signal handler with SA_SIGINFO.
-    pub unsafe fn of(context: *mut c_void) -> Registers {
-        // SAFETY: by the contract.
-        let context = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext };
-        #[cfg(target_arch = "x86_64")]
-        let (instruction, stack) =
-            (context.gregs[libc::REG_RIP as usize] as usize, context.gregs[libc::REG_RSP as usize] as usize);
-        #[cfg(target_arch = "aarch64")]
-        let (instruction, stack) = (context.pc as usize, context.sp as usize);
-        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-        let (instruction, stack) = {
-            let _ = context;
-            (0, 0)
-        };
-        Registers { instruction, stack }
-    }
-
-    pub fn stack_pointer(&self) -> Option<usize> {
-        (self.stack != 0).then_some(self.stack)
-    }
-}
-
 /// Prints the faulting instruction and what look like return addresses, innermost first.
 ///
 /// # Safety
 ///
 /// The slot is in use by the interrupted code of this thread.
-pub(super) unsafe fn print(hit: &Hit, registers: &Registers, out: &mut Writer) {
+pub(super) unsafe fn print(slot: &Slot, registers: &Registers, out: &mut Writer) {
     let Some(image) = IMAGE.get() else { return };
-    if registers.stack == 0 || image.code.is_empty() {
+    if image.code.is_empty() {
         return;
     }
     out.text(b"It was here, called from here (resolve with addr2line -Cfie PROGRAM; calls may be missing or stale):\n");
@@ -107,8 +77,8 @@ pub(super) unsafe fn print(hit: &Hit, registers: &Registers, out: &mut Writer) {
         line(registers.instruction);
     }
     let word = size_of::<usize>();
-    let mut place = registers.stack.max(hit.bottom).next_multiple_of(word);
-    let end = hit.top.min(place + SCANNED);
+    let mut place = registers.stack.max(slot.bottom).next_multiple_of(word);
+    let end = slot.top.min(place + SCANNED);
     let mut printed = 0;
     while place + word <= end && printed < PRINTED {
         // SAFETY: between the guard and the slot's top all memory is readable (by the contract the slot is in use),

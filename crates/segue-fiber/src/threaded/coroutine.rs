@@ -17,6 +17,7 @@ use std::thread::{self, JoinHandle};
 
 use super::baton::{Baton, State};
 use crate::arena::Stack;
+use crate::backtrace::Backtrace;
 use crate::chain;
 use crate::outcome::{AbortOnUnwind, Step, count_leak};
 
@@ -202,6 +203,12 @@ impl<H> Coroutine<H> {
         self.finish().1
     }
 
+    /// An empty backtrace that says why it is empty.
+    pub fn backtrace(&self) -> Backtrace {
+        // SAFETY: it has no conditions here.
+        unsafe { self.raw().backtrace() }
+    }
+
     /// Does nothing: a thread's stack is guarded by std.
     pub fn set_label(&self, _id: u64, _name: Option<&str>) {}
 }
@@ -248,6 +255,15 @@ impl RawCoroutine {
         Step::Returned
     }
 
+    /// As [`Coroutine::backtrace`].
+    ///
+    /// # Safety
+    ///
+    /// None on this host.
+    pub unsafe fn backtrace(self) -> Backtrace {
+        Backtrace::empty(super::NO_TRACES)
+    }
+
     /// As [`suspend`], and leaves the chain of effect handlers alone.
     ///
     /// # Safety
@@ -291,4 +307,4 @@ pub unsafe fn suspend<H: 'static>(header: NonNull<H>) {
 }
 
 /// On this host there is nothing to fetch.
-pub fn prefetch<H: 'static>(_header: NonNull<H>, _frames: bool) {}
+pub fn prefetch<H: 'static>(_header: NonNull<H>, _whole: bool) {}

@@ -5,12 +5,17 @@
 mod baton;
 mod coroutine;
 mod region;
+mod watched;
 
 use std::io;
 
 pub use coroutine::{Coroutine, prefetch, suspend};
 pub(crate) use coroutine::{LARGEST_HEADER, RawCoroutine};
 pub(crate) use region::Region;
+pub use watched::Watched;
+
+/// What every backtrace says here.
+const NO_TRACES: &str = "no backtraces where each fiber is a thread: build without the feature `threads`";
 
 /// Pages matter for the checks of a configuration alone.
 pub(crate) fn page_size() -> usize {

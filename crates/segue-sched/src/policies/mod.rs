@@ -25,4 +25,5 @@ pub use ordered::Ordered;
 pub use priority::{ByPriority, Priority};
 pub use round_robin::RoundRobin;
 pub use sim::{Deadlock, Sim};
+pub(crate) use sim::{Setup, arena, simulate};
 pub use stealing::Stealing;

@@ -31,7 +31,9 @@
 #![allow(unsafe_code)] // A source that is made of two.
 
 use super::mutex::{Lock, MutexGuard, Turn};
-use segue_core::{Cancelled, Guard, Node, Operation, Source, Trigger, WaitQueue, Waitable, Waiting, WaitsFor};
+use segue_core::{
+    Cancelled, Guard, Node, Operation, Source, Trigger, WaitQueue, Waitable, Waiting, WaitsFor, preemption_point,
+};
 use segue_core::{registered, shield, wait};
 use std::fmt;
 
@@ -153,12 +155,14 @@ impl Condvar {
     /// ```
     #[inline]
     pub fn notify_one(&self) {
+        preemption_point();
         self.waiters.lock().notify_one(0);
     }
 
     /// Wakes all who wait. Never waits.
     #[inline]
     pub fn notify_all(&self) {
+        preemption_point();
         self.waiters.lock().notify_all(0);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Used to wait for the start-up of several parts, or to let several start at once. `counter.rs` says how it works.
 
-use segue_core::{Cancelled, Source, Waitable, WaitsFor, wait};
+use segue_core::{Cancelled, Source, Waitable, WaitsFor, preemption_point, wait};
 use std::fmt;
 
 use super::counter::Counter;
@@ -49,12 +49,14 @@ impl Latch {
     #[inline]
     #[track_caller]
     pub fn count_down(&self, n: usize) {
+        preemption_point();
         self.0.count_down(n).unwrap_or_else(|_| panic!("a latch was counted down below zero, by {n}"));
     }
 
     /// How many are left. Never waits.
     #[must_use]
     pub fn count(&self) -> usize {
+        preemption_point();
         self.0.get()
     }
 
@@ -71,6 +73,7 @@ impl Latch {
     #[must_use]
     #[inline]
     pub fn try_wait(&self) -> bool {
+        preemption_point();
         self.0.get() == 0
     }
 

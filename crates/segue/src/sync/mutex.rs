@@ -49,7 +49,9 @@
 //! After the mutex of parking_lot and `sync.Mutex` of Go, whose starving waiters get the lock handed over too, but after a millisecond.
 #![allow(unsafe_code)] // The cell behind the lock.
 
-use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, check, wait};
+use segue_core::{
+    Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, check, preemption_point, wait,
+};
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -262,6 +264,7 @@ impl<T: ?Sized> Mutex<T> {
     /// A mutex that is about to be handed to a waiter is not free.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        preemption_point();
         self.raw.try_lock(false, false).then(|| self.guard())
     }
 
@@ -431,6 +434,7 @@ impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
 impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
+        preemption_point();
         self.mutex.raw.unlock();
     }
 }

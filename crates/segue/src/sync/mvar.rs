@@ -4,12 +4,12 @@
 //!
 //! The file has the calls and the loan. What happens to the place, who is served by what, and what becomes of those who leave: all that is in `place.rs`.
 
-use segue_core::{Cancelled, Source, WaitQueue, Waitable, Waiting, WaitsFor, wait};
+use segue_core::{Cancelled, Source, WaitQueue, Waitable, Waiting, WaitsFor, preemption_point, wait};
 use std::fmt;
 use std::mem;
 use std::ops::{Deref, DerefMut};
 
-use super::place::{Borrow, Place, Put, Queue, Slot, State, Take, end_loan, put_in, take_out};
+use super::place::{Borrow, Put, Queue, Slot, State, Take, end_loan, put_in, take_out};
 
 /// A place for one value, empty or full.
 ///
@@ -66,13 +66,13 @@ impl<T> MVar<T> {
     /// An empty place.
     #[must_use]
     pub const fn empty() -> Self {
-        Self { queue: WaitQueue::new(State { place: Place::Empty, displaced: Vec::new() }) }
+        Self { queue: WaitQueue::new(State::new(None)) }
     }
 
     /// A full place.
     #[must_use]
     pub const fn new(value: T) -> Self {
-        Self { queue: WaitQueue::new(State { place: Place::Full(value), displaced: Vec::new() }) }
+        Self { queue: WaitQueue::new(State::new(Some(value))) }
     }
 
     #[inline]
@@ -108,6 +108,7 @@ impl<T> MVar<T> {
     /// Takes the value out, if there is one. Never waits.
     #[inline]
     pub fn try_take(&self) -> Option<T> {
+        preemption_point();
         take_out(&mut self.queue.lock())
     }
 
@@ -155,9 +156,10 @@ impl<T> MVar<T> {
     /// Gives the value back if there is one already.
     #[inline]
     pub fn try_put(&self, value: T) -> Result<(), T> {
+        preemption_point();
         let mut queue = self.queue.lock();
-        if let Place::Empty = queue.peek().place {
-            put_in(&mut queue, value);
+        if queue.peek().is_empty() {
+            put_in(&mut queue, Some(value));
             return Ok(());
         }
         Err(value)
@@ -195,6 +197,7 @@ impl<T> MVar<T> {
 
     /// Borrows the value, if there is one. Never waits.
     pub fn try_borrow(&self) -> Option<Loan<'_, T>> {
+        preemption_point();
         self.borrowing().attempt()
     }
 
@@ -255,17 +258,15 @@ impl<T> MVar<T> {
     /// Whether there is no value to take. It may have changed by the time that the caller looks at the answer.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        !matches!(self.queue.lock().peek().place, Place::Full(_))
+        preemption_point();
+        !self.queue.lock().peek().is_full()
     }
 
     /// The value, if there is one. Of several, after one came back, it is the first.
     pub fn into_inner(self) -> Option<T> {
         let mut state = self.queue.into_inner();
-        match state.place {
-            Place::Full(value) => Some(value),
-            // A loan borrows the place, so it was leaked; others may have come back.
-            Place::Empty | Place::Lent { .. } => state.displaced.pop(),
-        }
+        // A loan borrows the place, so one that is left was leaked; others may have come back.
+        state.value.or_else(|| state.displaced.pop())
     }
 }
 
@@ -283,10 +284,11 @@ impl<T> From<T> for MVar<T> {
 
 impl<T> fmt::Debug for MVar<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = match self.queue.lock().peek().place {
-            Place::Empty => "empty",
-            Place::Full(_) => "full",
-            Place::Lent { .. } => "lent",
+        let queue = self.queue.lock();
+        let place = match queue.peek() {
+            state if state.is_full() => "full",
+            state if state.is_empty() => "empty",
+            _ => "lent",
         };
         f.debug_struct("MVar").field("place", &place).finish()
     }
@@ -323,6 +325,7 @@ impl<T> DerefMut for Loan<'_, T> {
 
 impl<T> Drop for Loan<'_, T> {
     fn drop(&mut self) {
+        preemption_point();
         if let Some(value) = self.value.take() {
             end_loan(&mut self.mvar.queue.lock(), value);
         }

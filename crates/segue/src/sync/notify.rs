@@ -29,7 +29,7 @@
 //!
 //! The semantics are those of tokio's `Notify`.
 
-use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, wait};
+use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, preemption_point, wait};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -89,6 +89,7 @@ impl Notify {
     /// ```
     #[inline]
     pub fn notify_one(&self) {
+        preemption_point();
         tell_one(&mut self.permit.lock());
     }
 
@@ -104,6 +105,7 @@ impl Notify {
     /// assert!(!notify.try_wait());
     /// ```
     pub fn notify_all(&self) {
+        preemption_point();
         let mut permit = self.permit.lock();
         // Written under the lock alone.
         let rounds = self.rounds.load(Ordering::Relaxed).wrapping_add(1);
@@ -129,6 +131,7 @@ impl Notify {
     /// ```
     #[must_use]
     pub fn try_wait(&self) -> bool {
+        preemption_point();
         std::mem::take(self.permit.lock().state())
     }
 

@@ -13,7 +13,7 @@
 
 #![allow(unsafe_code)] // The cell of the value.
 
-use segue_core::{Map, Source, WaitQueue, Waitable, WaitsFor, wait};
+use segue_core::{Map, Source, WaitQueue, Waitable, WaitsFor, preemption_point, wait};
 use std::cell::UnsafeCell;
 use std::convert::Infallible;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
@@ -109,6 +109,7 @@ impl<T> OnceCell<T> {
     /// ```
     #[inline]
     pub fn get(&self) -> Option<&T> {
+        preemption_point();
         self.full.load(Ordering::Acquire).then(|| self.value())
     }
 

@@ -31,7 +31,6 @@
 //! `modify` are atomic with regard to all other operations.
 
 use segue_core::{Guard, Operation, WaitQueue};
-use std::mem;
 
 use super::mvar::{Loan, MVar};
 
@@ -40,20 +39,39 @@ const TAKERS: usize = 0;
 /// The list of those who have one.
 const PUTTERS: usize = 1;
 
-pub(super) enum Place<T> {
-    Empty,
-    Full(T),
-    /// How many values came back meanwhile: they were taken before this one was lent, and go before it. They are at the end of `displaced`.
-    Lent {
-        returned: usize,
-    },
-}
-
+/// EMPTY, FULL and LENT, where `value` and `loan` are never both there. Two fields and not one enum, so that a value goes from an `Option` to the next as it
+/// is: where values have unused bit patterns, to open one enum and close another takes them apart and together again in memory, which costs more than
+/// the lock.
 pub(super) struct State<T> {
-    pub(super) place: Place<T>,
+    /// Of a FULL place.
+    pub(super) value: Option<T>,
+    /// Of a LENT place.
+    loan: Option<Lent>,
     /// Values that are to come before those of the putters, the earliest last: those that were put after one that came back, and those that came back to a
     /// place that is lent.
     pub(super) displaced: Vec<T>,
+}
+
+/// That a place is lent.
+struct Lent {
+    /// How many values came back meanwhile: they were taken before this one was lent, and go before it. They are at the end of `displaced`.
+    returned: usize,
+}
+
+impl<T> State<T> {
+    pub(super) const fn new(value: Option<T>) -> Self {
+        Self { value, loan: None, displaced: Vec::new() }
+    }
+
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.value.is_some()
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.value.is_none() && self.loan.is_none()
+    }
 }
 
 /// What is in a slot.
@@ -83,39 +101,49 @@ fn next_value<T>(queue: &mut Locked<'_, T>) -> Option<T> {
 /// Takes the value out of a full place, and fills that again if there is more.
 #[inline]
 pub(super) fn take_out<T>(queue: &mut Locked<'_, T>) -> Option<T> {
-    let Place::Full(_) = queue.peek().place else { return None };
-    let next = next_value(queue).map_or(Place::Empty, Place::Full);
-    match mem::replace(&mut queue.state().place, next) {
-        Place::Full(value) => Some(value),
-        _ => unreachable!("it was full"),
+    if !queue.peek().is_full() {
+        return None;
+    }
+    let value = queue.state().value.take();
+    if !queue.is_empty(PUTTERS) || !queue.peek().displaced.is_empty() {
+        queue.state().value = next_value(queue);
+    }
+    value
+}
+
+/// Puts a value, of which there is one, into an empty place: for the first who waits for it, or to stay. If it was taken at once, the next one follows.
+#[inline]
+pub(super) fn put_in<T>(queue: &mut Locked<'_, T>, value: Option<T>) {
+    if queue.is_empty(TAKERS) {
+        queue.state().value = value;
+    } else {
+        hand_over(queue, value);
     }
 }
 
-/// Puts a value into a place that nobody else uses: for the first who waits for it, or to stay. If it was taken at once, the next one follows.
-#[inline]
-pub(super) fn put_in<T>(queue: &mut Locked<'_, T>, mut value: T) {
-    loop {
-        let mut held = Some(Slot::Value(value));
+/// [`put_in`] where there are takers.
+fn hand_over<T>(queue: &mut Locked<'_, T>, mut value: Option<T>) {
+    while let Some(next) = value {
+        let mut held = Some(Slot::Value(next));
         queue.exchange(TAKERS, &mut held);
-        queue.state().place = match held {
-            Some(Slot::WantsToTake) => match next_value(queue) {
-                Some(next) => {
-                    value = next;
-                    continue;
-                }
-                None => Place::Empty,
-            },
-            Some(Slot::WantsToBorrow) => Place::Lent { returned: 0 },
-            Some(Slot::Value(value)) => Place::Full(value),
+        value = match held {
+            Some(Slot::WantsToTake) => next_value(queue),
+            Some(Slot::WantsToBorrow) => {
+                queue.state().loan = Some(Lent { returned: 0 });
+                None
+            }
+            Some(Slot::Value(value)) => {
+                queue.state().value = Some(value);
+                None
+            }
             None => unreachable!("whoever takes leaves its wish in exchange"),
         };
-        return;
     }
 }
 
 /// The end of a loan.
 pub(super) fn end_loan<T>(queue: &mut Locked<'_, T>, value: T) {
-    let Place::Lent { returned } = queue.peek().place else { unreachable!("it was lent") };
+    let Some(Lent { returned }) = queue.state().loan.take() else { unreachable!("it was lent") };
     let first = if returned == 0 {
         value
     } else {
@@ -123,7 +151,7 @@ pub(super) fn end_loan<T>(queue: &mut Locked<'_, T>, value: T) {
         displaced.insert(displaced.len() - returned, value);
         displaced.pop().expect("what came back is there")
     };
-    put_in(queue, first);
+    put_in(queue, Some(first));
 }
 
 /// Takes the value.
@@ -138,7 +166,7 @@ impl<T> Operation<State<T>, Slot<T>, 2> for Take {
     }
 
     fn is_ready(&mut self, queue: &mut Locked<'_, T>) -> bool {
-        matches!(queue.peek().place, Place::Full(_))
+        queue.peek().is_full()
     }
 
     #[inline]
@@ -161,16 +189,15 @@ impl<T> Operation<State<T>, Slot<T>, 2> for Take {
 
     fn give_back(&mut self, slot: Option<Slot<T>>, queue: &mut Locked<'_, T>) -> Option<Slot<T>> {
         if let Some(Slot::Value(value)) = slot {
-            match mem::replace(&mut queue.state().place, Place::Empty) {
-                Place::Empty => put_in(queue, value),
-                Place::Full(later) => {
-                    queue.state().displaced.push(later);
-                    queue.state().place = Place::Full(value);
-                }
-                Place::Lent { returned } => {
-                    queue.state().place = Place::Lent { returned: returned + 1 };
-                    queue.state().displaced.push(value);
-                }
+            let state = queue.state();
+            if let Some(Lent { returned }) = &mut state.loan {
+                *returned += 1;
+                state.displaced.push(value);
+            } else if let Some(later) = state.value.take() {
+                state.displaced.push(later);
+                state.value = Some(value);
+            } else {
+                put_in(queue, Some(value));
             }
         }
         None
@@ -185,15 +212,13 @@ impl<'a, T> Operation<State<T>, Slot<T>, 2> for Borrow<'a, T> {
 
     #[inline]
     fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<Loan<'a, T>> {
-        let Place::Full(_) = queue.peek().place else { return None };
-        match mem::replace(&mut queue.state().place, Place::Lent { returned: 0 }) {
-            Place::Full(value) => Some(Loan::new(self.0, value)),
-            _ => unreachable!("it was full"),
-        }
+        let value = queue.state().value.take()?;
+        queue.state().loan = Some(Lent { returned: 0 });
+        Some(Loan::new(self.0, value))
     }
 
     fn is_ready(&mut self, queue: &mut Locked<'_, T>) -> bool {
-        matches!(queue.peek().place, Place::Full(_))
+        queue.peek().is_full()
     }
 
     fn place(&self) -> (usize, bool) {
@@ -227,13 +252,15 @@ impl<T> Operation<State<T>, Slot<T>, 2> for Put<T> {
 
     #[inline]
     fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<()> {
-        let Place::Empty = queue.peek().place else { return None };
-        put_in(queue, self.0.take()?);
+        if !queue.peek().is_empty() {
+            return None;
+        }
+        put_in(queue, self.0.take());
         Some(())
     }
 
     fn is_ready(&mut self, queue: &mut Locked<'_, T>) -> bool {
-        matches!(queue.peek().place, Place::Empty)
+        queue.peek().is_empty()
     }
 
     #[inline]

@@ -24,7 +24,7 @@
 
 #![allow(unsafe_code)] // The cell of the value; and one move out of a type with a `Drop`, so that a resolver is one pointer with a niche.
 
-use segue_core::{Cancelled, Guard, Half, Operation, Source, WaitQueue, Waitable, WaitsFor, wait};
+use segue_core::{Cancelled, Guard, Half, Operation, Source, WaitQueue, Waitable, WaitsFor, preemption_point, wait};
 use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
 use std::ptr;
@@ -246,6 +246,7 @@ impl<T> Promise<T> {
     /// # Errors
     /// [`Closed`] if the resolver was dropped unfilled.
     pub fn try_get(&self) -> Option<Result<&T, Closed>> {
+        preemption_point();
         self.settled(WaitsFor::new("a promise")).attempt()
     }
 
@@ -304,6 +305,7 @@ impl<T> Resolver<T> {
     /// Fills the promise and wakes everybody who waits for it. Never waits.
     #[inline]
     pub fn fill(self, value: T) {
+        preemption_point();
         let this = ManuallyDrop::new(self);
         // SAFETY: the half is moved out once, and the resolver it is moved out of is neither used nor dropped.
         let shared = unsafe { ptr::read(&this.0) };
@@ -315,6 +317,7 @@ impl<T> Resolver<T> {
 
 impl<T> Drop for Resolver<T> {
     fn drop(&mut self) {
+        preemption_point();
         self.0.settle(BROKEN);
     }
 }

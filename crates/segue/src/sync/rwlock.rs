@@ -38,7 +38,9 @@
 //! After the phase-fair locks of Brandenburg and Anderson (2010).
 #![allow(unsafe_code)] // The cell behind the lock.
 
-use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, check, wait};
+use segue_core::{
+    Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, check, preemption_point, wait,
+};
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -297,6 +299,7 @@ impl<T: ?Sized> RwLock<T> {
     /// As for [`read`](RwLock::read).
     #[inline]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
+        preemption_point();
         self.raw.try_enter(false).then(|| RwLockReadGuard { lock: self })
     }
 
@@ -339,6 +342,7 @@ impl<T: ?Sized> RwLock<T> {
     /// Locks for writing if nobody has the lock or waits for it. Never waits.
     #[inline]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
+        preemption_point();
         self.raw.try_enter(true).then(|| self.write_guard())
     }
 

@@ -4,6 +4,7 @@
 #![allow(unsafe_code)] // The cell behind the lock.
 
 use super::RwLock;
+use segue_core::preemption_point;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -43,6 +44,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     /// # Ok::<(), segue::Cancelled>(())
     /// ```
     pub fn downgrade(guard: Self) -> RwLockReadGuard<'a, T> {
+        preemption_point();
         let lock = ManuallyDrop::new(guard).lock;
         lock.raw.downgrade();
         RwLockReadGuard { lock }
@@ -80,6 +82,7 @@ impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
 impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
+        preemption_point();
         self.lock.raw.unlock_read();
     }
 }
@@ -87,6 +90,7 @@ impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
 impl<T: ?Sized> Drop for RwLockWriteGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
+        preemption_point();
         self.lock.raw.unlock_write();
     }
 }

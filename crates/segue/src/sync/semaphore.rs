@@ -38,7 +38,7 @@
 //!
 //! After the weighted semaphores of Go (`x/sync/semaphore`), which keep the same order.
 
-use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, WaitsFor, check, wait};
+use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, WaitsFor, check, preemption_point, wait};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -221,6 +221,7 @@ impl Semaphore {
     /// As for [`acquire_many`](Semaphore::acquire_many).
     #[inline]
     pub fn try_acquire_many(&self, count: usize) -> Option<Permit<'_>> {
+        preemption_point();
         check_count(count);
         // The second look settles whether somebody waits: the bit alone may be left over.
         let taken = self.take_unlocked(count)
@@ -240,6 +241,7 @@ impl Semaphore {
     /// If there would be more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS) free ones. A permit that is dropped after too many were added panics as well.
     #[inline]
     pub fn add_permits(&self, count: usize) {
+        preemption_point();
         if count != 0 && !self.put_if(count, |word| word & WAITERS == 0) {
             self.release_slowly(count);
         }
@@ -248,6 +250,7 @@ impl Semaphore {
     /// How many permits are free at this moment.
     #[must_use]
     pub fn available_permits(&self) -> usize {
+        preemption_point();
         self.word.load(Ordering::Acquire) >> SHIFT
     }
 

@@ -43,7 +43,7 @@
 
 #![allow(unsafe_code)] // The turn is the right to write the cell of the value.
 
-use segue_core::{Guard, Operation, Source, Waitable, Waiting, wait};
+use segue_core::{Guard, Operation, Source, Waitable, Waiting, preemption_point, wait};
 use std::cell::Cell;
 use std::panic::Location;
 use std::ptr;
@@ -106,6 +106,7 @@ pub struct Initializer<'a, T>(&'a OnceCell<T>);
 impl<'a, T> Initializer<'a, T> {
     /// Fills the cell and wakes everybody who waits for it, first those who would have initialised it. Never waits.
     pub fn fill(self, value: T) -> &'a T {
+        preemption_point();
         let cell = self.0;
         // The turn ends here, filled.
         std::mem::forget(self);
@@ -123,6 +124,7 @@ impl<'a, T> Initializer<'a, T> {
 
 impl<T> Drop for Initializer<'_, T> {
     fn drop(&mut self) {
+        preemption_point();
         hand_over(&mut self.0.turn.lock());
     }
 }
@@ -164,6 +166,7 @@ impl<T> OnceCell<T> {
     /// The value or the turn, if either can be had now. Never waits.
     #[track_caller]
     pub fn try_turn(&self) -> Option<Turn<'_, T>> {
+        preemption_point();
         self.waiting(Wants::Turn, self.called()).attempt()?.ok()
     }
 

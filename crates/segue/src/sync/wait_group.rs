@@ -2,7 +2,7 @@
 //!
 //! Used where work is handed out bit by bit, and a scope does not fit. `counter.rs` says how it works.
 
-use segue_core::{Cancelled, Source, Waitable, WaitsFor, wait};
+use segue_core::{Cancelled, Source, Waitable, WaitsFor, preemption_point, wait};
 use std::fmt;
 
 use super::counter::Counter;
@@ -46,6 +46,7 @@ impl WaitGroup {
     #[inline]
     #[track_caller]
     pub fn add(&self, n: usize) {
+        preemption_point();
         self.0.add(n).expect("a wait group counts up to usize::MAX");
     }
 
@@ -67,6 +68,7 @@ impl WaitGroup {
     #[inline]
     #[track_caller]
     pub fn done(&self) {
+        preemption_point();
         self.0.count_down(1).expect("a wait group was counted down below zero: `done` without `add`");
     }
 
@@ -98,6 +100,7 @@ impl WaitGroup {
     /// How many are under way. Never waits.
     #[must_use]
     pub fn count(&self) -> usize {
+        preemption_point();
         self.0.get()
     }
 
@@ -105,6 +108,7 @@ impl WaitGroup {
     #[must_use]
     #[inline]
     pub fn try_wait(&self) -> bool {
+        preemption_point();
         self.0.get() == 0
     }
 
@@ -158,6 +162,7 @@ pub struct Hold<'a>(&'a WaitGroup);
 
 impl Drop for Hold<'_> {
     fn drop(&mut self) {
+        preemption_point();
         // Others may have called `done` too often, which has panicked or will: no second panic for it here.
         let _ = self.0.0.count_down(1);
     }

@@ -92,6 +92,35 @@ pub(super) struct Root {
     pub entry: unsafe extern "C" fn(*mut Root) -> !,
 }
 
+/// How far below the stack pointer of who rests the address lies at which it goes on.
+pub(super) const GOES_ON_AT: usize = arch::GOES_ON_AT;
+
+/// And how far below it its frame pointer.
+pub(super) const FRAME_POINTER: usize = arch::FRAME_POINTER;
+
+/// Whether an address that was found on a stack is the one to which a coroutine's function would return: nothing of that stack lies beyond.
+pub(super) fn is_root(return_address: usize) -> bool {
+    return_address.wrapping_sub(arch::root as *const () as usize) == arch::RETURN
+}
+
+/// Whether an address lies in the few instructions with which a coroutine begins, below all of its frames.
+pub(super) fn is_in_root(instruction: usize) -> bool {
+    instruction.wrapping_sub(arch::root as *const () as usize) <= arch::RETURN
+}
+
+/// If a thread was interrupted in the middle of a switch: where the side rests on whose stack it is. Async-signal-safe.
+///
+/// Between the two stores or loads of a switch the registers are those of neither side, and no unwind table says so. Such places are told by the
+/// instructions themselves.
+///
+/// # Safety
+///
+/// The context is that of a signal that interrupted this thread.
+pub(super) unsafe fn half_way(context: &libc::mcontext_t) -> Option<Resting> {
+    // SAFETY: by the contract.
+    unsafe { arch::half_way(context) }
+}
+
 /// How far below the base of its stack a coroutine rests that was [prepared](prepare) and not resumed since. Nobody who was
 /// ever resumed rests as high: the frame of `entry` is on the stack.
 pub(super) const PREPARED: usize = 16;

@@ -17,6 +17,9 @@ use std::ptr;
 
 use super::{PREPARED, Resting, Root};
 
+pub(super) const GOES_ON_AT: usize = 16;
+pub(super) const FRAME_POINTER: usize = 24;
+
 /// As `super::prepare`.
 #[inline]
 pub(super) unsafe fn prepare(base: *mut u8, root: *mut Root) -> Resting {
@@ -73,13 +76,31 @@ pub(super) unsafe fn leave(to: Resting) -> ! {
     }
 }
 
+/// As `super::half_way`: the stack pointer is the other side's already, and the frame pointer or the instruction is not.
+#[inline]
+pub(super) unsafe fn half_way(context: &libc::mcontext_t) -> Option<Resting> {
+    let register = |index: i32| context.gregs[index as usize] as usize;
+    let at = register(libc::REG_RIP);
+    let rests = register(libc::REG_RSP);
+    // SAFETY: the thread is about to execute what stands there. The bytes are compared one by one, and each is read only if those before it are
+    // an instruction's beginning, of which there must be more, or one that does not jump, which must be followed by another.
+    let stands = |code: &[u8]| code.iter().enumerate().all(|(n, &byte)| unsafe { *((at + n) as *const u8) } == byte);
+    let loads_frame_pointer = [0x48, 0x8b, 0x6e, 0xe8, 0xff, 0x66, 0xf0];
+    let jumps = [0xff, 0x66, 0xf0];
+    let between = rests == register(libc::REG_RSI) && (stands(&loads_frame_pointer) || stands(&jumps));
+    between.then_some(rests as Resting)
+}
+
+/// How far behind its beginning the return address lies that [`root`] leaves.
+pub(super) const RETURN: usize = 16;
+
 /// Where every coroutine begins, and what a backtrace takes for the caller of its entry.
 ///
 /// # Safety
 ///
 /// Not to be called: reached by a switch to what `prepare` has made, with the address of the `Root` in the word above the stack pointer's.
 #[unsafe(naked)]
-unsafe extern "C" fn root() -> ! {
+pub(super) unsafe extern "C" fn root() -> ! {
     naked_asm!(
         // The caller's frame, for unwinders. Its stack pointer is the link, which is the root's first word:
         // DW_CFA_def_cfa_expression, 4 bytes: DW_OP_breg7 (rsp) 8, DW_OP_deref, DW_OP_deref.

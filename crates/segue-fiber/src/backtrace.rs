@@ -1,0 +1,168 @@
+//! Where a fiber or a thread was: code addresses, stack by stack, and their names on demand.
+//!
+//! Used by both hosts, which make these, and by whoever reports: a deadlock report, a monitor of workers, a test.
+//!
+//! A backtrace is taken in a fraction of a microsecond a stack and is a few numbers. What is expensive, reading the
+//! program's debug information to find functions and lines, is done when it is printed, and what was read is kept for
+//! the next time.
+
+use std::ffi::c_void;
+use std::fmt;
+
+/// Where a suspended coroutine rests, or a thread was: the addresses of its calls, stack by stack, innermost first.
+///
+/// It has more than one stack where code on one coroutine's stack resumed another: a fiber in the middle of a
+/// generator, say. Printed, it names functions and lines as far as the program's symbols and debug information tell;
+/// that takes milliseconds the first time.
+///
+/// Two backtraces are equal if all addresses are, and the names of the coroutines.
+///
+/// ```
+/// use segue_fiber::{Coroutine, StackArena, StackConfig, StackPool, Step};
+///
+/// let mut pool = StackPool::new(StackArena::new(StackConfig::new())?);
+/// let fiber = Coroutine::new(pool.take()?, (), |()| ());
+/// // Nothing has run on this stack yet, and the trace says so.
+/// assert_eq!(fiber.backtrace().addresses().count(), 0);
+/// println!("{}", fiber.backtrace());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backtrace {
+    stacks: Vec<StackTrace>,
+    /// What is to be known beside the stacks: why there are none, or that there are more.
+    note: Option<&'static str>,
+}
+
+/// The part of a [`Backtrace`] that is on one stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StackTrace {
+    owner: StackOwner,
+    addresses: Vec<usize>,
+    whole: bool,
+}
+
+/// Whose stack it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StackOwner {
+    /// A coroutine's, with its [label](crate::Coroutine::set_label).
+    Coroutine {
+        /// Its number; 0 if it was given none.
+        id: u64,
+        /// Its name; empty if it was given none.
+        name: String,
+    },
+    /// The thread's own.
+    Thread,
+    /// Neither: that of a signal handler, or of a library that switches stacks too. Only the innermost address is
+    /// known.
+    Elsewhere,
+}
+
+impl Backtrace {
+    #[cfg_attr(feature = "threads", allow(dead_code))] // There is only the empty one.
+    pub(crate) fn new(stacks: Vec<StackTrace>, note: Option<&'static str>) -> Self {
+        Self { stacks, note }
+    }
+
+    pub(crate) fn empty(why: &'static str) -> Self {
+        Self { stacks: Vec::new(), note: Some(why) }
+    }
+
+    /// The stacks, innermost first.
+    pub fn stacks(&self) -> &[StackTrace] {
+        &self.stacks
+    }
+
+    /// All addresses of all stacks, innermost first. See [`StackTrace::addresses`].
+    pub fn addresses(&self) -> impl Iterator<Item = usize> + '_ {
+        self.stacks.iter().flat_map(|stack| stack.addresses.iter().copied())
+    }
+
+    /// What is to be known beside the stacks: why there are none, or that there are more of them.
+    pub fn note(&self) -> Option<&str> {
+        self.note
+    }
+}
+
+impl StackTrace {
+    #[cfg_attr(feature = "threads", allow(dead_code))] // As for `Backtrace::new`.
+    pub(crate) fn new(owner: StackOwner, addresses: Vec<usize>, whole: bool) -> Self {
+        Self { owner, addresses, whole }
+    }
+
+    /// Whose stack it is.
+    pub fn owner(&self) -> &StackOwner {
+        &self.owner
+    }
+
+    /// An address within each call that has not returned, innermost first; it is the address to look up, and not the
+    /// one to which the call returns. The innermost may be the instruction that is next.
+    pub fn addresses(&self) -> &[usize] {
+        &self.addresses
+    }
+
+    /// Whether the trace goes down to the stack's first call. It does not if the stack was too deep to be copied, or
+    /// goes through code without unwind tables.
+    pub fn is_whole(&self) -> bool {
+        self.whole
+    }
+}
+
+impl fmt::Display for StackOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Coroutine { id, name } if name.is_empty() => write!(f, "fiber {id}"),
+            Self::Coroutine { id, name } => write!(f, "fiber '{name}' ({id})"),
+            Self::Thread => f.write_str("the thread"),
+            Self::Elsewhere => f.write_str("neither a fiber nor the thread"),
+        }
+    }
+}
+
+impl fmt::Display for Backtrace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut number = 0;
+        for stack in &self.stacks {
+            writeln!(f, "on the stack of {}:", stack.owner)?;
+            for &address in &stack.addresses {
+                write_frame(f, number, address)?;
+                number += 1;
+            }
+            if !stack.whole {
+                writeln!(f, "      ... this stack goes on; it could not be followed further")?;
+            }
+        }
+        match self.note {
+            Some(note) => writeln!(f, "({note})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// One call, and what was inlined into it.
+fn write_frame(f: &mut fmt::Formatter<'_>, number: usize, address: usize) -> fmt::Result {
+    let mut result = Ok(());
+    let mut known = false;
+    // What is looked up is the address before: it expects one to which a call returns.
+    backtrace::resolve((address + 1) as *mut c_void, |symbol| {
+        result = result.and_then(|()| {
+            match known {
+                false => write!(f, "{number:>4}: ")?,
+                true => write!(f, "      ")?,
+            }
+            known = true;
+            match symbol.name() {
+                Some(name) => writeln!(f, "{name:#}")?,
+                None => writeln!(f, "{address:#x}")?,
+            }
+            match (symbol.filename(), symbol.lineno()) {
+                (Some(file), Some(line)) => writeln!(f, "             at {}:{line}", file.display()),
+                _ => Ok(()),
+            }
+        });
+    });
+    result?;
+    if known { Ok(()) } else { writeln!(f, "{number:>4}: {address:#x}") }
+}

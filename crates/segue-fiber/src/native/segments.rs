@@ -1,0 +1,88 @@
+//! From stack to stack: where a suspended coroutine is, and how what is below a stack is found.
+//!
+//! Used by `coroutine` for those that are suspended, and by `watch` for what a thread that runs has copied.
+//!
+//! # The idea
+//!
+//! A stack is unwound by itself, from registers to its first call. What is below it is not found by unwinding but in
+//! its root: the slot's label leads there, and the root's link to whoever resumed it, who rests with the words that
+//! unwinding starts with. So a stack on which unwinding fails costs no more than its own calls.
+//!
+//! ```text
+//!   A rests at   on B's stack              on A's stack
+//!   ---------->  calls of B's code         calls of A's code      here it ends: A's own link is
+//!                B's root: link ---------> A's root               of its last resume, and stale
+//! ```
+//!
+//! # Where it ends
+//!
+//! A suspended coroutine's trace ends at its own root. Its link was true while it ran. Those between are captured: they
+//! run, as far as they know, and their links name stacks that belong to the same trace.
+//!
+//! # What is read, and why it is there
+//!
+//! Of a stack, the words from its stack pointer to its slot's top, which are all mapped as long as a coroutine is on
+//! it; the label, which is below that top; and the root to which the label leads, in the same slot. The slot is found
+//! from the address alone, in `registry`. A coroutine's slot is neither freed nor given to another before its function
+//! has returned, and those in question have not.
+
+#![allow(unsafe_code)] // Reads stacks.
+
+use super::registers::Registers;
+use super::registry::{self, Label, Slot};
+use super::switch::{self, Resting, Root};
+use super::unwind::unwind;
+use crate::backtrace::{Backtrace, StackOwner, StackTrace};
+
+/// Where a coroutine is that does not run.
+///
+/// # Safety
+///
+/// A coroutine of this thread with this root rests there, or has returned if that is null, and nobody lets it go on
+/// meanwhile.
+pub(super) unsafe fn of_resting(rests: Resting, root: *const Root) -> Backtrace {
+    if rests.is_null() {
+        return Backtrace::empty("it has returned");
+    }
+    let mut stacks = Vec::new();
+    let mut rests = rests;
+    // A coroutine rests on a stack of this crate's, and so do those that it is captured with.
+    while let Some(slot) = registry::find(rests.addr()) {
+        // SAFETY: somebody rests there: by the contract, or as the link of one that is captured says. So a coroutine is
+        // on the slot.
+        let (registers, label) = unsafe { (Registers::resting(rests), slot.label()) };
+        if stacks.is_empty() && switch::is_in_root(registers.instruction) {
+            return Backtrace::empty("it has not started");
+        }
+        let (addresses, whole) = unwind(&registers, |address| {
+            // SAFETY: as above.
+            unsafe { word_of(&slot, rests.addr(), address) }
+        });
+        stacks.push(StackTrace::new(owner(&label), addresses, whole));
+        if label.root().cast_const() == root {
+            return Backtrace::new(stacks, None);
+        }
+        // SAFETY: the slot is not the last, so its coroutine is captured: it runs, and the link names who resumed it
+        // and rests since.
+        rests = unsafe { (*label.root()).link };
+    }
+    unreachable!("a coroutine that is suspended rests on its stack or on that of one inside of it");
+}
+
+/// Who the coroutine is that has this label.
+pub(super) fn owner(label: &Label) -> StackOwner {
+    StackOwner::Coroutine { id: label.id(), name: String::from_utf8_lossy(label.name()).into_owned() }
+}
+
+/// A word of the stack of somebody who rests in a slot, or nothing if it is not of that stack.
+///
+/// # Safety
+///
+/// Somebody rests at `from`, on the slot, and does not go on meanwhile.
+unsafe fn word_of(slot: &Slot, from: usize, address: usize) -> Option<usize> {
+    let inside = address >= from.max(slot.bottom) && address.checked_add(size_of::<usize>())? <= slot.top;
+    // SAFETY: between the guard and its top a slot that is in use can be read. Nobody runs on it, so that nobody
+    // writes. The compiler of whoever does later knows that its stack can be read: it was let out of its sight by the
+    // assembly of the switch.
+    inside.then(|| unsafe { (address as *const usize).read_unaligned() })
+}

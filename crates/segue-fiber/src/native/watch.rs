@@ -1,0 +1,367 @@
+//! Asking a thread that runs where it is.
+//!
+//! Used by monitors, through [`Watched`]: a worker that has not come back to its loop for long is in some function, and
+//! this says which.
+//!
+//! # How
+//!
+//! Nobody can read another thread's registers but the thread itself, in a signal handler. So the asker sends the thread
+//! a signal; the handler copies registers and stacks ([`Sample`]) into memory that the asker has prepared, and the
+//! asker unwinds the copy. What is slow, and what allocates, is on the asker's side. The thread loses the time of a
+//! signal and of the copying.
+//!
+//! # The hand-over word, one for each thread
+//!
+//! ```text
+//!            asker                 handler                 handler
+//!    IDLE ----------->  ASKED  ---------------> COPYING -----------> COPIED
+//!     ^  ^                |                                            |
+//!     |  +----------------+  asker, when its time is over              |
+//!     +----------------------------------------------------------------+  asker, when it has read
+//!
+//!    any but COPYING ----> ENDED   the thread, when it ends; for good
+//! ```
+//!
+//! The sample is the handler's while the word is COPYING, and the asker's otherwise. There is one asker at a time, by a
+//! mutex on the askers' side. The asker leaves ASKED by a compare-and-swap, and so does the handler, so that one of
+//! them has it. An asker whose time is over while the word is COPYING leaves it to the handler, which ends soon (the
+//! thread is running it), and the next asker finds it COPIED, and makes it IDLE.
+//!
+//! When idle, the word is IDLE and nothing refers to the thread but the handles.
+//!
+//! # Orderings
+//!
+//! The handler's COPIED (release) pairs with the asker's loads (acquire): the asker reads what the handler has written.
+//! The asker's ASKED (release) pairs with the handler's compare-and-swap (acquire): the handler finds the sample, and
+//! writes after the last asker has read.
+//!
+//! # The race to fear: the thread ends
+//!
+//! The handler finds the thread's [`Shared`] in a variable of its own thread, never by something that came with the
+//! signal. The thread itself clears that variable when it ends, in a destructor of thread-local variables, before it
+//! gives up its share of the memory, and the handler cannot run in between: it runs on the same thread, before or
+//! after. So a signal that arrives late, or at another thread that has got the number of one which has ended, or in the
+//! child of a fork, finds nothing or a word that is not ASKED, and does nothing. The asker owns a share of its own, and
+//! is told by ENDED. To leak a handle keeps the memory, and nothing else: there is no guard to forget.
+//!
+//! # The signal
+//!
+//! SIGURG, as in Go's runtime and for its reasons: ignored by default, so that a late one harms nobody; not used by the
+//! C library; passed on by debuggers; a program that has it for out-of-band data must expect it without cause. A SIGURG
+//! that was not asked for goes to the handler that was there before. Real-time signals would queue, are used by the C
+//! library, and kill who does not handle them. The handler is installed with SA_RESTART. Still, what the kernel never
+//! restarts (`epoll_wait`, `poll`, `nanosleep` called directly) fails with EINTR once; std's functions and the drivers
+//! here repeat it.
+//!
+//! # What the handler reads
+//!
+//! `sample` and `segments` have the argument. Two things are particular. A thread may be interrupted in the middle of a
+//! switch; the registers are then put right (`Registers::settled`), so that the trace is of one side or of the other.
+//! And a stack pointer that is neither in an arena nor on the thread's own stack (an alternate signal stack, a foreign
+//! library's coroutine) is not followed at all.
+
+#![allow(unsafe_code)] // Signals, and memory that is handed over by a word.
+
+use std::cell::{Cell, UnsafeCell};
+use std::ffi::{c_int, c_void};
+use std::fmt;
+use std::io;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::altstack::ensure_alternate_stack;
+use super::overflow;
+use super::registers::Registers;
+use super::sample::Sample;
+use crate::backtrace::Backtrace;
+use crate::unanswered::Unanswered;
+
+/// The signal by which threads are asked.
+pub(super) const SIGNAL: c_int = libc::SIGURG;
+
+const IDLE: u32 = 0;
+const ASKED: u32 = 1;
+const COPYING: u32 = 2;
+const COPIED: u32 = 3;
+const ENDED: u32 = 4;
+
+/// What the thread, its signal handler and the askers share.
+struct Shared {
+    word: AtomicU32,
+    thread: libc::pid_t,
+    /// The thread's own stack.
+    stack: Range<usize>,
+    asker: Mutex<()>,
+    /// Made by the first asker.
+    sample: OnceLock<Box<UnsafeCell<Sample>>>,
+}
+
+// SAFETY: the sample is accessed by one side at a time, as the word says; see the head of this file.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+/// The thread's registration: a share, and the end of it.
+struct Registration(Arc<Shared>);
+
+thread_local! {
+    /// What the handler looks at. Without a destructor, so that it can be read at any time.
+    static ASKABLE: Cell<*const Shared> = const { Cell::new(ptr::null()) };
+    static REGISTRATION: Cell<Option<Registration>> = const { Cell::new(None) };
+}
+
+/// What was done about the signal before.
+static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
+
+/// A thread that other threads may ask where it is.
+///
+/// Made by the thread itself, and valid as long as anybody likes; when the thread has ended there are no more answers.
+/// It costs nothing until somebody asks.
+///
+/// # Examples
+///
+/// ```
+/// use segue_fiber::Watched;
+/// use std::time::Duration;
+///
+/// let (send, watched) = std::sync::mpsc::channel();
+/// let (stop, stopped) = std::sync::mpsc::channel::<()>();
+/// let worker = std::thread::spawn(move || {
+///     send.send(Watched::register().unwrap()).unwrap();
+///     let _ = stopped.recv();
+/// });
+/// let watched = watched.recv().unwrap();
+/// println!("{}", watched.backtrace(Duration::from_secs(10)).unwrap());
+/// drop(stop);
+/// worker.join().unwrap();
+/// assert!(watched.backtrace(Duration::from_secs(10)).is_err());
+/// ```
+#[derive(Clone)]
+pub struct Watched(Arc<Shared>);
+
+impl Watched {
+    /// Lets other threads ask the calling thread where it is, until it ends.
+    ///
+    /// The first call in a process installs a handler for SIGURG; one that was there before still gets what is not
+    /// ours. Gives the thread an alternate stack for signals, see
+    /// [`ensure_alternate_stack`](crate::ensure_alternate_stack). A thread may register again, and gets the same.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses memory, or the handler, or does not tell the bounds of the thread's stack; or the thread is
+    /// about to end, and has destroyed its thread-local variables.
+    pub fn register() -> io::Result<Watched> {
+        let ending = || io::Error::other("a thread that is ending can't be watched");
+        let known = REGISTRATION
+            .try_with(|slot| {
+                let known = slot.take();
+                let shared = known.as_ref().map(|registration| Arc::clone(&registration.0));
+                slot.set(known);
+                shared
+            })
+            .map_err(|_| ending())?;
+        if let Some(shared) = known {
+            return Ok(Watched(shared));
+        }
+        install()?;
+        ensure_alternate_stack()?;
+        let shared = Arc::new(Shared {
+            word: AtomicU32::new(IDLE),
+            // SAFETY: no preconditions.
+            thread: unsafe { libc::gettid() },
+            stack: own_stack()?,
+            asker: Mutex::new(()),
+            sample: OnceLock::new(),
+        });
+        REGISTRATION.try_with(|slot| slot.set(Some(Registration(Arc::clone(&shared))))).map_err(|_| ending())?;
+        ASKABLE.set(Arc::as_ptr(&shared));
+        Ok(Watched(shared))
+    }
+
+    /// Asks the thread where it is, and blocks the caller until it has answered or `timeout` is over.
+    ///
+    /// The thread answers from wherever it is, also from inside of a system call or a loop without an end. Stacks of
+    /// fibers are followed into those of who resumed them, and to the thread's own. Deep stacks are cut: of the
+    /// innermost, 64 KiB are looked at, and less of those below. The thread may ask itself. Askers of the same thread
+    /// take turns; the time begins with the turn.
+    ///
+    /// To be asked costs the thread a signal and the copying, and system calls that the kernel does not restart after signals
+    /// fail with `EINTR`, which std's functions hide.
+    ///
+    /// # Errors
+    ///
+    /// The thread has ended, or did not answer in time.
+    pub fn backtrace(&self, timeout: Duration) -> Result<Backtrace, Unanswered> {
+        let shared = &*self.0;
+        let _turn = shared.asker.lock().unwrap_or_else(PoisonError::into_inner);
+        // A time-out that is beyond the end of time is none.
+        let deadline = Instant::now().checked_add(timeout);
+        let sample = shared.sample.get_or_init(Sample::new);
+        // Somebody who asked before may have left without the answer.
+        shared.wait_while(COPYING, deadline)?;
+        shared.done()?;
+        if shared.word.compare_exchange(IDLE, ASKED, Ordering::Release, Ordering::Relaxed).is_err() {
+            return Err(Unanswered::Ended);
+        }
+        // SAFETY: no preconditions: a thread that is not there, or another one of this process that has its number,
+        // makes no difference here.
+        let sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), shared.thread, SIGNAL) };
+        if sent != 0 {
+            // It is over, or this is the child of a fork, in which the thread is not.
+            let _ = shared.word.compare_exchange(ASKED, IDLE, Ordering::Relaxed, Ordering::Relaxed);
+            return Err(Unanswered::Ended);
+        }
+        if shared.wait_while(ASKED, deadline).is_err()
+            && shared.word.compare_exchange(ASKED, IDLE, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
+            return Err(Unanswered::TimedOut);
+        }
+        shared.wait_while(COPYING, deadline)?;
+        if shared.word.load(Ordering::Acquire) != COPIED {
+            return Err(Unanswered::Ended);
+        }
+        // SAFETY: the word was COPIED, which only an asker changes to what the handler starts from, and the turn is
+        // ours. Should the thread end meanwhile nobody writes at all.
+        let trace = unsafe { &*sample.get() }.unwind();
+        let _ = shared.done();
+        Ok(trace)
+    }
+}
+
+impl fmt::Debug for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watched").field("thread", &self.0.thread).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// What was copied is not needed any more.
+    fn done(&self) -> Result<(), Unanswered> {
+        match self.word.compare_exchange(COPIED, IDLE, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) | Err(IDLE) => Ok(()),
+            Err(_) => Err(Unanswered::Ended),
+        }
+    }
+
+    /// Waits for the word to become another than `state`.
+    fn wait_while(&self, state: u32, deadline: Option<Instant>) -> Result<(), Unanswered> {
+        while self.word.load(Ordering::Acquire) == state {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(Unanswered::TimedOut);
+            }
+            let left = left.map(|left| libc::timespec {
+                tv_sec: left.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+                tv_nsec: left.subsec_nanos().into(),
+            });
+            let left = left.as_ref().map_or(ptr::null(), ptr::from_ref);
+            let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+            // SAFETY: the word is alive, and the time is read before the call returns. Why it returns is looked at
+            // above.
+            unsafe { libc::syscall(libc::SYS_futex, self.word.as_ptr(), operation, state, left) };
+        }
+        Ok(())
+    }
+
+    /// Changes the word and wakes the asker. Async-signal-safe.
+    fn tell(&self, state: u32) {
+        self.word.store(state, Ordering::Release);
+        let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+        // SAFETY: the kernel does not access the memory of a wake-up's word.
+        unsafe { libc::syscall(libc::SYS_futex, self.word.as_ptr(), operation, 1) };
+    }
+
+    /// Answers, if the thread was asked. Async-signal-safe.
+    ///
+    /// # Safety
+    ///
+    /// Called by the handler of a signal that interrupted the thread whose this is, with its context.
+    unsafe fn answer(&self, context: *mut c_void) -> bool {
+        if self.word.compare_exchange(ASKED, COPYING, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        if let Some(sample) = self.sample.get() {
+            // SAFETY: the word is COPYING, so that the sample is ours. By the contract this is what interrupted the
+            // thread.
+            unsafe { (*sample.get()).take(Registers::settled(context), &self.stack) };
+        }
+        self.tell(COPIED);
+        true
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        // From here on the handler finds nothing. It runs on this thread, so that it is not in the middle of something.
+        ASKABLE.set(ptr::null());
+        self.0.tell(ENDED);
+    }
+}
+
+/// The bounds of the calling thread's own stack, without its guard.
+fn own_stack() -> io::Result<Range<usize>> {
+    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    // SAFETY: initialises the attributes, of the thread that calls.
+    let result = unsafe { libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) };
+    if result != 0 {
+        return Err(io::Error::from_raw_os_error(result));
+    }
+    let (mut start, mut size, mut guard) = (ptr::null_mut(), 0, 0);
+    // SAFETY: initialised above, and destroyed here once; the places are ours.
+    let result = unsafe {
+        let stack = libc::pthread_attr_getstack(attributes.as_ptr(), &mut start, &mut size);
+        let guarded = libc::pthread_attr_getguardsize(attributes.as_ptr(), &mut guard);
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        stack | guarded
+    };
+    if result != 0 {
+        return Err(io::Error::other("the bounds of the thread's stack are not known"));
+    }
+    // Some C libraries count the guard in. Who runs there overflows.
+    let start = start.addr();
+    Ok(start + guard..start + size)
+}
+
+/// Installs the handler, once.
+fn install() -> io::Result<()> {
+    static INSTALLED: OnceLock<Result<(), c_int>> = OnceLock::new();
+    let installed = INSTALLED.get_or_init(|| {
+        let errno = || io::Error::last_os_error().raw_os_error().unwrap_or(0);
+        let mut previous = overflow::empty_action();
+        // SAFETY: only reads the present action into a place of ours.
+        if unsafe { libc::sigaction(SIGNAL, ptr::null(), &mut previous) } != 0 {
+            return Err(errno());
+        }
+        let _ = PREVIOUS.set(previous);
+        let mut action = overflow::empty_action();
+        action.sa_sigaction = handle as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+        // SAFETY: `handle` has the signature that SA_SIGINFO asks for and is async-signal-safe.
+        if unsafe { libc::sigaction(SIGNAL, &action, ptr::null_mut()) } != 0 {
+            return Err(errno());
+        }
+        Ok(())
+    });
+    installed.map_err(io::Error::from_raw_os_error)
+}
+
+unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the C library's `errno` is this thread's.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let before = unsafe { *errno };
+    let shared = ASKABLE.get();
+    // SAFETY: the thread's own, which its registration owns a share of as long as it stands there. The context is what
+    // the kernel passed.
+    let answered = unsafe { shared.as_ref().is_some_and(|shared| shared.answer(context)) };
+    if !answered && let Some(previous) = PREVIOUS.get() {
+        // SAFETY: passes on what came from the kernel, to who would have got it.
+        unsafe { overflow::call(previous, signal, info, context) };
+    }
+    // SAFETY: as above.
+    unsafe { *errno = before };
+}

@@ -1,0 +1,101 @@
+//! An exploration as a test: it panics with a report that says how to replay, and the environment has a say.
+//!
+//! Used by the attribute `segue::test`, and by tests that are written without it.
+
+use super::{Explore, Explored, Schedule, Search, Verdict};
+use std::env::{self, VarError};
+use std::fmt::Display;
+use std::str::FromStr;
+
+/// A schedule to replay, or the seed of the first.
+const SEED: &str = "SEGUE_SEED";
+
+/// How many schedules to try.
+const SCHEDULES: &str = "SEGUE_SCHEDULES";
+
+impl Explore {
+    /// What reports say a failure is replayed by, after the environment variable. If nothing is said, it is `cargo test` with the name of the
+    /// calling thread, which is the name of the test.
+    pub fn command(mut self, command: impl Into<String>) -> Self {
+        self.command = Some(command.into());
+        self
+    }
+
+    /// As [`run`](Explore::run), for tests: panics if a schedule fails, with a command that replays it.
+    ///
+    /// The environment can change what is tried: `SEGUE_SEED=random-7`, or whatever schedule a report has named, tries that one alone; `SEGUE_SEED=7` tries seed 7;
+    /// `SEGUE_SCHEDULES=100000` tries so many, from whatever seed.
+    ///
+    /// # Panics
+    /// If a schedule fails; if not all schedules were tried within the limit of an [exhaustive](Explore::exhaustive) exploration; if the variables can't be understood.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_sched::Explore;
+    ///
+    /// let explored = Explore::exhaustive(100).check(|| {
+    ///     let fiber = segue_core::spawn(|| 42);
+    ///     assert_eq!(fiber.join().unwrap(), 42);
+    /// });
+    /// assert!(explored.complete);
+    /// ```
+    pub fn check<T: Verdict>(&self, f: impl Fn() -> T) -> Explored {
+        self.check_with(variable(SEED), variable(SCHEDULES), f)
+    }
+
+    fn check_with<T: Verdict>(&self, seed: Option<String>, schedules: Option<u64>, f: impl Fn() -> T) -> Explored {
+        let mut explore = self.clone();
+        explore.schedules = schedules.unwrap_or(explore.schedules);
+        let found = match seed.map(|seed| (seed.parse::<u64>(), seed)) {
+            None => explore.run(f),
+            Some((Ok(seed), _)) if self.search != Search::Exhaustive => {
+                explore.seed = seed;
+                explore.schedules = schedules.unwrap_or(1);
+                explore.run(f)
+            }
+            Some((_, text)) => {
+                let schedule: Schedule = text.parse().unwrap_or_else(|error| panic!("{SEED}: {error}"));
+                explore.replay(&schedule, f).map(|()| Explored { schedules: 1, ..Explored::default() })
+            }
+        };
+        match found {
+            Ok(found)
+                if self.search == Search::Exhaustive && found.schedules >= explore.schedules && !found.complete =>
+            {
+                panic!(
+                    "{} schedules have passed, and there are others: allow more, or try some with `random` or `pct`",
+                    found.schedules
+                )
+            }
+            Ok(found) => found,
+            Err(failure) => {
+                let schedule = failure.plainest();
+                panic!("{failure}\n  to replay it: {SEED}={schedule} {}", explore.replay_command())
+            }
+        }
+    }
+
+    fn replay_command(&self) -> String {
+        let thread = std::thread::current();
+        match (&self.command, thread.name()) {
+            (Some(command), _) => command.clone(),
+            (None, Some(name)) if name != "main" => format!("cargo test {name} -- --exact"),
+            (None, _) => "cargo test".to_owned(),
+        }
+    }
+}
+
+/// The name by which `cargo test` knows a function, of its path with the crate's name.
+#[doc(hidden)]
+pub fn test_name(path: &str) -> &str {
+    path.split_once("::").map_or(path, |(_, name)| name)
+}
+
+fn variable<T: FromStr<Err: Display>>(name: &str) -> Option<T> {
+    match env::var(name) {
+        Ok(text) => Some(text.parse().unwrap_or_else(|error| panic!("{name}={text} can't be understood: {error}"))),
+        Err(VarError::NotPresent) => None,
+        Err(VarError::NotUnicode(_)) => panic!("{name} is not text"),
+    }
+}

@@ -1,0 +1,285 @@
+//! The same program under many schedules: the search for one that fails.
+//!
+//! Used by tests, through [`Explore::check`] or the attribute `segue::test`, and by whoever wants to know what was found.
+//!
+//! * `course.rs`: one simulation as a sequence of choices. Read it first.
+//! * `strategies.rs`: who makes the choices: at random, by priorities, one after the other.
+//! * `schedule.rs`, `failure.rs`: how a schedule is named, and what is said of one that fails.
+//! * `shrink.rs`: a schedule that fails is made plainer. `check.rs`: panics, and the environment's say.
+
+mod check;
+mod course;
+mod failure;
+mod schedule;
+mod shrink;
+mod strategies;
+
+#[doc(hidden)]
+pub use check::test_name;
+pub(crate) use course::{Course, Steered};
+pub use failure::{Cause, Explored, Failure, Shrunk, Verdict};
+pub use schedule::{BadSchedule, Schedule};
+pub(crate) use strategies::Random;
+
+use crate::policies::{Setup, arena, simulate};
+use course::Choice;
+use segue_fiber::{StackArena, StackConfig};
+use std::sync::Arc;
+
+/// After how many steps a schedule counts as endless, if nothing else is said.
+const STEPS: u64 = 1_000_000;
+
+/// How many steps a program is thought to have before it was run.
+const GUESS: u64 = 64;
+
+/// Runs a program under many schedules, and names one under which it fails: by a panic, an error that it returns, a deadlock, a fiber that is left, or by
+/// not ending.
+///
+/// The program is a closure that is called once for each schedule, as the first fiber of a [simulation](crate::Sim). It makes what it works on itself, or
+/// leaves it as it was. The same exploration of the same program finds the same, and a schedule that is named in a report leads to it again, as long as the program
+/// does nothing that depends on anything else: the real clock, other threads, the order of a `HashMap`.
+///
+/// Which schedules are tried:
+///
+/// * [`random`](Explore::random): each choice is drawn. Good where many orders fail.
+/// * [`pct`](Explore::pct): random priorities, which change at a few steps. Good where few orders fail, and the program is long: a bug that takes `depth`
+///   ordered events is found by each schedule with a probability of at least `1 / (fibers * steps^(depth - 1))`.
+/// * [`exhaustive`](Explore::exhaustive): all of them, for small programs.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{preemption_point, scope};
+/// use segue_sched::Explore;
+/// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+///
+/// // Two fibers add one each, and one addition may be lost.
+/// let lossy = || {
+///     let number = AtomicU32::new(0);
+///     let add = || {
+///         let seen = number.load(Relaxed);
+///         preemption_point();
+///         number.store(seen + 1, Relaxed);
+///     };
+///     scope(|s| drop((s.spawn(add), s.spawn(add))));
+///     match number.into_inner() {
+///         2 => Ok(()),
+///         n => Err(format!("the sum is {n}")),
+///     }
+/// };
+/// let failure = Explore::random(100).run(lossy).unwrap_err();
+/// assert!(failure.to_string().contains("the sum is 1"));
+/// // Its schedule leads to it again.
+/// let again = Explore::random(1).replay(&failure.schedule, lossy).unwrap_err();
+/// assert_eq!(again.cause, failure.cause);
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "an exploration does nothing before it is run"]
+pub struct Explore {
+    search: Search,
+    seed: u64,
+    schedules: u64,
+    preemptive: bool,
+    leaks: Leaks,
+    shrinks: bool,
+    steps: u64,
+    stacks: StackConfig,
+    command: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Search {
+    Random,
+    Pct { depth: u32 },
+    Exhaustive,
+}
+
+/// What is thought of fibers that are not over when the program returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaks {
+    /// They are cancelled, as at the end of any runtime.
+    Allow,
+    /// The schedule fails.
+    Forbid,
+}
+
+impl Explore {
+    fn new(search: Search, schedules: u64) -> Self {
+        Self {
+            search,
+            schedules,
+            seed: 0,
+            preemptive: true,
+            leaks: Leaks::Allow,
+            shrinks: true,
+            steps: STEPS,
+            stacks: StackConfig::new(),
+            command: None,
+        }
+    }
+
+    /// So many schedules in which each choice is drawn.
+    pub fn random(schedules: u64) -> Self {
+        Self::new(Search::Random, schedules)
+    }
+
+    /// So many schedules by priorities that change at `depth - 1` steps. It takes the most steps that it has seen so far for the number of steps of the program.
+    ///
+    /// # Panics
+    /// If `depth` is zero.
+    pub fn pct(depth: u32, schedules: u64) -> Self {
+        assert!(depth > 0, "a bug has a depth of at least 1");
+        Self::new(Search::Pct { depth }, schedules)
+    }
+
+    /// All schedules, each once, but no more than `limit`. [`Explored::complete`] says whether there are others.
+    ///
+    /// Points at which only one fiber can go on are not counted as choices. Two schedules that differ in the order of independent steps count as two.
+    pub fn exhaustive(limit: u64) -> Self {
+        Self::new(Search::Exhaustive, limit)
+    }
+
+    /// The seed of the first schedule; each further one has the next. 0 if nothing is said. An exhaustive exploration has none.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Whether fibers can be preempted at the beginning of each operation and after each spawn, and not only where they wait or yield. They can if nothing is said.
+    ///
+    /// A preempted fiber keeps what it holds. Where code under test holds a lock of std's across an operation, another fiber that wants that lock blocks the
+    /// thread for ever: such a program is to be explored without.
+    pub fn preemptive(mut self, preemptive: bool) -> Self {
+        self.preemptive = preemptive;
+        self
+    }
+
+    /// What is thought of fibers that are not over when the program returns. They are allowed if nothing is said.
+    pub fn leaks(mut self, leaks: Leaks) -> Self {
+        self.leaks = leaks;
+        self
+    }
+
+    /// Whether a schedule that fails is followed by attempts to find a plainer one that does. It is if nothing is said; it takes up to 300 runs.
+    pub fn shrink(mut self, shrinks: bool) -> Self {
+        self.shrinks = shrinks;
+        self
+    }
+
+    /// After how many steps a schedule fails as endless: a million if nothing is said.
+    pub fn steps(mut self, most: u64) -> Self {
+        self.steps = most;
+        self
+    }
+
+    /// What the fibers' stacks are like.
+    pub fn stacks(mut self, stacks: StackConfig) -> Self {
+        self.stacks = stacks;
+        self
+    }
+
+    /// Runs `f` under one schedule after the other, until one fails or all have passed.
+    ///
+    /// # Errors
+    /// The first [`Failure`].
+    ///
+    /// # Panics
+    /// If address space for stacks can't be had.
+    pub fn run<T: Verdict>(&self, f: impl Fn() -> T) -> Result<Explored, Failure> {
+        let lab = Lab { explore: self, arena: arena(self.stacks.clone()), f };
+        let mut found = Explored::default();
+        let mut next = Some(self.first());
+        while found.schedules < self.schedules
+            && let Some(current) = next.take()
+        {
+            let tried = lab.try_one(&current);
+            found.schedules += 1;
+            found.most_steps = found.most_steps.max(tried.steps);
+            found.most_fibers = found.most_fibers.max(tried.fibers);
+            if let Some(cause) = tried.cause {
+                let shrunk = self.shrinks.then(|| shrink::shrink(&lab, &cause, &tried.choices)).flatten().map(Box::new);
+                return Err(Failure { schedule: current, cause, tried: found.schedules, shrunk });
+            }
+            next = self.next(&current, &tried.choices, found.most_steps);
+        }
+        found.complete = next.is_none();
+        Ok(found)
+    }
+
+    /// Runs `f` under one schedule.
+    ///
+    /// # Errors
+    /// The [`Failure`], if it fails.
+    ///
+    /// # Panics
+    /// If address space for stacks can't be had; or if the schedule asks for a choice that the program does not have.
+    pub fn replay<T: Verdict>(&self, schedule: &Schedule, f: impl Fn() -> T) -> Result<(), Failure> {
+        let tried = Lab { explore: self, arena: arena(self.stacks.clone()), f }.try_one(schedule);
+        assert!(!tried.diverged, "the schedule {schedule} is of another program: it has choices that this one has not");
+        match tried.cause {
+            None => Ok(()),
+            Some(cause) => Err(Failure { schedule: schedule.clone(), cause, tried: 1, shrunk: None }),
+        }
+    }
+
+    fn first(&self) -> Schedule {
+        match self.search {
+            Search::Random => Schedule::Random { seed: self.seed },
+            Search::Pct { depth } => Schedule::Pct { depth, steps: GUESS, seed: self.seed },
+            Search::Exhaustive => Schedule::Choices(Vec::new()),
+        }
+    }
+
+    fn next(&self, last: &Schedule, choices: &[Choice], most_steps: u64) -> Option<Schedule> {
+        match last {
+            Schedule::Random { seed } => Some(Schedule::Random { seed: seed.wrapping_add(1) }),
+            Schedule::Pct { depth, seed, .. } => {
+                Some(Schedule::Pct { depth: *depth, steps: most_steps, seed: seed.wrapping_add(1) })
+            }
+            Schedule::Choices(_) => strategies::successor(choices).map(Schedule::Choices),
+        }
+    }
+}
+
+/// A program, and what it is run in.
+struct Lab<'a, F> {
+    explore: &'a Explore,
+    arena: Arc<StackArena>,
+    f: F,
+}
+
+/// What came of one schedule.
+struct Tried {
+    cause: Option<Cause>,
+    choices: Vec<Choice>,
+    steps: u64,
+    fibers: u64,
+    diverged: bool,
+}
+
+impl<T: Verdict, F: Fn() -> T> Lab<'_, F> {
+    fn try_one(&self, schedule: &Schedule) -> Tried {
+        let explore = self.explore;
+        let course = Course::new(schedule.strategy()).preemptive(explore.preemptive).noted(explore.steps);
+        let report = |fibers| format!("schedule {schedule}: {}", Cause::Deadlock(fibers));
+        let run = simulate(course, &self.arena, Setup::default(), &report, &self.f);
+        // What comes first explains what comes later: who is cancelled for a deadlock may panic.
+        let cause = match (run.deadlock, run.outcome) {
+            _ if run.course.took_too_long() => Some(Cause::Endless(explore.steps)),
+            (Some(fibers), _) => Some(Cause::Deadlock(fibers)),
+            (None, Err(payload)) => Some(Cause::of_panic(&*payload)),
+            (None, Ok(value)) => match value.complaint() {
+                Some(error) => Some(Cause::Failed(error)),
+                None if explore.leaks == Leaks::Forbid && !run.left.is_empty() => Some(Cause::Leaked(run.left)),
+                None => None,
+            },
+        };
+        Tried {
+            cause,
+            choices: run.course.choices().to_vec(),
+            steps: run.course.steps(),
+            fibers: run.course.fibers().into(),
+            diverged: run.course.has_diverged(),
+        }
+    }
+}
