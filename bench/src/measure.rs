@@ -77,6 +77,8 @@ pub enum Place {
     Apart(Run),
     /// In the Go program, which gets the workload's name and these arguments.
     Go(Vec<String>),
+    /// In the OCaml program, likewise.
+    OCaml(Vec<String>),
 }
 
 /// Somebody who can do a variant's work.
@@ -134,6 +136,13 @@ impl Variant {
     pub fn add_go(mut self, args: &[&str]) -> Self {
         let place = Place::Go(args.iter().map(|a| a.to_string()).collect());
         self.contestants.push(Contestant { who: "Go", place });
+        self
+    }
+
+    /// Adds the OCaml program's function for this workload.
+    pub fn add_ocaml(mut self, args: &[&str]) -> Self {
+        let place = Place::OCaml(args.iter().map(|a| a.to_string()).collect());
+        self.contestants.push(Contestant { who: "OCaml", place });
         self
     }
 
