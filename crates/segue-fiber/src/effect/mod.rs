@@ -134,16 +134,21 @@ pub struct Dropped;
 /// # Panics
 ///
 /// With [`Unhandled`] if there is none. With what the handler discontinues the computation with.
-#[inline]
+// Inlined, down to the switch: a function that suspends has been called and returns after others have run, which processors predict wrongly, as they expect returns in the order of calls.
+#[inline(always)]
 #[track_caller]
 pub fn perform<E: Effect>(effect: E) -> E::Output {
-    let location = Location::caller();
-    match try_perform(effect) {
-        Ok(output) => output,
-        Err(effect) => {
-            drop(effect);
-            Unhandled::raise::<E>(location)
-        }
+    #[cold]
+    #[inline(never)]
+    fn unhandled<E: Effect>(effect: E, location: &'static Location<'static>) -> ! {
+        drop(effect);
+        Unhandled::raise::<E>(location)
+    }
+
+    match find(TypeId::of::<E>()) {
+        // SAFETY: found for this effect.
+        Some(found) => unsafe { found.perform(effect) },
+        None => unhandled(effect, Location::caller()),
     }
 }
 
@@ -205,7 +210,7 @@ impl Found {
     /// # Safety
     ///
     /// Found for `E`, just now.
-    #[inline]
+    #[inline(always)]
     unsafe fn perform<E: Effect>(self, effect: E) -> E::Output {
         let Found { frame, clause, entry } = self;
         if entry.captures {
