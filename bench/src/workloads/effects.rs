@@ -125,14 +125,14 @@ fn perform_under(depth: usize, n: u64) -> Span {
 fn perform_kept(n: u64) -> Span {
     enum Step {
         Asks(u64, Continuation<'static, u64, Step>),
-        Done(Span),
+        Done(Box<Span>),
     }
-    let handler = Handler::stored().on(|Next(x), k| Step::Asks(x, k)).value(Step::Done);
+    let handler = Handler::stored().on(|Next(x), k| Step::Asks(x, k)).value(|span| Step::Done(Box::new(span)));
     let mut step = handler.handle(move || each(n, |i| perform(Next(i))));
     loop {
         match step {
             Step::Asks(x, k) => step = k.resume(x + 1),
-            Step::Done(span) => return span,
+            Step::Done(span) => return *span,
         }
     }
 }

@@ -335,6 +335,7 @@ unsafe fn place<H, L, V, P, S, T>(
 }
 
 /// What runs on the stack.
+#[inline(always)]
 fn main<L, V, P, S, T, F: FnOnce() -> T>(base: &Base, body: F) {
     // Not the address of the frame alone: `perform` makes that of the base of it.
     chain::set_top(std::ptr::from_ref(base).cast());
@@ -482,16 +483,25 @@ unsafe fn serve<R>(base: NonNull<Base>) -> RawNext<R> {
 
 /// Serves a computation's request, and goes on with whatever the clause hands control to, up to a result.
 ///
+/// Inlined, so that a computation that is resumed last goes on below the same calls as before: what it returns from then was called below these, and processors predict that.
+///
 /// # Safety
 ///
 /// As for `serve`.
-#[inline]
-unsafe fn go_on<R>(base: NonNull<Base>) -> R {
-    // SAFETY: by the contract; by that of `Held`.
-    unsafe {
-        match serve(base) {
-            RawNext::Done(result) => result,
-            RawNext::Run(held) => run(held.take()),
+#[inline(always)]
+unsafe fn go_on<R>(mut base: NonNull<Base>) -> R {
+    // A clause that has returned has put it back.
+    let outer = chain::top();
+    loop {
+        // SAFETY: by the contract, and for the next ones by that of `Held`. What has returned is over since just now, and its `end` is of this type.
+        unsafe {
+            match serve(base) {
+                RawNext::Done(result) => return result,
+                RawNext::Run(held) => base = held.take(),
+            }
+            if step(base, outer) == Step::Returned {
+                return end_of(base);
+            }
         }
     }
 }
@@ -501,22 +511,23 @@ unsafe fn go_on<R>(base: NonNull<Base>) -> R {
 /// # Safety
 ///
 /// The computation is new, or suspended with its answer given; the caller owns it, and gives it up. Its handler's result is `R`.
-pub(super) unsafe fn run<R>(mut base: NonNull<Base>) -> R {
-    // A clause that has returned has put it back.
-    let outer = chain::top();
-    loop {
-        // SAFETY: by the contract, and for the next ones by that of `Held`. What has returned is over since just now, and its `end` is of this type.
-        unsafe {
-            if step(base, outer) == Step::Returned {
-                let end = mem::transmute::<*const (), End<R>>(base.as_ref().end);
-                return end(base);
-            }
-            match serve(base) {
-                RawNext::Done(result) => return result,
-                RawNext::Run(held) => base = held.take(),
-            }
+pub(super) unsafe fn run<R>(base: NonNull<Base>) -> R {
+    // SAFETY: by the contract.
+    unsafe {
+        match step(base, chain::top()) {
+            Step::Returned => end_of(base),
+            Step::Suspended => go_on(base),
         }
     }
+}
+
+/// # Safety
+///
+/// As for [`End`], which this calls.
+#[inline(always)]
+unsafe fn end_of<R>(base: NonNull<Base>) -> R {
+    // SAFETY: by the contract.
+    unsafe { mem::transmute::<*const (), End<R>>(base.as_ref().end)(base) }
 }
 
 /// One of those who keep a computation in place.
@@ -702,8 +713,10 @@ unsafe fn run_for_nothing<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>>
     // SAFETY: by the contract.
     let run = || unsafe {
         if step(base, chain::top()) == Step::Suspended {
-            drop(go_on::<R>(base));
-            return;
+            return match serve::<R>(base) {
+                RawNext::Done(result) => drop(result),
+                RawNext::Run(held) => drop(run::<R>(held.take())),
+            };
         }
         let (cases, state, outcome) = take_out::<L, V, P, S, T>(base);
         release(base);
