@@ -97,7 +97,10 @@ fn parse_run(mut args: lexopt::Parser) -> Result<Command, lexopt::Error> {
             Value(name) => workloads.push(find(&name.string()?)?),
             Long("budget") => budget = Some(args.value()?.parse_with(seconds)?),
             Long("json") => json = Some(args.value()?.into()),
-            Long("smoke") => smoke = true,
+            Long("smoke") => {
+                smoke = true;
+                measure::set_smoke();
+            }
             Long("help") | Short('h') => return Ok(Command::Help),
             other => return Err(other.unexpected()),
         }

@@ -5,7 +5,7 @@
 //!
 //! All but "by hand" walk the tree by a recursive function. "By hand" is an iterator with a stack of nodes, which somebody has to write for each kind of tree.
 
-use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
+use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload, smoke};
 use corosensei::{Coroutine, Yielder};
 use genawaiter::rc::{Co, Gen};
 use std::cell::OnceCell;
@@ -88,7 +88,7 @@ fn variants() -> Vec<Variant> {
             .add_go(&[&depth.to_string()])
             .add_ocaml(&[&depth.to_string()])
     };
-    vec![variant(15), variant(25)]
+    vec![variant(15), variant(if smoke() { 18 } else { 25 })]
 }
 
 fn segue(tree: Rc<Tree>) -> impl Iterator<Item = u64> {
