@@ -12,8 +12,11 @@ use std::hint::black_box;
 pub const WORKLOAD: Workload =
     Workload { name: "handler_overhead", timed: "a handler around each call, nothing is performed", variants };
 
+type F = fn() -> u64;
+
 fn variants() -> Vec<Variant> {
-    let functions: [(&str, fn() -> u64, fn() -> u64, fn() -> u64, fn() -> u64, u64); 5] = [
+    // Plain, with either handler, counted; and what each of them yields.
+    let functions: [(&str, F, F, F, F, u64); 5] = [
         ("ack", || ack::<Plain>(3, 4), || ack::<On>(3, 4), || ack::<Answer>(3, 4), || ack::<Counted>(3, 4), 125),
         ("fib", || fib::<Plain>(20), || fib::<On>(20), || fib::<Answer>(20), || fib::<Counted>(20), 10946),
         (
