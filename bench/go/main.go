@@ -121,6 +121,8 @@ func main() {
 			}
 			return sum
 		}
+	case "generator":
+		run = generator(number(argument(2)))
 	case "fork_join":
 		of := number(argument(2))
 		run = func(n int) span { return forkJoin(of, n) }

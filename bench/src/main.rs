@@ -12,7 +12,7 @@
 //! CPUs that were busy beside them, since many runtimes bring two fibers that talk to each other to one core.
 
 mod child;
-mod go;
+mod compiled;
 mod measure;
 mod report;
 mod rounds;
@@ -97,7 +97,10 @@ fn parse_run(mut args: lexopt::Parser) -> Result<Command, lexopt::Error> {
             Value(name) => workloads.push(find(&name.string()?)?),
             Long("budget") => budget = Some(args.value()?.parse_with(seconds)?),
             Long("json") => json = Some(args.value()?.into()),
-            Long("smoke") => smoke = true,
+            Long("smoke") => {
+                smoke = true;
+                measure::set_smoke();
+            }
             Long("help") | Short('h') => return Ok(Command::Help),
             other => return Err(other.unexpected()),
         }
@@ -127,7 +130,7 @@ fn find(name: &str) -> Result<&'static Workload, String> {
 
 fn list() {
     for workload in workloads::ALL {
-        println!("{:<15} {}", workload.name, workload.timed);
+        println!("{:<17} {}", workload.name, workload.timed);
     }
 }
 
@@ -140,15 +143,15 @@ fn run(workloads: &[&'static Workload], plan: Plan, json: Option<PathBuf>) -> Re
         }
         None => None,
     };
-    let go = go::Go::build();
-    report::print_host(&go);
+    let rivals = compiled::Rivals::build();
+    report::print_host(&rivals);
     let mut all = Vec::new();
     for workload in workloads {
         println!("\n{}: {}", workload.name, workload.timed);
         let mut variants = (workload.variants)();
         let share = plan.budget / variants.len() as u32;
         for group in variants.chunk_by_mut(|_, next| next.compared) {
-            let outcomes = rounds::measure(workload.name, group, &go, plan, share * group.len() as u32);
+            let outcomes = rounds::measure(workload.name, group, &rivals, plan, share * group.len() as u32);
             let first = report::rows(workload.name, &group[0], &outcomes[0], &[]);
             for (variant, outcomes) in group.iter().zip(&outcomes) {
                 let rows = report::rows(workload.name, variant, outcomes, &first);
@@ -173,6 +176,6 @@ fn serve([workload, variant, who]: &[String; 3]) -> Result<(), String> {
         .ok_or_else(|| format!("no contestant `{who}` in `{variant}` of `{workload}`"))?;
     match contestant.place {
         Place::Here(run) | Place::Apart(run) => child::serve(run),
-        Place::Go(_) => Err("Go has a program of its own".into()),
+        Place::Go(_) | Place::OCaml(_) => Err(format!("{who} has a program of its own")),
     }
 }

@@ -6,6 +6,7 @@
 //! happened, and tears down again. Set-up and tear-down are therefore never timed.
 
 use rustix::time::{ClockId, clock_gettime};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// The name under which Segue's own entry runs. Where it has several, the others' names begin with this and a comma. Everybody else is a rival.
@@ -14,6 +15,18 @@ pub const SEGUE: &str = "segue";
 /// Whether this is the name of an entry of Segue's.
 pub fn is_segue(who: &str) -> bool {
     who.strip_prefix(SEGUE).is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
+}
+
+static SMOKE: AtomicBool = AtomicBool::new(false);
+
+/// Whether the run is only to show that everything runs. Workloads with much data then make less of it.
+pub fn smoke() -> bool {
+    SMOKE.load(Relaxed)
+}
+
+/// Says so, before any variant is built.
+pub fn set_smoke() {
+    SMOKE.store(true, Relaxed);
 }
 
 /// One round of one contestant: how much was done and what it took.
@@ -77,6 +90,8 @@ pub enum Place {
     Apart(Run),
     /// In the Go program, which gets the workload's name and these arguments.
     Go(Vec<String>),
+    /// In the OCaml program, likewise.
+    OCaml(Vec<String>),
 }
 
 /// Somebody who can do a variant's work.
@@ -134,6 +149,13 @@ impl Variant {
     pub fn add_go(mut self, args: &[&str]) -> Self {
         let place = Place::Go(args.iter().map(|a| a.to_string()).collect());
         self.contestants.push(Contestant { who: "Go", place });
+        self
+    }
+
+    /// Adds the OCaml program's function for this workload.
+    pub fn add_ocaml(mut self, args: &[&str]) -> Self {
+        let place = Place::OCaml(args.iter().map(|a| a.to_string()).collect());
+        self.contestants.push(Contestant { who: "OCaml", place });
         self
     }
 

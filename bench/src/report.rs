@@ -1,6 +1,6 @@
 //! What a run prints and writes: the machine and the versions, a table per variant, and rows of JSON.
 
-use crate::go::Go;
+use crate::compiled::Rivals;
 use crate::measure::{Variant, is_segue};
 use crate::rounds::{Outcome, min_median_max};
 use serde::Serialize;
@@ -15,6 +15,7 @@ const RIVALS: &[&str] = &[
     "crossbeam-channel",
     "flume",
     "futures-util",
+    "genawaiter",
     "generator",
     "kanal",
     "may",
@@ -44,7 +45,7 @@ pub struct Row {
 }
 
 /// Prints what the figures depend on.
-pub fn print_host(go: &Go) {
+pub fn print_host(rivals: &Rivals) {
     let uname = rustix::system::uname();
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let cpu = cpuinfo
@@ -60,7 +61,8 @@ pub fn print_host(go: &Go) {
     );
     println!("cpu     {cpus} x {cpu}");
     println!("rustc   {}", env!("BENCH_RUSTC"));
-    println!("go      {}", go.version.as_deref().unwrap_or("none, so Go takes no part"));
+    println!("go      {}", rivals.go.version.as_deref().unwrap_or("none, so Go takes no part"));
+    println!("ocaml   {}", rivals.ocaml.version.as_deref().unwrap_or("none, so OCaml takes no part"));
     println!("rivals  {}", rival_versions().join(", "));
 }
 

@@ -3,7 +3,7 @@
 //! Whoever began a round comes last in the next. Calibration is also the warm-up and is not counted.
 
 use crate::child;
-use crate::go::Go;
+use crate::compiled::Rivals;
 use crate::measure::{Place, Run, Span, Variant};
 use std::time::{Duration, Instant};
 
@@ -49,7 +49,13 @@ struct Entry {
 }
 
 /// Measures variants that have the `budget` to themselves, in turns with each other. Answers with the outcomes of each.
-pub fn measure(workload: &str, variants: &mut [Variant], go: &Go, plan: Plan, budget: Duration) -> Vec<Vec<Outcome>> {
+pub fn measure(
+    workload: &str,
+    variants: &mut [Variant],
+    rivals: &Rivals,
+    plan: Plan,
+    budget: Duration,
+) -> Vec<Vec<Outcome>> {
     let mut entries = Vec::new();
     let contestants: usize = variants.iter().map(|variant| variant.contestants.len()).sum();
     let target = (budget / (contestants * (plan.min_rounds + 3)).max(1) as u32).clamp(Duration::from_millis(2), ROUND);
@@ -60,7 +66,8 @@ pub fn measure(workload: &str, variants: &mut [Variant], go: &Go, plan: Plan, bu
             let ready = match contestant.place {
                 Place::Here(run) => Ok(run),
                 Place::Apart(_) => child::this_program(workload, &variant.name, who),
-                Place::Go(args) => go.contestant(workload, &args, variant.workers),
+                Place::Go(args) => rivals.go.contestant(workload, &args, variant.workers),
+                Place::OCaml(args) => rivals.ocaml.contestant(workload, &args, variant.workers),
             };
             match ready.and_then(|mut run| calibrate(&mut run, target).map(|ops| (run, ops))) {
                 Ok((run, ops)) => {

@@ -32,7 +32,19 @@ fn list_has_a_line_for_every_workload() {
     let out = bench(&["list"]);
     assert!(out.status.success());
     let text = String::from_utf8(out.stdout).expect("text");
-    for name in ["switch", "spawn_join", "yield", "ping_pong", "mvar", "mutex", "cancellation", "bridge", "fork_join"] {
+    for name in [
+        "switch",
+        "spawn_join",
+        "yield",
+        "ping_pong",
+        "mvar",
+        "mutex",
+        "cancellation",
+        "bridge",
+        "fork_join",
+        "effects",
+        "generator",
+    ] {
         assert!(text.lines().any(|line| line.starts_with(name)), "{name}");
     }
 }

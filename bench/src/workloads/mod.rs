@@ -13,7 +13,11 @@ mod chameneos;
 mod channels;
 mod crew;
 mod crowd;
+mod effects;
+mod exceptions;
 mod fork_join;
+mod generators;
+mod handler_overhead;
 mod k_nucleotide;
 mod mandelbrot;
 mod mutex;
@@ -51,6 +55,10 @@ pub const ALL: &[Workload] = &[
     primes_sieve::WORKLOAD,
     wake::WORKLOAD,
     policy_overhead::WORKLOAD,
+    effects::WORKLOAD,
+    generators::WORKLOAD,
+    handler_overhead::WORKLOAD,
+    exceptions::WORKLOAD,
 ];
 
 /// Runs `main` as the first fiber of a runtime with this many workers, of which the caller is one.

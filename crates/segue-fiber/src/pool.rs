@@ -68,6 +68,12 @@ impl StackPool {
         }
     }
 
+    /// The stack that was put last, if there is one.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<Stack> {
+        self.stacks.pop()
+    }
+
     #[cold]
     fn grow(&mut self) -> io::Result<Stack> {
         self.arena.grant(self.chunk, &mut self.stacks)?;

@@ -14,8 +14,9 @@ use crate::config::StackConfig;
 use crate::host;
 use crate::pool::StackPool;
 
-/// How many idle stacks of a thread are a burst that is over.
-const MANY: usize = 64;
+/// How many idle stacks of a thread are a burst that is over. A recursion with a handler in each call has them idle, and wants them again, as often as it returns from as many calls: each time
+/// that they are more, all but the last few are to be made anew.
+const MANY: usize = 512;
 
 thread_local! {
     static STACKS: RefCell<Option<StackPool>> = const { RefCell::new(None) };
@@ -44,6 +45,16 @@ fn new_pool() -> io::Result<StackPool> {
 /// There are too many stacks, or the kernel refuses memory; the message says what to do.
 #[inline]
 pub fn take() -> io::Result<Stack> {
+    let pooled = STACKS.try_with(|stacks| stacks.borrow_mut().as_mut().and_then(StackPool::pop));
+    match pooled {
+        Ok(Some(stack)) => Ok(stack),
+        _ => take_anew(),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn take_anew() -> io::Result<Stack> {
     let take = |stacks: &RefCell<Option<StackPool>>| match &mut *stacks.borrow_mut() {
         Some(pool) => pool.take(),
         none => new_pool().and_then(|pool| none.insert(pool).take()),
@@ -59,10 +70,16 @@ pub fn put(stack: Stack) {
         if let Some(pool) = &mut *stacks.borrow_mut() {
             pool.put(stack);
             if pool.idle() > MANY {
-                pool.trim();
+                trim(pool);
             }
         }
     });
+}
+
+#[cold]
+#[inline(never)]
+fn trim(pool: &mut StackPool) {
+    pool.trim();
 }
 
 /// Whether the pool is gone, since the thread's local variables are being dropped.

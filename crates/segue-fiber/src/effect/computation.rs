@@ -30,6 +30,7 @@
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
+use std::marker::PhantomData;
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
@@ -248,7 +249,7 @@ pub(super) unsafe fn start<R, S, T, L, V, P, F>(
     region: Option<List<'_>>,
     borrows: bool,
     body: F,
-) -> Started<R>
+) -> Started<R, S, T, L, V, P>
 where
     L: Clauses<R, S>,
     V: ValueCase<S, T, R>,
@@ -280,7 +281,7 @@ where
         kept: Kept::new(end_kept),
         borrows,
         end: end::<R, S, T, L, V, P> as End<R> as *const (),
-        abandon: run_for_nothing::<R>,
+        abandon: run_for_nothing::<R, S, T, L, V, P>,
         free: free::<L, V, P, S, T>,
     };
     let base = if Parts::<L, V, P, S, T>::BOXED {
@@ -303,7 +304,7 @@ where
         // SAFETY: it is at its final place, and leaves when it is over.
         unsafe { Kept::enter(&raw const (*base.as_ptr()).kept, list) };
     }
-    Started(base, std::marker::PhantomData)
+    Started(base, PhantomData)
 }
 
 /// Puts a computation on its stack and tells it where things are.
@@ -334,6 +335,7 @@ unsafe fn place<H, L, V, P, S, T>(
 }
 
 /// What runs on the stack.
+#[inline(always)]
 fn main<L, V, P, S, T, F: FnOnce() -> T>(base: &Base, body: F) {
     // Not the address of the frame alone: `perform` makes that of the base of it.
     chain::set_top(std::ptr::from_ref(base).cast());
@@ -343,9 +345,9 @@ fn main<L, V, P, S, T, F: FnOnce() -> T>(base: &Base, body: F) {
 }
 
 /// A computation that was not run yet.
-pub(super) struct Started<R>(pub NonNull<Base>, std::marker::PhantomData<R>);
+pub(super) struct Started<R, S, T, L, V, P>(NonNull<Base>, PhantomData<(R, S, T, L, V, P)>);
 
-impl<R> Started<R> {
+impl<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>> Started<R, S, T, L, V, P> {
     /// Runs it under a `handle` that does not return before it is over.
     #[inline]
     pub fn run_to_the_end(self) -> R {
@@ -358,22 +360,45 @@ impl<R> Started<R> {
                 unsafe {
                     let panic = if self.0.as_ref().state.get() == State::Over { None } else { end_forgotten(self.0) };
                     release(self.0);
-                    go_on_with(panic);
+                    if panic.is_some() {
+                        go_on_with(panic);
+                    }
                 }
             }
         }
-        let _end = End(self.0);
-        // SAFETY: new, and of this type.
-        unsafe { run(self.0) }
+        self.run_with(|base| {
+            let _end = End(base);
+            // SAFETY: it is suspended with a request, and of this type.
+            unsafe { go_on(base) }
+        })
     }
 
     /// Runs it, and leaves its end to whoever has its continuation.
     #[inline]
     pub fn run(self) -> R {
-        // SAFETY: this was one of its owners; it is new, and of this type.
+        self.run_with(|base| {
+            // SAFETY: this was one of its owners; it is suspended with a request, and of this type.
+            unsafe {
+                release(base);
+                go_on(base)
+            }
+        })
+    }
+
+    /// Runs it to its end, if it performs nothing on the way; else `suspended` goes on. Here all types are known, and nobody else has the computation yet.
+    #[inline(always)]
+    fn run_with(self, suspended: impl FnOnce(NonNull<Base>) -> R) -> R {
+        let base = self.0;
+        // SAFETY: it is new, and of these types. If it is over at once, its two owners are itself and this, and it is freed here.
         unsafe {
-            release(self.0);
-            run(self.0)
+            match step(base, chain::top()) {
+                Step::Suspended => suspended(base),
+                Step::Returned => {
+                    let (cases, state, outcome) = take_out::<L, V, P, S, T>(base);
+                    free::<L, V, P, S, T>(base);
+                    settle(cases, state, outcome)
+                }
+            }
         }
     }
 }
@@ -401,6 +426,7 @@ unsafe fn end_forgotten(base: NonNull<Base>) -> Option<Payload> {
 }
 
 /// Raises a panic again that was put off, unless another one is under way.
+#[cold]
 fn go_on_with(panic: Option<Payload>) {
     if let Some(payload) = panic {
         if thread::panicking() {
@@ -412,42 +438,96 @@ fn go_on_with(panic: Option<Payload>) {
     }
 }
 
+/// Runs a computation to its next request, or to its end.
+///
+/// # Safety
+///
+/// It is new, or suspended with its answer given; the caller owns it. `outer` is the innermost handler in place.
+#[inline(always)]
+unsafe fn step(base: NonNull<Base>, outer: *const Frame) -> Step {
+    debug_assert_eq!(chain::top(), outer);
+    // SAFETY: by the contract. The coroutine was set by `place`; it is new or suspended, and freed only when it is over.
+    let (this, step) = unsafe {
+        let this = base.as_ref();
+        this.frame.parent.set(outer);
+        this.state.set(State::Running);
+        (this, this.raw.get().assume_init().resume())
+    };
+    chain::set_top(outer);
+    match step {
+        Step::Suspended => this.state.set(State::Suspended),
+        Step::Returned => {
+            this.state.set(State::Over);
+            this.kept.leave();
+        }
+    }
+    step
+}
+
+/// Calls the clause for a computation's request.
+///
+/// # Safety
+///
+/// The computation was just suspended by a perform; the caller owns it, and gives it up. Its handler's result is `R`.
+#[inline(always)]
+unsafe fn serve<R>(base: NonNull<Base>) -> RawNext<R> {
+    // The clause stays while it runs.
+    let _clause = Owner::of(base);
+    // SAFETY: `perform` has set both to what belongs together, for a request of a handler with this result.
+    unsafe {
+        let this = base.as_ref();
+        let call = mem::transmute::<*const (), Capture<R>>(this.call.get());
+        call(base, this.clause.get())
+    }
+}
+
+/// Serves a computation's request, and goes on with whatever the clause hands control to, up to a result.
+///
+/// Inlined, so that a computation that is resumed last goes on below the same calls as before: what it returns from then was called below these, and processors predict that.
+///
+/// # Safety
+///
+/// As for `serve`.
+#[inline(always)]
+unsafe fn go_on<R>(mut base: NonNull<Base>) -> R {
+    // A clause that has returned has put it back.
+    let outer = chain::top();
+    loop {
+        // SAFETY: by the contract, and for the next ones by that of `Held`. What has returned is over since just now, and its `end` is of this type.
+        unsafe {
+            match serve(base) {
+                RawNext::Done(result) => return result,
+                RawNext::Run(held) => base = held.take(),
+            }
+            if step(base, outer) == Step::Returned {
+                return end_of(base);
+            }
+        }
+    }
+}
+
 /// Runs a computation, and whatever its clauses hand control to, up to a result.
 ///
 /// # Safety
 ///
 /// The computation is new, or suspended with its answer given; the caller owns it, and gives it up. Its handler's result is `R`.
-pub(super) unsafe fn run<R>(mut base: NonNull<Base>) -> R {
-    loop {
-        // SAFETY: by the contract, and for the next ones by that of `Ready`.
-        let this = unsafe { base.as_ref() };
-        let outer = chain::top();
-        this.frame.parent.set(outer);
-        this.state.set(State::Running);
-        // SAFETY: set by `place`. It is new or suspended, and freed only when it is over.
-        let step = unsafe { this.raw.get().assume_init().resume() };
-        chain::set_top(outer);
-        if step == Step::Returned {
-            this.state.set(State::Over);
-            this.kept.leave();
-            // SAFETY: of this type, by the contract.
-            let end = unsafe { mem::transmute::<*const (), End<R>>(this.end) };
-            // SAFETY: it is over since just now.
-            return unsafe { end(base) };
-        }
-        this.state.set(State::Suspended);
-        // The clause stays while it runs.
-        let _clause = Owner::of(base);
-        // SAFETY: `perform` has set both to what belongs together, for a request of a handler with this result.
-        let next = unsafe {
-            let call = mem::transmute::<*const (), Capture<R>>(this.call.get());
-            call(base, this.clause.get())
-        };
-        match next {
-            RawNext::Done(result) => return result,
-            RawNext::Run(held) => base = held.take(),
+pub(super) unsafe fn run<R>(base: NonNull<Base>) -> R {
+    // SAFETY: by the contract.
+    unsafe {
+        match step(base, chain::top()) {
+            Step::Returned => end_of(base),
+            Step::Suspended => go_on(base),
         }
     }
+}
+
+/// # Safety
+///
+/// As for [`End`], which this calls.
+#[inline(always)]
+unsafe fn end_of<R>(base: NonNull<Base>) -> R {
+    // SAFETY: by the contract.
+    unsafe { mem::transmute::<*const (), End<R>>(base.as_ref().end)(base) }
 }
 
 /// One of those who keep a computation in place.
@@ -492,15 +572,41 @@ unsafe fn release(base: NonNull<Base>) {
 ///
 /// The computation is of these types and over. Called once, by the owner on the computation's behalf.
 unsafe fn end<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>>(base: NonNull<Base>) -> R {
+    // SAFETY: by the contract.
+    let (cases, state, outcome) = unsafe {
+        let parts = take_out::<L, V, P, S, T>(base);
+        release(base);
+        parts
+    };
+    settle(cases, state, outcome)
+}
+
+/// What is needed of a computation when it is over.
+///
+/// # Safety
+///
+/// The computation is of these types and over. Called once.
+#[inline(always)]
+unsafe fn take_out<L, V, P, S, T>(base: NonNull<Base>) -> ((V, P), S, thread::Result<T>) {
     // SAFETY: by the contract; each is moved out once, and not used by anybody else any more: there is no continuation.
-    let ((value, panic), state, outcome) = unsafe {
+    unsafe {
         let parts = Parts::<L, V, P, S, T>::of(base);
         let parts = parts.as_ref();
-        let read = ((*parts.cases.get()).assume_init_read(), (*parts.state.get()).assume_init_read());
-        let outcome = (*parts.outcome.get()).assume_init_read();
-        release(base);
-        (read.0, read.1, outcome)
-    };
+        (
+            (*parts.cases.get()).assume_init_read(),
+            (*parts.state.get()).assume_init_read(),
+            (*parts.outcome.get()).assume_init_read(),
+        )
+    }
+}
+
+/// The handler's result, for a computation that is over.
+#[inline(always)]
+fn settle<R, S, T, V: ValueCase<S, T, R>, P: PanicCase<S, R>>(
+    (value, panic): (V, P),
+    state: S,
+    outcome: thread::Result<T>,
+) -> R {
     match outcome {
         Ok(it) => value.end(state, it),
         Err(payload) => panic.end(state, payload),
@@ -609,11 +715,25 @@ pub(super) unsafe fn abandon(base: NonNull<Base>) {
 ///
 /// # Safety
 ///
-/// As for `run`.
-unsafe fn run_for_nothing<R>(base: NonNull<Base>) {
+/// As for `run`, and the computation is of these types.
+unsafe fn run_for_nothing<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>>(base: NonNull<Base>) {
     // SAFETY: by the contract.
-    let outcome = catch_unwind(AssertUnwindSafe(|| drop(unsafe { run::<R>(base) })));
-    if let Err(payload) = outcome {
+    let run = || unsafe {
+        if step(base, chain::top()) == Step::Suspended {
+            return match serve::<R>(base) {
+                RawNext::Done(result) => drop(result),
+                RawNext::Run(held) => drop(run::<R>(held.take())),
+            };
+        }
+        let (cases, state, outcome) = take_out::<L, V, P, S, T>(base);
+        release(base);
+        match outcome {
+            // It would be raised again only to be caught below.
+            Err(payload) if !P::CATCHES && payload.is::<Dropped>() => {}
+            outcome => drop(settle(cases, state, outcome)),
+        }
+    };
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
         go_on_with(Some(payload).filter(|payload| !payload.is::<Dropped>()));
     }
 }
@@ -623,7 +743,7 @@ unsafe fn run_for_nothing<R>(base: NonNull<Base>) {
 /// # Safety
 ///
 /// `frame` is in place and that of a [`Base`], of a computation that the caller runs inside of. `clause` is one of its clauses, for `E`, and `call` the clause's function.
-#[inline]
+#[inline(always)]
 pub(super) unsafe fn request<E: Effect>(
     frame: *const Frame,
     clause: *const (),
@@ -632,10 +752,10 @@ pub(super) unsafe fn request<E: Effect>(
 ) -> E::Output {
     let top = chain::top();
     let slot = Slot { base: RequestBase { fail: Slot::<E::Output>::fail }, answer: None };
-    let mut request = Request::<E> { slot, effect: ManuallyDrop::new(effect) };
-    let address = &raw mut request;
+    let mut request = ManuallyDrop::new(Request::<E> { slot, effect: ManuallyDrop::new(effect) });
+    let address: *mut Request<E> = &raw mut *request;
     // SAFETY: by the contract the frame is a base, and it runs. The request stays in place while this is suspended; who owns the computation has access to it, and
-    // nobody else before this goes on. A computation that is leaked never does.
+    // nobody else before this goes on. A computation that is leaked never does. The answer is moved out once, and the effect is the clause's.
     unsafe {
         let base = &*frame.cast::<Base>();
         base.request.set(NonNull::new_unchecked(address).cast());
@@ -644,7 +764,7 @@ pub(super) unsafe fn request<E: Effect>(
         base.turn.set(base.turn.get().wrapping_add(1));
         base.raw.get().assume_init().suspend();
         chain::set_top(top);
-        match (*address).slot.answer.take() {
+        match (&raw const (*address).slot.answer).read() {
             Some(Ok(value)) => value,
             Some(Err(payload)) => resume_unwind(payload),
             None => unreachable!("a computation is run on only with an answer"),

@@ -90,6 +90,11 @@
 //! A computation that performs inside of a scope, timeout, shield or the like is to be resumed there: by its clause, or later by the same fiber inside of what it was in. If the scope's surroundings are left
 //! before, or it is resumed by another fiber, the process ends with a message.
 //!
+//! # Programs to read
+//!
+//! The repository's `examples`: `calculator` restarts exceptions, `scheduler` is one in forty lines, `effects_state`, `effects_io` and `transactions` are state, input and rollback, `backtracking` searches
+//! with [`multi`](crate::multi), `generator` walks trees, `testing_with_effects` runs a program without the world.
+//!
 //! # What an effect can carry
 //!
 //! An effect is `'static`: it borrows nothing. A clause has the effect for itself, and may keep it while the performer, whose stack would hold what is borrowed, has gone on or
@@ -129,16 +134,21 @@ pub struct Dropped;
 /// # Panics
 ///
 /// With [`Unhandled`] if there is none. With what the handler discontinues the computation with.
-#[inline]
+// Inlined, down to the switch: a function that suspends has been called and returns after others have run, which processors predict wrongly, as they expect returns in the order of calls.
+#[inline(always)]
 #[track_caller]
 pub fn perform<E: Effect>(effect: E) -> E::Output {
-    let location = Location::caller();
-    match try_perform(effect) {
-        Ok(output) => output,
-        Err(effect) => {
-            drop(effect);
-            Unhandled::raise::<E>(location)
-        }
+    #[cold]
+    #[inline(never)]
+    fn unhandled<E: Effect>(effect: E, location: &'static Location<'static>) -> ! {
+        drop(effect);
+        Unhandled::raise::<E>(location)
+    }
+
+    match find(TypeId::of::<E>()) {
+        // SAFETY: found for this effect.
+        Some(found) => unsafe { found.perform(effect) },
+        None => unhandled(effect, Location::caller()),
     }
 }
 
@@ -207,7 +217,7 @@ impl Found {
     /// # Safety
     ///
     /// Found for `E`, just now.
-    #[inline]
+    #[inline(always)]
     unsafe fn perform<E: Effect>(self, effect: E) -> E::Output {
         let Found { frame, clause, entry } = self;
         if entry.captures {
