@@ -25,7 +25,8 @@
 use crate::frame::FrameJob;
 use crate::handle::{self, Handle};
 use crate::local::Local;
-use crate::policy::{Idle, Policy, Task};
+use crate::monitor::Monitor;
+use crate::policy::{Idle, Policy};
 use crate::worker::{Turn, Worker};
 use segue_core::{Family, Job, JoinHandle, Park, Place, Unpark};
 use std::marker::PhantomData;
@@ -82,6 +83,8 @@ pub struct Driven {
     worker: ManuallyDrop<Box<dyn Drive>>,
     family: ManuallyDrop<Box<Family>>,
     handle: Handle,
+    /// Ends last.
+    _monitor: Option<Monitor>,
     /// It stays on its thread.
     _thread: PhantomData<*const ()>,
 }
@@ -93,7 +96,12 @@ type Wake = Box<dyn Fn() + Send + Sync>;
 const TURNS: u32 = 256;
 
 impl Driven {
-    pub(crate) fn new<P: Policy, K: Park + 'static>(local: Local<P>, park: K, wake: Wake) -> Self {
+    pub(crate) fn new<P: Policy, K: Park + 'static>(
+        local: Local<P>,
+        park: K,
+        wake: Wake,
+        monitor: Option<Monitor>,
+    ) -> Self {
         let handle = Handle::new(Arc::clone(&local.common.group));
         let park = Calling { unparker: Arc::new(Both { wake, park: park.unparker() }), park };
         let local = NonNull::from(Box::leak(Box::new(local)));
@@ -107,6 +115,7 @@ impl Driven {
             worker: ManuallyDrop::new(Box::new(seated)),
             family: ManuallyDrop::new(Family::detached().into()),
             handle,
+            _monitor: monitor,
             _thread: PhantomData,
         }
     }
@@ -253,7 +262,7 @@ impl<P: Policy, K: Park> Drive for Seated<P, K> {
         }
         worker.on_thread(|worker, _| {
             if let Some(job) = first {
-                worker.local.run(Task::Fresh(job));
+                worker.begin_with(job);
             }
             work(worker, asleep)
         })
