@@ -61,8 +61,8 @@ impl<F> Builder<F> {
     ///
     /// static THREADS: AtomicUsize = AtomicUsize::new(0);
     /// let builder = segue_sched::Builder::new().workers(2);
-    /// let builder = builder.on_thread_start(|_| drop(THREADS.fetch_add(1, SeqCst)));
-    /// builder.on_thread_stop(|_| drop(THREADS.fetch_sub(1, SeqCst))).run(|| assert_eq!(THREADS.load(SeqCst), 2))?;
+    /// let builder = builder.on_thread_start(|_| _ = THREADS.fetch_add(1, SeqCst));
+    /// builder.on_thread_stop(|_| _ = THREADS.fetch_sub(1, SeqCst)).run(|| assert_eq!(THREADS.load(SeqCst), 2))?;
     /// assert_eq!(THREADS.load(SeqCst), 0);
     /// # Ok::<(), std::io::Error>(())
     /// ```
