@@ -44,7 +44,7 @@ fn leaves_nothing(rounds: usize, round: impl Fn(usize)) {
 /// Every other one with a monitor, which never gets to a report.
 fn builder(round: usize) -> Builder {
     let builder = Builder::new().workers(1 + round % 3).name("counted");
-    if round % 2 == 0 { builder.monitor(Duration::from_secs(1000)) } else { builder }
+    if round.is_multiple_of(2) { builder.monitor(Duration::from_secs(1000)) } else { builder }
 }
 
 #[test]
