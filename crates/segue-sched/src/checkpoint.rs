@@ -24,7 +24,7 @@ const MOST: u32 = 1024;
 /// How much of its slice the running fiber has used.
 pub(crate) struct Slice {
     /// The turn that this is about.
-    turn: Cell<u32>,
+    turn: Cell<usize>,
     /// When its first checkpoint and the last look at the clock were. `None` before the worker's first.
     times: Cell<Option<(Instant, Instant)>>,
     /// How many checkpoints there are between looks at the clock, and how many are left.
@@ -39,14 +39,14 @@ impl Slice {
 
     /// Whether it is time to look at the clock.
     #[inline]
-    fn tick(&self, turn: u32) -> bool {
+    fn tick(&self, turn: usize) -> bool {
         let left = self.left.get().wrapping_sub(1);
         self.left.set(left);
         left == 0 || self.turn.get() != turn
     }
 
     /// Looks at the clock, and answers whether the slice is over. A simulated clock stands still meanwhile: there it never is.
-    fn is_over(&self, turn: u32, timers: &Timers) -> bool {
+    fn is_over(&self, turn: usize, timers: &Timers) -> bool {
         let now = timers.now();
         let began = match self.times.get() {
             Some((began, last)) if self.turn.replace(turn) == turn => {

@@ -25,10 +25,10 @@
 use crate::frame::FrameJob;
 use crate::handle::{self, Handle};
 use crate::local::Local;
-use crate::policy::{Idle, Policy, Task};
+use crate::monitor::Monitor;
+use crate::policy::{Idle, Policy};
 use crate::worker::{Turn, Worker};
 use segue_core::{Family, Job, JoinHandle, Park, Place, Unpark};
-use segue_fiber::effect;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -83,6 +83,8 @@ pub struct Driven {
     worker: ManuallyDrop<Box<dyn Drive>>,
     family: ManuallyDrop<Box<Family>>,
     handle: Handle,
+    /// Ends last.
+    _monitor: Option<Monitor>,
     /// It stays on its thread.
     _thread: PhantomData<*const ()>,
 }
@@ -94,7 +96,12 @@ type Wake = Box<dyn Fn() + Send + Sync>;
 const TURNS: u32 = 256;
 
 impl Driven {
-    pub(crate) fn new<P: Policy, K: Park + 'static>(local: Local<P>, park: K, wake: Wake) -> Self {
+    pub(crate) fn new<P: Policy, K: Park + 'static>(
+        local: Local<P>,
+        park: K,
+        wake: Wake,
+        monitor: Option<Monitor>,
+    ) -> Self {
         let handle = Handle::new(Arc::clone(&local.common.group));
         let park = Calling { unparker: Arc::new(Both { wake, park: park.unparker() }), park };
         let local = NonNull::from(Box::leak(Box::new(local)));
@@ -108,6 +115,7 @@ impl Driven {
             worker: ManuallyDrop::new(Box::new(seated)),
             family: ManuallyDrop::new(Family::detached().into()),
             handle,
+            _monitor: monitor,
             _thread: PhantomData,
         }
     }
@@ -252,14 +260,11 @@ impl<P: Policy, K: Park> Drive for Seated<P, K> {
         if std::mem::take(asleep) {
             worker.get_up();
         }
-        // The caller may be handled; its fibers are not.
-        effect::outside(|| {
-            worker.on_thread(|worker, _| {
-                if let Some(job) = first {
-                    worker.local.run(Task::Fresh(job));
-                }
-                work(worker, asleep)
-            })
+        worker.on_thread(|worker, _| {
+            if let Some(job) = first {
+                worker.begin_with(job);
+            }
+            work(worker, asleep)
         })
     }
 
@@ -284,7 +289,7 @@ impl<P: Policy, K: Park> Drive for Seated<P, K> {
         });
         // SAFETY: the loop below ends when every fiber has, so the frame outlives the job; it starts the job itself, on this thread.
         let job = unsafe { FrameJob::job(NonNull::from(&last), Place::here(), Some(family)) };
-        effect::outside(|| worker.run(Some(job)));
+        worker.run(Some(job));
         // SAFETY: a job was made of it, and has run.
         let _ = unsafe { last.wait("the last fiber") };
         // SAFETY: made of a box by `Driven::new`; worker and fibers have ended.

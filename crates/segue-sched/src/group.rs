@@ -42,6 +42,7 @@ use crate::local::{self, Header, no_unwind};
 use segue_core::atomic::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use segue_core::{Accept, Job, JobHeader, Unpark};
 use std::collections::VecDeque;
+use std::num::NonZero;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
@@ -49,6 +50,8 @@ use std::sync::{Arc, OnceLock};
 pub(crate) struct Remote {
     pub(crate) inbox: Inbox<Header>,
     unparker: OnceLock<Arc<dyn Unpark>>,
+    /// Which turn the worker is in.
+    pub(crate) beat: Beat,
     /// Whether somebody would like this worker to come to the loop: an idle worker that would have a child of a fork, or a closure
     /// from outside that nobody was free to take. Read at every fork, written rarely.
     wanted: AtomicBool,
@@ -124,6 +127,28 @@ fn unpark(unparker: &dyn Unpark) {
     no_unwind.disarm();
 }
 
+/// Which turn a worker is in, for whoever watches it; 0 while it is in none. Of two looks that find the same turn, the worker was in that turn all the time between: numbers do not come back.
+///
+/// Written by the worker at each turn, so on a line of its own.
+#[repr(align(128))]
+pub(crate) struct Beat(AtomicUsize);
+
+impl Beat {
+    #[inline]
+    pub(crate) fn set(&self, turn: usize) {
+        self.0.store(turn, Ordering::Relaxed);
+    }
+
+    /// The worker is in no turn: it sleeps, or has left its thread to others.
+    pub(crate) fn rest(&self) {
+        self.set(0);
+    }
+
+    pub(crate) fn turn(&self) -> Option<NonZero<usize>> {
+        NonZero::new(self.0.load(Ordering::Relaxed))
+    }
+}
+
 /// Closures that anybody may take, oldest first; their own worker takes the newest.
 struct Shelf {
     jobs: Mutex<VecDeque<Job>>,
@@ -175,15 +200,22 @@ pub(crate) struct Group {
     outside: Shelf,
     /// How many workers have not ended. Written under the lock of `outside`: at zero that is closed.
     working: AtomicUsize,
+    /// How many workers sleep, and [`UNWATCHED`].
     sleepers: AtomicUsize,
+    /// The monitor's thread, if there is a monitor.
+    monitor: OnceLock<Arc<dyn Unpark>>,
     stopping: AtomicBool,
 }
+
+/// Stands in `sleepers` while the monitor sleeps, until a worker gets up.
+const UNWATCHED: usize = 1 << (usize::BITS - 1);
 
 impl Group {
     pub(crate) fn new(workers: usize) -> Arc<Self> {
         let remote = |_| Remote {
             inbox: Inbox::new(),
             unparker: OnceLock::new(),
+            beat: Beat(AtomicUsize::new(0)),
             wanted: AtomicBool::new(false),
             shelf: Shelf::new(),
             sent: Shelf::new(),
@@ -196,6 +228,7 @@ impl Group {
             outside: Shelf::new(),
             working: AtomicUsize::new(workers),
             sleepers: AtomicUsize::new(0),
+            monitor: OnceLock::new(),
             stopping: AtomicBool::new(false),
         })
     }
@@ -400,7 +433,7 @@ impl Group {
     /// Whether some worker sleeps, as it looks.
     #[inline]
     pub(crate) fn has_sleepers(&self) -> bool {
-        self.sleepers.load(Ordering::Relaxed) != 0
+        self.sleepers.load(Ordering::Relaxed) & !UNWATCHED != 0
     }
 
     /// Wakes one worker that sleeps if some shelf looks as if it held something.
@@ -421,15 +454,59 @@ impl Group {
     ///
     /// [`got_up`](Group::got_up) follows in any case.
     pub(crate) fn lie_down(&self, index: usize, starved: bool, has_fibers: bool) -> bool {
-        let announced = self.workers[index].inbox.doze();
+        let worker = &self.workers[index];
+        worker.beat.rest();
+        let announced = worker.inbox.doze();
         self.sleepers.fetch_add(1, Ordering::Relaxed);
         announced && (starved || !self.anything_left(index)) && (has_fibers || !self.is_stopping())
     }
 
     /// Worker `index` is awake again.
     pub(crate) fn got_up(&self, index: usize) {
-        self.sleepers.fetch_sub(1, Ordering::Relaxed);
+        if self.sleepers.fetch_sub(1, Ordering::Relaxed) & UNWATCHED != 0 {
+            self.call_monitor();
+        }
         self.workers[index].inbox.rouse();
+    }
+
+    /// Sets what wakes the monitor.
+    pub(crate) fn set_monitor(&self, unparker: Arc<dyn Unpark>) {
+        assert!(self.monitor.set(unparker).is_ok(), "a group has one monitor");
+    }
+
+    /// Announces that the monitor sleeps, if all workers do. Then the first of them that gets up wakes it.
+    pub(crate) fn unwatch(&self) -> bool {
+        let all = self.len();
+        self.sleepers.compare_exchange(all, all | UNWATCHED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// The monitor is awake again.
+    pub(crate) fn watch_again(&self) {
+        self.sleepers.fetch_and(!UNWATCHED, Ordering::Relaxed);
+    }
+
+    /// Wakes the monitor, which sleeps.
+    #[cold]
+    fn call_monitor(&self) {
+        self.watch_again();
+        if let Some(monitor) = self.monitor.get() {
+            monitor.unpark();
+        }
+    }
+
+    /// Worker `index` does not come back to its loop: others get what was sent to it, and it is asked for what its fiber and its policy can spare.
+    pub(crate) fn relieve(&self, index: usize) {
+        if self.len() == 1 {
+            return;
+        }
+        let stuck = self.remote(index);
+        if self.has_sent(index) {
+            // Under both locks, as in `retire`: what was accepted is with a worker that has not ended, or on a shelf that is open.
+            self.outside.with(|jobs| stuck.sent.with(|sent| jobs.append(sent)));
+            self.wake_one();
+        }
+        self.wake_if_busy();
+        stuck.set_wanted(true);
     }
 
     /// Tells all workers to end when they have nothing left.

@@ -30,6 +30,7 @@
 //! * [`Builder::driven`]: driven by the caller's own loop. [`move_to`]: a part of a fiber under another scheduler.
 //! * [`Sim`]: seeded schedules, simulated time, deadlock reports. [`Explore`]: the same program under many schedules.
 //! * Fork-join with [`join`]. Long computations with a [`checkpoint`] now and then.
+//! * [`Builder::monitor`]: reports of workers that are stuck in a fiber. [`Builder::on_park`] and its like: hooks. [`Builder::pin`]: a processor for each worker.
 //! * [`hosted`]: a fiber without a worker, run by a foreign executor as a future.
 
 mod away;
@@ -40,12 +41,15 @@ mod fork;
 mod frame;
 mod group;
 mod handle;
+mod hooks;
 mod hosted;
 #[doc(hidden)]
 pub mod inbox;
 mod local;
+mod monitor;
 mod policies;
 mod policy;
+mod report;
 mod runtime;
 mod summons;
 mod worker;
@@ -59,11 +63,12 @@ pub use explore::{BadSchedule, Cause, Explore, Explored, Failure, Leaks, Schedul
 pub use fork::{join, try_join};
 pub use handle::{Handle, move_to};
 pub use hosted::{Hosted, hosted};
-pub use local::{Stuck, try_yield};
+pub use local::try_yield;
 pub use policies::{
     ByDeadline, ByPriority, Class, Deadlock, Due, Fair, Fifo, GangTooLarge, Ganged, Gangs, Hierarchical, Lifo, Ordered,
     Part, Priority, RoundRobin, Share, Sim, Stealing,
 };
 pub use policy::{AHEAD, Goes, Idle, Policy, Seat, Started, Task, Why};
+pub use report::{Stuck, StuckWorker};
 pub use runtime::{Builder, MakePark, Pool};
 pub use segue_fiber::{self as fiber, Backtrace, StackConfig};

@@ -9,8 +9,9 @@ use crate::fork::Forks;
 use crate::group::{Group, Remote, reclaim};
 use crate::inbox::{Letter, Post};
 use crate::policy::{Goes, Idle, Policy, Seat, Started, Switch, Task, Why};
-use segue_core::{Accept, Cancelled, Fiber, Job, JobHeader, NoUnwind, Scheduler, Timers, WaitsFor, Wake};
-use segue_fiber::{Backtrace, StackPool, Step};
+use crate::report::Stuck;
+use segue_core::{Accept, Cancelled, Fiber, Job, JobHeader, NoUnwind, Scheduler, Timers, Wake};
+use segue_fiber::{StackPool, Step};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
@@ -86,7 +87,7 @@ pub(crate) struct Common {
     /// Whether reports have backtraces.
     pub(crate) backtraces: Cell<bool>,
     /// Counts the turns.
-    pub(crate) turns: Cell<u32>,
+    pub(crate) turns: Cell<usize>,
     pub(crate) slice: Slice,
     /// How many turns are left until the worker looks around: at its park and its timers.
     pub(crate) until_look: Cell<u32>,
@@ -156,6 +157,14 @@ impl Common {
     #[inline]
     pub(crate) fn at(&self) -> *const Self {
         self.scheduler.get().map_or(ptr::null(), |scheduler| scheduler.as_ptr().cast_const().cast())
+    }
+
+    /// Another turn begins, which the monitor may see.
+    #[inline]
+    pub(crate) fn begin_turn(&self) {
+        let turn = self.turns.get().wrapping_add(1);
+        self.turns.set(turn);
+        self.remote().beat.set(turn);
     }
 
     /// Whether a fiber of this worker has not ended yet.
@@ -313,27 +322,6 @@ impl Common {
 #[inline]
 pub(crate) fn no_unwind() -> NoUnwind {
     NoUnwind::new("a policy, park or driver panicked on its worker; the worker's fibers can't go on")
-}
-
-/// A fiber that is suspended, as reports name it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stuck {
-    /// "fiber `name`", or its number.
-    pub fiber: String,
-    /// What it waits for, and where the wait was called.
-    pub waits_for: Option<WaitsFor>,
-    /// Where it is, if that was asked for ([`Sim::backtraces`](crate::Sim::backtraces)).
-    pub backtrace: Option<Backtrace>,
-}
-
-impl std::fmt::Display for Stuck {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.waits_for {
-            Some(what) => write!(f, "{} waits for {what}", self.fiber),
-            None => write!(f, "{} is ready", self.fiber),
-        }?;
-        self.backtrace.iter().try_for_each(|backtrace| write!(f, "\n{backtrace}"))
-    }
 }
 
 /// A worker's own state.

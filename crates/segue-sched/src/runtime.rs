@@ -7,7 +7,9 @@ use crate::driven::Driven;
 use crate::frame::FrameJob;
 use crate::group::Group;
 use crate::handle::Handle;
+use crate::hooks::{Hooked, Hooks, Processors, Service};
 use crate::local::Local;
+use crate::monitor::{self, Monitor, Watch};
 use crate::policies::{Fifo, Stealing};
 use crate::policy::Policy;
 use crate::worker::{OnDeadlock, Worker};
@@ -37,12 +39,25 @@ pub struct Builder<K = fn() -> io::Result<WaitPark>> {
     stacks: StackConfig,
     name: String,
     park: K,
+    pub(crate) monitor: monitor::Config,
+    pub(crate) hooks: Hooks,
+    pub(crate) pin: bool,
 }
 
 impl Builder {
     /// One worker for each processor that this process may use, stacks of the default size.
+    ///
+    /// That is [`std::thread::available_parallelism`]: on Linux it respects the caller's affinity (`taskset`) and the limits of control groups, as they are when the scheduler starts.
     pub fn new() -> Self {
-        Self { workers: None, stacks: StackConfig::new(), name: "segue".to_owned(), park: || Ok(WaitPark::new()) }
+        Self {
+            workers: None,
+            stacks: StackConfig::new(),
+            name: "segue".to_owned(),
+            park: || Ok(WaitPark::new()),
+            monitor: monitor::Config::default(),
+            hooks: Hooks::default(),
+            pin: false,
+        }
     }
 }
 
@@ -77,7 +92,8 @@ impl<F> Builder<F> {
 
     /// What makes each worker's park: a driver, for instance.
     pub fn park<G>(self, park: G) -> Builder<G> {
-        Builder { workers: self.workers, stacks: self.stacks, name: self.name, park }
+        let Self { workers, stacks, name, monitor, hooks, pin, .. } = self;
+        Builder { workers, stacks, name, park, monitor, hooks, pin }
     }
 }
 
@@ -120,7 +136,7 @@ impl<F: MakePark + Send + Sync> Builder<F> {
     /// # Panics
     /// As for [`run`](Builder::run).
     pub fn run_with<P: Policy, T>(self, policy: impl Fn() -> P + Send + Sync, f: impl FnOnce() -> T) -> io::Result<T> {
-        let plan = self.plan()?;
+        let (plan, _monitor) = self.plan()?;
         let group = &plan.group;
         let first = policy();
         thread::scope(|threads| {
@@ -137,7 +153,8 @@ impl<F: MakePark + Send + Sync> Builder<F> {
             let local = plan.local(0, first, Timers::real());
             // The first fiber is started on this thread or nowhere.
             local.reserve_stack()?;
-            Ok(lead(local, (plan.park)()?, None, f))
+            let (park, _service) = plan.start(0)?;
+            Ok(lead(local, park, None, f))
         })
     }
 
@@ -160,9 +177,11 @@ impl<F: MakePark + Send + Sync> Builder<F> {
     where
         F: 'static,
     {
-        let plan = Arc::new(self.plan()?);
+        let (plan, monitor) = self.plan()?;
+        let plan = Arc::new(plan);
         let group = Arc::clone(&plan.group);
-        let mut pool = Pool(Some(Parts { group, family: Family::detached().into(), threads: Vec::new() }));
+        let parts = Parts { group, family: Family::detached().into(), threads: Vec::new(), _monitor: monitor };
+        let mut pool = Pool(Some(parts));
         let (report, started) = mpsc::channel();
         let policy = Arc::new(policy);
         for index in 0..pool.workers() {
@@ -202,16 +221,30 @@ impl<F: MakePark + Send + Sync> Builder<F> {
             let what = "a scheduler that its caller drives has one worker, which is the caller's thread";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
-        let plan = self.workers(1).plan()?;
+
+        if self.pin {
+            let what = "the thread of a scheduler that its caller drives is the caller's to bind to a processor";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        let (plan, monitor) = self.workers(1).plan()?;
         let local = plan.local(0, policy, Timers::real());
-        Ok(Driven::new(local, (plan.park)()?, Box::new(wake)))
+        let park = (plan.park)()?;
+        if let Some(watch) = &plan.watch {
+            watch.admit(0)?;
+        }
+        Ok(Driven::new(local, park, Box::new(wake), monitor))
     }
 
-    fn plan(self) -> io::Result<Plan<F>> {
+    fn plan(self) -> io::Result<(Plan<F>, Option<Monitor>)> {
         prepare_thread()?;
         let processors = || thread::available_parallelism().map_or(1, NonZero::get);
         let group = Group::new(self.workers.unwrap_or_else(processors));
-        Ok(Plan { group, arena: StackArena::new(self.stacks)?, name: self.name, park: self.park })
+        let processors = self.pin.then(|| Processors::allowed(group.len())).transpose()?;
+        let arena = StackArena::new(self.stacks)?;
+        let monitor = Monitor::start(&self.monitor, &group, &self.name)?;
+        let watch = monitor.as_ref().map(Monitor::watch);
+        let plan = Plan { group, arena, name: self.name, park: self.park, hooks: self.hooks, processors, watch };
+        Ok((plan, monitor))
     }
 }
 
@@ -246,6 +279,9 @@ struct Plan<F> {
     arena: Arc<StackArena>,
     name: String,
     park: F,
+    hooks: Hooks,
+    processors: Option<Processors>,
+    watch: Option<Arc<Watch>>,
 }
 
 impl<F> Plan<F> {
@@ -259,18 +295,27 @@ impl<F> Plan<F> {
 }
 
 impl<F: MakePark> Plan<F> {
+    /// Makes the calling thread that of worker `index`, until the service is dropped.
+    fn start(&self, worker: usize) -> io::Result<(Hooked<F::Park>, Service<'_>)> {
+        let park = Hooked { park: (self.park)()?, hooks: self.hooks.clone(), worker };
+        if let Some(watch) = &self.watch {
+            watch.admit(worker)?;
+        }
+        Ok((park, Service::begin(&self.hooks, worker, self.processors.as_ref())?))
+    }
+
     /// A worker's thread: says whether it could start, and works until the group stops.
     fn work<P: Policy>(&self, index: usize, policy: &impl Fn() -> P, report: mpsc::Sender<io::Result<()>>) {
         let policy = policy();
-        let park = segue_fiber::ensure_alternate_stack().and_then(|()| (self.park)());
-        let (park, outcome) = match park {
-            Ok(park) => (Some(park), Ok(())),
+        let start = segue_fiber::ensure_alternate_stack().and_then(|()| self.start(index));
+        let (started, outcome) = match start {
+            Ok(started) => (Some(started), Ok(())),
             Err(error) => (None, Err(error)),
         };
         // Whoever starts the scheduler waits for this.
         let _ = report.send(outcome);
         drop(report);
-        if let Some(park) = park {
+        if let Some((park, _service)) = started {
             let local = self.local(index, policy, Timers::real());
             Worker::new(&local, park, None).run(None);
         }
@@ -333,6 +378,8 @@ struct Parts {
     group: Arc<Group>,
     family: Box<Family>,
     threads: Vec<thread::JoinHandle<()>>,
+    /// Ends last.
+    _monitor: Option<Monitor>,
 }
 
 impl Parts {

@@ -8,8 +8,9 @@
 
 use crate::group::Group;
 use crate::handle;
-use crate::local::{Common, Local, Stuck, no_unwind, set_worker};
+use crate::local::{Common, Local, no_unwind, set_worker};
 use crate::policy::{Idle, Policy, Task};
+use crate::report::Stuck;
 use segue_core::{Job, Park};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -99,7 +100,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         handle::reside(self.local.common.at());
         self.on_thread(|worker, outer| {
             if let Some(job) = first {
-                worker.local.run(Task::Fresh(job));
+                worker.begin_with(job);
             }
             loop {
                 match worker.turn() {
@@ -113,6 +114,12 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         handle::depart(&raw const self.local.common);
     }
 
+    /// Makes the first turn, which is known to be for this closure.
+    pub(crate) fn begin_with(&self, job: Job) {
+        self.local.common.begin_turn();
+        self.local.run(Task::Fresh(job));
+    }
+
     /// Calls `f` while the thread is this worker's, with the one that had it.
     pub(crate) fn on_thread<R>(&mut self, f: impl FnOnce(&mut Self, *const Common) -> R) -> R {
         let no_unwind = no_unwind();
@@ -124,6 +131,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         // Fibers are resumed outside of the handlers that there may be around.
         let result = segue_fiber::effect::outside(|| f(self, outer));
         segue_core::keep_spares(kept);
+        self.local.common.remote().beat.rest();
         self.park.leave();
         self.local.common.outer.set(before);
         set_worker(outer);
@@ -137,8 +145,8 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         self.local.read_mail();
         self.local.accept_closures();
         self.local.adopt();
-        let Common { turns, until_look, .. } = &self.local.common;
-        turns.set(turns.get().wrapping_add(1));
+        self.local.common.begin_turn();
+        let until_look = &self.local.common.until_look;
         until_look.set(until_look.get() - 1);
         if until_look.get() == 0 {
             self.look_around();
@@ -276,6 +284,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         }
         if !outer.is_null() || segue_core::in_fiber() {
             // The fiber that this loop runs in is not alone on the thread.
+            common.remote().beat.rest();
             self.park.leave();
             set_worker(outer);
             let _ = segue_core::shield(segue_core::yield_now);

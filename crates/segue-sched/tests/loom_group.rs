@@ -1,5 +1,5 @@
 //! Model of the workers' sleep protocol as it ships (`src/group.rs`): an offer meets a worker that lies down, and no closure stays on a shelf
-//! while everybody sleeps. Workers park without a time-out, so that a lost wake-up is a deadlock that the checker reports.
+//! while everybody sleeps; what is sent, handed over or shared is run once or given back, also at the end. Workers park without a time-out, so that a lost wake-up is a deadlock that the checker reports.
 #![cfg(loom)]
 #![allow(unsafe_code, dead_code)] // Jobs are made by hand; the models use a part of the file.
 
@@ -129,7 +129,8 @@ fn work(world: &World, index: usize) -> usize {
     let token = Arc::new(Token::default());
     group.remote(index).set_unparker(Arc::<Token>::clone(&token));
     loop {
-        let found = group.take_own(index).or_else(|| group.take_outside()).or_else(|| group.take_from_others(index));
+        let own = group.take_sent(index).or_else(|| group.take_own(index));
+        let found = own.or_else(|| group.take_outside()).or_else(|| group.take_from_others(index));
         if let Some(job) = found {
             group.wake_if_busy();
             job.run();
@@ -206,6 +207,194 @@ fn two_closures_meet_two_workers_that_lie_down() {
     });
     assert!(BOTH.load(SeqCst) > 0, "each worker took one in no execution");
     assert!(ONE.load(SeqCst) > 0, "one worker took both in no execution");
+}
+
+#[test]
+fn a_closure_that_is_sent_meets_a_worker_that_lies_down() {
+    static SLEPT: AtomicUsize = AtomicUsize::new(0);
+    static AWAKE: AtomicUsize = AtomicUsize::new(0);
+    bounded(3, || {
+        let world = World::new(2, 2);
+        let worker = world.start(1);
+        // This thread stands for worker 0, whose policy sends. Nobody else may take these, so each must wake that very worker.
+        assert!(world.group.send(1, job()).is_ok());
+        assert!(world.group.send(1, job()).is_ok());
+        assert_eq!(worker.join().unwrap(), 2);
+        if world.slept.load(SeqCst) > 0 { &SLEPT } else { &AWAKE }.fetch_add(1, SeqCst);
+    });
+    check("sent", &SLEPT, &AWAKE);
+}
+
+/// What a policy shares by its own means is in place before the wake, and found by one more look.
+#[test]
+fn a_worker_that_is_nudged_asks_its_policy_again() {
+    static SLEPT: AtomicUsize = AtomicUsize::new(0);
+    static AWAKE: AtomicUsize = AtomicUsize::new(0);
+    bounded(3, || {
+        let group = Group::new(1);
+        let shared = Arc::new(loom::sync::atomic::AtomicBool::new(false));
+        let worker = {
+            let (group, shared) = (Arc::clone(&group), Arc::clone(&shared));
+            thread::spawn(move || {
+                let token = Arc::new(Token::default());
+                group.remote(0).set_unparker(Arc::<Token>::clone(&token));
+                let mut slept = false;
+                while !shared.load(std::sync::atomic::Ordering::Relaxed) {
+                    if group.lie_down(0, false) {
+                        slept = true;
+                        token.park();
+                    }
+                    group.got_up(0);
+                }
+                slept
+            })
+        };
+        shared.store(true, std::sync::atomic::Ordering::Relaxed);
+        group.wake(0);
+        if worker.join().unwrap() { &SLEPT } else { &AWAKE }.fetch_add(1, SeqCst);
+    });
+    check("nudged", &SLEPT, &AWAKE);
+}
+
+/// Ends worker `index` of a group that stops: runs what there is until it may retire.
+fn end(group: &Group, index: usize) -> usize {
+    let mut ran = 0;
+    loop {
+        if let Some(job) = group.take_sent(index).or_else(|| group.take_outside()) {
+            job.run();
+            ran += 1;
+        } else if group.retire(index) {
+            return ran;
+        }
+    }
+}
+
+#[test]
+fn what_meets_the_end_of_a_worker_is_run_or_given_back() {
+    static RAN: AtomicUsize = AtomicUsize::new(0);
+    static REFUSED: AtomicUsize = AtomicUsize::new(0);
+    bounded(3, || {
+        let group = Group::new(1);
+        let last = {
+            let group = Arc::clone(&group);
+            thread::spawn(move || end(&group, 0))
+        };
+        let sender = {
+            let group = Arc::clone(&group);
+            thread::spawn(move || usize::from(group.send(0, job()).is_ok()))
+        };
+        let injected = usize::from(group.try_inject(job()).is_ok());
+        let accepted = injected + sender.join().unwrap();
+        assert_eq!(last.join().unwrap(), accepted);
+        assert!(group.send(0, job()).is_err() && group.try_inject(job()).is_err());
+        RAN.fetch_add(accepted, SeqCst);
+        REFUSED.fetch_add(2 - accepted, SeqCst);
+    });
+    assert!(RAN.load(SeqCst) > 0 && REFUSED.load(SeqCst) > 0, "one of the outcomes was never reached");
+}
+
+#[test]
+fn what_meets_the_close_of_a_group_is_dropped_or_given_back() {
+    static DROPPED: AtomicUsize = AtomicUsize::new(0);
+    static REFUSED: AtomicUsize = AtomicUsize::new(0);
+    loom::model(|| {
+        let group = Group::new(1);
+        let closer = {
+            let group = Arc::clone(&group);
+            thread::spawn(move || group.close())
+        };
+        let accepted = group.try_inject(job()).is_ok();
+        closer.join().unwrap();
+        // What had come before was dropped with the shelf.
+        assert!(group.take_outside().is_none());
+        if accepted { &DROPPED } else { &REFUSED }.fetch_add(1, SeqCst);
+    });
+    assert!(DROPPED.load(SeqCst) > 0 && REFUSED.load(SeqCst) > 0, "one of the outcomes was never reached");
+}
+
+#[test]
+fn what_is_handed_over_while_its_worker_ends_is_run_once() {
+    static HANDED: AtomicUsize = AtomicUsize::new(0);
+    static KEPT: AtomicUsize = AtomicUsize::new(0);
+    bounded(3, || {
+        let group = Group::new(2);
+        assert!(group.send(0, job()).is_ok());
+        let monitor = {
+            let group = Arc::clone(&group);
+            thread::spawn(move || group.relieve(0))
+        };
+        let other = {
+            let group = Arc::clone(&group);
+            thread::spawn(move || end(&group, 1))
+        };
+        let own = end(&group, 0);
+        monitor.join().unwrap();
+        let handed = other.join().unwrap();
+        assert_eq!(own + handed, 1);
+        if handed == 1 { &HANDED } else { &KEPT }.fetch_add(1, SeqCst);
+    });
+    assert!(HANDED.load(SeqCst) > 0 && KEPT.load(SeqCst) > 0, "one of the outcomes was never reached");
+}
+
+/// Nobody tells a busy worker that another sleeps: it sees that before one of its turns, and offers what its policy has kept.
+#[test]
+fn a_worker_that_goes_on_taking_turns_sees_the_sleeper_and_shares() {
+    static SLEPT: AtomicUsize = AtomicUsize::new(0);
+    static BEGGED: AtomicUsize = AtomicUsize::new(0);
+    bounded(2, || {
+        let world = World::new(2, 1);
+        let sleeper = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                world.group.beg(1);
+                work(&world, 1)
+            })
+        };
+        // This thread stands for worker 0: turns of something else, with a closure to spare.
+        let begged = loop {
+            let begged = world.group.remote(0).is_wanted();
+            if begged || world.group.has_sleepers() {
+                break begged;
+            }
+            thread::yield_now();
+        };
+        world.group.offer(0, job());
+        assert_eq!(sleeper.join().unwrap(), 1);
+        SLEPT.fetch_add(world.slept.load(SeqCst), SeqCst);
+        BEGGED.fetch_add(usize::from(begged), SeqCst);
+    });
+    check("shared", &SLEPT, &BEGGED);
+}
+
+#[test]
+fn no_worker_gets_up_unwatched() {
+    static SLEPT: AtomicUsize = AtomicUsize::new(0);
+    static AWAKE: AtomicUsize = AtomicUsize::new(0);
+    bounded(3, || {
+        let group = Group::new(1);
+        let up = Arc::new(loom::sync::atomic::AtomicBool::new(false));
+        let token = Arc::new(Token::default());
+        group.set_monitor(Arc::<Token>::clone(&token));
+        assert!(group.lie_down(0, false));
+        let worker = {
+            let (group, up) = (Arc::clone(&group), Arc::clone(&up));
+            thread::spawn(move || {
+                group.got_up(0);
+                up.store(true, SeqCst);
+            })
+        };
+        // The monitor: a worker that is up is not to be missed.
+        let slept = group.unwatch();
+        if slept {
+            token.park();
+            group.watch_again();
+            assert!(!group.has_sleepers(), "it was woken by nobody");
+        }
+        worker.join().unwrap();
+        assert!(up.load(SeqCst) && !group.has_sleepers() && !group.unwatch());
+        if slept { &SLEPT } else { &AWAKE }.fetch_add(1, SeqCst);
+    });
+    check("unwatched", &SLEPT, &AWAKE);
 }
 
 /// The broken variant: the shelves are looked through before the announcement, and not after.

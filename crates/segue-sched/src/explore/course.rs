@@ -12,8 +12,8 @@
 //! A fiber that is chosen again and again while others are ready may be waiting for one of them in a loop that does not suspend. After [`PATIENCE`] times
 //! somebody else has to go on. That is a function of the choices before, so a replay comes to the same.
 
-use crate::local::Stuck;
 use crate::policy::{Goes, Policy, Task, Why};
+use crate::report::Stuck;
 use segue_core::{CancelToken, Fiber};
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -7,7 +7,8 @@
 
 use crate::explore::{Course, Random, Steered};
 use crate::group::Group;
-use crate::local::{Local, Stuck, suspended};
+use crate::local::{Local, suspended};
+use crate::report::Stuck;
 use crate::runtime::{lead_family, with_family};
 use segue_core::{Park, PreemptionPoints, Timers, Unpark, WaitPark};
 use segue_fiber::{StackArena, StackConfig, StackPool};
