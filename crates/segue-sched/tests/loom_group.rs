@@ -8,16 +8,29 @@ mod group;
 #[path = "../src/inbox.rs"]
 mod inbox;
 
-/// What the group expects of its neighbour: a header that can be posted, and a guard against unwinding.
+/// What the group expects of its neighbour: a header that can be posted, a guard against unwinding, and the worker that runs on this thread, of which there is none.
 mod local {
+    use crate::group::Group;
     use crate::inbox::{Letter, Post};
+    use segue_core::{Job, NoUnwind};
+    use std::ptr::{self, NonNull};
+    use std::sync::Arc;
 
-    pub(crate) struct NoUnwind;
+    pub(crate) fn no_unwind() -> NoUnwind {
+        NoUnwind::new("unwound")
+    }
 
-    impl Drop for NoUnwind {
-        fn drop(&mut self) {
-            panic!("unwound");
-        }
+    pub(crate) struct Common {
+        pub(crate) group: Arc<Group>,
+        pub(crate) calls: &'static Calls,
+    }
+
+    pub(crate) struct Calls {
+        pub(crate) accept: unsafe fn(NonNull<Common>, Job),
+    }
+
+    pub(crate) fn worker() -> *const Common {
+        ptr::null()
     }
 
     pub(crate) struct Header {
@@ -222,4 +235,78 @@ fn planted_a_look_before_the_announcement_loses_the_wake_up() {
         group.inject(job());
         worker.join().unwrap();
     });
+}
+
+/// A worker to which closures are sent, down to what concerns its end: takes them until the group stops and it may retire.
+fn take_what_is_sent(group: &Group, slept: &AtomicUsize) -> usize {
+    let mut ran = 0;
+    let token = Arc::new(Token::default());
+    group.remote(0).set_unparker(Arc::<Token>::clone(&token));
+    loop {
+        if let Some(job) = group.take_sent(0).or_else(|| group.take_outside()) {
+            job.run();
+            ran += 1;
+        } else if group.is_stopping() && group.retire(0) {
+            return ran;
+        } else {
+            if group.lie_down(0, false, false) {
+                slept.fetch_add(1, SeqCst);
+                token.park();
+            }
+            group.got_up(0);
+        }
+    }
+}
+
+#[test]
+fn a_closure_that_is_sent_to_a_worker_that_ends_runs_there_or_comes_back() {
+    static RAN: AtomicUsize = AtomicUsize::new(0);
+    static BACK: AtomicUsize = AtomicUsize::new(0);
+    static SLEPT: AtomicUsize = AtomicUsize::new(0);
+    bounded(2, || {
+        let group = Group::new(1);
+        let worker = {
+            let group = Arc::clone(&group);
+            thread::spawn(move || take_what_is_sent(&group, &SLEPT))
+        };
+        let first = group.send(0, job());
+        group.stop();
+        let last = [group.send(0, job()), group.try_inject(job())];
+        let back = last.into_iter().chain([first]).filter_map(Result::err).map(Job::run).count();
+        assert_eq!(worker.join().unwrap() + back, 3);
+        BACK.fetch_add(back, SeqCst);
+        RAN.fetch_add(3 - back, SeqCst);
+    });
+    for (what, times) in [("ran there", &RAN), ("came back", &BACK), ("met a sleeper", &SLEPT)] {
+        assert!(times.load(SeqCst) > 0, "{what} in no execution");
+    }
+}
+
+#[test]
+fn a_policy_that_is_told_to_ask_again_does_before_its_worker_sleeps() {
+    static SLEPT: AtomicUsize = AtomicUsize::new(0);
+    static AWAKE: AtomicUsize = AtomicUsize::new(0);
+    bounded(3, || {
+        let group = Group::new(1);
+        // What the policies share; only the wake says that it is there.
+        let shared = Arc::new(loom::sync::atomic::AtomicBool::new(false));
+        let (told, asks) = (Arc::clone(&group), Arc::clone(&shared));
+        let worker = thread::spawn(move || {
+            let token = Arc::new(Token::default());
+            told.remote(0).set_unparker(Arc::<Token>::clone(&token));
+            let mut slept = false;
+            while !asks.load(loom::sync::atomic::Ordering::Relaxed) {
+                if told.lie_down(0, false, false) {
+                    slept = true;
+                    token.park();
+                }
+                told.got_up(0);
+            }
+            if slept { &SLEPT } else { &AWAKE }.fetch_add(1, SeqCst);
+        });
+        shared.store(true, loom::sync::atomic::Ordering::Relaxed);
+        group.wake(0);
+        worker.join().unwrap();
+    });
+    check("wake", &SLEPT, &AWAKE);
 }
