@@ -8,7 +8,7 @@ mod group;
 #[path = "../src/inbox.rs"]
 mod inbox;
 
-/// What the group expects of its neighbour: a header that can be posted, and a guard against unwinding.
+/// What the group expects of its neighbour: a header that can be posted, a guard against unwinding, and the worker that runs on this thread, of which there is none.
 mod local {
     use crate::group::Group;
     use crate::inbox::{Letter, Post};
@@ -240,7 +240,7 @@ fn a_worker_that_is_nudged_asks_its_policy_again() {
                 group.remote(0).set_unparker(Arc::<Token>::clone(&token));
                 let mut slept = false;
                 while !shared.load(std::sync::atomic::Ordering::Relaxed) {
-                    if group.lie_down(0, false) {
+                    if group.lie_down(0, false, false) {
                         slept = true;
                         token.park();
                     }
@@ -375,7 +375,7 @@ fn no_worker_gets_up_unwatched() {
         let up = Arc::new(loom::sync::atomic::AtomicBool::new(false));
         let token = Arc::new(Token::default());
         group.set_monitor(Arc::<Token>::clone(&token));
-        assert!(group.lie_down(0, false));
+        assert!(group.lie_down(0, false, false));
         let worker = {
             let (group, up) = (Arc::clone(&group), Arc::clone(&up));
             thread::spawn(move || {
@@ -425,4 +425,49 @@ fn planted_a_look_before_the_announcement_loses_the_wake_up() {
         group.inject(job());
         worker.join().unwrap();
     });
+}
+
+/// A worker to which closures are sent, down to what concerns its end: takes them until the group stops and it may retire.
+fn take_what_is_sent(group: &Group, slept: &AtomicUsize) -> usize {
+    let mut ran = 0;
+    let token = Arc::new(Token::default());
+    group.remote(0).set_unparker(Arc::<Token>::clone(&token));
+    loop {
+        if let Some(job) = group.take_sent(0).or_else(|| group.take_outside()) {
+            job.run();
+            ran += 1;
+        } else if group.is_stopping() && group.retire(0) {
+            return ran;
+        } else {
+            if group.lie_down(0, false, false) {
+                slept.fetch_add(1, SeqCst);
+                token.park();
+            }
+            group.got_up(0);
+        }
+    }
+}
+
+#[test]
+fn a_closure_that_is_sent_to_a_worker_that_ends_runs_there_or_comes_back() {
+    static RAN: AtomicUsize = AtomicUsize::new(0);
+    static BACK: AtomicUsize = AtomicUsize::new(0);
+    static SLEPT: AtomicUsize = AtomicUsize::new(0);
+    bounded(2, || {
+        let group = Group::new(1);
+        let worker = {
+            let group = Arc::clone(&group);
+            thread::spawn(move || take_what_is_sent(&group, &SLEPT))
+        };
+        let first = group.send(0, job());
+        group.stop();
+        let last = [group.send(0, job()), group.try_inject(job())];
+        let back = last.into_iter().chain([first]).filter_map(Result::err).map(Job::run).count();
+        assert_eq!(worker.join().unwrap() + back, 3);
+        BACK.fetch_add(back, SeqCst);
+        RAN.fetch_add(3 - back, SeqCst);
+    });
+    for (what, times) in [("ran there", &RAN), ("came back", &BACK), ("met a sleeper", &SLEPT)] {
+        assert!(times.load(SeqCst) > 0, "{what} in no execution");
+    }
 }
