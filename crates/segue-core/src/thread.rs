@@ -80,7 +80,9 @@ impl Header {
     fn lie_down(&self) -> bool {
         // SAFETY: this thread alone writes it, and only once, before anybody can have seen PARKED and look.
         if self.thread.with(|thread| unsafe { (*thread).is_none() }) {
-            self.thread.with_mut(|thread| unsafe { *thread = Some(atomic::current()) });
+            let me = atomic::current();
+            // SAFETY: as above.
+            self.thread.with_mut(|thread| unsafe { *thread = Some(me) });
         }
         self.mail.compare_exchange(0, PARKED, Ordering::Release, Ordering::Relaxed).is_ok()
     }
