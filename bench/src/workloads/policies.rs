@@ -1,8 +1,8 @@
 //! The policies under which Segue takes part: one table. Used by the workloads in which the order of running matters.
 
 use crate::measure::{SEGUE, Span, Variant};
-use segue::sched::Policy as Order;
-use segue::{Fifo, Stealing};
+use segue::sched::{ByPriority, Fifo, Lifo, Policy as Order, RoundRobin, Stealing};
+use std::num::NonZero;
 
 /// A policy, and how Segue is named that runs under it.
 pub struct Policy {
@@ -11,12 +11,23 @@ pub struct Policy {
     run: fn(usize, &mut dyn FnMut()),
 }
 
-/// All of them, a line each. The default is the first. They must let those who yield take turns, which last in, first out does not: `policy_overhead` waits
-/// until all fibers have started.
+/// All of them, a line each. The default is the first.
 pub const POLICIES: &[Policy] = &[
     Policy { who: SEGUE, run: |workers, main| under(workers, Stealing::default, main) },
     Policy { who: "segue, fifo", run: |workers, main| under(workers, Fifo::default, main) },
+    Policy { who: "segue, by priority", run: |workers, main| under(workers, ByPriority::strict, main) },
+    Policy { who: "segue, round robin", run: |workers, main| under(workers, RoundRobin::default, main) },
+    Policy { who: "segue, runs of 64", run: |workers, main| under(workers, runs, main) },
+    LIFO,
 ];
+
+/// In `policy_overhead`, which is about turns in order, it takes no part.
+pub const LIFO: Policy = Policy { who: "segue, lifo", run: |workers, main| under(workers, Lifo::default, main) };
+
+/// Neighbours in a chain have the same worker.
+fn runs() -> RoundRobin {
+    RoundRobin::in_runs_of(NonZero::new(64).expect("not zero"))
+}
 
 fn under<P: Order>(workers: usize, policy: impl Fn() -> P + Send + Sync, main: &mut dyn FnMut()) {
     segue::runtime().workers(workers).run_with(policy, main).expect("segue starts");
@@ -33,5 +44,12 @@ impl Policy {
 
 /// Adds Segue once for each policy.
 pub fn add_all(variant: Variant, run: impl Fn(&Policy, u64) -> Span + Copy + 'static) -> Variant {
-    POLICIES.iter().fold(variant, |variant, policy| variant.add(policy.who, move |n| run(policy, n)))
+    add_but(&[], variant, run)
+}
+
+/// Adds Segue once for each policy but these.
+pub fn add_but(not: &[Policy], variant: Variant, run: impl Fn(&Policy, u64) -> Span + Copy + 'static) -> Variant {
+    let takes_part = |policy: &&Policy| not.iter().all(|not| not.who != policy.who);
+    let those = POLICIES.iter().filter(takes_part);
+    those.fold(variant, |variant, policy| variant.add(policy.who, move |n| run(policy, n)))
 }

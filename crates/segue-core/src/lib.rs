@@ -70,6 +70,7 @@ mod map;
 mod outside;
 mod pair;
 mod park;
+mod patience;
 mod preempt;
 mod scheduler;
 mod scope;

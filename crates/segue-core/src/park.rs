@@ -4,6 +4,7 @@
 //! is to move the clock); used by the worker loop.
 
 use crate::fiber::WaitsFor;
+use crate::patience;
 use crate::time;
 use crate::wait_queue::WaitQueue;
 use std::sync::Arc;
@@ -87,9 +88,17 @@ impl Park for WaitPark {
 
     fn park(&mut self, timeout: Option<Duration>) {
         let deadline = timeout.and_then(|timeout| time::now().checked_add(timeout));
-        crate::cancel::shield(|| {
+        let wait = || {
             // Woken or timed out: either ends the idling, and nothing can cancel it.
             let _ = self.token.0.wait_until(deadline, WaitsFor::new("work"), |token| *token, |token| *token = false);
+        };
+        crate::cancel::shield(|| {
+            if crate::fiber::in_fiber() {
+                wait();
+            } else {
+                // Whoever idles has looked for work before.
+                patience::at_once(wait);
+            }
         });
     }
 }

@@ -5,16 +5,41 @@
 //!
 //! A thread has no lasting header. Each wait builds one in its own frame and takes it down when it ends; so nothing depends
 //! on thread-local destructors. The rule that makes this safe is the contract's: a resume is sent once, the frame does not leave
-//! before it has arrived, and whoever resumes touches the frame for the last time when it stores the RESUME bit.
+//! before it has arrived, and whoever resumes touches the frame for the last time when it sets the RESUME bit.
 //!
-//! Orderings: the store of the bit releases, the parked thread's swap acquires: what the resumer did before is seen after.
+//! # The mail
+//!
+//! A word in the frame. A resume that meets a thread which is awake costs one exchange; only for one that sleeps, or is about to, are there a handle of the thread
+//! and a system call.
+//!
+//! ```text
+//!   0 --wake: anybody--> RESUME, INTERRUPT or both --read: the thread--> 0
+//!   |  ^                                    ^
+//!   |  '-read: the thread, disturbed---.    |
+//!   '--lie down: the thread--------> PARKED-'  wake, and then unpark
+//! ```
+//!
+//! The thread reads its mail, looks a while for more (`patience.rs` says how often), lies down if there is none, parks, and reads again. **Idle**: the frame is gone. **Cancellation**: an interrupt
+//! is mail that ends the wait only if the thread itself then wins the trigger.
+//!
+//! **The race to fear**: mail that comes between the last look and the park. Lying down is an exchange of 0 for PARKED, so either it fails, because the mail was there, or whoever brings mail finds
+//! PARKED and unparks; and std's park returns at once if the unpark was first. An unpark that comes late disturbs a later park, which reads no mail and parks again.
+//!
+//! The handle is in the frame, too, written before the thread lies down for the first time and never again. So whoever has seen PARKED may read it until it delivers its mail, whatever the thread does
+//! meanwhile: the frame waits for the resume, or, before an interrupt has arrived, for the lock of the context.
+//!
+//! | release | acquire | carries |
+//! | --- | --- | --- |
+//! | the exchange or `fetch_or` that delivers a RESUME | the thread's swap that reads it | what the resumer did before; its last use of the frame |
+//! | `lie_down`'s exchange to PARKED | `wake`'s failed exchange that sees it | the handle |
 #![allow(unsafe_code)] // Headers of parked threads are reached by address from other threads.
 
-use crate::atomic::{self, AtomicU8, Ordering, local};
+use crate::atomic::{self, AtomicU8, Ordering, UnsafeCell, local};
 use crate::context::{Context, astray};
 use crate::crew;
 use crate::fiber::{self, Fiber};
 use crate::job::{Identity, Job};
+use crate::patience::Patience;
 use crate::scheduler::{Scheduler, Wake};
 use crate::scope::Family;
 use crate::time::Timers;
@@ -34,6 +59,7 @@ pub(crate) fn waits() -> u64 {
 
 const RESUME: u8 = 1;
 const INTERRUPT: u8 = 2;
+const PARKED: u8 = 4;
 
 /// The scheduler of plain threads. It has a size so that its address is its own.
 struct Threads {
@@ -45,8 +71,50 @@ static THREADS: Threads = Threads { _address: 0 };
 /// A thread that waits. Its fiber's host pointer leads here.
 struct Header {
     fiber: Fiber,
-    thread: atomic::Thread,
+    /// Set before `mail` says PARKED.
+    thread: UnsafeCell<Option<atomic::Thread>>,
     mail: AtomicU8,
+}
+
+impl Header {
+    /// Reads the mail, and answers whether it ends the wait.
+    #[inline]
+    fn is_over(&self, fiber: &Fiber) -> bool {
+        let mail = self.mail.swap(0, Ordering::Acquire);
+        mail & RESUME != 0 || (mail & INTERRUPT != 0 && fiber.interrupted())
+    }
+
+    /// Announces that this thread, whose header it is, is going to park, unless there is mail.
+    fn lie_down(&self) -> bool {
+        // SAFETY: this thread alone writes it, and only once, before anybody can have seen PARKED and look.
+        if self.thread.with(|thread| unsafe { (*thread).is_none() }) {
+            let me = atomic::current();
+            // SAFETY: as above.
+            self.thread.with_mut(|thread| unsafe { *thread = Some(me) });
+        }
+        self.mail.compare_exchange(0, PARKED, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
+    /// Delivers mail. The frame may be gone when this returns, and so this takes an address.
+    ///
+    /// # Safety
+    /// The header is in place until the mail has arrived.
+    unsafe fn deliver(header: *const Self, bit: u8) {
+        // SAFETY: as the caller promises; it is not used after the exchange that delivers.
+        let mail = unsafe { &(*header).mail };
+        // Most likely it is awake and has no mail.
+        let mut seen = 0;
+        while seen & PARKED == 0 {
+            match mail.compare_exchange_weak(seen, seen | bit, Ordering::Release, Ordering::Acquire) {
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
+        // SAFETY: as above; the thread has lain down once, so nobody writes the handle any more.
+        let thread = unsafe { (*header).thread.with(|thread| (*thread).clone()) };
+        mail.fetch_or(bit, Ordering::Release);
+        thread.expect("set before PARKED").unpark();
+    }
 }
 
 /// Whether the header stands for a plain thread.
@@ -74,7 +142,7 @@ pub(crate) fn with_header<R>(f: impl FnOnce(&Fiber) -> R) -> R {
     let header = Header {
         // SAFETY: the scheduler is static; the context and family are those that this thread is inside of.
         fiber: unsafe { Fiber::new(NonNull::from(&THREADS), 0, identity) },
-        thread: atomic::current(),
+        thread: UnsafeCell::new(None),
         mail: AtomicU8::new(0),
     };
     // SAFETY: this is its scheduler, and it has not waited yet.
@@ -125,35 +193,33 @@ pub(crate) fn scheduler() -> &'static dyn Scheduler {
     &THREADS
 }
 
-// SAFETY: clause 1: `suspend` returns on RESUME, which is stored once per suspension, or after `interrupted` won the
+// SAFETY: clause 1: `suspend` returns on RESUME, which is set once per suspension, or after `interrupted` won the
 // cancellation, for which no RESUME follows. 2: a thread is a thread. 3: on a plain thread the current slot stays null. 4: the header
-// lies in the frame that waits, and `wake` does not touch it after the store that lets the frame go.
+// lies in the frame that waits, and `wake` does not touch it after the exchange that lets the frame go.
 unsafe impl Scheduler for Threads {
     unsafe fn suspend(&self, fiber: &Fiber) {
         // SAFETY: fibers of this scheduler are made by `with_header` alone, which sets the host.
         let header = unsafe { &*fiber.host().cast::<Header>() };
+        let mut patience = Patience::new();
         let mut waits = None;
-        loop {
-            let mail = header.mail.swap(0, Ordering::Acquire);
-            if mail & RESUME != 0 || (mail & INTERRUPT != 0 && fiber.interrupted()) {
-                return;
+        while !header.is_over(fiber) {
+            let got_mail = patience.look(|| header.mail.load(Ordering::Relaxed) != 0);
+            if !got_mail && header.lie_down() {
+                waits = waits.or_else(crew::waits);
+                atomic::park();
             }
-            waits = waits.or_else(crew::waits);
-            atomic::park();
         }
+        patience.end();
     }
 
     unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake) {
-        // SAFETY: as in `suspend`; the header is in place until the store below (resume), or because the
-        // caller holds the context's lock, which the thread needs in order to leave (interrupt).
-        let header = unsafe { &*fiber.as_ref().host().cast::<Header>() };
-        let thread = header.thread.clone();
         let bit = match why {
             Wake::Resume => RESUME,
             Wake::Interrupt => INTERRUPT,
         };
-        header.mail.fetch_or(bit, Ordering::Release);
-        thread.unpark();
+        // SAFETY: fibers of this scheduler have a header, which is in place until a resume has arrived, or because the caller
+        // holds the context's lock, which the thread needs in order to leave (interrupt).
+        unsafe { Header::deliver(fiber.as_ref().host().cast::<Header>(), bit) };
     }
 
     unsafe fn yield_now(&self, _fiber: &Fiber) {

@@ -210,23 +210,30 @@ fn new_closures_and_started_fibers_take_turns_under_stealing() {
 }
 
 #[test]
-fn each_worker_gets_every_nth_closure_in_turn() {
+fn each_worker_gets_every_nth_closure_or_run_of_closures_in_turn() {
     const WORKERS: usize = 3;
-    const EACH: usize = 50;
-    let run = segue_sched::Builder::new().workers(WORKERS).run_with(RoundRobin::default, || {
-        let place = || std::thread::current().id();
-        let mine = place();
-        let fibers: Vec<_> = (0..WORKERS * EACH).map(|_| spawn(place)).collect();
-        let places: Vec<_> = fibers.into_iter().map(|fiber| fiber.join().unwrap()).collect();
-        // The first worker spawns: the next two get the first closures, it itself the third.
-        for (n, place) in places.iter().enumerate() {
-            assert_eq!(*place, places[n % WORKERS], "closure {n}");
-            assert_eq!(*place == mine, n % WORKERS == WORKERS - 1, "closure {n}");
+    const RUNS: usize = 50;
+    for run in [1, 4] {
+        let policy = move || match run {
+            1 => RoundRobin::default(),
+            _ => RoundRobin::in_runs_of(NonZero::new(run).unwrap()),
+        };
+        let ended = segue_sched::Builder::new().workers(WORKERS).run_with(policy, || {
+            let place = || std::thread::current().id();
+            let mine = place();
+            let fibers: Vec<_> = (0..WORKERS * RUNS * run).map(|_| spawn(place)).collect();
+            let places: Vec<_> = fibers.into_iter().map(|fiber| fiber.join().unwrap()).collect();
+            // The first worker spawns: the next two get the first runs, it itself the third.
+            for (n, place) in places.iter().enumerate() {
+                let turn = n / run % WORKERS;
+                assert_eq!(*place, places[turn * run], "closure {n}");
+                assert_eq!(*place == mine, turn == WORKERS - 1, "closure {n}");
+            }
+            assert_ne!(places[0], places[run]);
+        });
+        // A fiber per thread has a thread of its own.
+        if !common::STAND_IN {
+            ended.unwrap();
         }
-        assert_ne!(places[0], places[1]);
-    });
-    // A fiber per thread has a thread of its own.
-    if !common::STAND_IN {
-        run.unwrap();
     }
 }

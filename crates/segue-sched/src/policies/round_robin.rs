@@ -2,30 +2,67 @@
 //!
 //! For many fibers of about the same weight, which are to be spread evenly without anybody having to be idle first.
 
-use crate::policy::{Goes, Policy, Seat, Task, Why};
-use std::collections::VecDeque;
+use super::Fifo;
+use crate::policy::{Goes, Policy, Seat, Started, Task, Why};
+use std::num::NonZero;
 
 /// Round robin over the workers.
 ///
 /// Each worker sends the closures that are spawned on it, and those from outside that it sees first, to the next worker, the one after that, and so on, itself included. With n workers each gets
-/// every n-th of them. On its worker everything is first in, first out.
+/// every n-th of them; with [runs](RoundRobin::in_runs_of) of k, the first k go to one worker, the next k to the next. On its worker everything is first in, first out.
 ///
 /// What it is good for: work that is all alike, such as a connection for each fiber, or a batch whose parts take the same time. Nothing is ever moved a second time, so when the parts
 /// differ, one worker may have much to do while another sleeps; then [`Stealing`](crate::Stealing) is better.
 ///
 /// # Starvation
 /// None: what is ready runs after all that was ready on its worker before it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct RoundRobin {
-    ready: VecDeque<Task>,
+    ready: Fifo,
     seat: Option<Seat>,
-    next: usize,
+    /// How many in a row go to the same worker.
+    run: NonZero<usize>,
+    /// Where they go now, and how many more of them.
+    to: usize,
+    left: usize,
+}
+
+impl Default for RoundRobin {
+    fn default() -> Self {
+        Self::in_runs_of(NonZero::<usize>::MIN)
+    }
+}
+
+impl RoundRobin {
+    /// So many closures to a worker before the next one gets any.
+    ///
+    /// For chains and grids, in which those that are spawned one after the other talk to each other: then only one pair of neighbours in each run has two workers, and a message that
+    /// crosses over takes longer than one that does not. The shorter the runs, the more evenly the work is spread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_sched::RoundRobin;
+    /// use std::num::NonZero;
+    ///
+    /// let eight = NonZero::new(8).unwrap();
+    /// let sum = segue_sched::Builder::new().workers(2).run_with(|| RoundRobin::in_runs_of(eight), || {
+    ///     // One worker gets the first eight, the other one the rest.
+    ///     let fibers: Vec<_> = (0..16).map(|n| segue_core::spawn(move || n)).collect();
+    ///     fibers.into_iter().map(|fiber| fiber.join().unwrap()).sum::<i32>()
+    /// });
+    /// assert_eq!(sum.unwrap(), 120);
+    /// ```
+    #[must_use]
+    pub fn in_runs_of(run: NonZero<usize>) -> Self {
+        Self { ready: Fifo::default(), seat: None, run, to: 0, left: 0 }
+    }
 }
 
 impl Policy for RoundRobin {
     fn seated(&mut self, seat: Seat) {
         // So that they do not all begin with the same one.
-        self.next = seat.index();
+        self.to = seat.index();
         self.seat = Some(seat);
     }
 
@@ -33,20 +70,28 @@ impl Policy for RoundRobin {
     fn push(&mut self, task: Task, why: Why) -> Goes {
         match (task, why, &self.seat) {
             (Task::Fresh(job), Why::Spawned | Why::Arrived, Some(seat)) => {
-                self.next = (self.next + 1) % seat.workers();
-                if self.next != seat.index() {
-                    return Goes::To(self.next, job);
+                if self.left == 0 {
+                    self.to = (self.to + 1) % seat.workers();
+                    self.left = self.run.get();
                 }
-                self.ready.push_back(Task::Fresh(job));
+                self.left -= 1;
+                if self.to != seat.index() {
+                    return Goes::To(self.to, job);
+                }
+                self.ready.push(Task::Fresh(job), why)
             }
-            (task, ..) => self.ready.push_back(task),
+            (task, ..) => self.ready.push(task, why),
         }
-        Goes::Here
     }
 
     #[inline]
     fn pop(&mut self) -> Option<Task> {
-        self.ready.pop_front()
+        self.ready.pop()
+    }
+
+    #[inline]
+    fn upcoming(&self) -> Option<&Started> {
+        self.ready.upcoming()
     }
 
     fn takes_arrivals(&self) -> bool {
