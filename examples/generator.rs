@@ -38,8 +38,8 @@ fn same_fringe(a: Tree, b: Tree) -> bool {
 }
 
 /// Somebody else's interface, which calls back for each word.
-fn for_each_word<'a>(text: &'a str, mut callback: impl FnMut(&'a str)) {
-    text.split_whitespace().for_each(|word| callback(word));
+fn for_each_word<'a>(text: &'a str, callback: impl FnMut(&'a str)) {
+    text.split_whitespace().for_each(callback);
 }
 
 fn main() {
@@ -63,10 +63,10 @@ fn main() {
     let held = Rc::new(Cell::new(0));
     let body_holds = Rc::clone(&held);
     let mut squares = generator(move |y| {
-        (0_u64..).for_each(|i| {
+        for i in 0_u64.. {
             body_holds.set(i);
             y.give(i * i);
-        });
+        }
     });
     assert!(squares.by_ref().take(4).eq([0, 1, 4, 9]));
     drop(squares);

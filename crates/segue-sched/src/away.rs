@@ -6,7 +6,8 @@
 //! closures that were sent to it go to the shelf for all, and so do those that are sent while it is away. The mark and the shelf of what was sent are under one lock, so that nothing is sent to
 //! it unseen. What it has started stays: its other fibers, and its timers and driver, wait for its return.
 
-use crate::local::{Common, of_caller, set_worker};
+use crate::common::{Common, set_worker};
+use crate::local::of_caller;
 use std::ptr;
 
 /// Runs `f` in place, on the worker's own thread, which may block there: what the worker has not started goes to the other workers of the scheduler meanwhile.
@@ -37,8 +38,10 @@ pub fn blocking_here<R>(f: impl FnOnce() -> R) -> R {
     struct Back<'a>(&'a Common);
     impl Drop for Back<'_> {
         fn drop(&mut self) {
-            set_worker(self.0);
+            set_worker(self.0.at());
             self.0.group.come_back(self.0.index);
+            self.0.begin_turn();
+            self.0.begin_turn();
         }
     }
     let Some((worker, _)) = of_caller() else { return segue_core::run_as_thread(f) };
@@ -54,5 +57,7 @@ impl Common {
         self.expose_forks();
         self.share(true);
         self.group.go_away(self.index);
+        // It blocks on purpose: that is nothing to report.
+        self.remote().beat.rest();
     }
 }

@@ -7,7 +7,8 @@
 //! sockets, is served when a *slice* of time is over. For that the clock has to be read, which costs as much as several checkpoints; so it is read at the first one of each
 //! turn and then after as many as took [`GLANCE`], as far as the last ones tell.
 
-use crate::local::{Common, of_caller};
+use crate::common::Common;
+use crate::local::of_caller;
 use segue_core::{Cancelled, Fiber, Timers};
 use std::cell::Cell;
 use std::time::{Duration, Instant};

@@ -32,8 +32,9 @@
 //! and Rainey, "Scheduling parallel programs by work stealing with private deques", 2013).
 #![allow(unsafe_code)] // Notes name frames of the parents.
 
+use crate::common::Common;
 use crate::frame::FrameJob;
-use crate::local::{self, Common};
+
 use segue_core::{Job, Place};
 use segue_fiber::effect;
 use std::cell::Cell;
@@ -281,7 +282,7 @@ where
     RB: Send,
 {
     // SAFETY: a worker stays in place while it runs on this thread, and the fiber that calls this stays on it.
-    match unsafe { local::worker().as_ref() } {
+    match unsafe { crate::common::worker().as_ref() } {
         Some(worker) if effect::is_outside() => Ok(worker.fork(a, b)),
         Some(worker) => Ok(fork_outside(worker, a, b)),
         None => Err((a, b)),

@@ -37,8 +37,9 @@
 //! A worker ends when the group stops and it has no fibers left, if nothing is on the outside shelf and nothing was sent to it: it says so under the locks of both (outside first), by `working` and `ended`. The last one closes the
 //! outside shelf. What comes later is given back: so a closure from outside is started or refused, and one that a policy would send to a worker that has ended is offered to all instead.
 
+use crate::common::Header;
 use crate::inbox::Inbox;
-use crate::local::{self, Header, no_unwind};
+use crate::local::no_unwind;
 use segue_core::atomic::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use segue_core::{Accept, Job, JobHeader, Unpark};
 use std::collections::VecDeque;
@@ -184,7 +185,7 @@ pub(crate) fn reclaim(jobs: &mut VecDeque<Job>, header: NonNull<JobHeader>) -> O
 impl Accept for Group {
     #[allow(unsafe_code)] // The worker is reached by its address.
     fn accept(&self, job: Job) {
-        match NonNull::new(local::worker().cast_mut()) {
+        match NonNull::new(crate::common::worker().cast_mut()) {
             // SAFETY: the worker that runs on this thread is in place, and is the head of its `Local`.
             Some(worker) if unsafe { std::ptr::eq(&raw const *worker.as_ref().group, self) } => unsafe {
                 (worker.as_ref().calls.accept)(worker, job);

@@ -19,9 +19,10 @@
 //! and then. So the fiber is posted there when it has suspended: by the loop that it has left.
 #![allow(unsafe_code)] // Workers and fibers are reached by their addresses.
 
+use crate::common::{Common, set_worker};
 use crate::frame::FrameJob;
 use crate::group::Group;
-use crate::local::{self, Common, header_of, set_worker};
+use crate::local::header_of;
 use segue_core::{Cancelled, Fiber, Job, Place};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -83,7 +84,7 @@ impl Handle {
             // SAFETY: residents are in place. The caller uses the one that is found on the spot, or sees to it that it stays.
             residents.borrow().iter().filter_map(|worker| unsafe { worker.as_ref() }).find(mine)
         };
-        local::around().find(mine).or_else(|| RESIDENTS.try_with(find).ok().flatten())
+        crate::common::around().find(mine).or_else(|| RESIDENTS.try_with(find).ok().flatten())
     }
 }
 
@@ -104,7 +105,7 @@ impl std::fmt::Debug for Handle {
 /// The running fiber and its worker, if it is one of this crate's.
 fn running<'a>() -> Option<(&'a Common, &'a Fiber)> {
     // SAFETY: both are in place while they are set, and used by the running fiber, which stays on its thread.
-    let (worker, fiber) = unsafe { (local::worker().as_ref()?, segue_core::current().as_ref()?) };
+    let (worker, fiber) = unsafe { (crate::common::worker().as_ref()?, segue_core::current().as_ref()?) };
     ptr::addr_eq(fiber.scheduler(), worker).then_some((worker, fiber))
 }
 

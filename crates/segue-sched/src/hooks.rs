@@ -7,7 +7,7 @@
 //! It is foreign code on a worker's thread outside of its fibers, at places where the worker has said that it sleeps. If it made a fiber of that worker ready in the ordinary way, that would go straight to the policy, and the worker would sleep over it.
 //! So no worker runs on the thread while a hook does: what it wakes is woken by mail, as from any other thread, and the mail ends the sleep.
 
-use crate::local::set_worker;
+use crate::common::set_worker;
 use crate::runtime::Builder;
 use segue_core::{NoUnwind, Park, Unpark};
 use std::fmt;

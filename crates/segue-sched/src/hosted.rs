@@ -21,7 +21,7 @@
 //! then: each of its waits fails. What it waits for under a shield blocks the dropper meanwhile.
 #![allow(unsafe_code)] // Fibers are reached by their headers' addresses.
 
-use crate::local::set_worker;
+use crate::common::set_worker;
 use crate::summons::{INTERRUPT, RESUME, Summons};
 use segue_core::{CancelToken, Executor, Fiber, Job, JoinError, Scheduler, Timers, Wake};
 use segue_fiber::{Coroutine, Step, thread_stacks};

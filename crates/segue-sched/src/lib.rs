@@ -35,6 +35,7 @@
 
 mod away;
 mod checkpoint;
+mod common;
 mod driven;
 mod explore;
 mod fork;

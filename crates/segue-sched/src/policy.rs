@@ -19,8 +19,8 @@
 //!
 //! What the loop checks: a fiber that is given out is this worker's, is not dropped, and is not held back by a policy that says that it has nothing.
 
+use crate::common::Header;
 use crate::group::Group;
-use crate::local::Header;
 use segue_core::{Attribute, Fiber, Job};
 use segue_fiber::Coroutine;
 use std::mem::ManuallyDrop;

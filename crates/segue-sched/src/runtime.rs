@@ -515,7 +515,7 @@ impl Pool {
 
     /// Whether the caller is one of the pool's own fibers, or inside of a scheduler that runs in one.
     fn is_mine(&self) -> bool {
-        crate::local::around().any(|worker| Arc::ptr_eq(&worker.group, &self.parts().group))
+        crate::common::around().any(|worker| Arc::ptr_eq(&worker.group, &self.parts().group))
     }
 }
 

@@ -6,9 +6,10 @@
 //! What is true when it idles: the policy has nothing, the inbox says ASLEEP, all shelves were empty after that was said, and every fiber of
 //! the worker is suspended.
 
+use crate::common::{Common, set_worker};
 use crate::group::Group;
 use crate::handle;
-use crate::local::{Common, Local, no_unwind, set_worker};
+use crate::local::{Local, no_unwind};
 use crate::policy::{Idle, Policy, Task};
 use crate::report::Stuck;
 use segue_core::{Job, Park};
@@ -277,7 +278,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     }
 
     /// Instead of sleeping.
-    fn look_again(&mut self, outer: *const crate::local::Common) {
+    fn look_again(&mut self, outer: *const crate::common::Common) {
         let common = &self.local.common;
         if common.group.len() > 1 {
             common.group.beg(common.index);

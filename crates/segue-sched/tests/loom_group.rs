@@ -8,17 +8,13 @@ mod group;
 #[path = "../src/inbox.rs"]
 mod inbox;
 
-/// What the group expects of its neighbour: a header that can be posted, a guard against unwinding, and the worker that runs on this thread, of which there is none.
-mod local {
+/// What the group expects of its neighbours: a header that can be posted, the worker that runs on this thread, of which there is none,
+mod common {
     use crate::group::Group;
     use crate::inbox::{Letter, Post};
-    use segue_core::{Job, NoUnwind};
+    use segue_core::Job;
     use std::ptr::NonNull;
     use std::sync::Arc;
-
-    pub(crate) fn no_unwind() -> NoUnwind {
-        NoUnwind::new("unwound")
-    }
 
     /// No worker of these models runs tasks.
     pub(crate) fn worker() -> *const Common {
@@ -43,6 +39,15 @@ mod local {
         fn letter(&self) -> &Letter<Self> {
             &self.letter
         }
+    }
+}
+
+/// and a guard against unwinding.
+mod local {
+    use segue_core::NoUnwind;
+
+    pub(crate) fn no_unwind() -> NoUnwind {
+        NoUnwind::new("unwound")
     }
 }
 
