@@ -193,7 +193,10 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     /// What a busy worker does now and then, so that nobody starves.
     #[cold]
     pub(crate) fn look_around(&mut self) {
-        self.local.common.until_look.set(self.window.renew(self.local.timers.now()));
+        let Common { turns, until_look, .. } = &self.local.common;
+        until_look.set(self.window.renew(self.local.timers.now()));
+        // A program that repeats itself every so many turns is not to meet new closures always at the same step.
+        turns.set(turns.get().wrapping_add(1));
         self.park.poll();
         self.local.timers.fire();
     }

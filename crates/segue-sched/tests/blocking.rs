@@ -304,7 +304,7 @@ fn idle_threads_end() {
             let together = std::sync::Barrier::new(10);
             Builder::new()
                 .workers(1)
-                .run(|| scope(|s| (0..10).for_each(|_| drop(s.spawn(|| blocking(|| drop(together.wait())))))))
+                .run(|| scope(|s| (0..10).for_each(|_| drop(s.spawn(|| blocking(|| together.wait()))))))
                 .unwrap();
         }
         while threads() > before {
@@ -464,7 +464,7 @@ fn a_simulation_waits_for_its_calls() {
             let (told, tell) = std::sync::mpsc::channel();
             segue_core::scope(|s| {
                 // Without the work outside the clock would jump to the hour.
-                let late = s.spawn(|| segue_core::timeout(Duration::from_secs(3600), || segue_core::check()));
+                let late = s.spawn(|| segue_core::timeout(Duration::from_secs(3600), segue_core::check));
                 let call = s.spawn(move || segue_core::blocking(move || tell.recv().unwrap()));
                 s.spawn(move || told.send(7).unwrap());
                 late.join().unwrap().unwrap();
