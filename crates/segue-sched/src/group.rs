@@ -21,6 +21,9 @@
 //! A closure that is sent to one worker goes the same way: (a) under the lock of that worker's shelf of sent ones, which (3) takes, too; then that worker is roused, if it is announced. What
 //! a policy shares by means of its own has no shelf: it is in place before [`Group::wake`] takes a lock that (3) takes, and if (3) comes after that, the worker asks its policy once more (`nudged`).
 //!
+//! A worker may be *away*, blocking its thread on purpose. It sets the mark, and takes out what was sent to it, in one hold of the lock of that shelf; whoever sends looks at the mark under the same lock, and if it is set puts the closure
+//! on the shelf for all, by the steps (a) to (c). So nothing lies with a worker that is away. A monitor that finds a worker stuck releases what was sent to it in the same way, without the mark.
+//!
 //! Two closures may meet one sleeper: the second offer finds nobody announced, but then the sleeper is awake, and looks
 //! through the shelves before it sleeps again. A worker that takes a closure wakes the next sleeper if more is on the shelf.
 //!
