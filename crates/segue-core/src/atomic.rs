@@ -15,6 +15,12 @@ mod chosen {
         std::hint::spin_loop();
     }
 
+    /// Whether a model has failed and is being taken down, where nothing of it can be asked any more.
+    #[inline]
+    pub fn has_failed() -> bool {
+        false
+    }
+
     /// A cell whose every access is visible to the model checker.
     #[derive(Debug, Default)]
     pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
@@ -50,6 +56,11 @@ mod chosen {
     pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, fence};
     pub use loom::sync::{Mutex, MutexGuard};
     pub use loom::thread::{Thread, current, park, yield_now};
+
+    /// Whether a model has failed and is being taken down, where nothing of it can be asked any more.
+    pub fn has_failed() -> bool {
+        std::thread::panicking()
+    }
 
     /// Lets the model run another thread: to spin is to wait for one.
     pub fn spin_loop() {

@@ -130,6 +130,9 @@ pub(crate) fn with_header<R>(f: impl FnOnce(&Fiber) -> R) -> R {
     struct Leave<'a>(&'a Fiber, u64);
     impl Drop for Leave<'_> {
         fn drop(&mut self) {
+            if atomic::has_failed() {
+                return;
+            }
             // In order, as for contexts: a computation may have been captured by foreign code in the middle of a wait.
             if waits() != self.1 || !fiber::current().is_null() {
                 astray();
