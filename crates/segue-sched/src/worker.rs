@@ -153,7 +153,9 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
             self.look_around();
         }
         // New closures and started fibers take turns, so that neither starves the other.
-        let task = match self.local.common.turns.get() % 2 {
+        let turns = self.local.common.turns.get();
+        // Every 64 turns the order is turned round: a program that repeats itself every two turns is not to meet new closures always at the same step.
+        let task = match (turns ^ (turns >> 6)) % 2 {
             0 if !self.local.is_starved() => {
                 let common = &self.local.common;
                 let job = if self.local.takes_arrivals { common.take_own() } else { common.take_fresh() };
@@ -193,10 +195,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     /// What a busy worker does now and then, so that nobody starves.
     #[cold]
     pub(crate) fn look_around(&mut self) {
-        let Common { turns, until_look, .. } = &self.local.common;
-        until_look.set(self.window.renew(self.local.timers.now()));
-        // A program that repeats itself every so many turns is not to meet new closures always at the same step.
-        turns.set(turns.get().wrapping_add(1));
+        self.local.common.until_look.set(self.window.renew(self.local.timers.now()));
         self.park.poll();
         self.local.timers.fire();
     }
