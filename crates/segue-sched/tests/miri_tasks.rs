@@ -21,7 +21,7 @@ fn tasks_that_strangers_wake_while_their_scope_is_cancelled() {
                 thread::spawn(move || {
                     while !over.load(SeqCst) {
                         let waker = wakers.lock().unwrap().pop();
-                        waker.inspect(Waker::wake_by_ref).into_iter().for_each(|waker| waker.clone().wake());
+                        waker.inspect(Waker::wake_by_ref).into_iter().for_each(|waker| waker.wake_by_ref());
                         thread::yield_now();
                     }
                 })
