@@ -41,7 +41,6 @@ pub fn blocking_here<R>(f: impl FnOnce() -> R) -> R {
             set_worker(self.0.at());
             self.0.group.come_back(self.0.index);
             self.0.begin_turn();
-            self.0.begin_turn();
         }
     }
     let Some((worker, _)) = of_caller() else { return segue_core::run_as_thread(f) };
