@@ -6,8 +6,6 @@ mod common;
 use common::{everywhere, scaled};
 use segue_core::{Park, Unpark, WaitPark, WaitQueue, WaitsFor, admit, scope, sleep, spawn, yield_now};
 use segue_sched::{Builder, Fifo, Sim};
-use std::cell::Cell;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -133,11 +131,7 @@ fn chatty_fibers_take_turns_everywhere() {
 /// A park that counts its polls.
 struct Counting {
     inner: WaitPark,
-    polls: Rc<Cell<usize>>,
-}
-
-thread_local! {
-    static POLLS: Rc<Cell<usize>> = Rc::default();
+    polls: Arc<AtomicUsize>,
 }
 
 impl Park for Counting {
@@ -150,18 +144,15 @@ impl Park for Counting {
     }
 
     fn poll(&mut self) {
-        self.polls.set(self.polls.get() + 1);
+        self.polls.fetch_add(1, SeqCst);
     }
 }
 
-fn polls() -> usize {
-    POLLS.with(|polls| polls.get())
-}
-
-/// Runs `body` on one worker whose park counts its polls.
-fn counting(body: impl FnOnce()) {
-    let park = || Ok(Counting { inner: WaitPark::new(), polls: POLLS.with(Rc::clone) });
-    Builder::new().workers(1).park(park).run_with(Fifo::default, body).unwrap();
+/// Runs `body` on one worker whose park counts its polls, with a look at their number.
+fn counting(body: impl FnOnce(&dyn Fn() -> usize)) {
+    let polls = Arc::new(AtomicUsize::new(0));
+    let park = || Ok(Counting { inner: WaitPark::new(), polls: Arc::clone(&polls) });
+    Builder::new().workers(1).park(park).run_with(Fifo::default, || body(&|| polls.load(SeqCst))).unwrap();
 }
 
 /// Computes for a while. Not a sleep: nothing is decided by how long it takes, except what is measured.
@@ -174,7 +165,7 @@ fn compute(time: Duration) {
 
 #[test]
 fn the_driver_is_polled_within_a_number_of_turns_however_short_they_are() {
-    counting(|| {
+    counting(|polls| {
         for _ in 0..20 {
             let before = polls();
             let turns = (1..=10_000).find(|_| {
@@ -188,7 +179,7 @@ fn the_driver_is_polled_within_a_number_of_turns_however_short_they_are() {
 
 #[test]
 fn the_longer_the_turns_the_fewer_between_polls() {
-    counting(|| {
+    counting(|polls| {
         let turn = || {
             compute(Duration::from_millis(1));
             yield_now().unwrap();

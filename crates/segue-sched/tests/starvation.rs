@@ -213,6 +213,10 @@ fn new_closures_and_started_fibers_take_turns_under_stealing() {
 fn each_worker_gets_every_nth_closure_or_run_of_closures_in_turn() {
     const WORKERS: usize = 3;
     const RUNS: usize = 50;
+    // Which thread a fiber is on says nothing where each has its own.
+    if common::STAND_IN {
+        return;
+    }
     for run in [1, 4] {
         let policy = move || match run {
             1 => RoundRobin::default(),
@@ -231,9 +235,6 @@ fn each_worker_gets_every_nth_closure_or_run_of_closures_in_turn() {
             }
             assert_ne!(places[0], places[run]);
         });
-        // A fiber per thread has a thread of its own.
-        if !common::STAND_IN {
-            ended.unwrap();
-        }
+        ended.unwrap();
     }
 }
