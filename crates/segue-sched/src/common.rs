@@ -143,6 +143,16 @@ impl Common {
         self.scheduler.get().map_or(ptr::null(), |scheduler| scheduler.as_ptr().cast_const().cast())
     }
 
+    /// What [`Calls`] are called with.
+    ///
+    /// # Safety
+    /// The worker has settled down, as it has before its first fiber runs.
+    #[inline]
+    unsafe fn whole(&self) -> NonNull<Self> {
+        // SAFETY: as the caller promises: then it is in place.
+        unsafe { NonNull::new_unchecked(self.at().cast_mut()) }
+    }
+
     /// Another turn begins, which the monitor may see.
     #[inline]
     pub(crate) fn begin_turn(&self) {
@@ -181,8 +191,8 @@ impl Common {
     #[inline]
     pub(crate) fn await_letter(&self, header: &Header) {
         while header.letter.is_pending() {
-            // SAFETY: a `Common` is the head of its `Local`, which has settled down before its fibers run, and this is its thread.
-            unsafe { (self.calls.read_mail)(NonNull::new_unchecked(self.at().cast_mut())) };
+            // SAFETY: this is the thread of the worker, which has fibers.
+            unsafe { (self.calls.read_mail)(self.whole()) };
             std::hint::spin_loop();
         }
     }
@@ -237,14 +247,14 @@ impl Common {
 
     /// Offers a closure of the policy's to those who have nothing to do, if it gives one, or `all` that it gives. For the running fiber.
     pub(crate) fn share(&self, all: bool) {
-        // SAFETY: this is the head of a `Local` of the policy's type, on whose thread this is called.
-        unsafe { (self.calls.shares)(NonNull::from(self), all) };
+        // SAFETY: this is the thread of the worker, which has fibers.
+        unsafe { (self.calls.shares)(self.whole(), all) };
     }
 
     /// Reads the mail and accepts closures, so that what comes from others is ready before the running fiber yields. For that fiber.
     pub(crate) fn let_in(&self) {
-        // SAFETY: as in `share`.
-        unsafe { (self.calls.lets_in)(NonNull::from(self)) };
+        // SAFETY: this is the thread of the worker, which has fibers.
+        unsafe { (self.calls.lets_in)(self.whole()) };
     }
 
     /// Offers a closure to all workers of the group.

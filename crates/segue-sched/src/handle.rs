@@ -22,11 +22,11 @@
 use crate::common::{Common, set_worker};
 use crate::frame::FrameJob;
 use crate::group::Group;
-use crate::local::header_of;
+use crate::local::{header_of, of_caller};
 use segue_core::{Cancelled, Fiber, Job, Place};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 thread_local! {
@@ -68,7 +68,7 @@ impl Handle {
     /// The scheduler of the calling fiber; `None` if that is none of this crate's, and on a plain thread.
     #[must_use]
     pub fn current() -> Option<Self> {
-        running().map(|(worker, _)| Self { group: Arc::clone(&worker.group) })
+        of_caller().map(|(worker, _)| Self { group: Arc::clone(&worker.group) })
     }
 
     /// How many workers it has.
@@ -100,13 +100,6 @@ impl std::fmt::Debug for Handle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Handle").field("workers", &self.workers()).finish_non_exhaustive()
     }
-}
-
-/// The running fiber and its worker, if it is one of this crate's.
-fn running<'a>() -> Option<(&'a Common, &'a Fiber)> {
-    // SAFETY: both are in place while they are set, and used by the running fiber, which stays on its thread.
-    let (worker, fiber) = unsafe { (crate::common::worker().as_ref()?, segue_core::current().as_ref()?) };
-    ptr::addr_eq(fiber.scheduler(), worker).then_some((worker, fiber))
 }
 
 /// Runs `f` under another scheduler, and comes back with what it returned.
@@ -144,7 +137,7 @@ fn running<'a>() -> Option<(&'a Common, &'a Fiber)> {
 /// ```
 pub fn move_to<T: Send>(to: &Handle, f: impl FnOnce() -> T + Send) -> Result<T, Cancelled> {
     segue_core::check()?;
-    let Some((worker, fiber)) = running() else { return start(to, f) };
+    let Some((worker, fiber)) = of_caller() else { return start(to, f) };
     if Arc::ptr_eq(&worker.group, &to.group) {
         return Ok(f());
     }

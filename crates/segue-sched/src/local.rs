@@ -439,9 +439,9 @@ pub fn try_yield() -> Option<Result<(), Cancelled>> {
     if fiber.must_not_suspend() || segue_core::is_cancelled() {
         return Some(segue_core::yield_now());
     }
-    // SAFETY: the fiber is the running one, and this worker's; it is in the policy when it suspends, to be switched to once.
+    // SAFETY: the fiber is the running one, and this worker's, whose address this is; it is in the policy when it suspends, to be switched to once.
     unsafe {
-        (common.calls.yields)(NonNull::from(common), fiber);
+        (common.calls.yields)(NonNull::new_unchecked(worker().cast_mut()), fiber);
         segue_fiber::suspend(header_of(fiber));
     }
     fiber.refill();

@@ -252,6 +252,10 @@ thread_local!(static KEPT: RefCell<Option<Driven>> = const { RefCell::new(None) 
 
 #[test]
 fn a_call_of_wake_that_polls_or_drops_it_meets_no_fiber_that_still_runs() {
+    // `wake` finds the fibers in a variable of their thread.
+    if STAND_IN {
+        return;
+    }
     let end = in_child("a_call_of_wake_that_polls_or_drops_it_meets_no_fiber_that_still_runs", || {
         for drops in [false, true] {
             // Against the docs, but safe code.
@@ -276,9 +280,7 @@ fn a_call_of_wake_that_polls_or_drops_it_meets_no_fiber_that_still_runs() {
             run.unwrap();
         }
     });
-    if !STAND_IN {
-        end.assert_passed();
-    }
+    end.assert_passed();
 }
 
 #[test]

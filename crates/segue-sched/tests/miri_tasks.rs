@@ -1,7 +1,7 @@
-//! Async tasks that are woken and cancelled by other threads, and fibers that move: small, for Miri and the thread sanitizer, with the feature `threads`.
+//! Async tasks that are woken and cancelled by other threads, and fibers that move, yield in place and stop at checkpoints: small, for Miri and the thread sanitizer, with the feature `threads`.
 
 use segue_core::{CancelToken, JoinError, scope, spawn_task, yield_now};
-use segue_sched::{Builder, Fifo, Handle, Polled, move_to};
+use segue_sched::{Builder, Fifo, Handle, Polled, checkpoint, move_to, try_yield};
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -94,4 +94,27 @@ fn a_fiber_that_moves_to_and_fro_while_a_stranger_cancels() {
             fiber.join().unwrap();
         })
         .unwrap();
+}
+
+#[test]
+fn fibers_that_yield_in_place_and_stop_at_checkpoints_while_a_worker_asks_for_work() {
+    let (yields, stops) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    Builder::new()
+        .workers(2)
+        .run_with(Fifo::default, || {
+            scope(|s| {
+                for _ in 0..4 {
+                    s.spawn(|| {
+                        for _ in 0..4 {
+                            yields.fetch_add(usize::from(try_yield() == Some(Ok(()))), SeqCst);
+                            // What comes from outside, and what the policy has to spare, is let in and shared here.
+                            s.spawn(|| stops.fetch_add(1, SeqCst));
+                            checkpoint().unwrap();
+                        }
+                    });
+                }
+            });
+        })
+        .unwrap();
+    assert_eq!((yields.into_inner(), stops.into_inner()), (16, 16));
 }
