@@ -103,10 +103,10 @@ impl Driven {
         monitor: Option<Monitor>,
     ) -> Self {
         let handle = Handle::new(Arc::clone(&local.common.group));
-        let park = Calling { unparker: Arc::new(Both { wake, park: park.unparker() }), park };
+        let unparker = Arc::new(Both { wake, park: park.unparker() });
         let local = NonNull::from(Box::leak(Box::new(local)));
         // SAFETY: the box is freed in `Drop for Seated`, after the worker.
-        let worker = Worker::new(unsafe { local.as_ref() }, park, None);
+        let worker = Worker::new(unsafe { local.as_ref() }, park, unparker, None);
         handle::reside(worker.local.common.at());
         let mut seated = Seated { worker, local, asleep: false };
         let announced = sleep(&mut seated.worker, &mut seated.asleep, None);
@@ -214,7 +214,7 @@ trait Drive {
 
 /// A worker with the state that it refers to, and whether it has announced its sleep.
 struct Seated<P: Policy, K: Park> {
-    worker: Worker<'static, P, Calling<K>>,
+    worker: Worker<'static, P, K>,
     local: NonNull<Local<P>>,
     asleep: bool,
 }
@@ -273,7 +273,7 @@ impl<P: Policy, K: Park> Drive for Seated<P, K> {
     }
 
     fn call_wake(&self) {
-        self.worker.park.unparker.unpark();
+        (self.worker.local.common.remote().waker())();
     }
 
     fn finish(self: Box<Self>, family: &Family) {
@@ -302,12 +302,6 @@ impl<P: Policy, K: Park> Drive for Seated<P, K> {
     }
 }
 
-/// A park whose owner is called when it is to be unparked.
-struct Calling<K> {
-    park: K,
-    unparker: Arc<Both>,
-}
-
 /// Tells the caller's loop. Unparks, too, for the end, when the worker sleeps in its park.
 struct Both {
     wake: Wake,
@@ -318,31 +312,5 @@ impl Unpark for Both {
     fn unpark(&self) {
         (self.wake)();
         self.park.unpark();
-    }
-}
-
-impl<K: Park> Park for Calling<K> {
-    fn unparker(&self) -> Arc<dyn Unpark> {
-        Arc::<Both>::clone(&self.unparker)
-    }
-
-    fn park(&mut self, timeout: Option<Duration>) {
-        self.park.park(timeout);
-    }
-
-    fn is_closed(&self) -> bool {
-        self.park.is_closed()
-    }
-
-    fn poll(&mut self) {
-        self.park.poll();
-    }
-
-    fn enter(&mut self) {
-        self.park.enter();
-    }
-
-    fn leave(&mut self) {
-        self.park.leave();
     }
 }

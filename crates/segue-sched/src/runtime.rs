@@ -317,7 +317,7 @@ impl<F: MakePark> Plan<F> {
         drop(report);
         if let Some((park, _service)) = started {
             let local = self.local(index, policy, Timers::real());
-            Worker::new(&local, park, None).run(None);
+            Worker::parked(&local, park, None).run(None);
         }
     }
 }
@@ -359,7 +359,7 @@ pub(crate) fn lead_family<P: Policy, K: Park, T>(
     // SAFETY: the loop below ends when every fiber has, so frame and family outlive the job; and it starts the job itself, on
     // this thread, so the closure is not sent anywhere.
     let job: Job = unsafe { FrameJob::job(NonNull::from(&first), Place::here(), Some(family)) };
-    Worker::new(&local, park, on_deadlock).run(Some(job));
+    Worker::parked(&local, park, on_deadlock).run(Some(job));
     // SAFETY: a job was made of it, and has run.
     match unsafe { first.wait("the first fiber") } {
         Ok(Ok(value)) => value,

@@ -12,7 +12,7 @@ use crate::handle;
 use crate::local::{Local, no_unwind};
 use crate::policy::{Idle, Policy, Task};
 use crate::report::Stuck;
-use segue_core::{Job, Park};
+use segue_core::{Job, Park, Unpark};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -83,9 +83,21 @@ pub(crate) enum Turn {
 }
 
 impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
-    pub(crate) fn new(local: &'a Local<P>, park: K, on_deadlock: Option<OnDeadlock<'a>>) -> Self {
+    /// A worker that sleeps in its park.
+    pub(crate) fn parked(local: &'a Local<P>, park: K, on_deadlock: Option<OnDeadlock<'a>>) -> Self {
+        let unparker = park.unparker();
+        Self::new(local, park, unparker, on_deadlock)
+    }
+
+    /// A worker that is woken in this way.
+    pub(crate) fn new(
+        local: &'a Local<P>,
+        park: K,
+        unparker: Arc<dyn Unpark>,
+        on_deadlock: Option<OnDeadlock<'a>>,
+    ) -> Self {
         local.settle_down();
-        local.common.remote().set_unparker(park.unparker());
+        local.common.remote().set_unparker(unparker);
         let looks = if local.common.group.len() == 1 { 0 } else { LEAST_LOOKS };
         let window = Window { turns: MOST_TURNS / 8, since: None };
         local.common.until_look.set(window.turns);
