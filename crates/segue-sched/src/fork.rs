@@ -169,8 +169,32 @@ impl Common {
         }
     }
 
-    #[inline]
+    /// Not inlined, so that it is this function that recurs in a recursive program, with the program's own inlined into it: the callers' frames are small, and
+    /// leaves of the recursion are no calls.
+    #[inline(never)]
     fn fork<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce() -> RA,
+        B: FnOnce() -> RB + Send,
+        RB: Send,
+    {
+        if effect::is_outside() { self.fork_here(a, b) } else { self.fork_outside(a, b) }
+    }
+
+    /// Forks where nothing can be captured. Else an effect in `a` could capture the parent's frame, which would be left in the ring, or go on elsewhere, while `b` runs in contexts that end meanwhile.
+    #[cold]
+    #[inline(never)]
+    fn fork_outside<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce() -> RA,
+        B: FnOnce() -> RB + Send,
+        RB: Send,
+    {
+        effect::outside(|| self.fork(a, b))
+    }
+
+    #[inline(always)]
+    fn fork_here<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
     where
         A: FnOnce() -> RA,
         B: FnOnce() -> RB + Send,
@@ -283,20 +307,7 @@ where
 {
     // SAFETY: a worker stays in place while it runs on this thread, and the fiber that calls this stays on it.
     match unsafe { crate::common::worker().as_ref() } {
-        Some(worker) if effect::is_outside() => Ok(worker.fork(a, b)),
-        Some(worker) => Ok(fork_outside(worker, a, b)),
+        Some(worker) => Ok(worker.fork(a, b)),
         None => Err((a, b)),
     }
-}
-
-/// Forks where nothing can be captured. Else an effect in `a` could capture the parent's frame, which would be left in the ring, or go on elsewhere, while `b` runs in contexts that end meanwhile.
-#[cold]
-#[inline(never)]
-fn fork_outside<A, B, RA, RB>(worker: &Common, a: A, b: B) -> (RA, RB)
-where
-    A: FnOnce() -> RA,
-    B: FnOnce() -> RB + Send,
-    RB: Send,
-{
-    effect::outside(|| worker.fork(a, b))
 }
