@@ -5,11 +5,12 @@
 //! `gdb`: a fiber that computes under a handler, and one that waits.
 
 use segue::Sim;
+use segue::sched::StuckWorker;
 use segue::sync::promise;
 use segue_fiber::effect::{Effect, Handler, perform};
-use segue_fiber::{Watched, leaked_stacks};
+use segue_fiber::leaked_stacks;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 /// What is the price of this?
@@ -85,32 +86,25 @@ fn of_fibers_that_are_stuck() {
 }
 
 static STOP: AtomicBool = AtomicBool::new(false);
-static SPUN: AtomicU64 = AtomicU64::new(0);
 
 #[inline(never)]
 fn spin() -> u64 {
     while !STOP.load(SeqCst) {
-        SPUN.fetch_add(1, SeqCst);
+        std::hint::spin_loop();
     }
     black_box(1)
 }
 
-/// Of a worker that does not come back: asked by another thread.
+/// Of a worker that does not come back: the monitor's report.
 fn of_a_busy_worker() {
-    segue::run(|| {
-        let watched = Watched::register().expect("a handler for the signal");
-        let monitor = std::thread::spawn(move || {
-            while SPUN.load(SeqCst) == 0 {
-                std::thread::yield_now();
-            }
-            let trace = watched.backtrace(Duration::from_secs(60)).expect("the worker is alive");
-            println!("# A worker that is busy\n{trace}");
-            assert!(trace.to_string().contains("spin"));
-            STOP.store(true, SeqCst);
-        });
-        Handler::new().answer(|Price(_)| spin()).handle(|| converted(&["tea"]));
-        monitor.join().expect("the monitor has an answer");
-    });
+    let stuck = |stuck: &StuckWorker| {
+        println!("# A worker that is busy\n{stuck}");
+        assert!(stuck.to_string().contains("spin"));
+        STOP.store(true, SeqCst);
+    };
+    let runtime = segue::runtime().workers(1).name("shop").monitor(Duration::from_millis(50)).on_stuck(stuck);
+    let body = || Handler::new().answer(|Price(_)| spin()).handle(|| converted(&["tea"]));
+    runtime.run(|| segue::Builder::new().name("buyer").spawn(body).join().expect("the buyer comes to an end")).unwrap();
 }
 
 /// For `perf` and `gdb`: ten seconds of work in a fiber named "buyer", and a fiber named "idle" that waits for it.

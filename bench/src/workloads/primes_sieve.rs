@@ -10,12 +10,13 @@
 //!
 //! As in the paper, Segue has an `MVar` between two filters (it has no channels yet); the rivals have channels of capacity 1. A
 //! fiber that has started stays on its worker, so with two workers it matters where the filters start: "segue, two pools" says so, by a pool for
-//! each half of the chain's work; under the policies they start where a worker is idle.
+//! each half of the chain's work, in the default order or last in, first out; under the policies they start where a worker is idle.
 
 use super::channels::{AsyncChannel, Calls, Flume, Kanal, MVar, Tasks, Tokio};
 use super::crowd::{self, SpawnFiber, SpawnTask};
 use super::policies;
 use crate::measure::{Span, Stopwatch, Variant, Workload};
+use segue::sched::{Lifo, Policy, Stealing};
 use std::sync::LazyLock;
 
 /// See the file's head.
@@ -36,7 +37,12 @@ fn variants() -> Vec<Variant> {
         .absent("may", "its channels have no bound, so that its filters hardly wait")
         .absent("threads", "a thread for each prime takes seconds")
     };
-    vec![with("one worker", 1), with("two workers", 2).add("segue, two pools", two_pools)]
+    vec![
+        with("one worker", 1),
+        with("two workers", 2)
+            .add("segue, two pools", |n| two_pools(Stealing::default, n))
+            .add("segue, two pools, lifo", |n| two_pools(Lifo::default, n)),
+    ]
 }
 
 /// The thousandth prime.
@@ -73,8 +79,8 @@ fn repeat(n: u64, mut run: impl FnMut() -> Span) -> Span {
 }
 
 /// The chain is cut in two parts, which run in a pool of one worker each.
-fn two_pools(n: u64) -> Span {
-    let pools = [(); 2].map(|()| segue::runtime().workers(1).pool().expect("segue starts"));
+fn two_pools<P: Policy>(policy: impl Fn() -> P + Send + Sync + Copy + 'static, n: u64) -> Span {
+    let pools = [(); 2].map(|()| segue::runtime().workers(1).pool_with(policy).expect("segue starts"));
     let place = |number| &pools[usize::from(number > HALF)];
     pools[1].run(|| repeat(n, || calls::<MVar, _>(place))).expect("nobody cancels")
 }

@@ -55,7 +55,8 @@ pub enum Polled {
 ///
 /// Its park is not slept in, but asked for events at the beginning of each poll: a loop whose fibers do I/O on it polls in short intervals.
 ///
-/// Dropping it cancels its fibers and runs them to their end; for what waits under a [`shield`](segue_core::shield) it waits. Dropped by a thread that is panicking, or in the
+/// Dropping it cancels its fibers and runs them to their end; for what waits under a [`shield`](segue_core::shield) it waits, and for its fibers that have [moved](crate::move_to) to other schedulers: for
+/// ever, if it is one of these that drops it. Dropped by a thread that is panicking, or in the
 /// destructor of a thread-local variable, it leaks its fibers, since they can't go on then.
 ///
 /// # Examples

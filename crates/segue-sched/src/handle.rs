@@ -107,6 +107,8 @@ impl std::fmt::Debug for Handle {
 /// Where the other scheduler has a worker on the calling thread, because one of the two runs in a fiber of the other, the calling fiber itself goes over for the length
 /// of `f`, with its stack. Elsewhere `f` is started as a fiber there, in the caller's context, while the caller waits. From a fiber of the same scheduler it is a plain call.
 ///
+/// A plain thread that moves to the [`Driven`](crate::Driven) scheduler which it drives itself waits for ever, since nobody polls that meanwhile: [`start`](crate::Driven::start) a fiber there.
+///
 /// What `f` spawns runs under the other scheduler. Effect handlers around the call are not in place in `f`, as they would not be on another thread.
 ///
 /// # Cancellation
