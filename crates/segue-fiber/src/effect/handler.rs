@@ -15,8 +15,9 @@ use super::clauses::{
     Answering, AnsweringWith, Capturing, Caught, CaughtWith, Clauses, Cons, Identity, Nil, On, OnTail, PanicCase,
     Reraise, Scoped, Stored, Value, ValueCase, ValueWith,
 };
-use super::computation::{self, Payload};
+use super::computation;
 use super::continuation::{Continuation, Next};
+use super::request::Payload;
 use crate::chain::{self, Frame, Restore};
 use crate::region::List;
 
