@@ -34,8 +34,9 @@ use std::thread;
 
 use crate::backtrace::Backtrace;
 use crate::chain::{self, Frame};
+use crate::coroutine::Coroutine;
 use crate::effect::Dropped;
-use crate::host::{Coroutine, RawCoroutine};
+use crate::host::RawCoroutine;
 use crate::outcome::{Step, count_leak};
 use crate::region::{Kept, List};
 use crate::thread_stacks;

@@ -36,7 +36,7 @@ use super::held::{end_forgotten, go_on_with};
 use super::trampoline::{RawNext, go_on, run, serve, step};
 use crate::arena::Stack;
 use crate::chain;
-use crate::host::{Coroutine, LARGEST_HEADER};
+use crate::coroutine::{Coroutine, may_be_header};
 use crate::outcome::Step;
 use crate::region::{Kept, List};
 use crate::thread_stacks;
@@ -59,7 +59,7 @@ struct Block<X> {
 }
 
 impl<L, V, P, S, T> Parts<L, V, P, S, T> {
-    const BOXED: bool = size_of::<Block<Self>>() > LARGEST_HEADER || align_of::<Block<Self>>() > 64;
+    const BOXED: bool = !may_be_header::<Block<Self>>();
 
     /// # Safety
     ///
