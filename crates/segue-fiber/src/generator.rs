@@ -213,7 +213,7 @@ impl<'r, T> Generator<'r, T> {
         let header = Header {
             frame: Frame {
                 parent: Cell::new(ptr::null()),
-                clauses: None,
+                clauses: Cell::new(None),
                 list: Cell::new(ptr::null()),
                 state: Cell::new(ptr::null_mut()),
             },

@@ -52,6 +52,8 @@ pub(super) struct Base {
     pub state: Cell<State>,
     /// Counts the requests. Whoever has the computation knows the number of its own, and has it no more when that is over.
     pub turn: Cell<usize>,
+    /// The request for which there is a continuation that has lent out the state.
+    pub lent: Cell<usize>,
     pub owners: Cell<usize>,
     pub kept: Kept,
     /// Whether what the computation borrows may end: then it must not be leaked.
@@ -60,7 +62,7 @@ pub(super) struct Base {
     pub end: *const (),
     /// Runs a suspended computation whose answer was given, and drops the result.
     pub abandon: unsafe fn(NonNull<Base>),
-    pub free: unsafe fn(NonNull<Base>),
+    pub free: Cell<unsafe fn(NonNull<Base>)>,
 }
 
 pub(super) type End<R> = unsafe fn(NonNull<Base>) -> R;
@@ -78,7 +80,7 @@ impl Base {
         Base {
             frame: Frame {
                 parent: Cell::new(ptr::null()),
-                clauses: clauses.0,
+                clauses: Cell::new(clauses.0),
                 list: Cell::new(ptr::null()),
                 state: Cell::new(ptr::null_mut()),
             },
@@ -88,14 +90,28 @@ impl Base {
             call: Cell::new(ptr::null()),
             state: Cell::new(State::Suspended),
             turn: Cell::new(0),
+            // Before the first request there is no continuation.
+            lent: Cell::new(0),
             // The computation, and whoever gets it from its maker.
             owners: Cell::new(2),
             kept: Kept::new(held::end_kept),
             borrows,
             end,
             abandon,
-            free,
+            free: Cell::new(free),
         }
+    }
+
+    /// Takes the handler out of use: no perform finds its clauses, and its cases are not called.
+    #[cold]
+    pub fn seal(&self) {
+        self.frame.clauses.set(None);
+    }
+
+    /// Whether the handler is out of use. One without clauses has no computation.
+    #[inline]
+    pub fn is_sealed(&self) -> bool {
+        self.frame.clauses.get().is_none()
     }
 }
 
@@ -133,7 +149,7 @@ pub(super) unsafe fn release(base: NonNull<Base>) {
         let owners = &base.as_ref().owners;
         owners.set(owners.get() - 1);
         if owners.get() == 0 {
-            (base.as_ref().free)(base);
+            (base.as_ref().free.get())(base);
         }
     }
 }
@@ -145,6 +161,10 @@ pub(super) unsafe fn release(base: NonNull<Base>) {
 /// The computation is suspended, its state is an `S`, and the caller owns it.
 #[inline]
 pub(super) unsafe fn state<'s, S>(base: NonNull<Base>) -> &'s mut S {
-    // SAFETY: by the contract. Clauses that answer get a reference too, but only while the computation runs.
-    unsafe { &mut *base.as_ref().frame.state.get().cast() }
+    // SAFETY: by the contract. Clauses that answer get a reference too, but only while the computation runs. If a region makes it run while this reference is in use, it is sealed before.
+    unsafe {
+        let this = base.as_ref();
+        this.lent.set(this.turn.get());
+        &mut *this.frame.state.get().cast()
+    }
 }

@@ -25,7 +25,7 @@
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::mem::{self, ManuallyDrop, MaybeUninit};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::thread;
 
@@ -259,6 +259,17 @@ unsafe fn take_out<L, V, P, S, T>(base: NonNull<Base>) -> ((V, P), S, thread::Re
     }
 }
 
+/// What is needed of a sealed one. The rest is left to [`free_sealed`].
+///
+/// # Safety
+///
+/// As for [`take_out`].
+#[cold]
+unsafe fn take_outcome<L, V, P, S, T>(base: NonNull<Base>) -> thread::Result<T> {
+    // SAFETY: by the contract; it is moved out once.
+    unsafe { (*Parts::<L, V, P, S, T>::of(base).as_ref().outcome.get()).assume_init_read() }
+}
+
 /// The handler's result, for a computation that is over.
 #[inline(always)]
 fn settle<R, S, T, V: ValueCase<S, T, R>, P: PanicCase<S, R>>(
@@ -285,6 +296,15 @@ unsafe fn run_for_nothing<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>>
                 RawNext::Done(result) => drop(result),
                 RawNext::Run(held) => drop(run::<R>(held.take())),
             };
+        }
+        if base.as_ref().is_sealed() {
+            let outcome = take_outcome::<L, V, P, S, T>(base);
+            base.as_ref().free.set(free_sealed::<L, V, P, S, T>);
+            release(base);
+            if let Err(payload) = outcome {
+                resume_unwind(payload);
+            }
+            return;
         }
         let (cases, state, outcome) = take_out::<L, V, P, S, T>(base);
         release(base);
@@ -324,5 +344,22 @@ unsafe fn free<L, V, P, S, T>(base: NonNull<Base>) {
         let _stack = Stack(base.cast::<Block<ManuallyDrop<Parts<L, V, P, S, T>>>>());
         // SAFETY: by the contract, once; all but the clauses was moved out.
         unsafe { Parts::<L, V, P, S, T>::of(base).drop_in_place() };
+    }
+}
+
+/// As [`free`], for one whose cases and state were not moved out.
+///
+/// # Safety
+///
+/// As for [`free`].
+#[cold]
+unsafe fn free_sealed<L, V, P, S, T>(base: NonNull<Base>) {
+    // SAFETY: by the contract; each is moved out once. Who has lent the state is gone, or this had an owner.
+    unsafe {
+        let parts = Parts::<L, V, P, S, T>::of(base);
+        let parts = parts.as_ref();
+        let _cases = (*parts.cases.get()).assume_init_read();
+        let _state = (*parts.state.get()).assume_init_read();
+        free::<L, V, P, S, T>(base);
     }
 }

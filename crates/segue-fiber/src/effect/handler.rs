@@ -199,7 +199,7 @@ impl<M, R, S, L, V, P> Handler<M, R, S, L, V, P> {
         let top = chain::top();
         let frame = Frame {
             parent: Cell::new(top),
-            clauses: L::ENTRIES.0,
+            clauses: Cell::new(L::ENTRIES.0),
             list: Cell::new((&raw const list).cast()),
             state: Cell::new(state.get().cast()),
         };

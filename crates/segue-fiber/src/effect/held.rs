@@ -12,6 +12,14 @@
 //! - `handle`, if that was forgotten: it is called when nobody can use it any more, as a continuation does not outlive the clause that has got it.
 //! - The region in which it is suspended. There the right to go on may be on the stack of another computation that the region ends later, and be dropped then. So the region *revokes* it: it raises the computation's `turn`, by which
 //!   whoever has the right sees that it has it no more, and owns the computation's block on its behalf. The drop of a right that was revoked gives that up and does nothing else.
+//!
+//! # The races to fear
+//!
+//! All is one thread's, but the code of others runs at two places between which a region may end what is here: whoever runs it is captured by another computation, which the region ends later.
+//!
+//! - *The drop of an answer that was given and not used*, when the right is dropped. The right is not there any more, and the computation still suspended. So `abandon` looks at the turn again before it runs the computation.
+//! - *A clause that has borrowed the state from its continuation.* The state must then stay where it is, and nobody else may get a reference, until that continuation is dropped, or for ever. So the region *seals* a computation whose
+//!   present continuation has lent the state: it is unwound without its clauses, and its cases are not called; state and cases are dropped with the block.
 
 #![allow(unsafe_code)] // Computations are reached by address.
 
@@ -105,6 +113,10 @@ pub(super) unsafe fn end_kept(kept: *const Kept) -> bool {
         if this.state.get() != State::Suspended {
             return false;
         }
+        if this.lent.get() == this.turn.get() {
+            // Whoever has borrowed the state may still be there.
+            this.seal();
+        }
         // Revokes what stands for it, on whose behalf it stays in place.
         this.turn.set(this.turn.get() + 1);
         this.owners.set(this.owners.get() + 1);
@@ -134,8 +146,15 @@ pub(super) unsafe fn abandon(base: NonNull<Base>) {
         count_leak();
         return;
     }
+    let turn = this.turn.get();
     // SAFETY: by the contract.
     let failed = catch_unwind(AssertUnwindSafe(|| unsafe { request::fail(base, Box::new(Dropped)) }));
+    if this.turn.get() != turn {
+        // It had an answer, whose drop was suspended; meanwhile the region has ended the computation, and has left this the block.
+        // SAFETY: see `end_kept`; it is not used any more.
+        unsafe { release(base) };
+        return go_on_with(failed.err());
+    }
     // SAFETY: likewise; the panic is its answer now, in any case.
     let end = || unsafe { (this.abandon)(base) };
     match failed {

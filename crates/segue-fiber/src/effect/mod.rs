@@ -204,7 +204,7 @@ fn find(effect: TypeId) -> Option<Found> {
     // SAFETY: the frames from the top outwards are in place.
     while let Some(this) = unsafe { frame.as_ref() } {
         let mut list = this.list.get();
-        let mut next = this.clauses;
+        let mut next = this.clauses.get();
         while let Some(entry) = next {
             if entry.effect == effect && (!entry.captures || !std::thread::panicking()) {
                 return Some(Found { frame, clause: list.wrapping_byte_add(entry.head), entry });
