@@ -137,6 +137,9 @@ impl<'k, O, R, S> Continuation<'k, O, R, S> {
     }
 
     /// The handler's state, which is the continuation's while the computation is suspended.
+    ///
+    /// If it was lent and a [region](crate::region()) ends that still has the computation with this continuation, the reference may be in use on a stack that ends later. Then the body is unwound without its handler:
+    /// what it performs goes to outer handlers, the cases are not called, and the state is dropped with the continuation.
     #[inline]
     pub fn state(&mut self) -> &mut S {
         // SAFETY: it is suspended, its state is an `S`, and it is this continuation's, which is borrowed.
