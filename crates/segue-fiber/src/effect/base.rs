@@ -52,8 +52,6 @@ pub(super) struct Base {
     pub state: Cell<State>,
     /// Counts the requests. Whoever has the computation knows the number of its own, and has it no more when that is over.
     pub turn: Cell<usize>,
-    /// The request for which there is a continuation that has lent out the state.
-    pub lent: Cell<usize>,
     pub owners: Cell<usize>,
     pub kept: Kept,
     /// Whether what the computation borrows may end: then it must not be leaked.
@@ -63,6 +61,8 @@ pub(super) struct Base {
     /// Runs a suspended computation whose answer was given, and drops the result.
     pub abandon: unsafe fn(NonNull<Base>),
     pub free: Cell<unsafe fn(NonNull<Base>)>,
+    /// The request for which there is a continuation that has lent out the state.
+    pub lent: Cell<usize>,
 }
 
 pub(super) type End<R> = unsafe fn(NonNull<Base>) -> R;
@@ -90,8 +90,6 @@ impl Base {
             call: Cell::new(ptr::null()),
             state: Cell::new(State::Suspended),
             turn: Cell::new(0),
-            // Before the first request there is no continuation.
-            lent: Cell::new(0),
             // The computation, and whoever gets it from its maker.
             owners: Cell::new(2),
             kept: Kept::new(held::end_kept),
@@ -99,6 +97,8 @@ impl Base {
             end,
             abandon,
             free: Cell::new(free),
+            // Before the first request there is no continuation.
+            lent: Cell::new(0),
         }
     }
 
