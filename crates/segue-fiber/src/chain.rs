@@ -29,7 +29,7 @@ pub(crate) struct Frame {
     /// The next outer one, or null.
     pub parent: Cell<*const Frame>,
     /// What it handles.
-    pub clauses: Option<&'static Entry>,
+    pub clauses: Cell<Option<&'static Entry>>,
     /// Its clauses, of the type that the entries know.
     pub list: Cell<*const ()>,
     /// Its state, likewise.
@@ -109,7 +109,7 @@ impl Iterator for Places {
         // SAFETY: the frames from the top outwards are in place while the thread is here, which the caller does not leave: there is no switch between.
         let frame = unsafe { self.0.as_ref() }?;
         self.0 = frame.parent.get();
-        Some(Names(frame.clauses))
+        Some(Names(frame.clauses.get()))
     }
 }
 

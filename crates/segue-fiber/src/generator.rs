@@ -34,8 +34,9 @@ use std::thread;
 
 use crate::backtrace::Backtrace;
 use crate::chain::{self, Frame};
+use crate::coroutine::Coroutine;
 use crate::effect::Dropped;
-use crate::host::{Coroutine, RawCoroutine};
+use crate::host::RawCoroutine;
 use crate::outcome::{Step, count_leak};
 use crate::region::{Kept, List};
 use crate::thread_stacks;
@@ -212,7 +213,7 @@ impl<'r, T> Generator<'r, T> {
         let header = Header {
             frame: Frame {
                 parent: Cell::new(ptr::null()),
-                clauses: None,
+                clauses: Cell::new(None),
                 list: Cell::new(ptr::null()),
                 state: Cell::new(ptr::null_mut()),
             },

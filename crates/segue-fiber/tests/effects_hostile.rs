@@ -1,6 +1,5 @@
 //! Handlers under pressure: depth, numbers, size, panics at odd times, performs while the thread panics.
 
-use std::backtrace::Backtrace;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -281,9 +280,9 @@ fn effects_do_not_leave_a_coroutine_or_outside() {
 fn a_backtrace_crosses_handlers() {
     #[inline(never)]
     fn outermost_frame_of_the_test() -> String {
-        Handler::new()
-            .on(|Tell(_), k| k.resume(()))
-            .handle(|| Handler::new().on(|_: Ask, k| k.resume(1)).handle(|| Backtrace::force_capture().to_string()))
+        Handler::new().on(|Tell(_), k| k.resume(())).handle(|| {
+            Handler::new().on(|_: Ask, k| k.resume(1)).handle(|| std::backtrace::Backtrace::force_capture().to_string())
+        })
     }
     let trace = outermost_frame_of_the_test();
     assert!(trace.contains("outermost_frame_of_the_test"), "{trace}");

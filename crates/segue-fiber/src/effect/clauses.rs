@@ -14,8 +14,10 @@ use std::mem::offset_of;
 use std::ptr::NonNull;
 
 use super::Effect;
-use super::computation::{Base, Payload, RawNext, Request};
+use super::base::Base;
 use super::continuation::{Continuation, Next};
+use super::request::{Payload, Request};
+use super::trampoline::RawNext;
 use crate::chain::{Entry, Frame};
 use crate::region::List;
 

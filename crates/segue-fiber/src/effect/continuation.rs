@@ -10,7 +10,10 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-use super::computation::{self, Base, Held, Payload, RawNext};
+use super::base::{self, Base};
+use super::held::Held;
+use super::request::{self, Payload};
+use super::trampoline::{self, RawNext};
 use crate::backtrace::Backtrace;
 
 /// Neither longer nor shorter than `'k`.
@@ -79,8 +82,8 @@ impl<'k, O, R, S> Continuation<'k, O, R, S> {
         let base = self.into_held().take();
         // SAFETY: it is suspended, wants an `O` and yields an `R`, and was this continuation's.
         unsafe {
-            computation::answer(base, value);
-            computation::run(base)
+            request::answer(base, value);
+            trampoline::run(base)
         }
     }
 
@@ -104,8 +107,8 @@ impl<'k, O, R, S> Continuation<'k, O, R, S> {
         let base = self.into_held().take();
         // SAFETY: it is suspended and yields an `R`, and was this continuation's.
         unsafe {
-            computation::fail(base, payload);
-            computation::run(base)
+            request::fail(base, payload);
+            trampoline::run(base)
         }
     }
 
@@ -115,14 +118,14 @@ impl<'k, O, R, S> Continuation<'k, O, R, S> {
     #[inline]
     pub fn tail(self, value: O) -> Next<'k, R> {
         // SAFETY: it is suspended, wants an `O`, and is this continuation's.
-        unsafe { computation::answer(self.held.get(), value) };
+        unsafe { request::answer(self.held.get(), value) };
         Next::new(RawNext::Run(self.into_held()))
     }
 
     /// To discontinue as the last thing that a clause does, see [`tail`](Self::tail).
     pub fn tail_discontinue<P: Any + Send>(self, payload: P) -> Next<'k, R> {
         // SAFETY: it is suspended, and is this continuation's.
-        unsafe { computation::fail(self.held.get(), Box::new(payload)) };
+        unsafe { request::fail(self.held.get(), Box::new(payload)) };
         Next::new(RawNext::Run(self.into_held()))
     }
 
@@ -134,10 +137,13 @@ impl<'k, O, R, S> Continuation<'k, O, R, S> {
     }
 
     /// The handler's state, which is the continuation's while the computation is suspended.
+    ///
+    /// If it was lent and a [region](crate::region()) ends that still has the computation with this continuation, the reference may be in use on a stack that ends later. Then the body is unwound without its handler:
+    /// what it performs goes to outer handlers, the cases are not called, and the state is dropped with the continuation.
     #[inline]
     pub fn state(&mut self) -> &mut S {
         // SAFETY: it is suspended, its state is an `S`, and it is this continuation's, which is borrowed.
-        unsafe { computation::state(self.held.get()) }
+        unsafe { base::state(self.held.get()) }
     }
 }
 

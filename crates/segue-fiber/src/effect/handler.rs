@@ -15,8 +15,9 @@ use super::clauses::{
     Answering, AnsweringWith, Capturing, Caught, CaughtWith, Clauses, Cons, Identity, Nil, On, OnTail, PanicCase,
     Reraise, Scoped, Stored, Value, ValueCase, ValueWith,
 };
-use super::computation::{self, Payload};
+use super::computation;
 use super::continuation::{Continuation, Next};
+use super::request::Payload;
 use crate::chain::{self, Frame, Restore};
 use crate::region::List;
 
@@ -198,7 +199,7 @@ impl<M, R, S, L, V, P> Handler<M, R, S, L, V, P> {
         let top = chain::top();
         let frame = Frame {
             parent: Cell::new(top),
-            clauses: L::ENTRIES.0,
+            clauses: Cell::new(L::ENTRIES.0),
             list: Cell::new((&raw const list).cast()),
             state: Cell::new(state.get().cast()),
         };

@@ -102,10 +102,14 @@
 
 #![allow(unsafe_code)] // Frames of the chain are reached by address.
 
+mod base;
 pub(crate) mod clauses;
 mod computation;
 mod continuation;
 mod handler;
+mod held;
+mod request;
+mod trampoline;
 mod unhandled;
 
 use std::any::TypeId;
@@ -200,7 +204,7 @@ fn find(effect: TypeId) -> Option<Found> {
     // SAFETY: the frames from the top outwards are in place.
     while let Some(this) = unsafe { frame.as_ref() } {
         let mut list = this.list.get();
-        let mut next = this.clauses;
+        let mut next = this.clauses.get();
         while let Some(entry) = next {
             if entry.effect == effect && (!entry.captures || !std::thread::panicking()) {
                 return Some(Found { frame, clause: list.wrapping_byte_add(entry.head), entry });
@@ -222,7 +226,7 @@ impl Found {
         let Found { frame, clause, entry } = self;
         if entry.captures {
             // SAFETY: it is in place, and a clause that captures belongs to a computation. The entry belongs to `E`.
-            return unsafe { computation::request(frame, clause, entry.call, effect) };
+            return unsafe { request::request(frame, clause, entry.call, effect) };
         }
         let _restore = Restore(chain::top());
         // SAFETY: an entry that does not capture and belongs to `E` has a function of this type. The frame is in place until this returns, since this runs inside of

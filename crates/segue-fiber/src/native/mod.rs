@@ -33,8 +33,8 @@ mod unwind;
 mod watch;
 
 pub use altstack::ensure_alternate_stack;
-pub use coroutine::{Coroutine, prefetch, suspend};
-pub(crate) use coroutine::{LARGEST_HEADER, RawCoroutine};
+pub use coroutine::prefetch;
+pub(crate) use coroutine::{Core, RawCoroutine, into_stack, let_go, place, take_apart};
 pub use overflow::install_overflow_handler;
 pub(crate) use region::Region;
 pub(crate) use sys::{page_size, release_heap};

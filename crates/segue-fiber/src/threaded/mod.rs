@@ -9,8 +9,8 @@ mod watched;
 
 use std::io;
 
-pub use coroutine::{Coroutine, prefetch, suspend};
-pub(crate) use coroutine::{LARGEST_HEADER, RawCoroutine};
+pub use coroutine::prefetch;
+pub(crate) use coroutine::{Core, RawCoroutine, into_stack, let_go, place, take_apart};
 pub(crate) use region::Region;
 pub use watched::Watched;
 

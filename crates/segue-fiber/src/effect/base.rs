@@ -1,0 +1,170 @@
+//! What is known of a handled computation without its types: its state, its owners, and where its parts are.
+//!
+//! Used by all that has a computation by address: `computation` makes these, `request` and `trampoline` run them, `held` ends them.
+//!
+//! # States
+//!
+//! ```text
+//!   Running --perform--> Suspended --resume, discontinue, drop--> Running --the body returns or panics--> Over
+//! ```
+//!
+//! One that was not run yet is Suspended; nobody but its maker has it then.
+//!
+//! A computation that is suspended has one owner: a continuation, or a `Next` with its answer given. It is made by the clause's caller and consumed by `run`. So a computation is resumed at most
+//! once for each perform, and no clause of a handler is entered while its computation runs.
+//!
+//! A computation that another one has captured counts as running: it is inside of a `step`, on a stack that does not run.
+//!
+//! # What keeps it in place
+//!
+//! The clauses lie with the computation and may outlive it: a clause may drop or use up its continuation, and with that end the computation, while it runs itself. So the block is counted: one for the computation until it is over,
+//! one for each clause that runs, one for a `handle` that has to see to the computation's end, one for a continuation that was revoked. What was forgotten stays for ever, as does its stack.
+
+#![allow(unsafe_code)] // Computations are reached by address, from whichever stack runs.
+
+use std::cell::Cell;
+use std::mem::MaybeUninit;
+use std::ptr::{self, NonNull};
+
+use super::clauses::Entries;
+use super::held;
+use super::request::RequestBase;
+use crate::chain::Frame;
+use crate::host::RawCoroutine;
+use crate::region::Kept;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Running,
+    Suspended,
+    Over,
+}
+
+/// What is known of a computation without its types. `repr(C)`: the frame comes first, so that the frame of a clause that captures is a `Base`.
+#[repr(C)]
+pub(super) struct Base {
+    pub frame: Frame,
+    pub raw: Cell<MaybeUninit<RawCoroutine>>,
+    pub request: Cell<NonNull<RequestBase>>,
+    /// The clause for the request, and its function.
+    pub clause: Cell<*const ()>,
+    pub call: Cell<*const ()>,
+    pub state: Cell<State>,
+    /// Counts the requests. Whoever has the computation knows the number of its own, and has it no more when that is over.
+    pub turn: Cell<usize>,
+    pub owners: Cell<usize>,
+    pub kept: Kept,
+    /// Whether what the computation borrows may end: then it must not be leaked.
+    pub borrows: bool,
+    /// Takes value and cases out of a computation whose body has ended, and yields the result: an [`End`].
+    pub end: *const (),
+    /// Runs a suspended computation whose answer was given, and drops the result.
+    pub abandon: unsafe fn(NonNull<Base>),
+    pub free: Cell<unsafe fn(NonNull<Base>)>,
+    /// The request for which there is a continuation that has lent out the state.
+    pub lent: Cell<usize>,
+}
+
+pub(super) type End<R> = unsafe fn(NonNull<Base>) -> R;
+
+impl Base {
+    /// Of a computation that was not run yet. It is to be told where its coroutine and its parts are.
+    #[inline(always)]
+    pub fn new(
+        clauses: Entries,
+        borrows: bool,
+        end: *const (),
+        abandon: unsafe fn(NonNull<Base>),
+        free: unsafe fn(NonNull<Base>),
+    ) -> Base {
+        Base {
+            frame: Frame {
+                parent: Cell::new(ptr::null()),
+                clauses: Cell::new(clauses.0),
+                list: Cell::new(ptr::null()),
+                state: Cell::new(ptr::null_mut()),
+            },
+            raw: Cell::new(MaybeUninit::uninit()),
+            request: Cell::new(NonNull::dangling()),
+            clause: Cell::new(ptr::null()),
+            call: Cell::new(ptr::null()),
+            state: Cell::new(State::Suspended),
+            turn: Cell::new(0),
+            // The computation, and whoever gets it from its maker.
+            owners: Cell::new(2),
+            kept: Kept::new(held::end_kept),
+            borrows,
+            end,
+            abandon,
+            free: Cell::new(free),
+            // Before the first request there is no continuation.
+            lent: Cell::new(0),
+        }
+    }
+
+    /// Takes the handler out of use: no perform finds its clauses, and its cases are not called.
+    #[cold]
+    pub fn seal(&self) {
+        self.frame.clauses.set(None);
+    }
+
+    /// Whether the handler is out of use. One without clauses has no computation.
+    #[inline]
+    pub fn is_sealed(&self) -> bool {
+        self.frame.clauses.get().is_none()
+    }
+}
+
+/// One of those who keep a computation in place.
+pub(super) struct Owner(NonNull<Base>);
+
+impl Owner {
+    /// # Safety
+    ///
+    /// The computation is in place.
+    #[inline]
+    pub unsafe fn of(base: NonNull<Base>) -> Owner {
+        // SAFETY: by the contract.
+        let owners = unsafe { &base.as_ref().owners };
+        owners.set(owners.get() + 1);
+        Owner(base)
+    }
+}
+
+impl Drop for Owner {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: it is an owner, and gives that up.
+        unsafe { release(self.0) }
+    }
+}
+
+/// # Safety
+///
+/// The caller is an owner, and does not use the computation any more.
+#[inline]
+pub(super) unsafe fn release(base: NonNull<Base>) {
+    // SAFETY: by the contract.
+    unsafe {
+        let owners = &base.as_ref().owners;
+        owners.set(owners.get() - 1);
+        if owners.get() == 0 {
+            (base.as_ref().free.get())(base);
+        }
+    }
+}
+
+/// The handler's state.
+///
+/// # Safety
+///
+/// The computation is suspended, its state is an `S`, and the caller owns it.
+#[inline]
+pub(super) unsafe fn state<'s, S>(base: NonNull<Base>) -> &'s mut S {
+    // SAFETY: by the contract. Clauses that answer get a reference too, but only while the computation runs. If a region makes it run while this reference is in use, it is sealed before.
+    unsafe {
+        let this = base.as_ref();
+        this.lent.set(this.turn.get());
+        &mut *this.frame.state.get().cast()
+    }
+}

@@ -1,0 +1,203 @@
+//! The right to go on with a suspended computation, and how a computation ends that nobody goes on with.
+//!
+//! Used by continuations, and by what a clause hands control on with; by `computation`, for continuations that were forgotten, and by regions, for what is left at their end.
+//!
+//! # How one ends
+//!
+//! Its perform is answered with a panic, [`Dropped`], and it is run on: so it is unwound, where programs unwind. A body that catches the panic goes on, and may be suspended again, with a continuation anew.
+//!
+//! # Who ends it
+//!
+//! - Whoever drops the right to go on with it.
+//! - `handle`, if that was forgotten: it is called when nobody can use it any more, as a continuation does not outlive the clause that has got it.
+//! - The region in which it is suspended. There the right to go on may be on the stack of another computation that the region ends later, and be dropped then. So the region *revokes* it: it raises the computation's `turn`, by which
+//!   whoever has the right sees that it has it no more, and owns the computation's block on its behalf. The drop of a right that was revoked gives that up and does nothing else.
+//!
+//! # The races to fear
+//!
+//! All is one thread's, but the code of others runs at two places between which a region may end what is here: whoever runs it is captured by another computation, which the region ends later.
+//!
+//! - *The drop of an answer that was given and not used*, when the right is dropped. The right is not there any more, and the computation still suspended. So `abandon` looks at the turn again before it runs the computation.
+//! - *A clause that has borrowed the state from its continuation.* The state must then stay where it is, and nobody else may get a reference, until that continuation is dropped, or for ever. So the region *seals* a computation whose
+//!   present continuation has lent the state: it is unwound without its clauses, and its cases are not called; state and cases are dropped with the block.
+
+#![allow(unsafe_code)] // Computations are reached by address.
+
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+use std::thread;
+
+use super::Dropped;
+use super::base::{Base, State, release};
+use super::request::{self, Payload};
+use crate::backtrace::Backtrace;
+use crate::outcome::count_leak;
+use crate::region::Kept;
+use crate::thread_stacks;
+
+/// The right to go on with a suspended computation. Dropped, it ends the computation.
+///
+/// It may be revoked: then the computation has been ended by its region, and is there only so that this can be seen.
+pub(super) struct Held {
+    base: NonNull<Base>,
+    turn: usize,
+}
+
+impl Held {
+    /// # Safety
+    ///
+    /// The computation is suspended, and nobody else has it.
+    #[inline]
+    pub unsafe fn new(base: NonNull<Base>) -> Held {
+        // SAFETY: by the contract.
+        Held { base, turn: unsafe { base.as_ref() }.turn.get() }
+    }
+
+    #[inline]
+    fn is_revoked(&self) -> bool {
+        // SAFETY: whoever revokes it sees to it that the computation stays in place until this is dropped.
+        unsafe { self.base.as_ref() }.turn.get() != self.turn
+    }
+
+    /// Where the computation is suspended.
+    pub fn backtrace(&self) -> Backtrace {
+        if self.is_revoked() {
+            return Backtrace::empty("its region has ended it");
+        }
+        // SAFETY: set by `place`. It is suspended and this one's, which is borrowed, and not another thread's, as this is not `Send`.
+        unsafe { self.base.as_ref().raw.get().assume_init().backtrace() }
+    }
+
+    /// The computation, which is suspended and this one's.
+    ///
+    /// # Panics
+    ///
+    /// When it was revoked.
+    #[inline]
+    pub fn get(&self) -> NonNull<Base> {
+        assert!(
+            !self.is_revoked(),
+            "a continuation is used in a destructor at the end of its region, which has ended the computation"
+        );
+        self.base
+    }
+
+    /// As `get`, for whoever gives it up.
+    #[inline]
+    pub fn take(self) -> NonNull<Base> {
+        let base = self.get();
+        mem::forget(self);
+        base
+    }
+}
+
+impl Drop for Held {
+    #[cold]
+    fn drop(&mut self) {
+        // SAFETY: if it was not revoked, it has a suspended computation; else it owns what whoever revoked it has left.
+        unsafe { if self.is_revoked() { release(self.base) } else { abandon(self.base) } }
+    }
+}
+
+/// `Kept::end`.
+///
+/// # Safety
+///
+/// `kept` is in the base of a computation in a list; what stands for the computation is not used any more other than to be dropped.
+pub(super) unsafe fn end_kept(kept: *const Kept) -> bool {
+    // SAFETY: it was entered with an address that is good for the whole; what is in a list is in place.
+    unsafe {
+        let base = NonNull::new_unchecked(kept.byte_sub(mem::offset_of!(Base, kept)).cast_mut().cast::<Base>());
+        let this = base.as_ref();
+        if this.state.get() != State::Suspended {
+            return false;
+        }
+        if this.lent.get() == this.turn.get() {
+            // Whoever has borrowed the state may still be there.
+            this.seal();
+        }
+        // Revokes what stands for it, on whose behalf it stays in place.
+        this.turn.set(this.turn.get() + 1);
+        this.owners.set(this.owners.get() + 1);
+        abandon(base);
+    }
+    true
+}
+
+/// Ends a suspended computation that nobody goes on with: unwinds it, where programs unwind.
+///
+/// # Safety
+///
+/// The computation is suspended; the caller owns it, and gives it up.
+#[cold]
+pub(super) unsafe fn abandon(base: NonNull<Base>) {
+    // SAFETY: by the contract.
+    let this = unsafe { base.as_ref() };
+    if cfg!(panic = "abort") && this.borrows {
+        eprintln!(
+            "a handled computation was dropped that may have lent out what it borrows; without unwinding it can neither end nor stay: resume each \
+             continuation, or let the computation borrow nothing (`Handler::stored`); aborting"
+        );
+        std::process::abort();
+    }
+    // While the thread's local variables are dropped, what was suspended before may be in the middle of a use of one; what borrows was not.
+    if cfg!(panic = "abort") || (!this.borrows && thread_stacks::are_gone()) {
+        count_leak();
+        return;
+    }
+    let turn = this.turn.get();
+    // SAFETY: by the contract.
+    let failed = catch_unwind(AssertUnwindSafe(|| unsafe { request::fail(base, Box::new(Dropped)) }));
+    if this.turn.get() != turn {
+        // It had an answer, whose drop was suspended; meanwhile the region has ended the computation, and has left this the block.
+        // SAFETY: see `end_kept`; it is not used any more.
+        unsafe { release(base) };
+        return go_on_with(failed.err());
+    }
+    // SAFETY: likewise; the panic is its answer now, in any case.
+    let end = || unsafe { (this.abandon)(base) };
+    match failed {
+        Ok(()) => end(),
+        Err(payload) => {
+            // It had an answer, whose drop has panicked. What panics meanwhile is not told of; and its drop may panic.
+            mem::forget(catch_unwind(AssertUnwindSafe(end)));
+            go_on_with(Some(payload));
+        }
+    }
+}
+
+/// Ends a computation whose continuation was forgotten, whatever it takes, and says what panicked meanwhile.
+///
+/// # Safety
+///
+/// It is not over, and whoever has its continuation does not use it.
+#[cold]
+pub(super) unsafe fn end_forgotten(base: NonNull<Base>) -> Option<Payload> {
+    let mut panic = None;
+    // SAFETY: it is in place until its last owner has released it, and the caller is one.
+    while unsafe { base.as_ref() }.state.get() == State::Suspended {
+        // SAFETY: it is suspended, and nobody else's.
+        let outcome = catch_unwind(AssertUnwindSafe(|| unsafe { abandon(base) }));
+        panic = panic.or(outcome.err());
+    }
+    // SAFETY: as above.
+    if unsafe { base.as_ref() }.state.get() == State::Running {
+        // It can't be, since whoever runs it would be inside of the caller.
+        std::process::abort();
+    }
+    panic
+}
+
+/// Raises a panic again that was put off, unless another one is under way.
+#[cold]
+pub(super) fn go_on_with(panic: Option<Payload>) {
+    if let Some(payload) = panic {
+        if thread::panicking() {
+            // It was reported; to raise it again would end the process.
+            mem::forget(payload);
+        } else {
+            resume_unwind(payload);
+        }
+    }
+}

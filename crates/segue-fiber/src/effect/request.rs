@@ -1,0 +1,117 @@
+//! A request: what a computation waits for, and how it gets its answer.
+//!
+//! Used by `perform`, which makes them; by clauses, which take the effect; by continuations, which answer.
+//!
+//! # The idea
+//!
+//! To perform is to leave a request on the performer's stack and to suspend the handler's own coroutine, from however deep inside: whatever lies between is captured with it, in one switch. Whoever runs the computation
+//! finds the request and calls the clause. To answer is to write into the request; the performer takes the answer out when it goes on.
+//!
+//! # Who may touch it
+//!
+//! From when the performer has suspended until it goes on, whoever owns the computation, and nobody else. The effect is moved out by the clause's caller, once. There is an answer before the performer goes on, and it is moved out by the performer, once;
+//! between, it may be replaced by a panic. A performer that is leaked leaves its request where it is.
+
+#![allow(unsafe_code)] // Requests lie on another stack than who answers them.
+
+use std::any::Any;
+use std::mem::ManuallyDrop;
+use std::panic::resume_unwind;
+use std::ptr::NonNull;
+
+use super::Effect;
+use super::base::Base;
+use crate::chain::{self, Frame};
+
+pub(super) type Payload = Box<dyn Any + Send>;
+
+/// What a computation waits for: lies on the performer's stack. Its other fields depend on the effect.
+#[repr(C)]
+pub(super) struct RequestBase {
+    /// Makes a panic the answer, in place of what may be there. A panic leaves it when the drop of that panics, afterwards.
+    fail: unsafe fn(NonNull<RequestBase>, Payload),
+}
+
+/// A request with its answer.
+#[repr(C)]
+pub(super) struct Slot<O> {
+    base: RequestBase,
+    answer: Option<Result<O, Payload>>,
+}
+
+/// A request for an effect.
+#[repr(C)]
+pub(super) struct Request<E: Effect> {
+    slot: Slot<E::Output>,
+    /// Until the clause was called.
+    pub effect: ManuallyDrop<E>,
+}
+
+impl<O> Slot<O> {
+    /// # Safety
+    ///
+    /// `base` is the start of a `Slot<O>`, whose performer is suspended.
+    unsafe fn fail(base: NonNull<RequestBase>, payload: Payload) {
+        // SAFETY: by the contract nobody else uses it.
+        let before = unsafe { (*base.cast::<Self>().as_ptr()).answer.replace(Err(payload)) };
+        drop(before);
+    }
+}
+
+/// Suspends the computation of a handler until its clause, or somebody later, has an answer.
+///
+/// # Safety
+///
+/// `frame` is in place and that of a [`Base`], of a computation that the caller runs inside of. `clause` is one of its clauses, for `E`, and `call` the clause's function.
+#[inline(always)]
+pub(super) unsafe fn request<E: Effect>(
+    frame: *const Frame,
+    clause: *const (),
+    call: *const (),
+    effect: E,
+) -> E::Output {
+    let top = chain::top();
+    let slot = Slot { base: RequestBase { fail: Slot::<E::Output>::fail }, answer: None };
+    let mut request = ManuallyDrop::new(Request::<E> { slot, effect: ManuallyDrop::new(effect) });
+    let address: *mut Request<E> = &raw mut *request;
+    // SAFETY: by the contract the frame is a base, and it runs. The request stays in place while this is suspended; who owns the computation has access to it, and
+    // nobody else before this goes on. A computation that is leaked never does. The answer is moved out once, and the effect is the clause's.
+    unsafe {
+        let base = &*frame.cast::<Base>();
+        base.request.set(NonNull::new_unchecked(address).cast());
+        base.clause.set(clause);
+        base.call.set(call);
+        base.turn.set(base.turn.get().wrapping_add(1));
+        base.raw.get().assume_init().suspend();
+        chain::set_top(top);
+        match (&raw const (*address).slot.answer).read() {
+            Some(Ok(value)) => value,
+            Some(Err(payload)) => resume_unwind(payload),
+            None => unreachable!("a computation is run on only with an answer"),
+        }
+    }
+}
+
+/// Gives a suspended computation its answer, the first one.
+///
+/// # Safety
+///
+/// The computation is suspended with a request that wants an `O`; the caller owns it.
+#[inline]
+pub(super) unsafe fn answer<O>(base: NonNull<Base>, value: O) {
+    // SAFETY: by the contract. There is nothing to drop in its place.
+    unsafe { (&raw mut (*base.as_ref().request.get().cast::<Slot<O>>().as_ptr()).answer).write(Some(Ok(value))) }
+}
+
+/// As [`answer`], with a panic.
+///
+/// # Safety
+///
+/// The computation is suspended; the caller owns it.
+pub(super) unsafe fn fail(base: NonNull<Base>, payload: Payload) {
+    // SAFETY: by the contract.
+    unsafe {
+        let request = base.as_ref().request.get();
+        (request.as_ref().fail)(request, payload);
+    }
+}
