@@ -223,7 +223,7 @@ impl<'r, T> Generator<'r, T> {
             ending: Cell::new(false),
             panicking: Cell::new(false),
             borrows: list.is_some(),
-            kept: Kept::new(Self::end_kept),
+            kept: Kept::new(),
             panic: Cell::new(None),
         };
         // SAFETY: by the contract: the region ends it before what it borrows can end. `main` does not unwind.
@@ -233,7 +233,7 @@ impl<'r, T> Generator<'r, T> {
         let header = coroutine.into_header();
         if let Some(list) = list {
             // SAFETY: it is at its final place, and leaves when the body is over.
-            unsafe { Kept::enter(&raw const (*header.as_ptr()).kept, list) };
+            unsafe { Kept::enter(&raw const (*header.as_ptr()).kept, list, Self::end_kept) };
         }
         Generator { header: Some(header), _good_for: PhantomData, _elements: PhantomData }
     }

@@ -20,7 +20,7 @@ use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
-use std::mem;
+use std::mem::{self, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
 
@@ -117,7 +117,8 @@ impl<'r> Region<'r, '_> {
                     std::process::abort();
                 };
                 next = this.next.get();
-                let end = this.end;
+                // SAFETY: it was entered.
+                let end = unsafe { this.end.get().assume_init() };
                 // SAFETY: it is in place, and whatever stands for it is not used any more other than to be dropped. Not the address of the reference, which is good for less.
                 match catch_unwind(AssertUnwindSafe(|| unsafe { end(kept) })) {
                     Ok(false) => {}
@@ -151,14 +152,17 @@ pub(crate) struct Kept {
     /// Who points here: the one before, or the list. Null if it is in no list.
     link: Cell<*const Cell<*const Kept>>,
     next: Cell<*const Kept>,
-    /// Ends the computation if it is suspended, and takes what stands for it the right to go on with it; answers `false` if it is captured.
-    end: unsafe fn(*const Kept) -> bool,
+    /// Set when it is entered.
+    end: Cell<MaybeUninit<End>>,
 }
+
+/// Ends the computation if it is suspended, and takes what stands for it the right to go on with it; answers `false` if it is captured.
+pub(crate) type End = unsafe fn(*const Kept) -> bool;
 
 impl Kept {
     #[inline]
-    pub fn new(end: unsafe fn(*const Kept) -> bool) -> Kept {
-        Kept { link: Cell::new(ptr::null()), next: Cell::new(ptr::null()), end }
+    pub fn new() -> Kept {
+        Kept { link: Cell::new(ptr::null()), next: Cell::new(ptr::null()), end: Cell::new(MaybeUninit::uninit()) }
     }
 
     /// Enters it, at its final place.
@@ -167,9 +171,10 @@ impl Kept {
     ///
     /// `this` is valid until [`leave`](Self::leave), and for `end` to find the whole.
     #[inline]
-    pub unsafe fn enter(this: *const Kept, list: List<'_>) {
+    pub unsafe fn enter(this: *const Kept, list: List<'_>, end: End) {
         // SAFETY: by the contract, which those in the list have kept.
         unsafe {
+            (*this).end.set(MaybeUninit::new(end));
             let next = list.0.replace(this);
             if let Some(next) = next.as_ref() {
                 next.link.set(&raw const (*this).next);
@@ -184,7 +189,8 @@ impl Kept {
     pub fn leave(&self) {
         // SAFETY: who points here is in place, and so is the next one.
         unsafe {
-            let Some(link) = self.link.replace(ptr::null()).as_ref() else { return };
+            let Some(link) = self.link.get().as_ref() else { return };
+            self.link.set(ptr::null());
             link.set(self.next.get());
             if let Some(next) = self.next.get().as_ref() {
                 next.link.set(link);

@@ -8,7 +8,7 @@
 //!   Running --perform--> Suspended --resume, discontinue, drop--> Running --the body returns or panics--> Over
 //! ```
 //!
-//! One that was not run yet is Suspended; nobody but its maker has it then.
+//! One that was not run yet counts as Running; nobody but its maker has it then.
 //!
 //! A computation that is suspended has one owner: a continuation, or a `Next` with its answer given. It is made by the clause's caller and consumed by `run`. So a computation is resumed at most
 //! once for each perform, and no clause of a handler is entered while its computation runs.
@@ -27,9 +27,8 @@ use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
 use super::clauses::Entries;
-use super::held;
 use super::request::RequestBase;
-use crate::chain::Frame;
+use crate::chain::{self, Frame};
 use crate::host::RawCoroutine;
 use crate::region::Kept;
 
@@ -45,58 +44,57 @@ pub(super) enum State {
 pub(super) struct Base {
     pub frame: Frame,
     pub raw: Cell<MaybeUninit<RawCoroutine>>,
-    pub request: Cell<NonNull<RequestBase>>,
-    /// The clause for the request, and its function.
-    pub clause: Cell<*const ()>,
-    pub call: Cell<*const ()>,
+    /// While it is suspended: what it waits for, the clause for that, and the clause's function.
+    pub request: Cell<MaybeUninit<NonNull<RequestBase>>>,
+    pub clause: Cell<MaybeUninit<*const ()>>,
+    pub call: Cell<MaybeUninit<*const ()>>,
     pub state: Cell<State>,
+    /// Whether what the computation borrows may end: then it must not be leaked.
+    pub borrows: bool,
     /// Counts the requests. Whoever has the computation knows the number of its own, and has it no more when that is over.
     pub turn: Cell<usize>,
     pub owners: Cell<usize>,
     pub kept: Kept,
-    /// Whether what the computation borrows may end: then it must not be leaked.
-    pub borrows: bool,
+    pub kind: Cell<&'static Kind>,
+    /// The request for which there is a continuation that has lent out the state.
+    pub lent: Cell<usize>,
+}
+
+/// What is known of all computations of the same types.
+pub(super) struct Kind {
     /// Takes value and cases out of a computation whose body has ended, and yields the result: an [`End`].
     pub end: *const (),
     /// Runs a suspended computation whose answer was given, and drops the result.
     pub abandon: unsafe fn(NonNull<Base>),
-    pub free: Cell<unsafe fn(NonNull<Base>)>,
-    /// The request for which there is a continuation that has lent out the state.
-    pub lent: Cell<usize>,
+    pub free: unsafe fn(NonNull<Base>),
 }
 
 pub(super) type End<R> = unsafe fn(NonNull<Base>) -> R;
 
 impl Base {
     /// Of a computation that was not run yet. It is to be told where its coroutine and its parts are.
+    ///
+    /// All of this is written for each handled call: what can wait until it is needed, or be said once for all, is not here.
     #[inline(always)]
-    pub fn new(
-        clauses: Entries,
-        borrows: bool,
-        end: *const (),
-        abandon: unsafe fn(NonNull<Base>),
-        free: unsafe fn(NonNull<Base>),
-    ) -> Base {
+    pub fn new(clauses: Entries, borrows: bool, kind: &'static Kind) -> Base {
         Base {
             frame: Frame {
-                parent: Cell::new(ptr::null()),
+                parent: Cell::new(chain::top()),
                 clauses: Cell::new(clauses.0),
                 list: Cell::new(ptr::null()),
                 state: Cell::new(ptr::null_mut()),
             },
             raw: Cell::new(MaybeUninit::uninit()),
-            request: Cell::new(NonNull::dangling()),
-            clause: Cell::new(ptr::null()),
-            call: Cell::new(ptr::null()),
-            state: Cell::new(State::Suspended),
+            request: Cell::new(MaybeUninit::uninit()),
+            clause: Cell::new(MaybeUninit::uninit()),
+            call: Cell::new(MaybeUninit::uninit()),
+            state: Cell::new(State::Running),
+            borrows,
             turn: Cell::new(0),
             // The computation, and whoever gets it from its maker.
             owners: Cell::new(2),
-            kept: Kept::new(held::end_kept),
-            borrows,
-            end,
-            abandon,
-            free: Cell::new(free),
+            kept: Kept::new(),
+            kind: Cell::new(kind),
             // Before the first request there is no continuation.
             lent: Cell::new(0),
         }
@@ -149,7 +147,7 @@ pub(super) unsafe fn release(base: NonNull<Base>) {
         let owners = &base.as_ref().owners;
         owners.set(owners.get() - 1);
         if owners.get() == 0 {
-            (base.as_ref().free.get())(base);
+            (base.as_ref().kind.get().free)(base);
         }
     }
 }

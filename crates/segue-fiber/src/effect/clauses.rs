@@ -132,7 +132,7 @@ impl<'k, E: Effect, R, S, C: Fn(E, Continuation<'k, E::Output, R, S>) -> Next<'k
 unsafe fn capture<'k, E: Effect, R, S, W: Takes<'k, E, R, S>>(base: NonNull<Base>, clause: *const ()) -> RawNext<R> {
     // SAFETY: by the contract. The effect is moved out once; the performer does not touch it any more.
     let (effect, continuation, clause) = unsafe {
-        let request = base.as_ref().request.get().cast::<Request<E>>();
+        let request = base.as_ref().request.get().assume_init().cast::<Request<E>>();
         let effect = (&raw const (*request.as_ptr()).effect).cast::<E>().read();
         (effect, Continuation::new(base), &*clause.cast::<W>())
     };

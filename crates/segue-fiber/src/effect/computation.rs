@@ -30,10 +30,10 @@ use std::ptr::NonNull;
 use std::thread;
 
 use super::Dropped;
-use super::base::{Base, End, State, release};
+use super::base::{Base, End, Kind, State, release};
 use super::clauses::{Clauses, PanicCase, ValueCase};
-use super::held::{end_forgotten, go_on_with};
-use super::trampoline::{RawNext, go_on, run, serve, step};
+use super::held::{end_forgotten, end_kept, go_on_with};
+use super::trampoline::{RawNext, enter, go_on, run, serve, step};
 use crate::arena::Stack;
 use crate::chain;
 use crate::coroutine::{Coroutine, may_be_header};
@@ -99,13 +99,8 @@ where
         state: UnsafeCell::new(MaybeUninit::new(state)),
         outcome: UnsafeCell::new(MaybeUninit::uninit()),
     };
-    let base = Base::new(
-        L::ENTRIES,
-        borrows,
-        end::<R, S, T, L, V, P> as End<R> as *const (),
-        run_for_nothing::<R, S, T, L, V, P>,
-        free::<L, V, P, S, T>,
-    );
+    let kind = const { &kind::<R, S, T, L, V, P>(free::<L, V, P, S, T>) };
+    let base = Base::new(L::ENTRIES, borrows, kind);
     let base = if Parts::<L, V, P, S, T>::BOXED {
         let parts = NonNull::from(Box::leak(Box::new(parts)));
         // SAFETY: by the contract.
@@ -124,9 +119,14 @@ where
     };
     if let Some(list) = region {
         // SAFETY: it is at its final place, and leaves when it is over.
-        unsafe { Kept::enter(&raw const (*base.as_ptr()).kept, list) };
+        unsafe { Kept::enter(&raw const (*base.as_ptr()).kept, list, end_kept) };
     }
     Started(base, PhantomData)
+}
+
+/// What is known of computations of these types.
+const fn kind<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>>(free: unsafe fn(NonNull<Base>)) -> Kind {
+    Kind { end: end::<R, S, T, L, V, P> as End<R> as *const (), abandon: run_for_nothing::<R, S, T, L, V, P>, free }
 }
 
 /// Puts a computation on its stack and tells it where things are.
@@ -211,11 +211,15 @@ impl<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>> Started<R, S, T, L, 
     #[inline(always)]
     fn run_with(self, suspended: impl FnOnce(NonNull<Base>) -> R) -> R {
         let base = self.0;
-        // SAFETY: it is new, and of these types. If it is over at once, its two owners are itself and this, and it is freed here.
+        // SAFETY: it is new, and of these types; `Base::new` has done what precedes the switch. If it is over at once, its two owners are itself and this, and it is freed here.
         unsafe {
-            match step(base, chain::top()) {
-                Step::Suspended => suspended(base),
+            match enter(base, chain::top()) {
+                Step::Suspended => {
+                    base.as_ref().state.set(State::Suspended);
+                    suspended(base)
+                }
                 Step::Returned => {
+                    base.as_ref().kept.leave();
                     let (cases, state, outcome) = take_out::<L, V, P, S, T>(base);
                     free::<L, V, P, S, T>(base);
                     settle(cases, state, outcome)
@@ -299,7 +303,7 @@ unsafe fn run_for_nothing<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>>
         }
         if base.as_ref().is_sealed() {
             let outcome = take_outcome::<L, V, P, S, T>(base);
-            base.as_ref().free.set(free_sealed::<L, V, P, S, T>);
+            base.as_ref().kind.set(const { &kind::<R, S, T, L, V, P>(free_sealed::<L, V, P, S, T>) });
             release(base);
             if let Err(payload) = outcome {
                 resume_unwind(payload);

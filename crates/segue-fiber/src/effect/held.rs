@@ -156,7 +156,7 @@ pub(super) unsafe fn abandon(base: NonNull<Base>) {
         return go_on_with(failed.err());
     }
     // SAFETY: likewise; the panic is its answer now, in any case.
-    let end = || unsafe { (this.abandon)(base) };
+    let end = || unsafe { (this.kind.get().abandon)(base) };
     match failed {
         Ok(()) => end(),
         Err(payload) => {

@@ -15,7 +15,7 @@
 #![allow(unsafe_code)] // Requests lie on another stack than who answers them.
 
 use std::any::Any;
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::resume_unwind;
 use std::ptr::NonNull;
 
@@ -78,9 +78,9 @@ pub(super) unsafe fn request<E: Effect>(
     // nobody else before this goes on. A computation that is leaked never does. The answer is moved out once, and the effect is the clause's.
     unsafe {
         let base = &*frame.cast::<Base>();
-        base.request.set(NonNull::new_unchecked(address).cast());
-        base.clause.set(clause);
-        base.call.set(call);
+        base.request.set(MaybeUninit::new(NonNull::new_unchecked(address).cast()));
+        base.clause.set(MaybeUninit::new(clause));
+        base.call.set(MaybeUninit::new(call));
         base.turn.set(base.turn.get().wrapping_add(1));
         base.raw.get().assume_init().suspend();
         chain::set_top(top);
@@ -100,7 +100,9 @@ pub(super) unsafe fn request<E: Effect>(
 #[inline]
 pub(super) unsafe fn answer<O>(base: NonNull<Base>, value: O) {
     // SAFETY: by the contract. There is nothing to drop in its place.
-    unsafe { (&raw mut (*base.as_ref().request.get().cast::<Slot<O>>().as_ptr()).answer).write(Some(Ok(value))) }
+    unsafe {
+        (&raw mut (*base.as_ref().request.get().assume_init().cast::<Slot<O>>().as_ptr()).answer).write(Some(Ok(value)))
+    }
 }
 
 /// As [`answer`], with a panic.
@@ -111,7 +113,7 @@ pub(super) unsafe fn answer<O>(base: NonNull<Base>, value: O) {
 pub(super) unsafe fn fail(base: NonNull<Base>, payload: Payload) {
     // SAFETY: by the contract.
     unsafe {
-        let request = base.as_ref().request.get();
+        let request = base.as_ref().request.get().assume_init();
         (request.as_ref().fail)(request, payload);
     }
 }

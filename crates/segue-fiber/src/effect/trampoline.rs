@@ -38,14 +38,12 @@ pub(super) enum RawNext<R> {
 #[inline(always)]
 pub(super) unsafe fn step(base: NonNull<Base>, outer: *const Frame) -> Step {
     debug_assert_eq!(chain::top(), outer);
-    // SAFETY: by the contract. The coroutine was set by `place`; it is new or suspended, and freed only when it is over.
-    let (this, step) = unsafe {
-        let this = base.as_ref();
-        this.frame.parent.set(outer);
-        this.state.set(State::Running);
-        (this, this.raw.get().assume_init().resume())
-    };
-    chain::set_top(outer);
+    // SAFETY: by the contract.
+    let this = unsafe { base.as_ref() };
+    this.frame.parent.set(outer);
+    this.state.set(State::Running);
+    // SAFETY: likewise.
+    let step = unsafe { enter(base, outer) };
     match step {
         Step::Suspended => this.state.set(State::Suspended),
         Step::Returned => {
@@ -53,6 +51,19 @@ pub(super) unsafe fn step(base: NonNull<Base>, outer: *const Frame) -> Step {
             this.kept.leave();
         }
     }
+    step
+}
+
+/// The switch into a computation, and back. What is known of it is the caller's to set, before and after.
+///
+/// # Safety
+///
+/// As for `step`.
+#[inline(always)]
+pub(super) unsafe fn enter(base: NonNull<Base>, outer: *const Frame) -> Step {
+    // SAFETY: by the contract. The coroutine was set by `place`; it is new or suspended, and freed only when it is over.
+    let step = unsafe { base.as_ref().raw.get().assume_init().resume() };
+    chain::set_top(outer);
     step
 }
 
@@ -68,8 +79,8 @@ pub(super) unsafe fn serve<R>(base: NonNull<Base>) -> RawNext<R> {
         // The clause stays while it runs.
         let _clause = Owner::of(base);
         let this = base.as_ref();
-        let call = mem::transmute::<*const (), Capture<R>>(this.call.get());
-        call(base, this.clause.get())
+        let call = mem::transmute::<*const (), Capture<R>>(this.call.get().assume_init());
+        call(base, this.clause.get().assume_init())
     }
 }
 
@@ -119,5 +130,5 @@ pub(super) unsafe fn run<R>(base: NonNull<Base>) -> R {
 #[inline(always)]
 pub(super) unsafe fn end_of<R>(base: NonNull<Base>) -> R {
     // SAFETY: by the contract.
-    unsafe { mem::transmute::<*const (), End<R>>(base.as_ref().end)(base) }
+    unsafe { mem::transmute::<*const (), End<R>>(base.as_ref().kind.get().end)(base) }
 }
