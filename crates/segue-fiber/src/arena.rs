@@ -8,9 +8,13 @@
 //! Everything here is bookkeeping over numbers under one lock, taken once for a chunk; what a number means
 //! in memory is the business of the host's `Region`.
 
+#![allow(unsafe_code)] // A stack is an address.
+
 use std::fmt;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::ops::Range;
+use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::config::{Layout, StackConfig};
@@ -25,9 +29,6 @@ pub struct StackArena {
     layout: Layout,
     slots: Mutex<Slots>,
 }
-
-/// No slot's number: an arena has at most `u32::MAX` slots, counted from 0.
-const NONE: u32 = u32::MAX;
 
 #[derive(Default)]
 struct Slots {
@@ -115,7 +116,7 @@ impl StackArena {
 
     /// The one place where a `Stack` comes into being: its number has just left the lists above.
     fn own(self: &Arc<Self>, number: u32) -> Stack {
-        Stack { number, arena: Arc::clone(self) }
+        Stack { top: self.region.top(number), arena: Arc::clone(self) }
     }
 
     /// Takes back stacks of which the memory goes to the kernel.
@@ -152,14 +153,20 @@ impl fmt::Debug for StackArena {
 
 /// One stack: the sole owner of its slot. Dropped, the slot returns to the arena.
 pub struct Stack {
-    number: u32,
+    /// The coloured top of its slot, by which the slot is known: whoever takes a stack wants it at once.
+    top: NonNull<u8>,
     arena: Arc<StackArena>,
 }
+
+// SAFETY: the address is that of memory which the stack owns, and does not change; it is the region's, which may be shared.
+unsafe impl Send for Stack {}
+// SAFETY: as above; nothing is written through a shared stack.
+unsafe impl Sync for Stack {}
 
 impl Stack {
     /// The number of its slot, which no other stack of the arena has meanwhile.
     pub fn number(&self) -> usize {
-        self.number as usize
+        self.slot() as usize
     }
 
     /// The arena it belongs to.
@@ -172,27 +179,35 @@ impl Stack {
         self.arena.region().bounds(self.slot())
     }
 
+    fn slot(&self) -> u32 {
+        self.arena.region().number(self.top)
+    }
+
+    /// Where the memory of a function begins, downwards. Good for the slot's memory.
+    #[cfg_attr(feature = "threads", allow(dead_code))] // There is none.
     #[inline]
-    pub(crate) fn slot(&self) -> u32 {
-        self.number
+    pub(crate) fn top(&self) -> NonNull<u8> {
+        self.top
     }
 
     /// Dissolves the stack without giving its slot back.
-    fn into_number(mut self) -> u32 {
-        std::mem::replace(&mut self.number, NONE)
+    fn into_number(self) -> u32 {
+        let number = self.slot();
+        let this = ManuallyDrop::new(self);
+        // SAFETY: it is moved out once, as nobody sees `this` any more.
+        drop(unsafe { ptr::read(&raw const this.arena) });
+        number
     }
 }
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        if self.number != NONE {
-            self.arena.take_back_warm(self.number);
-        }
+        self.arena.take_back_warm(self.slot());
     }
 }
 
 impl fmt::Debug for Stack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stack").field("number", &self.number).finish_non_exhaustive()
+        f.debug_struct("Stack").field("number", &self.number()).finish_non_exhaustive()
     }
 }

@@ -91,7 +91,7 @@ pub(crate) unsafe fn place<H, F: FnOnce(&H)>(stack: Stack, header: H, main: F) -
 
 #[inline]
 fn place_small<H, F: FnOnce(&H)>(stack: Stack, header: H, main: F) -> NonNull<Cell<H>> {
-    let (_, top) = stack.arena().region().slot(stack.slot());
+    let top = stack.top();
     let below_top = Label::SIZE + room::<F>() + mem::size_of::<Cell<H>>();
     // SAFETY: that is at most 64 + 256 + (1 KiB + 64) bytes, and the slot has more than 15 KiB below its top.
     let cell = unsafe { top.byte_sub(below_top) }.cast::<Cell<H>>();
@@ -197,7 +197,7 @@ impl RawCoroutine {
     pub unsafe fn set_label(self, id: u64, name: Option<&str>) {
         // SAFETY: the cell is alive, and its stack is shared at most, until the function returned.
         let stack = unsafe { &(*self.0.as_ptr()).stack };
-        let (_, top) = stack.arena().region().slot(stack.slot());
+        let top = stack.top();
         // SAFETY: the label of our own slot. Labels are read and written on this thread only, and no reference to one
         // is kept: the handler of a signal on this thread copes with a half-written one.
         unsafe { Label::set(Label::of(top), id, name) }

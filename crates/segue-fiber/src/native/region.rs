@@ -88,25 +88,32 @@ impl Region {
         }
     }
 
-    /// Start of a slot, as an address, and its coloured top.
-    #[inline]
-    pub fn slot(&self, number: u32) -> (std::num::NonZeroUsize, NonNull<u8>) {
+    /// Start of a slot, as an address.
+    fn slot(&self, number: u32) -> usize {
         debug_assert!(number < self.layout.max_slots);
-        let offset = number as usize * self.layout.stride;
+        self.start.addr().get() + number as usize * self.layout.stride
+    }
+
+    /// The coloured top of a slot.
+    pub fn top(&self, number: u32) -> NonNull<u8> {
+        let above = number as usize * self.layout.stride + self.layout.slot_size() - colour(number);
         // SAFETY: the slot lies in the reservation; the colour is far less than a slot.
-        unsafe {
-            let start = self.start.byte_add(offset);
-            (start.addr(), start.byte_add(self.layout.slot_size() - colour(number)))
-        }
+        unsafe { self.start.byte_add(above) }
+    }
+
+    /// The slot with this top.
+    pub fn number(&self, top: NonNull<u8>) -> u32 {
+        // The colour is far less than a slot.
+        ((top.addr().get() - self.start.addr().get()) / self.layout.stride) as u32
     }
 
     pub fn bounds(&self, number: u32) -> Option<Range<usize>> {
-        let start = self.slot(number).0.get();
+        let start = self.slot(number);
         Some(start + self.layout.guard..start + self.layout.slot_size())
     }
 
     fn guard(&self, number: u32) -> Range<usize> {
-        let start = self.slot(number).0.get();
+        let start = self.slot(number);
         start..start + self.layout.guard
     }
 
@@ -122,7 +129,7 @@ impl Region {
 
     fn make_usable(&self, first: u32, count: u32) -> io::Result<u32> {
         if !self.mprotect.load(Relaxed) {
-            let start = self.slot(first).0.get();
+            let start = self.slot(first);
             sys::make_accessible(start..start + count as usize * self.layout.stride)
                 .map_err(|error| explain(error, "cannot make memory for stacks accessible"))?;
             match self.install_guards(first, count) {

@@ -3,7 +3,9 @@
 //! Used by [`StackArena`](crate::StackArena) alone.
 
 use std::io;
+use std::num::NonZero;
 use std::ops::Range;
+use std::ptr::NonNull;
 
 use crate::config::Layout;
 
@@ -14,6 +16,15 @@ impl Region {
         // How to reserve and guard matters for memory alone.
         let _ = (layout.may_shrink, layout.mprotect_guards);
         Ok(Region)
+    }
+
+    /// Tells it from others, and is not zero.
+    pub fn top(&self, number: u32) -> NonNull<u8> {
+        NonNull::without_provenance(NonZero::<usize>::MIN.saturating_add(number as usize))
+    }
+
+    pub fn number(&self, top: NonNull<u8>) -> u32 {
+        (top.addr().get() - 1) as u32
     }
 
     pub fn bounds(&self, _number: u32) -> Option<Range<usize>> {
