@@ -46,13 +46,15 @@ pub struct StackTrace {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StackOwner {
-    /// A coroutine's, with its [label](crate::Coroutine::set_label).
+    /// A coroutine's, with its [label](crate::Coroutine::set_label). A fiber has one.
     Coroutine {
-        /// Its number; 0 if it was given none.
+        /// Its number.
         id: u64,
         /// Its name; empty if it was given none.
         name: String,
     },
+    /// A coroutine's that was given no label: the body of an effect handler or of a generator.
+    Computation,
     /// The thread's own.
     Thread,
     /// Neither: that of a signal handler, or of a library that switches stacks too. Only the innermost address is
@@ -115,6 +117,7 @@ impl fmt::Display for StackOwner {
         match self {
             Self::Coroutine { id, name } if name.is_empty() => write!(f, "fiber {id}"),
             Self::Coroutine { id, name } => write!(f, "fiber '{name}' ({id})"),
+            Self::Computation => write!(f, "an effect handler's or a generator's body"),
             Self::Thread => f.write_str("the thread"),
             Self::Elsewhere => f.write_str("neither a fiber nor the thread"),
         }

@@ -215,7 +215,7 @@ impl<H> Coroutine<H> {
         unsafe { self.raw().backtrace() }
     }
 
-    /// Gives the coroutine a number and a name for the report of a stack overflow. Names are copied up to 47 bytes.
+    /// Gives the coroutine a number and a name, for backtraces and the report of a stack overflow. Names are copied up to 47 bytes.
     #[inline]
     pub fn set_label(&self, id: u64, name: Option<&str>) {
         // SAFETY: the cell is alive, and is this thread's.

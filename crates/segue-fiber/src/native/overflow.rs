@@ -96,24 +96,26 @@ unsafe fn report(slot: &Slot, registers: &Registers) {
     // SAFETY: by the contract.
     let label = unsafe { slot.label() };
     let mut out = Writer::new();
-    out.text(b"\nfiber ");
-    if !label.name().is_empty() {
-        out.text(b"'");
-        out.printable(label.name());
-        out.text(b"' ");
+    if let Some(id) = label.id() {
+        out.text(b"\nfiber ");
+        if !label.name().is_empty() {
+            out.text(b"'");
+            out.printable(label.name());
+            out.text(b"' ");
+        }
+        out.text(b"(");
+        out.decimal(id);
+        out.text(b")");
+    } else {
+        out.text(b"\nthe body of an effect handler or of a generator");
     }
-    out.text(b"(");
-    out.decimal(label.id());
-    // Their coroutines have no label of their own.
-    let unnamed = label.id() == 0 && label.name().is_empty();
-    out.text(if unnamed { b"), or the body of an effect handler or a generator," } else { b")" });
     out.text(b" overflowed its stack of ");
     out.decimal(((slot.top - slot.bottom) / 1024) as u64);
     out.text(
         b" KiB: unbounded recursion, or too small a stack; raise the stack size with StackConfig::slot_size or the\n",
     );
     out.text(b"corresponding option of its scheduler.");
-    if unnamed {
+    if label.id().is_none() {
         out.text(b" Handlers and generators have stacks of one size: recur in a fiber or thread that runs inside.");
     }
     out.text(b" Aborting.\n");

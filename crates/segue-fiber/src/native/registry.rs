@@ -37,11 +37,12 @@ const NAME: usize = 47;
 /// A fiber's number and name, and where its root is: the cache line at a slot's top, where signal handlers find it whatever else is
 /// there.
 ///
-/// All zero bits, as in memory never used, are the label without a name.
+/// All zero bits, as in memory never used, are the label of a coroutine that was given none.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(super) struct Label {
     root: *mut Root,
+    /// One more than the number that it was given; 0 if it was given none.
     id: u64,
     name: [MaybeUninit<u8>; NAME],
     len: u8,
@@ -57,7 +58,7 @@ impl Label {
         unsafe { top.byte_sub(Self::SIZE) }.as_ptr().cast()
     }
 
-    /// Makes it the label without a name of the coroutine with this root.
+    /// Makes it the label of the coroutine with this root, which was given none.
     ///
     /// # Safety
     ///
@@ -77,6 +78,7 @@ impl Label {
     /// `label` points to a label that only this thread accesses.
     #[inline]
     pub unsafe fn set(label: *mut Label, id: u64, name: Option<&str>) {
+        let id = id.saturating_add(1);
         match name {
             // SAFETY: by the clause above.
             Some(name) => unsafe { Self::set_name(label, id, name) },
@@ -112,8 +114,9 @@ impl Label {
         self.root
     }
 
-    pub fn id(&self) -> u64 {
-        self.id
+    /// The number that it was given.
+    pub fn id(&self) -> Option<u64> {
+        self.id.checked_sub(1)
     }
 
     /// The name's bytes, none if there is no name.

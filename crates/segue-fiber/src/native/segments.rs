@@ -71,7 +71,10 @@ pub(super) unsafe fn of_resting(rests: Resting, root: *const Root) -> Backtrace 
 
 /// Who the coroutine is that has this label.
 pub(super) fn owner(label: &Label) -> StackOwner {
-    StackOwner::Coroutine { id: label.id(), name: String::from_utf8_lossy(label.name()).into_owned() }
+    match label.id() {
+        Some(id) => StackOwner::Coroutine { id, name: String::from_utf8_lossy(label.name()).into_owned() },
+        None => StackOwner::Computation,
+    }
 }
 
 /// A word of the stack of somebody who rests in a slot, or nothing if it is not of that stack.
