@@ -18,11 +18,18 @@ pub const POLICIES: &[Policy] = &[
     Policy { who: "segue, by priority", run: |workers, main| under(workers, ByPriority::strict, main) },
     Policy { who: "segue, round robin", run: |workers, main| under(workers, RoundRobin::default, main) },
     Policy { who: "segue, runs of 64", run: |workers, main| under(workers, runs, main) },
+    RUNS_LIFO,
     LIFO,
 ];
 
-/// In `policy_overhead`, which is about turns in order, it takes no part.
+/// In `policy_overhead`, which is about turns in order, it takes no part, nor does the next.
 pub const LIFO: Policy = Policy { who: "segue, lifo", run: |workers, main| under(workers, Lifo::default, main) };
+
+/// As above.
+pub const RUNS_LIFO: Policy = Policy {
+    who: "segue, runs of 64, lifo",
+    run: |workers, main| under(workers, || runs().ordered_by(Lifo::default()), main),
+};
 
 /// Neighbours in a chain have the same worker.
 fn runs() -> RoundRobin {

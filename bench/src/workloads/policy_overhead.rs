@@ -8,7 +8,7 @@
 //! The loop by hand does as little as possible. What Segue does more is what a scheduler costs; "segue, fifo" has the same order. The other policies show what theirs
 //! adds.
 
-use super::policies::{self, LIFO, Policy};
+use super::policies::{self, LIFO, Policy, RUNS_LIFO};
 use super::r#yield::Round;
 use crate::measure::{Span, Stopwatch, Variant, Workload};
 use segue_fiber::{Coroutine, StackArena, StackConfig, StackPool, Step, suspend};
@@ -28,10 +28,10 @@ pub const WORKLOAD: Workload = Workload {
 
 fn variants() -> Vec<Variant> {
     let yields = |name, fibers| {
-        policies::add_but(&[LIFO], Variant::new(name, "turn", 1), move |policy, n| yields(policy, fibers, n))
+        policies::add_but(&[LIFO, RUNS_LIFO], Variant::new(name, "turn", 1), move |policy, n| yields(policy, fibers, n))
             .add("by hand", move |n| yields_by_hand(fibers, n))
     };
-    let spawns = policies::add_but(&[LIFO], Variant::new("spawn, yield once, end", "fiber", 1), spawns)
+    let spawns = policies::add_but(&[LIFO, RUNS_LIFO], Variant::new("spawn, yield once, end", "fiber", 1), spawns)
         .add("by hand", spawns_by_hand);
     vec![yields("yield, 2 fibers", 2), yields("yield, 1,000 fibers", 1_000), spawns]
 }

@@ -14,7 +14,7 @@
 //! | [`Stealing`], the default | computation on all processors | started fibers first in, first out; closures newest first; in turn | any worker that is idle | nobody, but an old closure under a flood of new ones |
 //! | [`Fifo`] | many fibers that wait a lot | first in, first out | the spawner's worker | nobody |
 //! | [`Lifo`] | trees of fibers, depth first | newest first, what yields last | the spawner's worker | what is old |
-//! | [`RoundRobin`] | many alike, spread evenly | first in, first out | each worker in turn | nobody |
+//! | [`RoundRobin`] | many alike, spread evenly; chains, in runs | first in, first out, or another | each worker in turn | nobody |
 //! | [`ByPriority`] | work that must not wait behind other work | highest [`Priority`] | the spawner's worker, or an idle one | what is less urgent; with relief nobody |
 //! | [`ByDeadline`] | requests with times to be met | earliest [`Due`] | the spawner's worker, or an idle one | nobody |
 //! | [`Fair`] | several parties, each with its share of the time | the group that has used least by its [`Share`] | the spawner's worker, or an idle one | nobody |

@@ -59,6 +59,7 @@ fn last_in_first_out() {
 #[test]
 fn round_robin() {
     conforms("round robin", 2_000, RoundRobin::default);
+    conforms("round robin, last in, first out", 2_000, || RoundRobin::default().ordered_by(Lifo::default()));
 }
 
 #[test]

@@ -1,24 +1,25 @@
-//! New fibers to all workers in turn, each first in, first out: the scheduler that papers/002 builds as its example.
+//! New fibers to all workers in turn: the scheduler that papers/002 builds as its example.
 //!
 //! For many fibers of about the same weight, which are to be spread evenly without anybody having to be idle first.
 
 use super::Fifo;
-use crate::policy::{Goes, Policy, Seat, Started, Task, Why};
+use crate::policy::{Goes, Idle, Policy, Seat, Started, Task, Why};
+use segue_core::Job;
 use std::num::NonZero;
 
 /// Round robin over the workers.
 ///
 /// Each worker sends the closures that are spawned on it, and those from outside that it sees first, to the next worker, the one after that, and so on, itself included. With n workers each gets
-/// every n-th of them; with [runs](RoundRobin::in_runs_of) of k, the first k go to one worker, the next k to the next. On its worker everything is first in, first out.
+/// every n-th of them; with [runs](RoundRobin::in_runs_of) of k, the first k go to one worker, the next k to the next. On its worker everything is first in, first out, or in [another order](RoundRobin::ordered_by).
 ///
 /// What it is good for: work that is all alike, such as a connection for each fiber, or a batch whose parts take the same time. Nothing is ever moved a second time, so when the parts
 /// differ, one worker may have much to do while another sleeps; then [`Stealing`](crate::Stealing) is better.
 ///
 /// # Starvation
-/// None: what is ready runs after all that was ready on its worker before it.
+/// None first in, first out: what is ready runs after all that was ready on its worker before it. Else as in that order.
 #[derive(Debug)]
-pub struct RoundRobin {
-    ready: Fifo,
+pub struct RoundRobin<P = Fifo> {
+    order: P,
     seat: Option<Seat>,
     /// How many in a row go to the same worker.
     run: NonZero<usize>,
@@ -55,12 +56,35 @@ impl RoundRobin {
     /// ```
     #[must_use]
     pub fn in_runs_of(run: NonZero<usize>) -> Self {
-        Self { ready: Fifo::default(), seat: None, run, to: 0, left: 0 }
+        Self { order: Fifo::default(), seat: None, run, to: 0, left: 0 }
     }
 }
 
-impl Policy for RoundRobin {
+impl<P> RoundRobin<P> {
+    /// The same places, and each worker's own in the order of another policy.
+    ///
+    /// For a chain: last in, first out, as whoever is resumed by its neighbour is to run while what they share is in the caches.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_sched::{Lifo, RoundRobin};
+    /// use std::num::NonZero;
+    ///
+    /// let policy = || RoundRobin::in_runs_of(NonZero::new(64).unwrap()).ordered_by(Lifo::default());
+    /// let answer = segue_sched::Builder::new().workers(2).run_with(policy, || segue_core::spawn(|| 42).join());
+    /// assert_eq!(answer.unwrap().unwrap(), 42);
+    /// ```
+    #[must_use]
+    pub fn ordered_by<Q>(self, order: Q) -> RoundRobin<Q> {
+        let Self { seat, run, to, left, .. } = self;
+        RoundRobin { order, seat, run, to, left }
+    }
+}
+
+impl<P: Policy> Policy for RoundRobin<P> {
     fn seated(&mut self, seat: Seat) {
+        self.order.seated(seat.clone());
         // So that they do not all begin with the same one.
         self.to = seat.index();
         self.seat = Some(seat);
@@ -78,20 +102,28 @@ impl Policy for RoundRobin {
                 if self.to != seat.index() {
                     return Goes::To(self.to, job);
                 }
-                self.ready.push(Task::Fresh(job), why)
+                self.order.push(Task::Fresh(job), why)
             }
-            (task, ..) => self.ready.push(task, why),
+            (task, ..) => self.order.push(task, why),
         }
     }
 
     #[inline]
     fn pop(&mut self) -> Option<Task> {
-        self.ready.pop()
+        self.order.pop()
+    }
+
+    fn spare(&mut self) -> Option<Job> {
+        self.order.spare()
+    }
+
+    fn idle(&mut self) -> Idle {
+        self.order.idle()
     }
 
     #[inline]
     fn upcoming(&self) -> Option<&Started> {
-        self.ready.upcoming()
+        self.order.upcoming()
     }
 
     fn takes_arrivals(&self) -> bool {
