@@ -231,7 +231,7 @@ impl Common {
     #[inline]
     pub(crate) fn is_called(&self) -> bool {
         let remote = self.remote();
-        !remote.inbox.is_empty() || remote.is_wanted() || self.group.is_called() || self.group.has_sent(self.index)
+        !remote.inbox.is_empty() || remote.is_wanted() || self.group.is_called() || remote.has_sent()
     }
 
     /// Gives the oldest private fork, or else a closure of the policy's, to an idle worker that has asked. For the running fiber.

@@ -158,7 +158,7 @@ impl Common {
     #[cold]
     #[inline(never)]
     fn attend(&self) {
-        if self.group.is_called() || self.group.has_sent(self.index) {
+        if self.group.is_called() || self.remote().has_sent() {
             self.remote().set_wanted(false);
             // A panicking fiber goes on without giving up its turn.
             self.displaced.set(true);

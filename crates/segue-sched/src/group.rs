@@ -111,6 +111,18 @@ impl Remote {
         roused
     }
 
+    /// Whether a closure that was sent to the worker seems to wait.
+    #[inline]
+    pub(crate) fn has_sent(&self) -> bool {
+        !self.sent.looks_empty()
+    }
+
+    /// Takes the oldest closure that was sent to the worker.
+    #[inline]
+    pub(crate) fn take_sent(&self) -> Option<Job> {
+        if self.has_sent() { self.sent.with(VecDeque::pop_front) } else { None }
+    }
+
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::Relaxed)
@@ -359,18 +371,6 @@ impl Group {
         Ok(())
     }
 
-    /// Whether a closure that was sent to worker `index` seems to wait.
-    pub(crate) fn has_sent(&self, index: usize) -> bool {
-        !self.workers[index].sent.looks_empty()
-    }
-
-    /// Takes the oldest closure that was sent to worker `index`.
-    #[inline]
-    pub(crate) fn take_sent(&self, index: usize) -> Option<Job> {
-        let sent = &self.workers[index].sent;
-        if sent.looks_empty() { None } else { sent.with(VecDeque::pop_front) }
-    }
-
     /// Worker `index` is about to block its thread: what was sent to it, and will be, goes to all.
     pub(crate) fn go_away(&self, index: usize) {
         self.release(index, true);
@@ -504,7 +504,7 @@ impl Group {
             return;
         }
         let stuck = self.remote(index);
-        if self.has_sent(index) {
+        if stuck.has_sent() {
             // Under both locks, as in `retire`: what was accepted is with a worker that has not ended, or on a shelf that is open.
             self.outside.with(|jobs| stuck.sent.with(|sent| jobs.append(sent)));
             self.wake_one();

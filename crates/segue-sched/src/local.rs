@@ -127,7 +127,7 @@ impl<P: Policy> Local<P> {
     /// Hands over what was sent to this worker, and what came from outside if the policy takes that.
     #[inline]
     pub(crate) fn accept_closures(&self) {
-        while let Some(job) = self.common.group.take_sent(self.common.index) {
+        while let Some(job) = self.common.remote().take_sent() {
             self.ready(Task::Fresh(job), Why::Sent);
         }
         // One that it could not start would come back for ever.

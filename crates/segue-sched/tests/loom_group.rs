@@ -134,7 +134,7 @@ fn work(world: &World, index: usize) -> usize {
     let token = Arc::new(Token::default());
     group.remote(index).set_unparker(Arc::<Token>::clone(&token));
     loop {
-        let own = group.take_sent(index).or_else(|| group.take_own(index));
+        let own = group.remote(index).take_sent().or_else(|| group.take_own(index));
         let found = own.or_else(|| group.take_outside()).or_else(|| group.take_from_others(index));
         if let Some(job) = found {
             group.wake_if_busy();
@@ -265,7 +265,7 @@ fn a_worker_that_is_nudged_asks_its_policy_again() {
 fn end(group: &Group, index: usize) -> usize {
     let mut ran = 0;
     loop {
-        if let Some(job) = group.take_sent(index).or_else(|| group.take_outside()) {
+        if let Some(job) = group.remote(index).take_sent().or_else(|| group.take_outside()) {
             job.run();
             ran += 1;
         } else if group.retire(index) {
@@ -438,7 +438,7 @@ fn take_what_is_sent(group: &Group, slept: &AtomicUsize) -> usize {
     let token = Arc::new(Token::default());
     group.remote(0).set_unparker(Arc::<Token>::clone(&token));
     loop {
-        if let Some(job) = group.take_sent(0).or_else(|| group.take_outside()) {
+        if let Some(job) = group.remote(0).take_sent().or_else(|| group.take_outside()) {
             job.run();
             ran += 1;
         } else if group.is_stopping() && group.retire(0) {
