@@ -4,12 +4,11 @@
 
 use crate::policy::{Started, Task};
 use segue_core::Job;
-use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::collections::{BTreeMap, VecDeque};
 
 /// What is ready, lowest key first, and among equals first in, first out.
 ///
-/// Everything takes O(log n). Closures can be taken out apart from started fibers, for [`spare`](crate::Policy::spare).
+/// Everything takes O(log k) for k different keys. Closures can be taken out apart from started fibers, for [`spare`](crate::Policy::spare).
 ///
 /// # Examples
 ///
@@ -45,14 +44,14 @@ use std::ops::Bound;
 /// ```
 #[derive(Debug)]
 pub struct Ordered<K> {
-    fresh: BTreeMap<(K, u64), Job>,
-    started: BTreeMap<(K, u64), Started>,
+    fresh: Queues<K, Job>,
+    started: Queues<K, Started>,
     tickets: u64,
 }
 
 impl<K> Default for Ordered<K> {
     fn default() -> Self {
-        Self { fresh: BTreeMap::new(), started: BTreeMap::new(), tickets: 0 }
+        Self { fresh: Queues::default(), started: Queues::default(), tickets: 0 }
     }
 }
 
@@ -61,19 +60,18 @@ impl<K: Ord + Copy> Ordered<K> {
     #[inline]
     pub fn push(&mut self, key: K, task: Task) {
         self.tickets += 1;
-        let at = (key, self.tickets);
         match task {
-            Task::Fresh(job) => drop(self.fresh.insert(at, job)),
-            Task::Started(started) => drop(self.started.insert(at, started)),
+            Task::Fresh(job) => self.fresh.push(key, self.tickets, job),
+            Task::Started(started) => self.started.push(key, self.tickets, started),
         }
     }
 
     /// Takes out the first.
     #[inline]
     pub fn pop(&mut self) -> Option<Task> {
-        match (self.fresh.first_key_value(), self.started.first_key_value()) {
-            (Some((fresh, _)), Some((started, _))) if fresh < started => self.spare().map(Task::Fresh),
-            (_, Some(_)) => self.started.pop_first().map(|(_, started)| Task::Started(started)),
+        match (self.fresh.first(), self.started.first()) {
+            (Some(fresh), Some(started)) if fresh < started => self.spare().map(Task::Fresh),
+            (_, Some(_)) => self.started.pop().map(Task::Started),
             (_, None) => self.spare().map(Task::Fresh),
         }
     }
@@ -81,37 +79,108 @@ impl<K: Ord + Copy> Ordered<K> {
     /// Takes out the first closure that has not started.
     #[inline]
     pub fn spare(&mut self) -> Option<Job> {
-        self.fresh.pop_first().map(|(_, job)| job)
+        self.fresh.pop()
     }
 
-    /// Takes out what has been here the longest, whatever its key. Takes O(k log n) for k different keys.
+    /// Takes out what has been here the longest, whatever its key. Takes O(k) for k different keys.
     pub fn pop_oldest(&mut self) -> Option<Task> {
-        let (fresh, started) = (oldest(&self.fresh), oldest(&self.started));
-        match (fresh, started) {
-            (Some(fresh), started) if started.is_none_or(|started| fresh.1 < started.1) => {
-                self.fresh.remove(&fresh).map(Task::Fresh)
+        match (self.fresh.oldest(), self.started.oldest()) {
+            (Some((fresh, key)), started) if started.is_none_or(|(started, _)| fresh < started) => {
+                self.fresh.pop_of(key).map(Task::Fresh)
             }
-            (_, started) => self.started.remove(&started?).map(Task::Started),
+            (_, started) => self.started.pop_of(started?.1).map(Task::Started),
         }
     }
 
     /// How much is ready.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.fresh.len() + self.started.len()
+        self.fresh.len + self.started.len
     }
 
     /// Whether nothing is ready.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.fresh.is_empty() && self.started.is_empty()
+        self.len() == 0
     }
 }
 
-/// Where the oldest stands: the first of its key.
-fn oldest<K: Ord + Copy, T>(all: &BTreeMap<(K, u64), T>) -> Option<(K, u64)> {
-    let first = |(at, _): (&(K, u64), &T)| *at;
-    let next = |(key, _): &(K, u64)| all.range((Bound::Excluded((*key, u64::MAX)), Bound::Unbounded)).next().map(first);
-    std::iter::successors(all.first_key_value().map(first), next).min_by_key(|(_, ticket)| *ticket)
+/// A queue for each key. An empty one is among them only if it is alone: who comes and goes with one key has it always at hand.
+#[derive(Debug)]
+struct Queues<K, T> {
+    /// Each entry with its ticket.
+    by_key: BTreeMap<K, VecDeque<(u64, T)>>,
+    /// Empty ones with room, for other keys.
+    idle: Vec<VecDeque<(u64, T)>>,
+    len: usize,
+}
+
+/// How many empty queues are kept.
+const IDLE: usize = 16;
+
+impl<K, T> Default for Queues<K, T> {
+    fn default() -> Self {
+        Self { by_key: BTreeMap::new(), idle: Vec::new(), len: 0 }
+    }
+}
+
+impl<K: Ord + Copy, T> Queues<K, T> {
+    #[inline]
+    fn push(&mut self, key: K, ticket: u64, it: T) {
+        if self.len == 0 && self.by_key.first_key_value().is_some_and(|(empty, _)| *empty != key) {
+            self.retire_first();
+        }
+        self.len += 1;
+        let idle = &mut self.idle;
+        self.by_key.entry(key).or_insert_with(|| idle.pop().unwrap_or_default()).push_back((ticket, it));
+    }
+
+    /// Key and ticket of the first.
+    #[inline]
+    fn first(&self) -> Option<(K, u64)> {
+        let (key, queue) = self.by_key.first_key_value()?;
+        queue.front().map(|(ticket, _)| (*key, *ticket))
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<T> {
+        let mut first = self.by_key.first_entry()?;
+        let (_, it) = first.get_mut().pop_front()?;
+        self.len -= 1;
+        if first.get().is_empty() && self.len > 0 {
+            self.retire_first();
+        }
+        Some(it)
+    }
+
+    /// The one with the lowest ticket, by ticket and key.
+    fn oldest(&self) -> Option<(u64, K)> {
+        let fronts = self.by_key.iter().filter_map(|(key, queue)| queue.front().map(|(ticket, _)| (*ticket, *key)));
+        fronts.min_by_key(|(ticket, _)| *ticket)
+    }
+
+    /// The first one of this key.
+    fn pop_of(&mut self, key: K) -> Option<T> {
+        let queue = self.by_key.get_mut(&key)?;
+        let (_, it) = queue.pop_front()?;
+        self.len -= 1;
+        if queue.is_empty() && self.len > 0 {
+            let empty = self.by_key.remove(&key);
+            self.keep(empty);
+        }
+        Some(it)
+    }
+
+    /// Takes out the queue of the first key, which is empty.
+    fn retire_first(&mut self) {
+        let empty = self.by_key.pop_first().map(|(_, empty)| empty);
+        self.keep(empty);
+    }
+
+    fn keep(&mut self, empty: Option<VecDeque<(u64, T)>>) {
+        if self.idle.len() < IDLE {
+            self.idle.extend(empty);
+        }
+    }
 }
