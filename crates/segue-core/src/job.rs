@@ -6,7 +6,8 @@
 
 use crate::attributes::{self, Attribute, Attributes};
 use crate::context::Context;
-use crate::scope::{Builder, Family};
+use crate::family::Family;
+use crate::scope::Builder;
 use crate::thread;
 use std::cell::{Cell, OnceCell};
 use std::ptr::NonNull;

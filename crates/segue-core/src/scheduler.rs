@@ -7,7 +7,7 @@
 use crate::async_task::Accept;
 use crate::fiber::Fiber;
 use crate::job::Job;
-use crate::scope;
+use crate::target;
 use crate::time::Timers;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub unsafe trait Scheduler {
 
     /// Where the jobs of async tasks go that are woken, by whichever thread, while the scheduler lasts. By default to the default runtime, as what plain threads spawn.
     fn accepts(&self) -> Arc<dyn Accept> {
-        scope::default_accepts()
+        target::default_accepts()
     }
 
     /// The timers that fibers of this scheduler wait on: also its clock.

@@ -24,7 +24,7 @@
 #![allow(unsafe_code)] // A family is left by its address; blocks are raw memory.
 
 use crate::atomic::local;
-use crate::scope::Family;
+use crate::family::Family;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::Cell;
 use std::ptr::{self, NonNull};

@@ -19,12 +19,13 @@
 use crate::async_task::{Accept, AsyncTask, Polls};
 use crate::cancel::Cancelled;
 use crate::context::Context;
+use crate::family::Family;
 use crate::fiber::{self, Fiber, WaitsFor};
 use crate::future::SourceFuture;
 use crate::job::{Job, JobHeader, Work};
 use crate::link::Link;
 use crate::preempt::preemption_point;
-use crate::scope::{Builder, Family};
+use crate::scope::Builder;
 use crate::source::{Source, Waitable};
 use crate::spare;
 use crate::trigger::{Outcome, Trigger};

@@ -37,11 +37,11 @@
 use crate::atomic::{self, AtomicU8, Ordering, UnsafeCell, local};
 use crate::context::{Context, astray};
 use crate::crew;
+use crate::family::Family;
 use crate::fiber::{self, Fiber};
 use crate::job::{Identity, Job};
 use crate::patience::Patience;
 use crate::scheduler::{Scheduler, Wake};
-use crate::scope::Family;
 use crate::time::Timers;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
