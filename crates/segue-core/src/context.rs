@@ -324,15 +324,16 @@ pub(crate) fn enter<R>(context: *const Context, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Runs `f`, which is all that a fiber does. If it leaves a computation behind that is captured inside of a context or of a wait's registration, the process ends, as in [`enter`]: what
-/// is on the captured stack refers to the fiber, and to the contexts around, all of which are about to go.
+/// Runs `f`, which is all that a fiber does. If it leaves a computation behind that is captured inside of a context, of a wait's registration or of what runs as a plain thread, the process ends, as in [`enter`]: what
+/// is on the captured stack refers to the fiber, and to the contexts around, all of which are about to go. And who runs on as a plain thread would not leave the fiber's contexts.
 #[inline]
 pub(crate) fn whole<R>(f: impl FnOnce() -> R) -> R {
     #[inline]
-    fn now() -> (*const Context, bool) {
+    fn now() -> (*const Fiber, *const Context, bool) {
+        let fiber = fiber::current();
         // SAFETY: the current header is in place.
-        let registers = unsafe { fiber::current().as_ref() }.is_some_and(Fiber::registers);
-        (thread::context(), registers)
+        let registers = unsafe { fiber.as_ref() }.is_some_and(Fiber::registers);
+        (fiber, thread::context(), registers)
     }
     let before = now();
     let result = f();

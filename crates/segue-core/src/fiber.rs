@@ -254,6 +254,14 @@ impl Fiber {
         (std::thread::panicking() || self.waits_for.get().is_some()) && !thread::is_thread(self)
     }
 
+    /// Ends the process if the running fiber, which is this one, has left a computation behind that is captured in the middle of a wait's registration, or of what runs as a plain thread. For
+    /// schedulers that suspend it where they can't refuse to.
+    pub fn assert_whole(&self) {
+        if self.registers() || !ptr::eq(current(), self) {
+            context::astray();
+        }
+    }
+
     /// What a wait fails with that [must not](Fiber::must_not_suspend) suspend.
     #[cold]
     pub(crate) fn refused(&self) -> Cancelled {
@@ -400,6 +408,10 @@ pub(crate) fn as_plain_thread<R>(f: impl FnOnce() -> R) -> R {
     struct Restore(*const Fiber);
     impl Drop for Restore {
         fn drop(&mut self) {
+            // If `f` was captured and goes on in another fiber, the one that was current may have ended.
+            if in_fiber() {
+                context::astray();
+            }
             // SAFETY: it was current before, and its fiber has not moved on since: it is what runs this.
             unsafe { set_current(self.0) };
         }

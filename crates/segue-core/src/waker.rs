@@ -325,7 +325,7 @@ fn drive<F: Future>(
 /// # Safety
 /// `pend` returns as its docs say, and not before; the waker is that of the poll that is under way.
 pub unsafe trait Executor {
-    /// The waker of the task that `fiber`, the running one, is.
+    /// The waker of the task that `fiber`, the running one, is: while one poll of the task lasts the same `Rc`, and after that as long as it still wakes the task.
     fn task_waker(&self, fiber: &Fiber) -> Rc<Waker>;
 
     /// Suspends the calling fiber until the task that it is is polled again, for whatever reason.
@@ -360,18 +360,19 @@ fn executor() -> Option<&'static dyn Executor> {
 /// As `drive`, and in a fiber that is a task, with the task's own wakers: no bell is needed. Each is asked for anew, as the task may have another by then; and it is counted, since a future
 /// that itself suspends the fiber in its poll has it for longer than the task's poll lasts.
 ///
-/// Who the caller is is asked anew, too: a computation that was captured in the poll may go on in another fiber, which is no task or has wakers of its own, and polls again with these.
+/// Who the caller is is asked anew, too, after each poll of the future. A computation that was captured in it may go on in another fiber, which is no task or has wakers of its own; and a future that suspends the
+/// fiber goes on in a later poll of the task, which may have another waker. What the future then knows wakes nobody, and so it is polled again.
 fn drive_here<F: Future>(mut future: Pin<&mut F>, waits_for: WaitsFor) -> Result<F::Output, Cancelled> {
     while let Some(executor) = executor() {
-        let asker = fiber::current();
         let waker = fiber::with_current(|fiber| executor.task_waker(fiber));
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return Ok(output);
         }
-        if !ptr::eq(fiber::current(), asker) {
-            continue;
-        }
+        let Some(executor) = self::executor() else { continue };
         fiber::with_current(|fiber| {
+            if !Rc::ptr_eq(&executor.task_waker(fiber), &waker) {
+                return Ok(());
+            }
             if fiber.must_not_suspend() {
                 return Err(fiber.refused());
             }

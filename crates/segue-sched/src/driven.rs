@@ -16,7 +16,7 @@
 //!                             \--> BUSY      (the turns are used up: Polled::Again)
 //! ```
 //!
-//! It is born ASLEEP. While it is BUSY nobody calls `wake`, since the caller has been told to poll again.
+//! It is born ASLEEP, or CALLED if its policy has asked for a turn already. While it is BUSY nobody calls `wake`, since the caller has been told to poll again.
 //!
 //! **The race to fear**: a letter that comes after the last look of a poll and before the caller sleeps. It is the race of `inbox.rs`: the letter either prevents the announcement or meets it, and
 //! then `wake` is called, which the caller's loop has to remember, as any loop does that others wake.
@@ -56,8 +56,8 @@ pub enum Polled {
 /// Its park is not slept in, but asked for events at the beginning of each poll: a loop whose fibers do I/O on it polls in short intervals.
 ///
 /// Dropping it cancels its fibers and runs them to their end; for what waits under a [`shield`](segue_core::shield) it waits, and for its fibers that have [moved](crate::move_to) to other schedulers: for
-/// ever, if it is one of these that drops it. Dropped by a thread that is panicking, or in the
-/// destructor of a thread-local variable, it leaks its fibers, since they can't go on then.
+/// ever, if it is one of these that drops it. Dropped by a thread that is panicking, it leaks its fibers, since they can't go on then; and so does one that a thread-local variable drops at the end of its thread, if that variable was first used before the
+/// thread had its first scheduler.
 ///
 /// # Examples
 ///
@@ -110,8 +110,10 @@ impl Driven {
         let worker = Worker::new(unsafe { local.as_ref() }, park, unparker, None);
         handle::reside(worker.local.common.at());
         let mut seated = Seated { worker, local, asleep: false };
-        let announced = sleep(&mut seated.worker, &mut seated.asleep, None);
-        debug_assert_eq!(announced, Some(None), "nobody has its handle yet");
+        if sleep(&mut seated.worker, &mut seated.asleep, None).is_none() {
+            // Nobody has its handle yet, but its policy has its seat.
+            seated.call_wake();
+        }
         Self {
             worker: ManuallyDrop::new(Box::new(seated)),
             family: ManuallyDrop::new(Family::detached().into()),

@@ -136,10 +136,10 @@ impl Remote {
     }
 }
 
-/// Callers may have handed out pointers into their frames.
+/// Callers may have handed out pointers into their frames, or be a fiber in the middle of a yield. So foreign code neither unwinds them nor has them captured by an effect.
 fn unpark(unparker: &dyn Unpark) {
     let no_unwind = no_unwind();
-    unparker.unpark();
+    segue_fiber::effect::outside(|| unparker.unpark());
     no_unwind.disarm();
 }
 

@@ -28,6 +28,7 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 thread_local! {
     /// The workers that live on this thread.
@@ -156,20 +157,22 @@ pub fn move_to<T: Send>(to: &Handle, f: impl FnOnce() -> T + Send) -> Result<T, 
 /// On another thread: as a closure.
 fn start<T: Send>(to: &Handle, f: impl FnOnce() -> T + Send) -> Result<T, Cancelled> {
     let _outside = segue_core::outside_work();
-    let frame = FrameJob::new(|| segue_core::check().map(|()| f()));
+    let began = AtomicBool::new(false);
+    let frame = FrameJob::new(|| {
+        began.store(true, Relaxed);
+        segue_core::check().map(|()| f())
+    });
     let family = segue_core::with_current(|fiber| fiber.detaches_to().map(NonNull::from));
-    // SAFETY: the frame waits below, or the job was refused, inside of the contexts that it is in; the family is the caller's and outlives it;
+    // SAFETY: the frame waits below, inside of the contexts that it is in; the family is the caller's and outlives it;
     // closure and result are `Send`.
     let job =
         unsafe { FrameJob::job(NonNull::from(&frame), Place::here(), family.as_ref().map(|family| family.as_ref())) };
-    let accepted = to.group.try_inject(job);
-    let refused = accepted.is_err();
-    // Dropped, it tells the frame.
-    drop(accepted);
+    // Refused, or accepted and dropped later, it tells the frame.
+    to.group.inject(job);
     // SAFETY: a job was made of it, above.
     match unsafe { frame.wait("another scheduler") } {
         Ok(result) => result,
-        Err(_) if refused => Err(Cancelled::with_reason("the scheduler that it was to move to has ended")),
+        Err(_) if !began.load(Relaxed) => Err(Cancelled::with_reason("the scheduler that it was to move to has ended")),
         Err(payload) => resume_unwind(payload),
     }
 }
@@ -181,6 +184,8 @@ fn visit<T>(here: &Common, there: &Common, fiber: &Fiber, f: impl FnOnce() -> T)
     go_over(here, there, fiber);
     // Else an effect in `f` could be captured up to a handler around the move: the fiber would stay, and `f` come back elsewhere, or never.
     let result = catch_unwind(AssertUnwindSafe(|| segue_fiber::effect::outside(f)));
+    // What `f` has left behind in the middle of a wait's registration may be resumed at any time, which would be a second resume beside that of the way back.
+    fiber.assert_whole();
     go_over(there, here, fiber);
     here.away.set(here.away.get() - 1);
     result.unwrap_or_else(|payload| resume_unwind(payload))

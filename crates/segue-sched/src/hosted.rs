@@ -44,6 +44,8 @@ struct Header {
     task: Cell<*const Waker>,
     /// A clone of it that outlives the poll, for futures that the fiber polls.
     kept: RefCell<Option<Rc<Waker>>>,
+    /// Whether what is kept is known to be of the poll that is under way.
+    is_kept: Cell<bool>,
     /// What the next poll is to do if nothing was asked of the fiber.
     waits: Cell<Waits>,
     /// Where the result goes: set for the length of a poll.
@@ -136,6 +138,7 @@ where
         token,
         task: Cell::new(ptr::null()),
         kept: RefCell::new(None),
+        is_kept: Cell::new(false),
         waits: Cell::new(Waits::Resume),
         result: Cell::new(ptr::null_mut()),
     };
@@ -176,6 +179,7 @@ impl<T> Hosted<T> {
     fn run(&mut self, context: &Context<'_>) -> Ended<T> {
         let mut result: Ended<T> = None;
         let fiber = self.fiber.as_mut().expect("it has not ended");
+        fiber.header().is_kept.set(false);
         loop {
             fiber.header().result.set((&raw mut result).cast());
             fiber.header().task.set(context.waker());
@@ -339,11 +343,16 @@ unsafe impl Executor for Hosts {
         let header = unsafe { header_of(NonNull::from(fiber)) };
         // SAFETY: the fiber runs inside of the poll whose waker this is.
         let task = unsafe { &*header.task.get() };
-        if let Some(kept) = header.kept.borrow().as_ref().filter(|kept| kept.will_wake(task)) {
+        // Some wakers know none of their clones.
+        if let Some(kept) = header.kept.borrow().as_ref().filter(|kept| header.is_kept.get() || kept.will_wake(task)) {
+            header.is_kept.set(true);
             return Rc::clone(kept);
         }
         let kept = Rc::new(task.clone());
-        drop(header.kept.replace(Some(Rc::clone(&kept))));
+        let before = header.kept.replace(Some(Rc::clone(&kept)));
+        header.is_kept.set(true);
+        // Foreign code, which may suspend the fiber; then this is the waker of an earlier poll.
+        drop(before);
         kept
     }
 

@@ -477,11 +477,9 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
     unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake) {
         // SAFETY: the fiber has not ended: it waits to be resumed, or is a member of a context.
         let header = header_of(unsafe { fiber.as_ref() });
-        if self.is_here() {
-            // SAFETY: as above.
-            if why == Wake::Resume || unsafe { fiber.as_ref() }.interrupted() {
-                self.ready(Task::Started(Started::new(header)), Why::Resumed);
-            }
+        // An interrupt comes under the lock of a context, where a policy, which is foreign code, is not called (clause 12).
+        if why == Wake::Resume && self.is_here() {
+            self.ready(Task::Started(Started::new(header)), Why::Resumed);
             return;
         }
         let remote = self.common.remote();

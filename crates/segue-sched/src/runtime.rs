@@ -306,7 +306,8 @@ impl<F: MakePark> Plan<F> {
 
     /// A worker's thread: says whether it could start, and works until the group stops.
     fn work<P: Policy>(&self, index: usize, policy: &impl Fn() -> P, report: mpsc::Sender<io::Result<()>>) {
-        let policy = policy();
+        // Before it says that it could start, since a policy may panic here.
+        let local = self.local(index, policy(), Timers::real());
         let start = segue_fiber::ensure_alternate_stack().and_then(|()| self.start(index));
         let (started, outcome) = match start {
             Ok(started) => (Some(started), Ok(())),
@@ -316,7 +317,7 @@ impl<F: MakePark> Plan<F> {
         let _ = report.send(outcome);
         drop(report);
         if let Some((park, _service)) = started {
-            let local = self.local(index, policy, Timers::real());
+            let local = local;
             Worker::parked(&local, park, None).run(None);
         }
     }

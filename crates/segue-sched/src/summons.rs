@@ -43,7 +43,8 @@ const LOCKED: u8 = 8;
 pub(crate) struct Summons {
     word: AtomicU8,
     waker: UnsafeCell<Option<Waker>>,
-    /// Which waker is in the cell, to be compared without the lock. Only its address and table are used, by the polling thread.
+    /// Which waker is in the cell, to be compared without the lock. Only its address and table are used, by the polling thread. They are those of the clone, which keeps its address from being used again; a task's waker that
+    /// has another address than its clones may be another task's the next time.
     armed: Cell<(*const (), *const RawWakerVTable)>,
 }
 
@@ -73,11 +74,11 @@ impl Summons {
         }
         if bits & (ARMED | LOCKED) == 0 {
             let waker = task.clone();
+            self.armed.set(identity(&waker));
             // SAFETY: while ARMED is not set the cell is the polling thread's, which is this one; a clone that polls this future again, or drops it, is
             // impossible, since that one is borrowed.
             let before = unsafe { (*self.waker.get()).replace(waker) };
             debug_assert!(before.is_none());
-            self.armed.set(identity(task));
             return self.word.swap(ARMED, Ordering::AcqRel);
         }
         self.rearm(task)
@@ -95,11 +96,13 @@ impl Summons {
         }
         self.word.store(bits, Ordering::Release);
         // Outside of the lock: it is foreign code, and so is the drop of the other.
-        let mut waker = Some(task.clone());
+        let waker = task.clone();
+        let armed = identity(&waker);
+        let mut waker = Some(waker);
         let bits = self.lock();
         // SAFETY: LOCKED is ours.
         std::mem::swap(unsafe { &mut *self.waker.get() }, &mut waker);
-        self.armed.set(identity(task));
+        self.armed.set(armed);
         self.word.store(ARMED, Ordering::Release);
         segue_core::contain(|| drop(waker));
         bits

@@ -5,10 +5,10 @@ mod common;
 
 use common::{Meet, STAND_IN, in_child, on_real_schedulers, pool, scaled};
 use segue_core::{CancelToken, check, scope, shield, sleep, yield_now};
-use segue_sched::{Builder, Driven, Fifo, Handle, Polled, move_to};
+use segue_sched::{Builder, Driven, Fifo, Goes, Handle, Policy, Polled, Seat, Task, Why, move_to};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -311,4 +311,54 @@ fn a_call_of_wake_comes_under_no_lock() {
         assert!(fiber.join().unwrap().is_err());
     });
     end.assert_passed();
+}
+
+#[test]
+fn a_policy_that_asks_for_a_turn_at_birth_has_its_caller_told() {
+    struct Eager(Fifo);
+    impl Policy for Eager {
+        fn seated(&mut self, seat: Seat) {
+            seat.wake(seat.index());
+        }
+
+        fn push(&mut self, task: Task, why: Why) -> Goes {
+            self.0.push(task, why)
+        }
+
+        fn pop(&mut self) -> Option<Task> {
+            self.0.pop()
+        }
+    }
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&calls);
+    let wake = move || _ = counter.fetch_add(1, SeqCst);
+    let mut fibers = Builder::new().driven_with(Eager(Fifo::default()), wake).unwrap();
+    assert_eq!(calls.load(SeqCst), 1);
+    let fiber = fibers.spawn(|| 1);
+    assert_eq!((fibers.poll(), calls.load(SeqCst)), (Polled::Idle(None), 1));
+    assert_eq!(fiber.join().unwrap(), 1);
+    drop(fibers.spawn(|| 2));
+    assert_eq!(calls.load(SeqCst), 2);
+}
+
+#[test]
+fn a_move_to_one_that_leaks_what_it_has_not_begun_is_an_error() {
+    let (handle, under_way) = (Meet::new(), AtomicBool::new(false));
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            let (told, calls) = mpsc::channel();
+            let fibers = Builder::new().driven(move || told.send(()).unwrap()).unwrap();
+            handle.put(fibers.handle());
+            // The closure has come.
+            calls.recv().unwrap();
+            let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+                let _fibers = fibers;
+                panic!("planted");
+            }));
+            assert!(panicked.is_err());
+        });
+        let moved = move_to(&handle.wait().unwrap(), || under_way.store(true, SeqCst));
+        assert!(moved.unwrap_err().reason().is_some());
+    });
+    assert!(!under_way.load(SeqCst));
 }

@@ -1,4 +1,5 @@
 //! Hosted fibers by hand: polls, wakes, cancellation and drops in every order. The bridge crate has the tests under real executors; these are small enough for Miri.
+#![allow(unsafe_code)] // A waker by hand.
 
 mod common;
 
@@ -7,11 +8,12 @@ use segue_core::{CancelToken, Outcome, Trigger, WaitsFor, check, sleep, wait_fut
 use segue_sched::{Hosted, hosted};
 use std::cell::Cell;
 use std::future::{Future, pending};
+use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -203,4 +205,58 @@ fn one_hosts_another_and_the_current_fiber_is_set_right() {
     assert_eq!(result.unwrap().unwrap(), 2);
     assert!(segue_core::current().is_null());
     assert!(!outer.get().is_null());
+}
+
+/// Wakers that lie in a frame of their executor's; their clones have addresses of their own.
+static IN_FRAME: RawWakerVTable = {
+    fn counts<'a>(data: *const ()) -> &'a Arc<Counts> {
+        // SAFETY: `in_frame` has made it of a reference, which outlives the waker, and the clones do not come here.
+        unsafe { &*data.cast() }
+    }
+    RawWakerVTable::new(
+        |data| {
+            let waker = ManuallyDrop::new(Waker::from(Arc::clone(counts(data))));
+            RawWaker::new(waker.data(), waker.vtable())
+        },
+        |data| counts(data).wake_by_ref(),
+        |data| counts(data).wake_by_ref(),
+        |_| (),
+    )
+};
+
+fn poll_in_frame<T: 'static>(fiber: &mut Hosted<T>, counts: &Arc<Counts>) -> Option<T> {
+    // SAFETY: the waker is gone before `counts` is, and the functions of the table keep the contract.
+    let waker = unsafe { Waker::from_raw(RawWaker::new(std::ptr::from_ref(counts).cast(), &IN_FRAME)) };
+    poll(fiber, &waker)
+}
+
+#[test]
+fn a_waker_at_the_address_of_another_is_another() {
+    let (mut fiber, trigger) = waiting();
+    let (first, second) = (Arc::new(Counts::default()), Arc::new(Counts::default()));
+    let mut here = Arc::clone(&first);
+    assert!(poll_in_frame(&mut fiber, &here).is_none());
+    here.clone_from(&second);
+    assert!(poll_in_frame(&mut fiber, &here).is_none());
+    assert!(trigger.signal(1));
+    assert_eq!((first.0.load(SeqCst), second.0.load(SeqCst)), (0, 1));
+    assert_eq!(poll_in_frame(&mut fiber, &here), Some(Outcome::Taken(1)));
+}
+
+#[test]
+fn a_future_polled_with_wakers_that_know_none_of_their_clones_is_polled_once_for_each_poll() {
+    let polls = Rc::new(Cell::new(0));
+    let inside = Rc::clone(&polls);
+    let mut fiber = hosted(move || {
+        let future = std::future::poll_fn(|_| {
+            inside.set(inside.get() + 1);
+            if inside.get() < 3 { Poll::Pending } else { Poll::Ready(()) }
+        });
+        wait_future(future).unwrap();
+    });
+    let counts = Arc::new(Counts::default());
+    assert!(poll_in_frame(&mut fiber, &counts).is_none());
+    assert!(poll_in_frame(&mut fiber, &counts).is_none());
+    assert_eq!(polls.get(), 2);
+    assert!(poll_in_frame(&mut fiber, &counts).is_some());
 }

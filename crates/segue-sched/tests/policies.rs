@@ -5,9 +5,10 @@
 mod common;
 
 use common::{Meet, in_child, scaled};
-use segue_core::{scope, spawn, yield_now};
-use segue_sched::{Builder, Fifo, Goes, Policy, Task, Why, join};
+use segue_core::{CancelToken, scope, shield, spawn, yield_now};
+use segue_sched::{Builder, Fifo, Goes, Policy, Seat, Task, Why, join};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 #[cfg(not(feature = "threads"))]
 use {segue_sched::Started, std::cell::RefCell};
 
@@ -267,6 +268,28 @@ fn a_pool_whose_policy_cannot_be_made_is_an_error_and_does_not_hang() {
 }
 
 #[test]
+fn a_pool_whose_policy_panics_when_it_is_seated_is_an_error_and_does_not_hang() {
+    let end = in_child("a_pool_whose_policy_panics_when_it_is_seated_is_an_error_and_does_not_hang", || {
+        struct Unseated;
+        impl Policy for Unseated {
+            fn seated(&mut self, _seat: Seat) {
+                panic!("planted: not seated");
+            }
+
+            fn push(&mut self, _task: Task, _why: Why) -> Goes {
+                unreachable!("it has no seat")
+            }
+
+            fn pop(&mut self) -> Option<Task> {
+                None
+            }
+        }
+        assert!(Builder::new().workers(1).pool_with(|| Unseated).map(|pool| pool.run(|| ())).is_err());
+    });
+    end.assert_passed();
+}
+
+#[test]
 fn a_policy_that_runs_a_closure_itself_breaks_nothing() {
     let end = in_child("a_policy_that_runs_a_closure_itself_breaks_nothing", || {
         #[derive(Default)]
@@ -320,6 +343,51 @@ fn a_policy_that_drops_closures_tells_those_who_wait() {
             fibers.into_iter().filter_map(|fiber| fiber.join().ok()).count()
         });
         assert_eq!(ran.unwrap(), 50);
+    });
+    end.assert_passed();
+}
+
+#[test]
+fn a_policy_whose_closures_cancel_when_they_are_dropped_is_called_under_no_lock() {
+    let end = in_child("a_policy_whose_closures_cancel_when_they_are_dropped_is_called_under_no_lock", || {
+        /// Keeps closures, and drops them when a fiber was resumed.
+        #[derive(Default)]
+        struct Sheds(VecDeque<Task>, Vec<Task>);
+        impl Policy for Sheds {
+            fn push(&mut self, task: Task, why: Why) -> Goes {
+                match task {
+                    Task::Fresh(_) if KEEPS.load(SeqCst) => self.1.push(task),
+                    task => self.0.push_back(task),
+                }
+                if why == Why::Resumed {
+                    self.1.clear();
+                }
+                Goes::Here
+            }
+
+            fn pop(&mut self) -> Option<Task> {
+                self.0.pop_front()
+            }
+        }
+        struct Cancels(CancelToken);
+        impl Drop for Cancels {
+            fn drop(&mut self) {
+                self.0.cancel();
+            }
+        }
+        static KEEPS: AtomicBool = AtomicBool::new(false);
+        let run = Builder::new().workers(1).run_with(Sheds::default, || {
+            scope(|s| {
+                let waits = s.spawn(|| Meet::<()>::new().wait());
+                yield_now().unwrap();
+                KEEPS.store(true, SeqCst);
+                let cancels = Cancels(s.token());
+                let dropped = s.spawn(move || drop(cancels));
+                s.cancel();
+                shield(|| (waits.join().unwrap().is_err(), dropped.join().is_err()))
+            })
+        });
+        assert_eq!(run.unwrap(), (true, true));
     });
     end.assert_passed();
 }
