@@ -369,10 +369,12 @@ fn drive_here<F: Future>(mut future: Pin<&mut F>, waits_for: WaitsFor) -> Result
             return Ok(output);
         }
         let Some(executor) = self::executor() else { continue };
+        // Apart from what follows, which is small enough to be inlined so: else a fiber that goes on returns from one call more, which is predicted wrongly.
+        let is_asked = fiber::with_current(|fiber| Rc::ptr_eq(&executor.task_waker(fiber), &waker));
+        if !is_asked {
+            continue;
+        }
         fiber::with_current(|fiber| {
-            if !Rc::ptr_eq(&executor.task_waker(fiber), &waker) {
-                return Ok(());
-            }
             if fiber.must_not_suspend() {
                 return Err(fiber.refused());
             }
