@@ -54,11 +54,15 @@ class Fiber:
 
     def __init__(self, bottom, top, root):
         self.bottom, self.top, self.root = bottom, top, root
-        _, self.id, name, length = read(top - LINE, "<QQ47sB")
+        # One more than the number that it was given.
+        _, label, name, length = read(top - LINE, "<QQ47sB")
+        self.id = label - 1 if label else None
         self.name = name[:length].decode(errors="replace")
         self.link, _, self.rests = read(root, "<QQQ")
 
     def __str__(self):
+        if self.id is None:
+            return "a handler's or a generator's body"
         return "fiber %s%d" % ("'%s' " % self.name if self.name else "", self.id)
 
 
