@@ -178,28 +178,9 @@ impl Common {
         B: FnOnce() -> RB + Send,
         RB: Send,
     {
-        if effect::is_outside() { self.fork_here(a, b) } else { self.fork_outside(a, b) }
-    }
-
-    /// Forks where nothing can be captured. Else an effect in `a` could capture the parent's frame, which would be left in the ring, or go on elsewhere, while `b` runs in contexts that end meanwhile.
-    #[cold]
-    #[inline(never)]
-    fn fork_outside<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
-    where
-        A: FnOnce() -> RA,
-        B: FnOnce() -> RB + Send,
-        RB: Send,
-    {
-        effect::outside(|| self.fork(a, b))
-    }
-
-    #[inline(always)]
-    fn fork_here<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
-    where
-        A: FnOnce() -> RA,
-        B: FnOnce() -> RB + Send,
-        RB: Send,
-    {
+        if !effect::is_outside() {
+            return self.fork_outside(a, b);
+        }
         let note = Note { expose: expose::<B, RB>, place: Place::here() };
         let child = Child { note, job: FrameJob::new(b) };
         let number = self.forks.push(NonNull::from(&child).cast());
@@ -221,6 +202,18 @@ impl Common {
                 resume_unwind(payload)
             }
         }
+    }
+
+    /// Forks where nothing can be captured. Else an effect in `a` could capture the parent's frame, which would be left in the ring, or go on elsewhere, while `b` runs in contexts that end meanwhile.
+    #[cold]
+    #[inline(never)]
+    fn fork_outside<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce() -> RA,
+        B: FnOnce() -> RB + Send,
+        RB: Send,
+    {
+        effect::outside(|| self.fork(a, b))
     }
 
     /// The result of a child that was exposed: by running it, if it is still on the shelf, else by waiting for it.
