@@ -150,7 +150,7 @@ fn a_computation_that_never_waits_is_told_when_it_asks() {
             looks += 1;
             check()?;
         }
-        #[allow(unreachable_code)]
+        #[allow(unreachable_code)] // For its type.
         Ok::<(), Cancelled>(())
     });
     assert!(ended.unwrap_err().timed_out() && looks > 0);

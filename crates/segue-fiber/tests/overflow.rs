@@ -31,7 +31,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-#[allow(unconditional_recursion)]
+#[allow(unconditional_recursion)] // That is the fault.
 #[inline(never)]
 fn recurse(depth: usize) -> usize {
     let frame = black_box([depth; 20]);

@@ -157,6 +157,7 @@ pub fn move_to<T: Send>(to: &Handle, f: impl FnOnce() -> T + Send) -> Result<T, 
 /// On another thread: as a closure.
 fn start<T: Send>(to: &Handle, f: impl FnOnce() -> T + Send) -> Result<T, Cancelled> {
     let _outside = segue_core::outside_work();
+    // Written by the job; who has waited for the frame sees it, as what the job has done comes before the frame's signal.
     let began = AtomicBool::new(false);
     let frame = FrameJob::new(|| {
         began.store(true, Relaxed);

@@ -317,6 +317,7 @@ impl<F: MakePark> Plan<F> {
         let _ = report.send(outcome);
         drop(report);
         if let Some((park, _service)) = started {
+            // Dropped before the last hook is called.
             let local = local;
             Worker::parked(&local, park, None).run(None);
         }

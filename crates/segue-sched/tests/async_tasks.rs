@@ -34,7 +34,11 @@ impl Future for Turns {
 }
 
 /// Never ready; leaves its waker.
-struct Never<'a>(Arc<Mutex<Option<Waker>>>, #[allow(dead_code)] Counted<'a>);
+struct Never<'a>(
+    Arc<Mutex<Option<Waker>>>,
+    #[allow(dead_code)] // It is dropped.
+    Counted<'a>,
+);
 
 impl Future for Never<'_> {
     type Output = ();

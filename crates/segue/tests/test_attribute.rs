@@ -15,7 +15,7 @@ fn without_arguments() {
 }
 
 /// It has a comment, and attributes before and after.
-#[allow(clippy::unnecessary_wraps)]
+#[allow(clippy::unnecessary_wraps)] // A test may return a result.
 #[segue::test(policy = random, schedules = 3, seed = 0xff,)]
 #[cfg(not(miri))]
 fn with_a_result() -> Result<(), segue::Cancelled> {

@@ -1,6 +1,6 @@
 //! A scripted connection in memory, with a clock that moves only while the server waits.
 //! Used by every test here that does not need a socket.
-#![allow(dead_code)]
+#![allow(dead_code)] // Each test file uses its part.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

@@ -61,7 +61,7 @@ impl RoundRobin {
 }
 
 impl<P> RoundRobin<P> {
-    /// The same places, and each worker's own in the order of another policy.
+    /// The same places, and each worker's own in the order of another policy. Closures that this gives away when an idle worker asks are moved a second time.
     ///
     /// For a chain: last in, first out, as whoever is resumed by its neighbour is to run while what they share is in the caches.
     ///
