@@ -115,7 +115,6 @@ fn what_never_waits_ignores_it() {
         let mut guard = gate.lock();
         *guard.state() = true;
         guard.notify_all(0);
-        drop(guard);
         let trigger = Trigger::new();
         assert!(trigger.signal(0));
     });
@@ -141,7 +140,6 @@ fn a_shield_holds_it_off_and_ends() {
         let mut guard = gate.lock();
         *guard.state() = true;
         guard.notify_all(0);
-        drop(guard);
         let (inside, after) = shielded.join().unwrap();
         assert_eq!(inside, (Ok(()), false));
         assert!(after.is_err());
@@ -236,14 +234,14 @@ fn a_scope_with_many_inside_is_cancelled_as_one() {
             let token = s.token();
             let (host, gate) = (&host, &gate);
             let children: Vec<_> = (0..count).map(|_| s.spawn(move || host.run(0, |_| pass(gate)))).collect();
-            // These are fibers of a runtime of their own, which the scope does not own: they are not reached.
+            // These are fibers of a runtime of their own, which the scope does not own: they are
+            // not reached.
             host.until_suspended(count);
             t.spawn(move || token.cancel()).join().unwrap();
             assert_eq!(host.suspended(), count);
             let mut guard = gate.lock();
             *guard.state() = true;
             guard.notify_all(0);
-            drop(guard);
             shield(|| children.into_iter().for_each(|child| child.join().unwrap().unwrap()));
         });
     });

@@ -6,7 +6,7 @@ mod mailbox;
 
 use common::{Host, Jobs, counted, rounds, stagger};
 use mailbox::{Mailbox, poll};
-use segue_core::{Either, after, scope};
+use segue_core::{BoxSource, Either, Waitable, after, scope};
 use std::future::IntoFuture;
 use std::sync::atomic::Ordering;
 use std::task::{Poll, Waker};
@@ -14,15 +14,105 @@ use std::thread;
 use std::time::Duration;
 
 #[test]
-fn of_two_that_are_ready_the_left_one_is_taken() {
+fn of_those_that_are_ready_each_is_taken_as_often() {
+    let boxes = [Mailbox::new(), Mailbox::new(), Mailbox::new()];
+    let [a, b, c] = &boxes;
+    let mut taken = [0; 3];
+    let choose = || match a.receive_source().or(b.receive_source()).or(c.receive_source()).wait().unwrap() {
+        Either::Left(Either::Left(n)) | Either::Left(Either::Right(n)) | Either::Right(n) => n,
+    };
+    (0..3).for_each(|n: usize| assert!(!boxes[n].send(n)));
+    for _ in 0..3000 {
+        let n = choose();
+        taken[n] += 1;
+        boxes[n].send(n);
+    }
+    // Each is as likely; the series is fixed, and so is what comes of it.
+    assert!(taken.iter().all(|times| (900..1100).contains(times)), "{taken:?}");
+    let host = Host::new(Jobs::Keep);
+    let series = || host.run(7, |_| (0..20).map(|_| choose()).inspect(|n| assert!(!boxes[*n].send(*n))).collect());
+    let first: Vec<_> = series();
+    assert_eq!(first, series(), "a fiber draws what it has drawn in an equal run");
+}
+
+#[test]
+fn a_biased_choice_takes_the_left_one_if_both_are_ready() {
     let (left, right) = (Mailbox::new(), Mailbox::new());
-    left.send(1);
-    right.send("one");
-    let either = || left.receive_source().or(right.receive_source());
-    assert_eq!(either().wait(), Ok(Either::Left(1)));
-    assert_eq!(either().wait(), Ok(Either::Right("one")));
+    let either = || left.receive_source().or_else(right.receive_source());
+    for _ in 0..10 {
+        left.send(1);
+        right.send("one");
+        assert_eq!(either().wait(), Ok(Either::Left(1)));
+        assert_eq!(either().wait(), Ok(Either::Right("one")));
+    }
     assert_eq!(either().attempt(), None);
     assert!(left.into_messages().is_empty() && right.into_messages().is_empty());
+}
+
+#[test]
+fn what_is_chosen_among_by_reference_is_still_there() {
+    let (left, right) = (Mailbox::new(), Mailbox::<u8>::new());
+    let mut message = right.receive_source();
+    left.send(1);
+    assert_eq!(left.receive_source().or(message.by_ref()).wait(), Ok(Either::Left(1)));
+    let mut choice = Box::pin(left.receive_source().or(message.by_ref()).into_future());
+    assert_eq!(poll(choice.as_mut(), Waker::noop()), Poll::Pending);
+    drop(choice);
+    assert!(!left.has_waiters() && !right.has_waiters());
+    assert!(!right.send(2));
+    assert_eq!(message.wait(), Ok(2));
+}
+
+#[test]
+fn boxed_sources_of_several_kinds_in_one_list() {
+    let (numbers, words) = (Mailbox::new(), Mailbox::new());
+    let mut list: Vec<Waitable<BoxSource<'_, String>>> = vec![
+        numbers.receive_source().map(|n: u32| n.to_string()).boxed(),
+        words.receive_source().or(after(Duration::MAX)).map(|word: Either<&str, ()>| format!("{word:?}")).boxed(),
+    ];
+    let [first, second] = &mut list[..] else { unreachable!() };
+    assert_eq!(first.attempt(), None);
+    let mut either = Box::pin(first.by_ref().or(second.by_ref()).into_future());
+    assert_eq!(poll(either.as_mut(), Waker::noop()), Poll::Pending);
+    assert!(words.send("one"), "it waits");
+    assert_eq!(poll(either.as_mut(), Waker::noop()), Poll::Ready(Either::Right("Left(\"one\")".to_owned())));
+    drop(either);
+    assert!(!numbers.has_waiters() && !words.has_waiters());
+    thread::scope(|t| {
+        // They go to other threads, also while they wait.
+        let mut first = Box::pin(list.remove(0).into_future());
+        assert_eq!(poll(first.as_mut(), Waker::noop()), Poll::Pending);
+        assert!(numbers.send(7));
+        let polled = t.spawn(move || poll(first.as_mut(), Waker::noop())).join().unwrap();
+        assert_eq!(polled, Poll::Ready("7".to_owned()));
+    });
+    // One that was handed a message, and is dropped, gives it back.
+    let mut second = Box::pin(list.remove(0).into_future());
+    assert_eq!(poll(second.as_mut(), Waker::noop()), Poll::Pending);
+    assert!(words.send("two"));
+    drop((second, list));
+    assert_eq!(words.into_messages(), ["two"]);
+}
+
+/// What others reach stays, in the future that was forgotten; the source is free to end.
+#[test]
+fn a_forgotten_wait_by_reference_harms_nobody() {
+    for drop_first in [true, false] {
+        let (go_on, blocked) = std::sync::mpsc::channel::<()>();
+        let (ended, end) = std::sync::mpsc::channel::<()>();
+        let mut joining = segue_core::spawn(move || (blocked.recv(), ended).0).join_source();
+        let mut forgotten = Box::pin(joining.by_ref().into_future());
+        assert!(poll(forgotten.as_mut(), Waker::noop()).is_pending());
+        std::mem::forget(forgotten);
+        if drop_first {
+            drop(joining);
+            drop(go_on);
+        } else {
+            drop(go_on);
+            drop(joining);
+        }
+        assert!(end.recv().is_err(), "the fiber has ended");
+    }
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The conformance suite passes what keeps the contract, and finds the clause that a planted fault breaks.
+//! The conformance suite passes what keeps the contract, and finds the clause that a planted fault
+//! breaks.
 #![cfg(not(loom))]
 
 #[path = "common/planted.rs"]
@@ -66,7 +67,8 @@ fn every_clause_that_a_program_can_see_has_a_case() {
 
 const CHILD: &str = "SEGUE_CONFORMANCE_CHILD";
 
-/// Runs the suite, or one case of it, on a scheduler with a fault, in a process of its own: the test of that name.
+/// Runs the suite, or one case of it, on a scheduler with a fault, in a process of its own: the
+/// test of that name.
 fn in_child(test: &str, fault: Fault, case: Option<&str>) -> Output {
     if std::env::var_os(CHILD).is_some() {
         let suite = planted(fault).timeout(Duration::from_secs(4));
@@ -87,7 +89,8 @@ macro_rules! finds {
         #[test]
         #[$attribute]
         fn $name() {
-            // Memory safety rests on what is broken here, so the process may be gone before it has said so: some tries.
+            // Memory safety rests on what is broken here, so the process may be gone before it has
+            // said so: some tries.
             let mut said = String::new();
             for _ in 0..8 {
                 let output = in_child(stringify!($name), Fault::$fault, $case);

@@ -1,4 +1,5 @@
-//! A wait with a deadline ends with the value, the time-out or the cancellation, and takes or leaves everything accordingly.
+//! A wait with a deadline ends with the value, the time-out or the cancellation, and takes or
+//! leaves everything accordingly.
 #![cfg(not(loom))]
 
 mod common;

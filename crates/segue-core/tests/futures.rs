@@ -1,4 +1,5 @@
-//! Sources that are awaited: tasks stand in the same queues as fibers and threads, and may go at any instant.
+//! Sources that are awaited: tasks stand in the same queues as fibers and threads, and may go at
+//! any instant.
 #![cfg(not(loom))]
 
 mod common;

@@ -1,4 +1,5 @@
-//! A task's result is given to one owner and freed once, whichever of the task and its handle goes first.
+//! A task's result is given to one owner and freed once, whichever of the task and its handle goes
+//! first.
 #![cfg(not(loom))]
 #![allow(unsafe_code, unused_unsafe)] // Jobs are made by hand where the test is their scheduler.
 
@@ -6,7 +7,7 @@ mod common;
 
 use common::{Counted, Host, Jobs, counted, rounds, stagger, until};
 use segue_core::{Family, JoinError, JoinHandle, WaitQueue, WaitsFor, scope, shield, spawn};
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -60,28 +61,34 @@ fn a_handle_that_is_dropped_after_the_end_drops_the_result() {
 }
 
 #[test]
-fn a_cancelled_join_detaches() {
+fn a_cancelled_join_gives_its_handle_back() {
     let (drops, make) = counted();
     let gate = Arc::new(WaitQueue::new(false));
     let handle = behind(&gate, make);
-    let error = thread::scope(|t| {
+    let again = thread::scope(|t| {
         scope(|s| {
             let token = s.token();
             t.spawn(move || token.cancel());
-            handle.join().unwrap_err()
+            // Cancelled in its wait, or before it; and then in any case before it.
+            let handle = handle.join().unwrap_err().into_handle().unwrap();
+            let error = handle.join().unwrap_err();
+            assert!(error.is_cancelled() && !error.is_panic());
+            let Err(error) = error.into_handle().unwrap().join() else { unreachable!("it waits at the gate") };
+            error.into_handle().unwrap()
         })
     });
-    assert!(matches!(error, JoinError::Cancelled(_)) && error.into_panic().is_none());
+    assert!(!again.is_finished());
     open(&gate);
-    until(|| dropped(&drops) == 1);
+    drop(again.join().unwrap());
+    assert_eq!(dropped(&drops), 1);
 
-    // A result that is there is not given to a cancelled caller, and not lost track of either.
+    // A result that is there is given to a cancelled caller, too.
     let (drops, make) = counted();
     let handle = spawn(make);
     until(|| handle.is_finished());
     scope(|s| {
         s.cancel();
-        assert!(matches!(handle.join(), Err(JoinError::Cancelled(_))));
+        drop(handle.join().unwrap());
     });
     assert_eq!(dropped(&drops), 1);
 }
@@ -108,7 +115,18 @@ fn the_end_races_a_drop_and_a_join_and_a_cancelled_join() {
                         stagger(round / 15);
                         token.cancel();
                     });
-                    if handle.join().is_ok() { joined += 1 } else { cancelled += 1 }
+                    match handle.join() {
+                        Ok(_) => joined += 1,
+                        Err(JoinError::WaitCancelled(_, handle)) => {
+                            cancelled += 1;
+                            // Joined again, and again, or dropped.
+                            if round % 2 == 0 {
+                                let handle = handle.join().map_or_else(JoinError::into_handle, |_| None);
+                                handle.map(|handle| shield(|| handle.join()).unwrap());
+                            }
+                        }
+                        Err(error) => unreachable!("{error}"),
+                    }
                 }),
             }
         });
@@ -159,7 +177,7 @@ fn a_forgotten_handle_leaks_the_result_and_nothing_else() {
 }
 
 #[test]
-fn a_result_or_a_closure_whose_drop_panics_does_not_strand_the_scope() {
+fn a_result_or_a_closure_whose_drop_panics_does_not_strand_the_scope_which_raises_it() {
     struct Bad;
     impl Drop for Bad {
         fn drop(&mut self) {
@@ -168,20 +186,27 @@ fn a_result_or_a_closure_whose_drop_panics_does_not_strand_the_scope() {
             }
         }
     }
-    let gate = WaitQueue::<bool>::new(false);
-    scope(|s| {
-        drop(s.spawn(|| {
-            gate.wait(WaitsFor::new("a gate"), |open| *open, |_| ()).unwrap();
-            Bad
-        }));
-        open(&gate);
-    });
-    scope(|s| {
-        s.cancel();
-        let captured = Bad;
-        let child = s.spawn(move || drop(captured));
-        assert!(shield(|| child.join()).is_err());
-    });
+    let panic_of = |f: &dyn Fn()| *catch_unwind(AssertUnwindSafe(f)).unwrap_err().downcast::<&str>().unwrap();
+    let of_a_result = || {
+        let gate = WaitQueue::<bool>::new(false);
+        scope(|s| {
+            drop(s.spawn(|| {
+                gate.wait(WaitsFor::new("a gate"), |open| *open, |_| ()).unwrap();
+                Bad
+            }));
+            open(&gate);
+        });
+    };
+    assert_eq!(panic_of(&of_a_result), "a drop");
+    let of_a_closure = || {
+        scope(|s| {
+            s.cancel();
+            let captured = Bad;
+            let child = s.spawn(move || drop(captured));
+            assert!(shield(|| child.join()).is_err_and(|error| error.is_panic()));
+        });
+    };
+    assert_eq!(panic_of(&of_a_closure), "a drop");
 }
 
 #[test]
@@ -193,7 +218,7 @@ fn a_job_that_is_dropped_tells_its_handle_drops_its_closure_and_leaves_its_famil
     let (job, handle) = unsafe { family.job(segue_core::Builder::new(), move || drop(captured)) };
     let joiner = thread::spawn(|| handle.join());
     drop(job);
-    assert!(matches!(joiner.join().unwrap(), Err(JoinError::Cancelled(_))));
+    assert!(matches!(joiner.join().unwrap(), Err(JoinError::NeverRan(_))));
     assert_eq!(dropped(&drops), 1);
     // SAFETY: the owner's one call.
     unsafe { family.complete() };
@@ -207,7 +232,7 @@ fn a_scheduler_that_accepts_nothing_strands_nobody() {
         scope(|s| {
             let captured = make();
             let child = s.spawn(move || drop(captured));
-            assert!(matches!(child.join(), Err(JoinError::Cancelled(_))));
+            assert!(matches!(child.join(), Err(JoinError::NeverRan(_))));
             let _ = s.spawn(|| ());
         });
         assert!(spawn(|| ()).join().is_err());
@@ -230,7 +255,7 @@ fn a_fiber_that_is_cancelled_before_its_first_run_is_not_run() {
                         drop(captured);
                     });
                     s.cancel();
-                    assert!(matches!(shield(|| child.join()), Err(JoinError::Cancelled(_))));
+                    assert!(matches!(shield(|| child.join()), Err(JoinError::NeverRan(_))));
                 })
             });
         });

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A waker that drops its task when it is woken, and then says so: so does that of an executor which has been shut down.
+/// A waker that drops its task when it is woken, and then says so: so does that of an executor
+/// which has been shut down.
 struct Drops(Mutex<Option<Task>>, mpsc::Sender<()>);
 
 impl Wake for Drops {
@@ -66,7 +67,6 @@ fn a_waker_that_drops_a_task_with_two_places_in_a_queue_that_is_notified() {
         let mut gate = GATE.lock();
         *gate.state() = true;
         gate.notify_all(0);
-        drop(gate);
         dropped.try_recv().unwrap();
     });
 }
@@ -74,7 +74,8 @@ fn a_waker_that_drops_a_task_with_two_places_in_a_queue_that_is_notified() {
 #[test]
 fn a_waker_that_drops_a_task_with_two_timers() {
     ends(|| {
-        // The thread of the timers has a real clock. Where this thread is so late that the time has come before the poll, later is tried.
+        // The thread of the timers has a real clock. Where this thread is so late that the time has
+        // come before the poll, later is tried.
         let mut wait = Duration::from_millis(5);
         let dropped = std::iter::repeat_with(|| {
             wait *= 2;
@@ -110,9 +111,51 @@ fn tasks_are_woken_in_the_order_in_which_they_were_served() {
     let mut guard = gate.lock();
     *guard.state() = true;
     guard.notify_all(0);
-    drop(guard);
     assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3, 4]);
     for task in &mut tasks {
         assert!(task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
     }
+}
+
+/// Calls a closure, with the number that it was made for.
+struct Calls<F>(usize, Arc<F>);
+
+impl<F: Fn(usize) + Send + Sync + 'static> Wake for Calls<F> {
+    fn wake(self: Arc<Self>) {
+        (self.1)(self.0);
+    }
+}
+
+#[test]
+fn to_notify_all_lets_go_of_the_lock_and_tells_those_alone_who_were_there() {
+    static GATE: WaitQueue<()> = WaitQueue::new(());
+    const TASKS: usize = 100;
+    let wait = || -> Task {
+        // It is never ready.
+        Box::pin(Waitable::new(GATE.source(WaitsFor::new("a gate"), |_| false, |_| ())).into_future())
+    };
+    let tasks: Arc<Mutex<Vec<Option<Task>>>> = Arc::default();
+    let seen: Arc<Mutex<Vec<(usize, bool)>>> = Arc::default();
+    let (all, notes) = (Arc::clone(&tasks), Arc::clone(&seen));
+    // Each waker that is called polls its task again, which joins again, at the end. The first one
+    // of the second batch drops the last task, which has not been told yet.
+    let wake = Arc::new(move |number: usize| {
+        let others_wait = !GATE.lock().is_empty(0);
+        let mut tasks = all.lock().unwrap();
+        if number == 32 {
+            tasks[TASKS - 1] = None;
+        }
+        let again = tasks[number].as_mut().expect("it waits").as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(again.is_pending());
+        notes.lock().unwrap().push((number, others_wait));
+    });
+    for number in 0..TASKS {
+        let mut task = wait();
+        let waker = Waker::from(Arc::new(Calls(number, Arc::clone(&wake))));
+        assert!(task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        tasks.lock().unwrap().push(Some(task));
+    }
+    GATE.lock().notify_all(0);
+    let seen = seen.lock().unwrap();
+    assert_eq!(*seen, (0..TASKS - 1).map(|number| (number, true)).collect::<Vec<_>>());
 }

@@ -1,4 +1,5 @@
-//! Every interleaving of a cancellation with those who enter, wait in and leave its contexts: none is missed, none touches what is gone.
+//! Every interleaving of a cancellation with those who enter, wait in and leave its contexts: none
+//! is missed, none touches what is gone.
 #![cfg(loom)]
 
 mod models;
@@ -16,7 +17,8 @@ fn cancel(token: CancelToken) -> thread::JoinHandle<()> {
     thread::spawn(move || token.cancel())
 }
 
-/// If the interrupt were missed, this would sleep for ever, which the model checker reports as a deadlock.
+/// If the interrupt were missed, this would sleep for ever, which the model checker reports as a
+/// deadlock.
 #[test]
 fn a_cancellation_finds_whoever_is_about_to_suspend() {
     static BEFORE: Reached = Reached::new("cancelled before the wait");

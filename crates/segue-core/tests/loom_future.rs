@@ -1,4 +1,5 @@
-//! Every interleaving of a task that is polled and dropped with whoever serves it, and of a choice with those who serve its arms.
+//! Every interleaving of a task that is polled and dropped with whoever serves it, and of a choice
+//! with those who serve its arms.
 #![cfg(loom)]
 
 mod mailbox;
@@ -154,7 +155,8 @@ fn conservation_in_a_choice_that_is_served_and_cancelled() {
     check(&[&LEFT, &CANCELLED]);
 }
 
-/// Two choices that meet at both of their mailboxes, in opposite orders: no order of locks is needed.
+/// Two choices that meet at both of their mailboxes, in opposite orders: no order of locks is
+/// needed.
 #[test]
 fn two_choices_across_each_other() {
     static DONE: Reached = Reached::new("done");

@@ -1,4 +1,5 @@
-//! Mistakes that were planted, in copies of the protocols: the model checker must find each of them.
+//! Mistakes that were planted, in copies of the protocols: the model checker must find each of
+//! them.
 #![cfg(loom)]
 #![allow(unsafe_code)] // Cells that the model checker watches.
 
@@ -29,7 +30,7 @@ impl Careless {
         while let Some(waiter) = queue.pop_front() {
             *waiter.0.lock().unwrap() = Some(value);
             let wakeup = waiter.1.claim(0);
-            if wakeup.is_some() || !looks_at_the_answer {
+            if wakeup.is_ok() || !looks_at_the_answer {
                 drop(queue);
                 return Ok(());
             }
@@ -105,7 +106,8 @@ fn a_look_after_the_registration_does_not() {
     promise(true);
 }
 
-/// A waiter that looks whether it was cancelled, and becomes known to the canceller, in this order or the other.
+/// A waiter that looks whether it was cancelled, and becomes known to the canceller, in this order
+/// or the other.
 fn membership(joins_first: bool) {
     model(5, move || {
         let (cancelled, members) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
@@ -127,7 +129,8 @@ fn membership(joins_first: bool) {
         if open {
             thread::park();
         }
-        // Not joined, which an unpark that nobody has waited for would disturb: the model ends when both have ended.
+        // Not joined, which an unpark that nobody has waited for would disturb: the model ends when
+        // both have ended.
         drop(canceller);
     });
 }

@@ -1,6 +1,8 @@
-//! Every interleaving of a task's end with its handle and with the family's owner: results are freed once, and seen in full.
+//! Every interleaving of a task's end with its handle and with the family's owner: results are
+//! freed once, and seen in full.
 #![cfg(loom)]
-#![allow(unsafe_code, unused_unsafe)] // Families are driven by hand, and cells are watched by the model checker.
+// Families are driven by hand, and cells are watched by the model checker.
+#![allow(unsafe_code, unused_unsafe)]
 
 mod models;
 
@@ -11,8 +13,8 @@ use segue_core::{Family, Job, JoinError, JoinHandle};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What a task returns: it is written by the task, and each drop looks at it, so that a drop that is not ordered after the writing is
-/// a race that the model checker sees.
+/// What a task returns: it is written by the task, and each drop looks at it, so that a drop that
+/// is not ordered after the writing is a race that the model checker sees.
 struct Value {
     cell: Arc<UnsafeCell<u32>>,
     drops: Arc<AtomicUsize>,
@@ -102,7 +104,8 @@ fn a_handle_that_is_dropped_hands_its_view_on_to_the_task() {
         cell.with_mut(|value| unsafe { *value = 1 });
         let runner = thread::spawn(move || job.run());
         cell.with(|value| {
-            // SAFETY: the task does nothing with the cell before the handle is gone, and afterwards it is ordered.
+            // SAFETY: the task does nothing with the cell before the handle is gone, and afterwards
+            // it is ordered.
             unsafe { std::ptr::read(value) }
         });
         if !handle.is_finished() {
@@ -149,8 +152,11 @@ fn a_join_that_is_cancelled_against_the_end_of_its_task() {
                 JOINED.note();
                 drop(value);
             }
-            Err(JoinError::Cancelled(_)) => CANCELLED.note(),
-            Err(JoinError::Panicked(_)) => panic!("nobody panics"),
+            Err(JoinError::WaitCancelled(_, handle)) => {
+                CANCELLED.note();
+                drop(handle.join().expect("it ends"));
+            }
+            Err(_) => panic!("nobody panics, or cancels the task"),
         }
         canceller.join().unwrap();
         end(&family, runner, &drops);
@@ -173,7 +179,7 @@ fn a_job_that_is_dropped_tells_its_handle_and_its_family() {
         } else {
             WAITED.note();
         }
-        assert!(matches!(handle.join(), Err(JoinError::Cancelled(_))));
+        assert!(matches!(handle.join(), Err(JoinError::NeverRan(_))));
         // SAFETY: the owner's one call.
         unsafe { family.complete() };
         dropper.join().unwrap();

@@ -1,4 +1,5 @@
-//! Every interleaving of a wait, its signals and its cancellation: both sides are told the same, and nobody sleeps for ever.
+//! Every interleaving of a wait, its signals and its cancellation: both sides are told the same,
+//! and nobody sleeps for ever.
 #![cfg(loom)]
 #![allow(unsafe_code)] // Cells that the model checker watches.
 
@@ -75,7 +76,8 @@ fn two_signallers_and_one_wait() {
     check(&[&FIRST, &SECOND]);
 }
 
-/// What the signaller wrote before the claim is the waiter's as soon as it sees the claim, and the waiter may then take its frame down.
+/// What the signaller wrote before the claim is the waiter's as soon as it sees the claim, and the
+/// waiter may then take its frame down.
 #[test]
 fn claim_then_wake_and_a_waiter_that_leaves_at_once() {
     static BEFORE: Reached = Reached::new("claimed before the wait");
@@ -106,7 +108,8 @@ fn claim_then_wake_and_a_waiter_that_leaves_at_once() {
     check(&[&BEFORE, &DURING]);
 }
 
-/// A wakeup that another thread carries, while the waiter is being cancelled: the claim has decided.
+/// A wakeup that another thread carries, while the waiter is being cancelled: the claim has
+/// decided.
 #[test]
 fn a_claim_against_a_cancellation_whose_interrupt_comes_between_claim_and_wake() {
     static TAKEN: Reached = Reached::new("taken, though cancelled meanwhile");
@@ -118,7 +121,7 @@ fn a_claim_against_a_cancellation_whose_interrupt_comes_between_claim_and_wake()
             move || {
                 let wakeup = trigger.claim(0);
                 token.cancel();
-                wakeup.map(drop).is_some()
+                wakeup.map(drop).map_err(drop).is_ok()
             }
         });
         let second = thread::spawn({

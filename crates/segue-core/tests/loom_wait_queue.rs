@@ -1,4 +1,5 @@
-//! Every interleaving of hand-over, notification, registration and cancellation at the wait queue: nothing is lost, nobody sleeps on.
+//! Every interleaving of hand-over, notification, registration and cancellation at the wait queue:
+//! nothing is lost, nobody sleeps on.
 #![cfg(loom)]
 
 mod models;
@@ -110,7 +111,6 @@ fn a_notification_reaches_whoever_registers_before_it() {
             TOLD.note();
         }
         guard.notify_all(0);
-        drop(guard);
         waiter.join().unwrap();
         assert!(gate.lock().is_empty(0));
     });
@@ -151,7 +151,8 @@ fn a_notification_and_a_cancellation_of_one_of_two_waiters() {
     check(&[&OPEN, &CANCELLED]);
 }
 
-/// A promise in the manner of `sync::promise`: filled once, read by reference by any number, broken if its resolver is dropped.
+/// A promise in the manner of `sync::promise`: filled once, read by reference by any number, broken
+/// if its resolver is dropped.
 #[test]
 fn a_promise_is_seen_by_all_who_wait() {
     static FILLED: Reached = Reached::new("both saw it filled");
@@ -169,7 +170,6 @@ fn a_promise_is_seen_by_all_who_wait() {
         WAITED.note_if(!guard.is_empty(0));
         *guard.state() = Some(42);
         guard.notify_all(0);
-        drop(guard);
         drop(promise);
         assert_eq!(readers.map(|reader| reader.join().unwrap()), [42, 42]);
         FILLED.note();

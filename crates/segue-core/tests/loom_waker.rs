@@ -1,4 +1,5 @@
-//! Every interleaving of polls, wakes and the end of a wait: each poll after a wake sees what was done before it, nobody sleeps for ever, and a bell is not used after its end.
+//! Every interleaving of polls, wakes and the end of a wait: each poll after a wake sees what was
+//! done before it, nobody sleeps for ever, and a bell is not used after its end.
 #![cfg(loom)]
 
 mod models;
@@ -12,7 +13,8 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-/// A future that, at its first poll, starts a thread for each of `counters`, which counts up without ordering and wakes; ready when all are one.
+/// A future that, at its first poll, starts a thread for each of `counters`, which counts up
+/// without ordering and wakes; ready when all are one.
 fn all_counted(counters: &[Arc<AtomicUsize>]) -> impl Future<Output = u32> {
     let mut polls = 0;
     poll_fn(move |cx| {

@@ -1,4 +1,5 @@
-//! Operations that break every promise that safe code can break: the queue they are used on must not be harmed.
+//! Operations that break every promise that safe code can break: the queue they are used on must
+//! not be harmed.
 #![cfg(not(loom))]
 
 use segue_core::{Either, Guard, Operation, WaitQueue, Waitable, WaitsFor, after};
@@ -36,12 +37,12 @@ impl Operation<u32, ()> for Swaps {
 #[test]
 fn an_operation_that_swaps_the_guard_joins_no_other_queue() {
     let own: Box<WaitQueue<u32>> = Box::new(WaitQueue::new(0));
-    let waited = catch_unwind(AssertUnwindSafe(|| {
-        let swaps = Waitable::new(own.operation(WaitsFor::new("a swap"), Swaps));
-        let ended = Box::new(swaps.or(after(Duration::from_millis(1)))).wait();
-        assert_eq!(ended, Ok(Either::Right(())));
-    }));
-    // Whoever is left in the other queue has gone.
+    let swaps = || Waitable::new(own.operation(WaitsFor::new("a swap"), Swaps));
+    let waited = catch_unwind(AssertUnwindSafe(|| swaps().wait()));
+    // A look joins nothing.
+    let ended = Box::new(swaps().or(after(Duration::from_millis(1)))).wait();
+    assert_eq!(ended, Ok(Either::Right(())));
+    // The waiter that is left in the other queue has gone.
     OTHER.lock().notify_all(0);
     own.lock().notify_all(0);
     assert!(waited.is_err(), "it is told that this is a mistake");

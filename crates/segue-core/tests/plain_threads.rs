@@ -1,5 +1,6 @@
-//! Threads without a scheduler that wait for each other again and again, so that they have learnt to look before they park: nothing is lost, whatever disturbs them.
-//! Waits are infinite: a wake-up that is lost shows as a hang.
+//! Threads without a scheduler that wait for each other again and again, so that they have learnt
+//! to look before they park: nothing is lost, whatever disturbs them. Waits are infinite: a wake-up
+//! that is lost shows as a hang.
 #![cfg(not(loom))]
 
 mod common;
@@ -13,7 +14,8 @@ fn triggers(rounds: usize) -> Vec<Trigger> {
     (0..rounds).map(|_| Trigger::new()).collect()
 }
 
-/// Two threads resume each other in turn; with `stray`, the caller unparks both all the time, for nothing.
+/// Two threads resume each other in turn; with `stray`, the caller unparks both all the time, for
+/// nothing.
 fn relay(rounds: usize, stray: bool) {
     let (there, back) = (triggers(rounds), triggers(rounds));
     thread::scope(|s| {
@@ -48,7 +50,8 @@ fn an_unpark_for_nothing_ends_no_wait() {
     relay(rounds(20_000), true);
 }
 
-/// The same thread waits round after round, while a second signals and a third cancels. In every fourth round the signal comes too late, in another fourth the cancellation.
+/// The same thread waits round after round, while a second signals and a third cancels. In every
+/// fourth round the signal comes too late, in another fourth the cancellation.
 #[test]
 fn signals_and_cancellations_agree_also_with_a_thread_that_looks() {
     let rounds = rounds(20_000);
@@ -98,7 +101,8 @@ fn signals_and_cancellations_agree_also_with_a_thread_that_looks() {
     assert!(taken >= rounds / 4 && cancelled >= rounds / 4, "taken {taken} times, cancelled {cancelled} times");
 }
 
-/// A thread that is told again and again, and finds nothing for itself, waits in the same frame each time.
+/// A thread that is told again and again, and finds nothing for itself, waits in the same frame
+/// each time.
 #[test]
 fn a_thread_that_is_told_in_vain_waits_again() {
     let rounds = rounds(20_000) as u32;
@@ -112,7 +116,6 @@ fn a_thread_that_is_told_in_vain_waits_again() {
             let mut guard = queue.lock();
             *guard.state() += 1;
             guard.notify_all(0);
-            drop(guard);
             stagger(round as usize);
         }
         waiter.join().unwrap()

@@ -1,4 +1,5 @@
-//! What a task that has ended leaves to the next one of its thread, seen from outside: it delays an owner no longer than until the thread settles.
+//! What a task that has ended leaves to the next one of its thread, seen from outside: it delays an
+//! owner no longer than until the thread settles.
 
 #![cfg(not(loom))]
 #![allow(unsafe_code)] // A family's jobs are unsafe to make: each test completes its family.

@@ -113,8 +113,8 @@ fn ends_with_threads_that_wait() {
     at_exit(use_everything);
 }
 
-/// Timers of plain threads may be needed for the first time where no thread can be started: that is a panic, and leaves
-/// no waiter behind.
+/// Timers of plain threads may be needed for the first time where no thread can be started: that is
+/// a panic, and leaves no waiter behind.
 #[test]
 #[cfg_attr(miri, ignore = "starts a process")]
 fn timers_that_can_not_be_started_leave_the_queue_as_it_was() {

@@ -1,11 +1,12 @@
-//! Timers fire in the order of their deadlines, never before them, and leave nothing behind when they are withdrawn.
+//! Timers fire in the order of their deadlines, never before them, and leave nothing behind when
+//! they are withdrawn.
 #![cfg(not(loom))]
 #![allow(unsafe_code)] // The tests of many timers drive the source by hand.
 
 mod common;
 
 use common::{Host, Jobs};
-use segue_core::{Source, Timers, Trigger, after, at, sleep};
+use segue_core::{Alarm, Source, Timers, Trigger, after, at, sleep};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -68,9 +69,13 @@ fn many_that_are_due_at_once_all_fire() {
     host.run(0, |_| {
         for (number, trigger) in triggers.iter().enumerate() {
             let mut timer = after((number as u32 / 7 + 1) * MILLISECOND).into_source();
-            let mut slot = timer.slot();
+            let mut slot = Alarm::default();
             // SAFETY: the triggers outlive the firing of all timers; the slot holds a key alone.
-            assert!(unsafe { timer.register(&mut slot, trigger, number) });
+            let registered = unsafe {
+                timer.prepare(&mut slot);
+                timer.register(&mut slot, trigger, number)
+            };
+            assert!(registered.is_ok());
         }
     });
     // One of them left its wait, and has not withdrawn yet.
@@ -92,10 +97,14 @@ fn a_million_withdrawn_timers_leave_nothing() {
         for _ in 0..rounds {
             let mut timers: Vec<_> =
                 (1..=held).map(|n| after(((n * 7919) % held + 1) as u32 * MILLISECOND).into_source()).collect();
-            let mut slots: Vec<_> = timers.iter().map(Source::slot).collect();
+            let mut slots: Vec<_> = timers.iter().map(|_| Alarm::default()).collect();
             for ((timer, slot), trigger) in timers.iter_mut().zip(&mut slots).zip(&triggers) {
                 // SAFETY: withdrawn below.
-                assert!(unsafe { timer.register(slot, trigger, 0) });
+                let registered = unsafe {
+                    timer.prepare(slot);
+                    timer.register(slot, trigger, 0)
+                };
+                assert!(registered.is_ok());
             }
             assert!(!host.timers().is_empty());
             for (timer, slot) in timers.iter_mut().zip(&mut slots) {

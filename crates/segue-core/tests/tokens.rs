@@ -195,7 +195,8 @@ fn cleanup_may_wait_whichever_way_the_body_ends() {
     });
     assert_eq!(cleaned, 2);
     let both = catch_unwind(|| finally(|| panic!("in the body"), || panic!("in the cleanup")));
-    assert_eq!(both.unwrap_err().downcast_ref::<&str>(), Some(&"in the body"));
+    let said = "in the body; and the cleanup after that panicked: in the cleanup";
+    assert_eq!(both.unwrap_err().downcast_ref::<String>().unwrap(), said);
     assert!(catch_unwind(|| finally(|| (), || panic!("in the cleanup"))).is_err());
 }
 
@@ -218,7 +219,7 @@ fn errors_say_why_also_through_io() {
     token.cancel_with("the server is stopping");
     let cancelled = token.run(check).unwrap_err();
     assert_eq!(cancelled.to_string(), "cancelled: the server is stopping");
-    assert_eq!(std::error::Error::source(&cancelled).unwrap().to_string(), "the server is stopping");
+    assert!(std::error::Error::source(&cancelled).is_none(), "it would be said twice");
     let error = std::io::Error::from(cancelled);
     assert!(Cancelled::caused(&error));
     assert_eq!(error.to_string(), "cancelled: the server is stopping");

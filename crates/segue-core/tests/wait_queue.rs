@@ -1,11 +1,12 @@
-//! The one queue of waiters: who is handed what, who is woken, and what happens to waiters that leave.
+//! The one queue of waiters: who is handed what, who is woken, and what happens to waiters that
+//! leave.
 #![cfg(not(loom))]
 #![allow(unsafe_code)] // The tests of many registrations drive the source by hand.
 
 mod common;
 
 use common::{Host, Jobs, counted, rounds, stagger, until};
-use segue_core::{Cancelled, Ended, Source, Trigger, WaitQueue, WaitsFor, scope};
+use segue_core::{Cancelled, Ended, Node, Source, Trigger, WaitQueue, WaitsFor, scope};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -120,10 +121,9 @@ fn all_who_wait_are_told_and_nobody_else() {
             .collect();
         let mut guard = queue.lock();
         *guard.state() = 1;
-        guard.notify_all(0);
-        assert!(guard.is_empty(0));
+        assert!(guard.notify_one(0));
         assert_eq!(host.suspended(), 4, "claimed, and not resumed yet");
-        drop(guard);
+        guard.notify_all(0);
         // One that comes after it finds the state ready; one that wants more waits on.
         assert_eq!(arrive(0), Ok(1));
         let late = t.spawn(|| host.run(9, |_| arrive(1)));
@@ -133,7 +133,6 @@ fn all_who_wait_are_told_and_nobody_else() {
         let mut guard = queue.lock();
         *guard.state() = 2;
         guard.notify_all(0);
-        drop(guard);
         assert_eq!(late.join().unwrap(), Ok(2));
     });
     queue.lock().notify_all(0);
@@ -183,17 +182,18 @@ fn a_waiter_leaves_from_the_middle() {
     });
 }
 
-/// A leave that walked the queue would take hours here.
+/// To leave is to take a node out of a list with links in both directions; there is no loop, so it
+/// takes constant time. That the links are right wherever a node stands is what this shows.
 #[test]
-fn leaving_costs_the_same_wherever_one_stands() {
+fn waiters_leave_from_anywhere() {
     let count = if cfg!(miri) { 100 } else { 200_000 };
     let queue: WaitQueue<(), u8> = WaitQueue::new(());
     let mut source = queue.source(waits(), |()| false, |()| 0);
     let triggers: Vec<_> = (0..count).map(|_| Trigger::new()).collect();
-    let mut slots: Vec<_> = (0..count).map(|_| Box::new(source.slot())).collect();
+    let mut slots: Vec<_> = (0..count).map(|_| Box::new(Node::default())).collect();
     for (slot, trigger) in slots.iter_mut().zip(&triggers) {
         // SAFETY: slots and triggers stay until the queue was left, below.
-        assert!(unsafe { source.register(slot, trigger, 0) });
+        assert!(unsafe { source.register(slot, trigger, 0) }.is_ok());
     }
     let middle = count / 2;
     for step in 0..count {
@@ -269,7 +269,6 @@ fn a_closure_that_panics_after_the_waiter_was_told_leaves_the_queue_too() {
         let mut guard = queue.lock();
         *guard.state() = 1;
         guard.notify_all(0);
-        drop(guard);
         assert!(panicked.join().unwrap());
         assert_eq!(other.join().unwrap(), Ok(1));
     });
@@ -287,7 +286,7 @@ fn wakeups_that_are_dropped_wake() {
         host.until_suspended(2);
         let mut guard = queue.lock();
         *guard.state() = true;
-        guard.notify_all(0);
+        assert!(guard.notify_one(0) && guard.notify_one(0));
         assert!(
             catch_unwind(AssertUnwindSafe(move || -> () {
                 let _guard = guard;

@@ -1,4 +1,5 @@
-//! The wait for a future on plain threads, and its wakers: in every order of clone, wake and drop, on either side. Small enough for Miri.
+//! The wait for a future on plain threads, and its wakers: in every order of clone, wake and drop,
+//! on either side. Small enough for Miri.
 
 use segue_core::{CancelToken, wait_future, wait_future_shielded};
 use std::future::{Future, pending, poll_fn};

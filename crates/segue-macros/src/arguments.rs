@@ -10,7 +10,7 @@ use std::iter::Peekable;
 const SCHEDULES: u64 = 200;
 
 const NAMES: &str = "there are `policy`, `schedules`, `seed`, `leaks` and `preempt`";
-const POLICIES: &str = "there are `random`, `pct(depth)` and `exhaustive(limit)`";
+const POLICIES: &str = "there are `random`, `pct(depth)`, `exhaustive(limit)` and `plain`";
 
 type Tokens = Peekable<proc_macro::token_stream::IntoIter>;
 
@@ -29,6 +29,7 @@ enum Policy {
     Random,
     Pct(u64),
     Exhaustive(u64),
+    Plain,
 }
 
 /// The expression that makes the exploration, in text.
@@ -70,12 +71,16 @@ impl Arguments {
 
     fn explore(&self) -> Result<String, Error> {
         let schedules = self.schedules.map_or(SCHEDULES, |(_, schedules)| schedules);
+        let drawn = |argument: Option<(Span, u64)>, why| argument.map_or(Ok(()), |(at, _)| Err(Error::new(at, why)));
         let mut explore = match self.policy.map_or(Policy::Random, |(_, policy)| policy) {
             Policy::Random => format!("random({schedules})"),
             Policy::Pct(depth) => format!("pct({depth}, {schedules})"),
+            Policy::Plain => {
+                drawn(self.schedules, "`plain` is one schedule")?;
+                drawn(self.seed, "`plain` draws nothing: it has no seed")?;
+                "plain()".to_owned()
+            }
             Policy::Exhaustive(limit) => {
-                let drawn =
-                    |argument: Option<(Span, u64)>, why| argument.map_or(Ok(()), |(at, _)| Err(Error::new(at, why)));
                 drawn(self.schedules, "`exhaustive(limit)` says itself how many schedules are tried at most")?;
                 drawn(self.seed, "`exhaustive(limit)` draws nothing: it has no seed")?;
                 format!("exhaustive({limit})")
@@ -107,9 +112,12 @@ fn policy(name: &TokenTree, tokens: &mut Tokens) -> Result<Policy, Error> {
         ("random", Some(group)) => {
             Err(Error::new(group.span(), "`random` takes no argument; say `schedules = ...` beside it"))
         }
+        ("plain", None) => Ok(Policy::Plain),
+        ("plain", Some(group)) => Err(Error::new(group.span(), "`plain` takes no argument")),
         ("pct", group) => {
             let depth = only(name, group, "pct(depth)", "the depth of the bugs that are looked for")?;
-            // A greater one is a mistake: each further step of depth divides the probability by the length of the program.
+            // A greater one is a mistake: each further step of depth divides the probability by the
+            // length of the program.
             if depth.1 > 100 { Err(Error::new(depth.0, "a depth is at most 100")) } else { Ok(Policy::Pct(depth.1)) }
         }
         ("exhaustive", group) => only(name, group, "exhaustive(limit)", "the limit of an exhaustive search")

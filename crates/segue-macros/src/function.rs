@@ -1,6 +1,7 @@
 //! The function that the attribute stands before, and the test that is made of it.
 //!
-//! Used by the attribute. The attributes of the function go to the test; the function itself, as it is, into its body:
+//! Used by the attribute. The attributes of the function go to the test; the function itself, as it
+//! is, into its body:
 //!
 //! ```text
 //! #[test] #[ignore] fn name() { fn name() -> Result<..> { .. }  Explore::random(200).command(..).check(name); }
@@ -53,7 +54,7 @@ pub(crate) fn expand(explore: &str, item: TokenStream) -> Result<TokenStream, Er
     let body: TokenStream = function.into_iter().chain(call).collect();
     let outer: TokenStream = "#[::core::prelude::v1::test]".parse().map_err(|_| Error::new(name.span(), "no test"))?;
     let head: TokenStream = format!("fn {name}()").parse().map_err(|_| Error::new(name.span(), "no function"))?;
-    // Whoever looks for the test finds the function.
+    // A search for the test finds the function.
     let head = head.into_iter().map(|mut token| {
         token.set_span(name.span());
         token

@@ -1,6 +1,7 @@
 //! The attribute `segue::test`: a test that is run under many schedules.
 //!
-//! Used by applications, through `segue`, which documents it. It writes a plain `#[test]` that calls `segue_sched::Explore::check`.
+//! Used by applications, through `segue`, which documents it. It writes a plain `#[test]` that
+//! calls `segue_sched::Explore::check`.
 //!
 //! * `arguments.rs`: what stands in the parentheses, and what is said of it if it is wrong.
 //! * `function.rs`: what it stands before.

@@ -1,4 +1,5 @@
-//! Cases of cancellation: who is woken by it, who is not, and what a wait sees that it races with.
+//! Cases of cancellation: which fibers it wakes, which it does not, and what a wait sees that races
+//! with it.
 //!
 //! Used by the suite.
 
@@ -35,7 +36,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         name: "a_stranger_ends_a_wait",
         clauses: &["1", "T3"],
-        about: "who cancels the trigger of a suspended fiber resumes it, once",
+        about: "a cancel of the trigger of a suspended fiber resumes it, once",
         needs: &[],
         run: a_stranger_ends_a_wait,
     },
@@ -231,7 +232,7 @@ fn cancelled_before_it_starts(probe: &Probe) {
                 });
                 probe.next("the end of a fiber that was cancelled before it started");
                 let end = shield(|| handle.join());
-                let told = matches!(end, Err(JoinError::Cancelled(_)));
+                let told = matches!(end, Err(JoinError::NeverRan(_)));
                 probe.expect("J7", told, || format!("the handle yields {end:?}, not that it was cancelled"));
             }
         });

@@ -1,4 +1,4 @@
-//! Cases of spawned work: when it runs, who waits for it, where its panics and its values go.
+//! Cases of spawned work: when it runs, what waits for it, where its panics and its values go.
 //!
 //! Used by the suite.
 
@@ -198,7 +198,7 @@ fn a_panic_goes_to_the_joiner(probe: &Probe) {
         for _ in 0..probe.few().min(50) {
             let bystander = spawn(|| (0..3).all(|_| yield_now().is_ok()));
             let planted = match spawn(panic_quietly).join() {
-                Err(JoinError::Panicked(payload)) => is_planted(payload.as_ref()),
+                Err(JoinError::Panicked(panic)) => is_planted(panic.into_payload().as_ref()),
                 _ => false,
             };
             probe.expect("J3", planted, || "the handle does not yield what the fiber panicked with".to_owned());

@@ -1,12 +1,16 @@
-//! The contract as a test suite: runs programs on a scheduler and says which clauses of `docs/contract.md` it breaks.
+//! The contract as a test suite: runs programs on a scheduler and says which clauses of
+//! `docs/contract.md` it breaks.
 //!
-//! Used by the tests of schedulers, in a few lines; nothing here runs, or costs anything, unless it is called.
+//! Used by the tests of schedulers, in a few lines; nothing here runs, or costs anything, unless it
+//! is called.
 //!
 //! # What a scheduler gives
 //!
-//! A [`Suite`] is given a closure that runs a [`Main`] as a fiber of the scheduler (or thread, or task) and returns when that has ended, together with
-//! all that it has detached; and then what is to be known of the scheduler: whether its spawned work runs on [plain threads](Suite::plain_threads), whether
-//! its [world is simulated](Suite::simulated), whether it [can run inside of one of its own fibers](Suite::nests). What does not apply is skipped, and the
+//! A [`Suite`] is given a closure that runs a [`Main`] as a fiber of the scheduler (or thread, or
+//! task) and returns when that has ended, together with all that it has detached; and then what is
+//! to be known of the scheduler: whether its spawned work runs on [plain
+//! threads](Suite::plain_threads), whether its [world is simulated](Suite::simulated), whether it
+//! [can run inside of one of its own fibers](Suite::nests). What does not apply is skipped, and the
 //! report says so.
 //!
 //! # Examples
@@ -32,14 +36,16 @@
 //!
 //! # What hangs
 //!
-//! The fault to fear most is a lost wake-up, and it shows as a program that never ends. So a watchdog looks at the suite: a case that has not
-//! ended after [a while](Suite::timeout) is named on the standard error, with its clauses, with what it was doing and what it had seen, and the process is aborted: a fiber that
-//! nobody wakes can't be taken down.
+//! The fault to fear most is a lost wake-up, and it shows as a program that never ends. So a
+//! watchdog looks at the suite: a case that has not ended after [a while](Suite::timeout) is named
+//! on the standard error, with its clauses, with what it was doing and what it had seen, and the
+//! process is aborted: a fiber that nobody wakes can't be taken down.
 //!
 //! # What it cannot see
 //!
-//! A case sees what a program sees. It finds a clause broken if a program can tell, and a race only with luck, hence the number of
-//! [rounds](Suite::rounds). A header that is freed too early (clause 4) is not seen here but by Miri or a sanitizer that runs the suite.
+//! A case sees what a program sees. It finds a clause broken if a program can tell, and a race only
+//! with luck, hence the number of [rounds](Suite::rounds). A header that is freed too early (clause
+//! 4) is not seen here but by Miri or a sanitizer that runs the suite.
 
 mod cancelling;
 mod jobs;
@@ -48,6 +54,7 @@ mod probe;
 mod queues;
 mod races;
 mod report;
+mod sources;
 mod timers;
 mod turns;
 mod unwinding;
@@ -55,6 +62,7 @@ mod waits;
 mod watchdog;
 
 pub use report::{Case, Report, Verdict, Violation};
+pub use sources::Sources;
 
 use probe::{Probe, Runner, Setup};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -94,29 +102,32 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// A suite for the scheduler that `run` runs a fiber on. `run` is called several times in each case, from a plain thread, and returns when
-    /// the fiber, and what it has detached, has ended. `name` stands in the report.
+    /// A suite for the scheduler that `run` runs a fiber on. `run` is called several times in each
+    /// case, from a plain thread, and returns when the fiber, and what it has detached, has ended.
+    /// `name` stands in the report.
     pub fn new(name: impl Into<String>, run: impl Fn(Main) + Send + Sync + 'static) -> Self {
         // Interpreted, everything takes longer.
         let timeout = Duration::from_secs(if cfg!(miri) { 600 } else { 60 });
         Self { name: name.into(), runner: Arc::new(run), setup: Setup::default(), timeout }
     }
 
-    /// Its fibers run on at most this many threads; one is strictly one. Unknown unless it is called.
+    /// Its fibers run on at most this many threads; one is strictly one. Unknown unless it is
+    /// called.
     pub fn workers(mut self, workers: usize) -> Self {
         self.setup.workers = Some(workers);
         self
     }
 
-    /// Work runs on plain threads: there is no lasting header, a wait blocks the thread, nothing is joined at the end of a run.
-    /// Skips what speaks of fibers.
+    /// Work runs on plain threads: there is no lasting header, a wait blocks the thread, nothing is
+    /// joined at the end of a run. Skips what speaks of fibers.
     pub fn plain_threads(mut self) -> Self {
         self.setup.plain_threads = true;
         self.setup.fibers = self.setup.fibers.min(64);
         self
     }
 
-    /// What `run` is given runs on a fiber that somebody else's executor hosts; what that spawns runs on [plain threads](Suite::plain_threads).
+    /// What `run` is given runs on a fiber that somebody else's executor hosts; what that spawns
+    /// runs on [plain threads](Suite::plain_threads).
     pub fn hosted(mut self) -> Self {
         self.setup.hosted = true;
         self.plain_threads()
@@ -128,26 +139,29 @@ impl Suite {
         self
     }
 
-    /// Its world is closed and its clock simulated: what its fibers wait for from other threads counts as never coming. Skips the cases in which other threads
-    /// or the real clock take part.
+    /// Its world is closed and its clock simulated: what its fibers wait for from other threads
+    /// counts as never coming. Skips the cases in which other threads or the real clock take part.
     pub fn simulated(mut self) -> Self {
         self.setup.simulated = true;
         self
     }
 
-    /// A fiber that yields may keep all others from running, as clause 19 allows. Skips the cases that wait by yielding.
+    /// A fiber that yields may keep all others from running, as clause 19 allows. Skips the cases
+    /// that wait by yielding.
     pub fn unfair(mut self) -> Self {
         self.setup.unfair = true;
         self
     }
 
-    /// The scheduler can be run inside of one of its own fibers, which then waits without blocking the others.
+    /// The scheduler can be run inside of one of its own fibers, which then waits without blocking
+    /// the others.
     pub fn nests(mut self) -> Self {
         self.setup.nests = true;
         self
     }
 
-    /// How often each race is run: 10 000 times, unless this says otherwise (or Miri interprets it).
+    /// How often each race is run: 10 000 times, unless this says otherwise (or Miri interprets
+    /// it).
     pub fn rounds(mut self, rounds: usize) -> Self {
         self.setup.rounds = rounds;
         self
@@ -159,7 +173,8 @@ impl Suite {
         self
     }
 
-    /// How long one case may take before it counts as hanging, and the process is aborted: a minute, unless this says otherwise.
+    /// How long one case may take before it counts as hanging, and the process is aborted: a
+    /// minute, unless this says otherwise.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self

@@ -1,4 +1,4 @@
-//! Cases of where a fiber runs and who it is: its thread, the current-fiber slot, its header.
+//! Cases of a fiber's place and identity: its thread, the current-fiber slot, its header.
 //!
 //! Used by the suite.
 

@@ -1,6 +1,8 @@
-//! What a case works with: the scheduler under test, a place to note what was seen, and a few things to meet at.
+//! What a case works with: the scheduler under test, a place to note what was seen, and a few
+//! things to meet at.
 //!
-//! Used by every case. The helpers are made of [`Trigger`] alone, so that a case does not test the structures above it.
+//! Used by every case. The helpers are made of [`Trigger`] alone, so that a case does not test the
+//! structures above it.
 
 use super::report::{Need, Violation};
 use super::{Main, report};
@@ -58,7 +60,7 @@ impl Setup {
             Need::Ends => (!self.plain_threads && !self.detaches, "what is detached outlives the run"),
             Need::Others => (!self.simulated, "other threads take part, and this world is closed"),
             Need::Simulated => (self.simulated, "it needs a simulated clock"),
-            Need::Fairness => (!self.unfair, "who yields may starve the others"),
+            Need::Fairness => (!self.unfair, "a fiber that yields may starve the others"),
             Need::Workers => (self.workers.is_some() && !self.plain_threads, "the number of its threads is not known"),
             Need::Nesting => (self.nests, "it does not run inside of its own fibers"),
         };
@@ -153,7 +155,7 @@ impl Probe {
     }
 
     pub(super) fn take_note_of(&self, payload: Box<dyn Any + Send>) {
-        let message = crate::task::message(payload.as_ref()).to_owned();
+        let message = crate::primitives::payload::message(payload.as_ref()).unwrap_or_default();
         // What a trigger says when its wait ends and nobody has ended it.
         let clause = message.contains("nobody had resumed").then_some("1");
         self.note(clause, format!("it panicked: {message}"));
@@ -176,8 +178,8 @@ pub(super) fn a_case() -> WaitsFor {
     WaitsFor::new("a conformance case")
 }
 
-/// Waits with a trigger that is WAITING before anybody else knows it, so that whoever ends the wait owes a resume, be it before the
-/// scheduler has been asked to suspend. `publish` does not panic.
+/// Waits with a trigger that is WAITING before anybody else knows it, so that the claimer owes a
+/// resume, be it before the scheduler has been asked to suspend. `publish` does not panic.
 #[track_caller]
 pub(super) fn wait_bound(publish: impl FnOnce(&Arc<Trigger>)) -> Outcome {
     with_current(|fiber| {

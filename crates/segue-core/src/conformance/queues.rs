@@ -15,7 +15,7 @@ pub(super) const CASES: &[Case] = &[Case {
     run: a_queue_between_fibers_and_threads,
 }];
 
-/// Room for values, and those who wait for one.
+/// Room for values, and the waiters for one.
 type Queue = WaitQueue<Vec<usize>, usize>;
 
 fn put(queue: &Queue, value: usize) {

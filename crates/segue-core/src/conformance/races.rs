@@ -76,7 +76,8 @@ fn a_cancellation_races_a_resume(probe: &Probe) {
                 let trigger = triggers.get();
                 probe.next("the end of a wait that is signalled and cancelled at once");
                 let told = shield(|| {
-                    // Two fibers outside of the scope: their order is the scheduler's, and in the other rounds fixed.
+                    // Two fibers outside of the scope: their order is the scheduler's, and in the
+                    // other rounds fixed.
                     scope(|racers| match round % 4 {
                         0 => {
                             let told = trigger.signal(1);

@@ -36,7 +36,7 @@ pub(super) enum Need {
     Others,
     /// The clock is simulated.
     Simulated,
-    /// Who yields lets others run.
+    /// A fiber that yields lets others run.
     Fairness,
     /// The number of threads is known.
     Workers,

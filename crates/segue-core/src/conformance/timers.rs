@@ -1,4 +1,5 @@
-//! Cases of time: sleeps of every length, deadlines in their order, and the timers that a fiber keeps.
+//! Cases of time: sleeps of every length, deadlines in their order, and the timers that a fiber
+//! keeps.
 //!
 //! Used by the suite. Of real time they say "at least" and nothing else.
 

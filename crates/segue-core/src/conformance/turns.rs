@@ -1,4 +1,5 @@
-//! Cases of turns: giving up one's own, and a scheduler that runs inside of a fiber of its own kind.
+//! Cases of turns: giving up one's own, and a scheduler that runs inside of a fiber of its own
+//! kind.
 //!
 //! Used by the suite.
 
@@ -106,7 +107,8 @@ fn runs_inside_of_runs(probe: &Probe) {
         let mine = current();
         let inner = Mailbox::shared();
         scope(|s| {
-            // Beside the inner run, in this one: it goes on only if the run suspends this fiber and not the thread.
+            // Beside the inner run, in this one: it goes on only if the run suspends this fiber and
+            // not the thread.
             let answers = Mailbox::shared();
             let (asked, to) = (Arc::clone(&inner), Arc::clone(&answers));
             let beside = s.spawn(move || to.put(asked.get() + 1));

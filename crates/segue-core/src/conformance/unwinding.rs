@@ -1,4 +1,5 @@
-//! Cases of waits during a panic: a fiber must not be switched away from while its thread counts as panicking.
+//! Cases of waits during a panic: a fiber must not be switched away from while its thread counts as
+//! panicking.
 //!
 //! Used by the suite.
 

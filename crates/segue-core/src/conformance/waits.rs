@@ -1,4 +1,5 @@
-//! Cases of suspending and resuming: each resume ends one wait, none is lost, and nothing else ends one.
+//! Cases of suspending and resuming: each resume ends one wait, none is lost, and nothing else ends
+//! one.
 //!
 //! Used by the suite.
 
@@ -210,7 +211,8 @@ fn resumed_when_all_is_idle(probe: &Probe) {
     let (sender, receiver) = mpsc::channel::<Arc<Trigger>>();
     let thread = plain_thread(move || {
         for (round, trigger) in receiver.iter().enumerate() {
-            // Long enough, mostly, for a worker to go to sleep, and sometimes just as long as it takes.
+            // Long enough, mostly, for a worker to go to sleep, and sometimes just as long as it
+            // takes.
             thread::sleep(Duration::from_micros(round as u64 % 20 * 10));
             trigger.signal(0);
         }
@@ -269,7 +271,8 @@ fn one_resume_ends_one_wait(probe: &Probe) {
                 let outcome = watch.watched(|| wait_bound(|trigger| to.put(Some(Arc::clone(trigger)))));
                 if outcome.is_none() {
                     to.put(None);
-                    // A resume for the wait that has failed may be under way: this fiber has to stay.
+                    // A resume for the wait that has failed may be under way: this fiber has to
+                    // stay.
                     while !until.load(Ordering::Acquire) {
                         let _ = yield_now();
                     }

@@ -1,6 +1,7 @@
 //! The watchdog: says which case hangs, and ends the process.
 //!
-//! Used by the suite around each case. A thread sleeps as long as a case may take; the end of the case wakes it first.
+//! Used by the suite around each case. A thread sleeps as long as a case may take; the end of the
+//! case wakes it first.
 
 use super::probe::Probe;
 use super::report::{Case, Report};

@@ -1,10 +1,12 @@
-//! A scheduler for tests: each fiber is the thread that starts it, the clock is simulated, and what happens is counted.
-#![allow(unsafe_code, unused_unsafe, dead_code)] // It implements the contract; each test file uses a part of it.
+//! A scheduler for tests: each fiber is the thread that starts it, the clock is simulated, and what
+//! happens is counted.
+// It implements the contract; each test file uses a part of it.
+#![allow(unsafe_code, unused_unsafe, dead_code)]
 
-use segue_core::{CancelToken, Family, Fiber, Job, Scheduler, Timers, Wake};
+use segue_core::{CancelToken, Family, Fiber, Job, Scheduler, Spawn, Timers, Wake};
 use std::ptr::NonNull;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, Thread};
 
 const RESUME: u8 = 1;
@@ -100,8 +102,9 @@ impl Host {
     }
 }
 
-// SAFETY: 1: as for plain threads: `suspend` returns on RESUME, or after `interrupted` won. 2: a fiber is its thread. 3: `start` keeps
-// the current fiber. 4: the header is in the frame of `start`, and a wake does not touch it after the store of its bit.
+// SAFETY: 1: as for plain threads: `suspend` returns on RESUME, or after `interrupted` won. 2: a
+// fiber is its thread. 3: `start` keeps the current fiber. 4: the header is in the frame of
+// `start`, and a wake does not touch it after the store of its bit.
 unsafe impl Scheduler for Host {
     unsafe fn suspend(&self, fiber: &Fiber) {
         // SAFETY: `start` set the host.
@@ -136,6 +139,16 @@ unsafe impl Scheduler for Host {
         thread::yield_now();
     }
 
+    fn spawner(&self) -> &dyn Spawn {
+        self
+    }
+
+    fn timers(&self) -> &Timers {
+        &self.timers
+    }
+}
+
+impl Spawn for Host {
     fn spawn(&self, job: Job) {
         match self.jobs {
             Jobs::Keep => self.kept.lock().unwrap().push(job),
@@ -143,8 +156,8 @@ unsafe impl Scheduler for Host {
         }
     }
 
-    fn timers(&self) -> &Timers {
-        &self.timers
+    fn share(&self) -> Arc<dyn Spawn + Send + Sync> {
+        segue_core::default_spawner().share()
     }
 }
 

@@ -1,12 +1,14 @@
-//! A scheduler of fibers that are threads of their own, right in every respect but, where one is planted, one.
+//! A scheduler of fibers that are threads of their own, right in every respect but, where one is
+//! planted, one.
 //!
-//! Used by the tests of the conformance suite, which has to find the fault and to pass the scheduler without one.
+//! Used by the tests of the conformance suite, which has to find the fault and to pass the
+//! scheduler without one.
 #![allow(unsafe_code, dead_code)] // It implements the contract.
 
-use segue_core::{Family, Fiber, Job, Scheduler, Timers, Wake, set_current};
+use segue_core::{Family, Fiber, Job, Scheduler, Spawn, Timers, Wake, set_current};
 use std::ptr::NonNull;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
@@ -24,7 +26,8 @@ pub enum Fault {
     LosesEarlyWakes,
     /// Interrupts are not looked at.
     IgnoresInterrupts,
-    /// A wait of the suite ends by itself. To be planted in single cases only: memory safety rests on this clause.
+    /// A wait of the suite ends by itself. To be planted in single cases only: memory safety rests
+    /// on this clause.
     ReturnsSpuriously,
     /// A resume ends two waits of the suite. As above.
     ResumesTwice,
@@ -42,7 +45,8 @@ pub enum Fault {
     LeavesDetached,
 }
 
-/// The scheduler. It stays for ever, since its fibers' threads may end after the run, and wakers be at work in it.
+/// The scheduler. It stays for ever, since its fibers' threads may end after the run, and wakers be
+/// at work in it.
 pub struct Planted {
     fault: Fault,
     family: Family,
@@ -75,7 +79,8 @@ pub fn run(fault: Fault, main: Box<dyn FnOnce() + Send>) {
     }));
     KEPT.lock().unwrap().push(scheduler);
     let clock = thread::spawn(|| scheduler.fire_until_ended());
-    // SAFETY: the family stays for ever, and is completed below unless that is the fault; the closure borrows nothing.
+    // SAFETY: the family stays for ever, and is completed below unless that is the fault; the
+    // closure borrows nothing.
     let (job, handle) = unsafe { scheduler.family.job(segue_core::Builder::new(), main) };
     scheduler.start(job);
     if fault != Fault::LeavesDetached {
@@ -96,7 +101,8 @@ impl Planted {
                     timers.fire();
                 });
             }
-            // A clock that is looked at every so often: nobody is told when a timer is due, so there is no event to wait for.
+            // A clock that is looked at every so often: nobody is told when a timer is due, so
+            // there is no event to wait for.
             thread::sleep(Duration::from_micros(100));
         }
     }
@@ -120,15 +126,17 @@ impl Planted {
         unsafe { set_current(before) };
     }
 
-    /// Whether this is the wait of the suite, of a fiber but the first: a fault that memory safety rests on is planted there alone.
+    /// Whether this is the wait of the suite, of a fiber but the first: a fault that memory safety
+    /// rests on is planted there alone.
     fn is_a_case(fiber: &Fiber) -> bool {
         fiber.id() > 0 && fiber.waits_for().is_some_and(|waits_for| waits_for.what == "a conformance case")
     }
 }
 
-// SAFETY: without a fault: 1: `suspend` returns on RESUME, or after `interrupted` won. 2: a fiber is its thread. 3: `start` keeps
-// the current fiber. 4: the header is in the frame of `start`, and a wake does not touch it after the store of its bit. With a fault the
-// clause that is broken is the point, and the case that meets it touches nothing that it endangers.
+// SAFETY: without a fault: 1: `suspend` returns on RESUME, or after `interrupted` won. 2: a fiber
+// is its thread. 3: `start` keeps the current fiber. 4: the header is in the frame of `start`, and
+// a wake does not touch it after the store of its bit. With a fault the clause that is broken is
+// the point, and the case that meets it touches nothing that it endangers.
 unsafe impl Scheduler for Planted {
     unsafe fn suspend(&self, fiber: &Fiber) {
         // SAFETY: `start` set the host.
@@ -170,6 +178,17 @@ unsafe impl Scheduler for Planted {
         thread::yield_now();
     }
 
+    fn spawner(&self) -> &dyn Spawn {
+        self
+    }
+
+    fn timers(&self) -> &Timers {
+        let asked = if self.fault == Fault::ChangesTimers { self.asked.fetch_add(1, Ordering::Relaxed) } else { 0 };
+        &self.timers[asked % 2]
+    }
+}
+
+impl Spawn for Planted {
     fn spawn(&self, job: Job) {
         // SAFETY: every scheduler of this kind stays for ever.
         let me: &'static Self = unsafe { &*std::ptr::from_ref(self) };
@@ -180,8 +199,7 @@ unsafe impl Scheduler for Planted {
         }
     }
 
-    fn timers(&self) -> &Timers {
-        let asked = if self.fault == Fault::ChangesTimers { self.asked.fetch_add(1, Ordering::Relaxed) } else { 0 };
-        &self.timers[asked % 2]
+    fn share(&self) -> Arc<dyn Spawn + Send + Sync> {
+        segue_core::default_spawner().share()
     }
 }

@@ -1,4 +1,5 @@
-//! A structure for tests: an unbounded mailbox, written as any structure is. Used by the tests of futures and choices, and by their models.
+//! A structure for tests: an unbounded mailbox, written as any structure is. Used by the tests of
+//! futures and choices, and by their models.
 #![allow(dead_code)] // Each test file uses a part of it.
 
 use segue_core::{Cancelled, Guard, Operation, WaitQueue, Waitable, Waiting, WaitsFor};

@@ -1,4 +1,5 @@
-//! What the models share: how thoroughly they are explored, and counters of the outcomes that were reached.
+//! What the models share: how thoroughly they are explored, and counters of the outcomes that were
+//! reached.
 #![allow(dead_code)] // Each model uses a part of it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,0 +1,277 @@
+//! Calls that block their thread, made by fibers: on other threads, while the fiber waits.
+//!
+//! Used by applications and libraries for files, name lookup and foreign code. `pool.rs` has the
+//! threads.
+//!
+//! # The idea
+//!
+//! The call lies in the caller's frame: closure, room for the result, and a job header by which a
+//! thread of the pool runs it, in the caller's contexts. The caller waits until it is over,
+//! whatever happens (clause J5: its maker waits for it), so that the closure may borrow.
+//!
+//! # States of a call
+//!
+//! ```text
+//!   queued --taken--> running --the closure has returned--> over
+//!     \--cancelled: taken back out of the queue: no effect
+//! ```
+//!
+//! The caller waits at most twice, at a trigger each, since a trigger that was cancelled accepts no
+//! signal any more: at `first`, which a cancellation may end; then it calls the hook and waits at
+//! `second`, shielded. The thread signals `first`, and if that is refused, `second`.
+//!
+//! **Commit point**: the taking off the queue, under the pool's lock. **The race to fear**: the
+//! frame ends while the thread still signals. It does not: the signal that is accepted is the last
+//! touch (T6); if `first` refuses, its waiter has gone on to `second`, and does not leave before
+//! that was signalled.
+//!
+//! After the safe foreign calls of Li, Marlow, Peyton Jones and Tolmach, and of the scheduler
+//! activations in papers on GHC: there another thread takes over the processor while the call is
+//! out; here fibers are bound to their thread, so it is the call that moves.
+#![allow(unsafe_code)] // Calls lie in the frames of their callers.
+
+use crate::contract::chain::barrier;
+use crate::contract::current;
+use crate::contract::tree::cancelled::Cancelled;
+use crate::wait::admission::admit;
+pub(crate) mod pool;
+
+use self::pool::{Entry, Pool};
+use crate::contract::fiber::{Fiber, WaitsFor};
+use crate::contract::job::{JobHeader, Place, Work};
+use crate::contract::trigger::{Outcome, Trigger};
+use crate::sim::external_work::outside_work;
+use std::cell::UnsafeCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+
+/// A closure on its way to a thread and back.
+#[repr(C)] // The entry comes first, and its header.
+struct Call<F, R> {
+    entry: Entry,
+    first: Trigger,
+    second: Trigger,
+    closure: UnsafeCell<Option<F>>,
+    result: UnsafeCell<Option<std::thread::Result<R>>>,
+}
+
+impl<F: FnOnce() -> R + Send, R: Send> Call<F, R> {
+    fn new(closure: F) -> Self {
+        // SAFETY: the caller waits for its call inside of the contexts that it is in, as a member
+        // of its family.
+        let header = current::on_current(|fiber| unsafe { JobHeader::of::<Self>(Place::here(), fiber.detaches_to()) });
+        Self {
+            entry: Entry::new(header),
+            first: Trigger::new(),
+            second: Trigger::new(),
+            closure: UnsafeCell::new(Some(closure)),
+            result: UnsafeCell::new(None),
+        }
+    }
+
+    /// Hands it to the pool, which is the answer. If no thread can be had, it is run here and now,
+    /// and over.
+    ///
+    /// # Safety
+    /// Called once; the call stays in place until it is over or was taken back.
+    unsafe fn begin(this: NonNull<Self>) -> &'static Pool {
+        let pool = pool::get();
+        let entry = this.cast::<Entry>();
+        // SAFETY: the entry comes first, and the call stays in place, by the contract.
+        unsafe {
+            if !pool.submit(entry) {
+                current::run_as_thread(|| pool::run(entry));
+            }
+        }
+        pool
+    }
+
+    /// The thread's last touch.
+    fn end(&self) {
+        if !self.first.signal(0) {
+            self.second.signal(0);
+        }
+    }
+
+    /// What it has come to. The call is over.
+    fn finish(self) -> R {
+        match self.result.into_inner() {
+            Some(Ok(value)) => value,
+            Some(Err(payload)) => resume_unwind(payload),
+            None => panic!("a blocking call was dropped instead of run"),
+        }
+    }
+}
+
+// SAFETY: `repr(C)` puts the header first, of the entry as well; closure and result are `Send`.
+unsafe impl<F: FnOnce() -> R + Send, R: Send> Work for Call<F, R> {
+    unsafe fn run(this: NonNull<Self>) {
+        // SAFETY: the frame stays until `end`, and the waiter does not look before; the job is run
+        // once.
+        unsafe {
+            let this = this.as_ref();
+            let closure = (*this.closure.get()).take().expect("a call runs once");
+            *this.result.get() = Some(current::retire(|| catch_unwind(AssertUnwindSafe(closure))));
+            this.end();
+        }
+    }
+
+    unsafe fn abandon(this: NonNull<Self>) {
+        // SAFETY: as in `run`.
+        unsafe { this.as_ref() }.end();
+    }
+}
+
+/// Whether the caller is a fiber that can wait for another thread.
+fn can_hand_over() -> bool {
+    current::with_running(|fiber| fiber.is_some_and(|fiber| !fiber.must_not_suspend()))
+}
+
+/// Runs `f`, which may block its thread, on another thread, and suspends the calling fiber until it
+/// has ended.
+///
+/// `f` may borrow. It runs in the caller's context as a plain thread does: what it waits for parks
+/// that thread, and what it spawns goes where plain threads spawn. On a plain thread, and while the
+/// caller panics, it runs in place.
+///
+/// The threads are made as they are needed, up to a [limit](set_blocking_limit); calls beyond it
+/// are begun in the order in which they came. Threads that wait for one of our structures do not
+/// count: others take their places, so that calls may wait for each other. A thread that had
+/// nothing to do [for a while](set_blocking_idle) ends. If no thread can be had at all, `f` runs in
+/// place.
+///
+/// A scheduler's run ends only after the calls of its fibers have. A process that exits meanwhile
+/// does not wait for them. In the child of a fork there are no threads at first, and calls of
+/// before the fork are forgotten there.
+///
+/// # Cancellation
+/// Before `f` has begun: *no effect*, `f` is dropped, also while it is queued for a thread.
+/// Afterwards `f` sees it at its waits, and what it returns is returned. [`Blocking`] has a way to
+/// cut one short; a call that must be made is made under a [`shield`](crate::shield).
+///
+/// # Errors
+/// [`Cancelled`] if the caller was cancelled before `f` had begun.
+///
+/// # Panics
+/// If `f` does, with its payload.
+///
+/// # Examples
+///
+/// ```
+/// let path = std::env::temp_dir();
+/// let is_there = segue_core::blocking(|| path.exists())?;
+/// assert!(is_there);
+/// # Ok::<(), segue_core::Cancelled>(())
+/// ```
+#[track_caller]
+pub fn blocking<T: Send>(f: impl FnOnce() -> T + Send) -> Result<T, Cancelled> {
+    Blocking::new().run(f)
+}
+
+/// A blocking call that can be cancelled also after it has begun, by a hook.
+///
+/// # Examples
+///
+/// A read that is cut short by closing what it reads from:
+///
+/// ```
+/// use segue_core::{Blocking, timeout, wait_future};
+/// use std::io::Read;
+/// use std::net::{Shutdown, TcpListener, TcpStream};
+/// use std::time::Duration;
+///
+/// let listener = TcpListener::bind("127.0.0.1:0")?;
+/// let client = TcpStream::connect(listener.local_addr()?)?;
+/// let read = timeout(Duration::from_millis(1), || {
+///     let hook = || drop(client.shutdown(Shutdown::Both));
+///     Blocking::new().on_cancel(hook).run(|| (&client).read(&mut [0]))
+/// });
+/// assert!(matches!(read, Ok(Ok(0)) | Err(_)));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "nothing happens before it is run"]
+pub struct Blocking<H = fn()> {
+    on_cancel: Option<H>,
+}
+
+impl Blocking {
+    /// A call without a hook.
+    pub fn new() -> Self {
+        Self { on_cancel: None }
+    }
+}
+
+impl Default for Blocking {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<H: FnOnce()> Blocking<H> {
+    /// Has `hook` called if the caller is cancelled while the closure runs: once, by the caller,
+    /// which waits for the closure all the same. It is to make the closure return soon, and must
+    /// not block.
+    pub fn on_cancel<G: FnOnce()>(self, hook: G) -> Blocking<G> {
+        Blocking { on_cancel: Some(hook) }
+    }
+
+    /// As [`blocking()`]. With a hook, a plain thread that can be cancelled hands the closure over,
+    /// too, since it has to wait for the cancellation.
+    ///
+    /// # Cancellation
+    /// Before `f` has begun: *no effect*, `f` is dropped. Afterwards the hook is called, and what
+    /// `f` returns is returned.
+    ///
+    /// # Errors
+    /// [`Cancelled`] if the caller was cancelled before `f` had begun.
+    ///
+    /// # Panics
+    /// If `f` does, or the hook, when `f` has ended.
+    #[track_caller]
+    pub fn run<T: Send>(self, f: impl FnOnce() -> T + Send) -> Result<T, Cancelled> {
+        admit()?;
+        let watches = self.on_cancel.is_some()
+            && !current::in_fiber()
+            && crate::contract::tree::context::innermost(|_| ()).is_some();
+        if !can_hand_over() && !watches {
+            return Ok(f());
+        }
+        let _outside = outside_work();
+        let call = Call::new(f);
+        let waits_for = WaitsFor::new("a blocking call");
+        // SAFETY: the call stays in this frame, which does not move it before it is over; where the
+        // wait is cancelled, it is taken back or waited for.
+        let pool = unsafe { Call::begin(NonNull::from(&call)) };
+        if call.first.wait(waits_for) == Outcome::Cancelled {
+            // SAFETY: it was submitted there, and is in this frame. What is taken back is not run,
+            // and the frame drops the closure.
+            if unsafe { pool.take_back(NonNull::from(&call.entry)) } {
+                return Err(current::on_current(Fiber::cancelled));
+            }
+            // Nothing unwinds before the thread is done with this frame.
+            let hook = || self.on_cancel.map(|hook| hook());
+            let hooked = barrier(WaitsFor::new("the hook of a blocking call"), || catch_unwind(AssertUnwindSafe(hook)));
+            call.second.wait_shielded(WaitsFor::new("a blocking call that was cancelled"));
+            let value = call.finish();
+            return hooked.map(|_| value).map_err(|payload| resume_unwind(payload));
+        }
+        Ok(call.finish())
+    }
+}
+
+/// How many threads may run blocking calls at the same time; 512 if this was not called. For the
+/// whole process, from now on.
+///
+/// # Panics
+/// For zero.
+pub fn set_blocking_limit(threads: usize) {
+    assert!(threads > 0, "blocking calls need at least one thread");
+    pool::set_limit(threads);
+}
+
+/// After what time without a call a thread for blocking calls ends; ten seconds if this was not
+/// called. For the whole process, from the next time that a thread has nothing to do.
+pub fn set_blocking_idle(time: std::time::Duration) {
+    pool::set_idle(time);
+}

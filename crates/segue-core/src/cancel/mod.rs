@@ -1,0 +1,145 @@
+//! Cancellation as its users see it: deadlines, shields, and cleanup that may wait.
+//!
+//! Used by applications, and by every operation that must be finished once it was begun. The error
+//! [`Cancelled`](crate::Cancelled), the tokens and the tree behind them are in `contract/tree`.
+
+pub(crate) mod cancellation;
+pub(crate) mod token;
+
+use crate::contract::current::on_current;
+use crate::contract::timers::now;
+use crate::contract::tree::cancelled::{Reason, TimedOut};
+use crate::contract::tree::context::{Context, shielded};
+use crate::primitives::at_end::at_end;
+use crate::primitives::payload::{Payload, message};
+use std::cell::Cell;
+use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Runs `f` where the caller's cancellation does not show; it shows again afterwards.
+///
+/// For work that must be finished once it was begun: answer the request, write the record. Fibers
+/// that `f` spawns into scopes of its own are shielded with it.
+///
+/// # Examples
+///
+/// ```
+/// let answer = segue_core::shield(|| 42);
+/// assert_eq!(answer, 42);
+/// ```
+pub fn shield<R>(f: impl FnOnce() -> R) -> R {
+    shielded(f)
+}
+
+/// Runs `body`, and then `cleanup`, whichever way `body` ends. The cleanup is shielded, and it may
+/// wait, even after a panic of the body, which goes on after it.
+///
+/// A `Drop` can do less: while a panic unwinds through it, a fiber can't wait.
+///
+/// # Cancellation
+/// The body sees it; the cleanup does not.
+///
+/// # Panics
+/// With the body's panic if it panicked, or with the cleanup's. If both did, and both have a
+/// message: with a message that says both. Otherwise with the body's payload, and the cleanup's
+/// message goes to the standard error.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{finally, sleep};
+/// use std::time::Duration;
+///
+/// let mut log = Vec::new();
+/// let answer = finally(|| 42, || {
+///     sleep(Duration::from_millis(1)).expect("it is shielded");
+///     log.push("closed");
+/// });
+/// assert_eq!((answer, log), (42, vec!["closed"]));
+/// ```
+pub fn finally<T>(body: impl FnOnce() -> T, cleanup: impl FnOnce()) -> T {
+    let outcome = catch_unwind(AssertUnwindSafe(body));
+    let cleaned = catch_unwind(AssertUnwindSafe(|| shield(cleanup)));
+    match (outcome, cleaned) {
+        (Ok(value), Ok(())) => value,
+        (Err(payload), Ok(())) | (Ok(_), Err(payload)) => resume_unwind(payload),
+        (Err(payload), Err(second)) => resume_unwind(both(payload, second)),
+    }
+}
+
+/// The panic to raise if both a body and its cleanup have panicked.
+#[cold]
+fn both(first: Payload, second: Payload) -> Payload {
+    let cleanup = message(second.as_ref()).unwrap_or_else(|| "(a panic without a message)".to_owned());
+    // Its own drop may panic, which is one too many.
+    std::mem::forget(second);
+    if first.is::<&str>() || first.is::<String>() {
+        let body = message(first.as_ref()).unwrap_or_default();
+        Box::new(format!("{body}; and the cleanup after that panicked: {cleanup}"))
+    } else {
+        let _ = writeln!(io::stderr(), "segue: the cleanup after a panic panicked as well: {cleanup}");
+        first
+    }
+}
+
+/// Runs `f`, and cancels what is inside of it when `limit` has passed: waits in it then fail with a
+/// [`Cancelled`](crate::Cancelled) that [timed out](crate::Cancelled::timed_out).
+///
+/// The call returns what `f` returns, whether or not the time was over by then; so nothing that `f`
+/// has obtained is lost. A limit beyond what the clock can show is none. The clock is that of the
+/// caller's scheduler.
+///
+/// A fiber that is suspended is told by its worker, which looks at the clock between its fibers. A
+/// fiber that computes is told by [`check`](crate::check), and by every operation that can wait:
+/// each looks at the clock inside of a `timeout`.
+///
+/// # Cancellation
+/// The caller's cancellation shows inside as well, and the one that comes first gives the reason.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{after, timeout};
+/// use std::time::Duration;
+///
+/// let never = after(Duration::MAX);
+/// let ended = timeout(Duration::from_millis(1), || never.wait());
+/// assert!(ended.is_err_and(|cancelled| cancelled.timed_out()));
+/// ```
+pub fn timeout<T>(limit: Duration, f: impl FnOnce() -> T) -> T {
+    deadline(now().checked_add(limit), f)
+}
+
+/// As [`timeout`], at a point in time; `None` is never.
+///
+/// # Cancellation
+/// As for [`timeout`].
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{check, deadline, now};
+///
+/// assert!(deadline(Some(now()), check).is_err());
+/// assert!(deadline(None, check).is_ok());
+/// ```
+pub fn deadline<T>(at: Option<Instant>, f: impl FnOnce() -> T) -> T {
+    let Some(at) = at else { return f() };
+    let timers = on_current(|fiber| fiber.scheduler().timers().clone());
+    let context = Context::nested_until(Some((at, timers.clone())));
+    let key = Cell::new(None);
+    let _end = at_end(|| {
+        if let Some(key) = key.get() {
+            timers.cancel_no_more(key);
+        }
+        context.end();
+    });
+    if at <= timers.now() {
+        context.cancel(Some(Reason::new(TimedOut::new())));
+    } else {
+        key.set(Some(timers.cancel_at(at, Arc::clone(&context))));
+    }
+    context.enter(f)
+}

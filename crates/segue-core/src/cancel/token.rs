@@ -1,0 +1,95 @@
+//! The right to cancel.
+//!
+//! Used by applications, scopes and runtimes. The tree behind it is in `context.rs`.
+
+use crate::contract::tree::cancelled::Reason;
+use crate::contract::tree::context::Context;
+use crate::sim::preemption::preemption_point;
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+/// The right to cancel: whatever [runs](CancelToken::run) under it, or the scope that it is of.
+/// From anywhere and at any time.
+///
+/// Clones are the same token. It may outlive what it cancels, and then has no effect.
+///
+/// # Examples
+///
+/// To cancel what a fiber does, with an error of your choice. (A fiber that is spawned
+/// [`cancellable`](crate::Builder::cancellable) has such a token in its handle.)
+///
+/// ```
+/// use segue_core::{CancelToken, after, spawn};
+/// use std::time::Duration;
+///
+/// let token = CancelToken::new();
+/// let fiber = spawn({
+///     let token = token.clone();
+///     move || token.run(|| after(Duration::MAX).wait())
+/// });
+/// token.cancel_with(std::io::Error::other("no longer wanted"));
+/// let cancelled = fiber.join().unwrap().unwrap_err();
+/// assert_eq!(cancelled.reason().unwrap().to_string(), "no longer wanted");
+/// ```
+#[derive(Clone)]
+pub struct CancelToken(Arc<Context>);
+
+impl CancelToken {
+    /// A token that nothing runs under yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(Context::root())
+    }
+
+    pub(crate) fn context(&self) -> *const Context {
+        Arc::as_ptr(&self.0)
+    }
+
+    pub(crate) fn tree(&self) -> &Arc<Context> {
+        &self.0
+    }
+
+    pub(crate) fn of(context: &Arc<Context>) -> Self {
+        Self(Arc::clone(context))
+    }
+
+    /// Runs `f` so that this token cancels it, as the caller's own cancellation does.
+    ///
+    /// # Cancellation
+    /// It shows inside; what `f` returns is returned.
+    pub fn run<T>(&self, f: impl FnOnce() -> T) -> T {
+        self.0.run_following(f)
+    }
+
+    /// Requests that everything under the token stop. Never waits; again has no effect.
+    pub fn cancel(&self) {
+        preemption_point();
+        self.0.cancel(None);
+    }
+
+    /// As [`cancel`](CancelToken::cancel), with a reason, which arrives in each
+    /// [`Cancelled`](crate::Cancelled).
+    pub fn cancel_with(&self, reason: impl Into<Box<dyn Error + Send + Sync>>) {
+        preemption_point();
+        self.0.cancel(Some(Reason::new(reason)));
+    }
+
+    /// Whether it was requested.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+}
+
+impl Default for CancelToken {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for CancelToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CancelToken").field("cancelled", &self.is_cancelled()).finish()
+    }
+}

@@ -1,0 +1,233 @@
+//! Attributes: small values that a policy defines and fibers carry, such as a priority.
+//!
+//! Defined by policies, set by applications; read by policies each time that a fiber becomes ready.
+//!
+//! # The idea
+//!
+//! A fiber without attributes carries a null pointer, and so do its children: a program without
+//! attributes pays nothing for them. The first attribute makes a record, which stays the fiber's
+//! own; a child gets a copy of its parent's record when it is spawned. A handle of the record reads
+//! and changes it at any time, from any thread, so a supervisor that started a fiber with
+//! attributes of its making can change them later.
+//!
+//! # States of an entry
+//!
+//! ```text
+//!   free --set, under the lock: writes the value, then the key--> used      (for ever)
+//!   used --set: writes the value
+//! ```
+//!
+//! A record has room for [`ROOM`] entries and a link to another one, which is made when there is
+//! need. A key never changes, so a reader needs no lock: it sees either no key, or a key and the
+//! value that was written before it (the key's release, the reader's acquire). Values are single
+//! words, and their order among each other says nothing: a policy that reads two attributes may see
+//! one change and not the other.
+
+use crate::contract::current::with_running;
+use crate::primitives::lock::Lock;
+use std::any::TypeId;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// How many entries a record has room for.
+const ROOM: usize = 4;
+
+/// A kind of value that fibers carry and policies read. It fits into a word, so that it can be read
+/// and changed at any time from anywhere.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{Attribute, Attributes};
+///
+/// #[derive(Clone, Copy, Debug, PartialEq)]
+/// struct Rank(u32);
+///
+/// impl Attribute for Rank {
+///     fn to_bits(self) -> u64 {
+///         self.0.into()
+///     }
+///
+///     fn from_bits(bits: u64) -> Self {
+///         Self(bits as u32)
+///     }
+/// }
+///
+/// let attributes = Attributes::new().with(Rank(3));
+/// assert_eq!(attributes.get(), Some(Rank(3)));
+/// ```
+pub trait Attribute: Copy + 'static {
+    /// Whether children get a copy of it. One that names this fiber and no other is not inherited.
+    const INHERITED: bool = true;
+
+    /// The value as a word.
+    fn to_bits(self) -> u64;
+
+    /// The value of a word that [`to_bits`](Attribute::to_bits) has made.
+    fn from_bits(bits: u64) -> Self;
+}
+
+/// What a fiber carries, at most one value of each type. A handle: its clones are the same
+/// attributes.
+///
+/// # Examples
+///
+/// The spawner keeps a handle, and changes what the fiber carries while that lives:
+///
+/// ```
+/// use segue_core::{Attribute, Attributes, Builder, attribute};
+///
+/// #[derive(Clone, Copy, Debug, PartialEq)]
+/// struct Urgent(bool);
+///
+/// impl Attribute for Urgent {
+///     fn to_bits(self) -> u64 {
+///         self.0.into()
+///     }
+///
+///     fn from_bits(bits: u64) -> Self {
+///         Self(bits != 0)
+///     }
+/// }
+///
+/// let attributes = Attributes::new().with(Urgent(false));
+/// attributes.set(Urgent(true));
+/// assert_eq!(attributes.get(), Some(Urgent(true)));
+/// // A plain thread carries none.
+/// assert_eq!(attribute::<Urgent>(), None);
+/// ```
+#[derive(Clone)]
+pub struct Attributes(Arc<Record>);
+
+struct Record {
+    entries: [Entry; ROOM],
+    more: OnceLock<Attributes>,
+    /// Held to add a key.
+    adding: Lock<()>,
+}
+
+#[derive(Default)]
+struct Entry {
+    key: OnceLock<Key>,
+    bits: AtomicU64,
+}
+
+/// A kind of attribute.
+#[derive(Clone, Copy)]
+struct Key {
+    kind: TypeId,
+    inherited: bool,
+}
+
+impl Key {
+    fn of<A: Attribute>() -> Self {
+        Self { kind: TypeId::of::<A>(), inherited: A::INHERITED }
+    }
+}
+
+impl Attributes {
+    /// No attributes yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(Arc::new(Record { entries: Default::default(), more: OnceLock::new(), adding: Lock::new(()) }))
+    }
+
+    /// These, with `value`.
+    #[must_use]
+    pub fn with<A: Attribute>(self, value: A) -> Self {
+        self.set(value);
+        self
+    }
+
+    /// The value of this type, if there is one.
+    #[must_use]
+    #[inline]
+    pub fn get<A: Attribute>(&self) -> Option<A> {
+        self.find(TypeId::of::<A>()).map(|entry| A::from_bits(entry.bits.load(Ordering::Relaxed)))
+    }
+
+    /// Adds a value, or changes it. For a fiber that is ready it counts from the next time that it
+    /// becomes so.
+    pub fn set<A: Attribute>(&self, value: A) {
+        self.put(Key::of::<A>(), value.to_bits());
+    }
+
+    fn find(&self, kind: TypeId) -> Option<&Entry> {
+        for entry in &self.0.entries {
+            match entry.key.get() {
+                Some(found) if found.kind == kind => return Some(entry),
+                Some(_) => {}
+                None => return None,
+            }
+        }
+        self.0.more.get()?.find(kind)
+    }
+
+    fn put(&self, key: Key, bits: u64) {
+        if let Some(entry) = self.find(key.kind) {
+            return entry.bits.store(bits, Ordering::Relaxed);
+        }
+        let adding = self.0.adding.lock();
+        let free = |entry: &&Entry| entry.key.get().is_none_or(|found| found.kind == key.kind);
+        match self.0.entries.iter().find(free) {
+            Some(entry) => {
+                entry.bits.store(bits, Ordering::Relaxed);
+                // Somebody may have added it a moment ago: then it is the same key.
+                let _ = entry.key.set(key);
+            }
+            None => {
+                drop(adding);
+                self.0.more.get_or_init(Self::new).put(key, bits);
+            }
+        }
+    }
+
+    /// Attributes of their own with the same values, of those kinds that are inherited: what a
+    /// child gets.
+    #[cold]
+    pub(crate) fn copy(&self) -> Self {
+        let copy = Self::new();
+        let mut from = Some(self);
+        while let Some(at) = from {
+            for entry in &at.0.entries {
+                if let Some(key) = entry.key.get().filter(|key| key.inherited) {
+                    copy.put(*key, entry.bits.load(Ordering::Relaxed));
+                }
+            }
+            from = at.0.more.get();
+        }
+        copy
+    }
+}
+
+impl Default for Attributes {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::fmt::Debug for Attributes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let here = self.0.entries.iter().filter(|entry| entry.key.get().is_some());
+        f.debug_list().entries(here.map(|entry| entry.bits.load(Ordering::Relaxed))).finish_non_exhaustive()
+    }
+}
+
+/// What the calling fiber carries; `None` on a plain thread. Children that it spawns later get a
+/// copy.
+#[must_use]
+pub fn attributes() -> Option<Attributes> {
+    with_running(|fiber| Some(fiber?.attributes().get_or_init(Attributes::new).clone()))
+}
+
+/// The value of this type that the calling fiber carries.
+#[must_use]
+pub fn attribute<A: Attribute>() -> Option<A> {
+    with_running(|fiber| fiber?.attribute())
+}
+
+/// What a child of the caller starts with.
+#[inline]
+pub(crate) fn inherited() -> Option<Attributes> {
+    with_running(|fiber| fiber?.attributes().get().map(Attributes::copy))
+}

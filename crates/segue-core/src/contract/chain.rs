@@ -1,0 +1,399 @@
+//! The chain of what surrounds the running computation: effect handlers, generators, contexts, and
+//! barriers.
+//!
+//! Used by the crate of effect handlers, which links handlers and generators and captures what runs
+//! inside of them; by the cancellation tree, which links the contexts that a captured
+//! computation takes along; and by every operation that calls foreign code, which links a barrier.
+//!
+//! # The idea
+//!
+//! A computation that performs an effect, or gives from a generator, is *captured*: its stack, up
+//! to the handler or the generator, is suspended and may go on later, in another fiber, or never.
+//! So nothing on that stack may rely on what is around it. Two kinds of frames do all the same:
+//!
+//! - An **operation in progress** (a wait, a wake-up, the run of a worker) has registered itself
+//!   somewhere, or has a borrow of its fiber. When it calls foreign code, a waker or a closure, it
+//!   puts a [`barrier`] around the call: no computation is captured across that. It is the rule for
+//!   C frames of "Retrofitting Effect Handlers onto OCaml" (section 2), for the same reason.
+//! - A **context** (the body of a scope, timeout, shield or token) is meant to be inside of
+//!   something. It belongs to the captured computation: it leaves with it, and comes back where
+//!   that is resumed.
+//!
+//! So that a capture finds both, they stand in one chain with the handlers. What runs sees the
+//! frames from the thread's top outwards.
+//!
+//! # How the top is set
+//!
+//! - A handler, a context or a barrier sets it when it begins, and again when it ends or unwinds.
+//! - The resumer of a captured computation names its own top as the parent of the computation's
+//!   outermost frame, and sets its own top again when control comes back. So the clauses of a
+//!   handler, and the consumer of a generator, see their own surroundings.
+//! - A captured computation that goes on sets the top that it had. All frames between that and the
+//!   outermost are its own, on stacks that were captured with it.
+//! - A coroutine starts with an empty chain: an effect does not leave it. The resumer takes its own
+//!   chain out of the way; a suspension, from however deep inside, does the same with the
+//!   coroutine's. Both look once, and mostly the chain is empty.
+//!
+//! **When the chain is empty** nothing can be captured across, whatever is linked later. So
+//! contexts and barriers are linked only if the chain is not empty; mostly they cost one look at a
+//! thread-local pointer.
+//!
+//! # What is inherited
+//!
+//! A fiber starts with an empty chain, and so do the halves of a join. But a handler that only
+//! answers, by clauses that any thread may call, can be shared with what it outlives: the halves of
+//! a join inside of it, and the fibers of a scope that was opened inside. Such a handler is a
+//! [`Shared`]; these halves and fibers begin their chains with an [`inherit`]ed view of it. It
+//! outlives them because nothing takes the scope, or the join, out of it: the [`heritage`] ends at
+//! the first frame that may be captured, a generator or a handler that wants continuations, and at
+//! a barrier.
+//!
+//! On the host with a thread for each coroutine each has a top of its own, since it is a
+//! thread-local variable; all of the above holds there too, and some of it is needless.
+#![allow(unsafe_code)] // Frames are linked by address.
+
+use crate::contract::fiber::WaitsFor;
+use crate::primitives::atomic::local;
+use std::cell::Cell;
+use std::ptr;
+
+pub use crate::contract::tree::context::{Away, Surrounding};
+
+/// What the chain knows of the clauses of a handler: the start of what the crate of handlers has
+/// there.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Clauses {
+    /// Whether one of them wants the continuation: then the handler's computation may be captured.
+    pub capture: bool,
+}
+
+/// Something that surrounds what runs. `repr(C)`: it is the first field of what it stands for.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Frame {
+    /// The next outer one, or null.
+    pub parent: Cell<*const Frame>,
+    /// What a handler handles, as the crate of handlers knows it. Null for everything else.
+    pub clauses: Cell<*const Clauses>,
+    /// A handler's clauses. Of a frame that handles nothing: what it is, if this is one of the
+    /// marks below.
+    pub list: Cell<*const ()>,
+    /// A handler's state.
+    pub state: Cell<*mut ()>,
+}
+
+/// What a frame is that handles nothing.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind<'a> {
+    /// A generator, or a handler that is out of use.
+    Passive,
+    /// A context, or a detour past some: what is captured across takes this along.
+    Context(&'a Surrounding),
+    /// No computation is captured across it.
+    Barrier(&'a Barrier),
+    /// The handler that is the next frame is shared.
+    Shared(&'a Shared),
+    /// The start of a chain that sees shared handlers of another one.
+    Inherited(&'a Inherited),
+}
+
+/// The mark of a [`Kind`]. It has a size so that its address is its own.
+pub(crate) struct Mark {
+    _address: u8,
+}
+
+static BARRIER: Mark = Mark { _address: 0 };
+pub(crate) static CONTEXT: Mark = Mark { _address: 1 };
+static SHARED: Mark = Mark { _address: 2 };
+static INHERITED: Mark = Mark { _address: 3 };
+
+impl Mark {
+    fn address(&'static self) -> *const () {
+        ptr::from_ref(self).cast()
+    }
+}
+
+impl Frame {
+    /// A frame that handles nothing, inside of what is around now.
+    #[inline]
+    #[must_use]
+    pub fn passive() -> Self {
+        Self {
+            parent: Cell::new(top()),
+            clauses: Cell::new(ptr::null()),
+            list: Cell::new(ptr::null()),
+            state: Cell::new(ptr::null_mut()),
+        }
+    }
+
+    pub(crate) fn marked(mark: &'static Mark) -> Self {
+        Self { list: Cell::new(mark.address()), ..Self::passive() }
+    }
+
+    /// What this frame is, which handles nothing.
+    ///
+    /// By address, which leads to all of what the frame is the head of, as a reference would not.
+    ///
+    /// # Safety
+    /// It is one of the chain, as the chain has it, and stays in it while the answer is used.
+    #[cold]
+    #[must_use]
+    pub unsafe fn kind<'a>(this: *const Self) -> Kind<'a> {
+        // SAFETY: only those four link frames with these marks, as their first fields, in
+        // `repr(C)`; and what is in the chain is in place as a whole.
+        unsafe {
+            let mark = (*this).list.get();
+            if mark == BARRIER.address() {
+                Kind::Barrier(&*this.cast())
+            } else if mark == CONTEXT.address() {
+                Kind::Context(&*this.cast())
+            } else if mark == SHARED.address() {
+                Kind::Shared(&*this.cast())
+            } else if mark == INHERITED.address() {
+                Kind::Inherited(&*this.cast())
+            } else {
+                Kind::Passive
+            }
+        }
+    }
+}
+
+local!(static TOP: Cell<*const Frame> = Cell::new(ptr::null()));
+
+/// The innermost frame, or null.
+#[inline(always)]
+#[must_use]
+pub fn top() -> *const Frame {
+    TOP.with(Cell::get)
+}
+
+/// Makes a frame the innermost one.
+///
+/// # Safety
+/// It is null, or in place until another one is, and so are all those further out. `clauses` and
+/// the others are what the crate of handlers makes of them.
+#[inline(always)]
+pub unsafe fn set_top(frame: *const Frame) {
+    TOP.with(|top| top.set(frame));
+}
+
+/// Sets the top again when it is dropped.
+#[derive(Debug)]
+pub struct Restore(*const Frame);
+
+impl Restore {
+    /// Sets the top to what it is now.
+    ///
+    /// # Safety
+    /// It is dropped, if at all, before what is the top now ends.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn new() -> Self {
+        Self(top())
+    }
+}
+
+impl Drop for Restore {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: it was in place, and is, as the maker of this promises.
+        unsafe { set_top(self.0) };
+    }
+}
+
+/// What stands between the top and a frame further out.
+#[derive(Clone, Copy, Debug)]
+pub enum Path<'a> {
+    /// Nothing that a capture up to there would have to see to.
+    Clear,
+    /// Contexts, of which this is the outermost.
+    Through(&'a Surrounding),
+    /// A barrier.
+    Barred(&'a Barrier),
+    /// The frame is not in the chain: the caller runs in a coroutine of its own.
+    Apart,
+}
+
+/// Looks at what stands between the top and `to`.
+///
+/// # Safety
+/// What it answers with is not used any more when one of the frames between has ended.
+#[cold]
+#[must_use]
+pub unsafe fn path<'a>(to: *const Frame) -> Path<'a> {
+    let mut path = Path::Clear;
+    let mut at = top();
+    while at != to {
+        // SAFETY: the frames from the top outwards are in place, and those between the top and the
+        // one that the caller knows of stay while it is inside of them.
+        let Some(frame) = (unsafe { at.as_ref() }) else { return Path::Apart };
+        if frame.clauses.get().is_null() {
+            // SAFETY: it is in the chain.
+            match unsafe { Frame::kind(at) } {
+                Kind::Passive | Kind::Shared(_) | Kind::Inherited(_) => {}
+                Kind::Context(context) if !matches!(path, Path::Barred(_)) => path = Path::Through(context),
+                Kind::Barrier(barrier) if !matches!(path, Path::Barred(_)) => path = Path::Barred(barrier),
+                // The innermost barrier is what the caller is to be told of.
+                Kind::Context(_) | Kind::Barrier(_) => {}
+            }
+        }
+        at = frame.parent.get();
+    }
+    path
+}
+
+/// An operation in progress, across which no computation is captured.
+#[repr(C)] // The frame comes first.
+#[derive(Debug)]
+pub struct Barrier {
+    frame: Frame,
+    what: WaitsFor,
+}
+
+impl Barrier {
+    /// The operation, and where it was called.
+    #[must_use]
+    pub fn what(&self) -> WaitsFor {
+        self.what
+    }
+}
+
+/// Runs `f`, which is foreign code that an operation calls: a waker, a hook, a closure, a drop.
+///
+/// What `f` performs finds no handler outside of this, and what it gives to a generator outside is
+/// refused; the message says `what` stands between. Handlers and generators within `f` work as
+/// everywhere.
+#[inline(always)]
+pub fn barrier<R>(what: WaitsFor, f: impl FnOnce() -> R) -> R {
+    if top().is_null() { f() } else { behind(what, f) }
+}
+
+#[cold]
+#[inline(never)]
+fn behind<R>(what: WaitsFor, f: impl FnOnce() -> R) -> R {
+    let barrier = Barrier { frame: Frame::marked(&BARRIER), what };
+    // SAFETY: both are dropped at the end of this function, the barrier after the other.
+    let _restore = unsafe { Restore::new() };
+    // SAFETY: it is in place until the top is set again.
+    unsafe { set_top((&raw const barrier).cast()) };
+    f()
+}
+
+/// A handler that those inherit which start inside of it and end before it does.
+#[repr(C)] // The frame comes first.
+#[derive(Debug)]
+pub struct Shared {
+    frame: Frame,
+    handler: *const Frame,
+    next: Heritage,
+}
+
+/// What is inherited: the innermost shared handler, with those further out; or nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Heritage(*const Shared);
+
+// SAFETY: a shared handler and its frame are only read, from whatever thread, and its clauses may
+// be called there.
+unsafe impl Send for Heritage {}
+// SAFETY: as above.
+unsafe impl Sync for Heritage {}
+
+impl Heritage {
+    /// Nothing.
+    pub const NONE: Self = Self(ptr::null());
+
+    /// The innermost shared handler, and what is further out.
+    ///
+    /// # Safety
+    /// What it was taken for, a join or a scope, has not ended.
+    #[must_use]
+    pub unsafe fn split(self) -> Option<(*const Frame, Self)> {
+        // SAFETY: a shared handler outlives what inherits it.
+        unsafe { self.0.as_ref() }.map(|shared| (shared.handler, shared.next))
+    }
+}
+
+/// Runs `f` inside of a handler that is shared. `handler` is its frame, the top of the chain.
+///
+/// # Safety
+/// The clauses of the handler only answer, and may be called from any thread while this runs.
+pub unsafe fn share<R>(handler: *const Frame, f: impl FnOnce() -> R) -> R {
+    // SAFETY: as the caller promises, the handler is in the chain; what is found further out
+    // outlives it.
+    let next = unsafe { heritage_from((*handler).parent.get()) };
+    let shared = Shared { frame: Frame::marked(&SHARED), handler, next };
+    // SAFETY: both are dropped at the end of this function, what is shared after the other.
+    let _restore = unsafe { Restore::new() };
+    // SAFETY: it is in place until the top is set again.
+    unsafe { set_top((&raw const shared).cast()) };
+    f()
+}
+
+/// What a join or a scope that is opened here may hand down.
+#[inline]
+#[must_use]
+pub fn heritage() -> Heritage {
+    // SAFETY: the frames from the top outwards are in place.
+    if top().is_null() { Heritage::NONE } else { unsafe { heritage_from(top()) } }
+}
+
+/// # Safety
+/// `at` is null or in the chain.
+#[cold]
+unsafe fn heritage_from(mut at: *const Frame) -> Heritage {
+    // SAFETY: as the caller promises.
+    while let Some(frame) = unsafe { at.as_ref() } {
+        // SAFETY: the clauses of a handler are known when the program is compiled, and stay.
+        match unsafe { frame.clauses.get().as_ref() } {
+            Some(Clauses { capture: true }) => break,
+            Some(Clauses { capture: false }) => {}
+            // SAFETY: it is in the chain.
+            None => match unsafe { Frame::kind(at) } {
+                Kind::Passive | Kind::Barrier(_) => break,
+                Kind::Context(_) => {}
+                Kind::Shared(shared) => return Heritage(shared),
+                Kind::Inherited(inherited) => return inherited.heritage,
+            },
+        }
+        at = frame.parent.get();
+    }
+    Heritage::NONE
+}
+
+/// The start of a chain that sees the shared handlers of another one.
+#[repr(C)] // The frame comes first.
+#[derive(Debug)]
+pub struct Inherited {
+    frame: Frame,
+    heritage: Heritage,
+}
+
+impl Inherited {
+    /// What was inherited.
+    #[must_use]
+    pub fn heritage(&self) -> Heritage {
+        self.heritage
+    }
+}
+
+/// Runs `f` so that it sees what was inherited.
+///
+/// # Safety
+/// The join or scope that the heritage was taken for does not end before `f` does, and nothing that
+/// surrounds it is captured without it.
+#[inline(always)]
+pub unsafe fn inherit<R>(heritage: Heritage, f: impl FnOnce() -> R) -> R {
+    #[cold]
+    #[inline(never)]
+    unsafe fn behind<R>(heritage: Heritage, f: impl FnOnce() -> R) -> R {
+        let inherited = Inherited { frame: Frame::marked(&INHERITED), heritage };
+        // SAFETY: both are dropped at the end of this function, what is inherited after the other.
+        let _restore = unsafe { Restore::new() };
+        // SAFETY: it is in place until the top is set again.
+        unsafe { set_top((&raw const inherited).cast()) };
+        f()
+    }
+    // SAFETY: as the caller promises.
+    if heritage.0.is_null() { f() } else { unsafe { behind(heritage, f) } }
+}

@@ -1,0 +1,215 @@
+//! What runs here: the current fiber, or a plain thread, with the context and the family that it is
+//! inside of.
+//!
+//! Used by everything that waits or spawns, and by schedulers, which say which fiber is the current
+//! one.
+#![allow(unsafe_code)] // The current header is reached by its address.
+
+use crate::contract::chain::barrier;
+use crate::contract::deferred_wakers;
+use crate::contract::fiber::{Fiber, WaitsFor};
+use crate::contract::thread;
+use crate::contract::tree::cancelled::Cancelled;
+use crate::contract::tree::context::Context;
+use crate::contract::tree::family::Family;
+use crate::primitives::at_end::at_end;
+use crate::primitives::atomic::local;
+use std::cell::Cell;
+use std::ptr;
+
+local!(static CURRENT: Cell<*const Fiber> = Cell::new(ptr::null()));
+// Of the plain thread, while no fiber runs on it.
+local!(static CONTEXT: Cell<*const Context> = Cell::new(ptr::null()));
+local!(static FAMILY: Cell<*const Family> = Cell::new(ptr::null()));
+
+/// Calls `f` with the running fiber; on a plain thread, with a header that stands for the thread
+/// meanwhile.
+///
+/// It is an operation: no computation is captured across it by an effect or a generator, since `f`
+/// has a borrow of the fiber.
+#[inline]
+#[track_caller]
+pub fn with_current<R>(f: impl FnOnce(&Fiber) -> R) -> R {
+    barrier(WaitsFor::new("a look at the running fiber"), || on_current(f))
+}
+
+/// As [`with_current`], for code of ours.
+#[inline]
+pub(crate) fn on_current<R>(f: impl FnOnce(&Fiber) -> R) -> R {
+    with_running(|fiber| match fiber {
+        Some(fiber) => f(fiber),
+        None => thread::with_header(f),
+    })
+}
+
+/// The running fiber's header, or null on a plain thread.
+#[inline]
+pub fn current() -> *const Fiber {
+    CURRENT.with(Cell::get)
+}
+
+/// Calls `f` with the running fiber; with `None` on a plain thread. For code of ours: nothing is
+/// captured inside of `f`.
+#[inline(always)]
+pub(crate) fn with_running<R>(f: impl FnOnce(Option<&Fiber>) -> R) -> R {
+    // SAFETY: the slot is null, or has the header of the fiber that runs this (clause 3), which
+    // stays in place until its job has returned (clause 4), and so for longer than this call.
+    f(unsafe { current().as_ref() })
+}
+
+/// Makes `fiber` the current one on this thread and gives back what was.
+///
+/// # Safety
+/// For schedulers. A header that is made current stays in place until another, or null, is.
+#[inline]
+pub unsafe fn set_current(fiber: *const Fiber) -> *const Fiber {
+    CURRENT.with(|current| current.replace(fiber))
+}
+
+/// Runs `f` as if on a plain thread: a wait in it blocks the thread and suspends no fiber. For code
+/// of ours, or behind a barrier.
+pub(crate) fn as_plain_thread<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: null is always allowed.
+    let fiber = unsafe { set_current(ptr::null()) };
+    let _restore = at_end(|| {
+        // SAFETY: it was current before, and its fiber has not moved on since: it is what runs
+        // this, since nothing is captured across this.
+        unsafe { set_current(fiber) };
+    });
+    f()
+}
+
+/// Runs `f` in place as a plain thread would, in the caller's contexts: a wait in it blocks the
+/// thread, and what it spawns goes where plain threads spawn.
+///
+/// # Cancellation
+/// `f` sees the caller's.
+///
+/// It is an operation: no computation is captured across it by an effect or a generator.
+#[track_caller]
+pub fn run_as_thread<R>(f: impl FnOnce() -> R) -> R {
+    let fiber = with_running(|fiber| fiber.map(|fiber| (fiber.context(), fiber.family())));
+    match fiber {
+        Some((context, family)) => {
+            let run = || as_plain_thread(|| within(context, family, f));
+            barrier(WaitsFor::new("a call that runs as on a plain thread"), run)
+        }
+        None => f(),
+    }
+}
+
+/// Runs `f`, which is all that the fiber does, and leaves every context. For a
+/// [`Work`](crate::Work) that its maker waits for, before it tells the maker: the contexts may end
+/// then.
+///
+/// `f` has left the contexts that it entered, which scopes and the like see to; a computation that
+/// is captured inside of one has taken it along.
+#[inline]
+pub fn retire<R>(f: impl FnOnce() -> R) -> R {
+    let result = f();
+    leave_contexts();
+    result
+}
+
+/// Leaves every context.
+#[inline]
+pub(crate) fn leave_contexts() {
+    leave_context(ptr::null());
+    enter_context(ptr::null());
+}
+
+/// Has the running fiber, if there is one, leave `context`, or any for null.
+#[inline]
+pub(crate) fn leave_context(context: *const Context) {
+    with_running(|fiber| {
+        if let Some(fiber) = fiber {
+            fiber.leave_context(context);
+        }
+    });
+}
+
+/// Whether the caller runs on a fiber, and not on a plain thread.
+#[must_use]
+#[inline]
+pub fn in_fiber() -> bool {
+    !current().is_null()
+}
+
+/// Gives up the turn: other ready fibers of this scheduler run first.
+///
+/// On a plain thread it yields to the operating system.
+///
+/// # Cancellation
+/// *No effect*: a cancelled fiber does not yield.
+///
+/// # Errors
+/// [`Cancelled`] if the caller was cancelled.
+///
+/// # Examples
+///
+/// ```
+/// segue_core::yield_now()?;
+/// # Ok::<(), segue_core::Cancelled>(())
+/// ```
+#[inline]
+pub fn yield_now() -> Result<(), Cancelled> {
+    on_current(|fiber| {
+        if fiber.is_cancelled() {
+            return Err(fiber.cancelled());
+        }
+        if fiber.must_not_suspend() {
+            return Err(fiber.refused());
+        }
+        deferred_wakers::let_go();
+        // SAFETY: it is the calling one.
+        unsafe { fiber.scheduler().yield_now(fiber) };
+        fiber.refill();
+        Ok(())
+    })
+}
+
+/// Makes `context` the innermost one of whatever runs, fiber or thread, and gives back what was.
+#[inline]
+pub(crate) fn enter_context(context: *const Context) -> *const Context {
+    with_running(|fiber| match fiber {
+        Some(fiber) => fiber.enter_context(context),
+        None => CONTEXT.with(|slot| slot.replace(context)),
+    })
+}
+
+/// The innermost context of whatever runs; null if there is none.
+#[inline]
+pub(crate) fn context() -> *const Context {
+    with_running(|fiber| fiber.map_or_else(|| CONTEXT.with(Cell::get), Fiber::context))
+}
+
+/// An address that the running fiber, or the plain thread, has to itself as long as it runs.
+pub(crate) fn caller() -> *const () {
+    let fiber = current();
+    if fiber.is_null() { CONTEXT.with(|here| ptr::from_ref(here).cast()) } else { fiber.cast() }
+}
+
+/// The family that what the caller detaches belongs to; null if none.
+#[inline]
+pub(crate) fn family() -> *const Family {
+    with_running(|fiber| fiber.map_or_else(|| FAMILY.with(Cell::get), Fiber::family))
+}
+
+/// Calls `f` in a context and a family, on a plain thread.
+pub(crate) fn within<R>(context: *const Context, family: *const Family, f: impl FnOnce() -> R) -> R {
+    let (outer, detached) = surroundings_of_thread();
+    let _restore = at_end(|| surround_thread(outer, detached));
+    surround_thread(context, family);
+    f()
+}
+
+/// The context and the family that this thread is inside of, as a plain one.
+pub(crate) fn surroundings_of_thread() -> (*const Context, *const Family) {
+    (CONTEXT.with(Cell::get), FAMILY.with(Cell::get))
+}
+
+/// Puts this thread, as a plain one, inside of a context and a family.
+pub(crate) fn surround_thread(context: *const Context, family: *const Family) {
+    CONTEXT.with(|slot| slot.set(context));
+    FAMILY.with(|slot| slot.set(family));
+}

@@ -1,0 +1,94 @@
+//! A trigger that passes its signal on to another: how one event that has a trigger of its own
+//! becomes an arm of a wait for several.
+//!
+//! Used by the source of a [`JoinHandle`](crate::JoinHandle): a task's trigger `done` decides which
+//! side frees the task, while a choice between several sources has one trigger for all of them.
+//!
+//! # States
+//!
+//! The link lies in the waiter's frame, and its address stands in the word of the first trigger in
+//! place of a fiber's.
+//!
+//! ```text
+//!   INITIAL --link--> LINKED --unlink--> INITIAL
+//!                        \---claim-----> TAKEN; then the second trigger is claimed; then `passed` is stored
+//! ```
+//!
+//! **The race to fear**: the waiter leaves while the claimer is between the two claims. It can't:
+//! to leave it unlinks, and if that fails, the first trigger was claimed, and it waits the few
+//! instructions until `passed`, which is the claimer's last touch of the link and of the second
+//! trigger.
+//!
+//! Orderings: the exchange to LINKED releases the link's fields to the claim that acquires them;
+//! `passed` is released by the claimer and acquired by the waiter that leaves.
+#![allow(unsafe_code)] // The link is reached by address.
+
+use crate::contract::trigger::{Trigger, Wakeup};
+use crate::primitives::atomic::{self, AtomicBool, Ordering};
+use std::cell::Cell;
+use std::marker::PhantomPinned;
+use std::ptr::{self, NonNull};
+
+/// Where a trigger passes its signal on to.
+pub struct Link {
+    /// Null if it is not linked.
+    to: Cell<*const Trigger>,
+    arm: Cell<usize>,
+    passed: AtomicBool,
+    /// The claimer reaches a link while its waiter has a `&mut` to it.
+    _shared: PhantomPinned,
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        Self { to: Cell::new(ptr::null()), arm: Cell::new(0), passed: AtomicBool::new(false), _shared: PhantomPinned }
+    }
+}
+
+impl Link {
+    /// Links `from` to `to`. Answers whether it could: if not, `from` has an outcome.
+    ///
+    /// # Safety
+    /// The link stays in place, and `to` with it, until [`leave`](Link::leave) has returned, or
+    /// until `to` was claimed through `arm` and its waiter resumed. Nobody else waits on `from`.
+    pub(crate) unsafe fn join(&mut self, from: &Trigger, to: &Trigger, arm: usize) -> bool {
+        self.to.set(to);
+        self.arm.set(arm);
+        let linked = from.link(NonNull::from(&mut *self));
+        if !linked {
+            self.to.set(ptr::null());
+        }
+        linked
+    }
+
+    /// Ends the link, if it is one.
+    ///
+    /// # Safety
+    /// It was given to `join` with this `from`, or never.
+    pub(crate) unsafe fn leave(&mut self, from: &Trigger) {
+        if self.to.get().is_null() {
+            return;
+        }
+        if !from.unlink(NonNull::from(&mut *self)) {
+            while !self.passed.load(Ordering::Acquire) {
+                atomic::yield_now();
+            }
+        }
+        self.to.set(ptr::null());
+    }
+
+    /// Claims the second trigger, after the first was. The wake-up is empty if somebody else has
+    /// claimed it, and that of a waiter which goes on as cancelled if it was.
+    ///
+    /// # Safety
+    /// `link` was in the word of a trigger that the caller has just claimed.
+    pub(crate) unsafe fn pass_on(link: NonNull<Self>) -> Wakeup {
+        // SAFETY: the waiter does not leave before `passed`, nor the second trigger's.
+        unsafe {
+            let wakeup = (*link.as_ref().to.get()).claim(link.as_ref().arm.get());
+            link.as_ref().passed.store(true, Ordering::Release);
+            // A waiter that was cancelled goes on as well.
+            wakeup.unwrap_or_else(|refused| refused)
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! A closure that has not started: what schedulers queue, steal and start.
+//!
+//! Made by spawn, scope and fork-join; consumed by schedulers. A job is one pointer to a header
+//! with two functions, so that it moves for free between queues and threads; what follows the
+//! header is the maker's business.
+// Type erasure by a hand-made vtable: one pointer a job, one allocation a task.
+#![allow(unsafe_code)]
+
+use crate::contract::attributes::{self, Attribute, Attributes};
+use crate::contract::current;
+use crate::contract::tree::context::Context;
+use crate::contract::tree::family::Family;
+use std::cell::{Cell, OnceCell};
+use std::ptr::NonNull;
+
+/// The name of a fiber.
+pub type Name = Box<str>;
+
+/// What stands at the head of everything that is queued as a [`Job`].
+pub struct JobHeader {
+    run: unsafe fn(NonNull<JobHeader>),
+    abandon: unsafe fn(NonNull<JobHeader>),
+    context: *const Context,
+    family: *const Family,
+    name: Cell<Option<Name>>,
+    attributes: Cell<Option<Attributes>>,
+    /// Whether a fiber or thread was made for it, to run it.
+    has_fiber: Cell<bool>,
+    /// The binary logarithm of the size that its stack is to have; 0 if nobody has said.
+    stack: Cell<u8>,
+}
+
+/// Work that can stand behind a [`JobHeader`].
+///
+/// # Safety
+/// The type is `#[repr(C)]` and its first field is the [`JobHeader`] that [`JobHeader::of`] made
+/// for it. What it carries may be sent to another thread.
+pub unsafe trait Work: Sized {
+    /// Does the work, on a fiber or thread of its own.
+    ///
+    /// # Safety
+    /// Called at most once, and never together with `abandon`.
+    unsafe fn run(this: NonNull<Self>);
+
+    /// Called instead of `run` if the work will never be started.
+    ///
+    /// # Safety
+    /// As for `run`.
+    unsafe fn abandon(this: NonNull<Self>);
+}
+
+impl JobHeader {
+    /// The header for work that its maker waits for: it runs in the maker's context, and what it
+    /// detaches belongs to `family`.
+    ///
+    /// # Safety
+    /// The maker leaves neither `place` nor `family` before the work was run or abandoned.
+    #[must_use]
+    #[inline]
+    pub unsafe fn of<W: Work>(place: Place, family: Option<&Family>) -> Self {
+        let family = family.map_or(std::ptr::null(), std::ptr::from_ref);
+        Self::within::<W>(place.0, family, Given::default())
+    }
+
+    /// Without attributes given, the work has a copy of the caller's.
+    #[inline]
+    pub(crate) fn within<W: Work>(context: *const Context, family: *const Family, given: Given) -> Self {
+        // SAFETY (both): the header is the first field of a `W`, as `Work` promises, so its address
+        // is the work's; and the job that calls these hands on the caller's obligations.
+        unsafe fn run<W: Work>(header: NonNull<JobHeader>) {
+            // SAFETY: see above.
+            unsafe { W::run(header.cast()) }
+        }
+        unsafe fn abandon<W: Work>(header: NonNull<JobHeader>) {
+            // SAFETY: see above.
+            unsafe { W::abandon(header.cast()) }
+        }
+        let attributes = Cell::new(given.attributes.or_else(attributes::inherited));
+        Self {
+            run: run::<W>,
+            abandon: abandon::<W>,
+            context,
+            family,
+            name: Cell::new(given.name),
+            attributes,
+            has_fiber: Cell::new(false),
+            stack: Cell::new(given.stack),
+        }
+    }
+
+    /// The context that the work runs in.
+    pub(crate) fn context(&self) -> *const Context {
+        self.context
+    }
+
+    /// Name and attributes for the next fiber that runs the work, which may run again.
+    pub(crate) fn give(&self, given: Given) {
+        self.name.set(given.name);
+        self.attributes.set(given.attributes);
+        self.stack.set(given.stack);
+    }
+}
+
+/// What a spawner says of the fiber to be.
+#[derive(Debug, Default)]
+pub(crate) struct Given {
+    pub(crate) name: Option<Name>,
+    pub(crate) attributes: Option<Attributes>,
+    /// The binary logarithm of the stack's size, rounded up; 0 if nothing was said.
+    pub(crate) stack: u8,
+}
+
+impl Given {
+    /// What is given, and what the caller hands down.
+    pub(crate) fn or_inherited(mut self) -> Self {
+        self.attributes = self.attributes.or_else(attributes::inherited);
+        self
+    }
+
+    /// The same name, and the same attributes.
+    pub(crate) fn copy(&self) -> Self {
+        Self { name: self.name.clone(), attributes: self.attributes.clone(), stack: self.stack }
+    }
+
+    /// How many bytes of its stack the fiber is to have for use, if that was said.
+    pub(crate) fn stack_size(&self) -> Option<usize> {
+        bytes_of(self.stack)
+    }
+}
+
+/// The size of which this is the logarithm; none was said if it is 0.
+#[inline]
+fn bytes_of(stack: u8) -> Option<usize> {
+    (stack != 0).then(|| 1 << stack)
+}
+
+/// A place in the cancellation tree: the context that the caller was in.
+#[derive(Clone, Copy, Debug)]
+pub struct Place(*const Context);
+
+impl Place {
+    /// Where the caller is now.
+    #[inline]
+    #[must_use]
+    pub fn here() -> Self {
+        Self(crate::contract::current::context())
+    }
+}
+
+/// A closure that has not started. Dropping it tells its joiner that it never will.
+#[must_use = "a job that is dropped is never run"]
+pub struct Job(NonNull<JobHeader>);
+
+// SAFETY: `Work` promises that what stands behind the header may be sent.
+unsafe impl Send for Job {}
+
+impl Job {
+    /// The job that has this header.
+    ///
+    /// # Safety
+    /// The header is the first field of its [`Work`], no other job was made from it, and it stays
+    /// in place until one of the two functions has been called.
+    #[inline]
+    pub unsafe fn from_raw(header: NonNull<JobHeader>) -> Self {
+        Self(header)
+    }
+
+    /// The address that it was made from; what was queued can be found again by it.
+    #[inline]
+    pub fn as_raw(&self) -> NonNull<JobHeader> {
+        self.0
+    }
+
+    /// Gives the right to run it back to its maker.
+    #[inline]
+    pub fn into_raw(self) -> NonNull<JobHeader> {
+        let header = self.0;
+        std::mem::forget(self);
+        header
+    }
+
+    /// Runs it to its end. Panics of the closure stay inside.
+    ///
+    /// For schedulers: on the fiber that [`Fiber::for_job`](crate::contract::fiber::Fiber::for_job)
+    /// was made for. Run anywhere else, it runs as a part of the caller.
+    #[inline]
+    pub fn run(self) {
+        // For this run alone: an async task runs again.
+        if !self.header().has_fiber.replace(false) {
+            return self.run_in_place();
+        }
+        let header = self.into_raw();
+        // SAFETY: this job was the only one for the header, and is used up.
+        unsafe { (header.as_ref().run)(header) };
+    }
+
+    /// Runs it on a fiber that is not its own and stays in the contexts that it is in: at its end
+    /// the job leaves all.
+    #[cold]
+    fn run_in_place(self) {
+        let context = current::context();
+        let header = self.into_raw();
+        // SAFETY: as in `run`.
+        unsafe { (header.as_ref().run)(header) };
+        current::enter_context(context);
+    }
+
+    /// The name of the fiber that will run it, if it was given one.
+    #[must_use]
+    pub fn name(&self) -> Option<Name> {
+        let name = &self.header().name;
+        let kept = name.take();
+        name.set(kept.clone());
+        kept
+    }
+
+    #[inline]
+    fn header(&self) -> &JobHeader {
+        // SAFETY: the header stays in place until the job has run, and this is the only job for it.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// How many bytes of its stack the fiber that will run it is to have for use, if that was
+    /// [said](crate::Builder::stack_size).
+    #[inline]
+    #[must_use]
+    pub fn stack_size(&self) -> Option<usize> {
+        bytes_of(self.header().stack.get())
+    }
+
+    /// The value of this type that its fiber will carry. For policies.
+    #[inline]
+    #[must_use]
+    pub fn attribute<A: Attribute>(&self) -> Option<A> {
+        let cell = &self.header().attributes;
+        let attributes = cell.take()?;
+        let value = attributes.get();
+        cell.set(Some(attributes));
+        value
+    }
+
+    /// Name, context, family and attributes for the fiber that will run it.
+    #[inline]
+    pub(crate) fn identity(&mut self) -> Identity {
+        let header = self.header();
+        header.has_fiber.set(true);
+        let attributes = header.attributes.take().map_or_else(OnceCell::new, OnceCell::from);
+        Identity { name: header.name.take(), context: header.context, family: header.family, attributes }
+    }
+}
+
+/// What a fiber has of its job.
+pub(crate) struct Identity {
+    pub(crate) name: Option<Name>,
+    pub(crate) context: *const Context,
+    pub(crate) family: *const Family,
+    pub(crate) attributes: OnceCell<Attributes>,
+}
+
+impl Identity {
+    /// In a context, and in no family.
+    pub(crate) fn in_context(context: *const Context) -> Self {
+        Self { name: None, context, family: std::ptr::null(), attributes: OnceCell::new() }
+    }
+}
+
+impl std::fmt::Debug for Job {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a closure")
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        // SAFETY: it was not run, or it would have been forgotten; and it is the only one.
+        unsafe { (self.0.as_ref().abandon)(self.0) };
+    }
+}

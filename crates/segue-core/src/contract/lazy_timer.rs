@@ -1,0 +1,323 @@
+//! A timer for limits that are set at each wait and hardly ever come up: those of reads and writes.
+//!
+//! Used by `segue-io`, with one for each direction of a socket.
+//!
+//! # The idea
+//!
+//! A wait that enters itself among the [`Timers`] and leaves them pays for both, and a connection
+//! that asks and answers does so for each request. So the entry stays when the wait is over, and is
+//! moved only when it comes up. Two words say what there is: `until`, the limit of the wait that is
+//! under way, and `armed`, when the entry comes up. A wait stores the first, and is content if the
+//! second is not later.
+//!
+//! | `until` | meaning | goes on from here |
+//! | --- | --- | --- |
+//! | NEVER | no wait has a limit | a wait: a limit |
+//! | a limit | a wait is under way | it ends: NEVER. The entry has come up, not before the limit: OVER |
+//! | OVER | the limit has passed | the wait ends: NEVER |
+//!
+//! The entry that comes up takes the limit for its next time if that is later, and none if there is
+//! no wait. So a limit comes up at its time, as exactly as any timer, and a socket that is idle for
+//! good has no entry after its last one.
+//!
+//! One wait at a time can have the timer; another one that begins meanwhile is refused, and enters
+//! itself among the timers. So is every wait under a simulated clock, which would jump to entries
+//! that nobody waits for.
+//!
+//! **The race to fear**: the entry comes up and finds no wait, or a later limit, while a wait
+//! begins and finds the entry: nobody would be left to end that wait in time. The wait writes
+//! `until` and then reads `armed`; the entry writes NEVER to `armed` and then reads `until`. Every
+//! access to `until` among these is a read-modify-write, so one of the two comes first there: if
+//! the entry's, the wait sees NEVER or what the entry wrote after it, and looks again under the
+//! lock of the entry; if the wait's, the entry sees its limit.
+//!
+//! # Orderings
+//!
+//! | release | acquire | carries |
+//! | --- | --- | --- |
+//! | the entry's read-modify-write of `until` | that of the wait that ends or begins next | `armed` is NEVER, or later |
+//! | the wait's, when it begins | the entry's | nothing but the limit |
+//! | the wait's, when it ends | that of the next one | `home`, which only waits write |
+//! | `until` becomes OVER | the look of the wait | nothing; the queue's lock wakes it after that |
+
+use crate::contract::chain::barrier;
+use crate::contract::current;
+use crate::contract::fiber::WaitsFor;
+use crate::contract::timers::{Entry, Key, Timers};
+use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::primitives::lock::Lock;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// What points in time are counted from. What was before it is over.
+fn epoch() -> Instant {
+    static EPOCH: OnceLock<Instant> = OnceLock::new();
+    *EPOCH.get_or_init(Instant::now)
+}
+
+const NEVER: u64 = u64::MAX;
+const OVER: u64 = u64::MAX - 1;
+
+/// What has [lazy timers](LazyTimer), by numbers of its own.
+pub trait TimeLimited: Send + Sync {
+    /// Its timer of this number.
+    fn timer(&self, number: usize) -> &LazyTimer;
+
+    /// A limit of this timer is over: its waiters are to look. Never waits.
+    fn expire(&self, number: usize);
+}
+
+/// A timer for the limits of waits that come one after the other. `lazy_timer.rs` has the states.
+pub struct LazyTimer {
+    /// In nanoseconds since the [`epoch`], as `armed`.
+    until: AtomicU64,
+    armed: AtomicU64,
+    /// Which timers the entry is among, by address.
+    home: AtomicUsize,
+    entry: Lock<Option<(Timers, Key)>>,
+}
+
+/// The limit of a wait, until this is dropped.
+#[derive(Debug)]
+#[must_use = "without it there is no limit"]
+pub struct Limit<'t>(&'t LazyTimer);
+
+impl Limit<'_> {
+    /// Whether the time is over.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.0.until.load(Ordering::Acquire) == OVER
+    }
+
+    /// Sets the limit of a wait of the caller's that is about to begin. Never waits.
+    ///
+    /// `None` if another wait has the timer, or if the clock is a simulated one: then the wait is
+    /// one [with a deadline](crate::wait_until).
+    pub fn set<T: TimeLimited + 'static>(owner: &Arc<T>, number: usize, at: Instant) -> Option<Limit<'_>> {
+        let set = || {
+            current::on_current(|fiber| {
+                let timers = fiber.scheduler().timers();
+                if timers.is_real() { Self::set_among(timers, owner, number, at) } else { None }
+            })
+        };
+        barrier(WaitsFor::new("the limit of a wait"), set)
+    }
+
+    /// As [`set`](Self::set), among timers that the caller names: those of its scheduler, also if
+    /// their clock is simulated. Never waits.
+    #[inline]
+    pub fn set_among<'o, T>(timers: &Timers, owner: &'o Arc<T>, number: usize, at: Instant) -> Option<Limit<'o>>
+    where
+        T: TimeLimited + 'static,
+    {
+        let timer = owner.timer(number);
+        let until = u64::try_from(at.saturating_duration_since(epoch()).as_nanos()).ok()?;
+        if until >= OVER {
+            return None; // In half a thousand years.
+        }
+        timer.until.compare_exchange(NEVER, until, Ordering::AcqRel, Ordering::Relaxed).ok()?;
+        let limit = Limit(timer);
+        if timer.armed.load(Ordering::Relaxed) > until || timer.home.load(Ordering::Relaxed) != timers.address() {
+            timer.arm(timers, until, || timers.insert(at, Entry::Lazy(Arc::<T>::downgrade(owner), number)));
+        }
+        Some(limit)
+    }
+}
+
+impl Drop for Limit<'_> {
+    fn drop(&mut self) {
+        self.0.until.swap(NEVER, Ordering::AcqRel);
+    }
+}
+
+impl LazyTimer {
+    /// One without a limit.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "it belongs to something")]
+    pub fn new() -> Self {
+        Self {
+            until: AtomicU64::new(NEVER),
+            armed: AtomicU64::new(NEVER),
+            home: AtomicUsize::new(0),
+            entry: Lock::new(None),
+        }
+    }
+
+    /// Makes an entry that comes up at the limit, unless there is one by now.
+    #[cold]
+    fn arm(&self, timers: &Timers, until: u64, insert: impl FnOnce() -> Key) {
+        let mut entry = self.entry.lock();
+        let is_home = self.home.load(Ordering::Relaxed) == timers.address();
+        if is_home && self.armed.load(Ordering::Relaxed) <= until {
+            return; // It has come up meanwhile, and was moved to the limit.
+        }
+        let before = entry.replace((timers.clone(), insert()));
+        self.home.store(timers.address(), Ordering::Relaxed);
+        self.armed.store(until, Ordering::Relaxed);
+        drop(entry);
+        remove(before);
+    }
+
+    /// The entry with this key has come up, and is not among the timers any more. Answers whether
+    /// the limit is over.
+    pub(crate) fn come_up(&self, timers: &Timers, key: Key, now: Instant, again: impl FnOnce(Instant) -> Key) -> bool {
+        let mut entry = self.entry.lock();
+        let Some((_timers, _)) = entry.take_if(|(of, its)| *its == key && of.address() == timers.address()) else {
+            return false; // Another one was made, for an earlier limit.
+        };
+        self.armed.store(NEVER, Ordering::Relaxed);
+        // It changes nothing, but has its place among the changes.
+        let until = self.until.fetch_or(0, Ordering::AcqRel);
+        if until >= OVER {
+            return false;
+        }
+        let at = epoch() + Duration::from_nanos(until);
+        if at > now {
+            *entry = Some((timers.clone(), again(at)));
+            self.armed.store(until, Ordering::Relaxed);
+            return false;
+        }
+        // The next wait may have begun, with the same limit or a later one: then that is not over.
+        self.until.compare_exchange(until, OVER, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+}
+
+impl Drop for LazyTimer {
+    fn drop(&mut self) {
+        remove(self.entry.lock().take());
+    }
+}
+
+impl std::fmt::Debug for LazyTimer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LazyTimer").field("until", &self.until.load(Ordering::Relaxed)).finish_non_exhaustive()
+    }
+}
+
+/// Takes an entry out, if it has not come up.
+fn remove(entry: Option<(Timers, Key)>) {
+    if let Some((timers, key)) = entry {
+        timers.remove(key);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::primitives::atomic::AtomicUsize;
+
+    struct Two {
+        timers: [LazyTimer; 2],
+        told: [AtomicUsize; 2],
+    }
+
+    impl TimeLimited for Two {
+        fn timer(&self, number: usize) -> &LazyTimer {
+            &self.timers[number]
+        }
+
+        fn expire(&self, number: usize) {
+            self.told[number].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn two() -> (Arc<Two>, Timers) {
+        epoch();
+        let two = Two { timers: [LazyTimer::new(), LazyTimer::new()], told: Default::default() };
+        (Arc::new(two), Timers::simulated())
+    }
+
+    fn told(two: &Two) -> [usize; 2] {
+        [0, 1].map(|number| two.told[number].load(Ordering::Relaxed))
+    }
+
+    fn set<'o>(two: &'o Arc<Two>, number: usize, timers: &Timers, millis: u64) -> Option<Limit<'o>> {
+        Limit::set_among(timers, two, number, timers.now() + Duration::from_millis(millis))
+    }
+
+    const MILLISECOND: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_limit_is_over_at_its_time_and_not_before() {
+        let (two, timers) = two();
+        let limit = set(&two, 1, &timers, 3).unwrap();
+        timers.advance(3 * MILLISECOND - Duration::from_nanos(1));
+        assert_eq!((timers.fire(), limit.is_over(), told(&two)), (0, false, [0, 0]));
+        timers.advance(Duration::from_nanos(1));
+        assert_eq!((timers.fire(), limit.is_over(), told(&two)), (1, true, [0, 1]));
+        assert!(timers.is_empty());
+        drop(limit);
+        assert!(!set(&two, 1, &timers, 1).unwrap().is_over());
+    }
+
+    #[test]
+    fn a_thousand_waits_make_one_entry_that_is_moved_to_the_last() {
+        let (two, timers) = two();
+        for _ in 0..1000 {
+            drop(set(&two, 0, &timers, 2000).unwrap());
+            timers.advance(MILLISECOND);
+            assert_eq!(timers.until_next(), Some(2000 * MILLISECOND - (timers.now() - began(&two))));
+        }
+        let limit = set(&two, 0, &timers, 2000).unwrap();
+        timers.advance(1000 * MILLISECOND);
+        assert_eq!((timers.fire(), limit.is_over()), (0, false));
+        assert_eq!(timers.until_next(), Some(1000 * MILLISECOND), "it is moved when it comes up");
+        timers.advance(1000 * MILLISECOND);
+        assert_eq!((timers.fire(), limit.is_over(), told(&two)), (1, true, [1, 0]));
+    }
+
+    /// When the first wait of the thousand began: its entry is due 2000 ms after that.
+    fn began(two: &Two) -> Instant {
+        let (_, (at, _)) = two.timers[0].entry.lock().clone().unwrap();
+        at - 2000 * MILLISECOND
+    }
+
+    #[test]
+    fn an_earlier_limit_has_the_entry_earlier() {
+        let (two, timers) = two();
+        drop(set(&two, 0, &timers, 1000).unwrap());
+        let limit = set(&two, 0, &timers, 1).unwrap();
+        assert_eq!(timers.until_next(), Some(MILLISECOND));
+        timers.advance(MILLISECOND);
+        assert_eq!((timers.fire(), limit.is_over()), (1, true));
+        assert!(timers.is_empty(), "the later one has gone");
+    }
+
+    #[test]
+    fn an_entry_that_comes_up_without_a_wait_is_the_last() {
+        let (two, timers) = two();
+        drop(set(&two, 0, &timers, 1).unwrap());
+        timers.advance(MILLISECOND);
+        assert_eq!((timers.fire(), timers.is_empty(), told(&two)), (0, true, [0, 0]));
+    }
+
+    #[test]
+    fn one_wait_at_a_time_has_the_timer() {
+        let (two, timers) = two();
+        let limit = set(&two, 0, &timers, 1).unwrap();
+        assert!(set(&two, 0, &timers, 1).is_none());
+        assert!(set(&two, 1, &timers, 1).is_some(), "the other one is free");
+        drop(limit);
+        assert!(set(&two, 0, &timers, 1).is_some());
+    }
+
+    #[test]
+    fn a_wait_on_another_scheduler_takes_the_entry_there() {
+        let (two, first) = two();
+        let second = Timers::simulated();
+        drop(set(&two, 0, &first, 1).unwrap());
+        let limit = set(&two, 0, &second, 10).unwrap();
+        assert!(first.is_empty());
+        second.advance(10 * MILLISECOND);
+        assert_eq!((second.fire(), limit.is_over()), (1, true));
+    }
+
+    #[test]
+    fn nothing_is_left_behind() {
+        let (two, timers) = two();
+        drop((set(&two, 0, &timers, 1).unwrap(), set(&two, 1, &timers, 2).unwrap()));
+        assert_eq!(timers.until_next(), Some(MILLISECOND));
+        drop(two);
+        assert!(timers.is_empty());
+    }
+}

@@ -1,0 +1,44 @@
+//! How a worker idles: something to sleep in, and a way to be woken from it.
+//!
+//! Implemented by [`WaitPark`](crate::WaitPark), by the drivers of `segue-io` (to idle is to wait
+//! for the kernel) and by the simulator (to idle is to move the clock); used by the worker loop.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a worker idles in. It is made on the worker's thread and stays there. Only
+/// [`park`](Park::park) may wait.
+pub trait Park {
+    /// The way to wake it, for any thread.
+    fn unparker(&self) -> Arc<dyn Unpark>;
+
+    /// Idles until [`Unpark::unpark`], an event of its own, or `timeout`; `None` is never. May
+    /// return early.
+    ///
+    /// An unpark that came since the last return ends this call at once. Fibers are made ready from
+    /// inside of it, by the events that it finds.
+    fn park(&mut self, timeout: Option<Duration>);
+
+    /// Whether nothing from outside can ever end a [`park`](Park::park) without a time-out: so for
+    /// the simulator, which is a closed world. A worker that would idle in it for ever reports a
+    /// deadlock instead.
+    fn is_closed(&self) -> bool {
+        false
+    }
+
+    /// Looks for events without idling. Called now and then by a worker that is busy.
+    fn poll(&mut self) {}
+
+    /// Called on the worker's thread before its fibers run, each time that it takes up the thread.
+    fn enter(&mut self) {}
+
+    /// Called on the worker's thread when its fibers stop running there. The opposite of
+    /// [`enter`](Park::enter).
+    fn leave(&mut self) {}
+}
+
+/// Wakes a worker. From any thread; never waits.
+pub trait Unpark: Send + Sync {
+    /// Ends the current or the next [`Park::park`].
+    fn unpark(&self);
+}

@@ -1,0 +1,110 @@
+//! The contract between a scheduler and everything that waits.
+//!
+//! Implemented by what can suspend a fiber: the schedulers of `segue-sched`, plain threads,
+//! bridges. Called by the structures, never by applications. `docs/contract.md` has the numbered
+//! clauses.
+// The contract is what every structure's soundness rests on, hence unsafe to implement.
+#![allow(unsafe_code)]
+
+use crate::contract::fiber::Fiber;
+use crate::contract::job::Job;
+use crate::contract::timers::Timers;
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Waker;
+
+/// Suspends and continues fibers.
+///
+/// # Safety
+/// An implementation keeps every clause of `docs/contract.md`. The ones that memory safety rests
+/// on:
+///
+/// 1. `suspend` returns after exactly one `wake(.., Resume)` that was called since it was entered
+///    or is still unconsumed, or after [`Fiber::interrupted`] has answered `true` for it, and not
+///    before.
+/// 2. A fiber runs on one OS thread from its start to its end.
+/// 3. While a fiber runs, [`with_current`](crate::with_current) on its thread yields that
+///    fiber, and what was current before is current again when it is suspended. On a plain thread
+///    there is none.
+/// 4. A fiber's header stays in place until the job that it runs has returned and no `wake` is
+///    under way.
+pub unsafe trait Scheduler {
+    /// Suspends the calling fiber until it is resumed.
+    ///
+    /// # Safety
+    /// `fiber` is the calling one, it belongs to this scheduler, and exactly one [`Wake::Resume`]
+    /// will be sent for this call.
+    unsafe fn suspend(&self, fiber: &Fiber);
+
+    /// Makes a fiber ready again, or makes its own thread look whether it was cancelled. From any
+    /// thread; never waits.
+    ///
+    /// For [`Wake::Interrupt`] the scheduler calls [`Fiber::interrupted`] on the fiber's own thread
+    /// some time later, and makes the fiber ready if that answers `true`. Interrupts may be merged.
+    ///
+    /// # Safety
+    /// For [`Wake::Resume`]: the caller has won the right to resume this suspension, once. For
+    /// [`Wake::Interrupt`]: the caller holds the lock of a context that the fiber is a member of.
+    unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake);
+
+    /// Lets other ready fibers run before the calling one goes on.
+    ///
+    /// # Safety
+    /// `fiber` is the calling one, and it belongs to this scheduler.
+    unsafe fn yield_now(&self, fiber: &Fiber);
+
+    /// What accepts the jobs that its fibers spawn.
+    fn spawner(&self) -> &dyn Spawn;
+
+    /// The timers that fibers of this scheduler wait on: also its clock.
+    fn timers(&self) -> &Timers;
+}
+
+/// Accepts jobs for a scheduler.
+pub trait Spawn {
+    /// Accepts a job, to be started some time later. Never waits, never runs the job itself, and
+    /// does not unwind.
+    ///
+    /// A spawner that can't have the job started drops it: then its joiner is told.
+    fn spawn(&self, job: Job);
+
+    /// A spawner that any thread may use, for as long as it keeps it. An async task hands its next
+    /// poll to this one when it is woken.
+    ///
+    /// A scheduler that takes no jobs from other threads shares the
+    /// [default runtime's](crate::default_spawner).
+    fn share(&self) -> Arc<dyn Spawn + Send + Sync>;
+}
+
+/// Runs fibers inside of the polls of a task. A future that such a fiber waits for is polled as if
+/// the task itself polled it, with the task's waker.
+///
+/// A scheduler of such fibers implements it besides, and tells each fiber of it by
+/// [`set_executor`](Fiber::set_executor).
+///
+/// # Safety
+/// An implementation keeps clauses 21 and 22 of `docs/contract.md`.
+pub unsafe trait Executor {
+    /// The waker of the task that `fiber`, the running one, is: while one poll of the task lasts
+    /// the same `Rc`, and after that as long as it still wakes the task.
+    ///
+    /// # Safety
+    /// As for [`pend`](Executor::pend).
+    unsafe fn task_waker(&self, fiber: &Fiber) -> Rc<Waker>;
+
+    /// Suspends the calling fiber until its task is polled again, for whatever reason.
+    ///
+    /// # Safety
+    /// `fiber` is the calling one, and one of this executor's.
+    unsafe fn pend(&self, fiber: &Fiber);
+}
+
+/// Why a fiber is woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// What it waited for has come.
+    Resume,
+    /// Its context was cancelled: look.
+    Interrupt,
+}

@@ -1,0 +1,309 @@
+//! The default scheduler: a plain OS thread, which suspends by parking and spawns by starting
+//! another.
+//!
+//! Used wherever no other scheduler is installed, so that every structure works in a bare thread,
+//! in a foreign pool, in a `Drop` at exit, and under the model checker.
+//!
+//! A thread has no lasting header. Each wait builds one in its own frame and takes it down when it
+//! ends; so nothing depends on thread-local destructors. The rule that makes this safe is the
+//! contract's: a resume is sent once, the frame does not leave before it has arrived, and the
+//! resumer touches the frame for the last time when it sets the RESUME bit.
+//!
+//! # The mail
+//!
+//! A word in the frame. A resume of a thread that is awake costs one exchange; only a thread that
+//! sleeps, or is about to, needs its handle and a system call.
+//!
+//! ```text
+//!   0 --wake: anybody--> RESUME, INTERRUPT or both --read: the thread--> 0
+//!   |  ^                                    ^
+//!   |  '-read: the thread, disturbed---.    |
+//!   '--lie down: the thread--------> PARKED-'  wake, and then unpark
+//! ```
+//!
+//! The thread reads its mail, looks a while for more (`adaptive_spin.rs` says how often), lies down
+//! if there is none, parks, and reads again. **Idle**: the frame is gone. **Cancellation**: an
+//! interrupt is mail that ends the wait only if the thread itself then wins the trigger.
+//!
+//! **The race to fear**: mail that comes between the last look and the park. Lying down is an
+//! exchange of 0 for PARKED, so either it fails, because the mail was there, or the sender of the
+//! mail finds PARKED and unparks; and std's park returns at once if the unpark was first. An unpark
+//! that comes late disturbs a later park, which reads no mail and parks again.
+//!
+//! The handle is in the frame, too, written before the thread lies down for the first time and
+//! never again. So a sender that has seen PARKED may read it until it delivers its mail, whatever
+//! the thread does meanwhile: the frame waits for the resume, or, before an interrupt has arrived,
+//! for the lock of the context.
+//!
+//! | release | acquire | carries |
+//! | --- | --- | --- |
+//! | the exchange or `fetch_or` that delivers a RESUME | the thread's swap that reads it | what the resumer did before; its last use of the frame |
+//! | `lie_down`'s exchange to PARKED | `wake`'s failed exchange that sees it | the handle |
+#![allow(unsafe_code)] // Headers of parked threads are reached by address from other threads.
+
+use crate::contract::current;
+use crate::contract::fiber::Fiber;
+use crate::contract::job::{Identity, Job};
+use crate::contract::scheduler::{Scheduler, Spawn, Wake};
+use crate::contract::timers::Timers;
+use crate::contract::tree::context::Context;
+use crate::contract::tree::family::Family;
+use crate::primitives::adaptive_spin::Patience;
+use crate::primitives::at_end::at_end;
+use crate::primitives::atomic::{self, AtomicU8, Ordering, UnsafeCell};
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+use std::sync::{Arc, OnceLock};
+
+const RESUME: u8 = 1;
+const INTERRUPT: u8 = 2;
+const PARKED: u8 = 4;
+
+/// The scheduler of plain threads. It has a size so that its address is its own.
+struct Threads {
+    _address: u8,
+}
+
+static THREADS: Threads = Threads { _address: 0 };
+
+/// A thread that waits. Its fiber's host pointer leads here.
+struct Header {
+    fiber: Fiber,
+    /// Set before `mail` says PARKED.
+    thread: UnsafeCell<Option<atomic::Thread>>,
+    mail: AtomicU8,
+}
+
+impl Header {
+    /// Reads the mail, and answers whether it ends the wait.
+    #[inline]
+    fn is_over(&self, fiber: &Fiber) -> bool {
+        let mail = self.mail.swap(0, Ordering::Acquire);
+        mail & RESUME != 0 || (mail & INTERRUPT != 0 && fiber.interrupted())
+    }
+
+    /// Announces that this thread is going to park, unless there is mail. The header is this
+    /// thread's.
+    fn lie_down(&self) -> bool {
+        // SAFETY: this thread alone writes it, and only once, before anybody can have seen PARKED
+        // and look.
+        if self.thread.with(|thread| unsafe { (*thread).is_none() }) {
+            let me = atomic::current();
+            // SAFETY: as above.
+            self.thread.with_mut(|thread| unsafe { *thread = Some(me) });
+        }
+        self.mail.compare_exchange(0, PARKED, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
+    /// Delivers mail. The frame may be gone when this returns, and so this takes an address.
+    ///
+    /// # Safety
+    /// The header is in place until the mail has arrived.
+    unsafe fn deliver(header: *const Self, bit: u8) {
+        // SAFETY: as the caller promises; it is not used after the exchange that delivers.
+        let mail = unsafe { &(*header).mail };
+        // Most likely it is awake and has no mail.
+        let mut seen = 0;
+        while seen & PARKED == 0 {
+            match mail.compare_exchange_weak(seen, seen | bit, Ordering::Release, Ordering::Acquire) {
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
+        // SAFETY: as above; the thread has lain down once, so nobody writes the handle any more.
+        let thread = unsafe { (*header).thread.with(|thread| (*thread).clone()) };
+        mail.fetch_or(bit, Ordering::Release);
+        thread.expect("set before PARKED").unpark();
+    }
+}
+
+/// Whether the header stands for a plain thread.
+#[inline]
+pub(crate) fn is_thread(fiber: &Fiber) -> bool {
+    ptr::addr_eq(ptr::from_ref(fiber.scheduler()), &raw const THREADS)
+}
+
+/// Calls `f` with a header that stands for this thread until `f` returns.
+#[cold]
+pub(crate) fn with_header<R>(f: impl FnOnce(&Fiber) -> R) -> R {
+    let (context, family) = current::surroundings_of_thread();
+    let identity = Identity { family, ..Identity::in_context(context) };
+    let header = Header {
+        // SAFETY: the scheduler is static; the context and family are those that this thread is
+        // inside of.
+        fiber: unsafe { Fiber::new(NonNull::from(&THREADS), 0, identity) },
+        thread: UnsafeCell::new(None),
+        mail: AtomicU8::new(0),
+    };
+    // SAFETY: this is its scheduler, and it has not waited yet.
+    unsafe { header.fiber.set_host((&raw const header).cast()) };
+    let _leave = at_end(|| {
+        if !atomic::has_failed() {
+            header.fiber.leave_context(ptr::null());
+        }
+    });
+    f(&header.fiber)
+}
+
+/// The timers of plain threads, for schedulers that have none of their own. A thread that starts on
+/// first use fires them.
+#[must_use]
+pub fn thread_timers() -> &'static Timers {
+    fallback_timers()
+}
+
+/// The scheduler of plain threads.
+pub(crate) fn scheduler() -> &'static dyn Scheduler {
+    &THREADS
+}
+
+// SAFETY: clause 1: `suspend` returns on RESUME, which is set once per suspension, or after
+// `interrupted` won the cancellation, for which no RESUME follows. 2: a thread is a thread. 3: on a
+// plain thread the current slot stays null. 4: the header lies in the frame that waits, and `wake`
+// does not touch it after the exchange that lets the frame go.
+unsafe impl Scheduler for Threads {
+    unsafe fn suspend(&self, fiber: &Fiber) {
+        // SAFETY: fibers of this scheduler are made by `with_header` alone, which sets the host.
+        let header = unsafe { &*fiber.host().cast::<Header>() };
+        let mut patience = Patience::new();
+        let mut waits = None;
+        while !header.is_over(fiber) {
+            let got_mail = patience.look(|| header.mail.load(Ordering::Relaxed) != 0);
+            if !got_mail && header.lie_down() {
+                waits = waits.or_else(Waits::begin);
+                atomic::park();
+            }
+        }
+        patience.end();
+    }
+
+    unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake) {
+        let bit = match why {
+            Wake::Resume => RESUME,
+            Wake::Interrupt => INTERRUPT,
+        };
+        // SAFETY: fibers of this scheduler have a header, which is in place until a resume has
+        // arrived, or because the caller holds the context's lock, which the thread needs in order
+        // to leave (interrupt).
+        unsafe { Header::deliver(fiber.as_ref().host().cast::<Header>(), bit) };
+    }
+
+    unsafe fn yield_now(&self, _fiber: &Fiber) {
+        atomic::yield_now();
+    }
+
+    fn spawner(&self) -> &dyn Spawn {
+        self
+    }
+
+    fn timers(&self) -> &Timers {
+        fallback_timers()
+    }
+}
+
+/// Each job has a thread of its own.
+impl Spawn for Threads {
+    fn spawn(&self, mut job: Job) {
+        let stack = job.stack_size();
+        let Identity { name, context, family, .. } = job.identity();
+        // A thread's name can't hold a NUL.
+        let name = name.as_deref().unwrap_or("segue").replace('\0', " ");
+        let mut named = std::thread::Builder::new().name(name);
+        if let Some(bytes) = stack {
+            named = named.stack_size(bytes);
+        }
+        let start = Start { job, context, family };
+        // A thread that can't be started drops the closure, and so the job; the job's handle then
+        // reports it.
+        drop(named.spawn(move || start.run()));
+    }
+
+    fn share(&self) -> Arc<dyn Spawn + Send + Sync> {
+        Arc::new(Self { _address: 0 })
+    }
+}
+
+/// Runs a job on the calling thread, as one of its own.
+pub(crate) fn run_job(mut job: Job) {
+    let Identity { context, family, .. } = job.identity();
+    Start { job, context, family }.run();
+}
+
+/// What wants to know when a thread of its own waits: the pool for calls that block.
+pub(crate) trait Watch: Sync {
+    /// The calling thread is about to sleep in a wait.
+    fn waits(&'static self);
+    /// It goes on.
+    fn goes_on(&self);
+}
+
+thread_local! {
+    static WATCH: Cell<Option<&'static dyn Watch>> = const { Cell::new(None) };
+}
+
+/// From now on `watch` is told of the calling thread's waits.
+pub(crate) fn watch_thread(watch: &'static dyn Watch) {
+    WATCH.set(Some(watch));
+}
+
+/// While a thread that is watched waits.
+struct Waits(&'static dyn Watch);
+
+impl Waits {
+    /// `None` if nobody watches the thread; so in the destructors of its local variables.
+    fn begin() -> Option<Self> {
+        let watch = WATCH.try_with(Cell::get).ok().flatten()?;
+        watch.waits();
+        Some(Self(watch))
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.goes_on();
+    }
+}
+
+/// A job on its way to a thread of its own.
+struct Start {
+    job: Job,
+    context: *const Context,
+    family: *const Family,
+}
+
+// SAFETY: jobs move between threads, and the two pointers are kept alive by the job.
+unsafe impl Send for Start {}
+
+impl Start {
+    fn run(self) {
+        current::surround_thread(self.context, self.family);
+        self.job.run();
+        // The job has left its contexts; its family may be gone by now.
+        current::surround_thread(ptr::null(), ptr::null());
+    }
+}
+
+/// The timers of all plain threads, fired by one thread that starts on first use.
+fn fallback_timers() -> &'static Timers {
+    static TIMERS: OnceLock<Timers> = OnceLock::new();
+    static STARTED: OnceLock<()> = OnceLock::new();
+    let timers = TIMERS.get_or_init(Timers::real);
+    STARTED.get_or_init(|| {
+        let thread = std::thread::Builder::new()
+            .name("segue-timer".to_owned())
+            .spawn(|| fire_for_ever(timers))
+            .expect("the timer thread of plain threads could not be started");
+        timers.call_earlier(thread.thread().clone());
+    });
+    timers
+}
+
+fn fire_for_ever(timers: &Timers) -> ! {
+    loop {
+        timers.fire();
+        match timers.until_next() {
+            Some(wait) => std::thread::park_timeout(wait),
+            None => std::thread::park(),
+        }
+    }
+}

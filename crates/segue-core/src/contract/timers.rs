@@ -1,0 +1,369 @@
+//! Timers and the clock they go by, real or simulated.
+//!
+//! Every scheduler has one [`Timers`], which its fibers wait on and its worker fires; plain threads
+//! share one that a thread of its own fires. The entries are ordered in a map under the lock: a
+//! timer is made and withdrawn in O(log n), in any order, and what was withdrawn leaves nothing
+//! behind.
+//!
+//! The firing worker takes the due entries out and claims their triggers under the lock, and
+//! resumes the waiters after it. A waiter that leaves takes its entry out under the same lock; so
+//! an entry never outlives the frame with the trigger that it names. An entry may also be a context
+//! with a deadline, which is cancelled after the lock, or a [lazy timer](crate::LazyTimer), which
+//! is asked after it.
+#![allow(unsafe_code)] // Entries name triggers in the frames of waiters.
+
+use crate::contract::chain::barrier;
+use crate::contract::current;
+use crate::contract::deferred_wakers;
+use crate::contract::fiber::WaitsFor;
+use crate::contract::lazy_timer::TimeLimited;
+use crate::contract::park::Unpark;
+use crate::contract::tree::cancelled::{Reason, TimedOut};
+use crate::contract::tree::context::Context;
+use crate::contract::trigger::{Trigger, Wakeup};
+use crate::primitives::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::primitives::lock::Lock;
+use std::collections::BTreeMap;
+use std::ptr::NonNull;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
+
+/// The order of timers: by deadline, then by registration.
+pub(crate) type Key = (Instant, u64);
+
+pub(crate) enum Entry {
+    /// A waiter.
+    Wait { trigger: NonNull<Trigger>, arm: usize },
+    /// A part of the tree that is to be cancelled.
+    Cancel(Arc<Context>),
+    /// The timer of this number. Its limit may have been moved.
+    Lazy(Weak<dyn TimeLimited>, usize),
+}
+
+/// What is to be done for an entry that was due, after the lock.
+enum Due {
+    Wake(#[expect(dead_code, reason = "dropping it resumes")] Wakeup),
+    Cancel(Arc<Context>),
+    Lazy(Weak<dyn TimeLimited>, usize, Key),
+}
+
+struct Queue {
+    entries: BTreeMap<Key, Entry>,
+    registered: u64,
+    /// What a simulated clock shows; `None` for the real one.
+    simulated: Option<Instant>,
+}
+
+// SAFETY: the triggers are named under the lock only, and each is alive as long as its entry.
+unsafe impl Send for Queue {}
+
+/// The timers of a scheduler, and its clock: a handle that can be cloned.
+#[derive(Clone)]
+pub struct Timers(Arc<Shared>);
+
+struct Shared {
+    queue: Lock<Queue>,
+    /// The number of entries, for a look without the lock.
+    len: AtomicUsize,
+    earlier: OnceLock<std::thread::Thread>,
+    is_real: bool,
+    /// Nobody fires them any more.
+    closed: AtomicBool,
+    /// How much work is under way for which a simulated clock stands.
+    outside: AtomicUsize,
+    /// What is to be unparked when none is left.
+    idle: OnceLock<Arc<dyn Unpark>>,
+    /// How many fibers of a simulation wait for the kernel.
+    kernel: AtomicUsize,
+}
+
+/// How many timers are claimed under one hold of the lock.
+const BATCH: usize = 32;
+
+impl Timers {
+    /// Timers that go by the real clock.
+    #[must_use]
+    pub fn real() -> Self {
+        Self::with(None)
+    }
+
+    /// Timers that go by a clock that moves only when it is [told to](Timers::advance).
+    #[must_use]
+    pub fn simulated() -> Self {
+        Self::with(Some(Instant::now()))
+    }
+
+    fn with(simulated: Option<Instant>) -> Self {
+        Self(Arc::new(Shared {
+            queue: Lock::new(Queue { entries: BTreeMap::new(), registered: 0, simulated }),
+            len: AtomicUsize::new(0),
+            earlier: OnceLock::new(),
+            is_real: simulated.is_none(),
+            closed: AtomicBool::new(false),
+            outside: AtomicUsize::new(0),
+            idle: OnceLock::new(),
+            kernel: AtomicUsize::new(0),
+        }))
+    }
+
+    /// Unparks `thread` whenever a timer is registered that comes before all others.
+    pub(crate) fn call_earlier(&self, thread: std::thread::Thread) {
+        // There is one thread that fires.
+        let _ = self.0.earlier.set(thread);
+    }
+
+    /// What the clock shows.
+    pub fn now(&self) -> Instant {
+        if self.0.is_real { Instant::now() } else { self.0.queue.lock().simulated.unwrap_or_else(Instant::now) }
+    }
+
+    /// How long until the next timer is due; `None` if there is none. Zero if one is due.
+    pub fn until_next(&self) -> Option<Duration> {
+        if self.is_empty() {
+            return None;
+        }
+        let queue = self.0.queue.lock();
+        let (&(deadline, _), _) = queue.entries.first_key_value()?;
+        Some(deadline.saturating_duration_since(queue.simulated.unwrap_or_else(Instant::now)))
+    }
+
+    /// Whether nothing waits for the clock. Never waits, takes no lock: for the scheduler's own
+    /// thread.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.len.load(Ordering::Acquire) == 0
+    }
+
+    /// Moves a simulated clock forward. Has no effect on the real one.
+    pub fn advance(&self, by: Duration) {
+        if let Some(now) = &mut self.0.queue.lock().simulated {
+            *now += by;
+        }
+    }
+
+    /// Whether a simulated clock is to stand, since somebody [works outside](crate::outside_work)
+    /// for one of its fibers.
+    pub fn has_outside_work(&self) -> bool {
+        self.0.outside.load(Ordering::Acquire) != 0
+    }
+
+    /// Whether a fiber that goes by a simulated clock [waits for the kernel](crate::kernel_wait).
+    pub fn has_kernel_waits(&self) -> bool {
+        self.0.kernel.load(Ordering::Relaxed) != 0
+    }
+
+    /// Answers whether it counts: not with the real clock.
+    #[inline]
+    pub(crate) fn begin_kernel_wait(&self) -> bool {
+        if !self.0.is_real {
+            // The simulation's one thread both counts and asks.
+            self.0.kernel.fetch_add(1, Ordering::Relaxed);
+        }
+        !self.0.is_real
+    }
+
+    pub(crate) fn end_kernel_wait(&self) {
+        self.0.kernel.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Unparks the idle simulator when no work outside is left. The first call counts.
+    pub fn call_without_outside_work(&self, idle: Arc<dyn Unpark>) {
+        let _ = self.0.idle.set(idle);
+    }
+
+    /// Answers whether it counts: not with the real clock.
+    #[inline]
+    pub(crate) fn begin_outside_work(&self) -> bool {
+        if !self.0.is_real {
+            self.0.outside.fetch_add(1, Ordering::Relaxed);
+        }
+        !self.0.is_real
+    }
+
+    pub(crate) fn end_outside_work(&self) {
+        if self.0.outside.fetch_sub(1, Ordering::AcqRel) == 1
+            && let Some(idle) = self.0.idle.get()
+        {
+            barrier(WaitsFor::new("an unpark"), || idle.unpark());
+        }
+    }
+
+    /// Signals every timer that is due, in the order of their deadlines. Answers how many took it.
+    pub fn fire(&self) -> usize {
+        let mut fired = 0;
+        if self.is_empty() {
+            return fired;
+        }
+        let now = self.now();
+        loop {
+            let mut batch: [Option<Due>; BATCH] = [const { None }; BATCH];
+            let mut due = 0;
+            let mut queue = self.0.queue.lock();
+            while due < BATCH
+                && let Some(first) = queue.entries.first_entry()
+                && first.key().0 <= now
+            {
+                let key = *first.key();
+                batch[due] = Some(match first.remove() {
+                    // SAFETY: the entry was in the queue, so its waiter has not left.
+                    Entry::Wait { trigger, arm } => match unsafe { trigger.as_ref() }.claim(arm) {
+                        Ok(wakeup) => {
+                            fired += 1;
+                            Due::Wake(wakeup)
+                        }
+                        Err(wakeup) => Due::Wake(wakeup),
+                    },
+                    Entry::Cancel(context) => {
+                        fired += 1;
+                        Due::Cancel(context)
+                    }
+                    Entry::Lazy(owner, number) => Due::Lazy(owner, number, key),
+                });
+                due += 1;
+            }
+            self.0.len.store(queue.entries.len(), Ordering::Release);
+            drop(queue);
+            let _batch_of_wakes = deferred_wakers::Batch::new();
+            for due in batch.into_iter().flatten() {
+                match due {
+                    Due::Wake(_) => {}
+                    Due::Cancel(context) => context.cancel(Some(Reason::new(TimedOut::new()))),
+                    Due::Lazy(owner, number, key) => {
+                        let come_up = || self.come_up(&owner, number, key, now);
+                        fired += usize::from(barrier(WaitsFor::new("the limit of a wait"), come_up));
+                    }
+                }
+            }
+            if due < BATCH {
+                return fired;
+            }
+        }
+    }
+
+    /// Tells all waiters that nobody will fire these timers any more: they go to the timers of the
+    /// scheduler that they are on by then. For the end of a scheduler, when its fibers have ended;
+    /// futures that were polled in them may be elsewhere.
+    ///
+    /// A deadline that has not passed belongs to a captured computation, which may go on elsewhere:
+    /// the deadline goes to the timers of plain threads, with as much time as is left.
+    pub fn close(&self) {
+        self.0.closed.store(true, Ordering::Release);
+        let now = self.now();
+        let (mut told, mut left) = (Vec::new(), Vec::new());
+        let mut queue = self.0.queue.lock();
+        for ((at, _), entry) in std::mem::take(&mut queue.entries) {
+            match entry {
+                // SAFETY: the entry was in the queue under this lock, so its waiter has not left.
+                Entry::Wait { trigger, arm } => told.push(unsafe { trigger.as_ref() }.claim(arm)),
+                Entry::Cancel(context) => left.push((at, context)),
+                // The waits were those of fibers, which have ended; the next one finds that its
+                // timers are others.
+                Entry::Lazy(..) => {}
+            }
+        }
+        self.0.len.store(0, Ordering::Release);
+        drop(queue);
+        for (at, context) in left {
+            if let Some(at) = Instant::now().checked_add(at.saturating_duration_since(now)) {
+                // Its maker takes out of the queue what is not there any more: so it stays until
+                // then, which does no harm.
+                crate::contract::thread::thread_timers().cancel_at(at, context);
+            }
+        }
+        let _batch = deferred_wakers::Batch::new();
+        drop(told);
+    }
+
+    /// Signals `trigger` at `deadline`, unless the key that this returns is
+    /// [removed](Timers::signal_no_more) before.
+    ///
+    /// # Safety
+    /// The trigger stays in place until it was signalled or the key was removed.
+    pub(crate) unsafe fn signal_at(&self, deadline: Instant, trigger: &Trigger, arm: usize) -> Key {
+        self.insert(deadline, Entry::Wait { trigger: NonNull::from(trigger), arm })
+    }
+
+    /// The end of what [`signal_at`](Timers::signal_at) began, if it has not come to its own.
+    pub(crate) fn signal_no_more(&self, key: Key) {
+        self.remove(key);
+    }
+
+    /// Whether nobody fires them any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.closed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_real(&self) -> bool {
+        self.0.is_real
+    }
+
+    /// What tells them from others, as long as there is a handle of them.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
+    /// The entry of a lazy timer has come up. Answers whether its limit was over.
+    fn come_up(&self, owner: &Weak<dyn TimeLimited>, number: usize, key: Key, now: Instant) -> bool {
+        // Without an owner there is no wait.
+        let Some(limited) = owner.upgrade() else { return false };
+        let again = |at| self.insert(at, Entry::Lazy(Weak::clone(owner), number));
+        let is_over = limited.timer(number).come_up(self, key, now, again);
+        if is_over {
+            limited.expire(number);
+        }
+        is_over
+    }
+
+    pub(crate) fn insert(&self, deadline: Instant, entry: Entry) -> Key {
+        let mut queue = self.0.queue.lock();
+        queue.registered += 1;
+        let key = (deadline, queue.registered);
+        queue.entries.insert(key, entry);
+        self.0.len.store(queue.entries.len(), Ordering::Release);
+        let first = queue.entries.first_key_value().is_some_and(|(first, _)| *first == key);
+        drop(queue);
+        if first && let Some(thread) = self.0.earlier.get() {
+            thread.unpark();
+        }
+        key
+    }
+
+    pub(crate) fn remove(&self, key: Key) {
+        let mut queue = self.0.queue.lock();
+        let removed = queue.entries.remove(&key);
+        self.0.len.store(queue.entries.len(), Ordering::Release);
+        drop(queue);
+        // It may be the last owner of a context.
+        drop(removed);
+    }
+
+    /// Cancels `context` at `deadline`, unless the key that this returns is
+    /// [removed](Timers::cancel_no_more) before.
+    pub(crate) fn cancel_at(&self, deadline: Instant, context: Arc<Context>) -> Key {
+        self.insert(deadline, Entry::Cancel(context))
+    }
+
+    /// The end of what [`cancel_at`](Timers::cancel_at) began.
+    pub(crate) fn cancel_no_more(&self, key: Key) {
+        self.remove(key);
+    }
+}
+
+impl std::fmt::Debug for Timers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Timers").field("len", &self.0.len.load(Ordering::Relaxed)).finish_non_exhaustive()
+    }
+}
+
+/// The clock of the caller's scheduler: virtual on the simulator, real elsewhere.
+///
+/// # Examples
+///
+/// ```
+/// let before = segue_core::now();
+/// assert!(segue_core::now() >= before);
+/// ```
+#[must_use]
+pub fn now() -> Instant {
+    current::on_current(|fiber| fiber.scheduler().timers().now())
+}

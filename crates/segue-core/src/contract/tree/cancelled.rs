@@ -1,0 +1,185 @@
+//! The error of a wait that was cancelled, and its reason.
+//!
+//! Used by every operation that can wait.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::{fmt, io};
+
+/// The error of a wait that was cancelled: the operation did not take place.
+///
+/// Carried outwards by `?`; converts into [`io::Error`], of kind `TimedOut` if it was a deadline
+/// that cancelled, `Other` if not, and never `Interrupted`, since std's loops retry that. It may
+/// carry a [reason](Cancelled::reason), which is any error; two cancellations are equal whatever
+/// their reasons.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{CancelToken, check};
+///
+/// let token = CancelToken::new();
+/// token.cancel_with(std::io::Error::other("the disk is full"));
+/// let cancelled = token.run(check).unwrap_err();
+/// assert_eq!(cancelled.to_string(), "cancelled: the disk is full");
+/// assert!(cancelled.reason().unwrap().is::<std::io::Error>());
+/// ```
+#[derive(Clone)]
+pub struct Cancelled {
+    reason: Option<Arc<Reason>>,
+}
+
+/// Why something was cancelled. Behind a thin pointer, so that an error is one word.
+pub(crate) struct Reason(Box<dyn Error + Send + Sync>);
+
+impl Reason {
+    pub(crate) fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Arc<Self> {
+        Arc::new(Self(error.into()))
+    }
+}
+
+impl PartialEq for Cancelled {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Cancelled {}
+
+impl Cancelled {
+    /// A cancellation without a reason: what is reported of work that was dropped before it could
+    /// start.
+    #[inline]
+    #[must_use]
+    #[allow(clippy::new_without_default, reason = "an error is made on purpose")]
+    pub fn new() -> Self {
+        Self { reason: None }
+    }
+
+    /// A cancellation with a reason: what a runtime reports if it can't do what was asked of it.
+    #[must_use]
+    pub fn with_reason(reason: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::because(Some(Reason::new(reason)))
+    }
+
+    #[inline]
+    pub(crate) fn because(reason: Option<Arc<Reason>>) -> Self {
+        Self { reason }
+    }
+
+    /// The error of a wait that would suspend a fiber in the middle of a panic.
+    #[cold]
+    pub(crate) fn while_panicking() -> Self {
+        Self::with_reason("a fiber that is panicking can't wait")
+    }
+
+    /// The error of a wait inside of a closure or waker that is called while its fiber registers
+    /// itself for another wait.
+    #[cold]
+    pub(crate) fn while_registering() -> Self {
+        Self::with_reason(
+            "what is called while a fiber begins to wait, a closure of a queue or a waker, can't wait itself",
+        )
+    }
+
+    /// The error of a wait that would suspend a fiber inside of [`no_suspend`](crate::no_suspend).
+    #[cold]
+    pub(crate) fn in_no_suspend() -> Self {
+        Self::with_reason("a fiber can't wait inside of `no_suspend`")
+    }
+
+    /// The error that the canceller gave, if any.
+    #[must_use]
+    pub fn reason(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
+        self.reason.as_deref().map(|reason| &*reason.0)
+    }
+
+    /// Whether it was a deadline that cancelled.
+    #[must_use]
+    pub fn timed_out(&self) -> bool {
+        self.reason().is_some_and(|reason| reason.is::<TimedOut>())
+    }
+
+    /// Whether an I/O error is a cancellation that passed through it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let error = std::io::Error::from(std::io::ErrorKind::NotFound);
+    /// assert!(!segue_core::Cancelled::caused(&error));
+    /// ```
+    #[must_use]
+    pub fn caused(error: &io::Error) -> bool {
+        Self::from_io(error).is_some()
+    }
+
+    /// The cancellation that has passed through an I/O error, if it was one: with its reason.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_core::{Cancelled, after, timeout};
+    /// use std::io;
+    /// use std::time::Duration;
+    ///
+    /// let read = || -> io::Result<()> { Ok(after(Duration::MAX).wait()?) };
+    /// let error = timeout(Duration::from_millis(1), read).unwrap_err();
+    /// assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    /// assert!(Cancelled::from_io(&error).unwrap().timed_out());
+    /// ```
+    #[must_use]
+    pub fn from_io(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+}
+
+impl fmt::Display for Cancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.reason() {
+            Some(reason) => write!(f, "cancelled: {reason}"),
+            None => f.write_str("cancelled"),
+        }
+    }
+}
+
+impl fmt::Debug for Cancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Cancelled").field(&self.reason()).finish()
+    }
+}
+
+impl Error for Cancelled {
+    /// What the [reason](Cancelled::reason) comes from: the reason itself is in the message, and
+    /// would be said twice.
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.reason()?.source()
+    }
+}
+
+impl From<Cancelled> for io::Error {
+    /// Of kind `TimedOut` if a deadline cancelled, and `Other` if not.
+    fn from(cancelled: Cancelled) -> Self {
+        let kind = if cancelled.timed_out() { io::ErrorKind::TimedOut } else { io::ErrorKind::Other };
+        io::Error::new(kind, cancelled)
+    }
+}
+
+/// The time that was allowed is over: the reason of a [`Cancelled`] that a deadline caused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimedOut {
+    _private: (),
+}
+
+impl TimedOut {
+    pub(crate) fn new() -> Self {
+        Self { _private: () }
+    }
+}
+
+impl fmt::Display for TimedOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the time allowed is over")
+    }
+}
+
+impl Error for TimedOut {}

@@ -1,0 +1,686 @@
+//! The cancellation tree: contexts that are cancelled from the outside, and what their members see
+//! of it.
+//!
+//! Used by scopes and runtimes, which own contexts, by `token.rs`, and by triggers, which ask
+//! before they wait.
+//!
+//! # The idea
+//!
+//! Cancellation is a value. A context is a flag with a list of its members: the fibers that have
+//! waited in it, and the contexts nested in it. The canceller sets the flag of the context and of
+//! everything below it, and asks each member to look (an *interrupt*). The member's own thread does
+//! the rest: a suspended fiber leaves its wait, a running one finds the flag at its next. Until
+//! that thread has looked, a server that claims the fiber's wait finds the flag and is refused
+//! (`trigger.rs`).
+//!
+//! # States
+//!
+//! A context is open, then cancelled, for ever: the flag is set under the context's lock and never
+//! cleared. A nested context that is made under a cancelled one is born cancelled. A context is
+//! *walked* when all contexts below it are cancelled too. A canceller may find a context cancelled
+//! and not walked, because another canceller is at work; then it goes through the context as well.
+//! So when any `cancel` has returned, all flags below are set. Each canceller that comes before the
+//! context is walked walks it again; later ones do not.
+//!
+//! # What else cancels
+//!
+//! **A deadline** is a canceller that stands among the timers of the caller's scheduler (`token.rs`
+//! puts it there and takes it out again). A timer fires only when its worker looks at the clock,
+//! and a fiber that computes keeps it from that. So each context also keeps the earliest deadline
+//! of its own and those around it, with the clock that tells it. A fiber that checks for
+//! cancellation also checks whether the context [is overdue](Context::is_overdue), and if so
+//! cancels it, as the timer would have. Timer and fiber may both do so; the first one sets the
+//! flag, and both have the same reason. The deadline may have come from a context further out. Then
+//! the fiber cancels only the context that it is in, with everything below; the outer one is
+//! cancelled by its own timer, or by a fiber that checks there.
+//!
+//! **A follower** is the context of what runs under a token: it is nested in the caller's, as every
+//! other, and is cancelled with the token's too. Its entry in the token's list lies in the frame of
+//! [`run_following`](Context::run_following) and is taken out, under the token's lock, before that
+//! frame ends. The canceller counts the context up under the same lock, so that it may outlive the
+//! frame and is cancelled with nothing inside. Like a fiber, it joins the list first and looks at
+//! the flag second: so the walk finds it, or it sees the flag.
+//!
+//! # What is captured takes its contexts along
+//!
+//! A computation that an effect or a generator captures (see `chain.rs`) is inside of the contexts
+//! that it has entered itself: the body of a `timeout`, say. They belong to the computation, and
+//! not to the fiber that it was captured in. So between the capture and the resume they are in no
+//! tree:
+//!
+//! ```text
+//!   NESTED in the performer's context --leave: by the performer, before it suspends--> DETACHED
+//!   DETACHED --come back: by the performer, when it goes on--> NESTED in the context of whatever resumes it
+//! ```
+//!
+//! Only the outermost of them is nested in something else, so only that one moves; its
+//! *surrounding*, a frame of the chain, has the context to go back to. While it is detached, only
+//! its own deadline and tokens cancel it. The thread that the computation stays on does all of
+//! this. Other threads go through the lists' locks: a canceller of the old surroundings may have
+//! just taken note of a context that leaves, and cancels it, too, as if it had come a little
+//! sooner. A context that comes back joins the new surroundings' list first and looks at their flag
+//! second, as a fiber does.
+//!
+//! A context inherits the deadline and the extent around it at birth. That would be wrong for a
+//! context that moves, and for those nested in it, on any thread. These look them up in a
+//! [`Beyond`] instead: the moving context shares it with all that is nested in it, and rewrites it
+//! when it moves.
+//!
+//! **The race to fear**: a fiber that looks at the flag just before it is set, and suspends just
+//! after the walk has passed. It cannot: a fiber joins the member list before it looks. If it joins
+//! before the walk, the walk interrupts it. If after, then the lock that it took to join was
+//! released by the walk, which had set the flag.
+//!
+//! # Orderings
+//!
+//! The flag is stored under the lock (release by the unlock) and read after the lock was taken to
+//! join (acquire). Plain reads elsewhere are hints; the next wait settles their truth; they
+//! acquire, so that what the canceller did before is seen after. `walked` is stored after all flags
+//! below (release) and read by other cancellers (acquire), which may then return without a look at
+//! these.
+#![allow(unsafe_code)] // Members are reached by address: a fiber's header, a nested context.
+
+use crate::contract::chain::{self, Frame};
+use crate::contract::current;
+use crate::contract::deferred_wakers::Batch;
+use crate::contract::fiber::Fiber;
+use crate::contract::scheduler::Wake;
+use crate::contract::timers::Timers;
+use crate::contract::tree::cancelled::TimedOut;
+use crate::contract::tree::cancelled::{Cancelled, Reason};
+use crate::contract::tree::extent::{Extent, Extents};
+use crate::primitives::at_end::at_end;
+use crate::primitives::atomic::{AtomicBool, AtomicPtr, Ordering};
+use crate::primitives::list::{Linked, Links, List};
+use crate::primitives::lock::Lock;
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+/// One node of the tree.
+pub(crate) struct Context {
+    cancelled: AtomicBool,
+    /// Set after the flag, when the flags of all below are set too.
+    walked: AtomicBool,
+    /// If it is a scope's: the fiber or thread that runs the body. Else null.
+    owner: AtomicPtr<()>,
+    /// Set before the flag, if ever.
+    reason: OnceLock<Arc<Reason>>,
+    members: Lock<Members>,
+    /// When it is to be cancelled: the earliest of its own deadline and those around it, up to the
+    /// next one that may move.
+    deadline: Option<Due>,
+    /// The extent that it is, if it is one; see `extent.rs`.
+    extent: Option<Extent>,
+    /// Those around it, up to the next context that may move.
+    extents: Option<Arc<Extents>>,
+    /// The deadlines and extents around that one.
+    beyond: Option<Arc<Beyond>>,
+    /// Whether there may be a deadline, its own or one around. Asked by every operation that can
+    /// wait.
+    hurries: bool,
+    /// Whether it was made inside of a shield.
+    shielded: bool,
+    /// Whether it is one: it is in no tree then, and stands there for what it is inside of.
+    is_shield: bool,
+    /// Set at birth, cleared when the context ends; the parent outlives it.
+    parent: Cell<*const Context>,
+    /// Belongs to the parent's lock.
+    links: Links<Context>,
+}
+
+/// A point in time, and the clock that tells it.
+type Due = (Instant, Timers);
+
+/// The deadlines and extents around a context that may move, or around a shield.
+struct Beyond(Lock<Around>);
+
+#[derive(Clone, Default)]
+struct Around {
+    deadline: Option<Due>,
+    extents: Option<Arc<Extents>>,
+    further: Option<Arc<Beyond>>,
+    /// Whether the deadlines further out do not count.
+    shield: bool,
+}
+
+impl Beyond {
+    fn new(around: Around) -> Arc<Self> {
+        Arc::new(Self(Lock::new(around)))
+    }
+}
+
+struct Members {
+    fibers: List<Fiber>,
+    nested: List<Context>,
+    followers: List<Follower>,
+}
+
+/// A context that is cancelled with another one in which it is not nested. It lies in the frame
+/// that runs inside of it.
+struct Follower {
+    context: Arc<Context>,
+    /// Belongs to the lock of the one that is followed.
+    links: Links<Follower>,
+}
+
+impl Linked for Follower {
+    fn links(&self) -> &Links<Self> {
+        &self.links
+    }
+}
+
+impl Linked for Context {
+    fn links(&self) -> &Links<Self> {
+        &self.links
+    }
+}
+
+// SAFETY: `parent` is read and written by the thread that makes and ends the context alone; `links`
+// belongs to the parent's lock; the rest is atomic or locked.
+unsafe impl Sync for Context {}
+// SAFETY: as above; the last owner of an ended context only frees it.
+unsafe impl Send for Context {}
+
+impl Context {
+    /// A context that nothing above can cancel.
+    pub(crate) fn root() -> Arc<Self> {
+        Arc::new(Self::new(None, None, None, false))
+    }
+
+    /// What stands in the caller's place in a shield, if it is inside of an extent: nothing above
+    /// can cancel it.
+    #[inline]
+    pub(crate) fn shield() -> Option<Arc<Self>> {
+        let may_be_inside =
+            |context: &Self| context.extent.is_some() || context.extents.is_some() || context.beyond.is_some();
+        if innermost(may_be_inside).unwrap_or(false) { Self::shield_inside() } else { None }
+    }
+
+    #[cold]
+    fn shield_inside() -> Option<Arc<Self>> {
+        let around = innermost(|context| context.has_extents().then(|| context.around())).flatten()?;
+        let beyond = Beyond::new(Around { deadline: None, shield: true, ..around });
+        Some(Arc::new(Self { is_shield: true, ..Self::new(None, None, Some(beyond), true) }))
+    }
+
+    fn new(deadline: Option<Due>, extents: Option<Arc<Extents>>, beyond: Option<Arc<Beyond>>, shielded: bool) -> Self {
+        Self {
+            cancelled: AtomicBool::new(false),
+            walked: AtomicBool::new(false),
+            owner: AtomicPtr::new(ptr::null_mut()),
+            reason: OnceLock::new(),
+            hurries: deadline.is_some() || beyond.is_some(),
+            deadline,
+            extent: None,
+            extents,
+            beyond,
+            shielded,
+            is_shield: false,
+            members: Lock::new(Members { fibers: List::new(), nested: List::new(), followers: List::new() }),
+            parent: Cell::new(ptr::null()),
+            links: Links::new(),
+        }
+    }
+
+    /// A context inside of the caller's. It must [`end`](Context::end) before that does.
+    pub(crate) fn nested() -> Arc<Self> {
+        Self::nested_until(None)
+    }
+
+    /// As [`nested`](Context::nested), with a deadline, which checks for cancellation
+    /// [notice](Context::is_overdue); the caller sees to it that it is cancelled then.
+    pub(crate) fn nested_until(deadline: Option<Due>) -> Arc<Self> {
+        Self::nest(deadline, None)
+    }
+
+    /// As [`nested`](Context::nested), which is this extent.
+    pub(crate) fn nested_as(extent: Extent) -> Arc<Self> {
+        Self::nest(None, Some(extent))
+    }
+
+    fn nest(deadline: Option<Due>, extent: Option<Extent>) -> Arc<Self> {
+        // SAFETY: the caller is inside of the parent, so it is alive.
+        let parent = unsafe { current::context().as_ref() };
+        let around = parent.map(Context::around).unwrap_or_default();
+        let shielded = is_shielded();
+        let context = if chain::top().is_null() {
+            let sooner = match (deadline, around.deadline) {
+                // By the clock of the one that is new, if there are two.
+                (Some(new), Some(around)) => Some(if around.0 < new.0 { around } else { new }),
+                (new, around) => new.or(around),
+            };
+            Self::new(sooner, around.extents, around.further, shielded)
+        } else {
+            // The caller may be captured with it.
+            Self::new(deadline, None, Some(Beyond::new(around)), shielded)
+        };
+        let context = Arc::new(Self { extent, ..context });
+        if let Some(parent) = parent {
+            // SAFETY: it is alive, and outlives what is made inside of it, or is left before.
+            if let Some(reason) = unsafe { context.hang_in(parent) } {
+                context.mark(reason);
+            }
+        }
+        context
+    }
+
+    /// What those inside inherit.
+    fn around(&self) -> Around {
+        let (deadline, extents, further) = (self.deadline.clone(), self.extents.clone(), self.beyond.clone());
+        let extents = match self.extent {
+            Some(extent) => Some(Extents::new(extent, extents)),
+            None => extents,
+        };
+        Around { deadline, extents, further, shield: false }
+    }
+
+    fn has_extents(&self) -> bool {
+        self.extent.is_some() || self.extents.is_some() || self.any_beyond(|around| around.extents.is_some())
+    }
+
+    /// Whether those inside are inside of this, too.
+    pub(crate) fn is_inside(&self, extent: Extent) -> bool {
+        let is_it = |extents: &Option<Arc<Extents>>| extents.as_ref().is_some_and(|extents| extents.contain(extent));
+        self.extent == Some(extent) || is_it(&self.extents) || self.any_beyond(|around| is_it(&around.extents))
+    }
+
+    fn any_beyond(&self, mut is_it: impl FnMut(&Around) -> bool) -> bool {
+        let mut next = self.beyond.clone();
+        while let Some(Beyond(around)) = next.as_deref() {
+            let around = around.lock().clone();
+            if is_it(&around) {
+                return true;
+            }
+            next = around.further;
+        }
+        false
+    }
+
+    /// Becomes nested in `parent`. Answers with its reason if that was cancelled before.
+    ///
+    /// # Safety
+    /// It is nested in nothing, and [`end`](Context::end)s or is detached before the parent ends.
+    /// This is the thread that made it.
+    unsafe fn hang_in(self: &Arc<Self>, parent: &Context) -> Option<Option<Arc<Reason>>> {
+        self.parent.set(parent);
+        let mut members = parent.members.lock();
+        // SAFETY: it is kept alive and linked until `end`, which takes it out. Its address comes
+        // from the `Arc` and not from a reference: `cancel` makes another `Arc` of it.
+        unsafe { members.nested.push_back(NonNull::new_unchecked(Arc::as_ptr(self).cast_mut())) };
+        parent.is_cancelled().then(|| parent.reason.get().cloned())
+    }
+
+    /// Leaves the tree. Called by its maker, when nothing is inside any more or when it moves;
+    /// again has no effect.
+    pub(crate) fn end(&self) {
+        // SAFETY: the parent outlives what is nested in it.
+        if let Some(parent) = unsafe { self.parent.replace(ptr::null()).as_ref() } {
+            let mut members = parent.members.lock();
+            // SAFETY: this context is in the parent's list since `nested`.
+            unsafe { members.nested.remove(NonNull::from(self)) };
+        }
+    }
+
+    /// The context at this address, which came from one that has an owner; `None` for null.
+    ///
+    /// # Safety
+    /// It is alive.
+    pub(crate) unsafe fn from_raw(context: *const Self) -> Option<Arc<Self>> {
+        // SAFETY: as the caller promises; every context is made inside of an `Arc`.
+        (!context.is_null()).then(|| unsafe {
+            Arc::increment_strong_count(context);
+            Arc::from_raw(context)
+        })
+    }
+
+    /// Runs `f` inside of this context.
+    pub(crate) fn enter<R>(self: &Arc<Self>, f: impl FnOnce() -> R) -> R {
+        enter(Some(self), f)
+    }
+
+    /// The caller is the owner of the scope that this is the context of. Before anybody else is
+    /// inside.
+    pub(crate) fn set_owner(&self) {
+        self.owner.store(current::caller().cast_mut(), Ordering::Relaxed);
+    }
+
+    /// Whether the caller has called [`set_owner`](Context::set_owner). A body that was captured,
+    /// and goes on elsewhere, is not its scope's owner any more.
+    pub(crate) fn is_owned_by_caller(&self) -> bool {
+        ptr::eq(self.owner.load(Ordering::Relaxed), current::caller())
+    }
+
+    #[inline]
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Acquire)
+    }
+
+    /// Whether its deadline has passed, or one around it. It is cancelled then, if its timer has
+    /// not fired yet: a fiber that computes keeps its own worker from it.
+    #[inline]
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.hurries && self.cancel_if_overdue()
+    }
+
+    fn cancel_if_overdue(&self) -> bool {
+        self.deadline.as_ref().is_some_and(|(at, timers)| self.cancel_if_past(*at, timers))
+            || (self.beyond.is_some() && self.cancel_if_past_beyond())
+    }
+
+    #[cold]
+    fn cancel_if_past_beyond(&self) -> bool {
+        let mut is_past = false;
+        self.any_beyond(|around| {
+            let past = |(at, timers): &Due| self.cancel_if_past(*at, timers);
+            is_past = around.deadline.as_ref().is_some_and(past);
+            is_past || around.shield
+        });
+        is_past
+    }
+
+    #[cold]
+    fn cancel_if_past(&self, at: Instant, timers: &Timers) -> bool {
+        let past = at <= timers.now();
+        if past {
+            self.cancel(Some(Reason::new(TimedOut::new())));
+        }
+        past
+    }
+
+    /// What a wait in this context fails with.
+    pub(crate) fn error(&self) -> Cancelled {
+        Cancelled::because(self.reason.get().cloned())
+    }
+
+    /// Sets the flag, and the reason before it. Answers whether it was set already.
+    fn mark(&self, reason: Option<Arc<Reason>>) -> bool {
+        if self.is_cancelled() {
+            return true;
+        }
+        if let Some(reason) = reason {
+            // The caller holds the lock, or is alone: it is the first to mark.
+            let _ = self.reason.set(reason);
+        }
+        self.cancelled.store(true, Ordering::Release);
+        false
+    }
+
+    /// Cancels this context and all below it, for `reason`. Again has no effect. Never waits.
+    ///
+    /// When it returns all of them are marked, also if somebody else has begun to cancel them and
+    /// is not done yet.
+    pub(crate) fn cancel(&self, reason: Option<Arc<Reason>>) {
+        // Foreign code runs when this is dropped, after all are marked.
+        let _batch = Batch::new();
+        // Walked with a list of our own and not by recursion: nesting has no bound.
+        let mut below = Vec::new();
+        self.cancel_members(reason.clone(), &mut below);
+        let mut walked = 0;
+        while let Some(context) = below.get(walked).cloned() {
+            context.cancel_members(reason.clone(), &mut below);
+            walked += 1;
+        }
+        below
+            .iter()
+            .map(|context| &**context)
+            .chain([self])
+            .for_each(|context| context.walked.store(true, Ordering::Release));
+    }
+
+    /// Sets the flag, interrupts the fibers inside, and notes what else is to be cancelled.
+    fn cancel_members(&self, reason: Option<Arc<Reason>>, below: &mut Vec<Arc<Self>>) {
+        let members = self.members.lock();
+        let again = self.mark(reason);
+        if again && self.walked.load(Ordering::Acquire) {
+            return;
+        }
+        if !again {
+            members.fibers.iter().for_each(|fiber| {
+                // SAFETY: the fiber is a member, and this is its context's lock.
+                unsafe { Fiber::wake(fiber, Wake::Interrupt) };
+            });
+        }
+        members.nested.iter().for_each(|nested| {
+            // SAFETY: every context was made by `new` inside an `Arc`, and one that is linked is
+            // alive.
+            unsafe {
+                Arc::increment_strong_count(nested.as_ptr());
+                below.push(Arc::from_raw(nested.as_ptr()));
+            }
+        });
+        members.followers.iter().for_each(|follower| {
+            // SAFETY: a follower that is linked is in place.
+            below.push(Arc::clone(&unsafe { follower.as_ref() }.context));
+        });
+    }
+
+    /// Runs `f` in a context of its own, inside of the caller's, that is cancelled with this one
+    /// too.
+    pub(crate) fn run_following<T>(&self, f: impl FnOnce() -> T) -> T {
+        let follower = Follower { context: Self::nested(), links: Links::new() };
+        let mut members = self.members.lock();
+        // SAFETY: it lies in this frame, and is taken out before that ends.
+        unsafe { members.followers.push_back(NonNull::from(&follower)) };
+        let late = self.is_cancelled();
+        drop(members);
+        let _unfollow = at_end(|| {
+            let mut members = self.members.lock();
+            // SAFETY: it is in this list since it was made.
+            unsafe { members.followers.remove(NonNull::from(&follower)) };
+            drop(members);
+            follower.context.end();
+        });
+        if late {
+            follower.context.cancel(self.reason.get().cloned());
+        }
+        follower.context.enter(f)
+    }
+
+    /// # Safety
+    /// The fiber is in no list, stays in place until it is removed, and calls this itself.
+    pub(crate) unsafe fn add_member(&self, fiber: NonNull<Fiber>) {
+        // SAFETY: as the caller promises.
+        unsafe { self.members.lock().fibers.push_back(fiber) };
+    }
+
+    /// As [`add_member`](Context::add_member), if the context is open; answers whether it was.
+    ///
+    /// # Safety
+    /// As for `add_member`.
+    pub(crate) unsafe fn add_member_unless_cancelled(&self, fiber: NonNull<Fiber>) -> bool {
+        let mut members = self.members.lock();
+        let open = !self.is_cancelled();
+        if open {
+            // SAFETY: as the caller promises.
+            unsafe { members.fibers.push_back(fiber) };
+        }
+        open
+    }
+
+    /// # Safety
+    /// The fiber is a member of this context.
+    pub(crate) unsafe fn remove_member(&self, fiber: NonNull<Fiber>) {
+        // SAFETY: as the caller promises.
+        unsafe { self.members.lock().fibers.remove(fiber) };
+    }
+}
+
+/// Whether the caller, if it is a runtime's, is inside of a shield.
+pub(crate) fn is_shielded() -> bool {
+    innermost(|context| context.shielded).unwrap_or(!current::family().is_null())
+}
+
+/// Calls `f` with the context that the caller is in, if any.
+#[inline]
+pub(crate) fn innermost<R>(f: impl FnOnce(&Context) -> R) -> Option<R> {
+    // SAFETY: the caller is inside of the context, so it is alive.
+    unsafe { current::context().as_ref() }.map(f)
+}
+
+/// Whether the caller's cancellation was requested. Never waits.
+#[must_use]
+#[inline]
+pub fn is_cancelled() -> bool {
+    innermost(|context| context.is_cancelled() || context.is_overdue()).unwrap_or(false)
+}
+
+/// As [`check`], without the preemption point: for a fiber that has just been chosen to begin.
+#[inline]
+pub(crate) fn look() -> Result<(), Cancelled> {
+    let asked =
+        |context: &Context| if context.is_cancelled() || context.is_overdue() { Err(context.error()) } else { Ok(()) };
+    innermost(asked).unwrap_or(Ok(()))
+}
+
+/// Runs `f` where the caller's cancellation does not show.
+pub(crate) fn shielded<R>(f: impl FnOnce() -> R) -> R {
+    enter(Context::shield().as_ref(), f)
+}
+
+/// Runs `f` inside of `context`, or shielded if there is none, and outside of it again whichever
+/// way `f` ends.
+#[inline]
+pub(crate) fn enter<R>(context: Option<&Arc<Context>>, f: impl FnOnce() -> R) -> R {
+    if !chain::top().is_null() {
+        return enter_surrounded(context, f);
+    }
+    let context = context.map_or(ptr::null(), Arc::as_ptr);
+    let before = current::enter_context(context);
+    let _leave = at_end(|| leave(context, before));
+    f()
+}
+
+/// Goes from `context`, which may end next, to the one around it.
+fn leave(context: *const Context, around: *const Context) {
+    if !context.is_null() {
+        current::leave_context(context);
+    }
+    current::enter_context(around);
+}
+
+/// As [`enter`], where something is around that may capture what runs.
+#[cold]
+fn enter_surrounded<R>(context: Option<&Arc<Context>>, f: impl FnOnce() -> R) -> R {
+    let around = Cell::new(current::enter_context(context.map_or(ptr::null(), Arc::as_ptr)));
+    let surrounding =
+        Surrounding { frame: Frame::marked(&chain::CONTEXT), past: ptr::null(), context: context.cloned(), around };
+    let _leave = at_end(|| {
+        // SAFETY: what is around is in place still.
+        unsafe { chain::set_top(surrounding.frame.parent.get()) };
+        leave(surrounding.context(), surrounding.around.get());
+    });
+    // SAFETY: it is in place until `_leave` sets the top again.
+    unsafe { chain::set_top((&raw const surrounding).cast()) };
+    f()
+}
+
+/// A frame of the chain: a context that was entered where something around may capture what runs.
+/// Or a *detour*, past contexts that are not seen from there, but captured all the same.
+#[repr(C)] // The frame comes first.
+pub struct Surrounding {
+    frame: Frame,
+    /// The outermost of the contexts that a detour leads past.
+    past: *const Surrounding,
+    /// None for a shield.
+    context: Option<Arc<Context>>,
+    /// The context around. Not the parent of `context`, which has none under a shield.
+    around: Cell<*const Context>,
+}
+
+/// The contexts of a computation that is captured, away from those around. Dropped, it puts them
+/// inside of those that the computation goes on in.
+#[must_use = "what goes on is in its contexts again when this is dropped"]
+pub struct Away<'a> {
+    outermost: &'a Surrounding,
+    innermost: *const Context,
+}
+
+impl Surrounding {
+    fn context(&self) -> *const Context {
+        self.context.as_ref().map_or(ptr::null(), Arc::as_ptr)
+    }
+
+    /// What a computation is captured from inside of if this is the outermost of its contexts that
+    /// is seen.
+    fn outermost(&self) -> &Self {
+        // SAFETY: a detour is made inside of what it leads past.
+        unsafe { self.past.as_ref() }.unwrap_or(self)
+    }
+
+    /// Takes the contexts of the caller out of those around, up to this one.
+    ///
+    /// # Safety
+    /// For a computation that is captured, before it is suspended. It is inside of this one, with
+    /// no handler or generator around that is captured too; and the first thing that it does when
+    /// it goes on is to drop what this answers, on the same thread.
+    #[cold]
+    pub unsafe fn leave(&self) -> Away<'_> {
+        let outermost = self.outermost();
+        let innermost = current::context();
+        current::leave_context(ptr::null());
+        if let Some(context) = &outermost.context {
+            context.end();
+            if let Some(Beyond(around)) = context.beyond.as_deref() {
+                *around.lock() = Around { shield: context.is_shield, ..Around::default() };
+            }
+        }
+        current::enter_context(outermost.around.get());
+        Away { outermost, innermost }
+    }
+
+    /// Runs `f`, a call of the caller's to a handler further out, inside of `parent`, which is
+    /// around that handler. `self` is the outermost context between.
+    ///
+    /// # Safety
+    /// `parent` is in place, or null.
+    #[cold]
+    pub unsafe fn detour<R>(&self, parent: *const Frame, f: impl FnOnce() -> R) -> R {
+        let frame = Frame::marked(&chain::CONTEXT);
+        frame.parent.set(parent);
+        let detour = Self { frame, past: self.outermost(), context: None, around: Cell::new(ptr::null()) };
+        // SAFETY: both are dropped at the end of this function, and `parent` is in place, as the
+        // caller promises.
+        let _restore = unsafe { chain::Restore::new() };
+        // SAFETY: as above.
+        unsafe { chain::set_top((&raw const detour).cast()) };
+        f()
+    }
+}
+
+impl Drop for Away<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        let Self { outermost, innermost } = *self;
+        let here = current::context();
+        outermost.around.set(here);
+        // SAFETY: the caller is inside of it, so it is alive.
+        if let (Some(context), Some(here)) = (&outermost.context, unsafe { here.as_ref() }) {
+            if let Some(Beyond(around)) = context.beyond.as_deref() {
+                let deadline = if context.is_shield { None } else { here.deadline.clone() };
+                *around.lock() = Around { deadline, shield: context.is_shield, ..here.around() };
+            }
+            if !context.is_shield {
+                // SAFETY: it was taken out by `leave`. It ends, or leaves again, in the frame that
+                // surrounds the caller, and so before what that is inside of now.
+                if let Some(reason) = unsafe { context.hang_in(here) } {
+                    context.cancel(reason);
+                }
+            }
+        }
+        current::enter_context(innermost);
+    }
+}
+
+impl std::fmt::Debug for Surrounding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Surrounding").finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Away<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Away").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,60 @@
+//! Where the panic of foreign code must not get any further: it stays inside, or it ends the
+//! process.
+//!
+//! Used by tasks, wakers, wait queues and schedulers: others depend on their going on.
+
+use crate::contract::chain::barrier;
+use crate::contract::fiber::WaitsFor;
+use crate::primitives::payload::Payload;
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Ends the process, and says why on the standard error if anybody reads it. It never unwinds, as
+/// `eprintln!` does when the other end of a pipe is closed: the caller can't go on.
+#[cold]
+#[inline(never)]
+pub fn abort(why: impl Display) -> ! {
+    let _ = writeln!(io::stderr(), "segue: {why}");
+    std::process::abort();
+}
+
+/// Calls foreign code and keeps its panic in; then it yields nothing. The panic hook has reported
+/// the panic, and the payload is leaked, since its drop may panic again.
+///
+/// It is behind a [barrier]: what others rely on goes on after it.
+#[track_caller]
+pub fn contain<R>(f: impl FnOnce() -> R) -> Option<R> {
+    caught(f).map_err(std::mem::forget).ok()
+}
+
+/// As [`contain`], for a caller that reports the panic.
+#[track_caller]
+pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Result<R, Payload> {
+    let foreign = WaitsFor::new("a waker, a drop or other code that an operation calls");
+    barrier(foreign, || catch_unwind(AssertUnwindSafe(f)))
+}
+
+/// Ends the process if a panic passes by; to be [disarmed](NoUnwind::disarm) when all went well.
+#[must_use = "it watches until it is disarmed"]
+pub struct NoUnwind(&'static str);
+
+impl NoUnwind {
+    /// `why` is what the process then says.
+    #[inline]
+    pub const fn new(why: &'static str) -> Self {
+        Self(why)
+    }
+
+    /// There was no panic.
+    #[inline]
+    pub const fn disarm(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for NoUnwind {
+    fn drop(&mut self) {
+        abort(self.0);
+    }
+}

@@ -1,0 +1,183 @@
+//! How often a plain thread looks for its mail before it parks, learnt from how its earlier waits
+//! have ended.
+//!
+//! Used by `thread.rs`, which is where threads wait, and by `park.rs`, which waits for long.
+//!
+//! # The idea
+//!
+//! Parking and unparking cost each side a system call and some tens of microseconds; a thread that
+//! is resumed sooner than that had better spin. A thread does not know how soon it will be resumed,
+//! but it knows how soon it was the last times. Each thread keeps a *habit*, three numbers:
+//!
+//! ```text
+//!             a look was rewarded, the k-th: looks = 4k, or 7/8 of what they were if that is more; doubt = rest = 0
+//!             .-----.
+//!             |     v   in vain: a half
+//!   NONE <--- looks > 0 -------------.
+//!    |  ^ fewer than LEAST           |
+//!    |  '----------------------------'
+//!    '--> MOST, if it parked and the mail came SOON, and no rest is left; then doubt = 2 doubt + 1, rest = doubt
+//!         as it was, with a rest that is one less, if one is left
+//! ```
+//!
+//! A new thread does not look: its first wait that parks tells it whether to. A wait that takes
+//! longer than SOON counts only for its looks in vain: after some of these a thread with long waits
+//! does not look at all, and pays for two readings of the clock.
+//!
+//! MOST is about what a wake-up takes. So if two threads wake each other in turn, each asleep while
+//! the other one is woken, the first one that looks meets the answer; after that the other one's
+//! waits are short, too. That is also why the first tries go so far, and why they must be rare
+//! where they are in vain: two threads that share one processor answer each other soon, and never
+//! while one of them looks. There doubt grows, up to MOST_DOUBT waits without a new try. So there
+//! is no need to ask how many processors there are, which std answers by those that the *calling*
+//! thread may use: for a thread that is bound to one, that is no answer.
+//!
+//! # When a wait is long
+//!
+//! [`at_once`] is for callers that know that the wait is long, or that have looked themselves, as
+//! an idle worker does. They neither look nor teach.
+//!
+//! # Under the model checker
+//!
+//! A thread does not look: mail that comes early is found by the exchange with which it would lie
+//! down, so that looks add no outcome; and a clock would make two runs of a model differ.
+
+pub(crate) use chosen::{Patience, at_once};
+
+#[cfg(not(loom))]
+mod chosen {
+    use crate::primitives::at_end::at_end;
+    use crate::primitives::atomic::{local, spin_loop};
+    use std::cell::Cell;
+    use std::time::{Duration, Instant};
+
+    /// How often to look at most. On the processors where this was measured a look takes 30 to 45
+    /// ns.
+    const MOST: u32 = 1024;
+    /// Fewer looks than this are none.
+    const LEAST: u32 = 8;
+    /// A thread that got mail sooner than this after it had parked might have done better to look
+    /// for it.
+    const SOON: Duration = Duration::from_micros(100);
+    /// After so many tries in vain, and twice as many, a thread still tries again: after 127 waits
+    /// that were short.
+    const MOST_DOUBT: u32 = 127;
+
+    /// What a thread has learnt.
+    #[derive(Clone, Copy)]
+    struct Habit {
+        looks: u32,
+        /// For how many waits the next try in vain is the last one.
+        doubt: u32,
+        /// For how many waits the last one still is.
+        rest: u32,
+    }
+
+    impl Habit {
+        const NEW: Self = Self { looks: 0, doubt: 0, rest: 0 };
+
+        fn was_rewarded(&mut self, look: u32) {
+            let looks = (4 * look).max(self.looks - self.looks / 8).clamp(LEAST, MOST);
+            *self = Self { looks, ..Self::NEW };
+        }
+
+        fn was_in_vain(&mut self) {
+            self.looks /= 2;
+            if self.looks < LEAST {
+                self.looks = 0;
+            }
+        }
+
+        fn parked_for(&mut self, time: Duration) {
+            if time >= SOON {
+                return;
+            }
+            if self.rest > 0 {
+                self.rest -= 1;
+            } else {
+                self.looks = MOST;
+                self.doubt = (2 * self.doubt + 1).min(MOST_DOUBT);
+                self.rest = self.doubt;
+            }
+        }
+    }
+
+    local!(static HABIT: Cell<Habit> = Cell::new(Habit::NEW));
+    local!(static AT_ONCE: Cell<bool> = Cell::new(false));
+
+    /// One wait of this thread.
+    pub(crate) struct Patience {
+        looked: bool,
+        parked: Option<Instant>,
+    }
+
+    impl Patience {
+        /// At the beginning of a wait.
+        #[inline]
+        pub(crate) fn new() -> Self {
+            Self { looked: false, parked: None }
+        }
+
+        /// Looks for a while, the first time that it is called, and answers whether there was
+        /// something; if not, the thread should park.
+        pub(crate) fn look(&mut self, mut is_there: impl FnMut() -> bool) -> bool {
+            if self.looked || AT_ONCE.get() {
+                return false;
+            }
+            self.looked = true;
+            let mut habit = HABIT.get();
+            for look in 0..habit.looks {
+                if is_there() {
+                    habit.was_rewarded(look);
+                    HABIT.set(habit);
+                    return true;
+                }
+                spin_loop();
+            }
+            if habit.looks > 0 {
+                habit.was_in_vain();
+                HABIT.set(habit);
+            }
+            self.parked = Some(Instant::now());
+            false
+        }
+
+        /// At the end of the wait: learns from how long it was.
+        #[inline]
+        pub(crate) fn end(self) {
+            if let Some(parked) = self.parked {
+                let mut habit = HABIT.get();
+                habit.parked_for(parked.elapsed());
+                HABIT.set(habit);
+            }
+        }
+    }
+
+    /// Calls `f`, in which this thread parks without looking.
+    pub(crate) fn at_once<R>(f: impl FnOnce() -> R) -> R {
+        let before = AT_ONCE.replace(true);
+        let _restore = at_end(|| AT_ONCE.set(before));
+        f()
+    }
+}
+
+#[cfg(loom)]
+mod chosen {
+    pub(crate) struct Patience;
+
+    impl Patience {
+        pub(crate) fn new() -> Self {
+            Self
+        }
+
+        pub(crate) fn look(&mut self, _: impl FnMut() -> bool) -> bool {
+            false
+        }
+
+        pub(crate) fn end(self) {}
+    }
+
+    pub(crate) fn at_once<R>(f: impl FnOnce() -> R) -> R {
+        f()
+    }
+}

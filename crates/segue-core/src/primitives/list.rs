@@ -1,0 +1,140 @@
+//! An intrusive doubly linked list: members bring their own links, so that joining allocates
+//! nothing and leaving is O(1).
+//!
+//! Used under a lock by the wait queue (nodes of waiters) and by the cancellation tree (fibers of a
+//! context). The list itself knows nothing of locks: its owner promises that one thread at a time
+//! touches it and the links of its members.
+#![allow(unsafe_code)] // Links are raw pointers into the frames of the members.
+
+use std::cell::Cell;
+use std::iter;
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+
+/// The links that a member carries.
+pub(crate) struct Links<T> {
+    prev: Cell<*const T>,
+    next: Cell<*const T>,
+    linked: Cell<bool>,
+}
+
+impl<T> Links<T> {
+    pub(crate) const fn new() -> Self {
+        Self { prev: Cell::new(ptr::null()), next: Cell::new(ptr::null()), linked: Cell::new(false) }
+    }
+}
+
+impl<T> Links<T> {
+    /// Keeps a pointer for the owner of a member that is in no list: what comes after it in a chain
+    /// of the owner's.
+    #[inline]
+    pub(crate) fn chain(&self, next: *const T) {
+        debug_assert!(!self.linked.get(), "the links of a member belong to its list");
+        self.next.set(next);
+    }
+
+    /// What [`chain`](Links::chain) has kept.
+    #[inline]
+    pub(crate) fn chained(&self) -> *const T {
+        self.next.get()
+    }
+}
+
+/// A type with links.
+pub(crate) trait Linked: Sized {
+    fn links(&self) -> &Links<Self>;
+}
+
+/// The list: first in, first out, with removal from the middle.
+pub(crate) struct List<T> {
+    head: *const T,
+    tail: *const T,
+    members: PhantomData<NonNull<T>>,
+}
+
+// SAFETY: a list is a pair of pointers; its owner reaches the members only under its lock,
+// whichever thread that is, which is the promise that `push_back` asks for.
+unsafe impl<T> Send for List<T> {}
+
+impl<T: Linked> List<T> {
+    pub(crate) const fn new() -> Self {
+        Self { head: ptr::null(), tail: ptr::null(), members: PhantomData }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head.is_null()
+    }
+
+    pub(crate) fn front(&self) -> Option<NonNull<T>> {
+        NonNull::new(self.head.cast_mut())
+    }
+
+    /// Appends a member.
+    ///
+    /// # Safety
+    /// `member` stays valid and in place until it has been removed, is in no list now, and its
+    /// links are touched only by the thread that may touch this list.
+    pub(crate) unsafe fn push_back(&mut self, member: NonNull<T>) {
+        // SAFETY: the caller keeps the member valid.
+        let links = unsafe { member.as_ref() }.links();
+        debug_assert!(!links.linked.get(), "a member may be in one list at a time");
+        links.prev.set(self.tail);
+        links.next.set(ptr::null());
+        links.linked.set(true);
+        // SAFETY: the tail is a member, which its own `push_back` promised to be valid.
+        match unsafe { self.tail.as_ref() } {
+            Some(tail) => tail.links().next.set(member.as_ptr()),
+            None => self.head = member.as_ptr(),
+        }
+        self.tail = member.as_ptr();
+    }
+
+    /// Puts a member before all others.
+    ///
+    /// # Safety
+    /// As for [`push_back`](List::push_back).
+    pub(crate) unsafe fn push_front(&mut self, member: NonNull<T>) {
+        // SAFETY: the caller keeps the member valid.
+        let links = unsafe { member.as_ref() }.links();
+        debug_assert!(!links.linked.get(), "a member may be in one list at a time");
+        links.prev.set(ptr::null());
+        links.next.set(self.head);
+        links.linked.set(true);
+        // SAFETY: the head is a member, which was promised to be valid when it joined.
+        match unsafe { self.head.as_ref() } {
+            Some(head) => head.links().prev.set(member.as_ptr()),
+            None => self.tail = member.as_ptr(),
+        }
+        self.head = member.as_ptr();
+    }
+
+    /// Takes a member out. Answers whether it was in.
+    ///
+    /// # Safety
+    /// `member` is valid and is in no list other than this one.
+    pub(crate) unsafe fn remove(&mut self, member: NonNull<T>) -> bool {
+        // SAFETY: the caller says that the member is valid.
+        let links = unsafe { member.as_ref() }.links();
+        if !links.linked.replace(false) {
+            return false;
+        }
+        let (prev, next) = (links.prev.get(), links.next.get());
+        // SAFETY: neighbours of a member are members of the same list, and so valid.
+        match unsafe { prev.as_ref() } {
+            Some(prev) => prev.links().next.set(next),
+            None => self.head = next,
+        }
+        // SAFETY: as above.
+        match unsafe { next.as_ref() } {
+            Some(next) => next.links().prev.set(prev),
+            None => self.tail = prev,
+        }
+        true
+    }
+
+    /// The members, first to last.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = NonNull<T>> {
+        // SAFETY: members are valid while they are in the list, which is borrowed.
+        iter::successors(self.front(), |member| NonNull::new(unsafe { member.as_ref() }.links().next.get().cast_mut()))
+    }
+}

@@ -1,0 +1,106 @@
+//! A word lock for the few instructions that move a waiter in or out of a queue.
+//!
+//! Used by every structure in this crate that has a list, and by nothing that calls foreign code
+//! while it holds it: the holder never waits, allocates little and runs no user code, so a locker
+//! that finds it taken spins for a moment and then gives its time slice away.
+//!
+//! Under loom `lock_model.rs` stands in for it, since a thread that spins can do so for ever there;
+//! so the models say nothing of this one.
+//!
+//! Ordering: the unlock releases, the next lock acquires; what was written under the lock is seen
+//! under the lock.
+#![allow(unsafe_code)] // The cell behind the lock.
+
+use crate::primitives::atomic::{AtomicBool, Ordering, UnsafeCell, spin_loop, yield_now};
+use std::ops::{Deref, DerefMut};
+
+/// How often to look again before the time slice is given away.
+const SPINS: u32 = 64;
+
+pub(crate) struct Lock<T> {
+    locked: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached only through a guard, and `locked` admits one guard at a time; so a
+// shared lock moves the value between threads and never shares it.
+unsafe impl<T: Send> Sync for Lock<T> {}
+// SAFETY: the lock owns its value.
+unsafe impl<T: Send> Send for Lock<T> {}
+
+impl<T> Lock<T> {
+    #[inline]
+    pub(crate) const fn new(value: T) -> Self {
+        Self { locked: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    }
+
+    #[inline]
+    pub(crate) fn lock(&self) -> LockGuard<'_, T> {
+        if !self.try_acquire() {
+            self.acquire_slowly();
+        }
+        LockGuard { lock: self }
+    }
+
+    #[inline]
+    fn try_acquire(&self) -> bool {
+        // An exchange is cheaper than a compare-and-exchange, and as good: it changes nothing if
+        // the lock is taken.
+        !self.locked.swap(true, Ordering::Acquire)
+    }
+
+    #[cold]
+    fn acquire_slowly(&self) {
+        for _ in 0..SPINS {
+            spin_loop();
+            if !self.locked.load(Ordering::Relaxed) && self.try_acquire() {
+                return;
+            }
+        }
+        while !self.try_acquire() {
+            yield_now();
+        }
+    }
+
+    /// The value, without the lock: nobody else has it.
+    pub(crate) fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+}
+
+pub(crate) struct LockGuard<'a, T> {
+    lock: &'a Lock<T>,
+}
+
+impl<'a, T> LockGuard<'a, T> {
+    /// The lock that it holds.
+    #[inline]
+    pub(crate) fn lock(&self) -> &'a Lock<T> {
+        self.lock
+    }
+}
+
+impl<T> Deref for LockGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: this guard holds the lock, so nobody writes while the reference lives.
+        self.lock.value.with(|value| unsafe { &*value })
+    }
+}
+
+impl<T> DerefMut for LockGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: this guard holds the lock and is borrowed mutably, so this is the only reference.
+        self.lock.value.with_mut(|value| unsafe { &mut *value })
+    }
+}
+
+impl<T> Drop for LockGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.locked.store(false, Ordering::Release);
+    }
+}

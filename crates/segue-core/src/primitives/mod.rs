@@ -1,0 +1,15 @@
+//! What the rest is built of, and what knows nothing of fibers: atomics (of std or of loom), the
+//! word lock, the intrusive list, a box with two owners, and how long to spin before a thread
+//! parks.
+
+pub(crate) mod adaptive_spin;
+pub(crate) mod at_end;
+pub mod atomic;
+pub(crate) mod list;
+#[cfg(not(loom))]
+pub(crate) mod lock;
+#[cfg(loom)]
+#[path = "lock_model.rs"]
+pub(crate) mod lock;
+pub(crate) mod payload;
+pub(crate) mod shared_pair;

@@ -1,0 +1,144 @@
+//! What a simulation can't know by itself: that a thread outside works for one of its fibers, and
+//! that a fiber waits for the kernel.
+//!
+//! [`OutsideWork`] is held by whatever hands work to another thread and has a fiber wait for it:
+//! calls that block, bridges. [`KernelWait`] is held by drivers of I/O. The simulator of
+//! `segue-sched` asks for both.
+//!
+//! # Work outside
+//!
+//! A simulator moves its clock when nothing can run, and reports a deadlock when no timer is left
+//! either. If a thread computes meanwhile for one of its fibers, both would be wrong: the answer is
+//! under way, and takes no time on a clock that nobody moves. So such work is counted, and while
+//! the count is not zero the simulator waits for mail.
+//!
+//! **The race to fear**: the last work ends, its answer is in the mail, and the simulator, which
+//! has found no mail before, moves the clock. It does not: the answer is sent before the count goes
+//! down (release); the simulator reads the count (acquire) and then looks whether it was called.
+//! The thread that brings the count to zero calls the simulator, so that this does not wait for
+//! mail that never comes.
+
+//!
+//! # Waits for the kernel
+//!
+//! Nobody knows whether such a wait ends: a peer may answer, or never. So it holds no clock. It is
+//! counted, so that a simulation which is open to the world lets its clock go with the real one
+//! meanwhile; and the fiber is marked, so that a report of a deadlock can say what stands outside.
+
+use crate::contract::current;
+use crate::contract::timers::Timers;
+use std::marker::PhantomData;
+
+/// Says that a thread outside works for the caller. See [`outside_work`].
+#[must_use = "the work counts as over when this is dropped"]
+pub struct OutsideWork(Option<Timers>);
+
+/// To be held while a thread outside works for the calling fiber: a simulation then moves its clock
+/// no further, and reports no deadlock, until the answer is there. On the real clock, and on plain
+/// threads, it has no effect.
+///
+/// It may be sent to the thread that works. The answer is given before it is dropped. Never waits.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{WaitQueue, WaitsFor, outside_work};
+/// use std::sync::Arc;
+///
+/// fn elsewhere<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+///     let answer = Arc::new(WaitQueue::new(None));
+///     let (resolve, outside) = (Arc::clone(&answer), outside_work());
+///     std::thread::spawn(move || {
+///         let value = f();
+///         let mut answer = resolve.lock();
+///         *answer.state() = Some(value);
+///         answer.notify_all(0);
+///         drop(outside);
+///     });
+///     answer.wait(WaitsFor::new("another thread"), Option::is_some, Option::take).ok()?
+/// }
+/// assert_eq!(elsewhere(|| 6 * 7), Some(42));
+/// ```
+#[inline]
+pub fn outside_work() -> OutsideWork {
+    if !current::in_fiber() {
+        return OutsideWork(None);
+    }
+    current::on_current(|fiber| {
+        let timers = fiber.scheduler().timers();
+        OutsideWork(timers.begin_outside_work().then(|| timers.clone()))
+    })
+}
+
+impl Drop for OutsideWork {
+    fn drop(&mut self) {
+        if let Some(timers) = &self.0 {
+            timers.end_outside_work();
+        }
+    }
+}
+
+impl std::fmt::Debug for OutsideWork {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OutsideWork").field("counted", &self.0.is_some()).finish()
+    }
+}
+
+/// Says that the calling fiber waits for the kernel. See [`kernel_wait`].
+#[must_use = "the wait counts as over when this is dropped"]
+pub struct KernelWait {
+    timers: Option<Timers>,
+    /// It is taken back by the fiber that waits.
+    not_send: PhantomData<*const ()>,
+}
+
+/// To be held by a driver of I/O while the calling fiber waits for what only the kernel brings:
+/// data, room, a connection.
+///
+/// A simulation drives no I/O. If it comes to a deadlock meanwhile, its report says that this fiber
+/// waits for the network; if it is open to other threads, its clock goes with the real one until
+/// the wait has ended. On the real clock, and on plain threads, it has no effect. Never waits.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{Cancelled, WaitQueue, WaitsFor, kernel_wait};
+///
+/// /// Waits until the driver, which polls the kernel, has counted an edge.
+/// fn edge(edges: &WaitQueue<u64>) -> Result<(), Cancelled> {
+///     let _kernel = kernel_wait();
+///     edges.wait(WaitsFor::new("data on a socket"), |edges| *edges > 0, |edges| *edges -= 1)
+/// }
+/// assert_eq!(edge(&WaitQueue::new(1)), Ok(()));
+/// ```
+#[inline]
+pub fn kernel_wait() -> KernelWait {
+    let timers = current::with_running(|fiber| {
+        let fiber = fiber?;
+        let timers = fiber.scheduler().timers();
+        timers.begin_kernel_wait().then(|| {
+            fiber.set_waits_for_kernel(true);
+            timers.clone()
+        })
+    });
+    KernelWait { timers, not_send: PhantomData }
+}
+
+impl Drop for KernelWait {
+    fn drop(&mut self) {
+        if let Some(timers) = &self.timers {
+            timers.end_kernel_wait();
+            current::with_running(|fiber| {
+                if let Some(fiber) = fiber {
+                    fiber.set_waits_for_kernel(false);
+                }
+            });
+        }
+    }
+}
+
+impl std::fmt::Debug for KernelWait {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KernelWait").field("counted", &self.timers.is_some()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,93 @@
+//! The points at which a simulator may take the turn away from a running fiber.
+//!
+//! Called at the beginning of every operation of the structures, those that never wait included,
+//! and after each spawn; switched on by the simulator of `segue-sched`.
+//!
+//! A fiber runs until it waits or yields, so a schedule can differ from another only there, while
+//! two fibers on two workers meet anywhere. A simulator that tries schedules gets the rest from
+//! here: between two operations of a fiber others may run, and inside of an operation nobody sees
+//! it half done.
+//!
+//! Elsewhere a point costs a load of a word that is never written, and a branch that is never
+//! taken.
+
+use crate::contract::current;
+use crate::contract::deferred_wakers;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How many simulations ask for points. Not loom's: a model has no simulator in it.
+static SIMULATIONS: AtomicUsize = AtomicUsize::new(0);
+
+/// What a point does.
+static HOOK: OnceLock<fn()> = OnceLock::new();
+
+/// In a simulation that [asks for it](PreemptionPoints), other fibers may run here. Elsewhere it
+/// has no effect.
+///
+/// For authors of structures, at the beginning of each operation that others can see; and for code
+/// under test that shares plain atomics, between two accesses. It is not called where a fiber can't
+/// be suspended: under the lock of a queue, nor by an [`Operation`](crate::Operation) that is
+/// called there. While the fiber is panicking, or begins to wait, it has no effect.
+///
+/// # Cancellation
+/// *No effect*: it does not look.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::atomic::{AtomicU32, Ordering};
+///
+/// fn add_one(number: &AtomicU32) {
+///     let seen = number.load(Ordering::Relaxed);
+///     segue_core::preemption_point();
+///     number.store(seen + 1, Ordering::Relaxed);
+/// }
+/// add_one(&AtomicU32::new(1));
+/// ```
+#[inline]
+pub fn preemption_point() {
+    // A hint: a simulation that begins does so before it starts its fibers, on the thread that they
+    // run on.
+    if SIMULATIONS.load(Ordering::Relaxed) != 0 {
+        at_point();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn at_point() {
+    let may_suspend = current::with_running(|fiber| fiber.is_some_and(|fiber| !fiber.must_not_suspend()));
+    // A fiber in the middle of resuming several others owes them that first.
+    if may_suspend && !deferred_wakers::is_batched() {
+        deferred_wakers::let_go();
+        HOOK.get().inspect(|hook| hook());
+    }
+}
+
+/// Says what a [point](preemption_point) does on a fiber, while there are [`PreemptionPoints`]. For
+/// simulators: `hook` may yield if the calling fiber is the simulator's, and does nothing if not.
+///
+/// A process has one simulator: the first call counts.
+pub fn set_preemption(hook: fn()) {
+    HOOK.get_or_init(|| hook);
+}
+
+/// While one exists, [points](preemption_point) call the simulator's [hook](set_preemption).
+#[derive(Debug)]
+#[must_use = "points call the hook until it is dropped"]
+pub struct PreemptionPoints(());
+
+impl PreemptionPoints {
+    /// Has points call the hook.
+    pub fn enable() -> Self {
+        SIMULATIONS.fetch_add(1, Ordering::Relaxed);
+        Self(())
+    }
+}
+
+impl Drop for PreemptionPoints {
+    fn drop(&mut self) {
+        SIMULATIONS.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,347 @@
+//! An async task: a future that a scheduler runs, next to its fibers and by the same workers.
+//!
+//! Used through `spawn_task`; schedulers see only [`Job`]s, and joiners a
+//! [`JoinHandle`](crate::JoinHandle).
+//!
+//! # The idea
+//!
+//! A poll is a closure that has not started: so each poll is a job, which goes where such jobs go,
+//! and which any worker may start. While the task waits it has no stack, and between two polls it
+//! may move to another thread, for which the compiler checks that the future is `Send`. It differs
+//! from a fiber's task only in that its job may come back: a poll that yields nothing leaves the
+//! same job to the waker.
+//!
+//! Wakers share a *ring*, which outlives the task: one word that says what a wake has to do, and
+//! the address of the job's header.
+//!
+//! # States of the ring
+//!
+//! ```text
+//!   QUEUED --the job runs--> POLLING            a scheduler, which has the one job
+//!   POLLING --pending--> IDLE                   the poll, as the last thing that it does
+//!   POLLING --wake--> WOKEN                     any thread; the poll queues the job again when it has returned
+//!   WOKEN --pending--> QUEUED                   the poll, which then makes the job
+//!   IDLE --wake--> QUEUED                       any thread, which then makes the job
+//!   POLLING, WOKEN --ready, panicked, cancelled--> OVER
+//!   QUEUED --the job is dropped--> OVER
+//! ```
+//!
+//! There is one job while QUEUED, which has the task to itself, none while IDLE, and the poll has
+//! the task in between. So the header is in place in any state but OVER, and only the thread that
+//! made the transition to QUEUED may touch it.
+//!
+//! **Commit point** of the task: the claim of `done`, as for fibers. **Cancellation**: at its first
+//! `Pending` the task joins the context that it was spawned in, by a header that is never
+//! suspended; an interrupt is a wake, and a poll that finds the context cancelled drops the future
+//! instead of polling it. It leaves the context before it ends. **The race to fear**: a wake that
+//! comes while the poll is about to return. It meets POLLING, and then the poll does not find that;
+//! or IDLE, and then it queues the job itself. The poll touches nothing of the task after IDLE,
+//! since another thread may have ended it by then.
+//!
+//! # Orderings
+//!
+//! | release | acquire | carries |
+//! | --- | --- | --- |
+//! | the poll's exchange to IDLE | the wake's exchange to QUEUED, and by the job the next poll | the future as the last poll has left it |
+//! | the wake's exchange, also one that changes nothing | the exchange to POLLING of the next poll | what was done before the wake |
+// The future is polled in place, in the allocation that its job and its handle share.
+#![allow(unsafe_code)]
+
+use crate::contract::chain::barrier;
+use crate::contract::current;
+use crate::contract::deferred_wakers;
+use crate::contract::fiber::{Fiber, WaitsFor};
+use crate::contract::job::{Given, Identity, Job, JobHeader, Work};
+use crate::contract::scheduler::{Scheduler, Spawn, Wake};
+use crate::contract::thread;
+use crate::contract::timers::Timers;
+use crate::contract::tree::cancelled::Cancelled;
+use crate::contract::tree::context::Context as Tree;
+use crate::contract::unwind::caught;
+use crate::primitives::atomic::{AtomicU8, Ordering};
+use crate::primitives::payload::Payload;
+use crate::spawn::join_error::{Failed, Panic};
+use crate::spawn::task::{self, Head, Task};
+use std::marker::PhantomPinned;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+const QUEUED: u8 = 0;
+const POLLING: u8 = 1;
+const WOKEN: u8 = 2;
+const IDLE: u8 = 3;
+const OVER: u8 = 4;
+
+/// What wakers share.
+struct Ring {
+    state: AtomicU8,
+    header: NonNull<JobHeader>,
+    spawner: Arc<dyn Spawn + Send + Sync>,
+}
+
+// SAFETY: only the thread that has made the transition to QUEUED touches the header, one at a time.
+unsafe impl Send for Ring {}
+// SAFETY: as above.
+unsafe impl Sync for Ring {}
+
+impl Ring {
+    /// The job runs.
+    fn begin(&self) {
+        // An exchange, and not a store: it acquires what was done before wakes that found QUEUED.
+        self.state.swap(POLLING, Ordering::Acquire);
+    }
+
+    /// The poll has yielded nothing: answers whether the task waits now; if not, the caller queues
+    /// the job.
+    #[must_use]
+    fn rest(&self) -> bool {
+        let rests = self.state.compare_exchange(POLLING, IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if !rests {
+            // An exchange, and not a store: what wakes have released that found WOKEN since stays
+            // in the word, for `begin`.
+            self.state.swap(QUEUED, Ordering::Relaxed);
+        }
+        rests
+    }
+
+    fn end(&self) {
+        self.state.store(OVER, Ordering::Relaxed);
+    }
+
+    /// # Safety
+    /// The caller has made the transition to QUEUED.
+    unsafe fn queue(&self) {
+        // SAFETY: by the states the task is there, has no other job, and nobody else touches it;
+        // the header is the first field of its work.
+        let job = unsafe { Job::from_raw(self.header) };
+        barrier(WaitsFor::new("the wake-up of a task"), || self.spawner.spawn(job));
+    }
+}
+
+impl std::task::Wake for Ring {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let mut state = self.state.load(Ordering::Relaxed);
+        loop {
+            let to = match state {
+                IDLE => QUEUED,
+                POLLING => WOKEN,
+                // The wake must be seen by the poll that will come, so what came before it is
+                // released all the same.
+                other => other,
+            };
+            match self.state.compare_exchange_weak(state, to, Ordering::AcqRel, Ordering::Relaxed) {
+                // SAFETY: this was the transition to QUEUED.
+                Ok(IDLE) => return unsafe { self.queue() },
+                Ok(_) => return,
+                Err(now) => state = now,
+            }
+        }
+    }
+}
+
+/// What an async task has in place of a closure.
+pub(crate) struct Polls<F> {
+    future: F,
+    spawner: Arc<dyn Spawn + Send + Sync>,
+    /// What the fiber of each poll is to have.
+    given: Given,
+    /// Made by the first poll.
+    ring: Option<Arc<Ring>>,
+    /// Whether the future was polled.
+    began: bool,
+    /// Stands for the task in the context that it was spawned in.
+    member: Fiber,
+    /// Cancellers, and other members, reach the member while a poll has all of this for itself.
+    _shared: PhantomPinned,
+}
+
+/// A task that is polled.
+#[repr(transparent)]
+pub(crate) struct AsyncTask<F, T>(Task<Polls<F>, T>);
+
+impl<F: Future> Polls<F> {
+    /// # Safety
+    /// `context` stays until the task has finished, or is null.
+    pub(crate) unsafe fn new(
+        future: F,
+        spawner: Arc<dyn Spawn + Send + Sync>,
+        given: &Given,
+        context: *const Tree,
+    ) -> Self {
+        // SAFETY: the scheduler is static; as the caller promises.
+        let member = unsafe { Fiber::new(NonNull::from(&ASYNC), 0, Identity::in_context(context)) };
+        Self { future, spawner, given: given.copy(), ring: None, began: false, member, _shared: PhantomPinned }
+    }
+
+    /// Polls the future; `None` if it waits and the context is not cancelled.
+    ///
+    /// # Safety
+    /// The future stays in place until it is dropped there.
+    unsafe fn poll(&mut self, header: NonNull<JobHeader>) -> Option<Result<F::Output, Failure>> {
+        let spawner = &self.spawner;
+        let make = || Ring { state: AtomicU8::new(QUEUED), header, spawner: Arc::clone(spawner) };
+        let ring = self.ring.get_or_insert_with(|| Arc::new(make()));
+        ring.begin();
+        if let Err(cancelled) = crate::wait::admission::check() {
+            return Some(Err(Failure::Cancelled(cancelled)));
+        }
+        self.began = true;
+        let waker = Waker::from(Arc::clone(ring));
+        // SAFETY: as the caller promises.
+        let future = unsafe { Pin::new_unchecked(&mut self.future) };
+        match catch_unwind(AssertUnwindSafe(|| future.poll(&mut Context::from_waker(&waker)))) {
+            Ok(Poll::Ready(value)) => return Some(Ok(value)),
+            Err(payload) => return Some(Err(Failure::Panicked(payload))),
+            Ok(Poll::Pending) => {}
+        }
+        // The fiber of this poll ends, and the task is a member in its stead, from the first time
+        // on: of the context that it was spawned in, wherever this poll runs.
+        if self.member.host().is_null() {
+            // SAFETY: `ASYNC` is its scheduler; the ring is dropped after the member has left its
+            // context.
+            unsafe { self.member.set_host(Arc::as_ptr(ring).cast()) };
+            self.member.join_context();
+        }
+        current::leave_contexts();
+        self.member.is_cancelled().then(|| Err(Failure::Cancelled(self.member.cancelled())))
+    }
+}
+
+enum Failure {
+    Cancelled(Cancelled),
+    Panicked(Payload),
+}
+
+impl From<Failure> for Failed {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Cancelled(cancelled) => Self::Cancelled(cancelled),
+            Failure::Panicked(payload) => Self::Panicked(Panic::new(payload)),
+        }
+    }
+}
+
+// SAFETY: `repr(transparent)`, `repr(C)` of the task: the header comes first. The future and its
+// output are `Send` (see `task::new_async`).
+unsafe impl<F: Future<Output = T>, T> Work for AsyncTask<F, T> {
+    unsafe fn run(this: NonNull<Self>) {
+        let task = this.cast::<Task<Polls<F>, T>>();
+        // SAFETY: the job has the task to itself. The future is in the task's allocation until
+        // `over` drops it.
+        let ended = unsafe {
+            let polls = (*task.as_ref().closure.get()).as_mut().expect("it has not ended");
+            let ended = polls.poll(this.cast());
+            if ended.is_none() {
+                let ring = Arc::clone(polls.ring.as_ref().expect("made by the poll"));
+                this.cast::<JobHeader>().as_ref().give(polls.given.copy());
+                // From IDLE on the task may be polled, and end, elsewhere.
+                if !ring.rest() {
+                    ring.queue();
+                }
+            }
+            ended
+        };
+        if let Some(result) = ended {
+            // SAFETY: the poll has ended the task, and nobody else has it.
+            unsafe { over(task, result, true) };
+        }
+    }
+
+    unsafe fn abandon(this: NonNull<Self>) {
+        // SAFETY: the job has the task to itself, and is gone.
+        unsafe { over(this.cast::<Task<Polls<F>, T>>(), Err(Failure::Cancelled(Cancelled::new())), false) };
+    }
+}
+
+/// The end of a task: the future is dropped, and the handle told. The fiber of a poll `retires`; a
+/// thread that drops the job does not.
+///
+/// # Safety
+/// Called once, by the side that has the task to itself.
+unsafe fn over<F, T>(task: NonNull<Task<Polls<F>, T>>, result: Result<T, Failure>, retires: bool) {
+    let head = task.cast::<Head<T>>();
+    // SAFETY: as the caller promises.
+    unsafe {
+        let closure = task.as_ref().closure.get();
+        let began = (*closure).as_ref().is_some_and(|polls| polls.began);
+        if let Some(polls) = &*closure {
+            if let Some(ring) = &polls.ring {
+                ring.end();
+            }
+            polls.member.leave_context(std::ptr::null());
+        }
+        let end = || {
+            // Where it is, since it is pinned; foreign code.
+            let dropped = caught(|| drop(Dropper(closure)));
+            match result {
+                Err(Failure::Panicked(payload)) => task::store_panic(head, payload),
+                Err(Failure::Cancelled(cancelled)) if !began => task::store_unstarted(head, dropped, cancelled),
+                result => {
+                    if let Err(payload) = dropped {
+                        task::note_panic(head, payload);
+                    }
+                    task::store(head, result.map_err(Failed::from));
+                }
+            }
+            // What nobody takes is dropped inside of the context.
+            task::settle(head)
+        };
+        let settled = if retires { current::retire(end) } else { task::within_context(head, end) };
+        settled.leave();
+    }
+}
+
+/// Empties a cell in place when it is dropped.
+struct Dropper<P>(*mut Option<P>);
+
+impl<P> Drop for Dropper<P> {
+    fn drop(&mut self) {
+        // SAFETY: made by `over`, which has the task to itself.
+        unsafe { *self.0 = None };
+    }
+}
+
+/// The scheduler of the headers that stand for async tasks. It has a size so that its address is
+/// its own.
+struct Async {
+    _address: u8,
+}
+
+static ASYNC: Async = Async { _address: 0 };
+
+// SAFETY: 1 to 3: its fibers never run and are never suspended. 4: the member leaves its context
+// before the task ends.
+unsafe impl Scheduler for Async {
+    unsafe fn suspend(&self, _fiber: &Fiber) {
+        unreachable!("what stands for a task does not wait");
+    }
+
+    unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake) {
+        debug_assert_eq!(why, Wake::Interrupt, "what stands for a task does not wait");
+        // SAFETY: the caller holds the lock of the context, which the member has to leave before
+        // the ring is dropped; and the pointer is that of an `Arc`.
+        let ring = unsafe {
+            let ring = fiber.as_ref().host().cast::<Ring>();
+            Arc::increment_strong_count(ring);
+            Arc::from_raw(ring)
+        };
+        deferred_wakers::wake_after_interrupt(Waker::from(ring));
+    }
+
+    unsafe fn yield_now(&self, _fiber: &Fiber) {}
+
+    fn spawner(&self) -> &dyn Spawn {
+        thread::scheduler().spawner()
+    }
+
+    fn timers(&self) -> &Timers {
+        thread::scheduler().timers()
+    }
+}

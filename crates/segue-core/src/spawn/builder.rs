@@ -1,0 +1,175 @@
+//! What a spawner says of the fiber to be: its name, attributes and stack.
+//!
+//! Used by applications and by schedulers.
+#![allow(unsafe_code)] // Fibers belong to families by address.
+
+use crate::cancel::token::CancelToken;
+use crate::contract::attributes::{self, Attribute, Attributes};
+use crate::contract::fiber::Fiber;
+use crate::contract::job::{Given, Identity};
+use crate::contract::scheduler::Scheduler;
+use crate::contract::tree::family::Family;
+use crate::spawn::default_runtime::{Origin, address, with_origin};
+use crate::spawn::join_handle::{Cancellable, JoinHandle};
+use crate::spawn::scope::Scope;
+use crate::spawn::task;
+use std::cell::OnceCell;
+use std::ptr::{self, NonNull};
+
+/// A spawn with a name, attributes or a stack of its own size, in the shape of
+/// [`std::thread::Builder`].
+///
+/// # Examples
+///
+/// ```
+/// let handle = segue_core::Builder::new().name("answer").spawn(|| 42);
+/// assert_eq!(handle.join().unwrap(), 42);
+/// ```
+#[derive(Debug, Default)]
+#[must_use]
+pub struct Builder(pub(crate) Given);
+
+impl Builder {
+    /// A spawn without a name, with a copy of the caller's attributes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The name that reports give to the fiber.
+    pub fn name(mut self, name: impl Into<Box<str>>) -> Self {
+        self.0.name = Some(name.into());
+        self
+    }
+
+    /// The attributes that the fiber is to carry, in place of a copy of the caller's. They are not
+    /// copied: a clone of the handle can change them while the fiber lives.
+    pub fn attributes(mut self, attributes: Attributes) -> Self {
+        self.0.attributes = Some(attributes);
+        self
+    }
+
+    /// The fiber's attribute of this type; of the other types it carries what the caller does.
+    pub fn attribute<A: Attribute>(mut self, value: A) -> Self {
+        let attributes = self.0.attributes.take().or_else(attributes::inherited).unwrap_or_default();
+        self.0.attributes = Some(attributes.with(value));
+        self
+    }
+
+    /// How many bytes of its stack the fiber can use, at least, in place of what its scheduler
+    /// gives all of its fibers: rounded up to a power of two. Memory is taken for what is used.
+    ///
+    /// Its children have stacks of the usual size. Async tasks have none.
+    ///
+    /// # Panics
+    /// For more than half a gibibyte.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// fn deep(n: u64) -> u64 {
+    ///     let frame = std::hint::black_box([n; 64]);
+    ///     if n == 0 { 0 } else { deep(n - 1) + frame[0] / frame[1] }
+    /// }
+    /// let fiber = segue_core::Builder::new().stack_size(64 << 20).spawn(|| deep(10_000));
+    /// assert_eq!(fiber.join().unwrap(), 10_000);
+    /// ```
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        assert!(bytes <= 1 << 29, "a fiber can't use a stack of {bytes} bytes: at most half a gibibyte");
+        self.0.stack = bytes.next_power_of_two().ilog2() as u8;
+        self
+    }
+
+    /// Fibers that can be cancelled one by one, by their handles.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_core::{Builder, after};
+    /// use std::time::Duration;
+    ///
+    /// let fiber = Builder::new().name("patient").cancellable().spawn(|| after(Duration::MAX).wait());
+    /// fiber.cancel_with("no longer wanted");
+    /// assert_eq!(fiber.join().unwrap().unwrap_err().to_string(), "cancelled: no longer wanted");
+    /// ```
+    pub fn cancellable(self) -> Cancellable {
+        Cancellable::new(self, CancelToken::new())
+    }
+
+    /// Fibers that this token cancels, too.
+    pub fn token(self, token: &CancelToken) -> Cancellable {
+        Cancellable::new(self, token.clone())
+    }
+
+    /// What was said of the stack's size. For schedulers that make a fiber without a job.
+    #[doc(hidden)]
+    pub fn said_of_stack(&self) -> Option<usize> {
+        self.0.stack_size()
+    }
+
+    /// As [`spawn`](crate::spawn()).
+    pub fn spawn<F, T>(self, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        with_origin(|origin| match origin.family {
+            Some(family) => {
+                // SAFETY: the runtime calls `complete` before it ends, and the closure borrows
+                // nothing.
+                let (job, handle) = unsafe { family.job(self, f) };
+                origin.submit(job, family);
+                handle
+            }
+            None => {
+                // SAFETY: there is no context and no family, and the closure borrows nothing.
+                let (job, task) = unsafe { task::new(f, self.0, ptr::null(), ptr::null(), ptr::null()) };
+                // SAFETY: this is the one handle of a new task.
+                let handle = unsafe { JoinHandle::new(task) };
+                origin.spawner.spawn(job);
+                handle
+            }
+        })
+    }
+
+    /// As [`spawn_task`](crate::spawn_task).
+    pub fn spawn_task<F>(self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        with_origin(|Origin { spawner, family, .. }| {
+            let context = family.map_or(ptr::null(), Family::context);
+            // SAFETY: a runtime's family outlives its members, of which the caller is one, or is
+            // static. The runtime calls `complete` before it ends, and the future borrows nothing.
+            let (job, task) =
+                unsafe { task::new_async(future, self.0, spawner.share(), context, address(family), address(family)) };
+            spawner.spawn(job);
+            // SAFETY: this is the one handle of a new task.
+            unsafe { JoinHandle::new(task) }
+        })
+    }
+
+    /// As [`Scope::spawn`].
+    pub fn spawn_in<'scope, F, T>(self, scope: &'scope Scope<'scope, '_>, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        scope.spawn_as(self, f)
+    }
+}
+
+impl Fiber {
+    /// The header for a fiber that runs without a job: under `token`, in no family, with the name
+    /// and the attributes that are given.
+    ///
+    /// # Safety
+    /// `scheduler` outlives the header, and some clone of `token` does.
+    #[inline]
+    pub unsafe fn under(scheduler: NonNull<dyn Scheduler>, id: u64, token: &CancelToken, given: Builder) -> Self {
+        let attributes = given.0.attributes.map_or_else(OnceCell::new, OnceCell::from);
+        let identity = Identity { name: given.0.name, attributes, ..Identity::in_context(token.context()) };
+        // SAFETY: as the caller promises.
+        unsafe { Self::new(scheduler, id, identity) }
+    }
+}

@@ -1,0 +1,87 @@
+//! What a family makes: jobs for its members, with handles for their results.
+//!
+//! Used by scopes and runtimes. `contract/tree/family.rs` says what a family is.
+#![allow(unsafe_code)] // Members reach the family by its address.
+
+use crate::cancel::token::CancelToken;
+use crate::contract::job::{Given, Job};
+use crate::contract::scheduler::Spawn;
+use crate::contract::tree::family::Family;
+use crate::spawn::builder::Builder;
+use crate::spawn::join_handle::JoinHandle;
+use crate::spawn::task;
+use std::sync::Arc;
+
+impl Family {
+    /// The right to cancel the family.
+    pub fn token(&self) -> CancelToken {
+        CancelToken::of(&self.context)
+    }
+
+    /// A job that belongs to this family, with a handle for its result.
+    ///
+    /// # Safety
+    /// The family stays in place until [`complete`](Family::complete) has returned, which the
+    /// caller will call, and what the closure and its result borrow lives until then.
+    #[inline]
+    pub unsafe fn job<F, T>(&self, given: Builder, closure: F) -> (Job, JoinHandle<T>)
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        // SAFETY: as the caller promises.
+        unsafe { self.task(given.0, closure, self) }
+    }
+
+    /// # Safety
+    /// As for [`job`](Family::job); and `detached`, to which what the closure detaches belongs,
+    /// outlives the job.
+    #[inline]
+    pub(crate) unsafe fn task<F, T>(&self, given: Given, closure: F, detached: *const Family) -> (Job, JoinHandle<T>)
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        // SAFETY: the family counts the task, and so it and its context outlive the job.
+        let (job, task) = unsafe { task::new(closure, given, self.context(), self, detached) };
+        // SAFETY: this is the one handle of a new task.
+        (job, unsafe { JoinHandle::new(task) })
+    }
+
+    /// As [`job`](Family::job), for a future.
+    ///
+    /// # Safety
+    /// As for [`job`](Family::job).
+    pub unsafe fn async_job<F>(
+        &self,
+        given: Builder,
+        future: F,
+        spawner: Arc<dyn Spawn + Send + Sync>,
+    ) -> (Job, JoinHandle<F::Output>)
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        // SAFETY: as the caller promises.
+        unsafe { self.async_task(given.0, future, spawner, self) }
+    }
+
+    /// # Safety
+    /// As for `task`.
+    pub(crate) unsafe fn async_task<F>(
+        &self,
+        given: Given,
+        future: F,
+        spawner: Arc<dyn Spawn + Send + Sync>,
+        detached: *const Family,
+    ) -> (Job, JoinHandle<F::Output>)
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        // SAFETY: the family counts the task, and so it and its context outlive the job.
+        let (job, task) = unsafe { task::new_async(future, given, spawner, self.context(), self, detached) };
+        // SAFETY: this is the one handle of a new task.
+        (job, unsafe { JoinHandle::new(task) })
+    }
+}

@@ -1,0 +1,198 @@
+//! Why a join has no result: the wait was cancelled, or the fiber, or that panicked.
+//!
+//! Used by handles and by the bridges. Errors of this kind travel by `?` into
+//! `Box<dyn Error + Send + Sync>` and its like, so they are `Sync`, although what a panic carries
+//! need not be.
+
+use crate::contract::tree::cancelled::Cancelled;
+use crate::primitives::payload::{Payload, message};
+use crate::spawn::join_handle::JoinHandle;
+use std::any::Any;
+use std::convert::Infallible;
+use std::error::Error;
+use std::sync::{Mutex, PoisonError};
+use std::{fmt, io};
+
+/// Why a join has no result.
+///
+/// `H` is the [`JoinHandle`](crate::JoinHandle) where the join has used it up; `?` drops it where a
+/// `JoinError` without one is returned. An `.await` is not cancelled by an error, so it has none to
+/// give back.
+///
+/// # Examples
+///
+/// ```
+/// use std::error::Error;
+///
+/// fn answer() -> Result<u32, Box<dyn Error + Send + Sync>> {
+///     Ok(segue_core::spawn(|| 42).join()?)
+/// }
+/// assert_eq!(answer().unwrap(), 42);
+///
+/// let error = segue_core::spawn(|| panic!("out of ink")).join().unwrap_err();
+/// assert!(error.is_panic() && !error.is_cancelled());
+/// assert_eq!(error.to_string(), "the fiber panicked: out of ink");
+/// ```
+#[derive(Debug)]
+pub enum JoinError<H = ()> {
+    /// The caller's wait was cancelled. What it waited for goes on, and can be joined again.
+    WaitCancelled(Cancelled, H),
+    /// It was cancelled before it started: its closure, or future, was dropped.
+    NeverRan(Cancelled),
+    /// It was cancelled where it waited: a task with a future that was dropped. A fiber is not
+    /// ended like that; it returns, or panics.
+    Cancelled(Cancelled),
+    /// It panicked. Inside a scope the scope keeps the payload, and this one is the message.
+    Panicked(Panic),
+}
+
+/// Why a task has no result, as it says itself.
+pub(crate) type Failed = JoinError<Infallible>;
+
+impl<H> JoinError<H> {
+    /// The cancellation because of which there is no result, if it was one: of the wait, or of what
+    /// was waited for. Never waits.
+    #[must_use]
+    pub fn cancelled(&self) -> Option<&Cancelled> {
+        match self {
+            Self::WaitCancelled(cancelled, _) | Self::NeverRan(cancelled) | Self::Cancelled(cancelled) => {
+                Some(cancelled)
+            }
+            Self::Panicked(_) => None,
+        }
+    }
+
+    /// Whether there is no result because the wait was cancelled, or what was waited for.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled().is_some()
+    }
+
+    /// Whether the fiber panicked.
+    #[must_use]
+    pub fn is_panic(&self) -> bool {
+        matches!(self, Self::Panicked(_))
+    }
+
+    /// What `std::panic::resume_unwind` takes, if it was a panic.
+    pub fn into_panic(self) -> Option<Box<dyn Any + Send>> {
+        match self {
+            Self::Panicked(panic) => Some(panic.into_payload()),
+            _ => None,
+        }
+    }
+
+    /// The handle, to join again, if it was the wait that was cancelled.
+    pub fn into_handle(self) -> Option<H> {
+        match self {
+            Self::WaitCancelled(_, handle) => Some(handle),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn map_handle<I>(self, map: impl FnOnce(H) -> I) -> JoinError<I> {
+        match self {
+            Self::WaitCancelled(cancelled, handle) => JoinError::WaitCancelled(cancelled, map(handle)),
+            Self::NeverRan(cancelled) => JoinError::NeverRan(cancelled),
+            Self::Cancelled(cancelled) => JoinError::Cancelled(cancelled),
+            Self::Panicked(panic) => JoinError::Panicked(panic),
+        }
+    }
+
+    pub(crate) fn of(failed: Failed) -> Self {
+        failed.map_handle(|never| match never {})
+    }
+}
+
+impl JoinError {
+    /// What was caught by `std::panic::catch_unwind`.
+    #[must_use]
+    pub fn panicked(payload: Box<dyn Any + Send>) -> Self {
+        Self::Panicked(Panic::new(payload))
+    }
+}
+
+impl From<Cancelled> for JoinError {
+    /// Of the wait.
+    fn from(cancelled: Cancelled) -> Self {
+        Self::WaitCancelled(cancelled, ())
+    }
+}
+
+impl<T, C> From<JoinError<JoinHandle<T, C>>> for JoinError {
+    /// Drops the handle: what was joined goes on, detached.
+    fn from(error: JoinError<JoinHandle<T, C>>) -> Self {
+        error.map_handle(drop)
+    }
+}
+
+impl<H> From<JoinError<H>> for io::Error {
+    /// A cancellation as [`Cancelled`] converts; otherwise of kind `Other`, with the panic's
+    /// message.
+    fn from(error: JoinError<H>) -> Self {
+        match error.map_handle(drop) {
+            JoinError::Panicked(panic) => Self::other(JoinError::<()>::Panicked(panic)),
+            JoinError::WaitCancelled(cancelled, ())
+            | JoinError::NeverRan(cancelled)
+            | JoinError::Cancelled(cancelled) => cancelled.into(),
+        }
+    }
+}
+
+impl<H> fmt::Display for JoinError<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (said, cancelled) = match self {
+            Self::WaitCancelled(cancelled, _) => ("the wait for the fiber was cancelled", cancelled),
+            Self::NeverRan(cancelled) => ("the fiber was cancelled before it started", cancelled),
+            Self::Cancelled(cancelled) => ("the task was cancelled where it waited", cancelled),
+            Self::Panicked(panic) => return write!(f, "the fiber panicked: {panic}"),
+        };
+        match cancelled.reason() {
+            Some(reason) => write!(f, "{said}: {reason}"),
+            None => f.write_str(said),
+        }
+    }
+}
+
+impl<H: fmt::Debug> Error for JoinError<H> {
+    /// What the reason of the cancellation comes from: the reason itself is in the message.
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.cancelled()?.source()
+    }
+}
+
+/// A panic that was caught. It shows as its message.
+pub struct Panic(Box<Mutex<Payload>>);
+
+impl Panic {
+    /// What was caught by `std::panic::catch_unwind`.
+    #[must_use]
+    pub fn new(payload: Box<dyn Any + Send>) -> Self {
+        Self(Box::new(Mutex::new(payload)))
+    }
+
+    /// What `std::panic::resume_unwind` takes.
+    #[must_use]
+    pub fn into_payload(self) -> Box<dyn Any + Send> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the panic says, if it says anything.
+    #[must_use]
+    pub fn message(&self) -> Option<String> {
+        // Only the description of a payload can panic with the lock, and it changes nothing.
+        message(self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref())
+    }
+}
+
+impl fmt::Display for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message().as_deref().unwrap_or("(a panic without a message)"))
+    }
+}
+
+impl fmt::Debug for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Panic").field(&self.message()).finish()
+    }
+}

@@ -1,0 +1,232 @@
+//! The handle of a fiber or an async task, as users have it: to wait for the result, and to cancel
+//! what was spawned to be cancelled alone.
+//!
+//! Used by applications; `task.rs` says which side frees what.
+
+use crate::cancel::shield;
+use crate::cancel::token::CancelToken;
+use crate::contract::fiber::WaitsFor;
+use crate::sim::preemption::preemption_point;
+use crate::spawn::builder::Builder;
+use crate::spawn::join_error::JoinError;
+use crate::spawn::scope::Scope;
+use crate::spawn::task::{Handle, Joining, TaskOf};
+use crate::wait::future::SourceFuture;
+use crate::wait::source::Waitable;
+use std::error::Error;
+use std::ptr::NonNull;
+
+/// Waits for a spawned fiber and takes its result.
+///
+/// Dropping the handle detaches the fiber: it goes on, and its result is dropped.
+///
+/// The handle of what a [`Cancellable`] has spawned, a `JoinHandle<T, CancelToken>`, can also
+/// cancel it. The others can't: their fibers are cancelled with their scope or runtime, and have
+/// nothing of their own to be cancelled by, which would cost each spawn an allocation.
+pub struct JoinHandle<T, C = ()> {
+    handle: Handle<T>,
+    token: C,
+}
+
+impl<T> JoinHandle<T> {
+    /// # Safety
+    /// As for `Handle::new`.
+    #[allow(unsafe_code, reason = "hands on what it is told")]
+    pub(crate) unsafe fn new(task: NonNull<TaskOf<T>>) -> Self {
+        // SAFETY: as the caller promises.
+        Self { handle: unsafe { Handle::new(task) }, token: () }
+    }
+}
+
+impl<T, C> JoinHandle<T, C> {
+    /// Suspends the calling fiber, or parks the calling thread, until the fiber has ended, and
+    /// returns what it returned.
+    ///
+    /// A fiber that has ended is joined by a cancelled caller, too: its result is there for good.
+    ///
+    /// # Cancellation
+    /// *No effect*: the fiber goes on, and the handle is in the error, to join again, under a
+    /// [`shield`] for instance. The body of a scope need not: the scope's cancellation does not cut
+    /// its joins of the scope's fibers short, as these are cancelled with it, and the scope would
+    /// wait for them all the same.
+    ///
+    /// # Errors
+    /// [`JoinError`] says whether the wait was cancelled, or the fiber, or whether that panicked.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_core::{JoinError, scope, shield, sleep, spawn};
+    /// use std::time::Duration;
+    ///
+    /// assert_eq!(spawn(|| 6 * 7).join().unwrap(), 42);
+    ///
+    /// let late = spawn(|| sleep(Duration::from_millis(1)));
+    /// scope(|s| {
+    ///     s.cancel();
+    ///     let Err(JoinError::WaitCancelled(_, late)) = late.join() else { return };
+    ///     assert_eq!(shield(|| late.join()).unwrap(), Ok(()));
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn join(self) -> Result<T, JoinError<Self>> {
+        let Self { handle, token } = self;
+        let joined = handle.join(WaitsFor::new("the end of a fiber"));
+        joined.map_err(|error| error.map_handle(|handle| Self { handle, token }))
+    }
+
+    /// [`join`](JoinHandle::join) as a source: to be awaited, or chosen among others. A handle can
+    /// also be awaited itself.
+    ///
+    /// # Cancellation
+    /// The fiber goes on, detached, as if the handle had been dropped: also if another arm is
+    /// chosen. A choice [by reference](Waitable::by_ref) leaves the source, and with it the
+    /// [handle](Joining::into_handle).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_core::{Either, after, sleep, spawn};
+    /// use std::time::Duration;
+    ///
+    /// let first = spawn(|| 6 * 7).join_source().or(after(Duration::MAX)).wait();
+    /// assert!(matches!(first, Ok(Either::Left(Ok(42)))));
+    ///
+    /// let mut end = spawn(|| sleep(Duration::from_millis(20))).join_source();
+    /// let first = end.by_ref().or(after(Duration::from_millis(1))).wait();
+    /// assert!(matches!(first, Ok(Either::Right(()))));
+    /// let handle = end.into_source().into_handle().expect("it was not joined");
+    /// assert_eq!(handle.join().unwrap(), Ok(()));
+    /// ```
+    #[track_caller]
+    pub fn join_source(self) -> Waitable<Joining<T, C>> {
+        let waits_for = WaitsFor::new("the end of a fiber");
+        Waitable::new(Joining { handle: Some(self.handle), token: self.token, waits_for })
+    }
+
+    /// Whether the fiber has ended. Never waits.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        preemption_point();
+        self.handle.has_ended()
+    }
+}
+
+impl<T> JoinHandle<T, CancelToken> {
+    /// Requests that the fiber stop. Never waits; after its end it has no effect on it.
+    pub fn cancel(&self) {
+        self.token.cancel();
+    }
+
+    /// As [`cancel`](JoinHandle::cancel), with a reason that the fiber finds in its
+    /// [`Cancelled`](crate::Cancelled).
+    pub fn cancel_with(&self, reason: impl Into<Box<dyn Error + Send + Sync>>) {
+        self.token.cancel_with(reason);
+    }
+
+    /// Requests that the fiber stop, and waits until it has.
+    ///
+    /// # Cancellation
+    /// *No effect*: the wait is not cut short, as under a [`shield`].
+    ///
+    /// # Errors
+    /// [`JoinError::Panicked`] if it panicked; [`JoinError::NeverRan`] if it was cancelled, with
+    /// its scope or runtime, before it started. A fiber that is panicking can't wait: then the
+    /// handle comes back.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_core::{Builder, after};
+    /// use std::time::Duration;
+    ///
+    /// let ticks = Builder::new().cancellable().spawn(|| {
+    ///     let mut ticks = 0;
+    ///     while after(Duration::from_millis(1)).wait().is_ok() {
+    ///         ticks += 1;
+    ///     }
+    ///     ticks
+    /// });
+    /// let _number = ticks.cancel_and_join().unwrap();
+    /// ```
+    #[track_caller]
+    pub fn cancel_and_join(self) -> Result<T, JoinError<Self>> {
+        self.token.cancel();
+        shield(|| self.join())
+    }
+
+    /// What cancels the fiber, and whatever else runs under it.
+    #[must_use]
+    pub fn token(&self) -> &CancelToken {
+        &self.token
+    }
+}
+
+impl<T> From<JoinHandle<T, CancelToken>> for JoinHandle<T> {
+    /// Gives up the right to cancel by this handle.
+    fn from(handle: JoinHandle<T, CancelToken>) -> Self {
+        Self { handle: handle.handle, token: () }
+    }
+}
+
+impl<T, C> Joining<T, C> {
+    /// The handle again, unless the result was taken.
+    pub fn into_handle(self) -> Option<JoinHandle<T, C>> {
+        let Self { handle, token, .. } = self;
+        handle.map(|handle| JoinHandle { handle, token })
+    }
+}
+
+impl<T, C> IntoFuture for JoinHandle<T, C> {
+    type Output = Result<T, JoinError>;
+    type IntoFuture = SourceFuture<Joining<T, C>>;
+
+    #[track_caller]
+    fn into_future(self) -> SourceFuture<Joining<T, C>> {
+        self.join_source().into_future()
+    }
+}
+
+impl<T, C> std::fmt::Debug for JoinHandle<T, C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.handle.fmt(f)
+    }
+}
+
+/// A [`Builder`] of fibers that can be cancelled one by one: by their handles, or together, by
+/// their token. Made by [`Builder::cancellable`] and [`Builder::token`].
+#[derive(Debug)]
+#[must_use]
+pub struct Cancellable {
+    builder: Builder,
+    token: CancelToken,
+}
+
+impl Cancellable {
+    pub(crate) fn new(builder: Builder, token: CancelToken) -> Self {
+        Self { builder, token }
+    }
+
+    /// As [`spawn`](crate::spawn), under the token. If the token is cancelled before the fiber
+    /// starts, the fiber does start, and is cancelled from the beginning.
+    pub fn spawn<F, T>(self, f: F) -> JoinHandle<T, CancelToken>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let Self { builder, token } = self;
+        let under = token.clone();
+        JoinHandle { handle: builder.spawn(move || under.run(f)).handle, token }
+    }
+
+    /// As [`Scope::spawn`], under the token: the fiber is cancelled with its scope, too.
+    pub fn spawn_in<'scope, F, T>(self, scope: &'scope Scope<'scope, '_>, f: F) -> JoinHandle<T, CancelToken>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let Self { builder, token } = self;
+        let under = token.clone();
+        JoinHandle { handle: builder.spawn_in(scope, move || under.run(f)).handle, token }
+    }
+}

@@ -1,0 +1,12 @@
+//! What starts fibers and owns them: tasks and their handles, scopes, families, the default
+//! runtime.
+
+pub(crate) mod async_task;
+pub(crate) mod builder;
+pub(crate) mod default_runtime;
+pub(crate) mod family;
+pub(crate) mod join_error;
+pub(crate) mod join_handle;
+pub(crate) mod panic_names;
+pub(crate) mod scope;
+pub(crate) mod task;

@@ -1,0 +1,491 @@
+//! A spawned closure and its handle: one allocation that two owners share, the job and the
+//! [`JoinHandle`](crate::JoinHandle).
+//!
+//! Used by `spawn` and by scopes; schedulers see only the [`Job`].
+//!
+//! # Which side frees it
+//!
+//! The trigger `done` decides, so that no count is needed. The job signals it when the result is in
+//! place; the handle cancels it when it is dropped. One of the two succeeds. If the signal does,
+//! the handle reads the result and frees; if the cancel does, the job frees. The loser does not
+//! touch the task again. A join that is cancelled decides nothing: the handle is there still, and
+//! joins again.
+//!
+//! | `done` | the job, at its end | the handle |
+//! | --- | --- | --- |
+//! | INITIAL | claims it: the handle frees | drop: cancels it: the job frees |
+//! | WAITING, or linked to the trigger of a choice | claims it, resumes the joiner | is waiting; cancelled: INITIAL again |
+//! | TAKEN | has ended | reads the result, frees |
+//! | WAITING, and the joiner's context is cancelled | its claim is refused: resumes the joiner; CANCELLED says that it has ended | joins again, or drops the result |
+//! | CANCELLED by the handle | its claim fails: drops the result, inside of its context, and frees | gone |
+#![allow(unsafe_code)] // One allocation behind two thin pointers.
+
+use crate::contract::chain::{self, Heritage};
+use crate::contract::current;
+use crate::contract::fiber::WaitsFor;
+use crate::contract::forward::Link;
+use crate::contract::job::{Given, Job, JobHeader, Work};
+use crate::contract::scheduler::Spawn;
+use crate::contract::tree::cancelled::Cancelled;
+use crate::contract::tree::context::{Context, innermost};
+use crate::contract::tree::family::Family;
+use crate::contract::tree::spare;
+use crate::contract::trigger::{Retreat, Trigger, Wakeup};
+use crate::contract::unwind::caught;
+use crate::primitives::payload::Payload;
+use crate::sim::preemption::preemption_point;
+use crate::spawn::async_task::{AsyncTask, Polls};
+use crate::spawn::join_error::{Failed, JoinError, Panic};
+use crate::wait::source::Source;
+use std::cell::UnsafeCell;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+/// The part of a task that its handle knows: everything but the closure's type.
+#[repr(C)]
+pub(crate) struct Head<T> {
+    header: JobHeader,
+    free: unsafe fn(NonNull<Head<T>>),
+    done: Trigger,
+    family: *const Family,
+    result: UnsafeCell<Option<Result<T, Failed>>>,
+}
+
+#[repr(C)] // The head comes first, and in it the job's header.
+pub(crate) struct Task<F, T> {
+    head: Head<T>,
+    pub(crate) closure: UnsafeCell<Option<F>>,
+}
+
+/// Makes a task. `family` counts it from here to its end.
+///
+/// # Safety
+/// `F` and `T` may borrow; the caller sees to it that the job has run or been dropped before what
+/// they borrow ends, and that `context` and `family` outlive the job.
+#[inline]
+pub(crate) unsafe fn new<F, T>(
+    closure: F,
+    given: Given,
+    context: *const Context,
+    family: *const Family,
+    detached_family: *const Family,
+) -> (Job, NonNull<TaskOf<T>>)
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    let header = JobHeader::within::<Task<F, T>>(context, detached_family, given);
+    // SAFETY: as the caller promises.
+    unsafe { place(header, closure, family) }
+}
+
+/// Makes an async task. `family` counts it from here to its end.
+///
+/// # Safety
+/// As for [`new`].
+pub(crate) unsafe fn new_async<F, T>(
+    future: F,
+    given: Given,
+    spawner: Arc<dyn Spawn + Send + Sync>,
+    context: *const Context,
+    family: *const Family,
+    detached_family: *const Family,
+) -> (Job, NonNull<TaskOf<T>>)
+where
+    F: Future<Output = T> + Send,
+    T: Send,
+{
+    let given = given.or_inherited();
+    // SAFETY: as the caller promises.
+    let polls = unsafe { Polls::new(future, spawner, &given, context) };
+    let header = JobHeader::within::<AsyncTask<F, T>>(context, detached_family, given);
+    // SAFETY: as the caller promises.
+    unsafe { place(header, polls, family) }
+}
+
+/// Puts a task into memory of its own.
+///
+/// # Safety
+/// As for [`new`]; and the header is that of a work that is laid out like a `Task<F, T>`.
+#[inline]
+unsafe fn place<F, T>(header: JobHeader, closure: F, family: *const Family) -> (Job, NonNull<TaskOf<T>>) {
+    // SAFETY: the caller keeps the family alive.
+    if let Some(family) = unsafe { family.as_ref() } {
+        family.enter();
+    }
+    let task = spare::allocate::<Task<F, T>>();
+    let place = task.as_ptr();
+    // Field by field: a task put together elsewhere would be copied in words of another size than
+    // it was written in, which waits for the writes.
+    // SAFETY: each field of the new allocation is written, once.
+    unsafe {
+        (&raw mut (*place).head.header).write(header);
+        (&raw mut (*place).head.free).write(free::<F, T>);
+        (&raw mut (*place).head.done).write(Trigger::new());
+        (&raw mut (*place).head.family).write(family);
+        (&raw mut (*place).head.result).write(UnsafeCell::new(None));
+        (&raw mut (*place).closure).write(UnsafeCell::new(Some(closure)));
+    }
+    // SAFETY: the header is the first field of the task, which stays until job and handle are done
+    // with it.
+    (unsafe { Job::from_raw(task.cast()) }, task.cast())
+}
+
+/// What a handle points to. Opaque outside of this file.
+#[repr(transparent)]
+pub(crate) struct TaskOf<T>(Head<T>);
+
+/// # Safety
+/// Called once, by the side that the table at the head of the file names.
+unsafe fn free<F, T>(head: NonNull<Head<T>>) {
+    /// Gives the memory back also if a drop panics.
+    struct Memory<X>(NonNull<X>);
+    impl<X> Drop for Memory<X> {
+        #[inline]
+        fn drop(&mut self) {
+            // SAFETY: it was allocated by `new` for this type, and nobody uses it any more.
+            unsafe { spare::release(self.0) };
+        }
+    }
+    let memory = Memory(head.cast::<Task<F, T>>());
+    // SAFETY: the head is the first field of a `Task<F, T>`, and this is its only end.
+    unsafe { memory.0.drop_in_place() };
+}
+
+// SAFETY: `repr(C)` puts the head first and the header first in it; the closure and the result are
+// `Send` (see `new`).
+unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
+    unsafe fn run(this: NonNull<Self>) {
+        // SAFETY: the job side alone uses the closure, and calls `run` once.
+        let closure = unsafe { (*this.as_ref().closure.get()).take() }.expect("a job runs once");
+        let head = this.cast::<Head<T>>();
+        // Each result is written where it stays, and not put together elsewhere: it would be copied
+        // in words of another size than it was written in. What nobody takes is dropped inside of
+        // the context, in which it may wait; the context may end as soon as the family has been
+        // left.
+        // SAFETY: nobody else looks at the task's result before `settle`, which is called once, at
+        // the task's one end. The family counts the task, and what it hands down outlives it.
+        let end = current::retire(|| unsafe {
+            if let Err(cancelled) = crate::contract::tree::context::look() {
+                store_unstarted(head, caught(|| drop(closure)), cancelled);
+            } else {
+                let heritage = head.as_ref().family.as_ref().map_or(Heritage::NONE, Family::heritage);
+                match catch_unwind(AssertUnwindSafe(|| chain::inherit(heritage, closure))) {
+                    Ok(value) => store(head, Ok(value)),
+                    Err(payload) => store_panic(head, payload),
+                }
+            }
+            settle(head)
+        });
+        // SAFETY: the task's fiber has left its contexts.
+        unsafe { end.leave() };
+    }
+
+    unsafe fn abandon(this: NonNull<Self>) {
+        let head = this.cast::<Head<T>>();
+        // SAFETY: the job side alone uses the closure, and this is called instead of `run`; it is
+        // the task's one end.
+        unsafe {
+            let closure = (*this.as_ref().closure.get()).take();
+            let end = within_context(head, || {
+                store_unstarted(head, caught(|| drop(closure)), Cancelled::new());
+                settle(head)
+            });
+            end.leave();
+        }
+    }
+}
+
+/// Runs `f` in the context of a task that is not on a fiber of its own, so that what `f` waits for
+/// is cancelled with the task's family.
+///
+/// # Safety
+/// The task has not left its family, which keeps the context.
+pub(crate) unsafe fn within_context<T, R>(head: NonNull<Head<T>>, f: impl FnOnce() -> R) -> R {
+    // SAFETY: as the caller promises.
+    match unsafe { Context::from_raw(head.as_ref().header.context()) } {
+        Some(context) => context.enter(f),
+        None => f(),
+    }
+}
+
+/// Puts the result in place.
+///
+/// # Safety
+/// Called once for a task, by the job's side, before [`finish`].
+#[inline(always)]
+pub(crate) unsafe fn store<T>(head: NonNull<Head<T>>, result: Result<T, Failed>) {
+    // SAFETY: the handle looks only after `done` was signalled; and there was none before, which
+    // would have to be dropped.
+    unsafe { head.as_ref().result.get().write(Some(result)) };
+}
+
+/// As [`store`], for a panic, of which the family takes note.
+///
+/// # Safety
+/// As for `store`.
+#[cold]
+pub(crate) unsafe fn store_panic<T>(head: NonNull<Head<T>>, payload: Payload) {
+    // SAFETY: the family counts this task until it has finished; and as the caller promises.
+    unsafe {
+        let payload = match head.as_ref().family.as_ref() {
+            Some(family) => family.keep_panic("a fiber", payload),
+            None => payload,
+        };
+        store(head, Err(Failed::Panicked(Panic::new(payload))));
+    }
+}
+
+/// As [`store`], for what was cancelled before it began, and was dropped with this outcome.
+///
+/// # Safety
+/// As for `store`.
+#[cold]
+pub(crate) unsafe fn store_unstarted<T>(head: NonNull<Head<T>>, dropped: Result<(), Payload>, cancelled: Cancelled) {
+    // SAFETY: as in `store_panic`.
+    unsafe {
+        if let Some(family) = head.as_ref().family.as_ref() {
+            family.count_unstarted();
+        }
+        match dropped {
+            Ok(()) => store(head, Err(Failed::NeverRan(cancelled))),
+            Err(payload) => store_panic(head, payload),
+        }
+    }
+}
+
+/// What is left to do for a task when it has left its contexts.
+#[must_use]
+pub(crate) struct Settled {
+    joiner: Option<Wakeup>,
+    family: *const Family,
+}
+
+impl Settled {
+    /// Tells the handle, and leaves the family.
+    ///
+    /// # Safety
+    /// The task's fiber has left its contexts, which may end next.
+    #[inline]
+    pub(crate) unsafe fn leave(self) {
+        drop(self.joiner);
+        if !self.family.is_null() {
+            // SAFETY: it counts this task, and this is the last thing that the task does with it.
+            unsafe { Family::leave(self.family) };
+        }
+    }
+}
+
+/// Ends a task: it is the handle's from now on; or, if that is gone, the result is dropped, here
+/// and now, and the task freed.
+///
+/// # Safety
+/// Called once for a task, by the job's side, with the result in place.
+#[inline(always)]
+pub(crate) unsafe fn settle<T>(head: NonNull<Head<T>>) -> Settled {
+    // SAFETY: the job's side keeps the task alive until it has claimed `done` or freed it below.
+    let task = unsafe { head.as_ref() };
+    let (family, free) = (task.family, task.free);
+    let joiner = match task.done.claim(0) {
+        Ok(wakeup) => Some(wakeup),
+        Err(refused) => match refused.into_fiber() {
+            joiner @ Some(_) => Some(Wakeup::from_fiber(joiner)),
+            None => {
+                // SAFETY: the claim failed and nobody waits, so the handle has gone and the job
+                // frees.
+                unsafe { free_detached(head, family, free) };
+                None
+            }
+        },
+    };
+    Settled { joiner, family }
+}
+
+/// # Safety
+/// The task is the caller's to free, by its own `free`, and has not left its family.
+#[inline(never)]
+unsafe fn free_detached<T>(head: NonNull<Head<T>>, family: *const Family, free: unsafe fn(NonNull<Head<T>>)) {
+    // SAFETY: as the caller promises.
+    if let Err(payload) = caught(|| unsafe { free(head) }) {
+        // SAFETY: it counts this task until that leaves it.
+        note(unsafe { family.as_ref() }, payload);
+    }
+}
+
+/// Takes note of a panic that no handle reports: of the drop of what a task leaves behind.
+///
+/// # Safety
+/// The task has not left its family.
+#[cold]
+pub(crate) unsafe fn note_panic<T>(head: NonNull<Head<T>>, payload: Payload) {
+    // SAFETY: as the caller promises.
+    note(unsafe { head.as_ref().family.as_ref() }, payload);
+}
+
+#[cold]
+fn note(family: Option<&Family>, payload: Payload) {
+    let rest = match family {
+        Some(family) => family.keep_panic("the drop of what a fiber has left", payload),
+        None => payload,
+    };
+    // Its own drop may panic again.
+    std::mem::forget(rest);
+}
+
+/// The handle's side of a task. Dropping it detaches the fiber.
+pub(crate) struct Handle<T> {
+    task: NonNull<TaskOf<T>>,
+    result: PhantomData<T>,
+}
+
+// SAFETY: the handle gives away the result, by value and once, as a `Send` value may be.
+unsafe impl<T: Send> Send for Handle<T> {}
+// SAFETY: through a shared handle one can only ask whether the fiber has ended.
+unsafe impl<T: Send> Sync for Handle<T> {}
+
+impl<T> Handle<T> {
+    /// # Safety
+    /// `task` comes from [`new`], and no other handle was made from it.
+    pub(crate) unsafe fn new(task: NonNull<TaskOf<T>>) -> Self {
+        Self { task, result: PhantomData }
+    }
+
+    fn head(&self) -> &Head<T> {
+        // SAFETY: the task lives until this handle frees it, or gives that up, which consumes the
+        // handle.
+        &unsafe { self.task.as_ref() }.0
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.head().done.outcome().is_some()
+    }
+
+    /// Whether its scope is the one that the caller runs the body of, and the caller is right in
+    /// that body: no scope, token or deadline is between.
+    #[inline]
+    fn is_of_callers_scope(&self) -> bool {
+        let context = self.head().header.context();
+        // The caller is inside of its context, so that it is alive.
+        ptr::eq(context, crate::contract::current::context()) && innermost(Context::is_owned_by_caller).unwrap_or(false)
+    }
+
+    #[inline]
+    pub(crate) fn join(self, waits_for: WaitsFor) -> Result<T, JoinError<Self>> {
+        let done = &self.head().done;
+        let waited = match crate::wait::admission::admit() {
+            _ if self.is_of_callers_scope() => {
+                // The end of the scope would wait for it all the same.
+                done.wait_shielded(waits_for);
+                Ok(())
+            }
+            Err(cancelled) if !self.has_ended() => Err(cancelled),
+            _ => done.wait_once_more(waits_for),
+        };
+        if let Err(cancelled) = waited {
+            return Err(JoinError::WaitCancelled(cancelled, self));
+        }
+        let task = self.task.cast::<Head<T>>();
+        std::mem::forget(self);
+        // SAFETY: it was signalled, and this handle, now forgotten, was the one to take the result.
+        unsafe { take_result(task) }
+    }
+}
+
+/// Takes the result out of a task that has ended, and frees it.
+///
+/// # Safety
+/// It was signalled, so that the result is in place and the job's side is done with the task; and
+/// its handle is not used any more.
+unsafe fn take_result<T, H>(task: NonNull<Head<T>>) -> Result<T, JoinError<H>> {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let result = (*task.as_ref().result.get()).take();
+        (task.as_ref().free)(task);
+        result.expect("the result is in place before the signal").map_err(JoinError::of)
+    }
+}
+
+/// The source of [`JoinHandle::join_source`](crate::JoinHandle::join_source).
+pub struct Joining<T, C = ()> {
+    /// `None` once the result was taken.
+    pub(super) handle: Option<Handle<T>>,
+    pub(super) token: C,
+    pub(super) waits_for: WaitsFor,
+}
+
+impl<T, C> std::fmt::Debug for Joining<T, C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Joining").field(&self.handle).finish()
+    }
+}
+
+// SAFETY: the link is reached until it was left, or until the trigger was claimed through it; the
+// result is in place before the task signals. A handle that is `Send` may end its link on another
+// thread.
+unsafe impl<T, C> Source for Joining<T, C> {
+    type Output = Result<T, JoinError>;
+    type Slot = Link;
+
+    fn waits_for(&self) -> WaitsFor {
+        self.waits_for
+    }
+
+    fn address(&self, least: usize) -> Option<usize> {
+        let task = self.handle.as_ref().map_or(usize::MAX, |handle| handle.task.addr().get());
+        Some(task).filter(|address| *address >= least)
+    }
+
+    fn attempt(&mut self) -> Option<Result<T, JoinError>> {
+        preemption_point();
+        if !self.handle.as_ref()?.has_ended() {
+            return None;
+        }
+        let handle = self.handle.take()?;
+        let task = handle.task.cast::<Head<T>>();
+        std::mem::forget(handle);
+        // SAFETY: it has an outcome, which a handle that is there has not brought about; and the
+        // handle is forgotten.
+        Some(unsafe { take_result(task) })
+    }
+
+    unsafe fn register(&mut self, slot: &mut Link, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
+        // If the result was taken, it never comes again.
+        let Some(handle) = &self.handle else { return Ok(()) };
+        // SAFETY: as the caller promises; the handle is the only one that waits for the task.
+        let joined = unsafe { slot.join(&handle.head().done, trigger, arm) };
+        if joined { Ok(()) } else { Err(trigger.retreat()) }
+    }
+
+    unsafe fn withdraw(&mut self, slot: &mut Link) {
+        if let Some(handle) = &self.handle {
+            // SAFETY: the slot was linked to this handle's task, if at all.
+            unsafe { slot.leave(&handle.head().done) };
+        }
+    }
+
+    unsafe fn commit(&mut self, _slot: &mut Link, _arm: usize) -> Option<Result<T, JoinError>> {
+        self.attempt()
+    }
+
+    unsafe fn give_back(&mut self, _slot: &mut Link, _arm: usize) {
+        // The result stays in the task, and goes with the handle.
+    }
+}
+
+impl<T> Drop for Handle<T> {
+    fn drop(&mut self) {
+        if !self.head().done.cancel() {
+            let task = self.task.cast::<Head<T>>();
+            // SAFETY: it was signalled, so freeing falls to the handle, and this is its end.
+            unsafe { (task.as_ref().free)(task) };
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for Handle<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JoinHandle").field("finished", &self.has_ended()).finish()
+    }
+}

@@ -1,0 +1,94 @@
+//! What every operation that can wait does first: it looks whether its caller was cancelled, and
+//! counts, so that a fiber that never has to wait can't starve the others.
+//!
+//! Used by [`wait`](crate::wait), by structures with a fast way before it, and by I/O.
+//!
+//! A fiber may begin 128 operations in a turn. At the next one it gives up its turn
+//! first, when it holds nothing of what the operation is about. To wait, to yield and to be made to
+//! yield begin a new count. Operations that never wait (`try_x`, unlock, notify) don't count: they
+//! can't give up the turn.
+//!
+//! What awaits a source counts as well, in a task that a scheduler of ours polls or in the fiber
+//! that waits for the future: the future wakes its task and is pending, once; see `future.rs`. So a
+//! task that never has to wait starves nobody either.
+//!
+//! The count is a cell in the fiber's header, which the look for cancellation reads anyway. Plain
+//! threads have none: the system takes turns with them.
+#![allow(unsafe_code)] // Yields through the contract.
+
+use crate::contract::current;
+use crate::contract::deferred_wakers;
+use crate::contract::fiber::Fiber;
+use crate::contract::tree::cancelled::Cancelled;
+use crate::contract::tree::context::look;
+use crate::sim::preemption::preemption_point;
+
+/// Fails if the caller was cancelled: for long computations. It never waits itself. It is a
+/// [preemption point](preemption_point), and so is every operation that can wait, each of which
+/// begins with it.
+///
+/// # Errors
+/// [`Cancelled`] if the caller's cancellation was requested.
+///
+/// # Examples
+///
+/// ```
+/// segue_core::check()?;
+/// # Ok::<(), segue_core::Cancelled>(())
+/// ```
+#[inline]
+pub fn check() -> Result<(), Cancelled> {
+    preemption_point();
+    look()
+}
+
+/// To be called first by an operation that can wait, and has a fast way of its own before
+/// [`wait`](crate::wait): fails if the caller was cancelled; and if the calling fiber has begun 128
+/// such operations without waiting or yielding, lets other fibers run before it returns.
+///
+/// A fiber that can't be suspended now, since it panics or is being registered for another wait,
+/// goes on. So does a plain thread.
+///
+/// # Cancellation
+/// *No effect*: the operation has not begun.
+///
+/// # Errors
+/// [`Cancelled`] if the caller was cancelled.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{Cancelled, admit};
+/// use std::sync::atomic::{AtomicBool, Ordering};
+///
+/// /// A lock with nothing but a fast way.
+/// fn lock(word: &AtomicBool, slow: impl Fn() -> Result<(), Cancelled>) -> Result<(), Cancelled> {
+///     admit()?;
+///     if word.swap(true, Ordering::Acquire) { slow() } else { Ok(()) }
+/// }
+/// assert_eq!(lock(&AtomicBool::new(false), || unreachable!()), Ok(()));
+/// ```
+#[inline]
+pub fn admit() -> Result<(), Cancelled> {
+    check()?;
+    current::with_running(|fiber| match fiber {
+        Some(fiber) if !fiber.spend() => exhausted(fiber),
+        _ => Ok(()),
+    })
+}
+
+/// Gives up the turn of a fiber that has begun 128 operations in it.
+#[cold]
+#[inline(never)]
+pub(crate) fn exhausted(fiber: &Fiber) -> Result<(), Cancelled> {
+    if fiber.must_not_suspend() {
+        return Ok(());
+    }
+    deferred_wakers::let_go();
+    // SAFETY: it is the calling one.
+    unsafe { fiber.scheduler().yield_now(fiber) };
+    fiber.refill();
+    let _this_one = fiber.spend();
+    // It may have been cancelled meanwhile.
+    check()
+}

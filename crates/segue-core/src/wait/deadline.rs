@@ -1,0 +1,141 @@
+//! A point in time as something to wait for.
+//!
+//! Used by applications, by `select` with a time-out, and by `sleep`.
+#![allow(unsafe_code)] // Registers triggers with the timers.
+
+use crate::contract::current::on_current;
+use crate::contract::fiber::WaitsFor;
+use crate::contract::timers::{Key, Timers, now};
+use crate::contract::tree::cancelled::Cancelled;
+use crate::contract::trigger::{Retreat, Trigger};
+use crate::wait::source::{Source, Waitable};
+use std::time::{Duration, Instant};
+
+/// The source that is ready at a point in time. Made by [`after`] and [`at`].
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline {
+    /// `None` is never.
+    at: Option<Instant>,
+    waits_for: WaitsFor,
+}
+
+impl Deadline {
+    #[track_caller]
+    pub(crate) fn at(at: Option<Instant>) -> Self {
+        Self { at, waits_for: WaitsFor::new("a point in time") }
+    }
+}
+
+/// Ready once `duration` has passed from now. A duration beyond what the clock can show is never.
+///
+/// # Cancellation
+/// *No effect*.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// segue_core::after(Duration::from_millis(1)).wait()?;
+/// # Ok::<(), segue_core::Cancelled>(())
+/// ```
+#[track_caller]
+pub fn after(duration: Duration) -> Waitable<Deadline> {
+    at(now().checked_add(duration))
+}
+
+/// Ready at `instant`; `None` is never.
+///
+/// # Cancellation
+/// *No effect*.
+///
+/// # Examples
+///
+/// ```
+/// segue_core::at(Some(segue_core::now())).wait()?;
+/// # Ok::<(), segue_core::Cancelled>(())
+/// ```
+#[track_caller]
+pub fn at(instant: Option<Instant>) -> Waitable<Deadline> {
+    Waitable::new(Deadline::at(instant))
+}
+
+/// A place among the timers of the waiter. It holds on to these timers, since a task may leave them
+/// from elsewhere.
+#[derive(Debug, Default)]
+pub struct Alarm {
+    timers: Option<Timers>,
+    key: Option<Key>,
+}
+
+// SAFETY: `register` leaves the trigger with the timers under a key that `withdraw` takes out, of
+// the same timers; these claim under their lock, and take out what they claim. What may unwind,
+// starting the timers, is done by `prepare`.
+unsafe impl Source for Deadline {
+    type Output = ();
+    type Slot = Alarm;
+
+    fn waits_for(&self) -> WaitsFor {
+        self.waits_for
+    }
+
+    /// It has no partners, and comes last.
+    fn address(&self, _least: usize) -> Option<usize> {
+        Some(usize::MAX)
+    }
+
+    fn attempt(&mut self) -> Option<()> {
+        self.at.is_some_and(|at| at <= now()).then_some(())
+    }
+
+    unsafe fn prepare(&mut self, slot: &mut Alarm) {
+        slot.timers = self.at.map(|_| on_current(|fiber| fiber.scheduler().timers().clone()));
+    }
+
+    unsafe fn register(&mut self, slot: &mut Alarm, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
+        let (Some(at), Some(timers)) = (self.at, &slot.timers) else { return Ok(()) };
+        if at <= timers.now() {
+            return Err(trigger.retreat());
+        }
+        // SAFETY: the caller withdraws, or commits after the signal, before the trigger goes.
+        slot.key = Some(unsafe { timers.signal_at(at, trigger, arm) });
+        Ok(())
+    }
+
+    unsafe fn withdraw(&mut self, slot: &mut Alarm) {
+        if let (Some(key), Some(timers)) = (slot.key.take(), &slot.timers) {
+            timers.signal_no_more(key);
+        }
+    }
+
+    unsafe fn commit(&mut self, slot: &mut Alarm, _arm: usize) -> Option<()> {
+        slot.key = None;
+        let (at, timers) = (self.at?, slot.timers.as_ref()?);
+        // A waiter that was told of the end of a scheduler waits on.
+        (!timers.is_closed() || at <= timers.now()).then_some(())
+    }
+
+    unsafe fn give_back(&mut self, slot: &mut Alarm, _arm: usize) {
+        slot.key = None;
+    }
+}
+
+/// Suspends the calling fiber, or parks the calling thread, for at least `duration`.
+///
+/// Zero returns at once; a duration that the clock can't show never ends by itself.
+///
+/// # Cancellation
+/// *No effect*: the sleep ends at once.
+///
+/// # Errors
+/// [`Cancelled`] if the caller was cancelled.
+///
+/// # Examples
+///
+/// ```
+/// segue_core::sleep(std::time::Duration::from_millis(1))?;
+/// # Ok::<(), segue_core::Cancelled>(())
+/// ```
+#[track_caller]
+pub fn sleep(duration: Duration) -> Result<(), Cancelled> {
+    after(duration).wait()
+}

@@ -1,0 +1,309 @@
+//! The future of a source: what `.await` on a [`Waitable`] runs.
+//!
+//! Used by tasks of any async runtime, which thereby wait in the same queues as fibers and threads,
+//! by the same steps.
+//!
+//! # The idea
+//!
+//! To the structures a task that waits is a fiber like any other: it has a header with the
+//! scheduler of this file, and resuming it through that scheduler calls the waker of the task.
+//! Header, trigger and slot lie in the future, which is pinned; so nothing is allocated.
+//!
+//! # States
+//!
+//! ```text
+//!   new --poll: a look gives the value-----------------------------> done
+//!   new --poll: retreats twice, has itself woken-------------------> new
+//!   new --poll: registers--> waiting
+//!   waiting --claimed, then resumed, then polled: commit-----------> done, or new again if it was only told
+//!   waiting --dropped before the claim: withdraw-------------------> gone
+//!   waiting --dropped after the claim: awaits the resume, gives back> gone
+//! ```
+//!
+//! **Commit point**: the claim, as everywhere. A task that is polled between claim and resume stays
+//! pending; the resume, under way by then, calls the waker that this poll has left. Once the
+//! resumer has taken the waker for that, a poll waits the few instructions until the resumer is
+//! done with the future. A drop waits for the resume, and others that were served by the same
+//! change may be resumed before it; wakers are called after the last of them
+//! (`deferred_wakers.rs`), since one may drop such a future.
+//!
+//! **Cancellation** of a task is to drop its future. The tree of contexts is not asked: it belongs
+//! to fibers and threads.
+//!
+//! **The race to fear**: the resume, on another thread, against the drop. The resumer takes the
+//! waker under the lock, and then stores `resumed` (release), which is its last touch. The owner of
+//! the future touches and frees it only when it has seen that (acquire).
+//!
+//! Resumed does not mean that nobody has the address of the trigger any more: the other arms of a
+//! choice stand in their queues until the commit has withdrawn them, and the trigger refuses a
+//! server that comes to them. So the host is not moved before that.
+//!
+//! Foreign code, that is cloning, calling and dropping wakers, runs outside of the lock.
+#![allow(unsafe_code)] // The future is reached by address while it waits.
+
+use crate::contract::chain::barrier;
+use crate::contract::current;
+use crate::contract::deferred_wakers;
+use crate::contract::fiber::Fiber;
+use crate::contract::job::Identity;
+use crate::contract::scheduler::{Scheduler, Spawn, Wake};
+use crate::contract::thread;
+use crate::contract::timers::Timers;
+use crate::contract::trigger::{Outcome, Trigger};
+use crate::primitives::atomic::{self, AtomicBool, Ordering};
+use crate::primitives::lock::Lock;
+use crate::wait::source::{Source, Waitable, retreated};
+use std::marker::PhantomPinned;
+use std::mem;
+use std::pin::Pin;
+use std::ptr::{self, NonNull};
+use std::task::{Context, Poll, Waker};
+
+/// The scheduler of tasks that wait: it resumes them by their wakers. It has a size so that its
+/// address is its own.
+struct Tasks {
+    _address: u8,
+}
+
+static TASKS: Tasks = Tasks { _address: 0 };
+
+/// What resumers of the task reach.
+struct Host {
+    fiber: Fiber,
+    trigger: Trigger,
+    mail: Lock<Mail>,
+    resumed: AtomicBool,
+}
+
+struct Mail {
+    waker: Option<Waker>,
+    /// By the resumer: a poll is too late to leave another one.
+    taken: bool,
+}
+
+impl Host {
+    /// Waits until the resumer is done with the future.
+    fn await_resume(&self) {
+        while !self.resumed.load(Ordering::Acquire) {
+            atomic::yield_now();
+        }
+    }
+}
+
+/// The future of a [`Waitable`], made by `.await` on it.
+///
+/// It may be dropped at any instant: what it had been handed by then goes to the next waiter.
+#[must_use = "futures do nothing unless they are polled"]
+pub struct SourceFuture<S: Source> {
+    /// `None` once it has yielded: an arm of a choice may still have a share in what others wait
+    /// for.
+    source: Option<S>,
+    slot: S::Slot,
+    /// `None` if nothing is registered.
+    host: Option<Host>,
+    /// Whether it was pending for the one reason that its turn had to end.
+    stood_back: bool,
+    /// Others reach host and slot while the task has a `&mut` to the future.
+    _shared: PhantomPinned,
+}
+
+// SAFETY: a source that is `Send` may go to another thread together with its slot, as `Source`
+// says; the value is made on the thread that polls. The header and the mail are made for being
+// reached from any thread, and its other fields are not used by this file.
+unsafe impl<S: Source + Send> Send for SourceFuture<S> where S::Output: Send {}
+
+impl<S: Source> IntoFuture for Waitable<S> {
+    type Output = S::Output;
+    type IntoFuture = SourceFuture<S>;
+
+    fn into_future(self) -> SourceFuture<S> {
+        let source = Some(self.into_source());
+        SourceFuture { source, slot: S::Slot::default(), host: None, stood_back: false, _shared: PhantomPinned }
+    }
+}
+
+impl<S: Source> Future for SourceFuture<S> {
+    type Output = S::Output;
+
+    fn poll(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<S::Output> {
+        // SAFETY: nothing is moved out of the future.
+        let this = unsafe { self.get_unchecked_mut() };
+        let Some(source) = &this.source else { panic!("a future was polled after it had yielded its value") };
+        barrier(source.waits_for(), || this.look(task.waker()))
+    }
+}
+
+impl<S: Source> SourceFuture<S> {
+    /// The value, or it waits for a wake-up of `waker`.
+    fn look(&mut self, waker: &Waker) -> Poll<S::Output> {
+        let may_look = if self.host.is_some() { self.resumed_or_told_whom(waker) } else { self.may_begin(waker) };
+        if !may_look {
+            return Poll::Pending;
+        }
+        match self.commit_if_resumed().or_else(|| self.start(waker)) {
+            Some(output) => {
+                self.source = None;
+                Poll::Ready(output)
+            }
+            None => Poll::Pending,
+        }
+    }
+
+    /// Whether the fiber that polls, if it is one, may begin one more operation in this turn. If
+    /// not, the task is woken, to be polled in another turn.
+    fn may_begin(&mut self, waker: &Waker) -> bool {
+        let stood_back = mem::take(&mut self.stood_back);
+        self.stood_back = current::with_running(|fiber| match fiber {
+            // Whatever polls again has had another turn, or has none to give up.
+            Some(fiber) if fiber.is_spent() && (stood_back || fiber.must_not_suspend()) => {
+                fiber.refill();
+                false
+            }
+            Some(fiber) => !stood_back && !fiber.spend(),
+            None => false,
+        });
+        if self.stood_back {
+            waker.wake_by_ref();
+        }
+        !self.stood_back
+    }
+
+    /// Whether the waiting task was resumed; if not, `waker` is the one to call.
+    fn resumed_or_told_whom(&mut self, waker: &Waker) -> bool {
+        let host = self.host.as_ref().expect("the task waits");
+        let mail = host.mail.lock();
+        if !mail.taken && mail.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            return false;
+        }
+        drop(mail);
+        let mut waker = Some(waker.clone());
+        let mut mail = host.mail.lock();
+        let taken = mail.taken;
+        if !taken {
+            mem::swap(&mut mail.waker, &mut waker);
+        }
+        drop(mail);
+        if taken {
+            host.await_resume();
+        }
+        taken
+    }
+
+    /// Takes what the task was resumed with.
+    fn commit_if_resumed(&mut self) -> Option<S::Output> {
+        /// Ends the wait, also if the commit unwinds.
+        struct Clear(*mut Option<Host>);
+        impl Drop for Clear {
+            fn drop(&mut self) {
+                // SAFETY: made of the field of a future that is borrowed meanwhile; nobody else
+                // reaches it any more.
+                unsafe { *self.0 = None };
+            }
+        }
+        let outcome = self.host.as_ref()?.trigger.outcome();
+        let Some(Outcome::Taken(arm)) = outcome else { unreachable!("a task is resumed by a claim") };
+        // The host stays where it is until the commit has withdrawn the other arms of a choice:
+        // until then their queues have the trigger's address.
+        let _clear = Clear(&raw mut self.host);
+        // SAFETY: it was registered, and taken through that arm; the claimer is done with host and
+        // slot since the resume.
+        unsafe { self.source.as_mut()?.commit(&mut self.slot, arm) }
+    }
+
+    /// Begins a wait: `None` if the task waits now.
+    fn start(&mut self, waker: &Waker) -> Option<S::Output> {
+        let source = self.source.as_mut()?;
+        // A look first: if the value is there, nothing need be made.
+        if let Some(output) = source.attempt() {
+            return Some(output);
+        }
+        self.slot = S::Slot::default();
+        // SAFETY: it was just made.
+        unsafe { source.prepare(&mut self.slot) };
+        // SAFETY: the scheduler is static, and there are no context and no family.
+        let fiber = unsafe { Fiber::new(NonNull::from(&TASKS), 0, Identity::in_context(ptr::null())) };
+        let mail = Mail { waker: Some(waker.clone()), taken: false };
+        let resumed = AtomicBool::new(false);
+        self.host = Some(Host { fiber, trigger: Trigger::new(), mail: Lock::new(mail), resumed });
+        // Shared from here on, as long as somebody may resume the task.
+        let host = self.host.as_ref().expect("just made");
+        let waiter = ptr::from_ref(&host.fiber).cast_mut();
+        host.trigger.rearm(waiter);
+        // SAFETY: this is its scheduler, and it has not waited yet. The host stays in place, since
+        // the future is pinned, until it was resumed or withdrawn.
+        unsafe { host.fiber.set_host(ptr::from_ref(host).cast()) };
+        // Others go first where the task is polled next.
+        let pause = || {
+            waker.wake_by_ref();
+            Err(())
+        };
+        // SAFETY: slot and trigger are pinned; `commit` follows the resume, or `withdraw` or
+        // `give_back` the drop. Nobody knows the trigger yet.
+        let begun = unsafe {
+            match source.register(&mut self.slot, &host.trigger, 0) {
+                Ok(()) => Ok(None),
+                Err(retreat) => retreated(source, &mut self.slot, &host.trigger, waiter, retreat, pause),
+            }
+        };
+        if !matches!(begun, Ok(None)) {
+            // Nothing is registered.
+            self.host = None;
+        }
+        begun.unwrap_or_default()
+    }
+}
+
+impl<S: Source> Drop for SourceFuture<S> {
+    fn drop(&mut self) {
+        let (Some(host), Some(source)) = (&self.host, &mut self.source) else { return };
+        barrier(source.waits_for(), || {
+            if host.trigger.withdraw().is_some() {
+                // SAFETY: it is registered, and was not taken.
+                unsafe { source.withdraw(&mut self.slot) };
+                return;
+            }
+            host.await_resume();
+            let Some(Outcome::Taken(arm)) = host.trigger.outcome() else { unreachable!("nobody else withdraws") };
+            // SAFETY: it was registered, and taken through that arm.
+            unsafe { source.give_back(&mut self.slot, arm) };
+        });
+    }
+}
+
+impl<S: Source> std::fmt::Debug for SourceFuture<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SourceFuture").field("waits", &self.host.is_some()).finish_non_exhaustive()
+    }
+}
+
+// SAFETY: clause 1 and 2: its fibers are never suspended: a task returns from its poll instead. 3:
+// they are never current. 4: the future stays until it has seen the resume's store, which is the
+// last touch.
+unsafe impl Scheduler for Tasks {
+    unsafe fn suspend(&self, _fiber: &Fiber) {
+        unreachable!("a task that waits returns from its poll");
+    }
+
+    unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake) {
+        debug_assert_eq!(why, Wake::Resume, "tasks are in no context");
+        // SAFETY: `start` has set the host, and it is in place until the resume is seen.
+        let host = unsafe { &*fiber.as_ref().host().cast::<Host>() };
+        let mut mail = host.mail.lock();
+        let waker = mail.waker.take();
+        mail.taken = true;
+        drop(mail);
+        host.resumed.store(true, Ordering::Release);
+        // A waker is foreign code, and a wake does not unwind (clause 9).
+        waker.into_iter().for_each(deferred_wakers::wake_task);
+    }
+
+    unsafe fn yield_now(&self, _fiber: &Fiber) {}
+
+    fn spawner(&self) -> &dyn Spawn {
+        thread::scheduler().spawner()
+    }
+
+    fn timers(&self) -> &Timers {
+        thread::scheduler().timers()
+    }
+}

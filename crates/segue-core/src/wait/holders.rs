@@ -1,0 +1,199 @@
+//! Sources that hold another source and pass every step on: a reference, a [`Waitable`], a box.
+//!
+//! Used by a choice in a loop with arms that keep what they bring ([`Waitable::by_ref`]), and where
+//! sources of several types stand in one list ([`Waitable::boxed`]).
+//!
+//! A reference may end before the future that waits through it does: if that is forgotten. The
+//! slot, which others reach, is pinned in that future, and stays for good. So a source does not
+//! keep its slot in itself, a box neither: what a registration of it needs lies in a second box,
+//! which belongs to the slot.
+#![allow(unsafe_code)] // `Source` is an unsafe trait, and an erased slot is a pointer.
+
+use crate::contract::fiber::WaitsFor;
+use crate::contract::trigger::{Retreat, Trigger};
+use crate::wait::source::{Source, Waitable};
+use std::marker::PhantomData;
+use std::ptr;
+
+/// Passes every step of `self` on to `inner`, with the slot that `slot` makes of the given one.
+macro_rules! steps_of {
+    ($self:ident => $inner:expr, $given:ident => $slot:expr) => {
+        #[inline]
+        fn waits_for(&$self) -> WaitsFor {
+            $inner.waits_for()
+        }
+
+        #[inline]
+        fn arms(&$self) -> usize {
+            $inner.arms()
+        }
+
+        fn address(&$self, least: usize) -> Option<usize> {
+            $inner.address(least)
+        }
+
+        #[inline]
+        fn attempt(&mut $self) -> Option<Self::Output> {
+            $inner.attempt()
+        }
+
+        unsafe fn register(&mut $self, $given: &mut Self::Slot, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
+            // SAFETY: as the caller promises.
+            unsafe { $inner.register($slot, trigger, arm) }
+        }
+
+        unsafe fn register_at(
+            &mut $self,
+            address: usize,
+            $given: &mut Self::Slot,
+            trigger: &Trigger,
+            arm: usize,
+        ) -> Result<(), Retreat> {
+            // SAFETY: as the caller promises.
+            unsafe { $inner.register_at(address, $slot, trigger, arm) }
+        }
+
+        #[inline]
+        unsafe fn commit(&mut $self, $given: &mut Self::Slot, arm: usize) -> Option<Self::Output> {
+            // SAFETY: as the caller promises.
+            unsafe { $inner.commit($slot, arm) }
+        }
+
+        unsafe fn give_back(&mut $self, $given: &mut Self::Slot, arm: usize) {
+            // SAFETY: as the caller promises.
+            unsafe { $inner.give_back($slot, arm) }
+        }
+    };
+}
+
+/// The steps that a slot of another type takes part in before it is made.
+macro_rules! steps_of_the_same_slot {
+    ($self:ident => $inner:expr) => {
+        steps_of!($self => $inner, slot => slot);
+
+        unsafe fn prepare(&mut $self, slot: &mut Self::Slot) {
+            // SAFETY: as the caller promises.
+            unsafe { $inner.prepare(slot) }
+        }
+
+        #[inline]
+        unsafe fn start(
+            &mut $self,
+            slot: &mut Self::Slot,
+            trigger: &Trigger,
+            arm: usize,
+        ) -> Result<Option<Self::Output>, Retreat> {
+            // SAFETY: as the caller promises.
+            unsafe { $inner.start(slot, trigger, arm) }
+        }
+
+        unsafe fn withdraw(&mut $self, slot: &mut Self::Slot) {
+            // SAFETY: as the caller promises.
+            unsafe { $inner.withdraw(slot) }
+        }
+    };
+}
+
+// SAFETY: every step is that of the source that is lent.
+unsafe impl<S: Source + ?Sized> Source for &mut S {
+    type Output = S::Output;
+    type Slot = S::Slot;
+
+    steps_of_the_same_slot!(self => (**self));
+}
+
+// SAFETY: every step is that of the source in the box.
+unsafe impl<S: Source + ?Sized> Source for Box<S> {
+    type Output = S::Output;
+    type Slot = S::Slot;
+
+    steps_of_the_same_slot!(self => (**self));
+}
+
+// SAFETY: every step is that of the source in it.
+unsafe impl<S: Source> Source for Waitable<S> {
+    type Output = S::Output;
+    type Slot = S::Slot;
+
+    steps_of_the_same_slot!(self => self.0);
+}
+
+/// Some source with this output, that may go to other threads. Made by [`Waitable::boxed`].
+pub type BoxSource<'a, T> = Box<dyn Source<Output = T, Slot = BoxSlot<'a>> + Send + 'a>;
+
+/// Some source with this output. Made by [`Waitable::boxed_local`].
+pub type LocalBoxSource<'a, T> = Box<dyn Source<Output = T, Slot = BoxSlot<'a>> + 'a>;
+
+/// The slot of a source of unknown type: in a box of its own, which `prepare` makes.
+pub struct BoxSlot<'a> {
+    /// Null before that.
+    slot: *mut (),
+    free: unsafe fn(*mut ()),
+    /// What is in the box may borrow for so long.
+    of: PhantomData<&'a mut ()>,
+}
+
+impl BoxSlot<'_> {
+    fn holding<T>(slot: T) -> Self {
+        /// # Safety
+        /// `slot` comes from a box of this type, and is not used again.
+        unsafe fn free<T>(slot: *mut ()) {
+            // SAFETY: as the caller promises.
+            drop(unsafe { Box::from_raw(slot.cast::<T>()) });
+        }
+        Self { slot: Box::into_raw(Box::new(slot)).cast(), free: free::<T>, of: PhantomData }
+    }
+}
+
+impl Default for BoxSlot<'_> {
+    fn default() -> Self {
+        Self { slot: ptr::null_mut(), free: |_| (), of: PhantomData }
+    }
+}
+
+impl Drop for BoxSlot<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made for this pointer, or does nothing; it is dropped once.
+        unsafe { (self.free)(self.slot) };
+    }
+}
+
+impl std::fmt::Debug for BoxSlot<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BoxSlot").finish_non_exhaustive()
+    }
+}
+
+/// A source in a box.
+pub(super) struct Erased<'a, S>(S, PhantomData<&'a mut ()>);
+
+impl<S> Erased<'_, S> {
+    pub(super) fn new(source: S) -> Self {
+        Self(source, PhantomData)
+    }
+}
+
+// SAFETY: every step is that of the source, with a slot that stays where it is when its box moves.
+// A slot that is registered was prepared by this source, as its caller promises, so it is of the
+// source's type.
+unsafe impl<'a, S: Source + 'a> Source for Erased<'a, S> {
+    type Output = S::Output;
+    type Slot = BoxSlot<'a>;
+
+    steps_of!(self => self.0, slot => &mut *slot.slot.cast::<S::Slot>());
+
+    unsafe fn prepare(&mut self, slot: &mut BoxSlot<'a>) {
+        let mut inner = S::Slot::default();
+        // SAFETY: it was just made.
+        unsafe { self.0.prepare(&mut inner) };
+        *slot = BoxSlot::holding(inner);
+    }
+
+    unsafe fn withdraw(&mut self, slot: &mut BoxSlot<'a>) {
+        // SAFETY: null, or made by `prepare` above.
+        if let Some(slot) = unsafe { slot.slot.cast::<S::Slot>().as_mut() } {
+            // SAFETY: as the caller promises.
+            unsafe { self.0.withdraw(slot) };
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! The wait for any `Future`, in a fiber or a plain thread: polls it on the caller's stack and
+//! suspends the caller in between.
+//!
+//! Used by bridges and by applications that call async libraries from straight-line code.
+//!
+//! # The idea
+//!
+//! A waker may be cloned, kept, sent away and called at any time, also long after the wait and
+//! after the end of the fiber. So it can't be the waiter's frame: it is a *bell*, a small counted
+//! allocation with a [`Trigger`] in it. Its waiter listens, over and over; to wake is to ring
+//! (`trigger.rs` draws the states). Bells are taken from a pool of the thread's and go back there
+//! at the end of the wait if no waker is left by then; so a wait allocates nothing as a rule. A
+//! bell with wakers left is abandoned to them, and the last one frees it.
+//!
+//! Per wait that is two read-modify-writes, one to listen and one to ring, and none for a poll.
+//!
+//! A fiber that is itself a task of an executor needs no bell: what it waits for is polled with the
+//! task's own waker, and each poll of the task is one of the future.
+//!
+//! # Which side frees a bell
+//!
+//! Most wakers are cloned and dropped by the thread that polls. So the count is in two parts:
+//! `here`, which belongs to the thread of the wait (the *owner*) and needs no atomics, and `away`,
+//! for all others. Either part may be negative, since a waker may be cloned on one side and dropped
+//! on the other; their sum is the number of references, the wait's own included.
+//!
+//! ```text
+//!   pooled (sum 1) --take--> owned (sum >= 1, nobody frees) --end of the wait, sum 1--> pooled, or freed
+//!                                      \--end of the wait, sum > 1: merge--> abandoned --the last drop--> freed
+//! ```
+//!
+//! While the bell is owned, the wait's own reference keeps it, so nobody looks whether the sum is
+//! zero. To *merge* is to clear `owner` and to add `here` to `away`, with a bit that says so; from
+//! then on `away` is the whole count, and the thread that brings it to zero frees.
+//!
+//! **The race to fear**: the owner reads a sum of one while another thread clones. It cannot: the
+//! cloning thread has a waker, and that one is in the sum. It was counted in `here`, by the owner
+//! itself, or in `away` before the operation that the owner does not see yet; and it can have left
+//! the sum again only by a drop on the owner's thread, which the clone happened before, and then
+//! the owner sees that clone too.
+//!
+//! # Orderings
+//!
+//! | release | acquire | carries |
+//! | --- | --- | --- |
+//! | `ring` | `listen`, `hush`, or the resume | what the ringer did before, which the next poll is to see |
+//! | the `fetch_sub` of a waker that is dropped elsewhere | the owner's load of `away`; the `fetch_sub` that frees | the last use of the bell |
+//!
+//! `owner` needs none: it is one thread's number or none, and each thread compares it with its own.
+//!
+//! Biased counts are after Choi, Shull and Torrellas, "Biased reference counting" (2018).
+#![allow(unsafe_code)] // A waker is a raw pointer to a counted allocation.
+
+use crate::contract::chain::barrier;
+use crate::contract::current;
+use crate::contract::deferred_wakers;
+use crate::contract::fiber::{Fiber, WaitsFor};
+use crate::contract::scheduler::Executor;
+use crate::contract::tree::cancelled::Cancelled;
+use crate::contract::tree::context;
+use crate::contract::trigger::Trigger;
+use crate::primitives::atomic::{AtomicUsize, Ordering, local};
+use crate::wait::admission::{admit, exhausted};
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+use std::pin::{Pin, pin};
+use std::ptr::{self, NonNull};
+use std::rc::Rc;
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
+
+/// What wakers point to.
+struct Bell {
+    trigger: Trigger,
+    /// The number of the thread that waits with it, or [`NOBODY`].
+    owner: AtomicUsize,
+    /// The owner's part of the count. For its thread alone.
+    here: Cell<isize>,
+    /// Twice the others' part of the count, wrapping, and [`MERGED`].
+    away: AtomicUsize,
+    /// The next in the pool.
+    next: Cell<*const Bell>,
+}
+
+/// No thread's number.
+const NOBODY: usize = usize::MAX;
+/// `away` is the whole count.
+const MERGED: usize = 1;
+/// One reference in `away`.
+const ONE: usize = 2;
+/// How many bells a thread keeps. None in a model: its threads are not the system's, and end with
+/// what they have made.
+const KEPT: usize = if cfg!(loom) { 0 } else { 256 };
+/// More wakers than memory has room for: somebody forgets them.
+const MOST: isize = isize::MAX / 8;
+
+local!(static THREAD: Cell<usize> = Cell::new(0));
+
+thread_local! {
+    static POOL: Pool = const { Pool { first: Cell::new(ptr::null()), len: Cell::new(0) } };
+}
+
+/// The number of this thread, which no other ever has; zero if it has had no bell yet.
+#[inline]
+fn this_thread() -> usize {
+    THREAD.with(Cell::get)
+}
+
+#[cold]
+fn number_this_thread() -> usize {
+    static LAST: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+    THREAD.with(|slot| slot.set(number));
+    number
+}
+
+/// A thread's bells that nobody has a waker of.
+struct Pool {
+    first: Cell<*const Bell>,
+    len: Cell<usize>,
+}
+
+impl Pool {
+    #[inline]
+    fn take(&self) -> Option<NonNull<Bell>> {
+        let first = NonNull::new(self.first.get().cast_mut())?;
+        // SAFETY: what is in the pool is allocated and the pool's alone.
+        self.first.set(unsafe { first.as_ref() }.next.get());
+        self.len.set(self.len.get() - 1);
+        Some(first)
+    }
+
+    /// Answers whether there was room.
+    #[inline]
+    fn put(&self, bell: NonNull<Bell>) -> bool {
+        if self.len.get() == KEPT {
+            return false;
+        }
+        // SAFETY: the caller has the bell to itself.
+        unsafe { bell.as_ref() }.next.set(self.first.replace(bell.as_ptr()));
+        self.len.set(self.len.get() + 1);
+        true
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        while let Some(bell) = self.take() {
+            // SAFETY: it was the pool's alone.
+            unsafe { Bell::free(bell) };
+        }
+    }
+}
+
+impl Bell {
+    #[cold]
+    fn make() -> NonNull<Self> {
+        let owner = match this_thread() {
+            0 => number_this_thread(),
+            number => number,
+        };
+        let bell = Self {
+            trigger: Trigger::new(),
+            owner: AtomicUsize::new(owner),
+            here: Cell::new(1),
+            away: AtomicUsize::new(0),
+            next: Cell::new(ptr::null()),
+        };
+        NonNull::from(Box::leak(Box::new(bell)))
+    }
+
+    /// # Safety
+    /// There is no reference left, or the caller's is the only one.
+    unsafe fn free(this: NonNull<Self>) {
+        // SAFETY: it was leaked as a box by `make`, and this is the only free.
+        drop(unsafe { Box::from_raw(this.as_ptr()) });
+    }
+
+    #[inline]
+    fn is_owned_here(&self) -> bool {
+        self.owner.load(Ordering::Relaxed) == this_thread()
+    }
+
+    #[inline]
+    fn retain(&self) {
+        let count = if self.is_owned_here() {
+            self.here.set(self.here.get() + 1);
+            self.here.get()
+        } else {
+            self.away.fetch_add(ONE, Ordering::Relaxed).cast_signed()
+        };
+        if count > MOST {
+            std::process::abort();
+        }
+    }
+
+    /// # Safety
+    /// The caller has a reference, which this uses up.
+    #[inline]
+    unsafe fn release(this: NonNull<Self>) {
+        // SAFETY: the caller's reference keeps it in place until it is given up below.
+        let bell = unsafe { this.as_ref() };
+        if bell.is_owned_here() {
+            bell.here.set(bell.here.get() - 1);
+        } else if bell.away.fetch_sub(ONE, Ordering::AcqRel).wrapping_sub(ONE) == MERGED {
+            // SAFETY: `away` is the whole count, and it is zero.
+            unsafe { Self::free(this) };
+        }
+    }
+}
+
+/// A bell in the hands of a wait.
+struct Listener(NonNull<Bell>);
+
+impl Listener {
+    #[inline]
+    fn new() -> Self {
+        Self(POOL.try_with(Pool::take).ok().flatten().unwrap_or_else(Bell::make))
+    }
+
+    #[inline]
+    fn bell(&self) -> &Bell {
+        // SAFETY: the wait's own reference keeps it in place.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// A waker that borrows this wait's reference.
+    #[inline]
+    fn waker(&self) -> ManuallyDrop<Waker> {
+        // SAFETY: the functions of the table keep the contract of `RawWaker`; the reference that it
+        // stands for stays the wait's, since it is not dropped.
+        ManuallyDrop::new(unsafe { Waker::new(self.0.as_ptr().cast_const().cast(), &WAKER) })
+    }
+
+    /// Suspends the caller until the bell is rung.
+    #[inline]
+    fn listen(&self, waits_for: WaitsFor) -> Result<(), Cancelled> {
+        current::on_current(|fiber| {
+            if fiber.must_not_suspend() {
+                return Err(fiber.refused());
+            }
+            let trigger = &self.bell().trigger;
+            fiber.join_context();
+            if !trigger.listen(fiber) {
+                trigger.hush();
+                // The future has woken itself: it may have begun too much in this turn.
+                return if fiber.is_spent() { exhausted(fiber) } else { Ok(()) };
+            }
+            if fiber.is_cancelled() && trigger.withdraw().is_some() {
+                return Err(fiber.cancelled());
+            }
+            if trigger.slumber(fiber, waits_for) { Ok(()) } else { Err(fiber.cancelled()) }
+        })
+    }
+}
+
+impl Drop for Listener {
+    #[inline]
+    fn drop(&mut self) {
+        let bell = self.bell();
+        let here = bell.here.get();
+        let away = bell.away.load(Ordering::Acquire).cast_signed() >> 1;
+        if here + away == 1 {
+            bell.here.set(1);
+            bell.away.store(0, Ordering::Relaxed);
+            bell.trigger.rearm(ptr::null_mut());
+            if !POOL.try_with(|pool| pool.put(self.0)).unwrap_or(false) {
+                // SAFETY: the wait's reference is the only one.
+                unsafe { Bell::free(self.0) };
+            }
+        } else {
+            abandon(self.0);
+        }
+    }
+}
+
+/// Leaves a bell to the wakers that are left.
+#[cold]
+fn abandon(this: NonNull<Bell>) {
+    // SAFETY: the wait's reference keeps it in place until it is given up by the addition.
+    let bell = unsafe { this.as_ref() };
+    bell.owner.store(NOBODY, Ordering::Relaxed);
+    let rest = (bell.here.get() - 1).cast_unsigned().wrapping_mul(ONE).wrapping_add(MERGED);
+    if bell.away.fetch_add(rest, Ordering::AcqRel).wrapping_add(rest) == MERGED {
+        // SAFETY: `away` is the whole count, and it is zero.
+        unsafe { Bell::free(this) };
+    }
+}
+
+// What the four functions rely on: a waker's data is a bell that it has a reference to. All of them
+// may be called from any thread: `here` is touched by the owner alone, and the rest is atomic.
+static WAKER: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, release);
+
+/// # Safety
+/// `data` is that of a waker of this table, which was made from the address of a bell.
+unsafe fn bell_of(data: *const ()) -> NonNull<Bell> {
+    // SAFETY: as the caller promises.
+    unsafe { NonNull::new_unchecked(data.cast_mut().cast()) }
+}
+
+unsafe fn clone(data: *const ()) -> RawWaker {
+    // SAFETY: the waker's reference keeps it in place.
+    unsafe { bell_of(data).as_ref() }.retain();
+    RawWaker::new(data, &WAKER)
+}
+
+unsafe fn wake(data: *const ()) {
+    // SAFETY: as above, and the reference is used up here, as it is to be.
+    unsafe {
+        wake_by_ref(data);
+        release(data);
+    }
+}
+
+unsafe fn wake_by_ref(data: *const ()) {
+    // SAFETY: as above. The wakeup leads to the waiter and not to the bell.
+    unsafe { bell_of(data).as_ref() }.trigger.ring().wake();
+}
+
+unsafe fn release(data: *const ()) {
+    // SAFETY: the waker's reference, which is used up.
+    unsafe { Bell::release(bell_of(data)) };
+}
+
+/// Polls a future until it is ready, suspending the caller in between.
+#[inline]
+fn drive<F: Future>(
+    mut future: Pin<&mut F>,
+    mut listen: impl FnMut(&Listener) -> Result<(), Cancelled>,
+) -> Result<F::Output, Cancelled> {
+    let listener = Listener::new();
+    let waker = listener.waker();
+    let mut task = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut task) {
+            return Ok(output);
+        }
+        listen(&listener)?;
+    }
+}
+
+/// Calls `f` with the calling fiber and what runs it as a task, if that is so.
+#[inline]
+fn as_task<R>(f: impl FnOnce(&Fiber, &dyn Executor) -> R) -> Option<R> {
+    current::with_running(|fiber| fiber.and_then(|fiber| Some(f(fiber, fiber.executor()?))))
+}
+
+/// The waker of the task that the calling fiber is. To clone it is foreign code, which has a borrow
+/// of the fiber.
+fn task_waker(waits_for: WaitsFor) -> Option<Rc<Waker>> {
+    // SAFETY: it is the calling one, and one of the executor's, as its scheduler has said.
+    barrier(waits_for, || as_task(|fiber, executor| unsafe { executor.task_waker(fiber) }))
+}
+
+/// As `drive`, and in a fiber that is a task, with the task's own wakers: no bell is needed. Each
+/// is asked for anew, as the task may have another by then; and it is counted, since a future that
+/// itself suspends the fiber in its poll has it for longer than the task's poll lasts.
+///
+/// After each poll of the future the wait looks up its fiber and waker anew. A computation that was
+/// captured in the poll may go on in another fiber, which is no task or has wakers of its own. And
+/// a future that suspends the fiber goes on in a later poll of the task, perhaps with another
+/// waker. In both cases the waker that the future knows wakes nobody, so the wait polls the future
+/// again.
+fn drive_here<F: Future>(mut future: Pin<&mut F>, waits_for: WaitsFor) -> Result<F::Output, Cancelled> {
+    while as_task(|_, _| ()).is_some()
+        && let Some(waker) = task_waker(waits_for)
+    {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return Ok(output);
+        }
+        // Before the look whether the task was polled meanwhile: a waker may wait.
+        deferred_wakers::let_go();
+        // Apart from what follows, which is small enough to be inlined so: else a fiber that goes
+        // on returns from one call more, which is predicted wrongly.
+        match task_waker(waits_for) {
+            None => break,
+            Some(now) if !Rc::ptr_eq(&now, &waker) => continue,
+            Some(_) => {}
+        }
+        as_task(|fiber, executor| {
+            if fiber.must_not_suspend() {
+                return Err(fiber.refused());
+            }
+            // A member before it looks: so an interrupt finds the task, and has it polled.
+            fiber.join_context();
+            if fiber.is_cancelled() {
+                return Err(fiber.cancelled());
+            }
+            // SAFETY: it is the calling one, and one of the executor's, as its scheduler has said.
+            unsafe { executor.pend(fiber) };
+            Ok(())
+        })
+        .transpose()?;
+    }
+    drive(future, |listener| listener.listen(waits_for))
+}
+
+/// Waits for any `Future`: polls it here, and suspends the calling fiber, or parks the calling
+/// thread, until it is ready.
+///
+/// The future need not be `Send`, and stays on this stack. It is woken through an ordinary waker,
+/// from any thread; so whatever else it needs to make progress has to run elsewhere: an I/O driver
+/// of its runtime, for instance. A wait allocates nothing as a rule.
+///
+/// # Cancellation
+/// The future is dropped, which is how futures are cancelled: what that means is its own business.
+/// A future that was polled ready before the cancellation was noticed yields its value. A fiber
+/// that is panicking is not suspended: if the first poll does not yield the value, its wait ends as
+/// if it were cancelled.
+///
+/// # Errors
+/// [`Cancelled`] if the caller was cancelled, before the call (then the future is not polled) or
+/// during it.
+///
+/// # Panics
+/// If the future does.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let sum = segue_core::wait_future(async {
+///     segue_core::after(Duration::from_millis(1)).await;
+///     20 + 22
+/// });
+/// assert_eq!(sum, Ok(42));
+/// ```
+#[track_caller]
+pub fn wait_future<F: IntoFuture>(future: F) -> Result<F::Output, Cancelled> {
+    admit()?;
+    let waits_for = WaitsFor::new("a future");
+    let future = pin!(future.into_future());
+    drive_here(future, waits_for)
+}
+
+/// As [`wait_future`], but neither cancellation nor a panic under way ends it: for the few waits
+/// that guard memory.
+///
+/// A fiber that is panicking blocks its thread here, since it must not be suspended.
+///
+/// # Cancellation
+/// *No effect*.
+///
+/// # Panics
+/// If the future does.
+///
+/// # Examples
+///
+/// ```
+/// assert_eq!(segue_core::wait_future_shielded(async { 42 }), 42);
+/// ```
+#[track_caller]
+pub fn wait_future_shielded<F: IntoFuture>(future: F) -> F::Output {
+    let waits_for = WaitsFor::new("a future");
+    let listen = |listener: &Listener| {
+        if current::in_fiber() && std::thread::panicking() {
+            current::as_plain_thread(|| context::shielded(|| listener.listen(waits_for)))
+        } else {
+            listener.listen(waits_for)
+        }
+    };
+    context::shielded(|| drive(pin!(future.into_future()), listen)).expect("nothing cancels what is shielded")
+}

@@ -1,0 +1,133 @@
+//! The suite of sources passes what keeps the contract, and finds the clause that a planted fault
+//! breaks.
+#![cfg(not(loom))]
+
+mod mailbox;
+
+use mailbox::Mailbox;
+use segue_core::conformance::Sources;
+use segue_core::{CancelToken, Guard, Operation, WaitQueue, Waitable, Waiting, WaitsFor};
+use std::time::Duration;
+
+#[test]
+fn queues_that_hand_over_or_tell_and_cancellations_keep_the_contract() {
+    Sources::new(
+        "handed",
+        Mailbox::new,
+        |mailbox| mailbox.receive_source().map(drop).boxed(),
+        |m| {
+            m.send(1);
+        },
+    )
+    .check();
+    Sources::new("told", Mailbox::new, |mailbox| mailbox.receive_source().map(drop).boxed(), |m| m.leave(1)).check();
+    Sources::new(
+        "cancelled",
+        CancelToken::new,
+        |token| token.cancelled_source().map(drop).boxed(),
+        CancelToken::cancel,
+    )
+    .lasting()
+    .check();
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    None,
+    LosesWhatComesBack,
+    KeepsWhatItWasTold,
+    TakesInALook,
+    GetsTwice,
+}
+
+/// A counter of things, each for one wait.
+struct Things {
+    queue: WaitQueue<usize, ()>,
+    fault: Fault,
+    tells: bool,
+}
+
+struct Take(Fault);
+
+impl Operation<usize, ()> for Take {
+    type Output = ();
+
+    fn attempt(&mut self, queue: &mut Guard<'_, usize, ()>) -> Option<()> {
+        let there = *queue.peek() > 0;
+        *queue.state() -= usize::from(there);
+        (there && self.0 != Fault::TakesInALook).then_some(())
+    }
+
+    fn is_ready(&mut self, queue: &mut Guard<'_, usize, ()>) -> bool {
+        *queue.peek() > 0
+    }
+
+    fn commit(&mut self, slot: Option<()>) -> Option<()> {
+        slot
+    }
+
+    fn give_back(&mut self, slot: Option<()>, queue: &mut Guard<'_, usize, ()>) -> Option<()> {
+        match slot {
+            Some(()) if self.0 == Fault::LosesWhatComesBack => {}
+            Some(()) if queue.hand_over(0, ()).is_err() => *queue.state() += 1,
+            None if self.0 != Fault::KeepsWhatItWasTold => {
+                queue.notify_one(0);
+            }
+            _ => {}
+        }
+        None
+    }
+}
+
+impl Things {
+    fn new<const FAULT: usize>() -> Self {
+        let faults =
+            [Fault::None, Fault::LosesWhatComesBack, Fault::KeepsWhatItWasTold, Fault::TakesInALook, Fault::GetsTwice];
+        let fault = faults[FAULT];
+        Self { queue: WaitQueue::new(0), fault, tells: fault == Fault::KeepsWhatItWasTold }
+    }
+
+    fn take_source(&self) -> Waitable<Waiting<'_, Take, usize, ()>> {
+        Waitable::new(self.queue.operation(WaitsFor::new("a thing"), Take(self.fault)))
+    }
+
+    fn serve(&self) {
+        let mut queue = self.queue.lock();
+        if !self.tells && queue.hand_over(0, ()).is_ok() {
+            *queue.state() += usize::from(self.fault == Fault::GetsTwice);
+            return;
+        }
+        *queue.state() += 1;
+        queue.notify_one(0);
+    }
+}
+
+fn seen<const FAULT: usize>() -> Vec<&'static str> {
+    let sources = Sources::new("things", Things::new::<FAULT>, |things| things.take_source().boxed(), Things::serve);
+    sources.patience(Duration::from_secs(2)).run().iter().filter_map(|violation| violation.clause).collect()
+}
+
+#[test]
+fn a_source_without_a_fault_passes() {
+    assert!(seen::<0>().is_empty());
+}
+
+#[test]
+fn planted_what_comes_back_is_lost() {
+    assert!(seen::<1>().contains(&"R10"));
+}
+
+#[test]
+fn planted_what_it_was_told_is_kept() {
+    assert_eq!(seen::<2>(), ["R12"]);
+}
+
+#[test]
+fn planted_a_look_takes_and_yields_nothing() {
+    assert!(seen::<3>().contains(&"R3"));
+}
+
+#[test]
+fn planted_what_was_got_is_still_there() {
+    assert!(seen::<4>().contains(&"R6"));
+}
