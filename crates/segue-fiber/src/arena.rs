@@ -1,12 +1,12 @@
 //! Where stacks come from: slots of one reservation, numbered, handed out in chunks and taken back.
 //!
-//! Used by [`StackPool`](crate::StackPool), which is what a worker holds; a [`Stack`] returns here when it is
-//! dropped anywhere else.
+//! Used by [`StackPool`](crate::StackPool), which is what a worker holds; a [`Stack`] returns here
+//! when it is dropped anywhere else.
 //!
-//! A slot is in exactly one place: never used yet (its number is at least `fresh`), in `warm` (given back with
-//! whatever memory it has), in `cold` (given back, its memory returned to the kernel), or owned by one [`Stack`].
-//! Everything here is bookkeeping over numbers under one lock, taken once for a chunk; what a number means
-//! in memory is the business of the host's `Region`.
+//! A slot is in exactly one place: never used yet (its number is at least `fresh`), in `warm`
+//! (given back with whatever memory it has), in `cold` (given back, its memory returned to the
+//! kernel), or owned by one [`Stack`]. Everything here is bookkeeping over numbers under one lock,
+//! taken once for a chunk; what a number means in memory is the business of the host's `Region`.
 
 #![allow(unsafe_code)] // A stack is an address.
 
@@ -22,8 +22,9 @@ use crate::host::{self, Region};
 
 /// A reservation of address space in slots of one size, each a stack with its guard.
 ///
-/// Made once and shared by the pools of all workers. It lives as long as any of its stacks; a stack that is leaked
-/// by a coroutine (see [`leaked_stacks`](crate::leaked_stacks)) therefore keeps it for ever.
+/// Made once and shared by the pools of all workers. It lives as long as any of its stacks; a stack
+/// that is leaked by a coroutine (see [`leaked_stacks`](crate::leaked_stacks)) therefore keeps it
+/// for ever.
 pub struct StackArena {
     region: Region,
     layout: Layout,
@@ -43,8 +44,8 @@ impl StackArena {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` says what is wrong with the configuration; otherwise the reservation was refused, and the
-    /// error says how large it was.
+    /// `InvalidInput` says what is wrong with the configuration; otherwise the reservation was
+    /// refused, and the error says how large it was.
     pub fn new(config: StackConfig) -> io::Result<Arc<StackArena>> {
         let mut layout = config.layout(host::page_size())?;
         let region = Region::reserve(&mut layout)?;
@@ -119,7 +120,7 @@ impl StackArena {
         Stack { top: self.region.top(number), arena: Arc::clone(self) }
     }
 
-    /// Takes back stacks of which the memory goes to the kernel.
+    /// Takes back stacks; their memory goes to the kernel.
     pub(crate) fn take_back_cold(&self, stacks: impl Iterator<Item = Stack>) {
         let numbers: Vec<u32> = stacks.map(Stack::into_number).collect();
         // Without the lock: this is the slow part, and nobody else knows these numbers.
@@ -153,12 +154,14 @@ impl fmt::Debug for StackArena {
 
 /// One stack: the sole owner of its slot. Dropped, the slot returns to the arena.
 pub struct Stack {
-    /// The coloured top of its slot, by which the slot is known: whoever takes a stack wants it at once.
+    /// The coloured top of its slot, by which the slot is known: the new coroutine needs it at
+    /// once.
     top: NonNull<u8>,
     arena: Arc<StackArena>,
 }
 
-// SAFETY: the address is that of memory which the stack owns, and does not change; it is the region's, which may be shared.
+// SAFETY: the address is that of memory which the stack owns, and does not change; it is the
+// region's, which may be shared.
 unsafe impl Send for Stack {}
 // SAFETY: as above; nothing is written through a shared stack.
 unsafe impl Sync for Stack {}

@@ -1,19 +1,22 @@
 //! Where a fiber or a thread was: code addresses, stack by stack, and their names on demand.
 //!
-//! Used by both hosts, which make these, and by whoever reports: a deadlock report, a monitor of workers, a test.
+//! Used by both hosts, which make these, and by reports: of a deadlock, of a monitor of workers, of
+//! a test.
 //!
-//! A backtrace is taken in a fraction of a microsecond a stack and is a few numbers. What is expensive, reading the
-//! program's debug information to find functions and lines, is done when it is printed, and what was read is kept for
-//! the next time.
+//! A backtrace is taken in a fraction of a microsecond a stack and is a few numbers. What is
+//! expensive, reading the program's file to find functions and lines, is done when it is printed.
 
-use std::ffi::c_void;
+use crate::host::Symbols;
 use std::fmt;
 
-/// Where a suspended coroutine rests, or a thread was: the addresses of its calls, stack by stack, innermost first.
+/// Where a suspended coroutine rests, or a thread was: the addresses of its calls, stack by stack,
+/// innermost first.
 ///
-/// It has more than one stack where code on one coroutine's stack resumed another: a fiber in the middle of a
-/// generator, say. Printed, it names functions and lines as far as the program's symbols and debug information tell;
-/// that takes milliseconds the first time.
+/// It has more than one stack where code on one coroutine's stack resumed another: a fiber in the
+/// middle of a generator, say. Printed, it names the program's functions, as far as it has symbols
+/// (it has, unless it was stripped); with the feature `lines` also files, lines and inlined calls,
+/// as far as it has debug information. Printing takes milliseconds, and no lock but what is printed
+/// to.
 ///
 /// Two backtraces are equal if all addresses are, and the names of the coroutines.
 ///
@@ -42,7 +45,7 @@ pub struct StackTrace {
     whole: bool,
 }
 
-/// Whose stack it is.
+/// The owner of a stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StackOwner {
@@ -57,8 +60,8 @@ pub enum StackOwner {
     Computation,
     /// The thread's own.
     Thread,
-    /// Neither: that of a signal handler, or of a library that switches stacks too. Only the innermost address is
-    /// known.
+    /// Neither: that of a signal handler, or of a library that switches stacks too. Only the
+    /// innermost address is known.
     Elsewhere,
 }
 
@@ -82,9 +85,40 @@ impl Backtrace {
         self.stacks.iter().flat_map(|stack| stack.addresses.iter().copied())
     }
 
+    /// The same without all but the innermost `stacks` stacks.
+    #[must_use]
+    pub fn innermost(mut self, stacks: usize) -> Self {
+        self.stacks.truncate(stacks);
+        self
+    }
+
     /// What is to be known beside the stacks: why there are none, or that there are more of them.
     pub fn note(&self) -> Option<&str> {
         self.note
+    }
+}
+
+impl Backtrace {
+    fn write_stacks(&self, f: &mut fmt::Formatter<'_>, symbols: Option<&Symbols>) -> fmt::Result {
+        let mut number = 0;
+        for stack in &self.stacks {
+            writeln!(f, "on the stack of {}:", stack.owner)?;
+            let own = match (&stack.owner, symbols) {
+                (StackOwner::Coroutine { .. }, Some(symbols)) => symbols.own(&stack.addresses),
+                _ => stack.addresses.len(),
+            };
+            for &address in &stack.addresses[..own] {
+                let known = symbols.map_or(Ok(false), |symbols| symbols.write(f, number, address))?;
+                if !known {
+                    writeln!(f, "{number:>4}: {address:#x}")?;
+                }
+                number += 1;
+            }
+            if !stack.whole {
+                writeln!(f, "      ... this stack goes on; it could not be followed further")?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -94,19 +128,20 @@ impl StackTrace {
         Self { owner, addresses, whole }
     }
 
-    /// Whose stack it is.
+    /// The owner of the stack.
     pub fn owner(&self) -> &StackOwner {
         &self.owner
     }
 
-    /// An address within each call that has not returned, innermost first; it is the address to look up, and not the
-    /// one to which the call returns. The innermost may be the instruction that is next.
+    /// An address within each call that has not returned, innermost first; it is the address to
+    /// look up, and not the one to which the call returns. The innermost may be the instruction
+    /// that is next.
     pub fn addresses(&self) -> &[usize] {
         &self.addresses
     }
 
-    /// Whether the trace goes down to the stack's first call. It does not if the stack was too deep to be copied, or
-    /// goes through code without unwind tables.
+    /// Whether the trace goes down to the stack's first call. It does not if the stack was too deep
+    /// to be copied, or goes through code without unwind tables.
     pub fn is_whole(&self) -> bool {
         self.whole
     }
@@ -126,46 +161,12 @@ impl fmt::Display for StackOwner {
 
 impl fmt::Display for Backtrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut number = 0;
-        for stack in &self.stacks {
-            writeln!(f, "on the stack of {}:", stack.owner)?;
-            for &address in &stack.addresses {
-                write_frame(f, number, address)?;
-                number += 1;
-            }
-            if !stack.whole {
-                writeln!(f, "      ... this stack goes on; it could not be followed further")?;
-            }
+        if !self.stacks.is_empty() {
+            Symbols::with(|symbols| self.write_stacks(f, symbols))?;
         }
         match self.note {
             Some(note) => writeln!(f, "({note})"),
             None => Ok(()),
         }
     }
-}
-
-/// One call, and what was inlined into it.
-fn write_frame(f: &mut fmt::Formatter<'_>, number: usize, address: usize) -> fmt::Result {
-    let mut result = Ok(());
-    let mut known = false;
-    // What is looked up is the address before: it expects one to which a call returns.
-    backtrace::resolve((address + 1) as *mut c_void, |symbol| {
-        result = result.and_then(|()| {
-            match known {
-                false => write!(f, "{number:>4}: ")?,
-                true => write!(f, "      ")?,
-            }
-            known = true;
-            match symbol.name() {
-                Some(name) => writeln!(f, "{name:#}")?,
-                None => writeln!(f, "{address:#x}")?,
-            }
-            match (symbol.filename(), symbol.lineno()) {
-                (Some(file), Some(line)) => writeln!(f, "             at {}:{line}", file.display()),
-                _ => Ok(()),
-            }
-        });
-    });
-    result?;
-    if known { Ok(()) } else { writeln!(f, "{number:>4}: {address:#x}") }
 }

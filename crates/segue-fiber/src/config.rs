@@ -1,9 +1,11 @@
 //! How large stacks are and how many there may be: the builder, its checks, and the checked result.
 //!
-//! Used by whoever makes a [`StackArena`](crate::StackArena): a scheduler's builder, a test.
+//! Used to make a [`StackArena`](crate::StackArena), by a scheduler's builder or a test.
 
 use crate::host;
 use std::io;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The least that may remain of a slot once its guard pages are taken off.
 const LEAST_USABLE: usize = 16 * 1024;
@@ -11,16 +13,27 @@ const LEAST_USABLE: usize = 16 * 1024;
 /// The largest slot: beyond it a reservation for even a few stacks becomes unreasonable.
 const LARGEST_SLOT: usize = 1 << 30;
 
-/// The largest reservation, half of what a process can address on the smallest 64-bit layout we support.
+/// The largest reservation, half of what a process can address on the smallest 64-bit layout we
+/// support.
 const LARGEST_RESERVATION: usize = 1 << 46;
+
+/// The slot size if nobody says anything.
+const DEFAULT_SLOT: usize = 256 * 1024;
+
+/// What the process has said; 0 if nothing. A number by itself: relaxed.
+static CHOSEN_SLOT: AtomicUsize = AtomicUsize::new(0);
+
+/// Where a program's user says it.
+const VARIABLE: &str = "SEGUE_STACK_SIZE";
 
 /// What is reserved when nobody said how many slots are wanted. Address space, not memory.
 const DEFAULT_RESERVATION: usize = 256 << 30;
 
-/// The size, number and guarding of stacks; a builder for [`StackArena::new`](crate::StackArena::new).
+/// The size, number and guarding of stacks; a builder for
+/// [`StackArena::new`](crate::StackArena::new).
 ///
-/// A stack is a *slot*: a power of two of address space with guard pages at its bottom. Address space is
-/// not memory: a slot costs the pages which were touched, usually one or two.
+/// A stack is a *slot*: a power of two of address space with guard pages at its bottom. Address
+/// space is not memory: a slot costs the pages which were touched, usually one or two.
 ///
 /// ```
 /// use segue_fiber::{StackArena, StackConfig};
@@ -49,22 +62,74 @@ impl Default for StackConfig {
 }
 
 impl StackConfig {
-    /// 256 KiB slots with four guard pages, as many as fit into 256 GiB of address space.
+    /// Slots of the process' [default size](Self::set_default_slot_size) with four guard pages, as
+    /// many as fit into 256 GiB of address space.
+    ///
+    /// # Panics
+    ///
+    /// If the environment variable `SEGUE_STACK_SIZE` is set to what is no size.
     pub fn new() -> Self {
-        Self { slot_size: 256 * 1024, max_slots: None, guard_pages: 4, keep_warm: 16, mprotect_guards: false }
+        Self { slot_size: default_slot(), max_slots: None, guard_pages: 4, keep_warm: 16, mprotect_guards: false }
     }
 
-    /// Address space per stack in bytes, guard pages included: a power of two. Default: 256 KiB.
+    /// Sets the slot size of every configuration that this process makes from now on without saying
+    /// another.
     ///
-    /// 64 KiB suits millions of small fibers, 1 MiB and more deep recursion. Memory is only taken for pages
-    /// that are touched, but page tables cost 8 bytes for each 4 KiB page in the neighbourhood of a touched one.
+    /// So it is that of `run`, of the default runtime behind plain threads, of generators, of
+    /// handled computations and of hosted fibers, as long as none of them was started before: call
+    /// it first in `main`. The environment variable `SEGUE_STACK_SIZE` (`512K`, `4M`, or bytes;
+    /// rounded up to a power of two) does the same from outside, for what the program leaves open.
+    /// Without either it is 256 KiB.
+    ///
+    /// # Errors
+    ///
+    /// As for an arena of such slots.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_fiber::{StackArena, StackConfig};
+    ///
+    /// StackConfig::set_default_slot_size(1 << 20)?;
+    /// assert_eq!(StackArena::new(StackConfig::new())?.slot_size(), 1 << 20);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn set_default_slot_size(bytes: usize) -> io::Result<()> {
+        Self::new().slot_size(bytes).layout(host::page_size())?;
+        CHOSEN_SLOT.store(bytes, Relaxed);
+        Ok(())
+    }
+
+    /// Slots in which a function can use so many bytes: the next larger size.
+    pub(crate) fn of_usable(bytes: usize) -> io::Result<Self> {
+        let config = Self::new();
+        // Header and function are on it as well.
+        let least = bytes.saturating_add(config.guard_pages * host::page_size() + 4096).max(32 * 1024);
+        match least.checked_next_power_of_two() {
+            Some(slot) if slot <= LARGEST_SLOT => Ok(config.slot_size(slot)),
+            _ => Err(invalid(format!(
+                "a stack of {bytes} bytes is too large: the limit is {LARGEST_SLOT} with its guard"
+            ))),
+        }
+    }
+
+    pub(crate) fn slot(&self) -> usize {
+        self.slot_size
+    }
+
+    /// Address space per stack in bytes, guard pages included: a power of two. Default: 256 KiB, or
+    /// what the process [has said](Self::set_default_slot_size).
+    ///
+    /// 64 KiB suits millions of small fibers, 1 MiB and more deep recursion. Memory is only taken
+    /// for pages that are touched, but page tables cost 8 bytes for each 4 KiB page in the
+    /// neighbourhood of a touched one.
     pub fn slot_size(mut self, bytes: usize) -> Self {
         self.slot_size = bytes;
         self
     }
 
-    /// How many stacks there may be at once. Default: as many as fit into 256 GiB, or into what the process
-    /// may still map if that is less.
+    /// How many stacks there may be at once. Default: as many as fit into 256 GiB, or into what the
+    /// process may still map if that is less.
     pub fn max_slots(mut self, slots: usize) -> Self {
         self.max_slots = Some(slots);
         self
@@ -72,15 +137,15 @@ impl StackConfig {
 
     /// Inaccessible pages at the bottom of each slot. Default: 4, at least 1.
     ///
-    /// Rust code touches each page of a large frame in order, so one page would do for it. Foreign code
-    /// need not, and a frame larger than the guard can step over it.
+    /// Rust code touches each page of a large frame in order, so one page would do for it. Foreign
+    /// code need not, and a frame larger than the guard can step over it.
     pub fn guard_pages(mut self, pages: usize) -> Self {
         self.guard_pages = pages;
         self
     }
 
-    /// How many idle stacks a [`StackPool`](crate::StackPool) keeps with their memory when it is trimmed, and how
-    /// many the arena itself keeps. Default: 16.
+    /// How many idle stacks a [`StackPool`](crate::StackPool) keeps with their memory when it is
+    /// trimmed, and how many the arena itself keeps. Default: 16.
     pub fn keep_warm(mut self, stacks: usize) -> Self {
         self.keep_warm = stacks;
         self
@@ -88,8 +153,9 @@ impl StackConfig {
 
     /// Guard by `mprotect` even where the kernel has lightweight guards. Default: no.
     ///
-    /// It is what happens by itself on kernels before 6.13 and under `mlockall`. Each such guard splits a
-    /// mapping, of which a process may have 65,530, so there can be at most 28,000 stacks in the process.
+    /// It is what happens by itself on kernels before 6.13 and under `mlockall`. Each such guard
+    /// splits a mapping, of which a process may have 65,530, so there can be at most 28,000 stacks
+    /// in the process.
     pub fn mprotect_guards(mut self, yes: bool) -> Self {
         self.mprotect_guards = yes;
         self
@@ -146,12 +212,37 @@ impl StackConfig {
     }
 }
 
+fn default_slot() -> usize {
+    static OF_USER: OnceLock<Option<usize>> = OnceLock::new();
+    match CHOSEN_SLOT.load(Relaxed) {
+        0 => OF_USER.get_or_init(of_user).unwrap_or(DEFAULT_SLOT),
+        chosen => chosen,
+    }
+}
+
+fn of_user() -> Option<usize> {
+    let text = std::env::var_os(VARIABLE)?;
+    let size = text.to_str().and_then(parse);
+    Some(size.unwrap_or_else(|| {
+        panic!("{VARIABLE}={} is no size of a stack: write 512K, 4M, or bytes, up to 1 GiB", text.display())
+    }))
+}
+
+fn parse(text: &str) -> Option<usize> {
+    let (digits, unit) = match text.strip_suffix(['K', 'k']) {
+        Some(digits) => (digits, 1 << 10),
+        None => text.strip_suffix(['M', 'm']).map_or((text, 1), |digits| (digits, 1 << 20)),
+    };
+    let bytes = digits.parse::<usize>().ok()?.checked_mul(unit)?.max(2 * LEAST_USABLE);
+    bytes.checked_next_power_of_two().filter(|slot| *slot <= LARGEST_SLOT)
+}
+
 fn invalid(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
-/// A checked configuration. Slots are numbered from 0; slot `i` is the addresses from `i * stride` within the
-/// arena's reservation, its guard lowest. `repr(C)`: debuggers read it.
+/// A checked configuration. Slots are numbered from 0; slot `i` is the addresses from `i * stride`
+/// within the arena's reservation, its guard lowest. `repr(C)`: debuggers read it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
@@ -159,8 +250,9 @@ pub(crate) struct Layout {
     pub shift: u32,
     /// At least 1.
     pub max_slots: u32,
-    /// From one slot to the next: a page more than the slot. With a power of two, the pages in use, one of each slot, would
-    /// share a few sets of the translation cache (measured: 42 instead of 35 ns a yield among 1,000 fibers, 210 instead of 145 among 100,000).
+    /// From one slot to the next: a page more than the slot. With a power of two, the pages in use,
+    /// one of each slot, would share a few sets of the translation cache (measured: 42 instead of
+    /// 35 ns a yield among 1,000 fibers, 210 instead of 145 among 100,000).
     pub stride: usize,
     /// Bytes of guard at the bottom of each slot: at least a page, a multiple of it.
     pub guard: usize,

@@ -1,38 +1,56 @@
 //! A coroutine's handle: one pointer to the cell with its header, the same on either host.
 //!
-//! Used by schedulers, through the crate's root; by `effect` and `generator`, which put what they need into the header. A host supplies what is behind the header
-//! ([`Core`]), what switches ([`RawCoroutine`]), and four functions: `place`, `take_apart`, `into_stack`, `let_go`.
+//! Used by schedulers, through the crate's root; by `effect` and `generator`, which put what they
+//! need into the header. A host supplies what is behind the header ([`Core`]), what switches
+//! ([`RawCoroutine`]), and four functions: `place`, `take_apart`, `into_stack`, `let_go`.
 //!
 //! # States
 //!
-//! *New* (never resumed), *running* (inside `resume`; this includes having resumed another, and being captured,
-//! below), *suspended*, *returned*. `resume` goes from new or suspended to running, `suspend` and the end of the function go back. `finish` and
-//! `into_stack` want returned. `drop` looks: new drops function, header and stack; returned drops header and stack; suspended leaks. Running is seen by
-//! nobody, because the handle is borrowed by `resume`.
+//! *New* (never resumed), *running* (inside `resume`; this includes having resumed another, and
+//! being captured, below), *suspended*, *returned*. `resume` goes from new or suspended to running,
+//! `suspend` and the end of the function go back. `finish` and `into_stack` want returned. `drop`
+//! looks: new drops function, header and stack; returned drops header and stack; suspended leaks.
+//! Running is seen by nobody, because the handle is borrowed by `resume`.
 //!
-//! # Who may touch the cell
+//! # Access to the cell
 //!
-//! A reference to the whole cell never exists: each part is reached through the raw pointer. What runs inside reads the header (shared), as does
-//! whoever has the handle; it is moved out or dropped when the function has returned. The core is the host's.
+//! A reference to the whole cell never exists: each part is reached through the raw pointer. The
+//! code inside reads the header (shared), as does the owner of the handle; it is moved out or
+//! dropped when the function has returned. The core is the host's.
 //!
 //! # Suspending an outer coroutine
 //!
-//! When A resumed B, code on B's stack may suspend A: A's resumer goes on, B is *captured*, still running as far
-//! as B's object is concerned, so that nobody can resume it; resuming A continues on B's stack. This is what an effect
-//! handler does. It costs the same at any depth.
+//! When A resumed B, code on B's stack may suspend A: A's resumer goes on, B is *captured*, still
+//! running as far as B's object is concerned, so that nobody can resume it; resuming A continues on
+//! B's stack. This is what an effect handler does. It costs the same at any depth.
 
 #![allow(unsafe_code)] // The cell is reached by its address, from inside and from outside.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::{self, ManuallyDrop};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 use crate::arena::Stack;
 use crate::backtrace::Backtrace;
-use crate::chain;
 use crate::host::{self, Core, RawCoroutine};
 use crate::outcome::Step;
+use segue_core::chain;
+
+/// Switches to where nothing of what surrounds the caller is in place.
+#[inline(always)]
+fn without_surroundings<T>(switch: impl Fn() -> T) -> T {
+    #[cold]
+    #[inline(never)]
+    fn aside<T>(switch: impl Fn() -> T) -> T {
+        // SAFETY: what is around the caller is around it when the switch returns.
+        let _restore = unsafe { chain::Restore::new() };
+        // SAFETY: null is always allowed.
+        unsafe { chain::set_top(ptr::null()) };
+        switch()
+    }
+    if chain::top().is_null() { switch() } else { aside(switch) }
+}
 
 /// The largest header: the first page of a stack should do for header, function and a few frames.
 const LARGEST_HEADER: usize = 1024;
@@ -54,8 +72,8 @@ pub(crate) struct Cell<H> {
 
 /// A function on a stack of its own, with a header `H` kept at the top of that stack.
 ///
-/// It is one pointer. It stays on its thread. Dropped before its first resume or after its end, it drops
-/// what it has; dropped while suspended, it leaks its stack with all that is on it, see
+/// It is one pointer. It stays on its thread. Dropped before its first resume or after its end, it
+/// drops what it has; dropped while suspended, it leaks its stack with all that is on it, see
 /// [`leaked_stacks`](crate::leaked_stacks).
 ///
 /// ```compile_fail,E0277
@@ -69,10 +87,12 @@ pub struct Coroutine<H> {
 }
 
 impl<H> Coroutine<H> {
-    /// Puts `header` and `main` on the stack. `main` is called with the header at the first [`resume`](Self::resume).
+    /// Puts `header` and `main` on the stack. `main` is called with the header at the first
+    /// [`resume`](Self::resume).
     ///
-    /// Nothing is allocated for functions of up to 256 bytes of captures; larger ones are boxed. A header has
-    /// at most 1 KiB and an alignment of at most 64, which is checked when the program is compiled.
+    /// Nothing is allocated for functions of up to 256 bytes of captures; larger ones are boxed. A
+    /// header has at most 1 KiB and an alignment of at most 64, which is checked when the program
+    /// is compiled.
     ///
     /// `main` must not panic: it has no caller. If a panic leaves it, the process aborts.
     #[inline]
@@ -92,7 +112,8 @@ impl<H> Coroutine<H> {
     ///
     /// # Safety
     ///
-    /// [`may_be_header`] is true of `H`. The coroutine is not resumed after what `header` and `main` borrow has ended, and neither dropped before it was started.
+    /// [`may_be_header`] is true of `H`. The coroutine is not resumed after what `header` and
+    /// `main` borrow has ended, and neither dropped before it was started.
     #[inline]
     pub(crate) unsafe fn new_borrowing<F: FnOnce(&H)>(stack: Stack, header: H, main: F) -> Coroutine<H> {
         debug_assert!(may_be_header::<H>());
@@ -103,21 +124,24 @@ impl<H> Coroutine<H> {
     /// The header.
     #[inline]
     pub fn header(&self) -> &H {
-        // SAFETY: the cell lives as long as `self`, and there are only shared references to its header.
+        // SAFETY: the cell lives as long as `self`, and there are only shared references to its
+        // header.
         unsafe { &(*self.cell.as_ptr()).header }
     }
 
-    /// The pointer that stands for this coroutine in [`suspend`] and [`from_header`](Self::from_header).
+    /// The pointer that stands for this coroutine in [`suspend`] and
+    /// [`from_header`](Self::from_header).
     ///
-    /// Valid until the coroutine is dropped or [finished](Self::finish). A pointer made from a reference to
-    /// the header will not do: it may be used for the header alone.
+    /// Valid until the coroutine is dropped or [finished](Self::finish). A pointer made from a
+    /// reference to the header will not do: it may be used for the header alone.
     #[inline]
     pub fn header_ptr(&self) -> NonNull<H> {
         // The header is the cell's first field.
         self.cell.cast()
     }
 
-    /// Gives up the handle, not the coroutine: [`from_header`](Self::from_header) makes a handle again.
+    /// Gives up the handle, not the coroutine: [`from_header`](Self::from_header) makes a handle
+    /// again.
     #[inline]
     pub fn into_header(self) -> NonNull<H> {
         let pointer = self.header_ptr();
@@ -129,11 +153,11 @@ impl<H> Coroutine<H> {
     ///
     /// # Safety
     ///
-    /// - `header` came from [`into_header`](Self::into_header) or [`header_ptr`](Self::header_ptr), of the same `H`,
-    ///   and the coroutine was neither dropped nor finished since.
-    /// - No other handle to the coroutine is used while this one is, which includes the whole time that it runs inside
-    ///   `resume`. Only one is ever dropped or finished, and not while it runs. Making a temporary one in
-    ///   `ManuallyDrop`, to resume through, is fine.
+    /// - `header` came from [`into_header`](Self::into_header) or [`header_ptr`](Self::header_ptr),
+    ///   of the same `H`, and the coroutine was neither dropped nor finished since.
+    /// - No other handle to the coroutine is used while this one is, which includes the whole time
+    ///   that it runs inside `resume`. Only one is ever dropped or finished, and not while it runs.
+    ///   Making a temporary one in `ManuallyDrop`, to resume through, is fine.
     /// - The thread is the one which created the coroutine.
     #[inline]
     pub unsafe fn from_header(header: NonNull<H>) -> Coroutine<H> {
@@ -149,51 +173,59 @@ impl<H> Coroutine<H> {
 
     /// Runs the coroutine until it is suspended or its function returns.
     ///
-    /// Effect handlers around this call are not those of what runs inside; see [`effect`](crate::effect).
+    /// Effect handlers around this call are not those of what runs inside; see
+    /// [`effect`](crate::effect).
     ///
     /// # Panics
     ///
-    /// When it has returned already. With the feature `threads`, when the system has no more threads.
+    /// When it has returned already. With the feature `threads`, when the system has no more
+    /// threads.
     #[inline]
     pub fn resume(&mut self) -> Step {
         let raw = self.raw();
-        // SAFETY: the handle is borrowed until this returns: nobody else resumes the coroutine or ends it.
-        chain::without_handlers(|| unsafe { raw.resume() })
+        // SAFETY: the handle is borrowed until this returns: nobody else resumes the coroutine or
+        // ends it.
+        without_surroundings(|| unsafe { raw.resume() })
     }
 
-    /// As [`resume`](Self::resume), for schedulers, which do not want to look for handlers each time.
+    /// As [`resume`](Self::resume), for schedulers, which do not want to look for handlers each
+    /// time.
     ///
     /// # Safety
     ///
-    /// No effect handler is in place: this is called inside of [`effect::outside`](crate::effect::outside), and not of a handler in that.
+    /// No effect handler is in place: this is called inside of
+    /// [`effect::outside`](crate::effect::outside), and not of a handler in that.
     #[inline(always)]
     pub unsafe fn resume_outside(&mut self) -> Step {
         debug_assert!(chain::top().is_null());
-        // SAFETY: the handle is borrowed until this returns: nobody else resumes the coroutine or ends it.
+        // SAFETY: the handle is borrowed until this returns: nobody else resumes the coroutine or
+        // ends it.
         unsafe { self.raw().resume() }
     }
 
     /// The cell of a coroutine that is taken apart.
     #[inline]
     fn into_returned(self) -> NonNull<Cell<H>> {
-        // SAFETY: the cell lives as long as `self`, and nothing runs inside, or this handle would be borrowed by `resume`.
+        // SAFETY: the cell lives as long as `self`, and nothing runs inside, or this handle would
+        // be borrowed by `resume`.
         let returned = unsafe { self.raw().has_returned() };
         assert!(returned, "a coroutine is finished before its function returned");
         ManuallyDrop::new(self).cell
     }
 
-    /// Takes apart a coroutine whose function returned.
+    /// Takes apart a finished coroutine.
     ///
     /// # Panics
     ///
     /// When it did not return yet; the coroutine is then dropped.
     #[inline]
     pub fn finish(self) -> (H, Stack) {
-        // SAFETY: the function returned, so nobody has a reference to the header, which the function had for its duration only. Once: the handle is gone.
+        // SAFETY: the function returned, so nobody has a reference to the header, which the
+        // function had for its duration only. Once: the handle is gone.
         unsafe { host::take_apart(self.into_returned()) }
     }
 
-    /// Takes apart a coroutine whose function returned, and drops the header where it is: for large headers.
+    /// Takes apart a finished coroutine, and drops the header where it is: for large headers.
     ///
     /// # Panics
     ///
@@ -204,18 +236,23 @@ impl<H> Coroutine<H> {
         unsafe { host::into_stack(self.into_returned()) }
     }
 
-    /// Where it is suspended: on its own stack, and before that on those of coroutines that run inside of it and were captured with it.
+    /// Where it is suspended: on its own stack, and before that on those of coroutines that run
+    /// inside of it and were captured with it.
     ///
-    /// Empty before the first resume and after the end, and with the feature `threads`. Costs a fraction of a microsecond and some nanoseconds a call; the first one in a process,
-    /// and the first after a library was loaded, costs milliseconds. To print it costs more, see [`Backtrace`].
+    /// Empty before the first resume and after the end, and with the feature `threads`. Costs a
+    /// fraction of a microsecond and some nanoseconds a call; the first one in a process, and the
+    /// first after a library was loaded, costs milliseconds. To print it costs more, see
+    /// [`Backtrace`].
     ///
     /// The handle says that it does not run: `resume` borrows it exclusively.
     pub fn backtrace(&self) -> Backtrace {
-        // SAFETY: the cell is alive. The coroutine does not run, or somebody else could not have this handle, and is this thread's, as it is not `Send`.
+        // SAFETY: the cell is alive. The coroutine does not run, or somebody else could not have
+        // this handle, and is this thread's, as it is not `Send`.
         unsafe { self.raw().backtrace() }
     }
 
-    /// Gives the coroutine a number and a name, for backtraces and the report of a stack overflow. Names are copied up to 47 bytes.
+    /// Gives the coroutine a number and a name, for backtraces and the report of a stack overflow.
+    /// Names are copied up to 47 bytes.
     #[inline]
     pub fn set_label(&self, id: u64, name: Option<&str>) {
         // SAFETY: the cell is alive, and is this thread's.
@@ -234,7 +271,8 @@ unsafe fn raw_of<H>(cell: NonNull<Cell<H>>) -> RawCoroutine {
 
 impl<H> Drop for Coroutine<H> {
     fn drop(&mut self) {
-        // SAFETY: the cell is alive, and nothing runs inside, or this handle would be borrowed. Once: it is gone now.
+        // SAFETY: the cell is alive, and nothing runs inside, or this handle would be borrowed.
+        // Once: it is gone now.
         unsafe { host::let_go(self.cell) }
     }
 }
@@ -245,18 +283,20 @@ impl<H: fmt::Debug> fmt::Debug for Coroutine<H> {
     }
 }
 
-/// Suspends the coroutine whose header this is: its [`resume`](Coroutine::resume) returns [`Step::Suspended`], and
-/// this call returns when it is resumed again.
+/// Suspends the coroutine that has this header: its [`resume`](Coroutine::resume) returns
+/// [`Step::Suspended`], and this call returns when it is resumed again.
 ///
 /// # Safety
 ///
 /// - `header` came from [`Coroutine::header_ptr`] or [`Coroutine::into_header`], of the same `H`.
-/// - The coroutine is running on this thread, and the caller runs inside it: on its stack, or on the stack of one that
-///   was resumed by code inside it and has not been suspended or returned since. In the second case the coroutines
-///   between are captured and go on when this one is resumed.
+/// - The coroutine is running on this thread, and the caller runs inside it: on its stack, or on
+///   the stack of one that was resumed by code inside it and has not been suspended or returned
+///   since. In the second case the coroutines between are captured and go on when this one is
+///   resumed.
 /// - Whatever is borrowed across the call survives what others do meanwhile.
 #[inline]
 pub unsafe fn suspend<H: 'static>(header: NonNull<H>) {
-    // SAFETY: by the first clause this is a cell, by the second it is alive. The rest is the caller's.
-    chain::without_handlers(|| unsafe { raw_of(header.cast::<Cell<H>>()).suspend() });
+    // SAFETY: by the first clause this is a cell, by the second it is alive. The rest is the
+    // caller's.
+    without_surroundings(|| unsafe { raw_of(header.cast::<Cell<H>>()).suspend() });
 }

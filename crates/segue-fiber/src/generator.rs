@@ -1,11 +1,13 @@
 //! Generators: iterators made of code that visits.
 //!
-//! Used by applications: a recursive walk or an interface with callbacks becomes something to loop over.
+//! Used by applications: a recursive walk or an interface with callbacks becomes something to loop
+//! over.
 //!
 //! # The idea
 //!
-//! The body runs on a stack of its own, from one element to the next. To give an element is to leave its address in the header and to suspend; whoever asked takes it from there. There is no handler and
-//! no search in between: an element costs two switches.
+//! The body runs on a stack of its own, from one element to the next. To give an element, the body
+//! leaves its address in the header and suspends; the consumer takes it from there. There is no
+//! handler and no search in between: an element costs two switches.
 //!
 //! # States
 //!
@@ -13,12 +15,15 @@
 //!   New --next--> Running --give--> Suspended --next, drop--> Running --the body returns or panics--> Over
 //! ```
 //!
-//! A new one whose region ends is *late*: it never starts. A generator that is dropped while suspended is *ending*: to give is to panic with [`Dropped`] then, so that the body is unwound. A body that catches the panic and gives again is unwound again.
+//! If the region ends before the first element, the generator is *late*: it never starts. A
+//! generator that is dropped while suspended is *ending*: giving then panics with [`Dropped`], so
+//! that the body is unwound. A body that catches the panic and gives again is unwound again.
 //!
 //! # Double-ended
 //!
-//! A walk has one direction: the last element of a generator is known when all were asked for. What can be done is a second walk from the other end, and to stop when both together have given all there is:
-//! [`BothEnds`].
+//! A walk has one direction: the last element of a generator is known when all were asked for. What
+//! can be done is a second walk from the other end, and to stop when both together have given all
+//! there is: [`BothEnds`].
 
 #![allow(unsafe_code)] // Body and consumer meet in a header at the top of the body's stack.
 
@@ -33,17 +38,20 @@ use std::ptr::{self, NonNull};
 use std::thread;
 
 use crate::backtrace::Backtrace;
-use crate::chain::{self, Frame};
 use crate::coroutine::Coroutine;
 use crate::effect::Dropped;
 use crate::host::RawCoroutine;
-use crate::outcome::{Step, count_leak};
+use crate::outcome::{Step, abort, count_leak};
 use crate::region::{Kept, List};
 use crate::thread_stacks;
+use segue_core::chain::{self, Frame, Path};
 
 /// Makes an iterator of `body`, which gives the elements to the [`Yielder`] that it gets.
 ///
-/// The body starts when the first element is asked for. It borrows nothing, and the generator may be kept for as long as one likes; for bodies that borrow there is [`Region::generator`](crate::Region::generator).
+/// The body starts when the first element is asked for, on a stack of the [default
+/// size](crate::StackConfig::set_default_slot_size); [`generator_with_stack`] says another. It
+/// borrows nothing, and the generator may be kept for as long as one likes; for bodies that borrow
+/// there is [`Region::generator`](crate::Region::generator).
 ///
 /// ```
 /// use segue_fiber::{Yielder, generator};
@@ -72,7 +80,37 @@ use crate::thread_stacks;
 #[inline]
 pub fn generator<T: 'static, F: FnOnce(&Yielder<T>) + 'static>(body: F) -> Generator<'static, T> {
     // SAFETY: it borrows nothing.
-    unsafe { Generator::new(body, None) }
+    unsafe { Generator::new(body, None, None) }
+}
+
+/// As [`generator`], on a stack with `bytes` for the body.
+///
+/// Without it a body has a stack of the [default size](crate::StackConfig::set_default_slot_size):
+/// 240 KiB can be used of it if nobody has said anything. A walk over a deep tree may need more.
+///
+/// ```
+/// use segue_fiber::{Yielder, generator_with_stack};
+///
+/// fn dive(depth: u32, y: &Yielder<u32>) {
+///     let frame = std::hint::black_box([depth; 64]);
+///     match depth {
+///         0 => y.give(frame[0]),
+///         _ => dive(depth - 1, y),
+///     }
+///     std::hint::black_box(frame);
+/// }
+/// assert!(generator_with_stack(16 << 20, |y| dive(20_000, y)).eq([0]));
+/// ```
+///
+/// # Panics
+///
+/// When there is no stack for it, or none can be so large.
+pub fn generator_with_stack<T: 'static, F: FnOnce(&Yielder<T>) + 'static>(
+    bytes: usize,
+    body: F,
+) -> Generator<'static, T> {
+    // SAFETY: it borrows nothing.
+    unsafe { Generator::new(body, None, Some(bytes)) }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +126,8 @@ enum State {
 /// What body and consumer share; at the top of the body's stack.
 #[repr(C)]
 struct Header<T> {
-    /// The outermost handler of the body, which handles nothing: its parent is the consumer's innermost.
+    /// The outermost handler of the body, which handles nothing: its parent is the consumer's
+    /// innermost.
     frame: Frame,
     raw: Cell<MaybeUninit<RawCoroutine>>,
     /// The element that was given, on the giver's stack.
@@ -104,14 +143,19 @@ struct Header<T> {
     panic: Cell<Option<Box<dyn Any + Send>>>,
 }
 
-/// An iterator over what a body gives: made by [`generator`] and [`Region::generator`](crate::Region::generator).
+/// An iterator over what a body gives: made by [`generator`] and
+/// [`Region::generator`](crate::Region::generator).
 ///
-/// A panic of the body goes to whoever has asked for the element; the generator is at its end then.
+/// A panic of the body goes to the consumer that asked for the element; the generator is at its end
+/// then.
 ///
-/// Dropped halfway, the body is unwound from where it gave its last element, and its panic, should it have one of its own, is the dropper's. Without unwinding (`panic = "abort"`), and in the destructors of
-/// thread-local variables, the stack is leaked and [counted](crate::leaked_stacks) instead; what borrows can't be leaked, and aborts the process.
+/// Dropped halfway, the body is unwound from where it gave its last element, and its panic, should
+/// it have one of its own, is the dropper's. Without unwinding (`panic = "abort"`), and in the
+/// destructors of thread-local variables, the stack is leaked and [counted](crate::leaked_stacks)
+/// instead; what borrows can't be leaked, and aborts the process.
 ///
-/// Effects that the body performs are handled by its own handlers and by those of whoever asks for the next element.
+/// Effects that the body performs go to its own handlers, and then to those of the consumer that
+/// asks for the next element.
 ///
 /// ```compile_fail,E0277
 /// fn moves_to_another_thread<T: Send>() {}
@@ -131,16 +175,19 @@ pub struct Yielder<T> {
 }
 
 impl<T> Yielder<T> {
-    /// Hands `element` to whoever asked for it, and returns when the next one is asked for.
+    /// Hands `element` to the consumer, and returns when the consumer asks for the next one.
     ///
-    /// While a panic unwinds the body, in destructors, nothing can be handed over: the element is dropped.
+    /// While a panic unwinds the body, in destructors, nothing can be handed over: the element is
+    /// dropped.
     ///
     /// # Panics
     ///
-    /// With [`Dropped`], to unwind the body, if the generator was dropped. Inside of a fiber whose scheduler runs within the body.
+    /// With [`Dropped`], to unwind the body, if the generator was dropped. Inside of a fiber of a
+    /// scheduler that runs within the body.
     #[inline]
     pub fn give(&self, element: T) {
-        // SAFETY: the header is in place while its body runs, outside of which nobody has this yielder.
+        // SAFETY: the header is in place while its body runs, and nobody has this yielder outside
+        // of the body.
         let header = unsafe { self.header.as_ref() };
         if thread::panicking() || header.ending.get() {
             return self.refuse(element);
@@ -150,36 +197,54 @@ impl<T> Yielder<T> {
 
     #[inline(always)]
     fn hand_over(&self, element: T) {
-        // SAFETY: as in `give`.
-        let header = unsafe { self.header.as_ref() };
-        let top = chain::top();
-        if top != self.header.as_ptr().cast() {
-            self.check_that_inside(top);
-        }
-        let element = ManuallyDrop::new(element);
-        header.element.set(&raw const *element);
-        // SAFETY: set when the generator was made. The body runs, and the caller runs inside it, with no other coroutine's start between: its frame is in the chain. The element is
-        // moved out once, by `next`.
-        unsafe { header.raw.get().assume_init().suspend() };
-        chain::set_top(top);
-        if header.ending.get() {
-            self.unwind();
+        if chain::top() == self.header.as_ptr().cast() {
+            self.suspend(element)
+        } else {
+            self.hand_over_from_within(element)
         }
     }
 
-    /// Looks past the handlers that the body has in place.
+    /// Looks past what the body has in place around the caller.
     #[cold]
-    fn check_that_inside(&self, mut frame: *const Frame) {
-        // SAFETY: the frames from the top outwards are in place.
-        while let Some(this) = unsafe { frame.as_ref() } {
-            if ptr::eq(frame, self.header.as_ptr().cast()) {
-                return;
-            }
-            frame = this.parent.get();
+    #[inline(never)]
+    fn hand_over_from_within(&self, element: T) {
+        // SAFETY: the caller is inside of all of these frames, and is captured with them.
+        let path = unsafe { chain::path(self.header.as_ptr().cast()) };
+        let _away = match path {
+            Path::Clear => None,
+            // SAFETY: the body is captured next; this frame goes on with it, and `_away` is dropped
+            // first.
+            Path::Through(contexts) => Some(unsafe { contexts.leave() }),
+            // To panic as well would end the process.
+            Path::Barred(_) | Path::Apart if thread::panicking() => return,
+            Path::Barred(barrier) => panic!(
+                "an element was given in the middle of an operation, {}, which can't be suspended with the generator's body: give it \
+                 before or after that",
+                barrier.what()
+            ),
+            Path::Apart => panic!(
+                "an element was given from inside of a fiber that runs within the generator's body: give it from the body itself"
+            ),
+        };
+        self.suspend(element);
+    }
+
+    #[inline(always)]
+    fn suspend(&self, element: T) {
+        // SAFETY: as in `give`.
+        let header = unsafe { self.header.as_ref() };
+        let top = chain::top();
+        let element = ManuallyDrop::new(element);
+        header.element.set(&raw const *element);
+        // SAFETY: set when the generator was made. The body runs, and the caller runs inside it,
+        // with no other coroutine's start between: its frame is in the chain. The element is moved
+        // out once, by `next`.
+        unsafe { header.raw.get().assume_init().suspend() };
+        // SAFETY: what is around the caller was captured with it.
+        unsafe { chain::set_top(top) };
+        if header.ending.get() {
+            self.unwind();
         }
-        panic!(
-            "an element was given from inside of a fiber that runs within the generator's body: give it from the body itself"
-        );
     }
 
     #[cold]
@@ -192,7 +257,7 @@ impl<T> Yielder<T> {
         // SAFETY: as in `give`.
         let header = unsafe { self.header.as_ref() };
         match (thread::panicking(), header.ending.get()) {
-            // It is the consumer who panics.
+            // The consumer panics.
             (true, false) if header.panicking.get() => self.hand_over(element),
             (true, _) => {}
             (false, _) => {
@@ -208,15 +273,10 @@ impl<'r, T> Generator<'r, T> {
     ///
     /// What body and elements borrow outlives the region, or nothing is borrowed.
     #[inline]
-    pub(crate) unsafe fn new<F: FnOnce(&Yielder<T>)>(body: F, list: Option<List<'r>>) -> Self {
-        let stack = thread_stacks::take().unwrap_or_else(|error| panic!("no stack for a generator: {error}"));
+    pub(crate) unsafe fn new<F: FnOnce(&Yielder<T>)>(body: F, list: Option<List<'r>>, size: Option<usize>) -> Self {
+        let stack = thread_stacks::take_of(size).unwrap_or_else(|error| panic!("no stack for a generator: {error}"));
         let header = Header {
-            frame: Frame {
-                parent: Cell::new(ptr::null()),
-                clauses: Cell::new(None),
-                list: Cell::new(ptr::null()),
-                state: Cell::new(ptr::null_mut()),
-            },
+            frame: Frame::passive(),
             raw: Cell::new(MaybeUninit::uninit()),
             element: Cell::new(ptr::null()),
             state: Cell::new(State::New),
@@ -226,7 +286,8 @@ impl<'r, T> Generator<'r, T> {
             kept: Kept::new(),
             panic: Cell::new(None),
         };
-        // SAFETY: by the contract: the region ends it before what it borrows can end. `main` does not unwind.
+        // SAFETY: by the contract: the region ends it before what it borrows can end. `main` does
+        // not unwind.
         let coroutine =
             unsafe { Coroutine::new_borrowing(stack, header, move |header: &Header<T>| main(header, body)) };
         coroutine.header().raw.set(MaybeUninit::new(coroutine.raw()));
@@ -238,7 +299,8 @@ impl<'r, T> Generator<'r, T> {
         Generator { header: Some(header), _good_for: PhantomData, _elements: PhantomData }
     }
 
-    /// Where the body is: from the last element that it has given outwards. Empty before the first and after the end.
+    /// Where the body is: from the last element that it has given outwards. Empty before the first
+    /// and after the end.
     ///
     /// Costs about as much as [`Coroutine::backtrace`](crate::Coroutine::backtrace).
     pub fn backtrace(&self) -> Backtrace {
@@ -249,7 +311,8 @@ impl<'r, T> Generator<'r, T> {
             // Its region ends it, and this is called by what that runs.
             return Backtrace::empty("it runs");
         }
-        // SAFETY: set when the generator was made. It does not run, and is not another thread's, as this is not `Send`.
+        // SAFETY: set when the generator was made. It does not run, and is not another thread's, as
+        // this is not `Send`.
         unsafe { this.raw.get().assume_init().backtrace() }
     }
 
@@ -268,7 +331,8 @@ impl<'r, T> Generator<'r, T> {
         this.panicking.set(thread::panicking());
         // SAFETY: set when the generator was made; by the contract.
         let step = unsafe { this.raw.get().assume_init().resume() };
-        chain::set_top(outer);
+        // SAFETY: it was the top before, and control is back where it was.
+        unsafe { chain::set_top(outer) };
         this.state.set(State::Suspended);
         if step == Step::Returned {
             this.state.set(State::Over);
@@ -302,11 +366,10 @@ impl<'r, T> Generator<'r, T> {
         // SAFETY: in place, as it is not over.
         let this = unsafe { header.as_ref() };
         if cfg!(panic = "abort") && this.borrows {
-            eprintln!(
+            abort(
                 "a generator was dropped halfway that may have lent out what it borrows; without unwinding it can neither end nor stay: ask for all \
-                 of its elements, or let it borrow nothing (`generator`); aborting"
+                 of its elements, or let it borrow nothing (`generator`); aborting",
             );
-            std::process::abort();
         }
         if cfg!(panic = "abort") || (!this.borrows && thread_stacks::are_gone()) {
             count_leak();
@@ -325,7 +388,8 @@ impl<'r, T> Generator<'r, T> {
     ///
     /// # Safety
     ///
-    /// `kept` is in the header of a generator in a list, of these elements, that nobody asks any more.
+    /// `kept` is in the header of a generator in a list, of these elements, that nobody asks any
+    /// more.
     unsafe fn end_kept(kept: *const Kept) -> bool {
         // SAFETY: by the contract; it was entered with an address that is good for the whole.
         let header = unsafe {
@@ -334,7 +398,8 @@ impl<'r, T> Generator<'r, T> {
         // SAFETY: what is in the list is in place.
         let this = unsafe { header.as_ref() };
         match this.state.get() {
-            // Of what has not started nothing relies on its end. But it must not start now, in a destructor that runs at the region's end: nobody would end it.
+            // Of what has not started nothing relies on its end. But it must not start now, in a
+            // destructor that runs at the region's end: nobody would end it.
             State::New => {
                 this.state.set(State::Late);
                 this.kept.leave();
@@ -356,7 +421,8 @@ impl<'r, T> Generator<'r, T> {
 
 /// What runs on the stack.
 fn main<T, F: FnOnce(&Yielder<T>)>(header: &Header<T>, body: F) {
-    chain::set_top(ptr::from_ref(header).cast());
+    // SAFETY: it is in place while the body runs, and names the consumer's surroundings.
+    unsafe { chain::set_top(ptr::from_ref(header).cast()) };
     let yielder = Yielder { header: NonNull::from(header) };
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| body(&yielder))) {
         header.panic.set(Some(payload));
@@ -380,7 +446,8 @@ impl<T> Iterator for Generator<'_, T> {
             State::New | State::Suspended => {
                 // SAFETY: it is new or suspended, and this value's, which is borrowed.
                 if unsafe { Self::run(header) } == Step::Suspended {
-                    // SAFETY: it was suspended by `give`, which left the address and does not use the element any more.
+                    // SAFETY: it was suspended by `give`, which left the address and does not use
+                    // the element any more.
                     return Some(unsafe { header.as_ref().element.get().read() });
                 }
             }
@@ -438,8 +505,9 @@ impl<T> fmt::Debug for Yielder<T> {
 /// ```
 /// use segue_fiber::{BothEnds, generator};
 ///
-/// let ends = BothEnds::new(4, generator(|y| (0..4).for_each(|it| y.give(it))), generator(|y| (0..4).rev().for_each(|it| y.give(it))));
-/// assert!(ends.rev().eq([3, 2, 1, 0]));
+/// let front = generator(|y| (0..4).for_each(|it| y.give(it)));
+/// let back = generator(|y| (0..4).rev().for_each(|it| y.give(it)));
+/// assert!(BothEnds::new(4, front, back).rev().eq([3, 2, 1, 0]));
 /// ```
 #[derive(Debug)]
 pub struct BothEnds<'r, T> {
@@ -449,9 +517,11 @@ pub struct BothEnds<'r, T> {
 }
 
 impl<'r, T> BothEnds<'r, T> {
-    /// Of `elements` elements, `front` gives the first ones and `back` the last ones, in reverse order.
+    /// Of `elements` elements, `front` gives the first ones and `back` the last ones, in reverse
+    /// order.
     ///
-    /// How many there are has to be known: two walks do not see where they meet. A walk that ends earlier ends the iteration from its side.
+    /// How many there are has to be known: two walks do not see where they meet. A walk that ends
+    /// earlier ends the iteration from its side.
     pub fn new(elements: usize, front: Generator<'r, T>, back: Generator<'r, T>) -> Self {
         Self { left: elements, front, back }
     }

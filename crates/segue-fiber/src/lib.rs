@@ -1,8 +1,9 @@
 //! Stacks and the switch between them.
 //!
-//! This crate knows no scheduling. It makes stacks cheap ([`StackArena`], [`StackPool`]), runs a function on one
-//! ([`Coroutine`]) and switches between it and whoever resumed it. That is used by schedulers; applications use those, and what else is made of stacks:
-//! [effect handlers](effect) and [generators](generator()).
+//! This crate knows no scheduling. It makes stacks cheap ([`StackArena`], [`StackPool`]), runs a
+//! function on one ([`Coroutine`]) and switches between it and its resumer. Schedulers use that;
+//! applications use schedulers, and what else is made of stacks: [effect handlers](effect) and
+//! [generators](generator()).
 //!
 //! ```
 //! use std::cell::Cell;
@@ -45,37 +46,38 @@
 //! | [`thread_stacks`] | a pool for each thread, for what belongs to no scheduler |
 //! | [`effect`]: `perform`, `Handler`, `Continuation` | effect handlers; [`multi`] for those that resume more than once |
 //! | [`generator()`], [`region()`] | iterators made of code that visits; what lets them and continuations borrow |
-//! | [`suspend`] | from inside: back to whoever resumed |
+//! | [`suspend`] | from inside: back to the resumer |
 //! | [`Step`], [`leaked_stacks`] | how a resume ended; what should be 0 |
 //! | [`Coroutine::backtrace`], [`Watched`] | where a suspended coroutine is, and where a running thread is: a [`Backtrace`] |
 //! | [`install_overflow_handler`], [`ensure_alternate_stack`] | names the fiber that overflowed |
 //!
 //! # Why this is sound
 //!
-//! - *A stack has one owner.* A [`Stack`] is a slot's number, which is in one place at a time; a coroutine swallows it
-//!   and gives it back after its function returned.
-//! - *A started stack is never freed or reused before its function returned.* Frames on it may be borrowed from
-//!   elsewhere (a scope, a kernel's buffer). Dropping a suspended coroutine leaks the stack and counts it;
-//!   nothing unwinds a suspended stack from outside.
-//! - *A coroutine stays on its thread.* [`Coroutine`] is not `Send`: nobody can check that a stack holds only values
-//!   which are, and compilers keep thread-local addresses in registers across a switch.
-//! - *Only a suspended or new coroutine can be resumed.* One that has returned is refused. One that runs is mutably
-//!   borrowed by the very call that runs it.
-//! - *Only a running one can be suspended*, which is not checked: [`suspend`] is unsafe, and says what it wants.
+//! - *A stack has one owner.* A [`Stack`] is a slot's number, which is in one place at a time; a
+//!   coroutine swallows it and gives it back after its function returned.
+//! - *A started stack is never freed or reused before its function returned.* Frames on it may be
+//!   borrowed from elsewhere (a scope, a kernel's buffer). Dropping a suspended coroutine leaks the
+//!   stack and counts it; nothing unwinds a suspended stack from outside.
+//! - *A coroutine stays on its thread.* [`Coroutine`] is not `Send`: nobody can check that a stack
+//!   holds only values which are, and compilers keep thread-local addresses in registers across a
+//!   switch.
+//! - *Only a suspended or new coroutine can be resumed.* One that has returned is refused. One that
+//!   runs is mutably borrowed by the very call that runs it.
+//! - *Only a running one can be suspended*, which is not checked: [`suspend`] is unsafe, and says
+//!   what it wants.
 //! - *No unwind crosses a switch.* A panic that leaves a coroutine's function aborts the process.
-//! - *A stack that is too small faults*: the guard at its bottom is inaccessible, and Rust touches each page of a
-//!   frame on the way down.
+//! - *A stack that is too small faults*: the guard at its bottom is inaccessible, and Rust touches
+//!   each page of a frame on the way down.
 //!
 //! # Two hosts
 //!
-//! With the feature `threads` each coroutine is an OS thread, of which exactly one runs at a time. The interface
-//! and the tests are the same; no memory is mapped and nothing switches stacks, so that all logic above this
-//! crate runs under Miri and the sanitizers. It is for tests only: it is slow, and thread-local variables
-//! differ between coroutines.
+//! With the feature `threads` each coroutine is an OS thread, and exactly one of them runs at a
+//! time. The interface and the tests are the same; no memory is mapped and nothing switches stacks,
+//! so that all logic above this crate runs under Miri and the sanitizers. It is for tests only: it
+//! is slow, and thread-local variables differ between coroutines.
 
 mod arena;
 mod backtrace;
-mod chain;
 mod config;
 mod coroutine;
 pub mod effect;
@@ -99,7 +101,7 @@ pub use arena::{Stack, StackArena};
 pub use backtrace::{Backtrace, StackOwner, StackTrace};
 pub use config::StackConfig;
 pub use coroutine::{Coroutine, suspend};
-pub use generator::{BothEnds, Generator, Yielder, generator};
+pub use generator::{BothEnds, Generator, Yielder, generator, generator_with_stack};
 pub use host::{Watched, ensure_alternate_stack, install_overflow_handler, prefetch};
 pub use outcome::{Step, leaked_stacks};
 pub use pool::StackPool;

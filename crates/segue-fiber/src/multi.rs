@@ -2,11 +2,16 @@
 //!
 //! Used by applications for search with backtracking, and for probability.
 //!
-//! A continuation is a stack, and a stack can't be copied: it holds addresses of itself, and values that are not `Clone`. The paper's appendix copies; here the body, which has to be an `Fn`, is run again from its start
-//! and given the answers that it was given before, up to the perform that is to be resumed. For a body that does the same when it is told the same, that is the same.
+//! A continuation is a stack, and a stack can't be copied: it holds addresses of itself, and values
+//! that are not `Clone`. The paper's appendix copies; here the body, which has to be an `Fn`, is
+//! run again from its start and given the answers that it was given before, up to the perform that
+//! is to be resumed. A body that does the same whenever it gets the same answers cannot tell the
+//! difference.
 //!
-//! **Cost.** To resume the n-th perform is to run the body up to there, with n answers given: so a path with n performs costs n²/2 answers in all. Each run takes a stack from the pool, and each
-//! perform without an answer unwinds the body. A program that aborts on panics can't unwind: there the process ends at the first such perform, with a message.
+//! **Cost.** To resume the n-th perform is to run the body up to there, with n answers given: so a
+//! path with n performs costs n²/2 answers in all. Each run takes a stack from the pool, and each
+//! perform without an answer unwinds the body. A program that aborts on panics can't unwind: there
+//! the process ends at the first such perform, with a message.
 
 use std::cell::Cell;
 use std::fmt;
@@ -15,10 +20,12 @@ use crate::effect::{Effect, Handler, Next};
 
 /// Runs `body` and handles `E` by `clause`, which may resume any number of times, or not at all.
 ///
-/// `body` is pure: whenever it is run and told the same, it does the same up to its next perform. Whatever else it does, effects for outer handlers included, it does again. A body that is changed
-/// by being run is refused by the compiler, unless it hides that in a cell.
+/// `body` is pure: whenever it is run and told the same, it does the same up to its next perform.
+/// Whatever else it does, effects for outer handlers included, it does again. A body that is
+/// changed by being run is refused by the compiler, unless it hides that in a cell.
 ///
-/// `value` is called with each value that the body comes to, and `clause` with each effect that has no answer yet; both run under the outer handlers.
+/// `value` is called with each value that the body comes to, and `clause` with each effect that has
+/// no answer yet; both run under the outer handlers.
 ///
 /// ```
 /// use segue_fiber::effect::{Effect, perform};

@@ -1,12 +1,13 @@
 //! A worker's own stacks, last in, first out.
 //!
-//! Used by each worker of a scheduler: a stack from here was used a moment ago, so that its top is in the cache.
+//! Used by each worker of a scheduler: a stack from here was used a moment ago, so that its top is
+//! in the cache.
 //!
-//! The pool is a plain vector, so that taking and putting are a few instructions without atomics. When it is
-//! empty it gets a chunk from the arena, as many as it has ever got but at least 8 and at most 512: the lock, the
-//! system calls for guards and the kernel's locks are paid once a chunk, and a program of three fibers does not
-//! prepare hundreds of stacks. What lies at the vector's bottom has been idle longest; [`StackPool::trim`] takes from
-//! there.
+//! The pool is a plain vector, so that taking and putting are a few instructions without atomics.
+//! When it is empty it gets a chunk from the arena, as many as it has ever got but at least 8 and
+//! at most 512: the lock, the system calls for guards and the kernel's locks are paid once a chunk,
+//! and a program of three fibers does not prepare hundreds of stacks. What lies at the vector's
+//! bottom has been idle longest; [`StackPool::trim`] takes from there.
 
 use crate::host;
 use std::cell::Cell;
@@ -38,7 +39,8 @@ const TRIM_BATCH: usize = 1024;
 pub struct StackPool {
     arena: Arc<StackArena>,
     stacks: Vec<Stack>,
-    /// How many stacks came from the arena so far, up to `LARGEST_CHUNK`: the size of the next chunk.
+    /// How many stacks came from the arena so far, up to `LARGEST_CHUNK`: the size of the next
+    /// chunk.
     chunk: usize,
     /// How many stacks were given back since the heap was.
     given_back: usize,
@@ -46,7 +48,8 @@ pub struct StackPool {
     _not_sync: PhantomData<Cell<()>>,
 }
 
-/// After how many stacks given back at once the heap is worth a look, which takes the allocator a millisecond or so.
+/// After how many stacks given back at once the heap is worth a look, which takes the allocator a
+/// millisecond or so.
 const BURST: usize = 128;
 
 impl StackPool {
@@ -59,7 +62,8 @@ impl StackPool {
     ///
     /// # Errors
     ///
-    /// All of the arena's slots are in use, or the kernel refuses memory or guards; the message says what to do.
+    /// All of the arena's slots are in use, or the kernel refuses memory or guards; the message
+    /// says what to do.
     #[inline]
     pub fn take(&mut self) -> io::Result<Stack> {
         match self.stacks.pop() {
@@ -99,12 +103,12 @@ impl StackPool {
         &self.arena
     }
 
-    /// Gives stacks beyond the [`keep_warm`](crate::StackConfig::keep_warm) hottest back: their memory to the kernel
-    /// and their slots to the arena, for other workers.
+    /// Gives stacks beyond the [`keep_warm`](crate::StackConfig::keep_warm) hottest back: their
+    /// memory to the kernel and their slots to the arena, for other workers.
     ///
-    /// To be called when the worker is about to idle. One call takes about a millisecond at most; `true` says
-    /// that more is left and that calling again, if there is still nothing else to do, is worth it. With nothing to do
-    /// it is one comparison.
+    /// To be called when the worker is about to idle. One call takes about a millisecond at most;
+    /// `true` says that more is left and that calling again, if there is still nothing else to do,
+    /// is worth it. With nothing to do it is one comparison.
     #[inline]
     pub fn trim(&mut self) -> bool {
         let keep = self.arena.keep_warm();
@@ -119,11 +123,13 @@ impl StackPool {
         self.given_back += now;
         if now == excess {
             if self.given_back >= BURST {
-                // So many fibers have used the heap too, and the allocator would keep what they left in it.
+                // So many fibers have used the heap too, and the allocator would keep what they
+                // left in it.
                 host::release_heap();
             }
             self.given_back = 0;
-            // A burst is over: start with small chunks again, and do not hold on to a vector for a million.
+            // A burst is over: start with small chunks again, and do not hold on to a vector for a
+            // million.
             self.chunk = LEAST_CHUNK;
             self.stacks.shrink_to(keep.max(LARGEST_CHUNK));
         }

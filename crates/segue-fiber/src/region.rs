@@ -1,18 +1,25 @@
 //! A region: a block of code that ends what was suspended in it, before it ends itself.
 //!
-//! Used by applications for generators that borrow, and for continuations that borrow and are kept; `generator` and `effect` enter into its list what has to be ended.
+//! Used by applications for generators that borrow, and for continuations that borrow and are kept;
+//! `generator` and `effect` enter into its list what has to be ended.
 //!
 //! # Why
 //!
-//! A suspended computation holds frames, and frames may rely on being left: `std::thread::scope` lends what its caller has borrowed to other threads, and takes it back when it returns. If the computation could be
-//! forgotten and what it borrows ended, these threads would go on with it. So a value that stands for a computation can't be trusted to be dropped. The frame of a function can: `region` returns when all
-//! that was suspended in it has ended. It is what `std::thread::scope` does for threads.
+//! A suspended computation holds frames, and frames may rely on being left: `std::thread::scope`
+//! lends what its caller has borrowed to other threads, and takes it back when it returns. If the
+//! computation could be forgotten and what it borrows ended, these threads would go on with it. So
+//! a value that stands for a computation can't be trusted to be dropped. The frame of a function
+//! can: `region` returns when all that was suspended in it has ended. It is what
+//! `std::thread::scope` does for threads.
 //!
 //! # How it ends
 //!
-//! The list has each computation from its making to its end. At the region's end nobody can use what stands for one any more, as all of it is good for `'r` only. So those that are suspended are ended by unwinding them,
-//! one after the other. Those that count as running are captured by another one, which is suspended: they end with it. Values that stand for a computation may lie on the stacks of others; they are told
-//! apart from those that were forgotten by being dropped on the way, which has to do nothing then: see [`Kept`].
+//! The list has each computation from its making to its end. At the region's end nobody can use
+//! what stands for one any more, as all of it is good for `'r` only. So those that are suspended
+//! are ended by unwinding them, one after the other. Those that count as running are captured by
+//! another one, which is suspended: they end with it. Values that stand for a computation may lie
+//! on the stacks of others; they are told apart from those that were forgotten by being dropped on
+//! the way, which has to do nothing then: see [`Kept`].
 
 #![allow(unsafe_code)] // What is in the list is reached by address.
 
@@ -27,8 +34,10 @@ use std::ptr;
 use crate::effect::Handler;
 use crate::effect::clauses::Stored;
 use crate::generator::{Generator, Yielder};
+use crate::outcome::abort;
 
-/// Runs `body`, which may suspend computations that borrow in the [`Region`] that it gets, and ends those that are left.
+/// Runs `body`, which may suspend computations that borrow in the [`Region`] that it gets, and ends
+/// those that are left.
 ///
 /// ```
 /// use segue_fiber::{Yielder, region};
@@ -56,7 +65,8 @@ pub fn region<'env, T>(body: impl for<'r> FnOnce(&'r Region<'r, 'env>) -> T) -> 
 
 /// A block of code that ends what was suspended in it. Made by [`region()`].
 ///
-/// What is suspended may borrow what is outside of the block (`'env`), and other things that outlive the block's body. What stands for it stays in the block:
+/// What is suspended may borrow what is outside of the block (`'env`), and other things that
+/// outlive the block's body. What stands for it stays in the block:
 ///
 /// ```compile_fail
 /// let escaped = segue_fiber::region(|region| region.generator(|y: &segue_fiber::Yielder<u32>| y.give(1)));
@@ -84,7 +94,21 @@ impl<'r> Region<'r, '_> {
     #[inline]
     pub fn generator<T: 'r, F: FnOnce(&Yielder<T>) + 'r>(&'r self, body: F) -> Generator<'r, T> {
         // SAFETY: what it borrows outlives the region, in which it is entered.
-        unsafe { Generator::new(body, Some(self.list())) }
+        unsafe { Generator::new(body, Some(self.list()), None) }
+    }
+
+    /// As [`generator_with_stack`](crate::generator_with_stack), and may borrow.
+    ///
+    /// # Panics
+    ///
+    /// When there is no stack for it, or none can be so large.
+    pub fn generator_with_stack<T: 'r, F: FnOnce(&Yielder<T>) + 'r>(
+        &'r self,
+        bytes: usize,
+        body: F,
+    ) -> Generator<'r, T> {
+        // SAFETY: what it borrows outlives the region, in which it is entered.
+        unsafe { Generator::new(body, Some(self.list()), Some(bytes)) }
     }
 
     /// As [`Handler::stored`], and may borrow: its continuations may be kept in this region.
@@ -112,14 +136,14 @@ impl<'r> Region<'r, '_> {
                 let kept = next;
                 // SAFETY: what is in the list is in place.
                 let Some(this) = (unsafe { kept.as_ref() }) else {
-                    // All are captured, but there is nobody left who could have captured them.
-                    eprintln!("a region ends while a computation in it runs, which can't be; aborting");
-                    std::process::abort();
+                    // All are captured, but there is nobody left that could have captured them.
+                    abort("a region ends while a computation in it runs, which can't be; aborting");
                 };
                 next = this.next.get();
                 // SAFETY: it was entered.
                 let end = unsafe { this.end.get().assume_init() };
-                // SAFETY: it is in place, and whatever stands for it is not used any more other than to be dropped. Not the address of the reference, which is good for less.
+                // SAFETY: it is in place, and whatever stands for it is not used any more other
+                // than to be dropped. Not the address of the reference, which is good for less.
                 match catch_unwind(AssertUnwindSafe(|| unsafe { end(kept) })) {
                     Ok(false) => {}
                     Ok(true) => break,
@@ -147,16 +171,18 @@ impl fmt::Debug for Region<'_, '_> {
 #[derive(Clone, Copy)]
 pub struct List<'r>(&'r Cell<*const Kept>);
 
-/// A computation's place in a region's list. `repr(C)` structures that have it find themselves by its address.
+/// A computation's place in a region's list. `repr(C)` structures that have it find themselves by
+/// its address.
 pub(crate) struct Kept {
-    /// Who points here: the one before, or the list. Null if it is in no list.
+    /// What points here: the one before, or the list. Null if it is in no list.
     link: Cell<*const Cell<*const Kept>>,
     next: Cell<*const Kept>,
     /// Set when it is entered.
     end: Cell<MaybeUninit<End>>,
 }
 
-/// Ends the computation if it is suspended, and takes what stands for it the right to go on with it; answers `false` if it is captured.
+/// Ends the computation if it is suspended, and takes what stands for it the right to go on with
+/// it; answers `false` if it is captured.
 pub(crate) type End = unsafe fn(*const Kept) -> bool;
 
 impl Kept {
@@ -187,7 +213,7 @@ impl Kept {
     /// Takes it out, if it is in a list.
     #[inline]
     pub fn leave(&self) {
-        // SAFETY: who points here is in place, and so is the next one.
+        // SAFETY: what points here is in place, and so is the next one.
         unsafe {
             let Some(link) = self.link.get().as_ref() else { return };
             self.link.set(ptr::null());

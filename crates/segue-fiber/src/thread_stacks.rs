@@ -2,8 +2,10 @@
 //!
 //! Used by effect handlers and generators, and by schedulers for fibers without a worker.
 //!
-//! All of them come from one arena of the default configuration. A thread prepares for stack overflows when it first takes one. The pool is a thread-local variable: in the destructors
-//! of others it may be gone; stacks then come from the arena and go back there.
+//! A caller that asks for no size gets a stack of the default configuration; all these come from
+//! one arena. There is one more arena for each power of two that was asked for. A thread prepares
+//! for stack overflows when it first takes one. The pool is a thread-local variable: in the
+//! destructors of others it may be gone; stacks then come from the arena and go back there.
 
 use std::cell::RefCell;
 use std::io;
@@ -14,7 +16,8 @@ use crate::config::StackConfig;
 use crate::host;
 use crate::pool::StackPool;
 
-/// How many idle stacks of a thread are a burst that is over. A recursion with a handler in each call has them idle, and wants them again, as often as it returns from as many calls: each time
+/// How many idle stacks of a thread are a burst that is over. A recursion with a handler in each
+/// call has them idle, and wants them again, as often as it returns from as many calls: each time
 /// that they are more, all but the last few are to be made anew.
 const MANY: usize = 512;
 
@@ -62,7 +65,41 @@ fn take_anew() -> io::Result<Stack> {
     STACKS.try_with(take).unwrap_or_else(|_| new_pool().and_then(|mut pool| pool.take()))
 }
 
-/// Keeps a stack for the next [`take`] of this thread.
+/// A stack on which a function can use `bytes`, or one of the default configuration for `None`.
+///
+/// # Errors
+///
+/// As for [`take`]; or it is too large.
+#[inline]
+pub fn take_of(bytes: Option<usize>) -> io::Result<Stack> {
+    match bytes {
+        None => take(),
+        Some(bytes) => take_sized(bytes),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn take_sized(bytes: usize) -> io::Result<Stack> {
+    /// By the binary logarithm of the slot size.
+    static ARENAS: [OnceLock<Arc<StackArena>>; 31] = [const { OnceLock::new() }; 31];
+    host::install_overflow_handler()?;
+    host::ensure_alternate_stack()?;
+    let config = StackConfig::of_usable(bytes)?;
+    let place = &ARENAS[config.slot().ilog2() as usize];
+    let arena = match place.get() {
+        Some(arena) => arena,
+        None => {
+            let made = StackArena::new(config)?;
+            place.get_or_init(|| made)
+        }
+    };
+    let mut one = Vec::new();
+    arena.grant(1, &mut one)?;
+    Ok(one.pop().expect("a grant is at least one stack"))
+}
+
+/// Keeps a stack for the next [`take`] of this thread. One of another size goes back to its arena.
 #[inline]
 pub fn put(stack: Stack) {
     // Where there is no pool it goes back to the arena.

@@ -2,7 +2,8 @@
 //!
 //! Run with and without `--features threads`.
 
-#![allow(unsafe_code)] // `suspend` is unsafe: every test passes the pointer of a coroutine that is running.
+// `suspend` is unsafe: every test passes the pointer of a coroutine that is running.
+#![allow(unsafe_code)]
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -242,7 +243,8 @@ fn resuming_or_finishing_at_the_wrong_time_panics_and_does_no_harm() {
 fn a_second_handle_that_resumes_a_running_coroutine_is_caught() {
     let mut pool = pool();
     let mut coroutine = start(&mut pool, |header| {
-        // SAFETY: breaks the promise of only one handle, to see that it is noticed before anything happens.
+        // SAFETY: breaks the promise of only one handle, to see that it is noticed before anything
+        // happens.
         let mut me = std::mem::ManuallyDrop::new(unsafe { Coroutine::<Header>::from_header(header.me.get().unwrap()) });
         let refused = catch_unwind(AssertUnwindSafe(|| me.resume())).is_err();
         header.value.set(usize::from(refused));

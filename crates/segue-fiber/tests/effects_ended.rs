@@ -1,4 +1,5 @@
-//! Regions end computations while what stands for them is in use on the stack of another one, which they end later.
+//! Regions end computations while what stands for them is in use on the stack of another one, which
+//! they end later.
 
 use std::cell::{Cell, RefCell};
 use std::mem;
@@ -43,7 +44,8 @@ fn what_is_being_dropped_is_ended_and_then_freed() {
         let outcome = region.handler().on(|_: Ask, k| Outcome::Asked(k)).value(|()| Outcome::Done).handle(move || {
             let dropping = region.handler().on(move |_: Give, k| {
                 let _clause = &clause;
-                // The drop of the answer asks. So the drop of the continuation is suspended, and with it whoever drops.
+                // The drop of the answer asks. So the drop of the continuation is suspended, and
+                // with it whoever drops.
                 drop(k.tail(Asks));
             });
             dropping.handle(move || {
@@ -74,7 +76,8 @@ fn what_is_being_dropped_runs_whoever_drops_it() {
             dropping.handle(move || {
                 let ended = catch_unwind(|| mem::forget(perform(Give)));
                 assert!(ended.is_err());
-                // Now the region ends, and this runs. The other one is in the middle of dropping this.
+                // Now the region ends, and this runs. The other one is in the middle of dropping
+                // this.
                 let k = inside.take().unwrap();
                 assert!(matches!(k.resume(1), Outcome::Done));
                 went_on.set(went_on.get() + 1);

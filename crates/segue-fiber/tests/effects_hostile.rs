@@ -1,4 +1,5 @@
-//! Handlers under pressure: depth, numbers, size, panics at odd times, performs while the thread panics.
+//! Handlers under pressure: depth, numbers, size, panics at odd times, performs while the thread
+//! panics.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -138,7 +139,8 @@ fn panics_in_the_value_case_and_in_destructors() {
         })
     });
     assert_eq!(raised.unwrap_err().downcast_ref::<String>().unwrap(), "frame");
-    // and of what the body catches when its continuation is dropped: the drop's panic is the clause's.
+    // and of what the body catches when its continuation is dropped: the drop's panic is the
+    // clause's.
     let raised = catch_unwind(|| {
         Handler::new()
             .on(|_: Ask, k| {

@@ -174,7 +174,8 @@ fn generators_nest_and_handlers_lie_between() {
     }
     assert!(generator(|y| count_down(9, y)).eq((0..10).rev()));
 
-    // From inside of a handled body, and from a nested generator's stack, straight to the outer consumer.
+    // From inside of a handled body, and from a nested generator's stack, straight to the outer
+    // consumer.
     let outer = generator(|y: &Yielder<u32>| {
         let sum = Handler::new().on(|_: Ask, k| k.resume(7)).handle(|| {
             y.give(1);

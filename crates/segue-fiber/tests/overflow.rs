@@ -13,7 +13,8 @@ use segue_fiber::{Coroutine, StackArena, StackConfig, StackPool, ensure_alternat
 
 const VARIABLE: &str = "SEGUE_FIBER_DEED";
 
-/// In the parent: runs the named test again in a child and returns what became of it. In the child: does the deed.
+/// In the parent: runs the named test again in a child and returns what became of it. In the child:
+/// does the deed.
 fn child(test: &str, deed: impl FnOnce()) -> Option<Output> {
     if std::env::var_os(VARIABLE).is_some() {
         deed();
@@ -62,7 +63,10 @@ fn an_overflow_names_the_fiber_and_aborts() {
     let text = stderr(&output);
     assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{text}");
     assert!(text.contains("fiber 'greedy' (42) overflowed its stack of 47 KiB"), "{text}");
-    assert!(text.contains("StackConfig::slot_size"), "{text}");
+    assert!(text.contains("Builder::stack_size") && text.contains("StackConfig::slot_size"), "{text}");
+    assert!(text.contains("SEGUE_STACK_SIZE=128K"), "{text}");
+    let named = text.lines().filter(|line| line.starts_with("  0x") && line.ends_with("overflow::recurse")).count();
+    assert!(named >= 5, "the frames are named: {text}");
     assert!(!text.contains("bystander"), "{text}");
     let frames = text.lines().filter(|line| line.starts_with("  0x")).count();
     assert!(frames >= 5, "a recursion of thousands shows some frames: {text}");
@@ -83,7 +87,64 @@ fn an_overflow_of_a_handled_computation_says_what_it_may_be() {
     let text = stderr(&output);
     assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{text}");
     assert!(text.contains("the body of an effect handler or of a generator overflowed its stack of 2"), "{text}");
-    assert!(text.contains("have stacks of one size"), "{text}");
+    assert!(text.contains("Handler::stack_size or generator_with_stack"), "{text}");
+    assert!(text.contains("SEGUE_STACK_SIZE=512K"), "{text}");
+}
+
+/// As deep as in a walk of a degenerate tree.
+#[inline(never)]
+fn descend(depth: usize) -> usize {
+    let frame = black_box([depth; 20]);
+    if depth == 0 { 0 } else { descend(depth - 1) + frame[depth % 20] / depth }
+}
+
+#[test]
+fn a_body_that_needs_more_stack_asks_for_it() {
+    use segue_fiber::effect::{Effect, Handler, perform};
+    use segue_fiber::{generator_with_stack, region};
+    struct Ask;
+    impl Effect for Ask {
+        type Output = usize;
+    }
+    const DEPTH: usize = 20_000;
+    const BYTES: usize = 30 << 20;
+    assert!(generator_with_stack(BYTES, |y| y.give(descend(DEPTH))).eq([DEPTH]));
+    region(|r| assert!(r.generator_with_stack(BYTES, |y| y.give(descend(DEPTH))).eq([DEPTH])));
+    let body = || descend(perform(Ask));
+    let scoped = Handler::new().on(|_: Ask, k| k.resume(DEPTH)).stack_size(BYTES);
+    assert_eq!(scoped.handle(body), DEPTH);
+    let stored = Handler::stored().stack_size(BYTES).value(|depth: usize| depth + 1);
+    assert_eq!(stored.on(|_: Ask, k| k.resume(DEPTH)).handle(body), DEPTH + 1);
+    // Each goes back where it came from.
+    for _ in 0..1000 {
+        assert!(generator_with_stack(BYTES, |y| y.give(1)).eq([1]));
+    }
+}
+
+#[test]
+#[should_panic(expected = "no stack for a generator: a stack of 1073741824 bytes is too large")]
+fn a_stack_that_nobody_can_have_is_refused() {
+    drop(segue_fiber::generator_with_stack(1 << 30, |y| y.give(1)));
+}
+
+#[test]
+fn the_environment_and_the_program_say_what_stacks_are_like() {
+    let Some(output) = child("the_environment_and_the_program_say_what_stacks_are_like", || {
+        if std::env::var_os("SEGUE_STACK_SIZE").is_none() {
+            // SAFETY: no other thread reads the environment: this process runs one test.
+            unsafe { std::env::set_var("SEGUE_STACK_SIZE", "3000k") };
+        }
+        let size = || StackArena::new(StackConfig::new()).unwrap().slot_size();
+        assert_eq!(size(), 4 << 20);
+        StackConfig::set_default_slot_size(32 << 20).unwrap();
+        assert!(StackConfig::set_default_slot_size(3 << 20).is_err());
+        assert_eq!(size(), 32 << 20);
+        // Bodies that say nothing have it.
+        assert!(segue_fiber::generator(|y| y.give(descend(20_000))).eq([20_000]));
+    }) else {
+        return;
+    };
+    assert!(output.status.success(), "{}", stderr(&output));
 }
 
 #[test]
@@ -193,7 +254,8 @@ fn a_handler_that_was_there_before_gets_other_faults() {
 #[test]
 fn a_signal_that_was_sent_still_kills() {
     let Some(output) = child("a_signal_that_was_sent_still_kills", || {
-        // SAFETY: a plain signal to the own process, back to the default first as in a program without std's handler.
+        // SAFETY: a plain signal to the own process, back to the default first as in a program
+        // without std's handler.
         unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
         install_overflow_handler().unwrap();
         // SAFETY: as above.

@@ -1,6 +1,8 @@
-//! Where suspended coroutines are, and what stands for them, on real stacks. Where running threads are is in `watched.rs`.
+//! Where suspended coroutines are, and what stands for them, on real stacks. Where running threads
+//! are is in `watched.rs`.
 //!
-//! Functions that a trace must name are kept out of line and do something after their calls, so that each has a frame.
+//! Functions that a trace must name are kept out of line and do something after their calls, so
+//! that each has a frame.
 
 #![cfg(not(feature = "threads"))]
 
@@ -40,7 +42,8 @@ fn a_suspended_coroutine_shows_its_calls() {
     assert_eq!(*trace.stacks()[0].owner(), owner(7, "reader"));
     assert_eq!((count(&names[0], "rest_here"), count(&names[0], "descend")), (1, 4), "{trace}");
     let text = trace.to_string();
-    assert!(text.contains("fiber 'reader' (7)") && text.contains("tests/traces.rs"), "{text}");
+    assert!(text.contains("fiber 'reader' (7)") && text.contains("traces::descend"), "{text}");
+    assert_eq!(text.contains("tests/traces.rs:"), cfg!(feature = "lines"), "{text}");
     assert_eq!(fiber.resume(), Step::Returned);
     assert!(fiber.backtrace().to_string().contains("returned"));
     end_returned(fiber, &mut pool);
@@ -60,8 +63,8 @@ fn a_thousand_calls_are_all_there() {
     end(fiber, &mut pool);
 }
 
-/// The outermost of some coroutines, each of which has resumed the next, and the innermost of which has suspended the
-/// first.
+/// The outermost of some coroutines, each of which has resumed the next, and the innermost of which
+/// has suspended the first.
 #[inline(never)]
 fn captured(levels: u64, first: Option<NonNull<()>>, pool: Rc<RefCell<StackPool>>) -> Coroutine<()> {
     let stacks = Rc::clone(&pool);

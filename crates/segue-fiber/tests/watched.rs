@@ -1,6 +1,8 @@
-//! Where running threads are, asked by other threads, on real stacks. Where suspended coroutines are is in `traces.rs`.
+//! Where running threads are, asked by other threads, on real stacks. Where suspended coroutines
+//! are is in `traces.rs`.
 //!
-//! Functions that a trace must name are kept out of line and do something after their calls, so that each has a frame.
+//! Functions that a trace must name are kept out of line and do something after their calls, so
+//! that each has a frame.
 
 #![cfg(not(feature = "threads"))]
 #![allow(unsafe_code)] // Sends signals.
@@ -148,8 +150,8 @@ fn rest_again_and_again(me: NonNull<()>, leave: &Cell<bool>) {
     }
 }
 
-/// Whatever instruction of a switch the thread is at, the trace is of one side or of the other, and never of both or of
-/// none.
+/// Whatever instruction of a switch the thread is at, the trace is of one side or of the other, and
+/// never of both or of none.
 #[test]
 fn ten_thousand_questions_amid_switches_have_consistent_answers() {
     let turns = Arc::new(AtomicUsize::new(0));
@@ -185,8 +187,8 @@ fn ten_thousand_questions_amid_switches_have_consistent_answers() {
                 assert!(
                     matches!(trace.stacks()[0].owner(), StackOwner::Coroutine { id: 0..3, name } if name == "round")
                 );
-                // At its very first instructions it has no calls yet; that is long past. Afterwards it is always in the
-                // loop.
+                // At its very first instructions it has no calls yet; that is long past. Afterwards
+                // it is always in the loop.
                 assert_eq!(count(fiber, "rest_again_and_again"), 1, "{trace}");
                 assert_eq!(count(fiber, "turn_round"), 0, "{trace}");
                 inside += 1;
@@ -324,7 +326,8 @@ fn signals_that_nobody_asked_for_are_harmless() {
         FOREIGN.fetch_add(1, SeqCst);
     });
     for _ in 0..1000 {
-        // SAFETY: sends a signal that has a handler to this process, to a thread of the kernel's choice.
+        // SAFETY: sends a signal that has a handler to this process, to a thread of the kernel's
+        // choice.
         unsafe { libc::kill(libc::getpid(), libc::SIGURG) };
     }
     assert!(watched.backtrace(FOR_EVER).is_ok());
@@ -346,8 +349,8 @@ fn a_thread_on_a_stack_of_somebody_else_gives_one_address() {
     let thread = thread::spawn(|| {
         ASK.set(Watched::register().unwrap()).unwrap();
         let stack = vec![0_u8; 256 * 1024].leak();
-        // SAFETY: a stack that stays, and a handler of the right signature; the signal is raised on this thread,
-        // between two statements.
+        // SAFETY: a stack that stays, and a handler of the right signature; the signal is raised on
+        // this thread, between two statements.
         unsafe {
             let new = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: stack.len() };
             assert_eq!(libc::sigaltstack(&new, std::ptr::null_mut()), 0);

@@ -1,75 +1,78 @@
 //! The worker loop and the policies that run on it.
 //!
 //! A scheduler is one or more workers, each an OS thread with a [`Policy`] (what runs next) and a
-//! [`Park`](segue_core::Park) (how to idle). Everything else is written once, in the worker loop: starting and switching fibers, mail
-//! from other threads, sleeping without losing a wake-up, timers, fairness, the closures that idle workers take from busy ones.
+//! [`Park`](segue_core::Park) (how to idle). Everything else is written once, in the worker loop:
+//! starting and switching fibers, mail from other threads, sleeping without losing a wake-up,
+//! timers, fairness, the closures that idle workers take from busy ones.
 //!
-//! Reading order: `policies/sim.rs`, with `explore/course.rs`, is a whole scheduler; then `policy.rs`, `worker.rs`, `local.rs` (the contract as fibers see it),
-//! `inbox.rs` and `group.rs` (the two protocols between threads), `fork.rs`; `explore/mod.rs`, the search for schedules that fail.
+//! Reading order: `plain.rs`, a whole scheduler in one file, which shares nothing with the others;
+//! then the room `worker`: `policy.rs`, `run_loop.rs`, `local.rs` (the contract as fibers see it),
+//! `inbox.rs` and `group/mod.rs` (the two protocols between threads), `placing.rs` (where closures
+//! start); `join`; `explore/sim.rs` and `explore/mod.rs`, the simulator and the search for
+//! schedules that fail.
 //!
 //! # Which policy
 //!
-//! | policy | for | order on a worker | new closures run on | who starves |
+//! | policy | for | order on a worker | new closures run on | starves |
 //! | --- | --- | --- | --- | --- |
-//! | [`Stealing`], the default | computation on all processors | started fibers first in, first out; closures newest first; in turn | any worker that is idle | nobody, but an old closure under a flood of new ones |
+//! | [`Stealing`], the default | computation on all processors | started fibers first in, first out; closures newest first; in turn | any worker that is idle, or has fewer fibers | nobody |
 //! | [`Fifo`] | many fibers that wait a lot | first in, first out | the spawner's worker | nobody |
-//! | [`Lifo`] | trees of fibers, depth first | newest first, what yields last | the spawner's worker | what is old |
+//! | [`Lifo`] | trees of fibers, depth first | newest first, what yields last | the spawner's worker | nobody; if strict, what is old |
 //! | [`RoundRobin`] | many alike, spread evenly; chains, in runs | first in, first out, or another | each worker in turn | nobody |
-//! | [`ByPriority`] | work that must not wait behind other work | highest [`Priority`] | the spawner's worker, or an idle one | what is less urgent; with relief nobody |
+//! | [`ByPriority`] | work that must not wait behind other work | highest [`Priority`] | the spawner's worker, or an idle one | if strict, what is less urgent; with relief nobody |
 //! | [`ByDeadline`] | requests with times to be met | earliest [`Due`] | the spawner's worker, or an idle one | nobody |
 //! | [`Fair`] | several parties, each with its share of the time | the group that has used least by its [`Share`] | the spawner's worker, or an idle one | nobody |
 //! | [`Hierarchical`] | parts that want different policies | the child that has used least by its share, then its own | as the child has it | as in the child |
 //! | [`Gangs`] | fibers that only make sense together | first in, first out, a gang at once on all its workers | a worker for each member | nobody |
 //! | [`Sim`], not on workers | tests | drawn from a seed | one thread | nobody, with luck |
 //!
-//! A policy of one's own is a [`Policy`]: `examples/policy.rs` has one in under forty lines, and checks it. [`Ordered`] is a collection for those that sort.
+//! A policy of one's own is a [`Policy`]: `examples/policy.rs` has one in under forty lines, and
+//! checks it. [`Ordered`] is a collection for those that sort.
 //!
 //! # Entry points
 //!
-//! * [`Builder::run`]: a scheduler on the calling thread and others; [`Builder::pool`]: on threads of its own.
-//! * [`Builder::driven`]: driven by the caller's own loop. [`move_to`]: a part of a fiber under another scheduler.
-//! * [`Sim`]: seeded schedules, simulated time, deadlock reports. [`Explore`]: the same program under many schedules.
+//! * [`Builder::run`]: a scheduler on the calling thread and others; [`Builder::pool`]: on threads
+//!   of its own.
+//! * [`Builder::driven`]: driven by the caller's own loop. [`move_to`]: a part of a fiber under
+//!   another scheduler.
+//! * [`Sim`]: seeded schedules, simulated time, deadlock reports. [`Explore`]: the same program
+//!   under many schedules.
 //! * Fork-join with [`join`]. Long computations with a [`checkpoint`] now and then.
-//! * [`Builder::monitor`]: reports of workers that are stuck in a fiber. [`Builder::on_park`] and its like: hooks. [`Builder::pin`]: a processor for each worker.
+//! * [`Builder::monitor`]: reports of workers that are stuck in a fiber. [`Builder::on_park`] and
+//!   its like: hooks. [`Builder::pin`]: a processor for each worker.
 //! * [`hosted`]: a fiber without a worker, run by a foreign executor as a future.
+//! * [`Plain`]: the plainest scheduler, to read first.
 
-mod away;
-mod checkpoint;
-mod common;
-mod driven;
 mod explore;
-mod fork;
-mod frame;
-mod group;
-mod handle;
-mod hooks;
 mod hosted;
-#[doc(hidden)]
-pub mod inbox;
-mod local;
-mod monitor;
+mod join;
+mod plain;
 mod policies;
-mod policy;
-mod report;
-mod runtime;
-mod summons;
+mod run;
 mod worker;
 
-pub use away::blocking_here;
-pub use checkpoint::checkpoint;
-pub use driven::{Driven, Polled};
 #[doc(hidden)]
 pub use explore::test_name;
-pub use explore::{BadSchedule, Cause, Explore, Explored, Failure, Leaks, Schedule, Shrunk, Verdict};
-pub use fork::{join, try_join};
-pub use handle::{Handle, move_to};
-pub use hosted::{Hosted, hosted};
-pub use local::try_yield;
-pub use policies::{
-    ByDeadline, ByPriority, Class, Deadlock, Due, Fair, Fifo, GangTooLarge, Ganged, Gangs, Hierarchical, Lifo, Ordered,
-    Part, Priority, RoundRobin, Share, Sim, Stealing,
+pub use explore::{
+    BadSchedule, Cause, Deadlock, Explore, Explored, Failure, Leaks, Schedule, Shrunk, Sim, Verdict, settle,
 };
-pub use policy::{AHEAD, Goes, Idle, Policy, Seat, Started, Task, Why};
-pub use report::{Stuck, StuckWorker};
-pub use runtime::{Builder, MakePark, Pool};
+pub use hosted::{Hosted, hosted, hosted_as};
+#[doc(hidden)]
+pub use join::join_apart;
+pub use join::{join, try_join};
+pub use plain::Plain;
+pub use policies::{
+    ByDeadline, ByPriority, Class, Due, Fair, Fifo, GangTooLarge, Ganged, Gangs, Hierarchical, Lifo, Ordered, Part,
+    Priority, RoundRobin, Share, Stealing,
+};
+pub use run::driven::{Driven, Polled};
+pub use run::{Builder, MakePark, Pool};
 pub use segue_fiber::{self as fiber, Backtrace, StackConfig};
+pub use worker::block_in_place::blocking_here;
+pub use worker::checkpoint::checkpoint;
+pub use worker::handle::{Handle, move_to};
+#[doc(hidden)]
+pub use worker::inbox;
+pub use worker::local::try_yield;
+pub use worker::policy::{AHEAD, Goes, Idle, Policy, Seat, Started, Task, Why};
+pub use worker::report::{Stuck, StuckWorker};

@@ -1,4 +1,5 @@
-//! Futures that a scheduler runs next to its fibers: polled when woken, on whatever worker, dropped when cancelled, waited for at the end.
+//! Futures that a scheduler runs next to its fibers: polled when woken, on whatever worker, dropped
+//! when cancelled, waited for at the end.
 #![cfg(not(miri))]
 
 mod common;
@@ -150,7 +151,8 @@ fn a_task_moves_between_workers() {
         return;
     }
     let pool = pool(2);
-    // Each worker in turn is kept by a fiber that does not let it go before the task has been polled elsewhere.
+    // Each worker in turn is kept by a fiber that does not let it go before the task has been
+    // polled elsewhere.
     let seen = Arc::new(Mutex::new(HashSet::new()));
     while seen.lock().unwrap().len() < 2 {
         let seen = Arc::clone(&seen);
@@ -192,7 +194,7 @@ fn one_that_is_cancelled_before_its_first_poll_is_not_polled() {
             s.cancel();
             s.spawn_task(async { polled.fetch_add(1, SeqCst) })
         });
-        assert!(matches!(task.join(), Err(JoinError::Cancelled(_))));
+        assert!(matches!(task.join(), Err(JoinError::NeverRan(_))));
         assert_eq!(polled.load(SeqCst), 0);
     });
 }
@@ -250,7 +252,7 @@ fn a_cancelled_poll_that_waits_as_a_fiber_fails_there() {
         // Its one poll is over either way: with an error, or not begun.
         match task.join() {
             Ok(waited) => assert!(waited.is_err()),
-            Err(error) => assert!(matches!(error, JoinError::Cancelled(_))),
+            Err(error) => assert!(matches!(error, JoinError::NeverRan(_))),
         }
     });
 }
@@ -262,7 +264,7 @@ fn sources_and_timers_work_in_tasks() {
         task.join().unwrap();
         let late = spawn_task(async { segue_core::after(Duration::from_secs(3600)).await });
         let limited = timeout(Duration::from_millis(1), || late.join());
-        assert!(matches!(limited, Err(JoinError::Cancelled(reason)) if reason.timed_out()));
+        assert!(matches!(limited, Err(JoinError::WaitCancelled(reason, _)) if reason.timed_out()));
         sleep(Duration::from_millis(1)).unwrap();
     });
 }
@@ -333,7 +335,8 @@ impl Policy for GivesAway {
     }
 }
 
-/// Runs `body` on a scheduler that gives polls away to a plain thread, which runs them as parts of itself, inside of a time-out.
+/// Runs `body` on a scheduler that gives polls away to a plain thread, which runs them as parts of
+/// itself, inside of a time-out.
 fn with_polls_given_away(why: Why, body: impl FnOnce()) {
     let (send, receive) = mpsc::channel::<Job>();
     let stranger = thread::spawn(move || {

@@ -1,5 +1,6 @@
-//! Attempts to reach undefined behaviour or a hang through safe code alone: parks, pools, families, drops, stacks. Each runs in a process of
-//! its own and says how that must end: passing, or aborted with a message that names the mistake.
+//! Attempts to reach undefined behaviour or a hang through safe code alone: parks, pools, families,
+//! drops, stacks. Each runs in a process of its own and says how that must end: passing, or aborted
+//! with a message that names the mistake.
 #![cfg(not(miri))]
 
 mod common;
@@ -158,7 +159,8 @@ fn a_run_in_a_drop_while_the_thread_panics_does_not_end_the_process() {
 #[test]
 fn stealing_with_too_few_stacks_for_both_workers_does_not_end_the_process() {
     let end = in_child("stealing_with_too_few_stacks_for_both_workers_does_not_end_the_process", || {
-        // The first worker's pool takes all eight slots in one chunk; the second has none and no fiber that could end.
+        // The first worker's pool takes all eight slots in one chunk; the second has none and no
+        // fiber that could end.
         let stacks = StackConfig::new().max_slots(8);
         let done = AtomicUsize::new(0);
         Builder::new()

@@ -1,4 +1,5 @@
-//! Attributes: who inherits what, who may change it when, how many there can be, and that they go with whatever carried them.
+//! Attributes: who inherits what, who may change it when, how many there can be, and that they go
+//! with whatever carried them.
 #![cfg(not(miri))]
 #![allow(unsafe_code)] // An allocator that counts.
 
@@ -34,7 +35,8 @@ unsafe impl GlobalAlloc for Counts {
 #[global_allocator]
 static COUNTS: Counts = Counts;
 
-/// Held for reading by tests that run, and for writing by the one that counts bytes, which has to be alone.
+/// Held for reading by tests that run, and for writing by the one that counts bytes, which has to
+/// be alone.
 static ALONE: RwLock<()> = RwLock::new(());
 
 fn among_others() -> impl Drop {
@@ -209,7 +211,8 @@ fn threads_that_add_the_same_kinds_at_once_make_one_entry_of_each() {
                 });
             }
         });
-        // A second entry of a kind would hide behind the first, and a change would not be seen by who has found the other.
+        // A second entry of a kind would hide behind the first, and a change would not be seen by
+        // who has found the other.
         handle.set(Kind::<5>(99));
         assert_eq!(handle.get(), Some(Kind::<5>(99)));
     }

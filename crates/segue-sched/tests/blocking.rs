@@ -1,4 +1,5 @@
-//! Calls that block their thread: on other threads or in place, with what they borrow; cancelled, panicking, too many, waiting for each other, left behind by the process.
+//! Calls that block their thread: on other threads or in place, with what they borrow; cancelled,
+//! panicking, too many, waiting for each other, left behind by the process.
 //!
 //! What depends on the limits, which are the process', runs in a process of its own.
 #![cfg(not(miri))]
@@ -10,13 +11,14 @@ use segue_core::{
     Blocking, CancelToken, blocking, check, in_fiber, scope, set_blocking_idle, set_blocking_limit, shield, spawn,
     yield_now,
 };
+use segue_fiber::StackConfig;
 use segue_sched::{Builder, Fifo, Goes, Policy, Seat, Sim, Task, Why, blocking_here};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::current;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Lets others run until `flag` is set.
 fn until(flag: &AtomicBool) {
@@ -44,7 +46,7 @@ fn a_call_borrows_runs_elsewhere_and_lets_others_run() {
             });
             yield_now().unwrap();
             send.send(2).unwrap();
-            assert_eq!(caller.join().unwrap(), 2);
+            assert_eq!(caller.join().unwrap(), Ok(2));
         });
         assert_eq!(numbers, [1, 2]);
     };
@@ -55,7 +57,7 @@ fn a_call_borrows_runs_elsewhere_and_lets_others_run() {
 #[test]
 fn on_a_plain_thread_it_runs_in_place() {
     let mine = current().id();
-    assert_eq!(blocking(|| current().id()), mine);
+    assert_eq!(blocking(|| current().id()), Ok(mine));
     assert_eq!(Blocking::new().run(|| current().id()), Ok(mine));
     assert_eq!(blocking_here(|| current().id()), mine);
     // With a hook and somebody who can cancel, it can't: it has to wait for that.
@@ -73,7 +75,7 @@ fn panics_come_out_at_the_call() {
         let caught = catch_unwind(AssertUnwindSafe(|| blocking_here(|| -> () { panic_any(7_u8) })));
         assert_eq!(*caught.unwrap_err().downcast::<u8>().unwrap(), 7);
         // The thread lives on, and the worker is back.
-        assert_eq!(blocking(|| 1) + blocking_here(|| 1), 2);
+        assert_eq!((blocking(|| 1), blocking_here(|| 1)), (Ok(1), 1));
         assert!(in_fiber());
     });
 }
@@ -84,7 +86,7 @@ fn a_call_in_a_drop_during_a_panic_runs_in_place() {
     impl Drop for Calls {
         fn drop(&mut self) {
             let mine = current().id();
-            self.0.store(blocking(|| current().id()) == mine, SeqCst);
+            self.0.store(blocking(|| current().id()) == Ok(mine), SeqCst);
         }
     }
     Builder::new()
@@ -123,7 +125,7 @@ fn the_closure_is_in_the_callers_context() {
                 (Meet::<()>::new().wait().is_err(), check().is_err())
             })
         });
-        assert_eq!(seen, (true, true));
+        assert_eq!(seen, Ok((true, true)));
         // The same in place. Only another worker can cancel it.
         let token = CancelToken::new();
         token.cancel();
@@ -204,7 +206,8 @@ fn one_that_is_cancelled_already_does_not_begin() {
         let token = CancelToken::new();
         token.cancel();
         assert!(token.run(|| Blocking::new().run(|| unreachable!())).is_err());
-        assert_eq!(token.run(|| blocking(|| 5)), 5);
+        assert!(token.run(|| blocking(|| unreachable!())).is_err());
+        assert_eq!(token.run(|| shield(|| blocking(|| 5))), Ok(5));
     });
 }
 
@@ -222,7 +225,8 @@ fn a_run_ends_after_its_calls() {
                         entered.store(true, SeqCst);
                         let _cancelled = Meet::<()>::new().wait();
                         ended.store(true, SeqCst);
-                    });
+                    })
+                    .unwrap();
                 }));
                 until(&inside);
             })
@@ -246,7 +250,8 @@ fn beyond_the_limit_calls_begin_in_order_and_can_be_taken_back() {
                         blocking(|| {
                             entered.store(true, SeqCst);
                             gone.lock().unwrap().recv().unwrap();
-                        });
+                        })
+                        .unwrap();
                     });
                     until(&entered);
                     for n in 0..10 {
@@ -271,6 +276,60 @@ fn beyond_the_limit_calls_begin_in_order_and_can_be_taken_back() {
         });
         run.unwrap();
         assert_eq!(order.into_inner().unwrap(), (0..10).collect::<Vec<_>>());
+    })
+    .assert_passed();
+}
+
+/// Takes all threads there may be, one, then makes `calls` in as many fibers, and cancels them last
+/// in first out.
+fn cancelled_in_the_queue(calls: usize) {
+    set_blocking_limit(1);
+    let stacks = StackConfig::new().slot_size(64 * 1024);
+    let (entered, started) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let end = std::sync::Barrier::new(2);
+    let tokens: Vec<_> = (0..calls).map(|_| CancelToken::new()).collect();
+    let run = Builder::new().workers(1).stacks(stacks).run_with(Fifo::default, || {
+        let started = &started;
+        scope(|s| {
+            let first = s.spawn(|| {
+                blocking(|| {
+                    entered.store(true, SeqCst);
+                    end.wait();
+                })
+            });
+            until(&entered);
+            let late: Vec<_> = tokens
+                .iter()
+                .map(|token| s.spawn(move || token.run(|| blocking(|| started.fetch_add(1, SeqCst)))))
+                .collect();
+            // All are in the queue.
+            yield_now().unwrap();
+            yield_now().unwrap();
+            tokens.iter().rev().for_each(CancelToken::cancel);
+            for late in late {
+                assert!(late.join().unwrap().is_err());
+            }
+            end.wait();
+            first.join().unwrap().unwrap();
+            // What was taken back is not behind it either.
+            blocking(|| assert_eq!(started.load(SeqCst), 0)).unwrap();
+        });
+    });
+    run.unwrap();
+}
+
+#[test]
+fn a_call_that_is_cancelled_in_the_queue_never_starts() {
+    in_child("a_call_that_is_cancelled_in_the_queue_never_starts", || cancelled_in_the_queue(3)).assert_passed();
+}
+
+#[test]
+fn cancelled_calls_leave_the_queue_without_a_search() {
+    in_child("cancelled_calls_leave_the_queue_without_a_search", || {
+        let began = Instant::now();
+        cancelled_in_the_queue(scaled(50_000, 500));
+        // With a search for each this took 12 seconds.
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     })
     .assert_passed();
 }
@@ -343,9 +402,7 @@ fn many_calls_from_many_fibers() {
             scope(|s| {
                 for n in 0..fibers {
                     let sum = &sum;
-                    s.spawn(move || {
-                        (0..calls).for_each(|_| assert!(blocking(|| sum.fetch_add(n, SeqCst)) < usize::MAX))
-                    });
+                    s.spawn(move || (0..calls).for_each(|_| assert!(blocking(|| sum.fetch_add(n, SeqCst)).is_ok())));
                 }
             });
         })
@@ -471,6 +528,6 @@ fn a_simulation_waits_for_its_calls() {
                 call.join().unwrap()
             })
         });
-        assert_eq!(run, Ok(7));
+        assert_eq!(run, Ok(Ok(7)));
     }
 }

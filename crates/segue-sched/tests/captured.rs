@@ -1,15 +1,18 @@
-//! Computations that are captured where they hold on to the fiber they run in, and what becomes of the fiber: in a context, in the middle of a wait's registration, in a poll, where it runs as a plain thread.
+//! Computations that are captured inside of contexts, which they take along; and in the middle of
+//! operations, across which nothing is captured.
 //!
-//! Not on the host with a thread for each fiber: there a handled computation is on a thread that does not know which fiber it is part of.
+//! Not on the host with a thread for each fiber: there a handled computation is on a thread that
+//! does not know which fiber it is part of.
 #![cfg(not(feature = "threads"))]
 
 mod common;
 
 use common::{End, Meet, in_child};
-use segue_core::{Either, WaitQueue, Waitable, WaitsFor, scope, shield, sleep, spawn, timeout, wait_future, yield_now};
-use segue_fiber::effect::{Continuation, Effect, Handler, perform};
+use segue_core::{Either, WaitQueue, Waitable, WaitsFor, scope, shield, spawn, timeout, wait_future, yield_now};
+use segue_fiber::effect::{Continuation, Effect, Handler, Unhandled, perform};
 use segue_sched::{Builder, Fifo, Handle, Hosted, blocking_here, hosted, move_to};
 use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -44,52 +47,62 @@ fn poll_once<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
+/// The process has ended with this message of an effect that found no handler.
 #[track_caller]
-fn assert_astray(end: End) {
+fn assert_barred(end: &End, by: &str) {
     assert!(!end.status.is_some_and(|status| status.success()), "{end:#?}");
-    assert!(end.stderr.contains("was not resumed before its surroundings were left"), "{end:#?}");
+    assert!(end.stderr.contains(&format!("in the middle of an operation, {by}")), "{end:#?}");
     assert!(!end.stderr.contains("too late"), "{end:#?}");
 }
 
+/// What a perform that finds no handler because of an operation panics with.
+#[track_caller]
+fn assert_unhandled(payload: &(dyn std::any::Any + Send), by: &str) {
+    let unhandled = payload.downcast_ref::<Unhandled>().expect("an effect had no handler");
+    assert!(unhandled.to_string().contains(&format!("in the middle of an operation, {by}")), "{unhandled}");
+}
+
 #[test]
-fn a_fiber_does_not_end_while_what_it_left_in_a_scope_has_children() {
-    assert_astray(in_child("a_fiber_does_not_end_while_what_it_left_in_a_scope_has_children", || {
-        let _ = Builder::new().workers(1).run(|| {
-            let fiber = spawn(|| {
-                keep(|| {
-                    scope(|s| {
-                        // The runtime does not know that it has to outlive this child.
-                        drop(s.spawn(|| {
-                            while yield_now().is_ok() {}
-                            eprintln!("too late");
-                        }));
-                        perform(Ask)
-                    })
-                });
-                KEPT.take().into_iter().for_each(std::mem::forget);
+fn fibers_of_a_scope_that_was_captured_and_forgotten_end_with_their_scheduler() {
+    let seen = Arc::new(AtomicUsize::new(0));
+    let child = Arc::clone(&seen);
+    let run = Builder::new().workers(1).run(|| {
+        let fiber = spawn(|| {
+            keep(move || {
+                scope(|s| {
+                    let started = Arc::clone(&child);
+                    drop(s.spawn(move || {
+                        child.store(1, SeqCst);
+                        while yield_now().is_ok() {}
+                        child.store(2, SeqCst);
+                    }));
+                    while started.load(SeqCst) == 0 {
+                        yield_now().unwrap();
+                    }
+                    perform(Ask)
+                })
             });
-            let _ = fiber.join();
+            KEPT.take().into_iter().for_each(std::mem::forget);
         });
-    }));
+        fiber.join().unwrap();
+    });
+    run.unwrap();
+    assert_eq!(seen.load(SeqCst), 2);
 }
 
 #[test]
-fn a_fiber_does_not_end_while_what_it_left_in_a_timeout_may_go_on() {
-    assert_astray(in_child("a_fiber_does_not_end_while_what_it_left_in_a_timeout_may_go_on", || {
-        let _ = Builder::new().workers(1).run(|| {
-            let _ = spawn(|| keep(|| timeout(Duration::from_secs(1), || perform(Ask)))).join();
-            eprintln!("too late");
-        });
-    }));
+fn what_was_captured_in_a_timeout_goes_on_in_another_fiber() {
+    let answer = Builder::new().workers(1).run(|| {
+        spawn(|| keep(|| timeout(Duration::from_secs(1000), || perform(Ask)))).join().unwrap();
+        spawn(|| kept().resume(7)).join().unwrap()
+    });
+    assert_eq!(answer.unwrap(), 7);
 }
 
 #[test]
-fn a_hosted_fiber_at_the_address_of_another_is_another() {
-    assert_astray(in_child("a_hosted_fiber_at_the_address_of_another_is_another", || {
-        poll_once(hosted(|| keep(|| shield(|| perform(Ask))))).unwrap();
-        eprintln!("too late");
-        let _ = poll_once(hosted(|| shield(|| kept().resume(1))));
-    }));
+fn what_was_captured_under_a_shield_is_shielded_in_a_fiber_at_the_same_address() {
+    poll_once(hosted(|| keep(|| shield(|| perform(Ask))))).unwrap();
+    assert_eq!(poll_once(hosted(|| shield(|| kept().resume(1)))).unwrap(), 1);
 }
 
 /// Waits for either of two queues; the second one's closure performs, when the first is registered.
@@ -106,47 +119,15 @@ fn captured_in_a_registration(gate: &Arc<WaitQueue<bool>>) -> impl FnOnce() -> u
     }
 }
 
-fn open(gate: &WaitQueue<bool>) {
-    let mut gate = gate.lock();
-    *gate.state() = true;
-    gate.notify_all(0);
-}
-
 #[test]
-fn a_fiber_does_not_end_while_it_is_registered() {
-    assert_astray(in_child("a_fiber_does_not_end_while_it_is_registered", || {
-        let _ = Builder::new().workers(1).run(|| {
-            let gate = Arc::new(WaitQueue::new(false));
-            let inside = Arc::clone(&gate);
-            let _ = spawn(move || keep(captured_in_a_registration(&inside))).join();
-            eprintln!("too late");
-            open(&gate);
-        });
-    }));
-}
-
-#[test]
-fn a_thread_does_not_leave_a_context_while_a_wait_in_it_is_registered() {
-    assert_astray(in_child("a_thread_does_not_leave_a_context_while_a_wait_in_it_is_registered", || {
-        let gate = Arc::new(WaitQueue::new(false));
-        timeout(Duration::from_secs(100), || keep(captured_in_a_registration(&gate)));
-        eprintln!("too late");
-    }));
-}
-
-#[test]
-fn a_wait_goes_on_in_the_fiber_that_has_begun_it() {
-    assert_astray(in_child("a_wait_goes_on_in_the_fiber_that_has_begun_it", || {
+fn nothing_is_captured_in_a_registration() {
+    // A panic there ends the process: other arms may be registered.
+    let end = in_child("nothing_is_captured_in_a_registration", || {
         let gate = Arc::new(WaitQueue::new(false));
         keep(captured_in_a_registration(&gate));
-        open(&gate);
-        let _ = Builder::new().workers(1).run(|| kept().resume(1));
         eprintln!("too late");
-    }));
-    let gate = Arc::new(WaitQueue::new(false));
-    keep(captured_in_a_registration(&gate));
-    open(&gate);
-    assert_eq!(kept().resume(1), 7);
+    });
+    assert_barred(&end, "a closure at ");
 }
 
 #[test]
@@ -173,60 +154,33 @@ fn a_poll_that_goes_on_in_another_fiber_is_repeated_there() {
 }
 
 #[test]
-fn a_fiber_does_not_end_while_it_runs_as_a_plain_thread() {
-    assert_astray(in_child("a_fiber_does_not_end_while_it_runs_as_a_plain_thread", || {
-        let _ = Builder::new().workers(1).run(|| {
-            scope(|s| {
-                let fiber = s.spawn(|| {
-                    // It is a member of the scope's context from now on.
-                    sleep(Duration::from_millis(1)).unwrap();
-                    keep(|| blocking_here(|| perform(Ask)))
-                });
-                let _ = fiber.join();
-            });
-            eprintln!("too late");
-        });
-    }));
-}
-
-#[test]
-fn what_runs_as_a_plain_thread_goes_on_as_one() {
-    assert_astray(in_child("what_runs_as_a_plain_thread_goes_on_as_one", || {
-        let _ = Builder::new().workers(1).run(|| {
-            keep(|| blocking_here(|| perform(Ask)));
-            let _ = Builder::new().workers(1).run(|| kept().resume(1));
-            eprintln!("too late");
-        });
-    }));
-    let answered = Builder::new().workers(1).run(|| {
-        keep(|| blocking_here(|| perform(Ask)));
-        kept().resume(7)
+fn nothing_is_captured_where_a_fiber_runs_as_a_plain_thread() {
+    let run = Builder::new().workers(1).run(|| {
+        let captured = catch_unwind(|| keep(|| blocking_here(|| perform(Ask))));
+        assert_unhandled(&*captured.unwrap_err(), "a call that ");
     });
-    assert_eq!(answered.unwrap(), 7);
+    run.unwrap();
 }
 
 #[test]
-fn a_fiber_does_not_come_home_while_it_is_registered() {
-    assert_astray(in_child("a_fiber_does_not_come_home_while_it_is_registered", || {
-        let _ = Builder::new().workers(1).run_with(Fifo::default, || {
-            let (inner, over) = (Meet::new(), Meet::<()>::new());
-            scope(|s| {
-                s.spawn(|| {
-                    let nested = Builder::new().workers(1).run_with(Fifo::default, || {
-                        inner.put(Handle::current().unwrap());
-                        let _ = over.wait();
-                    });
-                    nested.unwrap();
+fn nothing_is_captured_on_a_visit_to_another_scheduler() {
+    let run = Builder::new().workers(1).run_with(Fifo::default, || {
+        let (inner, over) = (Meet::new(), Meet::<()>::new());
+        scope(|s| {
+            s.spawn(|| {
+                let nested = Builder::new().workers(1).run_with(Fifo::default, || {
+                    inner.put(Handle::current().unwrap());
+                    let _ = over.wait();
                 });
-                let gate = Arc::new(WaitQueue::new(false));
-                let _ = move_to(&inner.wait().unwrap(), || keep(captured_in_a_registration(&gate)));
-                eprintln!("too late");
-                // A second resume of a fiber that has been resumed by its move.
-                open(&gate);
-                over.put(());
+                nested.unwrap();
             });
+            let inner = inner.wait().unwrap();
+            let captured = catch_unwind(AssertUnwindSafe(|| keep(move || move_to(&inner, || perform(Ask)).unwrap())));
+            assert_unhandled(&*captured.unwrap_err(), "a visit to another scheduler");
+            over.put(());
         });
-    }));
+    });
+    run.unwrap();
 }
 
 #[derive(Default)]
@@ -246,7 +200,8 @@ fn poll<T: 'static>(fiber: &mut Hosted<T>, counts: &Arc<Counts>) -> Option<T> {
     }
 }
 
-/// Waits for a future that does something in the middle of its first poll, and is ready at the third; in between it leaves its waker.
+/// Waits for a future that does something in the middle of its first poll, and is ready at the
+/// third; in between it leaves its waker.
 fn ready_at_the_third_poll(
     left: &Rc<Cell<Option<Waker>>>,
     in_the_first: impl Fn() + 'static,

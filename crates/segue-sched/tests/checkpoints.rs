@@ -1,4 +1,5 @@
-//! Long computations with checkpoints: who waits for the worker gets it, within a number of checkpoints where somebody is seen to wait, and else within a slice of time.
+//! Long computations with checkpoints: who waits for the worker gets it, within a number of
+//! checkpoints where somebody is seen to wait, and else within a slice of time.
 
 mod common;
 
@@ -9,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-/// Computes until `flag` is set, by somebody who needs the worker. Without the checkpoints this would never end.
+/// Computes until `flag` is set, by somebody who needs the worker. Without the checkpoints this
+/// would never end.
 fn until(flag: &AtomicBool) {
     while !flag.load(SeqCst) {
         checkpoint().unwrap();
@@ -172,7 +174,8 @@ fn a_panicking_fiber_does_not_give_up_its_turn() {
             let other = spawn({
                 let ran = Arc::clone(&ran);
                 move || {
-                    // The first to run is the newest, on workers that steal: this one lets the other one come first.
+                    // The first to run is the newest, on workers that steal: this one lets the
+                    // other one come first.
                     yield_now().unwrap();
                     yield_now().unwrap();
                     ran.store(true, SeqCst);

@@ -1,5 +1,5 @@
-//! Several schedulers in one program: fibers of different ones and threads meet, a pool is called from fibers of another, a scheduler runs
-//! inside a fiber of another.
+//! Several schedulers in one program: fibers of different ones and threads meet, a pool is called
+//! from fibers of another, a scheduler runs inside a fiber of another.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! Every scheduler of this crate keeps the contract, alone, inside of a fiber of another, and called from one.
+//! Every scheduler of this crate keeps the contract, alone, inside of a fiber of another, and
+//! called from one.
 
 mod common;
 
@@ -6,11 +7,13 @@ use common::{STAND_IN, pool, scaled};
 use segue_core::conformance::{Main, Suite};
 use segue_core::{scope, yield_now};
 use segue_sched::{
-    Builder, ByDeadline, ByPriority, Fair, Fifo, Gangs, Hierarchical, Lifo, Policy, Polled, RoundRobin, Sim, Stealing,
+    Builder, ByDeadline, ByPriority, Fair, Fifo, Gangs, Hierarchical, Lifo, Plain, Policy, Polled, RoundRobin, Sim,
+    Stealing,
 };
 use std::num::NonZero;
 
-/// How often a race is run: less where fibers are threads, and little where every step is interpreted.
+/// How often a race is run: less where fibers are threads, and little where every step is
+/// interpreted.
 const fn rounds(full: usize) -> usize {
     match (cfg!(miri), STAND_IN) {
         (true, _) => 10,
@@ -33,7 +36,13 @@ fn the_simulator_with_several_seeds() {
     }
 }
 
-/// Runs the suite on a scheduler with that policy, on one worker and on two, alone and inside of itself.
+#[test]
+fn the_plain_scheduler() {
+    suite("plain".to_owned(), 1, Plain::run).check();
+}
+
+/// Runs the suite on a scheduler with that policy, on one worker and on two, alone and inside of
+/// itself.
 fn conforms<P: Policy>(name: &str, races: usize, make: impl Fn() -> P + Copy + Send + Sync + 'static) {
     for workers in [1, 2] {
         let run = move |main: Main| Builder::new().workers(workers).run_with(make, main).unwrap();
@@ -127,7 +136,8 @@ fn driven_by_a_loop_of_its_callers() {
 
 #[test]
 fn inside_of_a_fiber_of_another_scheduler() {
-    // The outer scheduler has something else to do, so that its worker does not just stand where the inner one waits.
+    // The outer scheduler has something else to do, so that its worker does not just stand where
+    // the inner one waits.
     fn beside<T>(f: impl FnOnce() -> T) -> T {
         scope(|s| {
             s.spawn(|| (0..100).all(|_| yield_now().is_ok()));

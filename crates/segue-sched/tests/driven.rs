@@ -134,7 +134,8 @@ fn no_call_is_lost_between_a_poll_and_the_sleep_after_it() {
     events.run_until(|| fiber.is_finished());
     fiber.join().unwrap();
     stranger.join().unwrap();
-    // Threads that stand in for fibers are so slow that the stranger may always be there before the poll is over.
+    // Threads that stand in for fibers are so slow that the stranger may always be there before the
+    // poll is over.
     assert!(STAND_IN || events.calls.load(SeqCst) > 1);
 }
 
@@ -303,7 +304,8 @@ fn a_call_of_wake_comes_under_no_lock() {
             })
         };
         let fiber = fibers.start(body).unwrap();
-        // The fiber is interrupted under the lock of its context, which who is told of that takes, too.
+        // The fiber is interrupted under the lock of its context, which who is told of that takes,
+        // too.
         cancel();
         while !fiber.is_finished() {
             let _ = fibers.poll();

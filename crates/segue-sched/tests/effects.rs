@@ -1,16 +1,20 @@
-//! Handlers and generators in fibers: waits inside of them, two fibers interleaved, cancellation through them, contexts that are left at the wrong place.
+//! Handlers and generators in fibers: waits inside of them, two fibers interleaved, cancellation
+//! through them, contexts that come along.
 //!
-//! Not on the host with a thread for each fiber: there a handled computation is on a thread that does not know which fiber it is part of.
+//! Not on the host with a thread for each fiber: there a handled computation is on a thread that
+//! does not know which fiber it is part of.
 #![cfg(not(feature = "threads"))]
 
 mod common;
 
-use common::{everywhere, in_child};
+use common::everywhere;
 use segue_core::{CancelToken, Cancelled, check, scope, sleep, spawn, timeout, yield_now};
 use segue_fiber::effect::{Continuation, Effect, Handler, perform, try_perform};
 use segue_fiber::{Yielder, generator, leaked_stacks, region};
 use segue_sched::{Builder, Fifo, Sim};
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 struct Ask;
@@ -176,24 +180,49 @@ fn a_perform_inside_of_a_scope_is_resumed_there() {
 }
 
 #[test]
-fn a_computation_that_leaves_a_scope_elsewhere_ends_the_process() {
+fn a_computation_goes_on_in_a_scope_of_its_own_inside_of_another() {
     thread_local!(static KEPT: Cell<Option<Continuation<'static, u64, u64>>> = const { Cell::new(None) });
-    let end = in_child("a_computation_that_leaves_a_scope_elsewhere_ends_the_process", || {
-        let _ = Builder::new().workers(1).run_with(Fifo::default, || {
-            scope(|s| {
-                drop(s.spawn(|| {
-                    Handler::stored()
-                        .on(|_: Ask, k| {
-                            KEPT.set(Some(k));
-                            0
-                        })
-                        .handle(|| segue_core::shield(|| scope(|_| perform(Ask))))
-                }));
-            });
-            let k = KEPT.take().unwrap();
-            scope(|_| k.resume(1))
+    let sum = Builder::new().workers(1).run_with(Fifo::default, || {
+        scope(|s| {
+            drop(s.spawn(|| {
+                Handler::stored()
+                    .on(|_: Ask, k| {
+                        KEPT.set(Some(k));
+                        0
+                    })
+                    .handle(|| segue_core::shield(|| scope(|s| s.spawn(|| 2).join().unwrap() + perform(Ask))))
+            }));
         });
+        let k = KEPT.take().unwrap();
+        scope(|s| {
+            s.cancel();
+            k.resume(1)
+        })
     });
-    assert!(!end.status.is_some_and(|status| status.success()), "{end:#?}");
-    assert!(end.stderr.contains("was not resumed before its surroundings were left"), "{end:#?}");
+    assert_eq!(sum.unwrap(), 3);
+}
+
+#[test]
+fn a_shielded_scope_in_a_handled_computation_is_not_cancelled_with_its_runtime() {
+    let (began, finished) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (began_inside, finished_inside) = (Arc::clone(&began), Arc::clone(&finished));
+    let run = Builder::new().workers(1).run_with(Fifo::default, || {
+        drop(spawn(move || {
+            let inside = || {
+                scope(|s| {
+                    drop(s.spawn(|| {
+                        began_inside.store(true, SeqCst);
+                        // The run is cancelled meanwhile.
+                        finished_inside.store(sleep(Duration::from_millis(2)).is_ok(), SeqCst);
+                    }));
+                })
+            };
+            Handler::new().on(|_: Ask, k| k.resume(1)).handle(|| segue_core::shield(|| scope(|_| inside())))
+        }));
+        while !began.load(SeqCst) {
+            yield_now().unwrap();
+        }
+    });
+    run.unwrap();
+    assert!(finished.load(SeqCst));
 }

@@ -1,5 +1,6 @@
-//! The explorer: the same exploration finds the same; an exhaustive one tries each interleaving once; priorities find bugs as often as is promised; what fails is
-//! replayed from its name, and made plainer.
+//! The explorer: the same exploration finds the same; an exhaustive one tries each interleaving
+//! once; priorities find bugs as often as is promised; what fails is replayed from its name, and
+//! made plainer.
 
 mod common;
 
@@ -60,8 +61,8 @@ fn an_exhaustive_exploration_tries_each_interleaving_once() {
     }
 }
 
-/// How many interleavings there are of fiber 0, which starts the others, one at each of its first steps, and ends after them, counted in another way: by the
-/// numbers of steps that each has left.
+/// How many interleavings there are of fiber 0, which starts the others, one at each of its first
+/// steps, and ends after them, counted in another way: by the numbers of steps that each has left.
 fn interleavings(
     started: usize,
     left: &mut Vec<u32>,
@@ -127,7 +128,8 @@ fn the_halves_of_a_join_meet_in_every_order() {
     });
     assert!(complete);
     let distinct: HashSet<_> = orders.iter().collect();
-    // The second half begins at a point of the first, or after it: so the first step is the first half's.
+    // The second half begins at a point of the first, or after it: so the first step is the first
+    // half's.
     assert_eq!(distinct, [&vec![0, 0, 1, 1], &vec![0, 1, 0, 1], &vec![0, 1, 1, 0]].into());
 }
 
@@ -218,7 +220,8 @@ fn a_long_schedule_is_made_plainer() {
     let failure = Explore::random(1_000).run(long).unwrap_err();
     let shrunk = failure.shrunk.as_ref().expect("most of it is of no use");
     let (now, before) = shrunk.departures;
-    // One preemption between the reading and the writing, and the start of the other before it, is what it takes; the others may need no departure at all.
+    // One preemption between the reading and the writing, and the start of the other before it, is
+    // what it takes; the others may need no departure at all.
     assert!(now <= 3 && before > 20, "{failure}");
     assert_eq!(shrunk.cause, failure.cause);
     assert_eq!(Explore::random(1).replay(&shrunk.schedule, long).unwrap_err().cause, failure.cause);
@@ -236,7 +239,7 @@ fn found_of(depth: u32, program: fn() -> Result<(), u32>, seeds: u64) -> (u64, u
     let (fibers, steps) = (passing.most_fibers, passing.most_steps);
     let fails = |seed: &u64| {
         let schedule = Schedule::Pct { depth, steps, seed: *seed };
-        Explore::random(1).replay(&schedule, program).is_err()
+        Explore::random(1).shrink(false).replay(&schedule, program).is_err()
     };
     let found = (0..seeds).filter(fails).count() as u64;
     let least = seeds / (fibers * steps.pow(depth - 1));
@@ -332,7 +335,8 @@ fn fibers_that_are_left_are_named() {
 
 #[test]
 fn a_loop_without_waits_lets_others_run() {
-    // The choices that go on are the first ones, and the priorities never change: only patience ends the loop.
+    // The choices that go on are the first ones, and the priorities never change: only patience
+    // ends the loop.
     for explore in [Explore::exhaustive(1), Explore::pct(1, 20), Explore::random(20)] {
         let explored = explore.run(|| {
             let flag = AtomicU32::new(0);
@@ -386,9 +390,10 @@ fn bad_names_are_refused() {
         let error = text.parse::<Schedule>().unwrap_err().to_string();
         assert!(error.contains(&format!("`{text}` names no schedule; write random-SEED")), "{error}");
     }
-    for text in ["random-0", "pct-3-120-7", "choices-", "choices-0.2.1"] {
+    for text in ["random-0", "pct-3-120-7", "plain", "choices-0.2.1"] {
         assert_eq!(text.parse::<Schedule>().unwrap().to_string(), text);
     }
+    assert_eq!("choices-".parse::<Schedule>(), "plain".parse::<Schedule>());
 }
 
 #[test]

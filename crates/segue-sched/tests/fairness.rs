@@ -1,5 +1,6 @@
-//! Nobody starves: fibers that never have to wait give up their turn, and drivers and timers are looked after however busy the worker is. Bounds are counted in
-//! operations and turns, not in time.
+//! Nobody starves: fibers that never have to wait give up their turn, and drivers and timers are
+//! looked after however busy the worker is. Bounds are counted in operations and turns, not in
+//! time.
 
 mod common;
 
@@ -10,7 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-/// How many operations of one kind a fiber can do before another has run. `operation` never has to wait.
+/// How many operations of one kind a fiber can do before another has run. `operation` never has to
+/// wait.
 #[track_caller]
 fn operations_in_a_turn(operation: impl Fn()) -> usize {
     let ran = Arc::new(AtomicBool::new(false));
@@ -28,7 +30,8 @@ fn operations_in_a_turn(operation: impl Fn()) -> usize {
     count
 }
 
-/// A policy that steals takes a started fiber at every other turn, so the same one may have two turns in a row.
+/// A policy that steals takes a started fiber at every other turn, so the same one may have two
+/// turns in a row.
 const BOUND: usize = 2 * 128 + 1;
 
 /// On one worker, where nobody else could run the other fiber.
@@ -155,7 +158,8 @@ fn counting(body: impl FnOnce(&dyn Fn() -> usize)) {
     Builder::new().workers(1).park(park).run_with(Fifo::default, || body(&|| polls.load(SeqCst))).unwrap();
 }
 
-/// Computes for a while. Not a sleep: nothing is decided by how long it takes, except what is measured.
+/// Computes for a while. Not a sleep: nothing is decided by how long it takes, except what is
+/// measured.
 fn compute(time: Duration) {
     let until = std::time::Instant::now() + time;
     while std::time::Instant::now() < until {
@@ -184,9 +188,10 @@ fn the_longer_the_turns_the_fewer_between_polls() {
             compute(Duration::from_millis(1));
             yield_now().unwrap();
         };
-        // It learns how long turns are now: one window may still be as wide as short turns have made it.
+        // It learns how long turns are now: two windows may still be wider, the first one as wide
+        // as short turns have made it.
         let before = polls();
-        while polls() < before + 2 {
+        while polls() < before + 3 {
             turn();
         }
         let before = polls();

@@ -1,4 +1,5 @@
-//! Gangs: their members run at the same time, on different workers, or not at all; whatever they wait for, however they end.
+//! Gangs: their members run at the same time, on different workers, or not at all; whatever they
+//! wait for, however they end.
 #![cfg(not(miri))]
 
 mod common;
@@ -17,7 +18,8 @@ fn run<T>(workers: usize, gangs: &Gangs, f: impl FnOnce() -> T) -> T {
 
 #[test]
 fn members_that_block_for_each_other_at_each_step_get_through() {
-    // Several gangs and other fibers at once: if two workers let different gangs go, each would wait for the other.
+    // Several gangs and other fibers at once: if two workers let different gangs go, each would
+    // wait for the other.
     for workers in [1, 2, 3] {
         let gangs = Gangs::new();
         let steps = AtomicUsize::new(0);
@@ -135,7 +137,8 @@ fn a_member_that_ends_early_or_waits_for_others_does_not_hold_up_the_rest() {
                 move || match n {
                     // This one ends at its second turn,
                     0 => yield_now().unwrap(),
-                    // and the others go on together, until the last of them has somebody outside of the gang go on.
+                    // and the others go on together, until the last of them has somebody outside of
+                    // the gang go on.
                     _ => (0..20).for_each(|_| {
                         barrier.wait();
                         steps.fetch_add(1, SeqCst);
@@ -290,7 +293,8 @@ fn idle_workers_take_what_belongs_to_no_gang() {
     let taken = AtomicBool::new(false);
     run(2, &gangs, || {
         scope(|s| {
-            // This worker runs none of them meanwhile: each spawn is a chance for the other to get one.
+            // This worker runs none of them meanwhile: each spawn is a chance for the other to get
+            // one.
             while !taken.load(SeqCst) {
                 s.spawn(|| taken.store(true, SeqCst));
                 thread::yield_now();

@@ -1,4 +1,5 @@
-//! Hosted fibers by hand: polls, wakes, cancellation and drops in every order. The bridge crate has the tests under real executors; these are small enough for Miri.
+//! Hosted fibers by hand: polls, wakes, cancellation and drops in every order. The bridge crate has
+//! the tests under real executors; these are small enough for Miri.
 #![allow(unsafe_code)] // A waker by hand.
 
 mod common;
@@ -210,7 +211,8 @@ fn one_hosts_another_and_the_current_fiber_is_set_right() {
 /// Wakers that lie in a frame of their executor's; their clones have addresses of their own.
 static IN_FRAME: RawWakerVTable = {
     fn counts<'a>(data: *const ()) -> &'a Arc<Counts> {
-        // SAFETY: `in_frame` has made it of a reference, which outlives the waker, and the clones do not come here.
+        // SAFETY: `in_frame` has made it of a reference, which outlives the waker, and the clones
+        // do not come here.
         unsafe { &*data.cast() }
     }
     RawWakerVTable::new(
@@ -225,7 +227,8 @@ static IN_FRAME: RawWakerVTable = {
 };
 
 fn poll_in_frame<T: 'static>(fiber: &mut Hosted<T>, counts: &Arc<Counts>) -> Option<T> {
-    // SAFETY: the waker is gone before `counts` is, and the functions of the table keep the contract.
+    // SAFETY: the waker is gone before `counts` is, and the functions of the table keep the
+    // contract.
     let waker = unsafe { Waker::from_raw(RawWaker::new(std::ptr::from_ref(counts).cast(), &IN_FRAME)) };
     poll(fiber, &waker)
 }

@@ -1,5 +1,7 @@
-//! Hosted fibers in the hands of hostile executors: thread-local variables that are gone, futures that are dropped by wakers.
-#![cfg(not(any(miri, feature = "threads")))] // On the stand-in host a fiber has thread-local variables of its own.
+//! Hosted fibers in the hands of hostile executors: thread-local variables that are gone, futures
+//! that are dropped by wakers.
+// On the stand-in host a fiber has thread-local variables of its own.
+#![cfg(not(any(miri, feature = "threads")))]
 
 mod common;
 

@@ -1,10 +1,11 @@
-//! Fork-join: nested, borrowed, with panics on either side, with waits in the middle of it, and where one half waits for the other.
+//! Fork-join: nested, borrowed, with panics on either side, with waits in the middle of it, and
+//! where one half waits for the other.
 
 mod common;
 
 use common::{Counted, Meet, everywhere, everywhere_and_on_threads, on_real_schedulers, scaled};
-use segue_core::{scope, shield, sleep, spawn, yield_now};
-use segue_sched::{Builder, join};
+use segue_core::{CancelToken, check, run_as_thread, scope, shield, sleep, spawn, yield_now};
+use segue_sched::{Builder, blocking_here, join};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -239,7 +240,8 @@ fn halves_open_scopes_and_detach() {
 
 #[test]
 fn an_idle_worker_takes_a_half() {
-    // The first half never suspends: it ends when another worker has begun the second, or the test hangs.
+    // The first half never suspends: it ends when another worker has begun the second, or the test
+    // hangs.
     Builder::new()
         .workers(2)
         .run(|| {
@@ -255,6 +257,37 @@ fn an_idle_worker_takes_a_half() {
             );
         })
         .unwrap();
+}
+
+// On the host with a thread for each fiber a nested run leaves the fiber's own thread without a
+// worker: there the halves run in place.
+#[cfg(not(feature = "threads"))]
+#[test]
+fn on_a_worker_that_a_fiber_blocks_the_first_half_may_wait_for_the_second() {
+    /// What a fiber runs as a plain thread: the worker has no turn before it has returned.
+    fn as_thread<R>(away: bool, f: impl FnOnce() -> R) -> R {
+        if away { blocking_here(f) } else { run_as_thread(f) }
+    }
+    on_real_schedulers(|| {
+        for away in [false, true] {
+            let gates: [Meet<usize>; 2] = [Meet::new(), Meet::new()];
+            let sum = || {
+                let second = || join(|| gates[1].wait().unwrap(), || gates[1].put(1));
+                let (one, (two, ())) = join(|| gates[0].wait().unwrap(), || (second().0, gates[0].put(2)));
+                one + two
+            };
+            assert_eq!(as_thread(away, sum), 3);
+            for (panics, payload) in [(true, "a"), (false, "b")] {
+                let half = |mine| if panics == mine { panic_any(payload) } else { 5 };
+                let panicked =
+                    catch_unwind(AssertUnwindSafe(|| as_thread(away, || join(|| half(true), || half(false)).0)));
+                assert_eq!(*panicked.unwrap_err().downcast::<&str>().unwrap(), payload);
+            }
+            let (token, sees) = (CancelToken::new(), || check().is_err());
+            token.cancel();
+            assert_eq!(token.run(|| as_thread(away, || join(sees, sees))), (true, true));
+        }
+    });
 }
 
 #[test]

@@ -1,14 +1,17 @@
-//! Model of the workers' sleep protocol as it ships (`src/group.rs`): an offer meets a worker that lies down, and no closure stays on a shelf
-//! while everybody sleeps; what is sent, handed over or shared is run once or given back, also at the end. Workers park without a time-out, so that a lost wake-up is a deadlock that the checker reports.
+//! Model of the workers' sleep protocol as it ships (`src/worker/group/mod.rs`): an offer meets a
+//! worker that lies down, and no closure stays on a shelf while everybody sleeps; what is sent,
+//! handed over or shared is run once or given back, also at the end. Workers park without a
+//! time-out, so that a lost wake-up is a deadlock that the checker reports.
 #![cfg(loom)]
 #![allow(unsafe_code, dead_code)] // Jobs are made by hand; the models use a part of the file.
 
-#[path = "../src/group.rs"]
+#[path = "../src/worker/group/mod.rs"]
 mod group;
-#[path = "../src/inbox.rs"]
+#[path = "../src/worker/inbox.rs"]
 mod inbox;
 
-/// What the group expects of its neighbours: a header that can be posted, the worker that runs on this thread, of which there is none,
+/// What the group expects of its neighbours: a header that can be posted, the worker that runs on
+/// this thread, of which there is none,
 mod common {
     use crate::group::Group;
     use crate::inbox::{Letter, Post};
@@ -51,7 +54,7 @@ mod local {
     }
 }
 
-use group::Group;
+use group::{Group, Modest, Rest};
 use loom::thread;
 use segue_core::{Job, JobHeader, Place, Unpark, Work};
 use std::ptr::NonNull;
@@ -84,7 +87,8 @@ fn job() -> Job {
     unsafe { Job::from_raw(NonNull::from(Box::leak(Box::new(Nothing { header }))).cast()) }
 }
 
-/// A park that remembers. The checker's own forgets an unpark that meets a thread which is blocked on a mutex.
+/// A park that remembers. The checker's own forgets an unpark that meets a thread which is blocked
+/// on a mutex.
 #[derive(Default)]
 struct Token {
     unparked: loom::sync::Mutex<bool>,
@@ -110,15 +114,17 @@ impl Unpark for Token {
 /// What one execution of a model is about.
 struct World {
     group: Arc<Group>,
-    /// How many closures have still to be run; whoever runs the last one stops the group, as the first fiber of a run does.
+    /// How many closures have still to be run; whoever runs the last one stops the group, as the
+    /// first fiber of a run does.
     left: loom::sync::atomic::AtomicUsize,
     slept: AtomicUsize,
+    napped: AtomicUsize,
 }
 
 impl World {
     fn new(workers: usize, closures: usize) -> Arc<Self> {
         let left = loom::sync::atomic::AtomicUsize::new(closures);
-        Arc::new(Self { group: Group::new(workers), left, slept: AtomicUsize::new(0) })
+        Arc::new(Self { group: Group::new(workers), left, slept: AtomicUsize::new(0), napped: AtomicUsize::new(0) })
     }
 
     fn start(self: &Arc<Self>, index: usize) -> thread::JoinHandle<usize> {
@@ -133,9 +139,10 @@ fn work(world: &World, index: usize) -> usize {
     let mut ran = 0;
     let token = Arc::new(Token::default());
     group.remote(index).set_unparker(Arc::<Token>::clone(&token));
+    let mut modest = Modest::ToAll;
     loop {
         let own = group.remote(index).take_sent().or_else(|| group.take_own(index));
-        let found = own.or_else(|| group.take_outside()).or_else(|| group.take_from_others(index));
+        let found = own.or_else(|| group.take_outside()).or_else(|| group.take_from_others(index, modest));
         if let Some(job) = found {
             group.wake_if_busy();
             job.run();
@@ -146,9 +153,18 @@ fn work(world: &World, index: usize) -> usize {
         } else if group.is_stopping() {
             return ran;
         } else {
-            if group.lie_down(index, false, false) {
-                world.slept.fetch_add(1, SeqCst);
-                token.park();
+            match group.lie_down(index, false, false, modest) {
+                Rest::Long => {
+                    modest = Modest::ToAll;
+                    world.slept.fetch_add(1, SeqCst);
+                    token.park();
+                }
+                // The moment is over at once.
+                Rest::Short => {
+                    modest = Modest::No;
+                    world.napped.fetch_add(1, SeqCst);
+                }
+                Rest::No => {}
             }
             group.got_up(index);
         }
@@ -214,6 +230,78 @@ fn two_closures_meet_two_workers_that_lie_down() {
     assert!(ONE.load(SeqCst) > 0, "one worker took both in no execution");
 }
 
+/// This thread stands for worker 0, which has many fibers and finds another place for what it would
+/// start.
+fn find_another_place(group: &Group) -> Option<Job> {
+    group.remote(0).beat.set_fibers(3);
+    let (place, number) = group.find_place(0, None, 1).expect("the other worker has no fibers");
+    group.move_to(0, place, number, job()).1
+}
+
+#[test]
+fn a_closure_that_gets_another_place_meets_a_worker_that_lies_down() {
+    static SLEPT: AtomicUsize = AtomicUsize::new(0);
+    static AWAKE: AtomicUsize = AtomicUsize::new(0);
+    bounded(2, || {
+        let world = World::new(2, 2);
+        let worker = world.start(1);
+        assert!(find_another_place(&world.group).is_none());
+        assert!(find_another_place(&world.group).is_none());
+        assert_eq!(worker.join().unwrap(), 2);
+        if world.slept.load(SeqCst) > 0 { &SLEPT } else { &AWAKE }.fetch_add(1, SeqCst);
+    });
+    check("moved", &SLEPT, &AWAKE);
+}
+
+/// The worker that has been given closures is busy and takes none; the other one, which has more
+/// fibers, leaves them to it for a moment, and then runs them, also if it was asleep for long.
+#[test]
+fn closures_that_are_left_to_a_busy_worker_are_taken_after_a_moment() {
+    static SLEPT: AtomicUsize = AtomicUsize::new(0);
+    static NAPPED: AtomicUsize = AtomicUsize::new(0);
+    bounded(2, || {
+        let world = World::new(2, 2);
+        world.group.remote(0).beat.set_fibers(3);
+        world.group.remote(1).beat.set(1);
+        let worker = world.start(0);
+        // This thread stands for worker 1.
+        world.group.offer(1, job());
+        world.group.offer(1, job());
+        assert_eq!(worker.join().unwrap(), 2);
+        SLEPT.fetch_add(world.slept.load(SeqCst), SeqCst);
+        NAPPED.fetch_add(world.napped.load(SeqCst), SeqCst);
+    });
+    check("left to a busy one", &SLEPT, &NAPPED);
+}
+
+#[test]
+fn a_closure_that_gets_another_place_while_the_group_stops_is_run_once() {
+    static THERE: AtomicUsize = AtomicUsize::new(0);
+    static HERE: AtomicUsize = AtomicUsize::new(0);
+    bounded(2, || {
+        // More than there are: the group is stopped by somebody else.
+        let world = World::new(2, 9);
+        let worker = world.start(1);
+        let stopper = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || world.group.stop())
+        };
+        let kept = match world.group.find_place(0, None, 0) {
+            Some((place, number)) => world.group.move_to(0, place, number, job()).1,
+            None => Some(job()),
+        };
+        stopper.join().unwrap();
+        // As worker 0 does before it ends.
+        let mut here = kept.into_iter().map(Job::run).count();
+        here += world.group.take_from_others(0, Modest::ToAll).into_iter().map(Job::run).count();
+        let there = worker.join().unwrap();
+        assert_eq!(here + there, 1);
+        THERE.fetch_add(there, SeqCst);
+        HERE.fetch_add(here, SeqCst);
+    });
+    check("moved at the end", &THERE, &HERE);
+}
+
 #[test]
 fn a_closure_that_is_sent_meets_a_worker_that_lies_down() {
     static SLEPT: AtomicUsize = AtomicUsize::new(0);
@@ -221,7 +309,8 @@ fn a_closure_that_is_sent_meets_a_worker_that_lies_down() {
     bounded(3, || {
         let world = World::new(2, 2);
         let worker = world.start(1);
-        // This thread stands for worker 0, whose policy sends. Nobody else may take these, so each must wake that very worker.
+        // This thread stands for worker 0, whose policy sends. Nobody else may take these, so each
+        // must wake that very worker.
         assert!(world.group.send(1, job()).is_ok());
         assert!(world.group.send(1, job()).is_ok());
         assert_eq!(worker.join().unwrap(), 2);
@@ -245,7 +334,7 @@ fn a_worker_that_is_nudged_asks_its_policy_again() {
                 group.remote(0).set_unparker(Arc::<Token>::clone(&token));
                 let mut slept = false;
                 while !shared.load(std::sync::atomic::Ordering::Relaxed) {
-                    if group.lie_down(0, false, false) {
+                    if group.lie_down(0, false, false, Modest::ToAll) == Rest::Long {
                         slept = true;
                         token.park();
                     }
@@ -341,7 +430,8 @@ fn what_is_handed_over_while_its_worker_ends_is_run_once() {
     assert!(HANDED.load(SeqCst) > 0 && KEPT.load(SeqCst) > 0, "one of the outcomes was never reached");
 }
 
-/// Nobody tells a busy worker that another sleeps: it sees that before one of its turns, and offers what its policy has kept.
+/// Nobody tells a busy worker that another sleeps: it sees that before one of its turns, and offers
+/// what its policy has kept.
 #[test]
 fn a_worker_that_goes_on_taking_turns_sees_the_sleeper_and_shares() {
     static SLEPT: AtomicUsize = AtomicUsize::new(0);
@@ -380,7 +470,7 @@ fn no_worker_gets_up_unwatched() {
         let up = Arc::new(loom::sync::atomic::AtomicBool::new(false));
         let token = Arc::new(Token::default());
         group.set_monitor(Arc::<Token>::clone(&token));
-        assert!(group.lie_down(0, false, false));
+        assert_eq!(group.lie_down(0, false, false, Modest::ToAll), Rest::Long);
         let worker = {
             let (group, up) = (Arc::clone(&group), Arc::clone(&up));
             thread::spawn(move || {
@@ -404,7 +494,7 @@ fn no_worker_gets_up_unwatched() {
 
 /// The broken variant: the shelves are looked through before the announcement, and not after.
 fn lie_down_wrongly(group: &Group, index: usize) -> bool {
-    let anything_left = group.looks_busy() || group.is_stopping();
+    let anything_left = group.looks_busy_to(index, Modest::No) || group.is_stopping();
     let announced = group.remote(index).inbox.doze();
     !anything_left && announced
 }
@@ -432,7 +522,8 @@ fn planted_a_look_before_the_announcement_loses_the_wake_up() {
     });
 }
 
-/// A worker to which closures are sent, down to what concerns its end: takes them until the group stops and it may retire.
+/// A worker to which closures are sent, down to what concerns its end: takes them until the group
+/// stops and it may retire.
 fn take_what_is_sent(group: &Group, slept: &AtomicUsize) -> usize {
     let mut ran = 0;
     let token = Arc::new(Token::default());
@@ -444,7 +535,7 @@ fn take_what_is_sent(group: &Group, slept: &AtomicUsize) -> usize {
         } else if group.is_stopping() && group.retire(0) {
             return ran;
         } else {
-            if group.lie_down(0, false, false) {
+            if group.lie_down(0, false, false, Modest::ToAll) == Rest::Long {
                 slept.fetch_add(1, SeqCst);
                 token.park();
             }

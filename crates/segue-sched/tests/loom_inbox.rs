@@ -1,5 +1,6 @@
-//! Model of the worker's mailbox as it ships: no letter and no wake-up is lost, merged letters come once, and a sender touches nothing
-//! after its exchange. The worker parks without a time-out, so that a lost wake-up is a deadlock that the checker reports.
+//! Model of the worker's mailbox as it ships: no letter and no wake-up is lost, merged letters come
+//! once, and a sender touches nothing after its exchange. The worker parks without a time-out, so
+//! that a lost wake-up is a deadlock that the checker reports.
 #![cfg(loom)]
 #![allow(unsafe_code)] // Letters are posted by address.
 
@@ -11,7 +12,8 @@ use segue_sched::inbox::{Inbox, Letter, Post};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize as Count, Ordering::SeqCst};
 
-/// A letter around a value that a sender writes before it posts and the worker reads after it has drained.
+/// A letter around a value that a sender writes before it posts and the worker reads after it has
+/// drained.
 struct Item {
     letter: Letter<Item>,
     value: UnsafeCell<u32>,
@@ -55,7 +57,8 @@ impl Desk {
     }
 }
 
-/// Drains until `wanted` says that it has all; sleeps in between, without a time-out. Answers how often it slept.
+/// Drains until `wanted` says that it has all; sleeps in between, without a time-out. Answers how
+/// often it slept.
 fn work(desk: &Desk, mut take: impl FnMut(usize, u8) -> bool) -> usize {
     let mut slept = 0;
     loop {
@@ -189,7 +192,8 @@ fn a_rouse_and_a_post_end_one_sleep() {
 #[test]
 fn a_sender_touches_nothing_after_its_exchange() {
     static SLEPT: Reached = Reached::new("the worker slept");
-    // The worker frees inbox and letter as soon as it has drained: a later touch reaches an atomic that the checker knows to be gone.
+    // The worker frees inbox and letter as soon as it has drained: a later touch reaches an atomic
+    // that the checker knows to be gone.
     struct Frame {
         inbox: Inbox<Item>,
         item: Item,
@@ -225,7 +229,8 @@ fn a_sender_touches_nothing_after_its_exchange() {
     SLEPT.assert();
 }
 
-/// The broken variant: whether the worker sleeps is a second word beside the list, looked at after the post and set after the last look.
+/// The broken variant: whether the worker sleeps is a second word beside the list, looked at after
+/// the post and set after the last look.
 struct TwoWords {
     head: AtomicUsize,
     asleep: AtomicUsize,
@@ -247,7 +252,8 @@ fn planted_a_second_flag_loses_the_wake_up() {
             })
         };
         while words.head.swap(0, Ordering::AcqRel) == 0 {
-            // The look and the announcement are two steps, and acquire and release do not order a store before a load.
+            // The look and the announcement are two steps, and acquire and release do not order a
+            // store before a load.
             words.asleep.store(1, Ordering::Release);
             if words.head.load(Ordering::Acquire) == 0 {
                 thread::park();

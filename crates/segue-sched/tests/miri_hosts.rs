@@ -1,4 +1,5 @@
-//! Hosted fibers that other threads resume and that end at once: small, for Miri and the thread sanitizer, with the feature `threads`.
+//! Hosted fibers that other threads resume and that end at once: small, for Miri and the thread
+//! sanitizer, with the feature `threads`.
 
 use segue_core::{Outcome, Trigger, WaitsFor, wait_future};
 use segue_sched::hosted;

@@ -1,5 +1,7 @@
-//! Each policy against its specification: random programs run on one worker under the policy, and a model of a few lines says at every turn whether what was given out is right.
-#![cfg(not(any(miri, feature = "threads")))] // The models' clock is a variable of the worker's thread.
+//! Each policy against its specification: random programs run on one worker under the policy, and a
+//! model of a few lines says at every turn whether what was given out is right.
+// The models' clock is a variable of the worker's thread.
+#![cfg(not(any(miri, feature = "threads")))]
 
 mod common;
 
@@ -39,10 +41,12 @@ struct Seen {
     at: u64,
 }
 
-/// Says which of those that are ready, in the order in which they became so, is to be given out next.
+/// Says which of those that are ready, in the order in which they became so, is to be given out
+/// next.
 type Next = fn(ready: &[Seen], turn: u32) -> Option<usize>;
 
-/// A policy that is compared with a model at each turn. Now and then it is asked for a spare closure, which then comes back.
+/// A policy that is compared with a model at each turn. Now and then it is asked for a spare
+/// closure, which then comes back.
 struct Observed<P> {
     policy: P,
     next: Next,
@@ -59,7 +63,8 @@ thread_local! {
     static TIME: Cell<Duration> = const { Cell::new(Duration::ZERO) };
     /// When the test began.
     static START: Instant = Instant::now();
-    /// Who had turns, how long each: (group, nanoseconds), and which groups had something ready meanwhile.
+    /// Who had turns, how long each: (group, nanoseconds), and which groups had something ready
+    /// meanwhile.
     static TURNS: RefCell<Vec<(u32, u128, Vec<u32>)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -150,7 +155,8 @@ fn weight(group: u32) -> u32 {
     [1, 2, 5, 3][group as usize]
 }
 
-/// A program at random: fibers that yield, compute, change what they carry, spawn others and may wait for them.
+/// A program at random: fibers that yield, compute, change what they carry, spawn others and may
+/// wait for them.
 fn program(seed: u64) {
     fn attributed(rng: &mut fastrand::Rng) -> Builder {
         let group = rng.u32(..4);
@@ -190,7 +196,8 @@ fn program(seed: u64) {
     assert_eq!(attribute::<Tag>(), None, "the first fiber carries nothing");
 }
 
-/// Runs programs at random under a policy that a model watches. On this thread, so that both share its clock.
+/// Runs programs at random under a policy that a model watches. On this thread, so that both share
+/// its clock.
 fn agrees<P: Policy>(make: impl Fn() -> P + Sync, next: Next) {
     COUNTS.set((0, 0));
     for seed in 0..scaled(60, 20) as u64 {
@@ -215,10 +222,18 @@ fn fifo_gives_out_the_oldest() {
 
 #[test]
 fn lifo_gives_out_the_newest_and_what_yielded_last_of_all() {
-    agrees(Lifo::default, |ready, _| {
-        let yielded = |seen: &Seen| seen.why == Why::Yielded;
-        // Of those that yielded, in turn: who did so first is the newest of them.
-        least(ready, |seen| (yielded(seen), if yielded(seen) { seen.at } else { u64::MAX - seen.at }))
+    fn yielded(seen: &Seen) -> bool {
+        seen.why == Why::Yielded
+    }
+    /// Of those that yielded, in turn: who did so first is the newest of them.
+    fn newest(seen: &Seen) -> (bool, u64) {
+        (yielded(seen), if yielded(seen) { seen.at } else { u64::MAX - seen.at })
+    }
+    agrees(Lifo::strict, |ready, _| least(ready, newest));
+    agrees(Lifo::default, |ready, turn| match turn % 128 {
+        0 => least(ready, |seen| (!yielded(seen), seen.at)),
+        64 => least(ready, |seen| (yielded(seen), seen.at)),
+        _ => least(ready, newest),
     });
 }
 
@@ -242,7 +257,8 @@ fn deadlines_give_out_what_is_due_first() {
     // With such a patience, whoever carries no deadline comes after all others.
     let make = || ByDeadline::with_clock(Duration::from_secs(3600), clock);
     agrees(make, |ready, _| {
-        // Two that are not due are due in the order in which they became ready, as time does not go back.
+        // Two that are not due are due in the order in which they became ready, as time does not go
+        // back.
         least(ready, |seen| (seen.due.is_none(), seen.due, seen.at))
     });
     assert!(COUNTS.get().1 > 100, "spares were to be taken: {:?}", COUNTS.get());
@@ -318,8 +334,9 @@ impl<P: Policy> Policy for Timed<P> {
     }
 }
 
-/// Asserts that over any span of turns in which two parties had something to run all the time, what they used in relation to their weights differs by no more
-/// than the longest turn of each. Answers how many turns, and in how many two had something to run.
+/// Asserts that over any span of turns in which two parties had something to run all the time, what
+/// they used in relation to their weights differs by no more than the longest turn of each. Answers
+/// how many turns, and in how many two had something to run.
 fn divided() -> (usize, usize) {
     let turns = TURNS.take();
     let longest = |party| {

@@ -1,4 +1,5 @@
-//! The monitor: who is stuck, where, and that what waits there is done elsewhere. The report is the event that everything waits for.
+//! The monitor: who is stuck, where, and that what waits there is done elsewhere. The report is the
+//! event that everything waits for.
 
 mod common;
 
@@ -60,6 +61,10 @@ fn a_fiber_that_computes_is_reported_with_its_name_and_stack() {
         let text = stuck.to_string();
         assert!(text.contains("worker busy-") && text.contains("fiber `grinder`"), "{text}");
         assert!(text.contains("compute_until"), "{text}");
+        // It ends with the fiber's job: below that are a worker's loop and a thread.
+        let last = text.trim_end().lines().rfind(|line| !line.trim_start().starts_with("at ")).unwrap();
+        assert!(last.ends_with("as segue_core::contract::job::Work>::run"), "{text}");
+        assert!(!text.contains("on the stack of the thread") && !text.contains("worker::Worker"), "{text}");
     }
 }
 
@@ -147,6 +152,27 @@ fn what_is_sent_to_a_stuck_worker_runs_elsewhere_and_one_incident_is_one_report(
     };
     let reported = reports.watch(Builder::new().workers(2)).run_with(Sends::default, first).unwrap();
     assert_eq!(reported, 1);
+}
+
+#[test]
+fn a_report_that_nobody_reads_ends_nothing() {
+    const CHILD: &str = "SEGUE_MONITOR_CHILD";
+    const SENT: usize = 3;
+    static RAN: AtomicUsize = AtomicUsize::new(0);
+    if std::env::var_os(CHILD).is_some() {
+        let first = || {
+            // Each of these takes a look of its own, and the report comes in the first.
+            spawn(|| (0..SENT).for_each(|_| assert!(spawn(|| RAN.fetch_add(1, SeqCst)).join().is_ok())));
+            compute_until(&|| RAN.load(SeqCst) == SENT);
+        };
+        return Builder::new().workers(2).monitor(PATIENCE).run_with(Sends::default, first).unwrap();
+    }
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.args(["a_report_that_nobody_reads_ends_nothing", "--exact", "--nocapture"]).env(CHILD, "1").stderr(writer);
+    let output = child.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
 }
 
 #[test]

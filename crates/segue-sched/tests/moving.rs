@@ -1,4 +1,5 @@
-//! A part of a fiber runs under another scheduler and comes back: on the same stack where both are on one thread, else as a closure there.
+//! A part of a fiber runs under another scheduler and comes back: on the same stack where both are
+//! on one thread, else as a closure there.
 #![cfg(not(miri))]
 
 mod common;
@@ -17,7 +18,8 @@ fn stack() -> usize {
     std::hint::black_box(&raw const here).addr() >> 16
 }
 
-/// Runs `inside` as the first fiber of a scheduler that runs in a fiber of the caller's, and `outside`, with a handle of that, in another fiber of the caller's.
+/// Runs `inside` as the first fiber of a scheduler that runs in a fiber of the caller's, and
+/// `outside`, with a handle of that, in another fiber of the caller's.
 fn nested(inside: impl FnOnce(&Meet<()>) + Send, outside: impl FnOnce(&Handle) + Send) {
     let (handle, over) = (Meet::new(), Meet::new());
     scope(|s| {
@@ -296,7 +298,8 @@ fn a_scheduler_whose_first_fiber_has_ended_lets_the_one_around_it_run_for_its_vi
 
 #[test]
 fn a_fiber_that_begins_to_wait_neither_moves_nor_yields() {
-    // With a thread for each fiber the scheduler inside is found on no thread: the move starts a closure there, and whoever must not suspend would wait for it for ever.
+    // With a thread for each fiber the scheduler inside is found on no thread: the move starts a
+    // closure there, and whoever must not suspend would wait for it for ever.
     if STAND_IN {
         return;
     }
@@ -315,4 +318,80 @@ fn a_fiber_that_begins_to_wait_neither_moves_nor_yields() {
             );
         })
         .unwrap();
+}
+
+#[test]
+fn what_a_thread_spawns_by_handle_belongs_to_that_scheduler() {
+    for workers in [1, 2] {
+        let ended = Arc::new(AtomicUsize::new(0));
+        let here = Builder::new().workers(workers).run(|| {
+            let here = Handle::current().unwrap();
+            let thread = std::thread::spawn({
+                let (here, ended) = (here.clone(), Arc::clone(&ended));
+                move || {
+                    let same = here.spawn({
+                        let here = here.clone();
+                        move || Handle::current() == Some(here)
+                    });
+                    let named = here.spawn_as(segue_core::Builder::new().name("anna"), || {
+                        segue_core::with_current(|fiber| fiber.name().map(str::to_owned))
+                    });
+                    // This one waits until the scheduler, which ends meanwhile, cancels it.
+                    let began = Arc::new(Meet::new());
+                    drop(here.spawn({
+                        let began = Arc::clone(&began);
+                        move || {
+                            began.put(());
+                            assert!(Meet::<()>::new().wait().is_err());
+                            ended.fetch_add(1, SeqCst);
+                        }
+                    }));
+                    began.wait().unwrap();
+                    (same.join().unwrap(), named.join().unwrap())
+                }
+            });
+            let joined = segue_core::blocking(|| thread.join().unwrap()).unwrap();
+            assert_eq!(joined, (true, Some("anna".to_owned())));
+            here
+        });
+        assert_eq!(ended.load(SeqCst), 1);
+        // What is spawned there now never starts.
+        let refused = here.unwrap().spawn(|| unreachable!());
+        assert!(refused.join().unwrap_err().into_panic().is_none());
+    }
+}
+
+#[test]
+fn a_handle_spawns_while_the_scheduler_ends() {
+    /// Says that its closure is gone.
+    struct Drops(Arc<AtomicUsize>);
+    impl Drop for Drops {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+    for _ in 0..scaled(300, 10) {
+        let (started, dropped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let mut threads = None;
+        let run = Builder::new().workers(2).run(|| {
+            let here = Handle::current().unwrap();
+            let (started, dropped) = (Arc::clone(&started), Arc::clone(&dropped));
+            threads = Some(std::thread::spawn(move || {
+                let mut handles = Vec::new();
+                for _ in 0..20 {
+                    let (started, drops) = (Arc::clone(&started), Drops(Arc::clone(&dropped)));
+                    handles.push(here.spawn(move || {
+                        let _drops = drops;
+                        started.fetch_add(1, SeqCst);
+                    }));
+                }
+                handles.into_iter().filter_map(|handle| handle.join().ok()).count()
+            }));
+            yield_now().unwrap();
+        });
+        run.unwrap();
+        // Each was run, or dropped and its handle told.
+        let joined = threads.unwrap().join().unwrap();
+        assert_eq!((joined, 20), (started.load(SeqCst), dropped.load(SeqCst)));
+    }
 }

@@ -1,4 +1,5 @@
-//! Virtual time with work outside: the clock stands, and no deadlock is reported, until the answer is there.
+//! Virtual time with work outside: the clock stands, and no deadlock is reported, until the answer
+//! is there.
 
 mod common;
 

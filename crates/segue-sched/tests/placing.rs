@@ -1,5 +1,5 @@
-//! The interface of policies: where closures go, how a worker idles that holds fibers back, who orders what comes from outside. All waits are infinite: a
-//! wake-up that is lost shows as a hang.
+//! The interface of policies: where closures go, how a worker idles that holds fibers back, who
+//! orders what comes from outside. All waits are infinite: a wake-up that is lost shows as a hang.
 #![cfg(not(miri))]
 
 mod common;
@@ -427,7 +427,8 @@ fn an_idle_worker_gets_what_a_busy_one_can_spare_whenever_it_went_to_sleep() {
                     for _ in 0..4 {
                         s.spawn(move || ran.fetch_add(1, SeqCst));
                     }
-                    // All of them are run by the other worker: this fiber comes first here, and never waits. Each of its turns lets one go.
+                    // All of them are run by the other worker: this fiber comes first here, and
+                    // never waits. Each of its turns lets one go.
                     while ran.load(SeqCst) < 4 {
                         yield_now().unwrap();
                     }

@@ -1,4 +1,5 @@
-//! Use after free, made visible: every freed block is overwritten, so that whoever still reads one finds neither state nor result.
+//! Use after free, made visible: every freed block is overwritten, so that whoever still reads one
+//! finds neither state nor result.
 #![allow(unsafe_code)] // A global allocator.
 
 mod common;
@@ -12,7 +13,8 @@ use std::sync::Arc;
 
 struct Poisons;
 
-// SAFETY: the system's allocator, which gets back what it gave; the block is the caller's until then.
+// SAFETY: the system's allocator, which gets back what it gave; the block is the caller's until
+// then.
 unsafe impl GlobalAlloc for Poisons {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as the caller promises.
@@ -39,7 +41,8 @@ fn a_join_that_its_own_target_cancels() {
         everywhere_and_on_threads(|| {
             let caught = catch_unwind(AssertUnwindSafe(|| {
                 scope(|s| {
-                    // Its panic cancels the scope, and so this very join; then it ends, before the joiner has run.
+                    // Its panic cancels the scope, and so this very join; then it ends, before the
+                    // joiner has run.
                     let bad = s.spawn(|| -> () { panic_any("planted") });
                     let _ = bad.join();
                 });

@@ -1,5 +1,6 @@
-//! Policies of users: a plain one works; one that panics, loses a fiber or gives out another worker's ends the process with a message; none
-//! reaches undefined behaviour. What is to end the process runs in one of its own.
+//! Policies of users: a plain one works; one that panics, loses a fiber or gives out another
+//! worker's ends the process with a message; none reaches undefined behaviour. What is to end the
+//! process runs in one of its own.
 #![cfg(not(miri))]
 
 mod common;
@@ -97,7 +98,8 @@ impl Policy for StoresThenPanics {
 #[test]
 fn a_policy_that_panics_while_a_fiber_yields_ends_the_process() {
     let end = in_child("a_policy_that_panics_while_a_fiber_yields_ends_the_process", || {
-        // If the panic reached the fiber it would end with its stack still in the policy: freed, and run again.
+        // If the panic reached the fiber it would end with its stack still in the policy: freed,
+        // and run again.
         let _ = Builder::new().workers(1).run_with(StoresThenPanics::default, || {
             let fiber = spawn(|| yield_now().unwrap());
             assert!(fiber.join().is_err());
@@ -232,7 +234,8 @@ fn a_fiber_of_another_worker_on_the_same_thread_is_refused() {
                 let waiter = s.spawn(|| meet.wait());
                 yield_now().unwrap();
                 meet.put(7);
-                // The waiter, a fiber of the outer worker, is ready; the inner worker's policy gives it out.
+                // The waiter, a fiber of the outer worker, is ready; the inner worker's policy
+                // gives it out.
                 let inner = Builder::new().workers(1).run_with(TakesStashed::default, yield_now);
                 inner.unwrap().unwrap();
                 drop(waiter);

@@ -1,4 +1,5 @@
-//! Schedulers that come and go leave neither threads nor descriptors; and resumes from other threads meet their end.
+//! Schedulers that come and go leave neither threads nor descriptors; and resumes from other
+//! threads meet their end.
 //!
 //! In a file of its own with tests that take turns, as they count what the whole process has.
 #![cfg(all(target_os = "linux", not(miri)))]
@@ -16,7 +17,8 @@ use std::time::Duration;
 
 static TURN: Mutex<()> = Mutex::new(());
 
-/// How many threads of this file's schedulers there are. They are in the list for an instant after they were joined.
+/// How many threads of this file's schedulers there are. They are in the list for an instant after
+/// they were joined.
 fn threads() -> usize {
     let of_ours =
         |task: &std::path::Path| read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with("counted"));
@@ -149,4 +151,17 @@ fn resumes_from_foreign_threads_meet_the_end_of_their_scheduler() {
         ended += fibers.into_iter().filter(|fiber| fiber.is_finished()).count();
     }
     assert_eq!(ended, rounds * 4);
+}
+
+#[test]
+fn more_workers_than_there_can_be_are_an_error() {
+    let _turn = TURN.lock().unwrap();
+    for workers in [usize::MAX, usize::MAX / 1024, (1 << 16) + 1] {
+        let asked = || Builder::new().workers(workers);
+        let errors = [asked().run(|| ()).unwrap_err(), asked().pool().map(drop).unwrap_err()];
+        for error in errors {
+            assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+            assert!(error.to_string().contains(&workers.to_string()), "{error}");
+        }
+    }
 }

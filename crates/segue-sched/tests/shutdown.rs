@@ -1,4 +1,5 @@
-//! Schedulers that start and stop thousands of times, with work coming in meanwhile: nothing is lost, no thread and no descriptor is left.
+//! Schedulers that start and stop thousands of times, with work coming in meanwhile: nothing is
+//! lost, no thread and no descriptor is left.
 //!
 //! The tests count the threads of the process, so they take turns.
 #![cfg(not(miri))]
@@ -103,7 +104,7 @@ fn many_threads_use_a_pool_until_it_is_dropped() {
                         } else {
                             let ran = Arc::clone(&ran);
                             let fiber = pool.spawn(move || ran.fetch_add(1, SeqCst));
-                            told.fetch_add(usize::from(matches!(fiber.join(), Err(JoinError::Cancelled(_)))), SeqCst);
+                            told.fetch_add(usize::from(matches!(fiber.join(), Err(JoinError::NeverRan(_)))), SeqCst);
                         }
                     }
                     // The last one to leave drops the pool.
@@ -138,7 +139,7 @@ fn late_resumes_and_cancels_meet_a_pool_that_ends() {
         });
         drop(pool);
         for fiber in fibers {
-            assert!(matches!(fiber.join(), Ok(_) | Err(JoinError::Cancelled(_))));
+            assert!(matches!(fiber.join(), Ok(_) | Err(JoinError::NeverRan(_))));
         }
         resumer.join().unwrap();
         canceller.join().unwrap();

@@ -1,5 +1,6 @@
-//! The simulator: the same seed gives the same schedule, different seeds different ones; its clock moves only when nothing can run; it finds a
-//! planted race and replays it; a deadlock is reported with names and places.
+//! The simulator: the same seed gives the same schedule, different seeds different ones; its clock
+//! moves only when nothing can run; it finds a planted race and replays it; a deadlock is reported
+//! with names and places.
 
 mod common;
 

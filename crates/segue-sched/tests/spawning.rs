@@ -140,7 +140,7 @@ fn a_panic_of_the_body_cancels_the_children_and_goes_on() {
 }
 
 #[test]
-fn a_panic_of_the_body_wins_over_a_childs() {
+fn a_panic_of_a_child_wins_over_a_later_one_of_the_body() {
     everywhere_and_on_threads(|| {
         let result = catch_unwind(|| {
             scope(|s| {
@@ -148,7 +148,7 @@ fn a_panic_of_the_body_wins_over_a_childs() {
                 panic_any("body");
             })
         });
-        assert_eq!(*result.unwrap_err().downcast::<&str>().unwrap(), "body");
+        assert_eq!(*result.unwrap_err().downcast::<&str>().unwrap(), "child");
     });
 }
 
@@ -183,7 +183,7 @@ fn detach_and_panic(counted: Counted<'static>) {
 }
 
 #[test]
-fn a_result_whose_drop_panics_hurts_only_whoever_drops_it() {
+fn a_result_whose_drop_panics_hurts_only_whoever_drops_it_or_the_scope() {
     struct Bomb;
     impl Drop for Bomb {
         fn drop(&mut self) {
@@ -198,14 +198,20 @@ fn a_result_whose_drop_panics_hurts_only_whoever_drops_it() {
             let _ = yield_now();
         }
         assert!(catch_unwind(AssertUnwindSafe(|| drop(fiber))).is_err());
-        // Detached: it goes off on the fiber itself, which has nobody to tell, unless that has ended already.
+        // Detached: it goes off on the fiber itself, which has nobody to tell, unless that has
+        // ended already.
         for _ in 0..10 {
             let fiber = spawn(|| Bomb);
             let _ = catch_unwind(AssertUnwindSafe(|| drop(fiber)));
-            scope(|s| {
-                let fiber = s.spawn(|| Bomb);
-                let _ = catch_unwind(AssertUnwindSafe(|| drop(fiber)));
-            });
+            let (mut dropped_here, mut inside) = (false, false);
+            let raised = catch_unwind(AssertUnwindSafe(|| {
+                scope(|s| {
+                    let fiber = s.spawn(|| Bomb);
+                    dropped_here = catch_unwind(AssertUnwindSafe(|| drop(fiber))).is_err();
+                    inside = true;
+                });
+            }));
+            assert!(inside && dropped_here != raised.is_err(), "it goes off once, and somebody is told");
         }
         assert_eq!(spawn(|| 3).join().unwrap(), 3);
     });
@@ -229,7 +235,8 @@ fn a_drop_that_waits_while_its_fiber_panics_is_refused_and_switches_no_stacks() 
         scope(|s| {
             let bystander = s.spawn(|| {
                 for _ in 0..50 {
-                    // A stack switched during the unwind would be seen here: std counts panics by thread.
+                    // A stack switched during the unwind would be seen here: std counts panics by
+                    // thread.
                     assert!(!std::thread::panicking());
                     *innocent.lock().unwrap() += 1;
                     let _ = yield_now();
@@ -248,7 +255,8 @@ fn a_drop_that_waits_while_its_fiber_panics_is_refused_and_switches_no_stacks() 
 
 #[test]
 fn a_wait_in_a_drop_that_is_answered_just_then_switches_no_stacks() {
-    // The answer comes between registering and suspending: it is the waiter's, and still no stack may be switched.
+    // The answer comes between registering and suspending: it is the waiter's, and still no stack
+    // may be switched.
     struct WaitsInDrop<'a>(&'a WaitQueue<(), u32>, &'a AtomicUsize);
     impl Drop for WaitsInDrop<'_> {
         fn drop(&mut self) {

@@ -1,4 +1,5 @@
-//! What happens when there are fewer stacks than fibers: spawns stall, and run when a fiber has ended.
+//! What happens when there are fewer stacks than fibers: spawns stall, and run when a fiber has
+//! ended. Fibers with a stack of their own size; what an overflow says.
 
 mod common;
 
@@ -122,4 +123,61 @@ fn closures_do_not_wait_at_a_worker_without_stacks_while_another_has_some() {
         }
     });
     end.assert_passed();
+}
+
+// On the stand-in host a stack is a thread's, of std's size.
+#[cfg(not(any(miri, feature = "threads")))]
+mod sizes {
+    use super::common::in_child;
+    use segue_core::{Builder as Fiber, scope, spawn};
+    use segue_sched::{Builder, Sim, hosted_as};
+    use std::hint::black_box;
+
+    const DEPTH: usize = 20_000;
+    const BYTES: usize = 30 << 20;
+
+    #[inline(never)]
+    fn descend(depth: usize) -> usize {
+        let frame = black_box([depth; 20]);
+        if depth == 0 { 0 } else { descend(depth - 1) + frame[depth % 20] / depth }
+    }
+
+    #[test]
+    fn one_fiber_may_have_a_larger_stack_than_the_others() {
+        let deep = || Fiber::new().name("deep").stack_size(BYTES);
+        let body = || {
+            // More than a worker keeps, one after the other and at once.
+            for _ in 0..3 {
+                scope(|s| {
+                    let fibers: Vec<_> = (0..20).map(|_| deep().spawn_in(s, || descend(DEPTH))).collect();
+                    fibers.into_iter().for_each(|fiber| assert_eq!(fiber.join().unwrap(), DEPTH));
+                });
+                assert_eq!(spawn(|| descend(10)).join().unwrap(), 10);
+            }
+        };
+        Sim::new(1).run(body).unwrap();
+        Builder::new().workers(2).run(body).unwrap();
+        let pool = Builder::new().workers(1).pool().unwrap();
+        assert_eq!(pool.spawn_as(deep(), || descend(DEPTH)).join().unwrap(), DEPTH);
+        // On a plain thread without a runtime a fiber is a thread.
+        assert_eq!(deep().spawn(|| descend(DEPTH)).join().unwrap(), DEPTH);
+        let hosted = hosted_as(deep(), || (descend(DEPTH), segue_core::with_current(|fiber| fiber.to_string())));
+        assert_eq!(segue_core::wait_future(hosted).unwrap().unwrap(), (DEPTH, "fiber `deep`".to_owned()));
+    }
+
+    #[test]
+    fn an_overflow_of_a_hosted_fiber_names_it() {
+        #[expect(unconditional_recursion)] // That is the fault.
+        #[inline(never)]
+        fn recurse(depth: usize) -> usize {
+            let frame = black_box([depth; 20]);
+            recurse(depth + 1) + frame[depth % 20]
+        }
+        let end = in_child("sizes::an_overflow_of_a_hosted_fiber_names_it", || {
+            let _ = segue_core::wait_future(segue_sched::hosted(|| recurse(0)));
+        });
+        end.assert_aborted("fiber 'hosted' (0) overflowed its stack");
+        end.assert_aborted("To enlarge it: Builder::stack_size for this fiber");
+        end.assert_aborted("recurse\n");
+    }
 }

@@ -1,18 +1,21 @@
-//! How long who has to wait under each policy: the bounds that their documentation states, and who starves where it says so.
+//! How long who has to wait under each policy: the bounds that their documentation states, and who
+//! starves where it says so.
 #![cfg(not(miri))]
 
 mod common;
 
-use segue_core::{Builder, JoinHandle, scope, spawn, yield_now};
+use segue_core::{Builder, JoinHandle, scope, spawn, spawn_task, yield_now};
 use segue_sched::{
-    ByDeadline, ByPriority, Class, Due, Fair, Fifo, Hierarchical, Lifo, Policy, Priority, RoundRobin, Share, Stealing,
+    ByDeadline, ByPriority, Class, Due, Fair, Fifo, Gangs, Handle, Hierarchical, Lifo, Policy, Priority, RoundRobin,
+    Share, Sim, Stealing,
 };
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Runs `busy` fibers that yield all the time, and one more that yields `turns` times; answers the most turns that all others had together between two of its own.
+/// Runs `busy` fibers that yield all the time, and one more that yields `turns` times; answers the
+/// most turns that all others had together between two of its own.
 fn longest_wait<P: Policy>(
     policy: impl Fn() -> P + Send + Sync,
     busy: usize,
@@ -104,7 +107,8 @@ fn strict_priorities_starve_who_is_less_urgent_until_the_others_are_done() {
 
 #[test]
 fn a_group_of_weight_w_waits_for_one_turn_of_each_other_and_w_of_all() {
-    // Ten groups of weight 4 against one of weight 1, with turns that take the same time by a clock that each looks at.
+    // Ten groups of weight 4 against one of weight 1, with turns that take the same time by a clock
+    // that each looks at.
     let policy = || {
         let now = std::cell::Cell::new(Instant::now());
         // Two looks a turn.
@@ -237,4 +241,175 @@ fn each_worker_gets_every_nth_closure_or_run_of_closures_in_turn() {
         });
         ended.unwrap();
     }
+}
+
+/// Counts a turn of what keeps the worker busy, and answers whether that is to go on.
+type Beat = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// What keeps a worker busy for ever with things that are newer, or more urgent, than what else
+/// there is.
+#[derive(Clone, Copy, Debug)]
+enum Busy {
+    /// Each closure spawns the next, and one is queued at a time.
+    Spawns,
+    /// The same from outside.
+    Arrivals,
+    /// Two fibers resume each other.
+    Resumes,
+    /// Two fibers give up their turns.
+    Yields,
+    /// An async task wakes itself.
+    Polls,
+}
+
+impl Busy {
+    fn start(self, beat: Beat) {
+        // What is due already, and urgent; children inherit it.
+        let due = Due::at(Instant::now() - Duration::from_secs(1));
+        let urgent = || Builder::new().attribute(Priority(1)).attribute(due);
+        match self {
+            Self::Spawns => drop(urgent().spawn(move || spawns(beat))),
+            Self::Arrivals => drop(urgent().spawn(move || arrivals(beat))),
+            Self::Resumes => {
+                let gates = Arc::new([common::Turns::new(), common::Turns::new()]);
+                for side in [0, 1] {
+                    let (gates, beat) = (Arc::clone(&gates), Arc::clone(&beat));
+                    urgent().spawn(move || {
+                        gates[side].put();
+                        while beat() && gates[1 - side].take().is_ok() {
+                            gates[side].put();
+                        }
+                    });
+                }
+            }
+            Self::Yields => {
+                for _ in 0..2 {
+                    let beat = Arc::clone(&beat);
+                    urgent().spawn(move || while beat() && yield_now().is_ok() {});
+                }
+            }
+            Self::Polls => drop(urgent().spawn_task(std::future::poll_fn(move |context| {
+                context.waker().wake_by_ref();
+                if beat() { std::task::Poll::Pending } else { std::task::Poll::Ready(()) }
+            }))),
+        }
+    }
+}
+
+fn spawns(beat: Beat) {
+    if beat() {
+        drop(spawn(move || spawns(beat)));
+    }
+}
+
+fn arrivals(beat: Beat) {
+    if beat() {
+        drop(Handle::current().unwrap().spawn(move || arrivals(beat)));
+    }
+}
+
+/// The most turns of what keeps the worker busy that something of each kind has to wait for, which
+/// is there before.
+fn most_turns(busy: Busy) -> usize {
+    const ENOUGH: usize = 20_000;
+    let (turns, over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let beat: Beat = {
+        let (turns, over) = (Arc::clone(&turns), Arc::clone(&over));
+        Arc::new(move || turns.fetch_add(1, SeqCst) < ENOUGH && !over.load(SeqCst))
+    };
+    let now = || {
+        let turns = Arc::clone(&turns);
+        move || turns.load(SeqCst)
+    };
+    // Two that have started and wait: for a resume, and for a wake-up.
+    let gates = Arc::new([common::Turns::new(), common::Turns::new()]);
+    let resumed = spawn({
+        let (gates, now) = (Arc::clone(&gates), now());
+        move || {
+            gates[0].take().unwrap();
+            now()
+        }
+    });
+    let woken = spawn_task({
+        let (gates, now) = (Arc::clone(&gates), now());
+        async move {
+            gates[1].taken().await;
+            now()
+        }
+    });
+    // And one that has started and gives up its turn.
+    let start = Arc::new(AtomicBool::new(false));
+    let yields = spawn({
+        let (start, now) = (Arc::clone(&start), now());
+        move || {
+            while !start.load(SeqCst) {
+                yield_now().unwrap();
+            }
+            now()
+        }
+    });
+    while !(gates.iter().all(common::Turns::is_awaited)) {
+        yield_now().unwrap();
+    }
+    yield_now().unwrap();
+    let closures: Vec<_> = (0..3).map(|_| spawn(now())).collect();
+    let arrived = Handle::current().unwrap().spawn(now());
+    gates.iter().for_each(common::Turns::put);
+    start.store(true, SeqCst);
+    busy.start(beat);
+    let all = closures.into_iter().chain([resumed, woken, yields, arrived]);
+    let waited = all.map(|one| one.join().unwrap()).max().unwrap();
+    over.store(true, SeqCst);
+    waited
+}
+
+#[test]
+fn nobody_waits_for_ever_under_a_policy_that_is_not_strict() {
+    type Under = (&'static str, fn(&(dyn Fn() + Sync)));
+    fn under<P: Policy>(policy: impl Fn() -> P + Send + Sync, main: &(dyn Fn() + Sync)) {
+        segue_sched::Builder::new().workers(1).run_with(policy, main).unwrap();
+    }
+    /// A microsecond for each look.
+    fn steps() -> impl Fn() -> Instant {
+        let now = std::cell::Cell::new(Instant::now());
+        move || {
+            now.set(now.get() + Duration::from_micros(1));
+            now.get()
+        }
+    }
+    let policies: &[Under] = &[
+        ("stealing", |main| under(Stealing::default, main)),
+        ("fifo", |main| under(Fifo::default, main)),
+        ("lifo", |main| under(Lifo::default, main)),
+        ("round robin", |main| under(RoundRobin::default, main)),
+        ("round robin, lifo", |main| under(|| RoundRobin::default().ordered_by(Lifo::default()), main)),
+        ("round robin, stealing", |main| under(|| RoundRobin::default().ordered_by(Stealing::default()), main)),
+        ("by priority, with relief", |main| under(|| ByPriority::relief(NonZero::new(8).unwrap()), main)),
+        ("by deadline", |main| under(|| ByDeadline::with_clock(Duration::from_micros(10), steps()), main)),
+        ("fair", |main| under(|| Fair::with_clock(steps()), main)),
+        ("stealing in a hierarchy", |main| {
+            under(|| Hierarchical::with_clock(steps()).child(1, Stealing::default()).child(1, Fifo::default()), main);
+        }),
+        ("lifo in a hierarchy", |main| under(|| Hierarchical::with_clock(steps()).child(1, Lifo::default()), main)),
+        ("gangs", |main| {
+            let gangs = Gangs::new();
+            under(move || gangs.policy(), main);
+        }),
+        ("sim", |main| Sim::new(1).run(main).unwrap()),
+    ];
+    for (name, under) in policies {
+        for busy in [Busy::Spawns, Busy::Arrivals, Busy::Resumes, Busy::Yields, Busy::Polls] {
+            under(&|| {
+                let waited = most_turns(busy);
+                assert!(waited <= 1_500, "{name}: something waited for {waited} turns of {busy:?}");
+            });
+        }
+    }
+}
+
+#[test]
+fn what_is_strict_starves_what_is_old_or_less_urgent() {
+    let one = || segue_sched::Builder::new().workers(1);
+    assert!(one().run_with(Lifo::strict, || most_turns(Busy::Spawns)).unwrap() >= 20_000);
+    assert!(one().run_with(ByPriority::strict, || most_turns(Busy::Spawns)).unwrap() >= 20_000);
 }

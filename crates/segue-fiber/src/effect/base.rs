@@ -1,6 +1,8 @@
-//! What is known of a handled computation without its types: its state, its owners, and where its parts are.
+//! What is known of a handled computation without its types: its state, its owners, and where its
+//! parts are.
 //!
-//! Used by all that has a computation by address: `computation` makes these, `request` and `trampoline` run them, `held` ends them.
+//! Used by all that has a computation by address: `computation` makes these, `request` and
+//! `trampoline` run them, `held` ends them.
 //!
 //! # States
 //!
@@ -10,15 +12,20 @@
 //!
 //! One that was not run yet counts as Running; nobody but its maker has it then.
 //!
-//! A computation that is suspended has one owner: a continuation, or a `Next` with its answer given. It is made by the clause's caller and consumed by `run`. So a computation is resumed at most
-//! once for each perform, and no clause of a handler is entered while its computation runs.
+//! A computation that is suspended has one owner: a continuation, or a `Next` with its answer
+//! given. It is made by the clause's caller and consumed by `run`. So a computation is resumed at
+//! most once for each perform, and no clause of a handler is entered while its computation runs.
 //!
-//! A computation that another one has captured counts as running: it is inside of a `step`, on a stack that does not run.
+//! A computation that another one has captured counts as running: it is inside of a `step`, on a
+//! stack that does not run.
 //!
 //! # What keeps it in place
 //!
-//! The clauses lie with the computation and may outlive it: a clause may drop or use up its continuation, and with that end the computation, while it runs itself. So the block is counted: one for the computation until it is over,
-//! one for each clause that runs, one for a `handle` that has to see to the computation's end, one for a continuation that was revoked. What was forgotten stays for ever, as does its stack.
+//! The clauses lie with the computation and may outlive it: a clause may drop or use up its
+//! continuation, and with that end the computation, while it runs itself. So the block is counted:
+//! one for the computation until it is over, one for each clause that runs, one for a `handle` that
+//! has to see to the computation's end, one for a continuation that was revoked. What was forgotten
+//! stays for ever, as does its stack.
 
 #![allow(unsafe_code)] // Computations are reached by address, from whichever stack runs.
 
@@ -28,9 +35,9 @@ use std::ptr::{self, NonNull};
 
 use super::clauses::Entries;
 use super::request::RequestBase;
-use crate::chain::{self, Frame};
 use crate::host::RawCoroutine;
 use crate::region::Kept;
+use segue_core::chain::{self, Frame};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -39,7 +46,8 @@ pub(super) enum State {
     Over,
 }
 
-/// What is known of a computation without its types. `repr(C)`: the frame comes first, so that the frame of a clause that captures is a `Base`.
+/// What is known of a computation without its types. `repr(C)`: the frame comes first, so that the
+/// frame of a clause that captures is a `Base`.
 #[repr(C)]
 pub(super) struct Base {
     pub frame: Frame,
@@ -51,7 +59,8 @@ pub(super) struct Base {
     pub state: Cell<State>,
     /// Whether what the computation borrows may end: then it must not be leaked.
     pub borrows: bool,
-    /// Counts the requests. Whoever has the computation knows the number of its own, and has it no more when that is over.
+    /// Counts the requests. The owner of the computation knows the number of its own request, and
+    /// is owner no more when that number has passed.
     pub turn: Cell<usize>,
     pub owners: Cell<usize>,
     pub kept: Kept,
@@ -62,9 +71,10 @@ pub(super) struct Base {
 
 /// What is known of all computations of the same types.
 pub(super) struct Kind {
-    /// Takes value and cases out of a computation whose body has ended, and yields the result: an [`End`].
+    /// When the body has ended: takes value and cases out of the computation, and yields the
+    /// result: an [`End`].
     pub end: *const (),
-    /// Runs a suspended computation whose answer was given, and drops the result.
+    /// Runs a suspended computation that has its answer, and drops the result.
     pub abandon: unsafe fn(NonNull<Base>),
     pub free: unsafe fn(NonNull<Base>),
 }
@@ -72,15 +82,17 @@ pub(super) struct Kind {
 pub(super) type End<R> = unsafe fn(NonNull<Base>) -> R;
 
 impl Base {
-    /// Of a computation that was not run yet. It is to be told where its coroutine and its parts are.
+    /// Of a computation that was not run yet. It is to be told where its coroutine and its parts
+    /// are.
     ///
-    /// All of this is written for each handled call: what can wait until it is needed, or be said once for all, is not here.
+    /// All of this is written for each handled call: what can wait until it is needed, or be said
+    /// once for all, is not here.
     #[inline(always)]
     pub fn new(clauses: Entries, borrows: bool, kind: &'static Kind) -> Base {
         Base {
             frame: Frame {
                 parent: Cell::new(chain::top()),
-                clauses: Cell::new(clauses.0),
+                clauses: Cell::new(clauses.address()),
                 list: Cell::new(ptr::null()),
                 state: Cell::new(ptr::null_mut()),
             },
@@ -91,7 +103,7 @@ impl Base {
             state: Cell::new(State::Running),
             borrows,
             turn: Cell::new(0),
-            // The computation, and whoever gets it from its maker.
+            // The computation, and each owner that gets it from its maker.
             owners: Cell::new(2),
             kept: Kept::new(),
             kind: Cell::new(kind),
@@ -103,17 +115,17 @@ impl Base {
     /// Takes the handler out of use: no perform finds its clauses, and its cases are not called.
     #[cold]
     pub fn seal(&self) {
-        self.frame.clauses.set(None);
+        self.frame.clauses.set(ptr::null());
     }
 
     /// Whether the handler is out of use. One without clauses has no computation.
     #[inline]
     pub fn is_sealed(&self) -> bool {
-        self.frame.clauses.get().is_none()
+        self.frame.clauses.get().is_null()
     }
 }
 
-/// One of those who keep a computation in place.
+/// One of the owners that keep a computation in place.
 pub(super) struct Owner(NonNull<Base>);
 
 impl Owner {
@@ -159,7 +171,9 @@ pub(super) unsafe fn release(base: NonNull<Base>) {
 /// The computation is suspended, its state is an `S`, and the caller owns it.
 #[inline]
 pub(super) unsafe fn state<'s, S>(base: NonNull<Base>) -> &'s mut S {
-    // SAFETY: by the contract. Clauses that answer get a reference too, but only while the computation runs. If a region makes it run while this reference is in use, it is sealed before.
+    // SAFETY: by the contract. Clauses that answer get a reference too, but only while the
+    // computation runs. If a region makes it run while this reference is in use, it is sealed
+    // before.
     unsafe {
         let this = base.as_ref();
         this.lent.set(this.turn.get());

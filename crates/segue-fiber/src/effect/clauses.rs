@@ -1,9 +1,10 @@
-//! What a handler consists of: the clauses for effects, the case for a value, the case for a panic; and the list that a builder makes of the clauses.
+//! What a handler consists of: the clauses for effects, the case for a value, the case for a panic;
+//! and the list that a builder makes of the clauses.
 //!
 //! Used by the builder, and by `perform`, which meets clauses as [`Entry`]s of a frame.
 //!
-//! The list is a type: each clause that is added wraps it. What `perform` looks at is a constant of that type, so that to install a handler writes a few words,
-//! whatever it handles.
+//! The list is a type: each clause that is added wraps it. What `perform` looks at is a constant of
+//! that type, so that to install a handler writes a few words, whatever it handles.
 
 #![allow(unsafe_code)] // Clauses are called by address.
 
@@ -11,17 +12,19 @@ use std::any::{TypeId, type_name};
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::mem::offset_of;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 use super::Effect;
 use super::base::Base;
 use super::continuation::{Continuation, Next};
+use super::find::Entry;
 use super::request::{Payload, Request};
 use super::trampoline::RawNext;
-use crate::chain::{Entry, Frame};
 use crate::region::List;
+use segue_core::chain::{self, Frame};
 
-/// The type of `Entry::call` of a clause that wants the continuation: with the computation, which has a request, and the clause.
+/// The type of `Entry::call` of a clause that wants the continuation: with the computation, which
+/// has a request, and the clause.
 pub(super) type Capture<R> = unsafe fn(NonNull<Base>, *const ()) -> RawNext<R>;
 
 /// The type of `Entry::call` of a clause that answers: with its frame, itself, and the effect.
@@ -38,16 +41,20 @@ pub trait Clauses<R, S> {
 pub struct Entries(pub(super) Option<&'static Entry>);
 
 impl Entries {
+    /// For the frame of a handler.
+    pub(super) const fn address(self) -> *const chain::Clauses {
+        match self.0 {
+            Some(first) => ptr::from_ref(first).cast(),
+            None => ptr::null(),
+        }
+    }
+
     /// Whether a clause wants the continuation.
     pub(super) const fn capture(self) -> bool {
-        let mut next = self.0;
-        while let Some(entry) = next {
-            if entry.captures {
-                return true;
-            }
-            next = entry.next;
+        match self.0 {
+            Some(first) => first.all.capture,
+            None => false,
         }
-        false
     }
 }
 
@@ -68,7 +75,8 @@ pub struct Cons<C, L> {
 ///
 /// # Safety
 ///
-/// `CALL` is a function of the type that `CAPTURES` says, for the effect of type `EFFECT`, and takes the address of a `Self`.
+/// `CALL` is a function of the type that `CAPTURES` says, for the effect of type `EFFECT`, and
+/// takes the address of a `Self`.
 pub(super) unsafe trait Clause<R, S> {
     const EFFECT: TypeId;
     const NAME: fn() -> &'static str;
@@ -78,6 +86,7 @@ pub(super) unsafe trait Clause<R, S> {
 
 impl<R, S, C: Clause<R, S>, L: Clauses<R, S>> Clauses<R, S> for Cons<C, L> {
     const ENTRIES: Entries = Entries(Some(&Entry {
+        all: chain::Clauses { capture: C::CAPTURES || L::ENTRIES.capture() },
         effect: C::EFFECT,
         name: C::NAME,
         captures: C::CAPTURES,
@@ -88,10 +97,11 @@ impl<R, S, C: Clause<R, S>, L: Clauses<R, S>> Clauses<R, S> for Cons<C, L> {
     }));
 }
 
-/// Marks a clause whose continuation stays within `handle`.
+/// Marks a clause that keeps its continuation within `handle`.
 pub struct Scoped;
 
-/// Marks a clause whose continuation may be kept for `'r`, neither longer nor shorter: in a region, or for ever.
+/// Marks a clause that may keep its continuation for `'r`, neither longer nor shorter: in a region,
+/// or for ever.
 pub struct Stored<'r>(pub(super) Option<List<'r>>, pub(super) PhantomData<fn(&'r ()) -> &'r ()>);
 
 /// A clause that gets the continuation. `W` says what it yields.
@@ -127,10 +137,12 @@ impl<'k, E: Effect, R, S, C: Fn(E, Continuation<'k, E::Output, R, S>) -> Next<'k
 ///
 /// # Safety
 ///
-/// The computation is suspended with a request of type `E`, for a handler with results `R` and state `S`. Called once for the request. `clause` is
-/// a `W` that stays in place meanwhile. All that handler and computation hold is good for `'k`, or `W` is for any lifetime.
+/// The computation is suspended with a request of type `E`, for a handler with results `R` and
+/// state `S`. Called once for the request. `clause` is a `W` that stays in place meanwhile. All
+/// that handler and computation hold is good for `'k`, or `W` is for any lifetime.
 unsafe fn capture<'k, E: Effect, R, S, W: Takes<'k, E, R, S>>(base: NonNull<Base>, clause: *const ()) -> RawNext<R> {
-    // SAFETY: by the contract. The effect is moved out once; the performer does not touch it any more.
+    // SAFETY: by the contract. The effect is moved out once; the performer does not touch it any
+    // more.
     let (effect, continuation, clause) = unsafe {
         let request = base.as_ref().request.get().assume_init().cast::<Request<E>>();
         let effect = (&raw const (*request.as_ptr()).effect).cast::<E>().read();
@@ -155,7 +167,8 @@ unsafe impl<'r, E: Effect, R, S, W: Takes<'r, E, R, S>> Clause<R, S> for Capturi
     const CALL: *const () = capture::<'r, E, R, S, W> as Capture<R> as *const ();
 }
 
-/// A clause that answers at once: it can't be entered again while it runs, as the computation waits in its call.
+/// A clause that answers at once: it can't be entered again while it runs, as the computation waits
+/// in its call.
 pub struct Answering<E, C>(pub(super) UnsafeCell<C>, pub(super) PhantomData<fn(E)>);
 
 // SAFETY: `answer` is an `Answer<E>`. The cell has the address of the clause.
@@ -170,10 +183,11 @@ unsafe impl<E: Effect, R, S, C: FnMut(E) -> E::Output> Clause<R, S> for Answerin
 ///
 /// # Safety
 ///
-/// `clause` is an `Answering<E, C>` of a handler that is in place, of a computation which performs `E`.
+/// `clause` is an `Answering<E, C>` of a handler that is in place, of a computation which performs
+/// `E`.
 unsafe fn answer<E: Effect, C: FnMut(E) -> E::Output>(_: *const Frame, clause: *const (), effect: E) -> E::Output {
-    // SAFETY: by the contract; whoever else would call the clause is the computation, which waits for this. The pointer came from a shared reference
-    // to the cell.
+    // SAFETY: by the contract; only the computation could call the clause as well, and it waits for
+    // this. The pointer came from a shared reference to the cell.
     let clause = unsafe { &mut *UnsafeCell::raw_get(clause.cast::<UnsafeCell<C>>()) };
     clause(effect)
 }
@@ -198,13 +212,35 @@ unsafe fn answer_with<E: Effect, S, C>(frame: *const Frame, clause: *const (), e
 where
     C: FnMut(&mut S, E) -> E::Output,
 {
-    // SAFETY: as in `answer`. Others who use the state are clauses, none of which runs while the computation does, or waits for this; and
-    // continuations, of which there is none.
+    // SAFETY: as in `answer`. Clauses use the state as well, but none of them runs while the
+    // computation does, or waits for this; and so do continuations, of which there is none.
     let (clause, state) = unsafe {
         let clause = &mut *UnsafeCell::raw_get(clause.cast::<UnsafeCell<C>>());
         (clause, &mut *(*frame).state.get().cast::<S>())
     };
     clause(state, effect)
+}
+
+/// As [`Answering`], from any thread, and by several at once.
+pub struct AnsweringAll<E, C>(pub(super) C, pub(super) PhantomData<fn(E)>);
+
+// SAFETY: `answer_all` is an `Answer<E>`. The newtype around the clause has its address.
+unsafe impl<E: Effect, R, S, C: Fn(E) -> E::Output + Sync> Clause<R, S> for AnsweringAll<E, C> {
+    const EFFECT: TypeId = TypeId::of::<E>();
+    const NAME: fn() -> &'static str = type_name::<E>;
+    const CAPTURES: bool = false;
+    const CALL: *const () = answer_all::<E, C> as Answer<E> as *const ();
+}
+
+/// An [`Answer`].
+///
+/// # Safety
+///
+/// `clause` is a `C` that is in place.
+unsafe fn answer_all<E: Effect, C: Fn(E) -> E::Output>(_: *const Frame, clause: *const (), effect: E) -> E::Output {
+    // SAFETY: by the contract; there are only shared references to it.
+    let clause = unsafe { &*clause.cast::<C>() };
+    clause(effect)
 }
 
 /// What becomes of the value of a computation.
@@ -251,7 +287,7 @@ pub trait PanicCase<S, R> {
     fn end(self, state: S, payload: Payload) -> R;
 }
 
-/// It goes on in whoever waits for the handler's result.
+/// The panic goes on in the caller that waits for the handler's result.
 pub struct Reraise;
 
 impl<S, R> PanicCase<S, R> for Reraise {

@@ -1,15 +1,21 @@
-//! A handled computation on a stack of its own, with its types: what lies at the top of that stack, how it starts, and what becomes of its outcome.
+//! A handled computation on a stack of its own, with its types: what lies at the top of that stack,
+//! how it starts, and what becomes of its outcome.
 //!
 //! Used by `handler`, which starts computations.
 //!
 //! # The idea
 //!
-//! A handler with a clause that wants the continuation runs its computation on a coroutine. To perform is to leave a [request](super::request) on the performer's stack and to suspend that coroutine. Whoever runs the computation
-//! ([`trampoline`](super::trampoline)) finds the request and calls the clause, on its own stack, under its own handlers. The continuation is the address of the computation ([`Held`](super::held::Held)). To resume it is to write the answer
-//! into the request and to run the computation on, from wherever that is asked.
+//! A handler with a clause that wants the continuation runs its computation on a coroutine. A
+//! perform leaves a [request](super::request) on the performer's stack and suspends that coroutine.
+//! The resumer of the computation ([`trampoline`](super::trampoline)) finds the request and calls
+//! the clause, on its own stack, under its own handlers. The continuation is the address of the
+//! computation ([`Held`](super::held::Held)). A resume writes the answer into the request and runs
+//! the computation on, from the resumer's stack.
 //!
-//! Those three know a computation as its [`Base`], which has the states and what keeps it in place. What depends on the types is here, and is reached from there by function pointers that this file puts in: how a computation that is over yields
-//! the handler's result, how one runs on whose result nobody wants, how all of it is freed.
+//! Those three know a computation as its [`Base`], which has the states and what keeps it in place.
+//! What depends on the types is here, and is reached from there by function pointers that this file
+//! puts in: how a computation that is over yields the handler's result, how one runs on without a
+//! taker for its result, how all of it is freed.
 //!
 //! # What lies where
 //!
@@ -18,7 +24,9 @@
 //!                        Base -----> Box<Parts>     else
 //! ```
 //!
-//! The frame in the base has the address of the clauses, in the parts; so [`Parts::of`] finds them either way. Cases, state and outcome are moved out when the body has ended; the clauses are dropped by [`free`], with the last owner.
+//! The frame in the base has the address of the clauses, in the parts; so [`Parts::of`] finds them
+//! either way. Cases, state and outcome are moved out when the body has ended; the clauses are
+//! dropped by [`free`], with the last owner.
 
 #![allow(unsafe_code)] // Computations are reached by address, from whichever stack runs.
 
@@ -35,11 +43,11 @@ use super::clauses::{Clauses, PanicCase, ValueCase};
 use super::held::{end_forgotten, end_kept, go_on_with};
 use super::trampoline::{RawNext, enter, go_on, run, serve, step};
 use crate::arena::Stack;
-use crate::chain;
 use crate::coroutine::{Coroutine, may_be_header};
 use crate::outcome::Step;
 use crate::region::{Kept, List};
 use crate::thread_stacks;
+use segue_core::chain;
 
 /// The rest of a computation: clauses `L`, cases `V` and `P`, state `S`, value `T`.
 struct Parts<L, V, P, S, T> {
@@ -51,7 +59,8 @@ struct Parts<L, V, P, S, T> {
     outcome: UnsafeCell<MaybeUninit<thread::Result<T>>>,
 }
 
-/// What lies at the top of the stack, if it is small enough; else a `Base` does, and the parts are boxed.
+/// What lies at the top of the stack, if it is small enough; else a `Base` does, and the parts are
+/// boxed.
 #[repr(C)]
 struct Block<X> {
     base: Base,
@@ -66,7 +75,8 @@ impl<L, V, P, S, T> Parts<L, V, P, S, T> {
     /// `base` is that of a computation with these types.
     #[inline]
     unsafe fn of(base: NonNull<Base>) -> NonNull<Self> {
-        // SAFETY: by the contract: `start` has put the parts behind the base, or in a box, and either way their list at the start of `list`.
+        // SAFETY: by the contract: `start` has put the parts behind the base, or in a box, and
+        // either way their list at the start of `list`.
         unsafe {
             let list = base.as_ref().frame.list.get();
             NonNull::new_unchecked(list.byte_sub(mem::offset_of!(Self, list)).cast_mut().cast())
@@ -78,12 +88,14 @@ impl<L, V, P, S, T> Parts<L, V, P, S, T> {
 ///
 /// # Safety
 ///
-/// All that the arguments borrow outlives the computation, or the region in which it is entered; `borrows` says that it may end before the program does.
+/// All that the arguments borrow outlives the computation, or the region in which it is entered;
+/// `borrows` says that it may end before the program does.
 #[inline]
 pub(super) unsafe fn start<R, S, T, L, V, P, F>(
     (list, value, panic, state): (L, V, P, S),
     region: Option<List<'_>>,
     borrows: bool,
+    size: Option<usize>,
     body: F,
 ) -> Started<R, S, T, L, V, P>
 where
@@ -92,7 +104,8 @@ where
     P: PanicCase<S, R>,
     F: FnOnce() -> T,
 {
-    let stack = thread_stacks::take().unwrap_or_else(|error| panic!("no stack for a handled computation: {error}"));
+    let stack =
+        thread_stacks::take_of(size).unwrap_or_else(|error| panic!("no stack for a handled computation: {error}"));
     let parts = Parts::<L, V, P, S, T> {
         list,
         cases: UnsafeCell::new(MaybeUninit::new((value, panic))),
@@ -160,9 +173,11 @@ unsafe fn place<H, L, V, P, S, T>(
 #[inline(always)]
 fn main<L, V, P, S, T, F: FnOnce() -> T>(base: &Base, body: F) {
     // Not the address of the frame alone: `perform` makes that of the base of it.
-    chain::set_top(std::ptr::from_ref(base).cast());
+    // SAFETY: it is in place while the body runs, and names the resumer's surroundings.
+    unsafe { chain::set_top(std::ptr::from_ref(base).cast()) };
     let outcome = catch_unwind(AssertUnwindSafe(body));
-    // SAFETY: the computation is of these types, and nobody looks for the outcome before this has returned.
+    // SAFETY: the computation is of these types, and nobody looks for the outcome before this has
+    // returned.
     unsafe { (*Parts::<L, V, P, S, T>::of(NonNull::from(base)).as_ref().outcome.get()).write(outcome) };
 }
 
@@ -173,12 +188,13 @@ impl<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>> Started<R, S, T, L, 
     /// Runs it under a `handle` that does not return before it is over.
     #[inline]
     pub fn run_to_the_end(self) -> R {
-        /// Ends a computation whose continuation was forgotten.
+        /// Ends a computation that lost its continuation.
         struct End(NonNull<Base>);
         impl Drop for End {
             #[inline]
             fn drop(&mut self) {
-                // SAFETY: this is one of its owners, and the others can't use it any more: a continuation does not outlive `handle`.
+                // SAFETY: this is one of its owners, and the others can't use it any more: a
+                // continuation does not outlive `handle`.
                 unsafe {
                     let panic = if self.0.as_ref().state.get() == State::Over { None } else { end_forgotten(self.0) };
                     release(self.0);
@@ -195,7 +211,7 @@ impl<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>> Started<R, S, T, L, 
         })
     }
 
-    /// Runs it, and leaves its end to whoever has its continuation.
+    /// Runs it, and leaves its end to the owner of its continuation.
     #[inline]
     pub fn run(self) -> R {
         self.run_with(|base| {
@@ -207,11 +223,13 @@ impl<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>> Started<R, S, T, L, 
         })
     }
 
-    /// Runs it to its end, if it performs nothing on the way; else `suspended` goes on. Here all types are known, and nobody else has the computation yet.
+    /// Runs it to its end, if it performs nothing on the way; else `suspended` goes on. Here all
+    /// types are known, and nobody else has the computation yet.
     #[inline(always)]
     fn run_with(self, suspended: impl FnOnce(NonNull<Base>) -> R) -> R {
         let base = self.0;
-        // SAFETY: it is new, and of these types; `Base::new` has done what precedes the switch. If it is over at once, its two owners are itself and this, and it is freed here.
+        // SAFETY: it is new, and of these types; `Base::new` has done what precedes the switch. If
+        // it is over at once, its two owners are itself and this, and it is freed here.
         unsafe {
             match enter(base, chain::top()) {
                 Step::Suspended => {
@@ -233,7 +251,8 @@ impl<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>> Started<R, S, T, L, 
 ///
 /// # Safety
 ///
-/// The computation is of these types and over. Called once, by the owner on the computation's behalf.
+/// The computation is of these types and over. Called once, by the owner on the computation's
+/// behalf.
 unsafe fn end<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>>(base: NonNull<Base>) -> R {
     // SAFETY: by the contract.
     let (cases, state, outcome) = unsafe {
@@ -251,7 +270,8 @@ unsafe fn end<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>>(base: NonNu
 /// The computation is of these types and over. Called once.
 #[inline(always)]
 unsafe fn take_out<L, V, P, S, T>(base: NonNull<Base>) -> ((V, P), S, thread::Result<T>) {
-    // SAFETY: by the contract; each is moved out once, and not used by anybody else any more: there is no continuation.
+    // SAFETY: by the contract; each is moved out once, and not used by anybody else any more: there
+    // is no continuation.
     unsafe {
         let parts = Parts::<L, V, P, S, T>::of(base);
         let parts = parts.as_ref();
@@ -287,7 +307,8 @@ fn settle<R, S, T, V: ValueCase<S, T, R>, P: PanicCase<S, R>>(
     }
 }
 
-/// `Base::abandon`. What the computation does about it is its own affair; a panic of another kind goes on.
+/// `Base::abandon`. What the computation does about it is its own affair; a panic of another kind
+/// goes on.
 ///
 /// # Safety
 ///
@@ -334,7 +355,8 @@ unsafe fn free<L, V, P, S, T>(base: NonNull<Base>) {
     impl<H> Drop for Stack<H> {
         #[inline]
         fn drop(&mut self) {
-            // SAFETY: made by `into_header`; its function has returned. What is left in the header needs no drop.
+            // SAFETY: made by `into_header`; its function has returned. What is left in the header
+            // needs no drop.
             thread_stacks::put(unsafe { Coroutine::from_header(self.0) }.into_stack());
         }
     }
@@ -351,14 +373,15 @@ unsafe fn free<L, V, P, S, T>(base: NonNull<Base>) {
     }
 }
 
-/// As [`free`], for one whose cases and state were not moved out.
+/// As [`free`], for one that still has its cases and its state.
 ///
 /// # Safety
 ///
 /// As for [`free`].
 #[cold]
 unsafe fn free_sealed<L, V, P, S, T>(base: NonNull<Base>) {
-    // SAFETY: by the contract; each is moved out once. Who has lent the state is gone, or this had an owner.
+    // SAFETY: by the contract; each is moved out once. The continuation that lent the state is
+    // gone, or this had an owner.
     unsafe {
         let parts = Parts::<L, V, P, S, T>::of(base);
         let parts = parts.as_ref();

@@ -21,14 +21,19 @@ type Invariant<'k> = PhantomData<fn(&'k ()) -> &'k ()>;
 
 /// The rest of a handled computation, from a [`perform`](super::perform) on: usable once.
 ///
-/// It wants an `O`, the output of the effect, and yields an `R`, what the handler yields. The handler goes along (it is *deep*): what the computation performs next is handled by the same
+/// It wants an `O`, the output of the effect, and yields an `R`, what the handler yields. The
+/// handler goes along (it is *deep*): what the computation performs next is handled by the same
 /// clauses. `S` is the handler's state.
 ///
-/// It is used up by what it is used for, so that nobody resumes a computation twice. Dropped, it is [discontinued](Self::discontinue) with [`Dropped`](super::Dropped), and the result is dropped: so what the computation has to clean
-/// up is cleaned up. (If programs abort on panics, its stack is leaked instead, and counted by [`leaked_stacks`](crate::leaked_stacks); if it borrows, the process aborts.)
+/// It is used up by what it is used for, so that nobody resumes a computation twice. Dropped, it is
+/// [discontinued](Self::discontinue) with [`Dropped`](super::Dropped), and the result is dropped:
+/// so what the computation has to clean up is cleaned up. (If programs abort on panics, its stack
+/// is leaked instead, and counted by [`leaked_stacks`](crate::leaked_stacks); if it borrows, the
+/// process aborts.)
 ///
-/// It may be kept for `'k` and resumed by whoever has it, on the same thread, under other handlers: the handlers between the perform and its own, which included, come along, and effects that these do not handle go
-/// to those of whoever resumes it.
+/// Its owner may keep it for `'k` and resume it on the same thread, under other handlers. The
+/// handlers from the perform up to its own one come along; an effect that these do not handle goes
+/// to the handlers of the resumer.
 ///
 /// ```compile_fail,E0277
 /// use segue_fiber::effect::Continuation;
@@ -55,7 +60,8 @@ pub struct Continuation<'k, O, R, S = ()> {
 impl<'k, O, R, S> Continuation<'k, O, R, S> {
     /// # Safety
     ///
-    /// The computation is suspended with a request that wants an `O`, for a handler with results `R` and state `S`; the caller gives it up. What it holds is good for `'k`.
+    /// The computation is suspended with a request that wants an `O`, for a handler with results
+    /// `R` and state `S`; the caller gives it up. What it holds is good for `'k`.
     #[inline]
     pub(super) unsafe fn new(base: NonNull<Base>) -> Self {
         // SAFETY: by the contract.
@@ -71,12 +77,13 @@ impl<'k, O, R, S> Continuation<'k, O, R, S> {
 
     /// The perform returns `value`; this call returns what the handler yields in the end.
     ///
-    /// It takes stack until then: a clause that resumes as the last thing it does should rather be one of
-    /// [`on_tail`](super::Handler::on_tail).
+    /// It takes stack until then: a clause that resumes as the last thing it does should rather be
+    /// one of [`on_tail`](super::Handler::on_tail).
     ///
     /// # Panics
     ///
-    /// With what leaves the computation, if the handler has no case for panics, or leaves its clauses and cases.
+    /// With what leaves the computation, if the handler has no case for panics, or leaves its
+    /// clauses and cases.
     #[inline]
     pub fn resume(self, value: O) -> R {
         let base = self.into_held().take();
@@ -87,13 +94,15 @@ impl<'k, O, R, S> Continuation<'k, O, R, S> {
         }
     }
 
-    /// The perform panics with `payload`, without a message: the computation is unwound from there. This call returns what the handler yields then.
+    /// The perform panics with `payload`, without a message: the computation is unwound from there.
+    /// This call returns what the handler yields then.
     ///
     /// If programs abort on panics, that ends the process, as every panic does.
     ///
     /// # Panics
     ///
-    /// As [`resume`](Self::resume): with `payload` itself, if the computation lets it pass and the handler has no case for panics.
+    /// As [`resume`](Self::resume): with `payload` itself, if the computation lets it pass and the
+    /// handler has no case for panics.
     pub fn discontinue<P: Any + Send>(self, payload: P) -> R {
         self.discontinue_with(Box::new(payload))
     }
@@ -112,7 +121,8 @@ impl<'k, O, R, S> Continuation<'k, O, R, S> {
         }
     }
 
-    /// To resume as the last thing that a clause does: what the clause returns, so that it is over before the computation runs.
+    /// To resume as the last thing that a clause does: what the clause returns, so that it is over
+    /// before the computation runs.
     ///
     /// The continuation need not be the one that the clause has got.
     #[inline]
@@ -129,7 +139,8 @@ impl<'k, O, R, S> Continuation<'k, O, R, S> {
         Next::new(RawNext::Run(self.into_held()))
     }
 
-    /// Where the computation is: from the perform outwards, through the stacks of all handlers that were captured with it, to the body of its own.
+    /// Where the computation is: from the perform outwards, through the stacks of all handlers that
+    /// were captured with it, to the body of its own.
     ///
     /// Costs about as much as [`Coroutine::backtrace`](crate::Coroutine::backtrace).
     pub fn backtrace(&self) -> Backtrace {
@@ -138,11 +149,14 @@ impl<'k, O, R, S> Continuation<'k, O, R, S> {
 
     /// The handler's state, which is the continuation's while the computation is suspended.
     ///
-    /// If it was lent and a [region](crate::region()) ends that still has the computation with this continuation, the reference may be in use on a stack that ends later. Then the body is unwound without its handler:
-    /// what it performs goes to outer handlers, the cases are not called, and the state is dropped with the continuation.
+    /// If it was lent and a [region](crate::region()) ends that still has the computation with this
+    /// continuation, the reference may be in use on a stack that ends later. Then the body is
+    /// unwound without its handler: what it performs goes to outer handlers, the cases are not
+    /// called, and the state is dropped with the continuation.
     #[inline]
     pub fn state(&mut self) -> &mut S {
-        // SAFETY: it is suspended, its state is an `S`, and it is this continuation's, which is borrowed.
+        // SAFETY: it is suspended, its state is an `S`, and it is this continuation's, which is
+        // borrowed.
         unsafe { base::state(self.held.get()) }
     }
 }
@@ -162,7 +176,8 @@ impl<O, R, S> fmt::Debug for Continuation<'_, O, R, S> {
     }
 }
 
-/// How a clause of [`on_tail`](super::Handler::on_tail) ends: with a result, or by handing control to a continuation.
+/// How a clause of [`on_tail`](super::Handler::on_tail) ends: with a result, or by handing control
+/// to a continuation.
 ///
 /// Dropped instead of returned, it is as a continuation that was dropped.
 #[must_use = "it is to be returned by the clause"]

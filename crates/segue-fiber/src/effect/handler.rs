@@ -18,12 +18,13 @@ use super::clauses::{
 use super::computation;
 use super::continuation::{Continuation, Next};
 use super::request::Payload;
-use crate::chain::{self, Frame, Restore};
 use crate::region::List;
+use segue_core::chain::{self, Frame, Restore};
 
 /// A handler in the making: clauses for effects, a case for the value, a case for panics.
 ///
-/// `R` is what it yields. Several clauses may be added, of which the one added last is asked first. The result of the body is `R` itself if there is no case for the value.
+/// `R` is what it yields. Several clauses may be added; the one added last is asked first. The
+/// result of the body is `R` itself if there is no case for the value.
 ///
 /// # Which clause
 ///
@@ -31,16 +32,21 @@ use crate::region::List;
 /// | --- | --- | --- | --- |
 /// | [`answer`](Self::answer), [`answer_with`](Self::answer_with) | the effect | what the perform returns | a call: a handler with only these runs its body in place |
 /// | [`on`](Self::on) | the effect and the continuation | the handler's result | a stack for the body, a switch to and fro for each perform |
-/// | [`on_tail`](Self::on_tail) | likewise | the result, or whom to resume | the same, and no stack is used up by resuming |
+/// | [`on_tail`](Self::on_tail) | likewise | the result, or what to resume | the same, and no stack is used up by resuming |
 ///
-/// All of them run under the handlers *outside* of this one: what a clause performs is not handled by its own handler.
+/// All of them run under the handlers *outside* of this one: what a clause performs is not handled
+/// by its own handler.
 ///
-/// A clause that gets the continuation may be entered again while it runs, since resuming runs the body, which may perform again. So it is an `Fn`. What changes is either in the handler's
-/// [state](Self::with_state), which is the continuation's while there is one, or in a `Cell` of yours. A clause that answers can't be entered again, and is an `FnMut`.
+/// A clause that gets the continuation may be entered again while it runs, since resuming runs the
+/// body, which may perform again. So it is an `Fn`. What changes is either in the handler's
+/// [state](Self::with_state), which is the continuation's while there is one, or in a `Cell` of
+/// yours. A clause that answers can't be entered again, and is an `FnMut`.
 ///
 /// # What may be borrowed
 ///
-/// Body, clauses and cases of [`Handler::new`] borrow what they like: `handle` does not return before the body is over. Its continuations can't be kept longer than that, which the compiler checks:
+/// Body, clauses and cases of [`Handler::new`] borrow what they like: `handle` does not return
+/// before the body is over. Its continuations can't be kept longer than that, which the compiler
+/// checks:
 ///
 /// ```compile_fail
 /// use segue_fiber::effect::{Continuation, Effect, Handler, perform};
@@ -53,7 +59,8 @@ use crate::region::List;
 /// Handler::new().on(|_: Ask, k| { kept.set(Some(k)); 0 }).handle(|| perform(Ask));
 /// ```
 ///
-/// [`Handler::stored`] is for continuations that are kept for as long as one likes; then nothing may be borrowed:
+/// [`Handler::stored`] is for continuations that are kept for as long as one likes; then nothing
+/// may be borrowed:
 ///
 /// ```compile_fail,E0597
 /// use segue_fiber::effect::{Effect, Handler, perform};
@@ -71,11 +78,13 @@ pub struct Handler<M, R, S = (), L = Nil, V = Identity, P = Reraise> {
     panic: P,
     state: S,
     mode: M,
+    /// How much of its stack the body can use, if that was said.
+    stack: Option<usize>,
     _yields: PhantomData<fn() -> R>,
 }
 
 impl<R> Handler<Scoped, R> {
-    /// A handler of nothing, whose continuations stay within [`handle`](Self::handle).
+    /// A handler of nothing. Its continuations stay within [`handle`](Self::handle).
     #[inline]
     pub fn new() -> Self {
         Self::with_state(())
@@ -91,7 +100,8 @@ impl<R> Default for Handler<Scoped, R> {
 impl<R, S> Handler<Scoped, R, S> {
     /// As [`new`](Handler::new), with a state that the clauses share.
     ///
-    /// It is one clause's at a time: [`Continuation::state`] lends it to whoever has the continuation, [`answer_with`](Self::answer_with) to the clause, and the cases get it in the end.
+    /// It is one clause's at a time: [`Continuation::state`] lends it to the continuation's owner,
+    /// [`answer_with`](Self::answer_with) to the clause, and the cases get it in the end.
     #[inline]
     pub fn with_state(state: S) -> Self {
         Self::of(Scoped, state)
@@ -99,7 +109,7 @@ impl<R, S> Handler<Scoped, R, S> {
 }
 
 impl<R> Handler<Stored<'static>, R> {
-    /// A handler of nothing, whose continuations may be kept and resumed later. It borrows nothing.
+    /// A handler of nothing. Its continuations may be kept and resumed later. It borrows nothing.
     #[inline]
     pub fn stored() -> Self {
         Self::stored_with_state(())
@@ -125,15 +135,40 @@ impl<'r, R, S> Handler<Stored<'r>, R, S> {
 impl<M, R, S> Handler<M, R, S> {
     #[inline]
     fn of(mode: M, state: S) -> Self {
-        Handler { list: Nil, value: Identity, panic: Reraise, state, mode, _yields: PhantomData }
+        Handler { list: Nil, value: Identity, panic: Reraise, state, mode, stack: None, _yields: PhantomData }
     }
 }
 
 impl<M, R, S, L, V, P> Handler<M, R, S, L, V, P> {
     #[inline]
     fn add<C>(self, head: C) -> Handler<M, R, S, Cons<C, L>, V, P> {
-        let Handler { list, value, panic, state, mode, .. } = self;
-        Handler { list: Cons { head, tail: list }, value, panic, state, mode, _yields: PhantomData }
+        let Handler { list, value, panic, state, mode, stack, .. } = self;
+        Handler { list: Cons { head, tail: list }, value, panic, state, mode, stack, _yields: PhantomData }
+    }
+
+    /// The body can use `bytes` of its stack, if it runs on one of its own: not under a handler
+    /// that only answers.
+    ///
+    /// Without it the stack has the [default size](crate::StackConfig::set_default_slot_size): 240
+    /// KiB can be used of it if nobody has said anything.
+    ///
+    /// ```
+    /// use segue_fiber::effect::{Effect, Handler, perform};
+    /// struct Ask;
+    /// impl Effect for Ask {
+    ///     type Output = u64;
+    /// }
+    /// fn sum(n: u64) -> u64 {
+    ///     let frame = std::hint::black_box([n; 64]);
+    ///     if n == 0 { perform(Ask) } else { sum(n - 1) + frame[0] }
+    /// }
+    /// let sum = Handler::new().stack_size(16 << 20).on(|_: Ask, k| k.resume(0)).handle(|| sum(10_000));
+    /// assert_eq!(sum, 10_000 * 10_001 / 2);
+    /// ```
+    #[inline]
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack = Some(bytes);
+        self
     }
 
     /// Answers an effect at once: the perform is a call of `clause`.
@@ -161,32 +196,34 @@ impl<M, R, S, L, V, P> Handler<M, R, S, L, V, P> {
     /// The type of its argument has to be written, since the body comes later.
     #[inline]
     pub fn value<T, F: FnOnce(T) -> R>(self, case: F) -> Handler<M, R, S, L, Value<F>, P> {
-        let Handler { list, panic, state, mode, .. } = self;
-        Handler { list, value: Value(case), panic, state, mode, _yields: PhantomData }
+        let Handler { list, panic, state, mode, stack, .. } = self;
+        Handler { list, value: Value(case), panic, state, mode, stack, _yields: PhantomData }
     }
 
     /// As [`value`](Self::value), with the handler's state.
     #[inline]
     pub fn value_with<T, F: FnOnce(S, T) -> R>(self, case: F) -> Handler<M, R, S, L, ValueWith<F>, P> {
-        let Handler { list, panic, state, mode, .. } = self;
-        Handler { list, value: ValueWith(case), panic, state, mode, _yields: PhantomData }
+        let Handler { list, panic, state, mode, stack, .. } = self;
+        Handler { list, value: ValueWith(case), panic, state, mode, stack, _yields: PhantomData }
     }
 
-    /// What becomes of a panic that leaves the body, a discontinued one included. It runs once, under the outer handlers. Without it, the panic goes on in whoever waits for the result.
+    /// What becomes of a panic that leaves the body, a discontinued one included. It runs once,
+    /// under the outer handlers. Without it, the panic goes on in the caller that waits for the
+    /// result.
     #[inline]
     pub fn panic<F: FnOnce(Payload) -> R>(self, case: F) -> Handler<M, R, S, L, V, Caught<F>> {
-        let Handler { list, value, state, mode, .. } = self;
-        Handler { list, value, panic: Caught(case), state, mode, _yields: PhantomData }
+        let Handler { list, value, state, mode, stack, .. } = self;
+        Handler { list, value, panic: Caught(case), state, mode, stack, _yields: PhantomData }
     }
 
     /// As [`panic`](Self::panic), with the handler's state.
     #[inline]
     pub fn panic_with<F: FnOnce(S, Payload) -> R>(self, case: F) -> Handler<M, R, S, L, V, CaughtWith<F>> {
-        let Handler { list, value, state, mode, .. } = self;
-        Handler { list, value, panic: CaughtWith(case), state, mode, _yields: PhantomData }
+        let Handler { list, value, state, mode, stack, .. } = self;
+        Handler { list, value, panic: CaughtWith(case), state, mode, stack, _yields: PhantomData }
     }
 
-    /// Runs a body whose performs are calls: in place.
+    /// Runs a body in place; its performs are calls.
     #[inline]
     fn handle_in_place<T>(self, body: impl FnOnce() -> T) -> R
     where
@@ -199,13 +236,15 @@ impl<M, R, S, L, V, P> Handler<M, R, S, L, V, P> {
         let top = chain::top();
         let frame = Frame {
             parent: Cell::new(top),
-            clauses: Cell::new(L::ENTRIES.0),
+            clauses: Cell::new(L::ENTRIES.address()),
             list: Cell::new((&raw const list).cast()),
             state: Cell::new(state.get().cast()),
         };
         let outcome = {
-            let _restore = Restore(top);
-            chain::set_top(&frame);
+            // SAFETY: what is around is in place until this returns.
+            let _restore = unsafe { Restore::new() };
+            // SAFETY: the frame is in place until `_restore` sets the top again.
+            unsafe { chain::set_top(&frame) };
             if P::CATCHES { catch_unwind(AssertUnwindSafe(body)) } else { Ok(body()) }
         };
         let state = state.into_inner();
@@ -228,7 +267,8 @@ impl<R, S, L, V, P> Handler<Scoped, R, S, L, V, P> {
         self.add(Capturing(On(clause), PhantomData))
     }
 
-    /// As [`on`](Self::on), for a clause that resumes as the last thing it does: by returning [`Continuation::tail`]. Any number of performs takes no more stack than one.
+    /// As [`on`](Self::on), for a clause that resumes as the last thing it does: by returning
+    /// [`Continuation::tail`]. Any number of performs takes no more stack than one.
     #[inline]
     pub fn on_tail<E: Effect, C>(
         self,
@@ -246,7 +286,8 @@ impl<R, S, L, V, P> Handler<Scoped, R, S, L, V, P> {
     ///
     /// # Panics
     ///
-    /// With what leaves the body, if there is no case for panics, and with what leaves clauses and cases. When there is no stack for the body.
+    /// With what leaves the body, if there is no case for panics, and with what leaves clauses and
+    /// cases. When there is no stack for the body.
     #[inline]
     pub fn handle<T>(self, body: impl FnOnce() -> T) -> R
     where
@@ -255,9 +296,10 @@ impl<R, S, L, V, P> Handler<Scoped, R, S, L, V, P> {
         P: PanicCase<S, R>,
     {
         if const { L::ENTRIES.capture() } {
-            let Handler { list, value, panic, state, .. } = self;
-            // SAFETY: `run_to_the_end` does not return before the computation is over, and so before what is borrowed here may end.
-            unsafe { computation::start((list, value, panic, state), None, true, body) }.run_to_the_end()
+            let Handler { list, value, panic, state, stack, .. } = self;
+            // SAFETY: `run_to_the_end` does not return before the computation is over, and so
+            // before what is borrowed here may end.
+            unsafe { computation::start((list, value, panic, state), None, true, stack, body) }.run_to_the_end()
         } else {
             self.handle_in_place(body)
         }
@@ -265,7 +307,8 @@ impl<R, S, L, V, P> Handler<Scoped, R, S, L, V, P> {
 }
 
 impl<'r, R, S, L, V, P> Handler<Stored<'r>, R, S, L, V, P> {
-    /// Handles an effect with the continuation: what `clause` returns is the handler's result. The continuation may be kept.
+    /// Handles an effect with the continuation: what `clause` returns is the handler's result. The
+    /// continuation may be kept.
     #[inline]
     pub fn on<E: Effect, C>(
         self,
@@ -277,7 +320,8 @@ impl<'r, R, S, L, V, P> Handler<Stored<'r>, R, S, L, V, P> {
         self.add(Capturing(On(clause), PhantomData))
     }
 
-    /// As [`on`](Self::on), for a clause that resumes as the last thing it does: by returning [`Continuation::tail`], of this continuation or of one that was kept.
+    /// As [`on`](Self::on), for a clause that resumes as the last thing it does: by returning
+    /// [`Continuation::tail`], of this continuation or of one that was kept.
     #[inline]
     pub fn on_tail<E: Effect, C>(
         self,
@@ -291,11 +335,13 @@ impl<'r, R, S, L, V, P> Handler<Stored<'r>, R, S, L, V, P> {
 }
 
 impl<'r, R, S, L, V, P> Handler<Stored<'r>, R, S, L, V, P> {
-    /// Runs `body` under this handler, up to a result of the handler. The body goes on later if its continuation was kept.
+    /// Runs `body` under this handler, up to a result of the handler. The body goes on later if its
+    /// continuation was kept.
     ///
     /// # Panics
     ///
-    /// With what leaves the body, if there is no case for panics, and with what leaves clauses and cases. When there is no stack for the body.
+    /// With what leaves the body, if there is no case for panics, and with what leaves clauses and
+    /// cases. When there is no stack for the body.
     #[inline]
     pub fn handle<T>(self, body: impl FnOnce() -> T + 'r) -> R
     where
@@ -307,9 +353,10 @@ impl<'r, R, S, L, V, P> Handler<Stored<'r>, R, S, L, V, P> {
         T: 'r,
     {
         if const { L::ENTRIES.capture() } {
-            let Handler { list, value, panic, state, mode, .. } = self;
-            // SAFETY: what is borrowed outlives the region, in which the computation is entered; without a region nothing is borrowed.
-            unsafe { computation::start((list, value, panic, state), mode.0, mode.0.is_some(), body) }.run()
+            let Handler { list, value, panic, state, mode, stack, .. } = self;
+            // SAFETY: what is borrowed outlives the region, in which the computation is entered;
+            // without a region nothing is borrowed.
+            unsafe { computation::start((list, value, panic, state), mode.0, mode.0.is_some(), stack, body) }.run()
         } else {
             self.handle_in_place(body)
         }

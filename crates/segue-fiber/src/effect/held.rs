@@ -1,25 +1,40 @@
-//! The right to go on with a suspended computation, and how a computation ends that nobody goes on with.
+//! The right to go on with a suspended computation, and how a computation ends that nobody goes on
+//! with.
 //!
-//! Used by continuations, and by what a clause hands control on with; by `computation`, for continuations that were forgotten, and by regions, for what is left at their end.
+//! Used by continuations, and by what a clause hands control on with; by `computation`, for
+//! continuations that were forgotten, and by regions, for what is left at their end.
 //!
 //! # How one ends
 //!
-//! Its perform is answered with a panic, [`Dropped`], and it is run on: so it is unwound, where programs unwind. A body that catches the panic goes on, and may be suspended again, with a continuation anew.
+//! Its perform is answered with a panic, [`Dropped`], and it is run on: so it is unwound, where
+//! programs unwind. A body that catches the panic goes on, and may be suspended again, with a
+//! continuation anew.
 //!
-//! # Who ends it
+//! # How it ends
 //!
-//! - Whoever drops the right to go on with it.
-//! - `handle`, if that was forgotten: it is called when nobody can use it any more, as a continuation does not outlive the clause that has got it.
-//! - The region in which it is suspended. There the right to go on may be on the stack of another computation that the region ends later, and be dropped then. So the region *revokes* it: it raises the computation's `turn`, by which
-//!   whoever has the right sees that it has it no more, and owns the computation's block on its behalf. The drop of a right that was revoked gives that up and does nothing else.
+//! - Its owner drops the right to go on with it.
+//! - `handle`, if that was forgotten: it is called when nobody can use it any more, as a
+//!   continuation does not outlive the clause that has got it.
+//! - The region in which it is suspended. There the right to go on may be on the stack of another
+//!   computation that the region ends later, and be dropped then. So the region *revokes* it: it
+//!   raises the computation's `turn`, by which the owner of the right sees that the right is gone;
+//!   the region then owns the computation's block in its place. The drop of a right that was
+//!   revoked gives that up and does nothing else.
 //!
 //! # The races to fear
 //!
-//! All is one thread's, but the code of others runs at two places between which a region may end what is here: whoever runs it is captured by another computation, which the region ends later.
+//! All is one thread's, but foreign code runs at two places, and a region may end what is here
+//! before that code returns: the foreign code is captured by another computation, which the region
+//! ends later.
 //!
-//! - *The drop of an answer that was given and not used*, when the right is dropped. The right is not there any more, and the computation still suspended. So `abandon` looks at the turn again before it runs the computation.
-//! - *A clause that has borrowed the state from its continuation.* The state must then stay where it is, and nobody else may get a reference, until that continuation is dropped, or for ever. So the region *seals* a computation whose
-//!   present continuation has lent the state: it is unwound without its clauses, and its cases are not called; state and cases are dropped with the block.
+//! - *The drop of an answer that was given and not used*, when the right is dropped. The right is
+//!   not there any more, and the computation still suspended. So `abandon` looks at the turn again
+//!   before it runs the computation.
+//! - *A clause that has borrowed the state from its continuation.* The state must then stay where
+//!   it is, and nobody else may get a reference, until that continuation is dropped, or for ever.
+//!   So if the present continuation has lent the state, the region *seals* the computation: it is
+//!   unwound without its clauses, and its cases are not called; state and cases are dropped with
+//!   the block.
 
 #![allow(unsafe_code)] // Computations are reached by address.
 
@@ -32,13 +47,14 @@ use super::Dropped;
 use super::base::{Base, State, release};
 use super::request::{self, Payload};
 use crate::backtrace::Backtrace;
-use crate::outcome::count_leak;
+use crate::outcome::{abort, count_leak};
 use crate::region::Kept;
 use crate::thread_stacks;
 
 /// The right to go on with a suspended computation. Dropped, it ends the computation.
 ///
-/// It may be revoked: then the computation has been ended by its region, and is there only so that this can be seen.
+/// It may be revoked: then the computation has been ended by its region, and is there only so that
+/// this can be seen.
 pub(super) struct Held {
     base: NonNull<Base>,
     turn: usize,
@@ -56,7 +72,7 @@ impl Held {
 
     #[inline]
     fn is_revoked(&self) -> bool {
-        // SAFETY: whoever revokes it sees to it that the computation stays in place until this is dropped.
+        // SAFETY: the region that revokes it keeps the computation in place until this is dropped.
         unsafe { self.base.as_ref() }.turn.get() != self.turn
     }
 
@@ -65,7 +81,8 @@ impl Held {
         if self.is_revoked() {
             return Backtrace::empty("its region has ended it");
         }
-        // SAFETY: set by `place`. It is suspended and this one's, which is borrowed, and not another thread's, as this is not `Send`.
+        // SAFETY: set by `place`. It is suspended and this one's, which is borrowed, and not
+        // another thread's, as this is not `Send`.
         unsafe { self.base.as_ref().raw.get().assume_init().backtrace() }
     }
 
@@ -83,7 +100,7 @@ impl Held {
         self.base
     }
 
-    /// As `get`, for whoever gives it up.
+    /// As `get`, for an owner that gives it up.
     #[inline]
     pub fn take(self) -> NonNull<Base> {
         let base = self.get();
@@ -95,7 +112,8 @@ impl Held {
 impl Drop for Held {
     #[cold]
     fn drop(&mut self) {
-        // SAFETY: if it was not revoked, it has a suspended computation; else it owns what whoever revoked it has left.
+        // SAFETY: if it was not revoked, it has a suspended computation; else it owns what the
+        // revoking region has left.
         unsafe { if self.is_revoked() { release(self.base) } else { abandon(self.base) } }
     }
 }
@@ -104,9 +122,11 @@ impl Drop for Held {
 ///
 /// # Safety
 ///
-/// `kept` is in the base of a computation in a list; what stands for the computation is not used any more other than to be dropped.
+/// `kept` is in the base of a computation in a list; what stands for the computation is not used
+/// any more other than to be dropped.
 pub(super) unsafe fn end_kept(kept: *const Kept) -> bool {
-    // SAFETY: it was entered with an address that is good for the whole; what is in a list is in place.
+    // SAFETY: it was entered with an address that is good for the whole; what is in a list is in
+    // place.
     unsafe {
         let base = NonNull::new_unchecked(kept.byte_sub(mem::offset_of!(Base, kept)).cast_mut().cast::<Base>());
         let this = base.as_ref();
@@ -114,10 +134,10 @@ pub(super) unsafe fn end_kept(kept: *const Kept) -> bool {
             return false;
         }
         if this.lent.get() == this.turn.get() {
-            // Whoever has borrowed the state may still be there.
+            // The clause that has borrowed the state may still be there.
             this.seal();
         }
-        // Revokes what stands for it, on whose behalf it stays in place.
+        // Revokes the right to go on; the computation stays in place for the revoked right.
         this.turn.set(this.turn.get() + 1);
         this.owners.set(this.owners.get() + 1);
         abandon(base);
@@ -135,13 +155,13 @@ pub(super) unsafe fn abandon(base: NonNull<Base>) {
     // SAFETY: by the contract.
     let this = unsafe { base.as_ref() };
     if cfg!(panic = "abort") && this.borrows {
-        eprintln!(
+        abort(
             "a handled computation was dropped that may have lent out what it borrows; without unwinding it can neither end nor stay: resume each \
-             continuation, or let the computation borrow nothing (`Handler::stored`); aborting"
+             continuation, or let the computation borrow nothing (`Handler::stored`); aborting",
         );
-        std::process::abort();
     }
-    // While the thread's local variables are dropped, what was suspended before may be in the middle of a use of one; what borrows was not.
+    // While the thread's local variables are dropped, what was suspended before may be in the
+    // middle of a use of one; what borrows was not.
     if cfg!(panic = "abort") || (!this.borrows && thread_stacks::are_gone()) {
         count_leak();
         return;
@@ -150,7 +170,8 @@ pub(super) unsafe fn abandon(base: NonNull<Base>) {
     // SAFETY: by the contract.
     let failed = catch_unwind(AssertUnwindSafe(|| unsafe { request::fail(base, Box::new(Dropped)) }));
     if this.turn.get() != turn {
-        // It had an answer, whose drop was suspended; meanwhile the region has ended the computation, and has left this the block.
+        // It had an answer, and the drop of that was suspended; meanwhile the region has ended the
+        // computation, and has left this the block.
         // SAFETY: see `end_kept`; it is not used any more.
         unsafe { release(base) };
         return go_on_with(failed.err());
@@ -160,18 +181,20 @@ pub(super) unsafe fn abandon(base: NonNull<Base>) {
     match failed {
         Ok(()) => end(),
         Err(payload) => {
-            // It had an answer, whose drop has panicked. What panics meanwhile is not told of; and its drop may panic.
+            // It had an answer, and the drop of that has panicked. A second panic meanwhile is not
+            // reported; and its drop may panic.
             mem::forget(catch_unwind(AssertUnwindSafe(end)));
             go_on_with(Some(payload));
         }
     }
 }
 
-/// Ends a computation whose continuation was forgotten, whatever it takes, and says what panicked meanwhile.
+/// Ends a computation that lost its continuation, whatever it takes, and says what panicked
+/// meanwhile.
 ///
 /// # Safety
 ///
-/// It is not over, and whoever has its continuation does not use it.
+/// It is not over, and the owner of its continuation does not use it.
 #[cold]
 pub(super) unsafe fn end_forgotten(base: NonNull<Base>) -> Option<Payload> {
     let mut panic = None;
@@ -183,7 +206,7 @@ pub(super) unsafe fn end_forgotten(base: NonNull<Base>) -> Option<Payload> {
     }
     // SAFETY: as above.
     if unsafe { base.as_ref() }.state.get() == State::Running {
-        // It can't be, since whoever runs it would be inside of the caller.
+        // It can't be, since its resumer would be inside of the caller.
         std::process::abort();
     }
     panic

@@ -1,8 +1,10 @@
-//! Effect handlers: ask an enclosing handler, which answers, or keeps the rest of the computation for later.
+//! Effect handlers: ask an enclosing handler, which answers, or keeps the rest of the computation
+//! for later.
 //!
 //! Used by applications, and by libraries that leave it to their callers what an operation means.
 //!
-//! An *effect* is a type. To [`perform`] one is to call the innermost [`Handler`] in place that has a clause for it.
+//! An *effect* is a type. To [`perform`] one is to call the innermost [`Handler`] in place that has
+//! a clause for it.
 //!
 //! ```
 //! use segue_fiber::effect::{Effect, Handler, perform};
@@ -33,25 +35,35 @@
 //! assert_eq!(looked_at, 0);
 //! ```
 //!
-//! The design follows "Retrofitting Effect Handlers onto OCaml" (Sivaramakrishnan and others, PLDI 2021): handlers are deep, continuations are stacks and are used once, effects are
-//! not in the types of functions. What differs is what Rust can check: that a continuation is used at most once, is not sent, and does not outlive what it borrows.
+//! The design follows "Retrofitting Effect Handlers onto OCaml" (Sivaramakrishnan and others, PLDI
+//! 2021): handlers are deep, continuations are stacks and are used once, effects are not in the
+//! types of functions. What differs is what Rust can check: that a continuation is used at most
+//! once, is not sent, and does not outlive what it borrows.
 //!
-//! # Who handles
+//! # Which handler handles
 //!
-//! - The innermost handler in place with a clause for the effect's type. Clauses and cases run under the handlers outside of theirs.
-//! - A fiber, and any other [`Coroutine`](crate::Coroutine), starts without handlers. A [generator](crate::generator()) runs under those of whoever asks it for the next element.
-//! - While the thread panics, clauses that want the continuation are passed over, as if the effect were not theirs: a destructor that ran on in another
-//!   order would confuse the count of panics, which std keeps for each thread. Clauses that answer work.
+//! - The innermost handler in place with a clause for the effect's type. Clauses and cases run
+//!   under the handlers outside of theirs.
+//! - A fiber, and any other [`Coroutine`](crate::Coroutine), starts without handlers, but for
+//!   [shared](SharedHandler) ones, which the halves of a join and the fibers of a scope inherit. A
+//!   [generator](crate::generator()) runs under the handlers of the code that asks it for the next
+//!   element.
+//! - While the thread panics, clauses that want the continuation are passed over, as if the effect
+//!   were not theirs: a destructor that ran on in another order would confuse the count of panics,
+//!   which std keeps for each thread. Clauses that answer work.
 //!
 //! # Unwinding
 //!
-//! A panic that leaves the body goes to the handler's case for panics, or to whoever waits for the handler's result: the caller of `handle` at first, later that of `resume`. A panic of a clause or case goes there too;
-//! the continuation, if the clause had it still, is dropped on the way, and so the body unwound. A panic of a clause that answers goes to the performer.
+//! A panic that leaves the body goes to the handler's case for panics, or to the caller that waits
+//! for the handler's result: that of `handle` at first, later that of `resume`. A panic of a clause
+//! or case goes there too; the continuation, if the clause had it still, is dropped on the way, and
+//! so the body unwound. A panic of a clause that answers goes to the performer.
 //!
 //! # Shallow handling
 //!
-//! A handler is deep: it is in place again when its continuation is resumed. To handle each perform in another way, let the clauses only say what was performed. The handler's result is then a step, and
-//! to resume yields the next one:
+//! A handler is deep: it is in place again when its continuation is resumed. To handle each perform
+//! in another way, let the clauses only say what was performed. The handler's result is then a
+//! step, and to resume yields the next one:
 //!
 //! ```
 //! use segue_fiber::effect::{Continuation, Effect, Handler, perform};
@@ -71,7 +83,8 @@
 //!     Done,
 //! }
 //!
-//! let first = Handler::stored().on(|Read, k| Step::Read(k)).on(|Write(it), k| Step::Write(it, k)).value(|()| Step::Done).handle(|| {
+//! let handler = Handler::stored().on(|Read, k| Step::Read(k)).on(|Write(it), k| Step::Write(it, k));
+//! let first = handler.value(|()| Step::Done).handle(|| {
 //!     let read = perform(Read);
 //!     perform(Write(read + 1));
 //!     perform(Read);
@@ -85,20 +98,36 @@
 //!
 //! # Waiting inside
 //!
-//! A fiber may wait inside a handled computation: all of its stacks are suspended at once, and its handlers are in place again when it goes on.
+//! A fiber may wait inside a handled computation: all of its stacks are suspended at once, and its
+//! handlers are in place again when it goes on.
 //!
-//! A computation that performs inside of a scope, timeout, shield or the like is to be resumed there: by its clause, or later by the same fiber inside of what it was in. If the scope's surroundings are left
-//! before, or it is resumed by another fiber, the process ends with a message.
+//! What a computation has entered when it performs, a scope, a timeout, a shield, belongs to it.
+//! That leaves with it: the clause is not inside of the performer's timeout. And it comes back with
+//! it, inside of whatever the resumer is in then: a cancellation or deadline around the resumer
+//! shows in the computation. Only a clause that answers is a call of the performer's, and runs
+//! inside of what the performer is in.
+//!
+//! # Operations in progress
+//!
+//! No computation is captured across an operation. A waker, a hook, a closure of a source, a
+//! policy, a drop: what such code performs finds no handler outside of the operation that calls it,
+//! and what it gives to a generator outside is refused, with a message that names the operation. It
+//! is as with C frames in the paper. A join, a blocking call in place and a visit to another
+//! scheduler are operations, too.
 //!
 //! # Programs to read
 //!
-//! The repository's `examples`: `calculator` restarts exceptions, `scheduler` is one in forty lines, `effects_state`, `effects_io` and `transactions` are state, input and rollback, `backtracking` searches
-//! with [`multi`](crate::multi), `generator` walks trees, `testing_with_effects` runs a program without the world.
+//! The repository's `examples`: `calculator` restarts exceptions, `scheduler` is one in forty
+//! lines, `effects_state`, `effects_io` and `transactions` are state, input and rollback,
+//! `backtracking` searches with [`multi`](crate::multi), `generator` walks trees,
+//! `testing_with_effects` runs a program without the world.
 //!
 //! # What an effect can carry
 //!
-//! An effect is `'static`: it borrows nothing. A clause has the effect for itself, and may keep it while the performer, whose stack would hold what is borrowed, has gone on or
-//! is over. (For clauses that answer it could be otherwise, as the performer waits meanwhile; but whether a clause answers is the handler's choice.)
+//! An effect is `'static`: it borrows nothing. A clause has the effect for itself, and may keep it
+//! when the performer has gone on or is over; a borrow from the performer's stack would dangle
+//! then. (For clauses that answer it could be otherwise, as the performer waits meanwhile; but
+//! whether a clause answers is the handler's choice.)
 
 #![allow(unsafe_code)] // Frames of the chain are reached by address.
 
@@ -106,20 +135,24 @@ mod base;
 pub(crate) mod clauses;
 mod computation;
 mod continuation;
+mod find;
 mod handler;
 mod held;
 mod request;
+mod shared;
 mod trampoline;
 mod unhandled;
 
 use std::any::TypeId;
 use std::panic::Location;
 
-use crate::chain::{self, Entry, Frame, Restore};
 use clauses::Answer;
+use find::{Between, Found, Search, find, find_past};
+use segue_core::chain::{self, Frame, Restore, Surrounding};
 
 pub use continuation::{Continuation, Next};
 pub use handler::Handler;
+pub use shared::SharedHandler;
 pub use unhandled::Unhandled;
 
 /// Something that a computation may ask of a handler around it.
@@ -128,7 +161,7 @@ pub trait Effect: Sized + 'static {
     type Output;
 }
 
-/// The payload of the panic that unwinds a computation whose continuation was dropped.
+/// The payload of the panic that unwinds a computation when its continuation is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Dropped;
@@ -138,7 +171,8 @@ pub struct Dropped;
 /// # Panics
 ///
 /// With [`Unhandled`] if there is none. With what the handler discontinues the computation with.
-// Inlined, down to the switch: a function that suspends has been called and returns after others have run, which processors predict wrongly, as they expect returns in the order of calls.
+// Inlined, down to the switch: a function that suspends has been called and returns after others
+// have run, which processors predict wrongly, as they expect returns in the order of calls.
 #[inline(always)]
 #[track_caller]
 pub fn perform<E: Effect>(effect: E) -> E::Output {
@@ -151,8 +185,13 @@ pub fn perform<E: Effect>(effect: E) -> E::Output {
 
     match find(TypeId::of::<E>()) {
         // SAFETY: found for this effect.
-        Some(found) => unsafe { found.perform(effect) },
-        None => unhandled(effect, Location::caller()),
+        Search::Found(found) => unsafe { found.perform(effect) },
+        // SAFETY: the search has come to this frame.
+        Search::Past(frame) => match unsafe { perform_past(frame, effect) } {
+            Ok(output) => output,
+            Err(effect) => unhandled(effect, Location::caller()),
+        },
+        Search::Nothing => unhandled(effect, Location::caller()),
     }
 }
 
@@ -168,18 +207,43 @@ pub fn perform<E: Effect>(effect: E) -> E::Output {
 #[inline]
 pub fn try_perform<E: Effect>(effect: E) -> Result<E::Output, E> {
     match find(TypeId::of::<E>()) {
-        None => Err(effect),
+        Search::Nothing => Err(effect),
         // SAFETY: found for this effect.
-        Some(found) => Ok(unsafe { found.perform(effect) }),
+        Search::Found(found) => Ok(unsafe { found.perform(effect) }),
+        // SAFETY: the search has come to this frame.
+        Search::Past(frame) => unsafe { perform_past(frame, effect) },
+    }
+}
+
+/// Performs past something else than handlers and generators.
+///
+/// # Safety
+///
+/// A search for `E` has just come to `frame`.
+#[cold]
+#[inline(never)]
+unsafe fn perform_past<E: Effect>(frame: *const Frame, effect: E) -> Result<E::Output, E> {
+    // SAFETY: by the contract; what is found is for this effect.
+    unsafe {
+        match find_past(frame, TypeId::of::<E>()) {
+            None => Err(effect),
+            Some((found, Between::Nothing)) => Ok(found.perform(effect)),
+            Some((found, Between::Contexts(contexts))) => Ok(found.perform_inside(&*contexts, effect)),
+            Some((found, Between::Border(further))) => Ok(found.answer_inherited(further, effect)),
+        }
     }
 }
 
 /// Runs `body` as if none of the handlers around were in place.
 ///
-/// A computation that is handled outside can't be captured from inside either, nor can a generator around give.
+/// A computation that is handled outside can't be captured from inside either, nor can a generator
+/// around give. Fibers can be [resumed](crate::Coroutine::resume_outside) here; for anything else
+/// there is [`barrier`](segue_core::chain::barrier), with a message that says what stands between.
 pub fn outside<T>(body: impl FnOnce() -> T) -> T {
-    let _restore = Restore(chain::top());
-    chain::set_top(std::ptr::null());
+    // SAFETY: what is around is in place until this returns.
+    let _restore = unsafe { Restore::new() };
+    // SAFETY: null is always allowed.
+    unsafe { chain::set_top(std::ptr::null()) };
     body()
 }
 
@@ -190,33 +254,6 @@ pub fn is_outside() -> bool {
     chain::top().is_null()
 }
 
-/// A clause of a handler in place.
-struct Found {
-    frame: *const Frame,
-    clause: *const (),
-    entry: &'static Entry,
-}
-
-/// The innermost clause for an effect that can be used.
-#[inline]
-fn find(effect: TypeId) -> Option<Found> {
-    let mut frame = chain::top();
-    // SAFETY: the frames from the top outwards are in place.
-    while let Some(this) = unsafe { frame.as_ref() } {
-        let mut list = this.list.get();
-        let mut next = this.clauses.get();
-        while let Some(entry) = next {
-            if entry.effect == effect && (!entry.captures || !std::thread::panicking()) {
-                return Some(Found { frame, clause: list.wrapping_byte_add(entry.head), entry });
-            }
-            list = list.wrapping_byte_add(entry.tail);
-            next = entry.next;
-        }
-        frame = this.parent.get();
-    }
-    None
-}
-
 impl Found {
     /// # Safety
     ///
@@ -225,16 +262,68 @@ impl Found {
     unsafe fn perform<E: Effect>(self, effect: E) -> E::Output {
         let Found { frame, clause, entry } = self;
         if entry.captures {
-            // SAFETY: it is in place, and a clause that captures belongs to a computation. The entry belongs to `E`.
+            // SAFETY: it is in place, and a clause that captures belongs to a computation. The
+            // entry belongs to `E`.
             return unsafe { request::request(frame, clause, entry.call, effect) };
         }
-        let _restore = Restore(chain::top());
-        // SAFETY: an entry that does not capture and belongs to `E` has a function of this type. The frame is in place until this returns, since this runs inside of
-        // what it handles.
+        // SAFETY: the frames outside of the one that was found are in place until this returns,
+        // since this runs inside of what they surround.
+        let _restore = unsafe { Restore::new() };
+        // SAFETY: as above; and the entry belongs to `E`.
         unsafe {
             chain::set_top((*frame).parent.get());
-            let answer = std::mem::transmute::<*const (), Answer<E>>(entry.call);
-            answer(frame, clause, effect)
+            self.answer(effect)
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`perform`](Self::perform); this is an answering clause, and what is outside of its
+    /// handler is in place.
+    #[inline(always)]
+    unsafe fn answer<E: Effect>(&self, effect: E) -> E::Output {
+        // SAFETY: an entry that does not capture and belongs to `E` has a function of this type.
+        // The frame is in place until this returns, since this runs inside of what it handles.
+        unsafe {
+            let answer = std::mem::transmute::<*const (), Answer<E>>(self.entry.call);
+            answer(self.frame, self.clause, effect)
+        }
+    }
+
+    /// As [`perform`](Self::perform), by a clause that was inherited. It sees what was inherited
+    /// from further out, and nothing of what the performer is inside of.
+    ///
+    /// # Safety
+    ///
+    /// As for [`perform`](Self::perform); `further` was inherited with the clause.
+    unsafe fn answer_inherited<E: Effect>(self, further: chain::Heritage, effect: E) -> E::Output {
+        // SAFETY: what is around is in place until this returns.
+        let _restore = unsafe { Restore::new() };
+        // SAFETY: null is always allowed. What was inherited outlives its heir, which runs here,
+        // and answers; there is nothing around that could capture this.
+        unsafe {
+            chain::set_top(std::ptr::null());
+            chain::inherit(further, || self.answer(effect))
+        }
+    }
+
+    /// As [`perform`](Self::perform), from inside of contexts: a scope, a timeout, that the handler
+    /// is outside of.
+    ///
+    /// # Safety
+    ///
+    /// As for [`perform`](Self::perform); `contexts` is the outermost of those between.
+    unsafe fn perform_inside<E: Effect>(self, contexts: &Surrounding, effect: E) -> E::Output {
+        // SAFETY: by the contract. A computation that is captured takes its contexts along, and
+        // `_away` is dropped when it goes on. A clause that answers is called by the performer,
+        // from inside of these contexts.
+        unsafe {
+            if self.entry.captures {
+                let _away = contexts.leave();
+                request::request(self.frame, self.clause, self.entry.call, effect)
+            } else {
+                contexts.detour((*self.frame).parent.get(), || self.answer(effect))
+            }
         }
     }
 }

@@ -1,18 +1,23 @@
 //! A request: what a computation waits for, and how it gets its answer.
 //!
-//! Used by `perform`, which makes them; by clauses, which take the effect; by continuations, which answer.
+//! Used by `perform`, which makes them; by clauses, which take the effect; by continuations, which
+//! answer.
 //!
 //! # The idea
 //!
-//! To perform is to leave a request on the performer's stack and to suspend the handler's own coroutine, from however deep inside: whatever lies between is captured with it, in one switch. Whoever runs the computation
-//! finds the request and calls the clause. To answer is to write into the request; the performer takes the answer out when it goes on.
+//! A perform leaves a request on the performer's stack and suspends the handler's own coroutine,
+//! from however deep inside: whatever lies between is captured with it, in one switch. The resumer
+//! of the computation finds the request and calls the clause. The clause answers by writing into
+//! the request; the performer takes the answer out when it goes on.
 //!
-//! # Who may touch it
+//! # Access
 //!
-//! From when the performer has suspended until it goes on, whoever owns the computation, and nobody else. The effect is moved out by the clause's caller, once. There is an answer before the performer goes on, and it is moved out by the performer, once;
-//! between, it may be replaced by a panic. A performer that is leaked leaves its request where it is.
+//! From when the performer has suspended until it goes on, the owner of the computation has access,
+//! and nobody else. The clause's caller moves the effect out, once. The answer is there before the
+//! performer goes on, and the performer moves it out, once; between, a panic may replace it. A
+//! performer that is leaked leaves its request where it is.
 
-#![allow(unsafe_code)] // Requests lie on another stack than who answers them.
+#![allow(unsafe_code)] // Requests lie on another stack than the clause.
 
 use std::any::Any;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -21,14 +26,16 @@ use std::ptr::NonNull;
 
 use super::Effect;
 use super::base::Base;
-use crate::chain::{self, Frame};
+use segue_core::chain::{self, Frame};
 
 pub(super) type Payload = Box<dyn Any + Send>;
 
-/// What a computation waits for: lies on the performer's stack. Its other fields depend on the effect.
+/// What a computation waits for: lies on the performer's stack. Its other fields depend on the
+/// effect.
 #[repr(C)]
 pub(super) struct RequestBase {
-    /// Makes a panic the answer, in place of what may be there. A panic leaves it when the drop of that panics, afterwards.
+    /// Makes a panic the answer, in place of what may be there. A panic leaves it when the drop of
+    /// that panics, afterwards.
     fail: unsafe fn(NonNull<RequestBase>, Payload),
 }
 
@@ -50,7 +57,7 @@ pub(super) struct Request<E: Effect> {
 impl<O> Slot<O> {
     /// # Safety
     ///
-    /// `base` is the start of a `Slot<O>`, whose performer is suspended.
+    /// `base` is the start of a `Slot<O>`, and its performer is suspended.
     unsafe fn fail(base: NonNull<RequestBase>, payload: Payload) {
         // SAFETY: by the contract nobody else uses it.
         let before = unsafe { (*base.cast::<Self>().as_ptr()).answer.replace(Err(payload)) };
@@ -62,7 +69,8 @@ impl<O> Slot<O> {
 ///
 /// # Safety
 ///
-/// `frame` is in place and that of a [`Base`], of a computation that the caller runs inside of. `clause` is one of its clauses, for `E`, and `call` the clause's function.
+/// `frame` is in place and that of a [`Base`], of a computation that the caller runs inside of.
+/// `clause` is one of its clauses, for `E`, and `call` the clause's function.
 #[inline(always)]
 pub(super) unsafe fn request<E: Effect>(
     frame: *const Frame,
@@ -74,8 +82,10 @@ pub(super) unsafe fn request<E: Effect>(
     let slot = Slot { base: RequestBase { fail: Slot::<E::Output>::fail }, answer: None };
     let mut request = ManuallyDrop::new(Request::<E> { slot, effect: ManuallyDrop::new(effect) });
     let address: *mut Request<E> = &raw mut *request;
-    // SAFETY: by the contract the frame is a base, and it runs. The request stays in place while this is suspended; who owns the computation has access to it, and
-    // nobody else before this goes on. A computation that is leaked never does. The answer is moved out once, and the effect is the clause's.
+    // SAFETY: by the contract the frame is a base, and it runs. The request stays in place while
+    // this is suspended; the owner of the computation has access to it, and nobody else before this
+    // goes on. A computation that is leaked never does. The answer is moved out once, and the
+    // effect is the clause's.
     unsafe {
         let base = &*frame.cast::<Base>();
         base.request.set(MaybeUninit::new(NonNull::new_unchecked(address).cast()));

@@ -2,10 +2,10 @@
 //!
 //! Used by schedulers, through [`ensure_alternate_stack`], on each of their workers.
 //!
-//! `std` gives an alternate stack to the main thread of a Rust program and to the threads it makes, as long as the
-//! program started in Rust. Threads of a C library, or all threads of a program which started in another language,
-//! have none; a handler for a stack overflow would then run on the very stack that is full, and the process dies
-//! without a word.
+//! `std` gives an alternate stack to the main thread of a Rust program and to the threads it makes,
+//! as long as the program started in Rust. Threads of a C library, or all threads of a program
+//! which started in another language, have none; a handler for a stack overflow would then run on
+//! the very stack that is full, and the process dies without a word.
 
 #![allow(unsafe_code)] // Maps memory and hands it to the kernel.
 
@@ -38,7 +38,8 @@ pub fn ensure_alternate_stack() -> io::Result<()> {
         return Ok(());
     }
     let own = AlternateStack::install(frame)?;
-    // If this thread had one from us already and something disabled it, the earlier one stays mapped: it may be in use.
+    // If this thread had one from us already and something disabled it, the earlier one stays
+    // mapped: it may be in use.
     OWN.with(|cell| {
         if let Err(second) = cell.set(own) {
             std::mem::forget(second);
@@ -74,7 +75,8 @@ impl AlternateStack {
         let start = mapping.addr().get() + page;
         let made = sys::make_accessible(start..start + stack).and_then(|()| {
             let new = libc::stack_t { ss_sp: start as *mut _, ss_flags: 0, ss_size: stack };
-            // SAFETY: the memory is mapped, ours, and stays until this thread disables the stack again.
+            // SAFETY: the memory is mapped, ours, and stays until this thread disables the stack
+            // again.
             match unsafe { libc::sigaltstack(&new, ptr::null_mut()) } {
                 0 => Ok(()),
                 _ => Err(io::Error::last_os_error()),
@@ -95,7 +97,7 @@ impl Drop for AlternateStack {
         // Only if it is still ours; a thread that ends takes no signals on a stack that is gone.
         if present().is_ok_and(|present| present.ss_sp as usize == self.start) {
             let none = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: libc::SIGSTKSZ };
-            // SAFETY: disables the stack of this thread, whose local variable this is.
+            // SAFETY: disables the stack of this thread; this is a local variable of it.
             if unsafe { libc::sigaltstack(&none, ptr::null_mut()) } != 0 {
                 return; // In use: leave it mapped.
             }

@@ -1,6 +1,9 @@
-//! What a coroutine is on real stacks: its bookkeeping at the top of its stack, how it starts, switches and ends.
+//! What a coroutine is on real stacks: its bookkeeping at the top of its stack, how it starts,
+//! switches and ends.
 //!
-//! Used by `crate::coroutine`, which has the handle and the states, and by `effect` and `generator`, which switch through [`RawCoroutine`]. With `switch` this file holds the crate's soundness argument.
+//! Used by `crate::coroutine`, which has the handle and the states, and by `effect` and
+//! `generator`, which switch through [`RawCoroutine`]. With `switch` this file holds the crate's
+//! soundness argument.
 //!
 //! # Layout of a slot
 //!
@@ -23,25 +26,27 @@
 //! slot start    +-----------------+
 //! ```
 //!
-//! Creating a coroutine therefore allocates nothing and touches one page. Without colour all tops would lie
-//! in the same set of the first-level cache, since slots are whole pages apart.
+//! Creating a coroutine therefore allocates nothing and touches one page. Without colour all tops
+//! would lie in the same set of the first-level cache, since slots are whole pages apart.
 //!
 //! # States
 //!
-//! The stack pointer in the core tells the states apart, other than running: the prepared one
-//! when new, null when returned, another when suspended. While it runs it is stale; debug builds keep a flag to catch a second handle.
+//! The stack pointer in the core tells the states apart, other than running: the prepared one when
+//! new, null when returned, another when suspended. While it runs it is stale; debug builds keep a
+//! flag to catch a second handle.
 //!
-//! # Who may touch the core
+//! # Access to the core
 //!
-//! Root and stack pointer are
-//! only ever read and written by value, on the coroutine's thread: by `resume`, by `suspend`, and by `run` at the function's end.
-//! What runs inside reads the core's stack. The overflow handler reads the label alone.
+//! Root and stack pointer are only ever read and written by value, on the coroutine's thread: by
+//! `resume`, by `suspend`, and by `run` at the function's end. What runs inside reads the core's
+//! stack. The overflow handler reads the label alone.
 //!
 //! # Suspending an outer coroutine
 //!
-//! A suspension saves whatever stack pointer is current and goes to the one that the coroutine's own link names. So nothing has to be done for those between.
+//! A suspension saves whatever stack pointer is current and goes to the one that the coroutine's
+//! own link names. So nothing has to be done for those between.
 
-#![allow(unsafe_code)] // Stacks are raw memory: no type can say who runs on one.
+#![allow(unsafe_code)] // Stacks are raw memory: no type can say what runs on one.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -55,13 +60,14 @@ use crate::backtrace::Backtrace;
 use crate::coroutine::Cell;
 use crate::outcome::{AbortOnUnwind, Step, count_leak};
 
-/// A function larger than this is boxed: the first page of a stack should do for header, function and a few frames.
+/// A function larger than this is boxed: the first page of a stack should do for header, function
+/// and a few frames.
 const LARGEST_INLINE: usize = 256;
 
 /// What every coroutine has, of whatever header: one cache line.
 #[repr(C, align(64))]
 pub(crate) struct Core {
-    /// Who resumed it, and what it does.
+    /// Its resumer, and what it does.
     root: Root,
     /// Where it rests; see the states at the head of this file. Stale while it runs.
     rests: Resting,
@@ -93,13 +99,15 @@ pub(crate) unsafe fn place<H, F: FnOnce(&H)>(stack: Stack, header: H, main: F) -
 fn place_small<H, F: FnOnce(&H)>(stack: Stack, header: H, main: F) -> NonNull<Cell<H>> {
     let top = stack.top();
     let below_top = Label::SIZE + room::<F>() + mem::size_of::<Cell<H>>();
-    // SAFETY: that is at most 64 + 256 + (1 KiB + 64) bytes, and the slot has more than 15 KiB below its top.
+    // SAFETY: that is at most 64 + 256 + (1 KiB + 64) bytes, and the slot has more than 15 KiB
+    // below its top.
     let cell = unsafe { top.byte_sub(below_top) }.cast::<Cell<H>>();
     debug_assert!(cell.is_aligned());
     let at = cell.as_ptr();
-    // SAFETY: the slot belongs to `stack`, which is ours, and is readable and writable above its guard. All is
-    // aligned: `top` is a multiple of 64, each size a multiple of 64 and each alignment at most that. Field by field, since a copy
-    // of the whole waits for the writes to its parts. The stack's base is the cell's address.
+    // SAFETY: the slot belongs to `stack`, which is ours, and is readable and writable above its
+    // guard. All is aligned: `top` is a multiple of 64, each size a multiple of 64 and each
+    // alignment at most that. Field by field, since a copy of the whole waits for the writes to its
+    // parts. The stack's base is the cell's address.
     unsafe {
         Label::clear(Label::of(top), (&raw mut (*at).core).cast());
         place_of::<H, F>(at).write(main);
@@ -119,17 +127,19 @@ fn place_small<H, F: FnOnce(&H)>(stack: Stack, header: H, main: F) -> NonNull<Ce
 pub(crate) struct RawCoroutine(pub NonNull<Core>);
 
 impl RawCoroutine {
-    /// As [`Coroutine::resume`](crate::Coroutine::resume), and leaves the chain of effect handlers alone.
+    /// As [`Coroutine::resume`](crate::Coroutine::resume), and leaves the chain of effect handlers
+    /// alone.
     ///
     /// # Safety
     ///
-    /// The coroutine is neither dropped nor finished before this returns, and nobody else resumes it meanwhile. The thread is the one which created it.
+    /// The coroutine is neither dropped nor finished before this returns, and nobody else resumes
+    /// it meanwhile. The thread is the one which created it.
     #[inline(always)]
     pub unsafe fn resume(self) -> Step {
         let core = self.0.as_ptr();
         if cfg!(debug_assertions) {
-            // SAFETY: the cell lives at least until this call returns: only `finish` and `drop` end it, which need the
-            // handle by value.
+            // SAFETY: the cell lives at least until this call returns: only `finish` and `drop` end
+            // it, which need the handle by value.
             let was_running = unsafe { (&raw mut (*core).running).replace(true) };
             assert!(!was_running, "a coroutine is resumed through a second handle while it runs");
         }
@@ -138,10 +148,11 @@ impl RawCoroutine {
         if rests.is_null() {
             refuse();
         }
-        // SAFETY: `rests` was prepared or saved by `suspend`, and is let go on once: it changes before the handle can be used again, as
-        // whoever comes back here is `suspend`, which saves another, or `run`, which leaves null. The cell with the root is alive, the
-        // stack is in it, and the coroutine is not `Send`. This call is generic about what others do: it holds nothing but the
-        // handle, which is borrowed.
+        // SAFETY: `rests` was prepared or saved by `suspend`, and is let go on once: it changes
+        // before the handle can be used again, as only two functions come back here: `suspend`
+        // saves another one, and `run` leaves null. The cell with the root is alive, the stack is
+        // in it, and the coroutine is not `Send`. No reference to the coroutine's parts is held
+        // across the switch: only the handle is, and it is borrowed for as long.
         let rests = unsafe {
             switch::switch(&raw mut (*core).root.link, rests);
             (*core).rests
@@ -157,7 +168,8 @@ impl RawCoroutine {
     ///
     /// # Safety
     ///
-    /// The coroutine is neither dropped nor finished, and does not run; what is captured does. The thread is the one which created it.
+    /// The coroutine is neither dropped nor finished, and does not run; what is captured does. The
+    /// thread is the one which created it.
     pub unsafe fn backtrace(self) -> Backtrace {
         let core = self.0.as_ptr();
         // SAFETY: by the contract. The core starts with its root.
@@ -172,8 +184,10 @@ impl RawCoroutine {
     #[inline(always)]
     pub unsafe fn suspend(self) {
         let core = self.0.as_ptr();
-        // SAFETY: by the first clause the cell is alive and its function runs, so that the link names the `resume` that let it go on last, which rests
-        // since and waits for this. Where the caller rests is kept in the core, which `resume` reads. The last clause is the caller's.
+        // SAFETY: by the first clause the cell is alive and its function runs, so that the link
+        // names the `resume` that let it go on last, which rests since and waits for this. Where
+        // the caller rests is kept in the core, which `resume` reads. The last clause is the
+        // caller's.
         unsafe { switch::switch(&raw mut (*core).rests, (*core).root.link) }
     }
 
@@ -198,8 +212,9 @@ impl RawCoroutine {
         // SAFETY: the cell is alive, and its stack is shared at most, until the function returned.
         let stack = unsafe { &(*self.0.as_ptr()).stack };
         let top = stack.top();
-        // SAFETY: the label of our own slot. Labels are read and written on this thread only, and no reference to one
-        // is kept: the handler of a signal on this thread copes with a half-written one.
+        // SAFETY: the label of our own slot. Labels are read and written on this thread only, and
+        // no reference to one is kept: the handler of a signal on this thread copes with a
+        // half-written one.
         unsafe { Label::set(Label::of(top), id, name) }
     }
 }
@@ -235,8 +250,8 @@ unsafe extern "C" fn run<H, F: FnOnce(&H)>(root: *mut Root) -> ! {
     // SAFETY: by the contract the core lies in a cell.
     let cell = unsafe { root.byte_sub(mem::offset_of!(Cell<H>, core)) }.cast::<Cell<H>>();
     let call = || {
-        // SAFETY: written by `place_small` and moved out here, once: a coroutine starts once, and one that has is
-        // not abandoned.
+        // SAFETY: written by `place_small` and moved out here, once: a coroutine starts once, and
+        // one that has is not abandoned.
         let main = unsafe { place_of::<H, F>(cell).read() };
         let bomb = AbortOnUnwind;
         // SAFETY: the header was written before any resume, is moved out or dropped only after this
@@ -244,14 +259,15 @@ unsafe extern "C" fn run<H, F: FnOnce(&H)>(root: *mut Root) -> ! {
         main(unsafe { &(*cell).header });
         mem::forget(bomb);
     };
-    // A panic looks for somebody who catches it before it unwinds anything: here, so that it does not look further, on the stack of whoever
-    // resumed this. It does not get here, as the bomb comes first.
+    // A panic looks for a frame that catches it before it unwinds anything. It finds this one, and
+    // so does not look further, on the resumer's stack. It does not get here, as the bomb comes
+    // first.
     if catch_unwind(AssertUnwindSafe(call)).is_err() {
         std::process::abort();
     }
-    // SAFETY: the cell is alive: this runs in a `resume`, which put itself to rest at the link, or in one that it has let go on since, which did
-    // so again. There is nothing left on this stack: `main` is consumed. Null is read by that `resume` and says that nobody will
-    // come back here.
+    // SAFETY: the cell is alive: this runs in a `resume`, which put itself to rest at the link, or
+    // in one that it has let go on since, which did so again. There is nothing left on this stack:
+    // `main` is consumed. Null is read by that `resume` and says that nobody will come back here.
     unsafe {
         (*cell).core.rests = ptr::null_mut();
         switch::leave((*cell).core.root.link);
@@ -262,9 +278,11 @@ unsafe extern "C" fn run<H, F: FnOnce(&H)>(root: *mut Root) -> ! {
 ///
 /// # Safety
 ///
-/// `core` is that of a coroutine made by `place_small` with the same types, which was never resumed and will not be. Once.
+/// `core` is that of a coroutine made by `place_small` with the same types, which was never resumed
+/// and will not be. Once.
 unsafe fn abandon<H, F: FnOnce(&H)>(core: *mut Core) {
-    // SAFETY: by the contract the core lies in a cell, and the function, written by `place_small`, was not moved out.
+    // SAFETY: by the contract the core lies in a cell, and the function, written by `place_small`,
+    // was not moved out.
     unsafe {
         let cell = core.byte_sub(mem::offset_of!(Cell<H>, core)).cast::<Cell<H>>();
         place_of::<H, F>(cell).drop_in_place();
@@ -289,7 +307,8 @@ pub(crate) unsafe fn take_apart<H>(cell: NonNull<Cell<H>>) -> (H, Stack) {
     unsafe { (ptr::read(&raw const (*cell).header), ptr::read(&raw const (*cell).core.stack)) }
 }
 
-/// Drops the header where it is, and moves the stack out. Should the drop panic, the stack goes back to its arena.
+/// Drops the header where it is, and moves the stack out. Should the drop panic, the stack goes
+/// back to its arena.
 ///
 /// # Safety
 ///
@@ -297,7 +316,8 @@ pub(crate) unsafe fn take_apart<H>(cell: NonNull<Cell<H>>) -> (H, Stack) {
 #[inline]
 pub(crate) unsafe fn into_stack<H>(cell: NonNull<Cell<H>>) -> Stack {
     let cell = cell.as_ptr();
-    // SAFETY: by the contract nothing on the stack is in use; one is moved out and the other dropped, once.
+    // SAFETY: by the contract nothing on the stack is in use; one is moved out and the other
+    // dropped, once.
     unsafe {
         let stack = ptr::read(&raw const (*cell).core.stack);
         ptr::drop_in_place(&raw mut (*cell).header);
@@ -309,13 +329,15 @@ pub(crate) unsafe fn into_stack<H>(cell: NonNull<Cell<H>>) -> Stack {
 ///
 /// # Safety
 ///
-/// The coroutine does not run, and nobody uses the cell any more, other than what is suspended there. Once.
+/// The coroutine does not run, and nobody uses the cell any more, other than what is suspended
+/// there. Once.
 pub(crate) unsafe fn let_go<H>(cell: NonNull<Cell<H>>) {
     /// Drops header and stack, also when dropping the function panics.
     struct Rest<H>(NonNull<Cell<H>>);
     impl<H> Drop for Rest<H> {
         fn drop(&mut self) {
-            // SAFETY: made below, when nothing runs on the stack or ever will, once. The stack's drop is its slot's return.
+            // SAFETY: made below, when nothing runs on the stack or ever will, once. The stack's
+            // drop is its slot's return.
             drop(unsafe { into_stack(self.0) });
         }
     }
@@ -328,19 +350,22 @@ pub(crate) unsafe fn let_go<H>(cell: NonNull<Cell<H>>) {
         drop(Rest(cell));
     } else if rests.addr() == cell.addr().get() - PREPARED {
         let _rest = Rest(cell);
-        // SAFETY: who rests there was never resumed, and the handle is gone. With the types that it was placed with.
+        // SAFETY: the coroutine that rests there was never resumed, and the handle is gone. With
+        // the types that it was placed with.
         unsafe { ((*core).abandon)(core) };
     } else {
         count_leak();
     }
 }
 
-/// Starts to fetch what a suspended coroutine touches first when it is resumed. A hint, without effect on what a program does.
+/// Starts to fetch what a suspended coroutine touches first when it is resumed. A hint, without
+/// effect on what a program does.
 ///
-/// With `whole`, all lines of its header and of the coroutine: for coroutines that are in a cache, if not the nearest. Not the frames below, of which
-/// only some are touched: to fetch eight lines more made a turn among a thousand fibers a third dearer. Without, one line,
-/// whose use is the walk through the page tables: with very many coroutines, each on a page of its own, that is most of what a switch
-/// costs, and further lines of the same page only wait for the same walk.
+/// With `whole`, all lines of its header and of the coroutine: for coroutines that are in a cache,
+/// if not the nearest. Not the frames below; only some of them are touched: to fetch eight lines
+/// more made a turn among a thousand fibers a third dearer. Without, one line, for the walk through
+/// the page tables: with very many coroutines, each on a page of its own, that is most of what a
+/// switch costs, and further lines of the same page only wait for the same walk.
 #[inline]
 pub fn prefetch<H: 'static>(header: NonNull<H>, whole: bool) {
     /// The cache lines from the cell up: header and coroutine.

@@ -16,6 +16,7 @@
 //! | `segments` | from stack to stack: where a suspended coroutine is |
 //! | `watch` | asking a running thread where it is |
 //! | `sample` | what its signal handler copies |
+//! | `symbols` | names of functions, for reports |
 //! | `sys` | the system calls |
 
 mod altstack;
@@ -27,6 +28,7 @@ mod registry;
 mod sample;
 mod segments;
 mod switch;
+mod symbols;
 mod sys;
 mod trace;
 mod unwind;
@@ -37,5 +39,6 @@ pub use coroutine::prefetch;
 pub(crate) use coroutine::{Core, RawCoroutine, into_stack, let_go, place, take_apart};
 pub use overflow::install_overflow_handler;
 pub(crate) use region::Region;
+pub(crate) use symbols::Symbols;
 pub(crate) use sys::{page_size, release_heap};
 pub use watch::Watched;

@@ -2,15 +2,18 @@
 //!
 //! Used by schedulers, which call [`install_overflow_handler`] when they start.
 //!
-//! The handler runs on the thread's alternate stack, where nothing but async-signal-safe functions may be called: it
-//! looks the address up in a list that only grows, formats into a small buffer by hand and calls `write`.
-//! A fault counts as an overflow if the address lies in a guard *and* the interrupted stack pointer lies in the same
-//! slot; a stray pointer into a guard is somebody else's fault. Everything else goes to the handler which was there
-//! before, std's for instance, or back to the default.
+//! The handler runs on the thread's alternate stack, where nothing but async-signal-safe functions
+//! may be called: it looks the address up in a list that only grows, formats into a small buffer by
+//! hand and calls `write`. Names of functions take deeper calls: those are made on a stack of their
+//! own (`trace`). A fault counts as an overflow if the address lies in a guard *and* the
+//! interrupted stack pointer lies in the same slot; a stray pointer into a guard is somebody else's
+//! fault. Everything else goes to the handler which was there before, std's for instance, or back
+//! to the default.
 
 #![allow(unsafe_code)] // Signal handling.
 
 use std::ffi::{c_int, c_void};
+use std::fmt;
 use std::io;
 use std::mem;
 use std::ptr;
@@ -25,11 +28,12 @@ static PREVIOUS: OnceLock<[libc::sigaction; 2]> = OnceLock::new();
 
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
-/// Makes a stack overflow of a coroutine print a message with its [label](crate::Coroutine::set_label) and abort.
+/// Makes a stack overflow of a coroutine print a message with its
+/// [label](crate::Coroutine::set_label) and abort.
 ///
-/// Without it such an overflow is a bare SIGSEGV. Installed once for the process; later calls do nothing. Faults that
-/// are no overflow go to the handler that was installed before. Threads which were not made by `std` also
-/// need [`ensure_alternate_stack`](crate::ensure_alternate_stack).
+/// Without it such an overflow is a bare SIGSEGV. Installed once for the process; later calls do
+/// nothing. Faults that are no overflow go to the handler that was installed before. Threads which
+/// were not made by `std` also need [`ensure_alternate_stack`](crate::ensure_alternate_stack).
 ///
 /// # Errors
 ///
@@ -41,7 +45,7 @@ pub fn install_overflow_handler() -> io::Result<()> {
 
 fn install() -> Result<(), c_int> {
     let errno = || io::Error::last_os_error().raw_os_error().unwrap_or(0);
-    trace::learn_image();
+    trace::image();
     let mut previous = [empty_action(), empty_action()];
     for (signal, previous) in SIGNALS.into_iter().zip(&mut previous) {
         // SAFETY: only reads the present action into a place of ours.
@@ -53,7 +57,8 @@ fn install() -> Result<(), c_int> {
     let mut action = empty_action();
     action.sa_sigaction = handle as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // Both handlers of this crate use the thread's alternate stack: not the other on top of this one.
+    // Both handlers of this crate use the thread's alternate stack: not the other on top of this
+    // one.
     // SAFETY: a set of signals in a structure of ours.
     unsafe { libc::sigaddset(&mut action.sa_mask, super::watch::SIGNAL) };
     for signal in SIGNALS {
@@ -67,14 +72,16 @@ fn install() -> Result<(), c_int> {
 
 /// The default action, without flags.
 pub(super) fn empty_action() -> libc::sigaction {
-    // SAFETY: a C structure of integers, a set of bits and an optional function pointer, all of which may be zero:
-    // the default action, no flags, an empty mask.
+    // SAFETY: a C structure of integers, a set of bits and an optional function pointer, all of
+    // which may be zero: the default action, no flags, an empty mask.
     unsafe { mem::zeroed() }
 }
 
 unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel passes valid pointers with SA_SIGINFO, and these signals have an address when they come
-    // from a fault; sent by `kill`, the bytes are others, and then no stack pointer agrees with them.
+    // SAFETY: the kernel passes valid pointers with SA_SIGINFO, and these signals have an address
+    // when they come from a fault. If another process sent the signal, the bytes are the sender's
+    // choice: still a number, which serves only to look up a slot, and only a slot with the stack
+    // pointer in it is used.
     let (address, registers) = unsafe { ((*info).si_addr() as usize, Registers::of(context)) };
     if let Some(slot) = registry::find(address)
         && address < slot.bottom
@@ -109,16 +116,21 @@ unsafe fn report(slot: &Slot, registers: &Registers) {
     } else {
         out.text(b"\nthe body of an effect handler or of a generator");
     }
+    let size = (slot.top - slot.bottom) / 1024;
     out.text(b" overflowed its stack of ");
-    out.decimal(((slot.top - slot.bottom) / 1024) as u64);
-    out.text(
-        b" KiB: unbounded recursion, or too small a stack; raise the stack size with StackConfig::slot_size or the\n",
-    );
-    out.text(b"corresponding option of its scheduler.");
-    if label.id().is_none() {
-        out.text(b" Handlers and generators have stacks of one size: recur in a fiber or thread that runs inside.");
-    }
-    out.text(b" Aborting.\n");
+    out.decimal(size as u64);
+    out.text(b" KiB: unbounded recursion, or too small a stack.\n");
+    out.text(match label.id() {
+        Some(_) => {
+            b"To enlarge it: Builder::stack_size for this fiber, StackConfig::slot_size for all of its scheduler, "
+                as &[u8]
+        }
+        None => b"To enlarge it: Handler::stack_size or generator_with_stack for this one, ",
+    });
+    out.text(b"SEGUE_STACK_SIZE=");
+    // The guard takes less than a slot.
+    out.decimal((2 * (size + 1).next_power_of_two()) as u64);
+    out.text(b"K in the environment for the process. Aborting.\n");
     // SAFETY: by the contract.
     unsafe { trace::print(slot, registers, &mut out) };
     out.flush();
@@ -135,8 +147,9 @@ unsafe fn chain(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void)
     if PREVIOUS.get().is_some_and(|both| unsafe { call(&both[index], signal, info, context) }) {
         return;
     }
-    // Back to the default; the faulting instruction runs again when this returns, and the process dies as it
-    // would have without us. If the signal was sent rather than caused, it has to be sent again.
+    // Back to the default; the faulting instruction runs again when this returns, and the process
+    // dies as it would have without us. If the signal was sent rather than caused, it has to be
+    // sent again.
     // SAFETY: all of these are async-signal-safe, and the pointers are valid.
     unsafe {
         libc::sigaction(signal, &empty_action(), ptr::null_mut());
@@ -150,7 +163,8 @@ unsafe fn chain(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void)
 ///
 /// # Safety
 ///
-/// The action was in force for this signal, and the arguments are those of a signal handler that is running.
+/// The action was in force for this signal, and the arguments are those of a signal handler that is
+/// running.
 pub(super) unsafe fn call(
     action: &libc::sigaction,
     signal: c_int,
@@ -160,7 +174,7 @@ pub(super) unsafe fn call(
     if action.sa_sigaction == libc::SIG_DFL || action.sa_sigaction == libc::SIG_IGN {
         return false;
     }
-    // SAFETY: a handler of the signature that its flags say, as registered by whoever did it, called with what
+    // SAFETY: a handler of the signature that its flags say, as it was registered, called with what
     // it would have got.
     unsafe {
         if action.sa_flags & libc::SA_SIGINFO != 0 {
@@ -175,6 +189,13 @@ pub(super) unsafe fn call(
     true
 }
 
+impl fmt::Write for Writer {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.printable(text.as_bytes());
+        Ok(())
+    }
+}
+
 /// Writes to standard error from a signal handler, through a small buffer.
 pub(super) struct Writer {
     buffer: [u8; 256],
@@ -182,7 +203,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self { buffer: [0; 256], len: 0 }
     }
 

@@ -1,19 +1,22 @@
-//! The memory behind an arena: one reservation in fixed slots, their guards, and giving memory back.
+//! The memory behind an arena: one reservation in fixed slots, their guards, and giving memory
+//! back.
 //!
-//! Used by [`StackArena`](crate::StackArena) alone, which keeps the numbers of slots and calls this for chunks of them.
+//! Used by [`StackArena`](crate::StackArena) alone, which keeps the numbers of slots and calls this
+//! for chunks of them.
 //!
 //! # How
 //!
-//! All of the reservation starts inaccessible. A chunk of slots that is handed out for the first time becomes readable
-//! and writable with one `mprotect`, which extends the accessible part of the mapping, so that there are two mappings
-//! however many slots there are; then one `process_madvise` marks all of the chunk's guards as guard regions
-//! (Linux 6.13), which split no mapping either. Guards stay for the life of the reservation, also when memory is given
-//! back.
+//! All of the reservation starts inaccessible. A chunk of slots that is handed out for the first
+//! time becomes readable and writable with one `mprotect`, which extends the accessible part of the
+//! mapping, so that there are two mappings however many slots there are; then one `process_madvise`
+//! marks all of the chunk's guards as guard regions (Linux 6.13), which split no mapping either.
+//! Guards stay for the life of the reservation, also when memory is given back.
 //!
-//! Where the kernel has no guard regions (`EINVAL`: it is older, or the mapping is locked in memory), guards are
-//! simply never made accessible. Each then splits the mapping. A process may have 65,530 mappings, and near that limit
-//! everything fails in odd ways, such as a panic that cannot map its backtrace; so such slots are limited to 28,000 in
-//! the process, with an error that explains it.
+//! Where the kernel has no guard regions (`EINVAL`: it is older, or the mapping is locked in
+//! memory), guards are simply never made accessible. Each then splits the mapping. A process may
+//! have 65,530 mappings, and near that limit everything fails in odd ways, such as a panic that
+//! cannot map its backtrace; so such slots are limited to 28,000 in the process, with an error that
+//! explains it.
 //!
 //! Huge pages are off: one would turn a fiber of one page into one of 512.
 
@@ -51,13 +54,15 @@ pub(crate) struct Region {
     mprotected: AtomicUsize,
 }
 
-// SAFETY: the pointer is an address that does not change; who may access which slot is the arena's business.
+// SAFETY: the pointer is an address that does not change; the arena decides on the access to each
+// slot.
 unsafe impl Send for Region {}
 // SAFETY: as above; the methods only read fields, or change atomic ones.
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Reserves address space for all slots, or for fewer if that is too much and the layout allows it.
+    /// Reserves address space for all slots, or for fewer if that is too much and the layout allows
+    /// it.
     pub fn reserve(layout: &mut Layout) -> io::Result<Region> {
         loop {
             let size = layout.max_slots as usize * layout.stride;
@@ -117,10 +122,11 @@ impl Region {
         start..start + self.layout.guard
     }
 
-    /// Makes slots accessible that were never used, from `first` on; at least one and at most `count`. Returns how
-    /// many.
+    /// Makes slots accessible that were never used, from `first` on; at least one and at most
+    /// `count`. Returns how many.
     ///
-    /// Called under the arena's lock. After an error nothing is lost: the same slots are prepared again later.
+    /// Called under the arena's lock. After an error nothing is lost: the same slots are prepared
+    /// again later.
     pub fn prepare(&self, first: u32, count: u32) -> io::Result<u32> {
         let made = self.make_usable(first, count)?;
         self.entry.prepared(first + made);
@@ -182,10 +188,12 @@ impl Region {
         Ok(granted as u32)
     }
 
-    /// Gives the memory of these slots back to the kernel. Nobody uses them; they read as zeros afterwards.
+    /// Gives the memory of these slots back to the kernel. Nobody uses them; they read as zeros
+    /// afterwards.
     pub fn release(&self, slots: &[u32]) {
         let mut ranges = slots.iter().map(|&number| self.bounds(number).expect("a native stack has bounds"));
-        // A failure leaves memory where it is, which is no fault: it is only ever read after being written.
+        // A failure leaves memory where it is, which is no fault: it is only ever read after being
+        // written.
         let _ = sys::advise_all::<BATCH>(&mut ranges, libc::MADV_DONTNEED);
     }
 }

@@ -1,8 +1,9 @@
 //! The registers that unwinding starts with: those of interrupted code, or of code that rests.
 //!
-//! Used by `overflow` and `watch`, whose signal handlers get the first, and by `segments`, which reads the second.
+//! Used by the signal handlers of `overflow` and `watch`, which get the first, and by `segments`,
+//! which reads the second.
 
-#![allow(unsafe_code)] // Reads a signal's context, and the words of who rests.
+#![allow(unsafe_code)] // Reads a signal's context, and the words of a side that rests.
 
 use std::ffi::c_void;
 
@@ -13,8 +14,8 @@ pub(super) struct Registers {
     pub instruction: usize,
     pub stack: usize,
     pub frame: usize,
-    /// What the unwinder wants beside these: the register with the return address of a function that has called none,
-    /// where there is such a register, and the instruction again elsewhere.
+    /// What the unwinder wants beside these: the register with the return address of a function
+    /// that has called none, where there is such a register, and the instruction again elsewhere.
     pub link: usize,
 }
 
@@ -46,15 +47,17 @@ impl Registers {
         }
     }
 
-    /// As [`of`](Self::of), but if the code is in the middle of a switch, where some registers belong to one side and
-    /// some to the other, those of the side on whose stack it is, at rest. Async-signal-safe.
+    /// As [`of`](Self::of). In the middle of a switch some registers belong to one side and some to
+    /// the other: then this yields those of the side that owns the stack, at rest.
+    /// Async-signal-safe.
     ///
     /// # Safety
     ///
     /// As for [`of`](Self::of); and the interrupted code is that of the calling thread.
     pub unsafe fn settled(context: *mut c_void) -> Registers {
-        // SAFETY: by the contract; whoever rests there has its words in place, as it is neither running nor gone: the
-        // interrupted code is about to let it go on, or has just put it to rest.
+        // SAFETY: by the contract; the side that rests there has its words in place, as it is
+        // neither running nor gone: the interrupted code is about to let it go on, or has just put
+        // it to rest.
         unsafe {
             match switch::half_way(&(*context.cast::<libc::ucontext_t>()).uc_mcontext) {
                 Some(rests) => Registers::resting(rests),
@@ -72,7 +75,8 @@ impl Registers {
         // SAFETY: by the contract the words are in place.
         let word = |below: usize| unsafe { rests.byte_sub(below).cast::<usize>().read() };
         let instruction = word(switch::GOES_ON_AT);
-        // Whoever rests has been compiled as code that calls: its return address is on its stack.
+        // A side that rests has been compiled as code that calls: its return address is on its
+        // stack.
         Registers { instruction, stack: rests.addr(), frame: word(switch::FRAME_POINTER), link: instruction }
     }
 }

@@ -1,15 +1,18 @@
-//! Which addresses are stacks and guards of ours, and whose: readable from a signal handler.
+//! Which addresses are stacks and guards of ours, and of which fibers: readable from a signal
+//! handler.
 //!
-//! Used by `region`, which enters reservations, by `coroutine`, which writes labels, and by `overflow`, `segments` and `watch`, which look
-//! both up. A debugger can read them too (`tools/gdb/segue.py`), which is why their layout is fixed.
+//! Used by `region`, which enters reservations, by `coroutine`, which writes labels, and by
+//! `overflow`, `segments` and `watch`, which look both up. A debugger can read them too
+//! (`tools/gdb/segue.py`), which is why their layout is fixed.
 //!
-//! The list of reservations only grows: an entry is pushed once, never unlinked, never freed and never reused, so that
-//! a handler can walk it without a lock at any instant. An arena that ends clears `live`. Entries are 48 bytes and
-//! arenas are made once, so that this does not matter.
+//! The list of reservations only grows: an entry is pushed once, never unlinked, never freed and
+//! never reused, so that a handler can walk it without a lock at any instant. An arena that ends
+//! clears `live`. Entries are 48 bytes and arenas are made once, so that this does not matter.
 //!
-//! Orderings: a push releases the entry's fields (compare-and-swap on `HEAD`), a lookup acquires them. `live` is
-//! relaxed: a lookup for an address on which the thread now runs concerns an arena that cannot end meanwhile, since the
-//! running coroutine owns one of its stacks; what is seen of others does not match.
+//! Orderings: a push releases the entry's fields (compare-and-swap on `HEAD`), a lookup acquires
+//! them. `live` is relaxed: a lookup for an address on which the thread now runs concerns an arena
+//! that cannot end meanwhile, since the running coroutine owns one of its stacks; what is seen of
+//! others does not match.
 
 #![allow(unsafe_code)] // Reads entries of a lock-free list, and labels at computed addresses.
 
@@ -20,8 +23,9 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, compiler_fen
 use super::switch::Root;
 use crate::config::Layout;
 
-/// How many places a top may have, a cache line apart. Going round a thousand fibers takes 18 ns a switch with 1, 8
-/// with 8, 5 with 16 and 4 with 32; but all of it comes off the one page that a small fiber touches.
+/// How many places a top may have, a cache line apart. Going round a thousand fibers takes 18 ns a
+/// switch with 1, 8 with 8, 5 with 16 and 4 with 32; but all of it comes off the one page that a
+/// small fiber touches.
 const COLOURS: usize = 16;
 
 const LINE: usize = 64;
@@ -34,8 +38,8 @@ pub(super) fn colour(number: u32) -> usize {
 
 const NAME: usize = 47;
 
-/// A fiber's number and name, and where its root is: the cache line at a slot's top, where signal handlers find it whatever else is
-/// there.
+/// A fiber's number and name, and where its root is: the cache line at a slot's top, where signal
+/// handlers find it whatever else is there.
 ///
 /// All zero bits, as in memory never used, are the label of a coroutine that was given none.
 #[derive(Clone, Copy)]
@@ -96,7 +100,8 @@ impl Label {
     #[cold]
     unsafe fn set_name(label: *mut Label, id: u64, name: &str) {
         let len = name.floor_char_boundary(NAME);
-        // SAFETY: by the clause above; a handler on this thread that interrupts sees no name or the whole one.
+        // SAFETY: by the clause above; a handler on this thread that interrupts sees no name or the
+        // whole one.
         unsafe {
             (*label).len = 0;
             compiler_fence(Ordering::SeqCst);
@@ -187,8 +192,9 @@ pub(super) struct Slot {
 /// Looks up the slot in which an address lies. Async-signal-safe.
 pub(super) fn find(address: usize) -> Option<Slot> {
     let mut next = HEAD.load(Ordering::Acquire);
-    // SAFETY: entries are never freed, and were published by the release that the acquire above pairs with: later ones
-    // in the list were pushed before, and the compare-and-swaps on `HEAD` form one release sequence.
+    // SAFETY: entries are never freed, and were published by the release that the acquire above
+    // pairs with: later ones in the list were pushed before, and the compare-and-swaps on `HEAD`
+    // form one release sequence.
     while let Some(entry) = unsafe { next.as_ref() } {
         let layout = &entry.layout;
         let size = layout.max_slots as usize * layout.stride;
@@ -209,7 +215,8 @@ impl Slot {
     ///
     /// # Safety
     ///
-    /// A coroutine of the calling thread is on the slot's stack: running, perhaps interrupted, or suspended.
+    /// A coroutine of the calling thread is on the slot's stack: running, perhaps interrupted, or
+    /// suspended.
     pub unsafe fn label(&self) -> Label {
         let label = (self.top - Label::SIZE) as *const Label;
         // SAFETY: the slot is in use, so that its top is mapped and holds a label.

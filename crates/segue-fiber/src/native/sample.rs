@@ -1,7 +1,8 @@
-//! What the handler of a signal copies: the registers and the stacks below them, a bounded part of each.
+//! What the handler of a signal copies: the registers and the stacks below them, a bounded part of
+//! each.
 //!
-//! Used by `watch`, whose head says who may touch a sample when. To take one is async-signal-safe: it allocates
-//! nothing, takes no lock, calls nothing of the C library.
+//! Used by `watch`; its head says which side may touch a sample when. Taking one is
+//! async-signal-safe: it allocates nothing, takes no lock, calls nothing of the C library.
 
 #![allow(unsafe_code)] // Copies stacks.
 
@@ -15,11 +16,12 @@ use super::segments;
 use super::unwind::unwind;
 use crate::backtrace::{Backtrace, StackOwner, StackTrace};
 
-/// How many stacks are followed. More than a few are coroutines that resume each other in each other's frames.
+/// How many stacks are followed. More than a few are coroutines that resume each other in each
+/// other's frames.
 const STACKS: usize = 16;
 
-/// How much is copied in all, in words: 128 KiB. Each stack may take half of what is left, so that there is some for
-/// those below.
+/// How much is copied in all, in words: 128 KiB. Each stack may take half of what is left, so that
+/// there is some for those below.
 const WORDS: usize = 16 * 1024;
 
 const WORD: usize = size_of::<usize>();
@@ -55,7 +57,8 @@ impl Sample {
     pub fn new() -> Box<UnsafeCell<Sample>> {
         let mut sample = Box::<UnsafeCell<Sample>>::new_uninit();
         let at = sample.as_mut_ptr().cast::<Sample>();
-        // SAFETY: the cell is laid out as what is in it; the rest are arrays of what may be uninitialised.
+        // SAFETY: the cell is laid out as what is in it; the rest are arrays of what may be
+        // uninitialised.
         unsafe {
             (&raw mut (*at).count).write(0);
             (&raw mut (*at).more).write(false);
@@ -63,23 +66,25 @@ impl Sample {
         }
     }
 
-    /// Copies the stack on which this thread was interrupted and those of whoever resumed what runs there.
+    /// Copies the stack on which this thread was interrupted and those of its resumers.
     /// Async-signal-safe.
     ///
     /// # Safety
     ///
-    /// The registers are those of code that this thread was interrupted in, or is interrupted in since the start of the
-    /// handler that calls this. `thread` is the thread's own stack.
+    /// The registers are those of code that this thread was interrupted in, or is interrupted in
+    /// since the start of the handler that calls this. `thread` is the thread's own stack.
     pub unsafe fn take(&mut self, mut registers: Registers, thread: &Range<usize>) {
         (self.count, self.more) = (0, false);
         let mut used = 0;
         loop {
             let at = registers.stack;
-            // The thread's own stack first: the addresses of an arena that is gone may have become it.
+            // The thread's own stack first: the addresses of an arena that is gone may have become
+            // it.
             let slot = if thread.contains(&at) { None } else { registry::find(at) };
             let (owner, part, root) = match &slot {
                 Some(slot) => {
-                    // SAFETY: the thread runs on the slot, or somebody rests there whom what runs has to come back to.
+                    // SAFETY: the thread runs on the slot, or a resumer rests there that the
+                    // running code has to come back to.
                     let label = unsafe { slot.label() };
                     (Owner::Coroutine(label), at.max(slot.bottom)..slot.top, Some(label.root()))
                 }
@@ -89,8 +94,8 @@ impl Sample {
             let start = part.start.next_multiple_of(WORD);
             let count = (part.end.saturating_sub(start) / WORD).min((WORDS - used) / 2);
             for (index, place) in self.words[used..used + count].iter_mut().enumerate() {
-                // SAFETY: from its stack pointer on, and above its guard, a stack that is in use is mapped; that it is,
-                // see above. What runs on it is this thread, which is here.
+                // SAFETY: from its stack pointer on, and above its guard, a stack that is in use is
+                // mapped; that it is, see above. What runs on it is this thread, which is here.
                 place.write(unsafe { (start as *const usize).add(index).read_volatile() });
             }
             self.parts[self.count].write(Part { registers, owner, start, place: used, count });
@@ -101,9 +106,9 @@ impl Sample {
                 self.more = true;
                 return;
             }
-            // SAFETY: code runs on the slot's stack, or rests there and was resumed through. So the coroutine runs, and
-            // its link names who resumed it and rests since: it is stored before the stack pointer gets there, and
-            // stays until after it left.
+            // SAFETY: code runs on the slot's stack, or rests there and was resumed through. So the
+            // coroutine runs, and its link names its resumer, which rests since: it is stored
+            // before the stack pointer gets there, and stays until after it left.
             registers = unsafe { Registers::resting((*root).link) };
         }
     }

@@ -1,12 +1,14 @@
 //! From stack to stack: where a suspended coroutine is, and how what is below a stack is found.
 //!
-//! Used by `coroutine` for those that are suspended, and by `watch` for what a thread that runs has copied.
+//! Used by `coroutine` for those that are suspended, and by `watch` for what a thread that runs has
+//! copied.
 //!
 //! # The idea
 //!
-//! A stack is unwound by itself, from registers to its first call. What is below it is not found by unwinding but in
-//! its root: the slot's label leads there, and the root's link to whoever resumed it, who rests with the words that
-//! unwinding starts with. So a stack on which unwinding fails costs no more than its own calls.
+//! A stack is unwound by itself, from registers to its first call. What is below it is not found by
+//! unwinding but in its root: the slot's label leads there, and the root's link to the resumer,
+//! which rests with the words that unwinding starts with. So a stack on which unwinding fails costs
+//! no more than its own calls.
 //!
 //! ```text
 //!   A rests at   on B's stack              on A's stack
@@ -16,15 +18,17 @@
 //!
 //! # Where it ends
 //!
-//! A suspended coroutine's trace ends at its own root. Its link was true while it ran. Those between are captured: they
-//! run, as far as they know, and their links name stacks that belong to the same trace.
+//! A suspended coroutine's trace ends at its own root. Its link was true while it ran. Those
+//! between are captured: they run, as far as they know, and their links name stacks that belong to
+//! the same trace.
 //!
 //! # What is read, and why it is there
 //!
-//! Of a stack, the words from its stack pointer to its slot's top, which are all mapped as long as a coroutine is on
-//! it; the label, which is below that top; and the root to which the label leads, in the same slot. The slot is found
-//! from the address alone, in `registry`. A coroutine's slot is neither freed nor given to another before its function
-//! has returned, and those in question have not.
+//! Of a stack, the words from its stack pointer to its slot's top, which are all mapped as long as
+//! a coroutine is on it; the label, which is below that top; and the root to which the label leads,
+//! in the same slot. The slot is found from the address alone, in `registry`. A coroutine's slot is
+//! neither freed nor given to another before its function has returned, and those in question have
+//! not.
 
 #![allow(unsafe_code)] // Reads stacks.
 
@@ -38,8 +42,8 @@ use crate::backtrace::{Backtrace, StackOwner, StackTrace};
 ///
 /// # Safety
 ///
-/// A coroutine of this thread with this root rests there, or has returned if that is null, and nobody lets it go on
-/// meanwhile.
+/// A coroutine of this thread with this root rests there, or has returned if that is null, and
+/// nobody lets it go on meanwhile.
 pub(super) unsafe fn of_resting(rests: Resting, root: *const Root) -> Backtrace {
     if rests.is_null() {
         return Backtrace::empty("it has returned");
@@ -48,8 +52,8 @@ pub(super) unsafe fn of_resting(rests: Resting, root: *const Root) -> Backtrace 
     let mut rests = rests;
     // A coroutine rests on a stack of this crate's, and so do those that it is captured with.
     while let Some(slot) = registry::find(rests.addr()) {
-        // SAFETY: somebody rests there: by the contract, or as the link of one that is captured says. So a coroutine is
-        // on the slot.
+        // SAFETY: somebody rests there: by the contract, or as the link of one that is captured
+        // says. So a coroutine is on the slot.
         let (registers, label) = unsafe { (Registers::resting(rests), slot.label()) };
         if stacks.is_empty() && switch::is_in_root(registers.instruction) {
             return Backtrace::empty("it has not started");
@@ -62,14 +66,14 @@ pub(super) unsafe fn of_resting(rests: Resting, root: *const Root) -> Backtrace 
         if label.root().cast_const() == root {
             return Backtrace::new(stacks, None);
         }
-        // SAFETY: the slot is not the last, so its coroutine is captured: it runs, and the link names who resumed it
-        // and rests since.
+        // SAFETY: the slot is not the last, so its coroutine is captured: it runs, and the link
+        // names its resumer, which rests since.
         rests = unsafe { (*label.root()).link };
     }
     unreachable!("a coroutine that is suspended rests on its stack or on that of one inside of it");
 }
 
-/// Who the coroutine is that has this label.
+/// The coroutine that has this label.
 pub(super) fn owner(label: &Label) -> StackOwner {
     match label.id() {
         Some(id) => StackOwner::Coroutine { id, name: String::from_utf8_lossy(label.name()).into_owned() },
@@ -77,15 +81,15 @@ pub(super) fn owner(label: &Label) -> StackOwner {
     }
 }
 
-/// A word of the stack of somebody who rests in a slot, or nothing if it is not of that stack.
+/// A word of the stack that rests in a slot, or nothing if it is not of that stack.
 ///
 /// # Safety
 ///
 /// Somebody rests at `from`, on the slot, and does not go on meanwhile.
 unsafe fn word_of(slot: &Slot, from: usize, address: usize) -> Option<usize> {
     let inside = address >= from.max(slot.bottom) && address.checked_add(size_of::<usize>())? <= slot.top;
-    // SAFETY: between the guard and its top a slot that is in use can be read. Nobody runs on it, so that nobody
-    // writes. The compiler of whoever does later knows that its stack can be read: it was let out of its sight by the
-    // assembly of the switch.
+    // SAFETY: between the guard and its top a slot that is in use can be read. Nobody runs on it,
+    // so that nobody writes. Code that runs there later was compiled to expect such reads: its
+    // stack escapes into the assembly of the switch.
     inside.then(|| unsafe { (address as *const usize).read_unaligned() })
 }

@@ -10,10 +10,12 @@ use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 
-/// `MADV_GUARD_INSTALL`, Linux 6.13: the range faults when accessed, without being a mapping of its own.
+/// `MADV_GUARD_INSTALL`, Linux 6.13: the range faults when accessed, without being a mapping of its
+/// own.
 pub(super) const GUARD_INSTALL: c_int = 102;
 
-/// `PIDFD_SELF_THREAD`, Linux 6.14: stands for the calling thread, and so for its memory, without a descriptor.
+/// `PIDFD_SELF_THREAD`, Linux 6.14: stands for the calling thread, and so for its memory, without a
+/// descriptor.
 const PIDFD_SELF: c_int = -10_000;
 
 pub(crate) fn page_size() -> usize {
@@ -22,8 +24,8 @@ pub(crate) fn page_size() -> usize {
     *PAGE.get_or_init(|| unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize)
 }
 
-/// Asks the C library's allocator to give free memory inside of its heap back to the kernel. It does so by itself only at the heap's end. Has no effect with
-/// another allocator.
+/// Asks the C library's allocator to give free memory inside of its heap back to the kernel. It
+/// does so by itself only at the heap's end. Has no effect with another allocator.
 pub(crate) fn release_heap() {
     #[cfg(target_env = "gnu")]
     // SAFETY: no preconditions.
@@ -44,7 +46,8 @@ pub(super) fn reserve(size: usize) -> io::Result<NonNull<u8>> {
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the range is the mapping just made. A kernel without huge pages refuses, which is as good.
+    // SAFETY: the range is the mapping just made. A kernel without huge pages refuses, which is as
+    // good.
     unsafe { libc::madvise(start, size, libc::MADV_NOHUGEPAGE) };
     NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }
@@ -58,7 +61,8 @@ pub(super) fn unmap(start: NonNull<u8>, size: usize) {
 
 /// Makes part of a reservation readable and writable.
 pub(super) fn make_accessible(range: Range<usize>) -> io::Result<()> {
-    // SAFETY: within a reservation of ours, where nobody relies on a fault but for the guards, which are not passed.
+    // SAFETY: within a reservation of ours, where nobody relies on a fault but for the guards,
+    // which are not passed.
     check(unsafe { libc::mprotect(range.start as *mut _, range.len(), libc::PROT_READ | libc::PROT_WRITE) })
 }
 
@@ -68,7 +72,8 @@ pub(super) fn make_inaccessible(range: Range<usize>) -> io::Result<()> {
     check(unsafe { libc::mprotect(range.start as *mut _, range.len(), libc::PROT_NONE) })
 }
 
-/// Applies an advice to all ranges, which lie in reservations of ours and which nobody uses, `N` to a system call.
+/// Applies an advice to all ranges, which lie in reservations of ours and which nobody uses, `N` to
+/// a system call.
 pub(super) fn advise_all<const N: usize>(
     ranges: &mut dyn Iterator<Item = Range<usize>>,
     advice: c_int,
@@ -97,7 +102,8 @@ pub(super) fn advise_all<const N: usize>(
 
 fn advise_one(range: &libc::iovec, advice: c_int) -> io::Result<()> {
     loop {
-        // SAFETY: the range lies in a reservation of ours and nobody uses it (contract of `advise_all`).
+        // SAFETY: the range lies in a reservation of ours and nobody uses it (contract of
+        // `advise_all`).
         match check(unsafe { libc::madvise(range.iov_base, range.iov_len, advice) }) {
             Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
             result => return result,
@@ -105,17 +111,17 @@ fn advise_one(range: &libc::iovec, advice: c_int) -> io::Result<()> {
     }
 }
 
-/// All ranges in one system call; `false` if the kernel did not do all of it, and the caller does it one by one. Both
-/// advices may be repeated.
+/// All ranges in one system call; `false` if the kernel did not do all of it, and the caller does
+/// it one by one. Both advices may be repeated.
 fn advise_batch(batch: &[libc::iovec], advice: c_int) -> bool {
     if batch.len() < 2 {
         return false;
     }
     let total: usize = batch.iter().map(|range| range.iov_len).sum();
     let call = |own: c_int| {
-        // SAFETY: the vector is valid for reads, its ranges lie in reservations of ours, and nobody uses them. Should
-        // the descriptor not stand for this process (after a fork it is the parent's), the kernel refuses both
-        // advices: they are allowed for one's own memory only.
+        // SAFETY: the vector is valid for reads, its ranges lie in reservations of ours, and nobody
+        // uses them. Should the descriptor not stand for this process (after a fork it is the
+        // parent's), the kernel refuses both advices: they are allowed for one's own memory only.
         unsafe { libc::syscall(libc::SYS_process_madvise, own, batch.as_ptr(), batch.len(), advice, 0) }
     };
     let mut done = call(PIDFD_SELF);

@@ -2,11 +2,12 @@
 //!
 //! Used by `overflow`.
 //!
-//! Rust code keeps no frame pointers by default and unwinding is not async-signal-safe, so the stack is scanned
-//! instead: a word that points into the program's code right behind a call instruction is, nearly always, a return
-//! address. Some may be left over from calls that have ended. Only the slot's own memory and the program's own code
-//! are read, both of which are mapped. Addresses are printed as they stand in the program's file, so that `addr2line`
-//! resolves them.
+//! Rust code keeps no frame pointers by default and unwinding is not async-signal-safe, so the
+//! stack is scanned instead: a word that points into the program's code right behind a call
+//! instruction is, nearly always, a return address. Some may be left over from calls that have
+//! ended. Only the slot's own memory and the program's own code are read, both of which are mapped.
+//! Addresses are printed as they stand in the program's file, so that `addr2line` resolves them,
+//! with the names that the file's symbols have for them.
 
 #![allow(unsafe_code)] // Reads the stack and code.
 
@@ -17,21 +18,23 @@ use std::sync::OnceLock;
 use super::overflow::Writer;
 use super::registers::Registers;
 use super::registry::Slot;
+use super::symbols::{Program, write_name};
 
 /// How many addresses are printed, and how far the scan goes.
 const PRINTED: usize = 16;
 const SCANNED: usize = 64 * 1024;
 
 /// The program's load address and its largest piece of executable code.
-struct Image {
-    base: usize,
-    code: Range<usize>,
+pub(super) struct Image {
+    pub base: usize,
+    pub code: Range<usize>,
 }
 
 static IMAGE: OnceLock<Image> = OnceLock::new();
 
-/// Finds the program's code, ahead of time: what it calls is not async-signal-safe.
-pub(super) fn learn_image() {
+/// The program's code. To be called ahead of a signal: what it calls at first is not
+/// async-signal-safe.
+pub(super) fn image() -> &'static Image {
     unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _size: usize, image: *mut c_void) -> c_int {
         // SAFETY: the loader passes a valid structure, and the pointer given below, to an `Image`.
         let (info, image) = unsafe { (&*info, &mut *image.cast::<Image>()) };
@@ -54,43 +57,112 @@ pub(super) fn learn_image() {
         // SAFETY: the callback keeps to its signature and takes the pointer for what it is.
         unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut image).cast()) };
         image
-    });
+    })
 }
 
 /// Prints the faulting instruction and what look like return addresses, innermost first.
 ///
 /// # Safety
 ///
-/// The slot is in use by the interrupted code of this thread.
+/// The slot is in use by the interrupted code of this thread, which is in the handler of its fault,
+/// and does not return from it.
 pub(super) unsafe fn print(slot: &Slot, registers: &Registers, out: &mut Writer) {
     let Some(image) = IMAGE.get() else { return };
     if image.code.is_empty() {
         return;
     }
-    out.text(b"It was here, called from here (resolve with addr2line -Cfie PROGRAM; calls may be missing or stale):\n");
-    let mut line = |address: usize| {
-        out.text(b"  ");
-        out.hexadecimal((address - image.base) as u64);
-        out.text(b"\n");
-    };
+    let mut lines = Lines { addresses: [0; PRINTED + 1], len: 0, are_named: false };
     if image.code.contains(&registers.instruction) {
-        line(registers.instruction);
+        lines.push(registers.instruction - image.base);
     }
     let word = size_of::<usize>();
     let mut place = registers.stack.max(slot.bottom).next_multiple_of(word);
     let end = slot.top.min(place + SCANNED);
-    let mut printed = 0;
-    while place + word <= end && printed < PRINTED {
-        // SAFETY: between the guard and the slot's top all memory is readable (by the contract the slot is in use),
-        // and what runs on it is interrupted.
+    while place + word <= end && lines.len < lines.addresses.len() {
+        // SAFETY: between the guard and the slot's top all memory is readable (by the contract the
+        // slot is in use), and what runs on it is interrupted.
         let value = unsafe { (place as *const usize).read_volatile() };
         // SAFETY: `IMAGE` holds a mapped piece of code.
         if unsafe { follows_call(value, &image.code) } {
             // The address of the call rather than of what follows: it may be another function's.
-            line(value - 1);
-            printed += 1;
+            lines.push(value - 1 - image.base);
         }
         place += word;
+    }
+    out.text(b"It was here, called from here (addr2line -Cfie PROGRAM tells lines; calls may be missing or stale):\n");
+    out.flush();
+    // SAFETY: the lines stay in place, and nobody else uses them meanwhile; `name_lines` is what it
+    // is to be.
+    unsafe { on_a_large_stack(name_lines, (&raw mut lines).cast()) };
+    if !lines.are_named {
+        for &address in &lines.addresses[..lines.len] {
+            out.text(b"  ");
+            out.hexadecimal(address as u64);
+            out.text(b"\n");
+        }
+    }
+}
+
+/// What is to be printed, as addresses in the program's file.
+struct Lines {
+    addresses: [usize; PRINTED + 1],
+    len: usize,
+    are_named: bool,
+}
+
+impl Lines {
+    fn push(&mut self, address: usize) {
+        self.addresses[self.len] = address;
+        self.len += 1;
+    }
+}
+
+/// Prints the lines with the names of functions, if the program's file has any.
+extern "C" fn name_lines(lines: *mut c_void) -> c_int {
+    // SAFETY: `print` has passed its own lines, and waits.
+    let lines = unsafe { &mut *lines.cast::<Lines>() };
+    let Some(program) = Program::open() else { return 1 };
+    if lines.addresses[..lines.len].iter().all(|address| program.function(*address).is_none()) {
+        return 1;
+    }
+    let mut out = Writer::new();
+    for &address in &lines.addresses[..lines.len] {
+        out.text(b"  ");
+        out.hexadecimal(address as u64);
+        if let Some(name) = program.function(address) {
+            out.text(b" ");
+            let _ = write_name(&mut out, name);
+        }
+        out.text(b"\n");
+    }
+    out.flush();
+    lines.are_named = true;
+    0
+}
+
+/// Calls `f` on a stack that is larger than a signal handler's, while this thread waits. It may be
+/// that it is not called, or does not come to its end.
+///
+/// What runs there is a process of its own which has this one's memory, made as `posix_spawn` makes
+/// one: the thread is stopped until it has ended. It has the thread's own locals, but takes no lock
+/// and allocates nothing, as a handler must not. A fault in it ends it and not more, since the
+/// signal of the handler is blocked.
+///
+/// # Safety
+///
+/// Called in the handler of a fault. `f` may be called with `argument`, and is async-signal-safe
+/// but for the size of its frames.
+unsafe fn on_a_large_stack(f: extern "C" fn(*mut c_void) -> c_int, argument: *mut c_void) {
+    const SIZE: usize = 1 << 20;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK | libc::MAP_NORESERVE;
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping where the kernel likes. It is not unmapped: the process is about to
+    // abort.
+    let stack = unsafe { libc::mmap(std::ptr::null_mut(), SIZE, access, flags, -1, 0) };
+    if stack != libc::MAP_FAILED {
+        // SAFETY: the mapping's end, which is aligned to a page, begins a stack; the rest is by the
+        // contract. No signal is sent when it ends.
+        unsafe { libc::clone(f, stack.byte_add(SIZE), libc::CLONE_VM | libc::CLONE_VFORK, argument) };
     }
 }
 
@@ -106,7 +178,8 @@ unsafe fn follows_call(address: usize, code: &Range<usize>) -> bool {
     // SAFETY: at most 8 bytes before an address at least 8 bytes into the code.
     let byte = |before: usize| unsafe { ((address - before) as *const u8).read_volatile() };
     if cfg!(target_arch = "x86_64") {
-        // call rel32; call r/m64 (FF /2) with no, 8-bit and 32-bit displacement, with and without an index byte.
+        // call rel32; call r/m64 (FF /2) with no, 8-bit and 32-bit displacement, with and without
+        // an index byte.
         let indirect = |before: usize| byte(before) == 0xff && byte(before - 1) & 0x38 == 0x10;
         byte(5) == 0xe8 || [2, 3, 4, 6, 7].into_iter().any(indirect)
     } else {

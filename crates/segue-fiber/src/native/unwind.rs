@@ -2,12 +2,13 @@
 //!
 //! Used by `segments`, with a stack as it lies there, and by `watch`, with a copy.
 //!
-//! The unwinding itself is the crate `framehop`'s. It reads the stack through a closure only, which refuses what is not
-//! the stack's, so that wrong tables make a wrong trace and nothing worse. What it wants to know of the program is
-//! copied here: the sections `.eh_frame_hdr` and `.eh_frame` of each loaded object, out of memory, where every program
-//! keeps them for its panics. They are copied rather than borrowed because a library may be unloaded, and while the
-//! loader's lock is held, since then it is not. The copies are made at the first trace, and again when the loader says
-//! that something was loaded or unloaded since.
+//! The unwinding itself is the crate `framehop`'s. It reads the stack through a closure only, which
+//! refuses what is not the stack's, so that wrong tables make a wrong trace and nothing worse. What
+//! it wants to know of the program is copied here: the sections `.eh_frame_hdr` and `.eh_frame` of
+//! each loaded object, out of memory, where every program keeps them for its panics. They are
+//! copied rather than borrowed because a library may be unloaded, and while the loader's lock is
+//! held, since then it is not. The copies are made at the first trace, and again when the loader
+//! says that something was loaded or unloaded since.
 
 #![allow(unsafe_code)] // Asks the loader for the program's parts, and reads them.
 
@@ -41,10 +42,11 @@ struct Version(u64, u64);
 
 static TABLES: Mutex<Option<Tables>> = Mutex::new(None);
 
-/// The calls on one stack, innermost first, as addresses to look up; and whether these are all, down to where a
-/// coroutine or thread begins.
+/// The calls on one stack, innermost first, as addresses to look up; and whether these are all,
+/// down to where a coroutine or thread begins.
 ///
-/// `read` gives the word at an address, if that lies on the stack. It must not panic or take a backtrace.
+/// `read` gives the word at an address, if that lies on the stack. It must not panic or take a
+/// backtrace.
 pub(super) fn unwind(registers: &Registers, read: impl Fn(usize) -> Option<usize>) -> (Vec<usize>, bool) {
     if switch::is_in_root(registers.instruction) {
         return (Vec::new(), true);
@@ -76,7 +78,8 @@ impl Tables {
     fn read() -> Tables {
         let mut tables =
             Tables { unwinder: UnwinderNative::new(), cache: CacheNative::new(), version: Version::default() };
-        // SAFETY: `add` has the signature that is asked for, takes the pointer for what it is, and does not unwind.
+        // SAFETY: `add` has the signature that is asked for, takes the pointer for what it is, and
+        // does not unwind.
         unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut tables).cast()) };
         tables
     }
@@ -102,10 +105,12 @@ fn current_version() -> Version {
 
 /// Adds one loaded object. Called by the loader, under its lock.
 unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _size: usize, tables: *mut c_void) -> c_int {
-    // SAFETY: the loader passes a valid structure, and the pointer given by `read`, which is borrowed there.
+    // SAFETY: the loader passes a valid structure, and the pointer given by `read`, which is
+    // borrowed there.
     let (info, tables) = unsafe { (&*info, &mut *tables.cast::<Tables>()) };
     tables.version = version_of(info);
-    // SAFETY: the loader's structure has that many headers, and a name that ends in zero if it has one.
+    // SAFETY: the loader's structure has that many headers, and a name that ends in zero if it has
+    // one.
     let (headers, name) = unsafe {
         let headers = slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum as usize);
         (headers, (!info.dlpi_name.is_null()).then(|| CStr::from_ptr(info.dlpi_name).to_string_lossy().into_owned()))
@@ -122,7 +127,8 @@ unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _size: usize, tables: *m
     let (Some(start), Some(end)) = (loaded().map(|part| part.start).min(), loaded().map(|part| part.end).max()) else {
         return 0;
     };
-    // SAFETY: both ranges are within parts of an object that is loaded, and stays so while the loader calls this.
+    // SAFETY: both ranges are within parts of an object that is loaded, and stays so while the
+    // loader calls this.
     let sections = unsafe {
         table_behind(&index, loaded()).map(|table| {
             let copy = |range: &Range<usize>| Bytes::from(slice::from_raw_parts(range.start as *const u8, range.len()));
@@ -146,13 +152,15 @@ unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _size: usize, tables: *m
 ///
 /// # Safety
 ///
-/// `index` is a `.eh_frame_hdr` section, and `loaded` yields the parts of the same object that are in memory.
+/// `index` is a `.eh_frame_hdr` section, and `loaded` yields the parts of the same object that are
+/// in memory.
 unsafe fn table_behind(index: &Range<usize>, mut loaded: impl Iterator<Item = Range<usize>>) -> Option<Range<usize>> {
     /// A signed distance of four bytes from where it stands.
     const RELATIVE: u8 = 0x1b;
     /// A length that says that the length follows, in eight bytes.
     const LONG: u32 = u32::MAX;
-    // SAFETY: of the callers below each reads within the index, or within the part in which the table lies.
+    // SAFETY: of the callers below each reads within the index, or within the part in which the
+    // table lies.
     let word = |address: usize| unsafe { (address as *const u32).read_unaligned() };
     // SAFETY: as above.
     let byte = |address: usize| unsafe { *(address as *const u8) };

@@ -1,14 +1,14 @@
 //! Asking a thread that runs where it is.
 //!
-//! Used by monitors, through [`Watched`]: a worker that has not come back to its loop for long is in some function, and
-//! this says which.
+//! Used by monitors, through [`Watched`]: a worker that has not come back to its loop for long is
+//! in some function, and this says which.
 //!
 //! # How
 //!
-//! Nobody can read another thread's registers but the thread itself, in a signal handler. So the asker sends the thread
-//! a signal; the handler copies registers and stacks ([`Sample`]) into memory that the asker has prepared, and the
-//! asker unwinds the copy. What is slow, and what allocates, is on the asker's side. The thread loses the time of a
-//! signal and of the copying.
+//! Nobody can read another thread's registers but the thread itself, in a signal handler. So the
+//! asker sends the thread a signal; the handler copies registers and stacks ([`Sample`]) into
+//! memory that the asker has prepared, and the asker unwinds the copy. What is slow, and what
+//! allocates, is on the asker's side. The thread loses the time of a signal and of the copying.
 //!
 //! # The hand-over word, one for each thread
 //!
@@ -22,43 +22,48 @@
 //!    any but COPYING ----> ENDED   the thread, when it ends; for good
 //! ```
 //!
-//! The sample is the handler's while the word is COPYING, and the asker's otherwise. There is one asker at a time, by a
-//! mutex on the askers' side. The asker leaves ASKED by a compare-and-swap, and so does the handler, so that one of
-//! them has it. An asker whose time is over while the word is COPYING leaves it to the handler, which ends soon (the
-//! thread is running it), and the next asker finds it COPIED, and makes it IDLE.
+//! The sample is the handler's while the word is COPYING, and the asker's otherwise. There is one
+//! asker at a time, by a mutex on the askers' side. The asker leaves ASKED by a compare-and-swap,
+//! and so does the handler, so that one of them has it. An asker that runs out of time while the
+//! word is COPYING leaves it to the handler, which ends soon (the thread is running it); the next
+//! asker finds it COPIED, and makes it IDLE.
 //!
 //! When idle, the word is IDLE and nothing refers to the thread but the handles.
 //!
 //! # Orderings
 //!
-//! The handler's COPIED (release) pairs with the asker's loads (acquire): the asker reads what the handler has written.
-//! The asker's ASKED (release) pairs with the handler's compare-and-swap (acquire): the handler finds the sample, and
-//! writes after the last asker has read.
+//! The handler's COPIED (release) pairs with the asker's loads (acquire): the asker reads what the
+//! handler has written. The asker's ASKED (release) pairs with the handler's compare-and-swap
+//! (acquire): the handler finds the sample, and writes after the last asker has read.
 //!
 //! # The race to fear: the thread ends
 //!
-//! The handler finds the thread's [`Shared`] in a variable of its own thread, never by something that came with the
-//! signal. The thread itself clears that variable when it ends, in a destructor of thread-local variables, before it
-//! gives up its share of the memory, and the handler cannot run in between: it runs on the same thread, before or
-//! after. So a signal that arrives late, or at another thread that has got the number of one which has ended, or in the
-//! child of a fork, finds nothing or a word that is not ASKED, and does nothing. The asker owns a share of its own, and
-//! is told by ENDED. To leak a handle keeps the memory, and nothing else: there is no guard to forget.
+//! The handler finds the thread's [`Shared`] in a variable of its own thread, never by something
+//! that came with the signal. The thread itself clears that variable when it ends, in a destructor
+//! of thread-local variables, before it gives up its share of the memory, and the handler cannot
+//! run in between: it runs on the same thread, before or after. So a signal that arrives late, or
+//! at another thread that has got the number of one which has ended, or in the child of a fork,
+//! finds nothing or a word that is not ASKED, and does nothing. The asker owns a share of its own,
+//! and is told by ENDED. To leak a handle keeps the memory, and nothing else: there is no guard to
+//! forget.
 //!
 //! # The signal
 //!
-//! SIGURG, as in Go's runtime and for its reasons: ignored by default, so that a late one harms nobody; not used by the
-//! C library; passed on by debuggers; a program that has it for out-of-band data must expect it without cause. A SIGURG
-//! that was not asked for goes to the handler that was there before. Real-time signals would queue, are used by the C
-//! library, and kill who does not handle them. The handler is installed with SA_RESTART. Still, what the kernel never
-//! restarts (`epoll_wait`, `poll`, `nanosleep` called directly) fails with EINTR once; std's functions and the drivers
-//! here repeat it.
+//! SIGURG, as in Go's runtime and for its reasons: ignored by default, so that a late one harms
+//! nobody; not used by the C library; passed on by debuggers; a program that has it for out-of-band
+//! data must expect it without cause. A SIGURG that was not asked for goes to the handler that was
+//! there before. Real-time signals would queue, are used by the C library, and kill a process that
+//! does not handle them. The handler is installed with SA_RESTART. Still, what the kernel never
+//! restarts (`epoll_wait`, `poll`, `nanosleep` called directly) fails with EINTR once; std's
+//! functions and the drivers here repeat it.
 //!
 //! # What the handler reads
 //!
-//! `sample` and `segments` have the argument. Two things are particular. A thread may be interrupted in the middle of a
-//! switch; the registers are then put right (`Registers::settled`), so that the trace is of one side or of the other.
-//! And a stack pointer that is neither in an arena nor on the thread's own stack (an alternate signal stack, a foreign
-//! library's coroutine) is not followed at all.
+//! `sample` and `segments` have the argument. Two things are particular. A thread may be
+//! interrupted in the middle of a switch; the registers are then put right (`Registers::settled`),
+//! so that the trace is of one side or of the other. And a stack pointer that is neither in an
+//! arena nor on the thread's own stack (an alternate signal stack, a foreign library's coroutine)
+//! is not followed at all.
 
 #![allow(unsafe_code)] // Signals, and memory that is handed over by a word.
 
@@ -100,7 +105,8 @@ struct Shared {
     sample: OnceLock<Box<UnsafeCell<Sample>>>,
 }
 
-// SAFETY: the sample is accessed by one side at a time, as the word says; see the head of this file.
+// SAFETY: the sample is accessed by one side at a time, as the word says; see the head of this
+// file.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
@@ -119,8 +125,8 @@ static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// A thread that other threads may ask where it is.
 ///
-/// Made by the thread itself, and valid as long as anybody likes; when the thread has ended there are no more answers.
-/// It costs nothing until somebody asks.
+/// Made by the thread itself, and valid as long as anybody likes; when the thread has ended there
+/// are no more answers. It costs nothing until somebody asks.
 ///
 /// # Examples
 ///
@@ -146,14 +152,15 @@ pub struct Watched(Arc<Shared>);
 impl Watched {
     /// Lets other threads ask the calling thread where it is, until it ends.
     ///
-    /// The first call in a process installs a handler for SIGURG; one that was there before still gets what is not
-    /// ours. Gives the thread an alternate stack for signals, see
-    /// [`ensure_alternate_stack`](crate::ensure_alternate_stack). A thread may register again, and gets the same.
+    /// The first call in a process installs a handler for SIGURG; one that was there before still
+    /// gets what is not ours. Gives the thread an alternate stack for signals, see
+    /// [`ensure_alternate_stack`](crate::ensure_alternate_stack). A thread may register again, and
+    /// gets the same.
     ///
     /// # Errors
     ///
-    /// The kernel refuses memory, or the handler, or does not tell the bounds of the thread's stack; or the thread is
-    /// about to end, and has destroyed its thread-local variables.
+    /// The kernel refuses memory, or the handler, or does not tell the bounds of the thread's
+    /// stack; or the thread is about to end, and has destroyed its thread-local variables.
     pub fn register() -> io::Result<Watched> {
         let ending = || io::Error::other("a thread that is ending can't be watched");
         let known = REGISTRATION
@@ -182,15 +189,16 @@ impl Watched {
         Ok(Watched(shared))
     }
 
-    /// Asks the thread where it is, and blocks the caller until it has answered or `timeout` is over.
+    /// Asks the thread where it is, and blocks the caller until it has answered or `timeout` is
+    /// over.
     ///
-    /// The thread answers from wherever it is, also from inside of a system call or a loop without an end. Stacks of
-    /// fibers are followed into those of who resumed them, and to the thread's own. Deep stacks are cut: of the
-    /// innermost, 64 KiB are looked at, and less of those below. The thread may ask itself. Askers of the same thread
-    /// take turns; the time begins with the turn.
+    /// The thread answers from wherever it is, also from inside of a system call or a loop without
+    /// an end. Stacks of fibers are followed into those of their resumers, and to the thread's own.
+    /// Deep stacks are cut: of the innermost, 64 KiB are looked at, and less of those below. The
+    /// thread may ask itself. Askers of the same thread take turns; the time begins with the turn.
     ///
-    /// To be asked costs the thread a signal and the copying, and system calls that the kernel does not restart after signals
-    /// fail with `EINTR`, which std's functions hide.
+    /// To be asked costs the thread a signal and the copying, and system calls that the kernel does
+    /// not restart after signals fail with `EINTR`, which std's functions hide.
     ///
     /// # Errors
     ///
@@ -201,14 +209,14 @@ impl Watched {
         // A time-out that is beyond the end of time is none.
         let deadline = Instant::now().checked_add(timeout);
         let sample = shared.sample.get_or_init(Sample::new);
-        // Somebody who asked before may have left without the answer.
+        // An earlier asker may have left without the answer.
         shared.wait_while(COPYING, deadline)?;
         shared.done()?;
         if shared.word.compare_exchange(IDLE, ASKED, Ordering::Release, Ordering::Relaxed).is_err() {
             return Err(Unanswered::Ended);
         }
-        // SAFETY: no preconditions: a thread that is not there, or another one of this process that has its number,
-        // makes no difference here.
+        // SAFETY: no preconditions: a thread that is not there, or another one of this process that
+        // has its number, makes no difference here.
         let sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), shared.thread, SIGNAL) };
         if sent != 0 {
             // It is over, or this is the child of a fork, in which the thread is not.
@@ -224,8 +232,8 @@ impl Watched {
         if shared.word.load(Ordering::Acquire) != COPIED {
             return Err(Unanswered::Ended);
         }
-        // SAFETY: the word was COPIED, which only an asker changes to what the handler starts from, and the turn is
-        // ours. Should the thread end meanwhile nobody writes at all.
+        // SAFETY: the word was COPIED, which only an asker changes to what the handler starts from,
+        // and the turn is ours. Should the thread end meanwhile nobody writes at all.
         let trace = unsafe { &*sample.get() }.unwind();
         let _ = shared.done();
         Ok(trace)
@@ -260,8 +268,8 @@ impl Shared {
             });
             let left = left.as_ref().map_or(ptr::null(), ptr::from_ref);
             let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-            // SAFETY: the word is alive, and the time is read before the call returns. Why it returns is looked at
-            // above.
+            // SAFETY: the word is alive, and the time is read before the call returns. Why it
+            // returns is looked at above.
             unsafe { libc::syscall(libc::SYS_futex, self.word.as_ptr(), operation, state, left) };
         }
         Ok(())
@@ -279,14 +287,14 @@ impl Shared {
     ///
     /// # Safety
     ///
-    /// Called by the handler of a signal that interrupted the thread whose this is, with its context.
+    /// Called by the handler of a signal that interrupted this thread, with its context.
     unsafe fn answer(&self, context: *mut c_void) -> bool {
         if self.word.compare_exchange(ASKED, COPYING, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return false;
         }
         if let Some(sample) = self.sample.get() {
-            // SAFETY: the word is COPYING, so that the sample is ours. By the contract this is what interrupted the
-            // thread.
+            // SAFETY: the word is COPYING, so that the sample is ours. By the contract this is what
+            // interrupted the thread.
             unsafe { (*sample.get()).take(Registers::settled(context), &self.stack) };
         }
         self.tell(COPIED);
@@ -296,7 +304,8 @@ impl Shared {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // From here on the handler finds nothing. It runs on this thread, so that it is not in the middle of something.
+        // From here on the handler finds nothing. It runs on this thread, so that it is not in the
+        // middle of something.
         ASKABLE.set(ptr::null());
         self.0.tell(ENDED);
     }
@@ -321,7 +330,7 @@ fn own_stack() -> io::Result<Range<usize>> {
     if result != 0 {
         return Err(io::Error::other("the bounds of the thread's stack are not known"));
     }
-    // Some C libraries count the guard in. Who runs there overflows.
+    // Some C libraries count the guard in. A thread that runs there overflows.
     let start = start.addr();
     Ok(start + guard..start + size)
 }
@@ -355,11 +364,11 @@ unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: 
     // SAFETY: as above.
     let before = unsafe { *errno };
     let shared = ASKABLE.get();
-    // SAFETY: the thread's own, which its registration owns a share of as long as it stands there. The context is what
-    // the kernel passed.
+    // SAFETY: the thread's own, which its registration owns a share of as long as it stands there.
+    // The context is what the kernel passed.
     let answered = unsafe { shared.as_ref().is_some_and(|shared| shared.answer(context)) };
     if !answered && let Some(previous) = PREVIOUS.get() {
-        // SAFETY: passes on what came from the kernel, to who would have got it.
+        // SAFETY: passes on what came from the kernel, to the handler that would have got it.
         unsafe { overflow::call(previous, signal, info, context) };
     }
     // SAFETY: as above.

@@ -1,7 +1,8 @@
-//! The turn-taking between a coroutine's thread and whoever resumes it.
+//! The turn-taking between a coroutine's thread and its resumer.
 //!
-//! Used by the threaded coroutine alone. Of the threads that share a baton exactly one runs: everybody else waits
-//! here, so that what one did happens before what the next does (the mutex orders it).
+//! Used by the threaded coroutine alone. Of the threads that share a baton exactly one runs:
+//! everybody else waits here, so that what one did happens before what the next does (the mutex
+//! orders it).
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -31,7 +32,7 @@ impl Baton {
         *self.lock()
     }
 
-    /// Changes the state and wakes whoever waits for it.
+    /// Changes the state and wakes the side that waits for it.
     pub fn set(&self, state: State) {
         *self.lock() = state;
         self.changed.notify_all();

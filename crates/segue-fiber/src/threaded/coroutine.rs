@@ -1,10 +1,12 @@
-//! What a coroutine is where each is a thread: a cell on the heap, and a thread that runs only while its resumer waits.
+//! What a coroutine is where each is a thread: a cell on the heap, and a thread that runs only
+//! while its resumer waits.
 //!
-//! Used by `crate::coroutine`, which has the handle and the states; `native/coroutine.rs` is the real one.
+//! Used by `crate::coroutine`, which has the handle and the states; `native/coroutine.rs` is the
+//! real one.
 //!
-//! Resuming passes the baton and waits for it; suspending passes it back. An outer coroutine may be suspended from an inner
-//! one's thread: that thread then waits for the outer's baton. A coroutine that is dropped while suspended leaks its
-//! cell and its thread, which waits for ever.
+//! Resuming passes the baton and waits for it; suspending passes it back. An outer coroutine may be
+//! suspended from an inner one's thread: that thread then waits for the outer's baton. A coroutine
+//! that is dropped while suspended leaks its cell and its thread, which waits for ever.
 
 #![allow(unsafe_code)] // The cell is reached by raw pointers from two threads in turn.
 
@@ -34,16 +36,17 @@ struct Job {
     baton: NonNull<Baton>,
 }
 
-// SAFETY: strictly, what a function captures need not be fit for another thread. But the thread runs only while the
-// one that passed it waits, and the mutex of the baton orders what they do; so that reference counts and cells are
-// never used at once. What remains, values tied to one thread's local variables, is why this host is for tests. The
-// baton may be used from any thread.
+// SAFETY: strictly, what a function captures need not be fit for another thread. But the thread
+// runs only while the one that passed it waits, and the mutex of the baton orders what they do; so
+// that reference counts and cells are never used at once. What remains, values tied to one thread's
+// local variables, is why this host is for tests. The baton may be used from any thread.
 unsafe impl Send for Job {}
 
 impl Job {
     fn run(self) {
         (self.main)();
-        // SAFETY: the cell with the baton lives until its function returned and this thread was joined.
+        // SAFETY: the cell with the baton lives until its function returned and this thread was
+        // joined.
         unsafe { self.baton.as_ref() }.set(State::Returned);
     }
 }
@@ -58,8 +61,8 @@ pub(crate) unsafe fn place<H, F: FnOnce(&H)>(stack: Stack, header: H, main: F) -
     let cell = NonNull::from(Box::leak(Box::new(Cell { header, core })));
     let run: Box<dyn FnOnce() + '_> = Box::new(move || {
         let bomb = AbortOnUnwind;
-        // SAFETY: runs within a `resume`, so that the cell is alive until the function returned; nobody makes a
-        // mutable reference to the header before.
+        // SAFETY: runs within a `resume`, so that the cell is alive until the function returned;
+        // nobody makes a mutable reference to the header before.
         main(unsafe { &(*cell.as_ptr()).header });
         mem::forget(bomb);
     });
@@ -75,18 +78,21 @@ pub(crate) unsafe fn place<H, F: FnOnce(&H)>(stack: Stack, header: H, main: F) -
 pub(crate) struct RawCoroutine(pub NonNull<Core>);
 
 impl RawCoroutine {
-    /// As [`Coroutine::resume`](crate::Coroutine::resume), and leaves the chain of effect handlers alone.
+    /// As [`Coroutine::resume`](crate::Coroutine::resume), and leaves the chain of effect handlers
+    /// alone.
     ///
     /// # Safety
     ///
-    /// The coroutine is neither dropped nor finished before this returns, and nobody else resumes it meanwhile. The thread is the one which created it.
+    /// The coroutine is neither dropped nor finished before this returns, and nobody else resumes
+    /// it meanwhile. The thread is the one which created it.
     pub unsafe fn resume(self) -> Step {
         let core = self.0.as_ptr();
         // SAFETY: the cell is alive, and its baton is only shared.
         let baton = unsafe { &(*core).baton };
         match baton.state() {
             State::New => {
-                // SAFETY: the cell is alive, and before the first resume only the handle's owner uses these fields.
+                // SAFETY: the cell is alive, and before the first resume only the handle's owner
+                // uses these fields.
                 let (main, usable) = unsafe { ((*core).main.take(), (*core).stack.arena().usable_size()) };
                 let job = Job { main: main.expect("a new coroutine has its function"), baton: NonNull::from(baton) };
                 baton.set(State::Running);
@@ -127,7 +133,8 @@ impl RawCoroutine {
     ///
     /// As for [`suspend`](crate::suspend), from the second clause on.
     pub unsafe fn suspend(self) {
-        // SAFETY: by the first clause this is a core whose function has not returned, so that it is alive; the baton is only shared.
+        // SAFETY: by the first clause the core's function has not returned, so that the core is
+        // alive; the baton is only shared.
         unsafe { &(*self.0.as_ptr()).baton }.suspend();
     }
 
@@ -155,7 +162,8 @@ impl RawCoroutine {
 ///
 /// The coroutine's function returned, and nobody uses the cell any more. Once.
 pub(crate) unsafe fn take_apart<H>(cell: NonNull<Cell<H>>) -> (H, Stack) {
-    // SAFETY: made by `Box::leak`; the function returned and its thread was joined, so that this is the last pointer.
+    // SAFETY: made by `Box::leak`; the function returned and its thread was joined, so that this is
+    // the last pointer.
     let cell = *unsafe { Box::from_raw(cell.as_ptr()) };
     (cell.header, cell.core.stack)
 }
@@ -174,11 +182,13 @@ pub(crate) unsafe fn into_stack<H>(cell: NonNull<Cell<H>>) -> Stack {
 ///
 /// # Safety
 ///
-/// The coroutine does not run, and nobody uses the cell any more, other than what is suspended there. Once.
+/// The coroutine does not run, and nobody uses the cell any more, other than what is suspended
+/// there. Once.
 pub(crate) unsafe fn let_go<H>(cell: NonNull<Cell<H>>) {
     // SAFETY: the cell is alive, and its baton is only shared.
     match unsafe { &(*cell.as_ptr()).core.baton }.state() {
-        // SAFETY: made by `Box::leak`; no thread was started, or it was joined, so that this is the last pointer.
+        // SAFETY: made by `Box::leak`; no thread was started, or it was joined, so that this is the
+        // last pointer.
         State::New | State::Returned => drop(unsafe { Box::from_raw(cell.as_ptr()) }),
         State::Running | State::Suspended => count_leak(),
     }

@@ -1,6 +1,8 @@
-//! What the tests of backtraces share: coroutines that know their headers, and the names of functions in a trace.
+//! What the tests of backtraces share: coroutines that know their headers, and the names of
+//! functions in a trace.
 //!
-//! Used by `traces` and `watched`. Functions that a trace must name are kept out of line and do something after their calls, so that each has a frame.
+//! Used by `traces` and `watched`. Functions that a trace must name are kept out of line and do
+//! something after their calls, so that each has a frame.
 
 #![allow(unsafe_code)] // Suspends by hand.
 

@@ -1,7 +1,9 @@
-//! An exploration as a test: it panics with a report that says how to replay, and the environment has a say.
+//! An exploration as a test: it panics with a report that says how to replay, and the environment
+//! has a say.
 //!
 //! Used by the attribute `segue::test`, and by tests that are written without it.
 
+use super::trace::Told;
 use super::{Explore, Explored, Schedule, Search, Verdict};
 use std::env::{self, VarError};
 use std::fmt::Display;
@@ -10,24 +12,31 @@ use std::str::FromStr;
 /// A schedule to replay, or the seed of the first.
 const SEED: &str = "SEGUE_SEED";
 
+/// Whether a replay tells its turns.
+const TRACE: &str = "SEGUE_TRACE";
+
 /// How many schedules to try.
 const SCHEDULES: &str = "SEGUE_SCHEDULES";
 
 impl Explore {
-    /// What reports say a failure is replayed by, after the environment variable. If nothing is said, it is `cargo test` with the name of the
-    /// calling thread, which is the name of the test.
+    /// What reports say a failure is replayed by, after the environment variable. If nothing is
+    /// said, it is `cargo test` with the name of the calling thread, which is the name of the test.
     pub fn command(mut self, command: impl Into<String>) -> Self {
         self.command = Some(command.into());
         self
     }
 
-    /// As [`run`](Explore::run), for tests: panics if a schedule fails, with a command that replays it.
+    /// As [`run`](Explore::run), for tests: panics if a schedule fails, with a command that replays
+    /// it.
     ///
-    /// The environment can change what is tried: `SEGUE_SEED=random-7`, or whatever schedule a report has named, tries that one alone; `SEGUE_SEED=7` tries seed 7;
-    /// `SEGUE_SCHEDULES=100000` tries so many, from whatever seed.
+    /// The environment can change what is tried: `SEGUE_SEED=random-7`, or whatever schedule a
+    /// report has named, tries that one alone; `SEGUE_SEED=7` tries seed 7;
+    /// `SEGUE_SCHEDULES=100000` tries so many, from whatever seed. `SEGUE_TRACE=1` beside a
+    /// schedule prints each turn of it: which fiber stops where, and which one goes on.
     ///
     /// # Panics
-    /// If a schedule fails; if not all schedules were tried within the limit of an [exhaustive](Explore::exhaustive) exploration; if the variables can't be understood.
+    /// If a schedule fails; if not all schedules were tried within the limit of an
+    /// [exhaustive](Explore::exhaustive) exploration; if the variables can't be understood.
     ///
     /// # Examples
     ///
@@ -49,14 +58,18 @@ impl Explore {
         explore.schedules = schedules.unwrap_or(explore.schedules);
         let found = match seed.map(|seed| (seed.parse::<u64>(), seed)) {
             None => explore.run(f),
-            Some((Ok(seed), _)) if self.search != Search::Exhaustive => {
+            Some((Ok(seed), _)) if matches!(self.search, Search::Random | Search::Pct { .. }) => {
                 explore.seed = seed;
                 explore.schedules = schedules.unwrap_or(1);
                 explore.run(f)
             }
             Some((_, text)) => {
                 let schedule: Schedule = text.parse().unwrap_or_else(|error| panic!("{SEED}: {error}"));
-                explore.replay(&schedule, f).map(|()| Explored { schedules: 1, ..Explored::default() })
+                let told = match env::var_os(TRACE) {
+                    Some(value) if value != "0" => Told::Aloud,
+                    _ => Told::OutOfOrder,
+                };
+                explore.replay_told(&schedule, Some(told), f).map(|()| Explored { schedules: 1, ..Explored::default() })
             }
         };
         match found {
@@ -71,7 +84,8 @@ impl Explore {
             Ok(found) => found,
             Err(failure) => {
                 let schedule = failure.plainest();
-                panic!("{failure}\n  to replay it: {SEED}={schedule} {}", explore.replay_command())
+                let command = explore.replay_command();
+                panic!("{failure}\n  to replay it: {SEED}={schedule} {command}\n  {TRACE}=1 beside it prints each turn")
             }
         }
     }

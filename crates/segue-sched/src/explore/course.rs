@@ -1,43 +1,51 @@
-//! The course of one simulation: what is ready, and what was chosen at each point where there was a choice.
+//! The course of one simulation: what is ready, and what was chosen at each point where there was a
+//! choice.
 //!
-//! Used by the simulator, as its policy, and by the explorer, which reads the choices and makes others.
+//! Used by the simulator, as its policy, and by the explorer, which reads the choices and makes
+//! others.
 //!
 //! # The idea
 //!
-//! A simulation is a function of its choices. There is a choice wherever several fibers could go on: when one has suspended or ended, among those that are ready,
-//! in the order in which they became so; and at a [preemption point](segue_core::preemption_point), among the running one, which comes first, and those.
-//! So choice 0 is always the dull one: to go on, or to run whoever has waited longest. Where only one can go on there is no choice and nothing is
-//! noted: whatever is chosen there is the same schedule. A [`Strategy`] makes the choices, and the same choices lead to the same course.
+//! A simulation is a function of its choices. There is a choice wherever several fibers could go
+//! on: when one has suspended or ended, among those that are ready, in the order in which they
+//! became so; and at a [preemption point](segue_core::preemption_point), among the running one,
+//! which comes first, and those. So choice 0 is always the dull one: to go on, or to run the fiber
+//! that has waited longest. Where only one can go on there is no choice and nothing is noted: all
+//! choices there are the same schedule. A [`Strategy`] makes the choices, and the same choices lead
+//! to the same course.
 //!
-//! A fiber that is chosen again and again while others are ready may be waiting for one of them in a loop that does not suspend. After [`PATIENCE`] times
-//! somebody else has to go on. That is a function of the choices before, so a replay comes to the same.
+//! A fiber that is chosen again and again while others are ready may be waiting for one of them in
+//! a loop that does not suspend. After [`PATIENCE`] times another fiber has to go on. That is a
+//! function of the choices before, so a replay comes to the same.
 
-use crate::policy::{Goes, Policy, Task, Why};
-use crate::report::Stuck;
-use segue_core::{CancelToken, Fiber};
-use std::cell::RefCell;
+use super::trace::Trace;
+use crate::worker::policy::{Goes, Idle, Policy, Task, Why};
+use crate::worker::report::Stuck;
+use segue_core::{CancelToken, Fiber, Timers};
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
 /// A fiber, numbered in the order of the spawns; the first is 0.
-pub(crate) type Who = u32;
+pub(crate) type FiberNumber = u32;
 
 /// How often in a row the same fiber is chosen while others are ready.
 pub(crate) const PATIENCE: u32 = 1000;
 
 /// Makes the choices of a simulation.
 pub(crate) trait Strategy {
-    /// The index of the one that goes on; not called where there is only one. Steps are numbered from 1, and count the points without a choice too.
-    fn choose(&mut self, options: &[Who]) -> usize;
+    /// The index of the one that goes on; not called where there is only one. Steps are numbered
+    /// from 1, and count the points without a choice too.
+    fn choose(&mut self, options: &[FiberNumber]) -> usize;
 
-    /// A step begins, of whoever is chosen among these.
-    fn step(&mut self, _number: u64, _options: &[Who]) {}
+    /// A step begins, of one of these.
+    fn step(&mut self, _step: u64, _options: &[FiberNumber]) {}
 
     /// There is one more fiber.
-    fn born(&mut self, _who: Who) {}
+    fn born(&mut self, _number: FiberNumber) {}
 
     /// It was chosen too often in a row.
-    fn tire(&mut self, _who: Who) {}
+    fn tire(&mut self, _number: FiberNumber) {}
 }
 
 /// A choice that was made: the index, and how many there were.
@@ -46,16 +54,18 @@ pub(crate) type Choice = (u32, u32);
 /// One simulation.
 pub(crate) struct Course {
     strategy: Box<dyn Strategy>,
-    /// What is ready, in order, and who it is.
+    /// What is ready, in order, with the number of its fiber.
     ready: Vec<Task>,
-    whose: Vec<Who>,
-    /// The fibers that have started, by their identities; if the choices are noted, since it grows with each.
-    ids: HashMap<u64, Who>,
-    running: Who,
-    /// Who was chosen at a preemption point, and is to be popped next: an index into `ready`, which only grows until then.
+    numbers: Vec<FiberNumber>,
+    /// The fibers that have started, by their identities; if the choices are noted, since it grows
+    /// with each.
+    ids: HashMap<u64, FiberNumber>,
+    running: FiberNumber,
+    /// The fiber that was chosen at a preemption point and is to be popped next: an index into
+    /// `ready`, which only grows until then.
     next: Option<usize>,
     /// Kept for its memory.
-    options: Vec<Who>,
+    options: Vec<FiberNumber>,
     streak: u32,
     /// The choices, if somebody wants to know.
     choices: Option<Vec<Choice>>,
@@ -63,18 +73,26 @@ pub(crate) struct Course {
     steps: u64,
     most_steps: u64,
     stop: Option<CancelToken>,
-    fibers: Who,
+    fibers: FiberNumber,
     diverged: bool,
+    trace: Option<Trace>,
+    /// The fibers that have asked to go on when nothing else is ready. While there is one, they are
+    /// no choice.
+    settling: Vec<(FiberNumber, Task)>,
+    /// Whether the running fiber is about to become one of them.
+    settles: Rc<Cell<bool>>,
+    /// Fibers that wait for their work outside before they go on.
+    clock: Option<Timers>,
 }
 
 impl Course {
-    /// A course whose choices are not noted, and are made where fibers suspend.
+    /// A course that makes choices only where fibers suspend, and does not note them.
     pub(crate) fn new(mut strategy: Box<dyn Strategy>) -> Self {
         strategy.born(0);
         Self {
             strategy,
             ready: Vec::new(),
-            whose: Vec::new(),
+            numbers: Vec::new(),
             ids: HashMap::new(),
             running: 0,
             next: None,
@@ -87,6 +105,10 @@ impl Course {
             stop: None,
             fibers: 1,
             diverged: false,
+            trace: None,
+            settling: Vec::new(),
+            settles: Rc::default(),
+            clock: None,
         }
     }
 
@@ -101,6 +123,40 @@ impl Course {
         self.choices = Some(Vec::new());
         self.most_steps = most;
         self
+    }
+
+    /// Notes which fiber goes on instead of which one, too.
+    pub(crate) fn traced(mut self, trace: Option<Trace>) -> Self {
+        self.trace = trace;
+        self
+    }
+
+    /// What it goes by.
+    pub(crate) fn with_clock(mut self, clock: Timers) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Whether the running fiber, when it yields next, goes on only when nothing else is ready:
+    /// `settle` sets it.
+    pub(crate) fn settles(&self) -> Rc<Cell<bool>> {
+        Rc::clone(&self.settles)
+    }
+
+    /// Those that wait for everything to settle go on, if it has.
+    fn has_settled(&mut self) {
+        let works_outside = || self.clock.as_ref().is_some_and(Timers::has_outside_work);
+        if self.ready.is_empty() && !self.settling.is_empty() && !works_outside() {
+            for (number, task) in std::mem::take(&mut self.settling) {
+                self.ready.push(task);
+                self.numbers.push(number);
+            }
+        }
+    }
+
+    /// The turns out of order, if they were asked for.
+    pub(crate) fn out_of_order(&self) -> Vec<String> {
+        self.trace.as_ref().map(Trace::lines).unwrap_or_default()
     }
 
     pub(crate) fn is_preemptive(&self) -> bool {
@@ -121,7 +177,7 @@ impl Course {
         self.steps
     }
 
-    pub(crate) fn fibers(&self) -> Who {
+    pub(crate) fn fibers(&self) -> FiberNumber {
         self.fibers
     }
 
@@ -136,47 +192,63 @@ impl Course {
 
     /// Closures that have not started.
     pub(crate) fn unstarted(&self) -> Vec<Stuck> {
-        let name = |(task, who): (&Task, &Who)| match task {
+        let name = |(task, number): (&Task, &FiberNumber)| match task {
             Task::Fresh(job) => {
-                let name = job.name().map_or_else(|| format!("fiber {who}"), |name| format!("fiber `{name}`"));
-                Some(Stuck { fiber: name, waits_for: None, backtrace: None })
+                let name = job.name().map_or_else(|| format!("fiber {number}"), |name| format!("fiber `{name}`"));
+                Some(Stuck { fiber: name, waits_for: None, network: false, backtrace: None })
             }
             Task::Started(_) => None,
         };
-        self.ready.iter().zip(&self.whose).filter_map(name).collect()
+        self.ready.iter().zip(&self.numbers).filter_map(name).collect()
     }
 
-    fn push(&mut self, task: Task) {
-        let who = match &task {
-            Task::Fresh(_) => {
-                let who = self.fibers;
+    fn push(&mut self, task: Task, why: Why) {
+        if why == Why::Yielded && self.settles.take() {
+            return self.settling.push((self.running, task));
+        }
+        let number = match &task {
+            Task::Fresh(job) => {
+                let number = self.fibers;
                 self.fibers += 1;
-                self.strategy.born(who);
-                who
+                if let Some(trace) = &mut self.trace {
+                    trace.born(job.name().as_deref());
+                }
+                self.strategy.born(number);
+                number
             }
             Task::Started(started) => self.ids.get(&started.fiber().id()).copied().unwrap_or_default(),
         };
         self.ready.push(task);
-        self.whose.push(who);
+        self.numbers.push(number);
     }
 
     fn pop(&mut self) -> Option<Task> {
+        self.has_settled();
         let chosen = match self.next.take() {
             Some(index) => index,
             None if self.ready.is_empty() => return None,
             None => {
-                let options = std::mem::take(&mut self.whose);
+                let options = std::mem::take(&mut self.numbers);
                 let chosen = self.decide(&options);
-                self.whose = options;
+                if let Some(trace) = &mut self.trace
+                    && options[chosen] != self.running
+                {
+                    let before = (chosen != 0).then_some(options[0]);
+                    let yields = |number| {
+                        options.contains(&number) || self.settling.iter().any(|(settling, _)| *settling == number)
+                    };
+                    trace.went_on(self.running, yields(self.running), options[chosen], before);
+                }
+                self.numbers = options;
                 chosen
             }
         };
         // Nobody knows the order if nobody knows the choices.
-        let (who, task) = match self.choices {
-            Some(_) => (self.whose.remove(chosen), self.ready.remove(chosen)),
-            None => (self.whose.swap_remove(chosen), self.ready.swap_remove(chosen)),
+        let (number, task) = match self.choices {
+            Some(_) => (self.numbers.remove(chosen), self.ready.remove(chosen)),
+            None => (self.numbers.swap_remove(chosen), self.ready.swap_remove(chosen)),
         };
-        self.running = who;
+        self.running = number;
         Some(task)
     }
 
@@ -185,15 +257,20 @@ impl Course {
         let mut options = std::mem::take(&mut self.options);
         options.clear();
         options.push(self.running);
-        options.extend_from_slice(&self.whose);
+        options.extend_from_slice(&self.numbers);
         let chosen = self.decide(&options);
+        if let Some(trace) = &mut self.trace
+            && chosen != 0
+        {
+            trace.preempted(self.running, options[chosen]);
+        }
         self.options = options;
         self.next = chosen.checked_sub(1);
         chosen != 0
     }
 
     /// Chooses among the options.
-    fn decide(&mut self, options: &[Who]) -> usize {
+    fn decide(&mut self, options: &[FiberNumber]) -> usize {
         self.steps += 1;
         self.watch_the_limit();
         self.strategy.step(self.steps, options);
@@ -229,8 +306,8 @@ impl Course {
         }
         // What goes on after it was cancelled, for as long again, ignores that, and can't be ended.
         if self.steps / 2 > self.most_steps {
-            eprintln!("segue: a simulation goes on after {} steps, although it was cancelled", self.steps);
-            std::process::abort();
+            let steps = self.steps;
+            segue_core::abort(format_args!("a simulation goes on after {steps} steps, although it was cancelled"));
         }
     }
 }
@@ -239,13 +316,18 @@ impl Course {
 pub(crate) struct Steered(pub(crate) Rc<RefCell<Course>>);
 
 impl Policy for Steered {
-    fn push(&mut self, task: Task, _why: Why) -> Goes {
-        self.0.borrow_mut().push(task);
+    fn push(&mut self, task: Task, why: Why) -> Goes {
+        self.0.borrow_mut().push(task, why);
         Goes::Here
     }
 
     fn pop(&mut self) -> Option<Task> {
         self.0.borrow_mut().pop()
+    }
+
+    fn idle(&mut self) -> Idle {
+        // Until the work outside is done.
+        if self.0.borrow().settling.is_empty() { Idle::Sleep } else { Idle::Hold(None) }
     }
 
     fn simulates() -> bool {
@@ -255,8 +337,12 @@ impl Policy for Steered {
     fn begins(&mut self, fiber: &Fiber) {
         let mut course = self.0.borrow_mut();
         if course.choices.is_some() {
-            let who = course.running;
-            course.ids.insert(fiber.id(), who);
+            let number = course.running;
+            course.ids.insert(fiber.id(), number);
+        }
+        let number = course.running;
+        if let Some(trace) = &mut course.trace {
+            trace.begins(number, fiber);
         }
     }
 

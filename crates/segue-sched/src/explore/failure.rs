@@ -3,7 +3,7 @@
 //! Returned by the explorer; printed by tests that fail.
 
 use super::schedule::Schedule;
-use crate::report::Stuck;
+use crate::worker::report::Stuck;
 use std::any::Any;
 use std::fmt;
 
@@ -72,6 +72,11 @@ pub struct Failure {
     pub tried: u64,
     /// A plainer schedule that fails in the same way, if one was looked for and found.
     pub shrunk: Option<Box<Shrunk>>,
+    /// The turns out of order in the plainest schedule, a line each: which fiber was preempted
+    /// where, or what it waits for, and which one went on instead. Of the first few. Empty if the
+    /// schedule was not run once more to find out ([`Explore::shrink`](crate::Explore::shrink)), or
+    /// all went on in order.
+    pub turns: Vec<String>,
 }
 
 /// A schedule that was made plainer: a choice that need not be another than the first is the first.
@@ -94,7 +99,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { schedule, cause, tried, shrunk } = self;
+        let Self { schedule, cause, tried, shrunk, turns } = self;
         write!(f, "schedule {schedule} (number {tried}) failed: {cause}")?;
         if let Some(shrunk) = shrunk {
             let (now, before) = shrunk.departures;
@@ -103,15 +108,15 @@ impl fmt::Display for Failure {
                 write!(f, ", which {}", shrunk.cause)?;
             }
         }
-        Ok(())
+        turns.iter().try_for_each(|turn| write!(f, "\n    {turn}"))
     }
 }
 
 impl std::error::Error for Failure {}
 
-/// What a program under test may return: nothing, or a `Result` whose error has a `Debug`.
+/// What a program under test may return: nothing, or a `Result` with an error that has a `Debug`.
 #[diagnostic::on_unimplemented(
-    message = "a program under test returns nothing, or a `Result` whose error has a `Debug`, and not `{Self}`",
+    message = "a program under test returns nothing, or a `Result` with an error that has a `Debug`, and not `{Self}`",
     label = "this returns `{Self}`"
 )]
 pub trait Verdict {

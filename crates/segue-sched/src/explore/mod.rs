@@ -1,30 +1,39 @@
 //! The same program under many schedules: the search for one that fails.
 //!
-//! Used by tests, through [`Explore::check`] or the attribute `segue::test`, and by whoever wants to know what was found.
+//! Used by tests, through [`Explore::check`] or the attribute `segue::test`, and by programs that
+//! look at what was found.
 //!
 //! * `course.rs`: one simulation as a sequence of choices. Read it first.
-//! * `strategies.rs`: who makes the choices: at random, by priorities, one after the other.
+//! * `strategies.rs`: how choices are made: at random, by priorities, one after the other.
 //! * `schedule.rs`, `failure.rs`: how a schedule is named, and what is said of one that fails.
-//! * `shrink.rs`: a schedule that fails is made plainer. `check.rs`: panics, and the environment's say.
+//! * `shrink.rs`: a schedule that fails is made plainer. `trace.rs`: where its turns are out of
+//!   order. `quiet.rs`: which panics are printed.
+//! * `check.rs`: panics, and the environment's say.
 
 mod check;
 mod course;
 mod failure;
+mod quiet;
 mod schedule;
 mod shrink;
+mod sim;
 mod strategies;
+mod trace;
 
 #[doc(hidden)]
 pub use check::test_name;
 pub(crate) use course::{Course, Steered};
 pub use failure::{Cause, Explored, Failure, Shrunk, Verdict};
 pub use schedule::{BadSchedule, Schedule};
+pub use sim::{Deadlock, Sim, settle};
 pub(crate) use strategies::Random;
 
-use crate::policies::{Setup, arena, simulate};
 use course::Choice;
+use quiet::{begin, once_each, quietly};
 use segue_fiber::{StackArena, StackConfig};
+use sim::{Setup, arena, simulate};
 use std::sync::Arc;
+use trace::{Told, Trace};
 
 /// After how many steps a schedule counts as endless, if nothing else is said.
 const STEPS: u64 = 1_000_000;
@@ -32,18 +41,21 @@ const STEPS: u64 = 1_000_000;
 /// How many steps a program is thought to have before it was run.
 const GUESS: u64 = 64;
 
-/// Runs a program under many schedules, and names one under which it fails: by a panic, an error that it returns, a deadlock, a fiber that is left, or by
-/// not ending.
+/// Runs a program under many schedules, and names one under which it fails: by a panic, an error
+/// that it returns, a deadlock, a fiber that is left, or by not ending.
 ///
-/// The program is a closure that is called once for each schedule, as the first fiber of a [simulation](crate::Sim). It makes what it works on itself, or
-/// leaves it as it was. The same exploration of the same program finds the same, and a schedule that is named in a report leads to it again, as long as the program
-/// does nothing that depends on anything else: the real clock, other threads, the order of a `HashMap`.
+/// The program is a closure that is called once for each schedule, as the first fiber of a
+/// [simulation](crate::Sim). It makes what it works on itself, or leaves it as it was. The same
+/// exploration of the same program finds the same, and a schedule that is named in a report leads
+/// to it again, as long as the program does nothing that depends on anything else: the real clock,
+/// other threads, the order of a `HashMap`.
 ///
 /// Which schedules are tried:
 ///
 /// * [`random`](Explore::random): each choice is drawn. Good where many orders fail.
-/// * [`pct`](Explore::pct): random priorities, which change at a few steps. Good where few orders fail, and the program is long: a bug that takes `depth`
-///   ordered events is found by each schedule with a probability of at least `1 / (fibers * steps^(depth - 1))`.
+/// * [`pct`](Explore::pct): random priorities, which change at a few steps. Good where few orders
+///   fail, and the program is long: a bug that takes `depth` ordered events is found by each
+///   schedule with a probability of at least `1 / (fibers * steps^(depth - 1))`.
 /// * [`exhaustive`](Explore::exhaustive): all of them, for small programs.
 ///
 /// # Examples
@@ -92,6 +104,7 @@ enum Search {
     Random,
     Pct { depth: u32 },
     Exhaustive,
+    Plain,
 }
 
 /// What is thought of fibers that are not over when the program returns.
@@ -123,7 +136,8 @@ impl Explore {
         Self::new(Search::Random, schedules)
     }
 
-    /// So many schedules by priorities that change at `depth - 1` steps. It takes the most steps that it has seen so far for the number of steps of the program.
+    /// So many schedules by priorities that change at `depth - 1` steps. It takes the most steps
+    /// that it has seen so far for the number of steps of the program.
     ///
     /// # Panics
     /// If `depth` is zero.
@@ -132,35 +146,71 @@ impl Explore {
         Self::new(Search::Pct { depth }, schedules)
     }
 
-    /// All schedules, each once, but no more than `limit`. [`Explored::complete`] says whether there are others.
+    /// All schedules, each once, but no more than `limit`. [`Explored::complete`] says whether
+    /// there are others.
     ///
-    /// Points at which only one fiber can go on are not counted as choices. Two schedules that differ in the order of independent steps count as two.
+    /// Points at which only one fiber can go on are not counted as choices. Two schedules that
+    /// differ in the order of independent steps count as two.
     pub fn exhaustive(limit: u64) -> Self {
         Self::new(Search::Exhaustive, limit)
     }
 
-    /// The seed of the first schedule; each further one has the next. 0 if nothing is said. An exhaustive exploration has none.
+    /// The plainest schedule alone: one worker, first in first out, nobody is preempted, and the
+    /// clock is virtual.
+    ///
+    /// For a test that is to run in simulated time and in the same order always, and not to search.
+    /// Its name is `plain`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_core::scope;
+    /// use segue_sched::Explore;
+    /// use std::sync::Mutex;
+    ///
+    /// Explore::plain().check(|| {
+    ///     let order = Mutex::new(Vec::new());
+    ///     scope(|s| {
+    ///         let order = &order;
+    ///         for n in 0..3 {
+    ///             s.spawn(move || order.lock().unwrap().push(n));
+    ///         }
+    ///     });
+    ///     assert_eq!(order.into_inner().unwrap(), [0, 1, 2]);
+    /// });
+    /// ```
+    pub fn plain() -> Self {
+        Self::new(Search::Plain, 1).preemptive(false)
+    }
+
+    /// The seed of the first schedule; each further one has the next. 0 if nothing is said. An
+    /// exhaustive exploration has none.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Whether fibers can be preempted at the beginning of each operation and after each spawn, and not only where they wait or yield. They can if nothing is said.
+    /// Whether fibers can be preempted at the beginning of each operation and after each spawn, and
+    /// not only where they wait or yield. They can if nothing is said.
     ///
-    /// A preempted fiber keeps what it holds. Where code under test holds a lock of std's across an operation, another fiber that wants that lock blocks the
-    /// thread for ever: such a program is to be explored without.
+    /// A preempted fiber keeps what it holds. Where code under test holds a lock of std's across an
+    /// operation, another fiber that wants that lock blocks the thread for ever: such a program is
+    /// to be explored without.
     pub fn preemptive(mut self, preemptive: bool) -> Self {
         self.preemptive = preemptive;
         self
     }
 
-    /// What is thought of fibers that are not over when the program returns. They are allowed if nothing is said.
+    /// What is thought of fibers that are not over when the program returns. They are allowed if
+    /// nothing is said.
     pub fn leaks(mut self, leaks: Leaks) -> Self {
         self.leaks = leaks;
         self
     }
 
-    /// Whether a schedule that fails is followed by attempts to find a plainer one that does. It is if nothing is said; it takes up to 300 runs.
+    /// Whether a schedule that fails is followed by attempts to find a plainer one that does, and
+    /// by one more run that finds out at which places its [turns](Failure::turns) are out of order.
+    /// It is if nothing is said; it takes up to 301 runs.
     pub fn shrink(mut self, shrinks: bool) -> Self {
         self.shrinks = shrinks;
         self
@@ -187,38 +237,58 @@ impl Explore {
     /// If address space for stacks can't be had.
     pub fn run<T: Verdict>(&self, f: impl Fn() -> T) -> Result<Explored, Failure> {
         let lab = Lab { explore: self, arena: arena(self.stacks.clone()), f };
+        begin();
         let mut found = Explored::default();
         let mut next = Some(self.first());
         while found.schedules < self.schedules
             && let Some(current) = next.take()
         {
-            let tried = lab.try_one(&current);
+            let tried = once_each(|| lab.try_one(&current, None));
             found.schedules += 1;
             found.most_steps = found.most_steps.max(tried.steps);
             found.most_fibers = found.most_fibers.max(tried.fibers);
             if let Some(cause) = tried.cause {
                 let shrunk = self.shrinks.then(|| shrink::shrink(&lab, &cause, &tried.choices)).flatten().map(Box::new);
-                return Err(Failure { schedule: current, cause, tried: found.schedules, shrunk });
+                let mut failure =
+                    Failure { schedule: current, cause, tried: found.schedules, shrunk, turns: Vec::new() };
+                if self.shrinks {
+                    failure.turns = lab.turns_of(&failure);
+                }
+                return Err(failure);
             }
             next = self.next(&current, &tried.choices, found.most_steps);
         }
-        found.complete = next.is_none();
+        found.complete = self.search == Search::Exhaustive && next.is_none();
         Ok(found)
     }
 
-    /// Runs `f` under one schedule.
+    /// Runs `f` under one schedule. The failure tells at which places which fiber went on out of
+    /// order, unless [`shrink`](Explore::shrink) says no.
     ///
     /// # Errors
     /// The [`Failure`], if it fails.
     ///
     /// # Panics
-    /// If address space for stacks can't be had; or if the schedule asks for a choice that the program does not have.
+    /// If address space for stacks can't be had; or if the schedule asks for a choice that the
+    /// program does not have.
     pub fn replay<T: Verdict>(&self, schedule: &Schedule, f: impl Fn() -> T) -> Result<(), Failure> {
-        let tried = Lab { explore: self, arena: arena(self.stacks.clone()), f }.try_one(schedule);
+        self.replay_told(schedule, self.shrinks.then_some(Told::OutOfOrder), f)
+    }
+
+    fn replay_told<T: Verdict>(
+        &self,
+        schedule: &Schedule,
+        told: Option<Told>,
+        f: impl Fn() -> T,
+    ) -> Result<(), Failure> {
+        let lab = Lab { explore: self, arena: arena(self.stacks.clone()), f };
+        let tried = lab.try_one(schedule, told.map(Trace::new));
         assert!(!tried.diverged, "the schedule {schedule} is of another program: it has choices that this one has not");
         match tried.cause {
             None => Ok(()),
-            Some(cause) => Err(Failure { schedule: schedule.clone(), cause, tried: 1, shrunk: None }),
+            Some(cause) => {
+                Err(Failure { schedule: schedule.clone(), cause, tried: 1, shrunk: None, turns: tried.turns })
+            }
         }
     }
 
@@ -226,7 +296,7 @@ impl Explore {
         match self.search {
             Search::Random => Schedule::Random { seed: self.seed },
             Search::Pct { depth } => Schedule::Pct { depth, steps: GUESS, seed: self.seed },
-            Search::Exhaustive => Schedule::Choices(Vec::new()),
+            Search::Exhaustive | Search::Plain => Schedule::Choices(Vec::new()),
         }
     }
 
@@ -236,6 +306,7 @@ impl Explore {
             Schedule::Pct { depth, seed, .. } => {
                 Some(Schedule::Pct { depth: *depth, steps: most_steps, seed: seed.wrapping_add(1) })
             }
+            Schedule::Choices(_) if self.search == Search::Plain => None,
             Schedule::Choices(_) => strategies::successor(choices).map(Schedule::Choices),
         }
     }
@@ -255,15 +326,25 @@ struct Tried {
     steps: u64,
     fibers: u64,
     diverged: bool,
+    /// Those out of order, if there was a trace.
+    turns: Vec<String>,
 }
 
 impl<T: Verdict, F: Fn() -> T> Lab<'_, F> {
-    fn try_one(&self, schedule: &Schedule) -> Tried {
+    /// The turns out of order of the plainest schedule, which is run once more, without a word.
+    fn turns_of(&self, failure: &Failure) -> Vec<String> {
+        let tried = quietly(|| self.try_one(failure.plainest(), Some(Trace::new(Told::OutOfOrder))));
+        let cause = failure.shrunk.as_ref().map_or(&failure.cause, |shrunk| &shrunk.cause);
+        if tried.cause.is_some_and(|found| found.is_like(cause)) { tried.turns } else { Vec::new() }
+    }
+
+    fn try_one(&self, schedule: &Schedule, trace: Option<Trace>) -> Tried {
         let explore = self.explore;
-        let course = Course::new(schedule.strategy()).preemptive(explore.preemptive).noted(explore.steps);
+        let course = Course::new(schedule.strategy()).preemptive(explore.preemptive).noted(explore.steps).traced(trace);
         let report = |fibers| format!("schedule {schedule}: {}", Cause::Deadlock(fibers));
         let run = simulate(course, &self.arena, Setup::default(), &report, &self.f);
-        // What comes first explains what comes later: who is cancelled for a deadlock may panic.
+        // What comes first explains what comes later: a fiber that is cancelled for a deadlock may
+        // panic.
         let cause = match (run.deadlock, run.outcome) {
             _ if run.course.took_too_long() => Some(Cause::Endless(explore.steps)),
             (Some(fibers), _) => Some(Cause::Deadlock(fibers)),
@@ -280,6 +361,7 @@ impl<T: Verdict, F: Fn() -> T> Lab<'_, F> {
             steps: run.course.steps(),
             fibers: run.course.fibers().into(),
             diverged: run.course.has_diverged(),
+            turns: run.course.out_of_order(),
         }
     }
 }

@@ -14,6 +14,7 @@ use std::str::FromStr;
 /// | `random-7` | drawn from seed 7 |
 /// | `pct-3-120-7` | by priorities, for bugs of depth 3, among 120 steps, from seed 7 |
 /// | `choices-0.2.1` | these choices, where there is one, and then always the first |
+/// | `plain` | always the first: the fiber that has waited longest, and nobody is preempted |
 ///
 /// # Examples
 ///
@@ -40,7 +41,8 @@ pub enum Schedule {
         /// What priorities and changes are drawn from.
         seed: u64,
     },
-    /// These choices, and 0 wherever there are more: at a preemption point to go on, elsewhere to run what was ready first.
+    /// These choices, and 0 wherever there are more: at a preemption point to go on, elsewhere to
+    /// run what was ready first.
     Choices(Vec<u32>),
 }
 
@@ -65,6 +67,7 @@ impl fmt::Display for Schedule {
         match self {
             Self::Random { seed } => write!(f, "random-{seed}"),
             Self::Pct { depth, steps, seed } => write!(f, "pct-{depth}-{steps}-{seed}"),
+            Self::Choices(choices) if choices.is_empty() => f.write_str("plain"),
             Self::Choices(choices) => {
                 f.write_str("choices-")?;
                 let mut dot = "";
@@ -82,7 +85,7 @@ impl fmt::Display for BadSchedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`{}` names no schedule; write random-SEED, pct-DEPTH-STEPS-SEED or choices-0.2.1, as a report prints it",
+            "`{}` names no schedule; write random-SEED, pct-DEPTH-STEPS-SEED, choices-0.2.1 or plain, as a report prints it",
             self.0
         )
     }
@@ -99,6 +102,9 @@ impl FromStr for Schedule {
 }
 
 fn parse(text: &str) -> Option<Schedule> {
+    if text == "plain" {
+        return Some(Schedule::Choices(Vec::new()));
+    }
     let (kind, rest) = text.split_once('-')?;
     Some(match kind {
         "random" => Schedule::Random { seed: rest.parse().ok()? },

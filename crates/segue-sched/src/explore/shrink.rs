@@ -1,23 +1,26 @@
-//! A schedule that fails is made plainer: choices that need not depart from the first become the first.
+//! A schedule that fails is made plainer: choices that need not depart from the first become the
+//! first.
 //!
-//! Used by the explorer. A departure at a preemption point is a preemption, so what is left is what the failure takes.
+//! Used by the explorer. A departure at a preemption point is a preemption, so what is left is what
+//! the failure takes.
 //!
-//! Two ways, one after the other. Most bugs take one departure from the dull schedule, in which all choices are 0: so these are tried, as far as [`TRIES`] goes.
-//! If none fails in the same way, stretches of the schedule's choices are set to 0, half of them at first and single ones at last (delta debugging).
-//! What the program chose in the run that failed is gone on with, so whatever the choices were, the result is a schedule that was run.
+//! Two ways, one after the other. Most bugs take one departure from the dull schedule, in which all
+//! choices are 0: so these are tried, as far as [`TRIES`] goes. If none fails in the same way,
+//! stretches of the schedule's choices are set to 0, half of them at first and single ones at last
+//! (delta debugging). What the program chose in the run that failed is gone on with, so whatever
+//! the choices were, the result is a schedule that was run.
 
 use super::course::Choice;
 use super::failure::{Cause, Shrunk, Verdict};
+use super::quiet::quietly;
 use super::schedule::Schedule;
 use super::{Lab, Tried};
-use std::cell::Cell;
-use std::panic;
-use std::sync::Once;
 
 /// How many runs each way may take.
 const TRIES: usize = 150;
 
-/// Looks for a schedule with fewer departures that fails like `cause`; `None` if there is nothing to win.
+/// Looks for a schedule with fewer departures that fails like `cause`; `None` if there is nothing
+/// to win.
 pub(super) fn shrink<T: Verdict, F: Fn() -> T>(lab: &Lab<'_, F>, cause: &Cause, choices: &[Choice]) -> Option<Shrunk> {
     let original = chosen(choices);
     let before = departures(&original);
@@ -39,7 +42,7 @@ struct Search<'a, F> {
 
 impl<T: Verdict, F: Fn() -> T> Search<'_, F> {
     fn attempt(&self, choices: Vec<u32>) -> (Vec<Choice>, Option<Cause>) {
-        let Tried { cause, choices, .. } = quietly(|| self.lab.try_one(&Schedule::Choices(choices)));
+        let Tried { cause, choices, .. } = quietly(|| self.lab.try_one(&Schedule::Choices(choices), None));
         (choices, cause.filter(|found| found.is_like(self.cause)))
     }
 
@@ -90,25 +93,4 @@ fn chosen(choices: &[Choice]) -> Vec<u32> {
 
 fn departures(choices: &[u32]) -> usize {
     choices.iter().filter(|choice| **choice != 0).count()
-}
-
-thread_local! {
-    static QUIET: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Runs `f` without the messages of its panics, which are those of the first failure once more.
-fn quietly<R>(f: impl FnOnce() -> R) -> R {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let others = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
-            if !QUIET.with(Cell::get) {
-                others(info);
-            }
-        }));
-    });
-    QUIET.with(|quiet| quiet.set(true));
-    let result = f();
-    QUIET.with(|quiet| quiet.set(false));
-    result
 }

@@ -3,13 +3,13 @@
 //! For requests that each have a time by which they are to be answered.
 
 use super::{Clock, Ordered};
-use crate::policy::{Goes, Policy, Task, Why};
+use crate::worker::policy::{Goes, Policy, Task, Why};
 use segue_core::{Attribute, Job};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// By when a fiber is to have done its work. Children inherit it. Nothing happens when it has passed: it is an order, not a limit (for that there is
-/// [`deadline`](segue_core::deadline)).
+/// By when a fiber is to have done its work. Children inherit it. Nothing happens when it has
+/// passed: it is an order, not a limit (for that there is [`deadline`](segue_core::deadline)).
 ///
 /// It counts from the next time that the fiber becomes ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,20 +54,35 @@ impl Attribute for Due {
 
 /// Earliest [`Due`] first; among equals first in, first out.
 ///
-/// On each worker what runs next is due first of all that is ready there. What carries no `Due` is due some [patience](ByDeadline::patience) after it has become ready, each time.
-/// A closure runs on the worker of its spawner, one from outside on the worker that sees it first, unless another worker has nothing to do: that gets the one that is due first.
+/// On each worker what runs next is due first of all that is ready there. What carries no `Due` is
+/// due some [patience](ByDeadline::patience) after it has become ready, each time. What is late by
+/// more than that patience counts as late by just that. A closure runs on the worker of its
+/// spawner, one from outside on the worker that sees it first, unless another worker has nothing to
+/// do: that gets the one that is due first.
 ///
-/// What it is good for: on one worker, work that can be done in time at all is done in time in this order, as long as turns are short. Under overload it is not: then most things are late by a little, rather than some
-/// by much.
+/// What it is good for: on one worker, work that can be done in time at all is done in time in this
+/// order, as long as turns are short. Under overload it is not: then most things are late by a
+/// little, rather than some by much.
 ///
 /// # Starvation
-/// None, as long as nobody is made to be due before it was spawned: points in time pass, so what is ready is overtaken only by what becomes ready before it is due.
+/// None: points in time pass. What is ready is overtaken only by what becomes ready before it is
+/// late by the patience, however long ago the other one was due. (The clock is looked at for every
+/// 16th of those that carry a `Due`.)
 #[derive(Debug)]
 pub struct ByDeadline {
-    ready: Ordered<Due>,
+    /// By the bits of their `Due`.
+    ready: Ordered<u64>,
     patience: Duration,
     clock: Clock,
+    /// The time when the clock was looked at last, less the patience: nothing is taken to be due
+    /// earlier.
+    earliest: Due,
+    /// How many have carried a deadline.
+    looks: u32,
 }
+
+/// For every so many of those that carry a deadline the clock is looked at.
+const LOOKS: u32 = 16;
 
 impl ByDeadline {
     /// What has no deadline is due so long after it has become ready.
@@ -79,7 +94,14 @@ impl ByDeadline {
     /// With a clock other than the real one.
     #[must_use]
     pub fn with_clock(patience: Duration, clock: impl Fn() -> Instant + 'static) -> Self {
-        Self { ready: Ordered::default(), patience, clock: Clock::new(clock) }
+        let (earliest, looks) = (Due(Duration::ZERO), 0);
+        Self { ready: Ordered::default(), patience, clock: Clock::new(clock), earliest, looks }
+    }
+
+    fn look(&mut self) -> Due {
+        let now = Due::at(self.clock.now());
+        self.earliest = Due(now.0.saturating_sub(self.patience));
+        now
     }
 }
 
@@ -93,8 +115,17 @@ impl Default for ByDeadline {
 impl Policy for ByDeadline {
     #[inline]
     fn push(&mut self, task: Task, _why: Why) -> Goes {
-        let due = task.attribute().unwrap_or_else(|| Due::at(self.clock.now()).later(self.patience));
-        self.ready.push(due, task);
+        let due = match task.attribute::<Due>() {
+            None => self.look().later(self.patience),
+            Some(due) => {
+                self.looks = self.looks.wrapping_add(1);
+                if self.looks.is_multiple_of(LOOKS) {
+                    self.look();
+                }
+                due.max(self.earliest)
+            }
+        };
+        self.ready.push(due.to_bits(), task);
         Goes::Here
     }
 

@@ -1,17 +1,20 @@
 //! The processor divided between groups of fibers, by weight and running time.
 //!
-//! For programs that serve several parties, of which none is to get more because it has more fibers, or longer ones.
+//! For programs that serve several parties: none of them is to get more because it has more fibers,
+//! or longer ones.
 
 use super::{Clock, Meter, Ordered, Used};
-use crate::policy::{Goes, Policy, Task, Why};
+use crate::worker::policy::{Goes, Policy, Task, Why};
 use segue_core::{Attribute, Job};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
 use std::time::Instant;
 
-/// Which group a fiber belongs to, and what that group's weight is. Children inherit it. Those that carry none are in group 0, with a weight of 1.
+/// Which group a fiber belongs to, and what that group's weight is. Children inherit it. Those that
+/// carry none are in group 0, with a weight of 1.
 ///
-/// It counts from the next time that the fiber becomes ready. If the fibers of a group disagree about its weight, the one that was ready last is right.
+/// It counts from the next time that the fiber becomes ready. If the fibers of a group disagree
+/// about its weight, the one that was ready last is right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     group: u32,
@@ -53,15 +56,19 @@ const MANY: usize = 64;
 
 /// Weighted fair shares between groups of fibers, by measured running time.
 ///
-/// On each worker the group runs next that has used the least time there in relation to its weight; within a group it is first in, first out. A group that had nothing to run
-/// has saved nothing up: it begins with what the one that runs has used. A closure runs on the worker of its spawner, one from outside on the worker that sees it first, unless
-/// another worker has nothing to do.
+/// On each worker the group runs next that has used the least time there in relation to its weight;
+/// within a group it is first in, first out. A group that had nothing to run has saved nothing up:
+/// it begins with what the one that runs has used. A closure runs on the worker of its spawner, one
+/// from outside on the worker that sees it first, unless another worker has nothing to do.
 ///
-/// Running time is measured from turn to turn, by two looks at a clock for each. Time that a turn takes is charged when it is over: nobody is interrupted.
+/// Running time is measured from turn to turn, by two looks at a clock for each. Time that a turn
+/// takes is charged when it is over: nobody is interrupted.
 ///
 /// # Starvation
-/// None. Between two groups that always have something to run, what they have used in relation to their weights differs, over any span, by no more than the longest turn of each does. So if all turns take the
-/// same time, a group of weight w among n others whose weights sum up to W gets a turn after n + W/w turns at most. Who belongs to a group with many others waits for those.
+/// None. Between two groups that always have something to run, what they have used in relation to
+/// their weights differs, over any span, by no more than the longest turn of each does. So if all
+/// turns take the same time, a group of weight w among n others of total weight W gets a turn after
+/// n + W/w turns at most. A member of a large group waits for the others of the group.
 #[derive(Debug)]
 pub struct Fair {
     accounts: BTreeMap<u32, Account>,
@@ -78,7 +85,8 @@ pub struct Fair {
 struct Account {
     used: Used,
     weight: NonZero<u32>,
-    ready: Ordered<()>,
+    /// All with the same key.
+    ready: Ordered<u64>,
 }
 
 impl Fair {
@@ -95,7 +103,7 @@ impl Fair {
         Self { accounts: BTreeMap::new(), order: BTreeSet::new(), floor: Used::default(), meter, many: MANY }
     }
 
-    /// Charges whoever has run.
+    /// Charges the group that has run.
     fn settle(&mut self) {
         let Some((group, nanoseconds)) = self.meter.stop() else { return };
         let account = self.accounts.get_mut(&group).expect("what runs has an account");
@@ -133,7 +141,7 @@ impl Policy for Fair {
             account.used = account.used.max(self.floor);
             self.order.insert((account.used, group));
         }
-        account.ready.push((), task);
+        account.ready.push(0, task);
         Goes::Here
     }
 

@@ -1,13 +1,15 @@
 //! First in, first out, on the worker where it was spawned.
 //!
-//! For fibers that wait a lot and compute little, where fairness and predictable order matter more than use of all processors.
+//! For fibers that wait a lot and compute little, where fairness and predictable order matter more
+//! than use of all processors.
 
-use crate::policy::{AHEAD, Goes, Policy, Started, Task, Why};
+use crate::worker::policy::{AHEAD, Goes, Policy, Started, Task, Why};
 use std::collections::VecDeque;
 
 /// First in, first out.
 ///
-/// Every fiber runs on the worker of its spawner. Work from outside goes to whichever worker looks first.
+/// Every fiber runs on the worker of its spawner. Work from outside goes to whichever worker looks
+/// first.
 #[derive(Debug, Default)]
 pub struct Fifo {
     ready: VecDeque<Task>,

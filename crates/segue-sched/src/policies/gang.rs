@@ -1,11 +1,14 @@
 //! Gangs: groups of fibers that run at the same time, each on a worker of its own, or not at all.
 //!
-//! For computations in steps whose parts talk to each other at each step: a part that runs while another one does not would only wait for it.
+//! For computations in steps, with parts that talk to each other at each step: a part that runs
+//! while another one does not would only wait for it.
 //!
 //! # The idea
 //!
-//! The policies of all workers share a table of gangs, behind a lock. Member k of a gang is sent to the k-th worker from some first one on. What a worker may give out is decided in the table, by
-//! *rounds*: a round begins when every member is there and none is running, and lets all that are ready go. A member's closure has a guard in it, which says when the member is over.
+//! The policies of all workers share a table of gangs, behind a lock. Member k of a gang is sent to
+//! the k-th worker from some first one on. What a worker may give out is decided in the table, by
+//! *rounds*: a round begins when every member is there and none is running, and lets all that are
+//! ready go. A member's closure has a guard in it, which says when the member is over.
 //!
 //! # States of a member
 //!
@@ -17,17 +20,23 @@
 //!                                      '-- resumed, between -----+-- resumed, in a round --- suspended
 //! ```
 //!
-//! The table counts, for each gang, the `awaited`, the `ready`, and those that are `out`: let go or running. A round begins, in one step under the lock, when nobody is awaited, nobody is out, and somebody is
-//! ready. A member that waits for something does not hold up the others, since it may be them that it waits for; when it is resumed while others are out it goes along.
+//! The table counts, for each gang, the `awaited`, the `ready`, and those that are `out`: let go or
+//! running. A round begins, in one step under the lock, when nobody is awaited, nobody is out, and
+//! somebody is ready. A member that waits for something does not hold up the others, since it may
+//! be them that it waits for; when it is resumed while others are out it goes along.
 //!
-//! The policy sees that a member has suspended or ended when it is asked for the next task and the member has not come back. Somebody who is over without having come to a worker, since the closure was dropped, is
-//! no longer awaited: the guard says so.
+//! The policy sees that a member has suspended or ended when it is asked for the next task and the
+//! member has not come back. A member that is over without having come to a worker, since its
+//! closure was dropped, is no longer awaited: its guard says so.
 //!
-//! **The race to fear**: a worker sleeps while a round has begun that lets its member go. The round is in the table before [`Seat::wake`] is called, for every worker, and a worker that holds members answers
-//! [`Idle::Hold`]. **Cancellation** does nothing here: a cancelled member is let go as any other and sees it, or is dropped by its fiber if it had not started. **When idle**: nobody of any gang is out; a gang with members that are ready has some that are awaited.
+//! **The race to fear**: a worker sleeps while a round has begun that lets its member go. The round
+//! is in the table before [`Seat::wake`] is called, for every worker, and a worker that holds
+//! members answers [`Idle::Hold`]. **Cancellation** does nothing here: a cancelled member is let go
+//! as any other and sees it, or is dropped by its fiber if it had not started. **When idle**:
+//! nobody of any gang is out; a gang with members that are ready has some that are awaited.
 
 use super::Ordered;
-use crate::policy::{Goes, Idle, Policy, Seat, Task, Why};
+use crate::worker::policy::{Goes, Idle, Policy, Seat, Task, Why};
 use segue_core::{Attribute, Builder, Job, JoinHandle, Scope};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,14 +45,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The gangs of one scheduler: makes its workers' policies, and new gangs.
 ///
 /// # Order
-/// What belongs to no gang is first in, first out on the worker of its spawner, unless an idle worker takes it, and takes turns with members that are let go; these come in the order in which their rounds began,
-/// which is the same on all workers. So the members of a round start within a turn or two of each other, if the workers are at hand.
+/// What belongs to no gang is first in, first out on the worker of its spawner, unless an idle
+/// worker takes it, and takes turns with members that are let go; these come in the order in which
+/// their rounds began, which is the same on all workers. So the members of a round start within a
+/// turn or two of each other, if the workers are at hand.
 ///
-/// No member starts before all are ready, each on a worker of its own. One that gives up its turn gets another when all others of its gang have yielded, wait or are over. One that waited goes on as soon as it can
-/// while others run.
+/// No member starts before all are ready, each on a worker of its own. One that gives up its turn
+/// gets another when all others of its gang have yielded, wait or are over. One that waited goes on
+/// as soon as it can while others run.
 ///
 /// # Starvation
-/// None between members and others. A gang of which a member is kept and never spawned never runs: its other members wait for as long, and so does whoever waits for them, also at the end of the scheduler.
+/// None between members and others. A gang never runs if a member of it is kept and never spawned:
+/// its other members wait for as long, and so do their joiners, also at the end of the scheduler.
 ///
 /// # Examples
 ///
@@ -71,7 +84,8 @@ pub struct Gangs(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     table: Mutex<Table>,
-    /// How many rounds have begun. Written under the lock, read without: Release when a round begins, Acquire in `pop`, which takes the lock if it has changed.
+    /// How many rounds have begun. Written under the lock, read without: Release when a round
+    /// begins, Acquire in `pop`, which takes the lock if it has changed.
     rounds: AtomicU64,
 }
 
@@ -90,7 +104,7 @@ struct State {
     out: usize,
     /// Members that are not over.
     live: usize,
-    /// The number of the last round that has begun: who was ready before that is let go.
+    /// The number of the last round that has begun: members that were ready before that are let go.
     round: u64,
 }
 
@@ -144,7 +158,8 @@ impl Gangs {
         Self::default()
     }
 
-    /// The policy of one worker. All workers of one scheduler have theirs from the same `Gangs`, and no other scheduler has.
+    /// The policy of one worker. All workers of one scheduler have theirs from the same `Gangs`,
+    /// and no other scheduler has.
     #[must_use]
     pub fn policy(&self) -> Ganged {
         let gangs = Arc::clone(&self.0);
@@ -160,7 +175,8 @@ impl Gangs {
         }
     }
 
-    /// A gang with a member for each of these closures, which are to be spawned. One that is dropped instead counts as over.
+    /// A gang with a member for each of these closures, which are to be spawned. One that is
+    /// dropped instead counts as over.
     ///
     /// # Errors
     /// [`GangTooLarge`] if the scheduler has fewer workers than that, or has not started.
@@ -316,7 +332,8 @@ impl State {
 pub struct Ganged {
     gangs: Arc<Shared>,
     seat: Option<Seat>,
-    others: Ordered<()>,
+    /// All with the same key.
+    others: Ordered<u64>,
     /// Members that are ready and not let go, and the round of their gang after which that was.
     waiting: Vec<(Member, u64, Task)>,
     /// Members that are let go, by round.
@@ -350,7 +367,7 @@ impl Policy for Ganged {
 
     fn push(&mut self, task: Task, why: Why) -> Goes {
         let Some(member) = task.attribute::<Member>() else {
-            self.others.push((), task);
+            self.others.push(0, task);
             return Goes::Here;
         };
         let task = match (task, why, &self.seat) {
@@ -369,7 +386,7 @@ impl Policy for Ganged {
             Some(Fate::Waits(after)) => self.waiting.push((member, after, task)),
             Some(Fate::Goes(round)) => self.let_go.push(round, task),
             // A gang of another scheduler, from which the fiber has come.
-            None => self.others.push((), task),
+            None => self.others.push(0, task),
         }
         Goes::Here
     }

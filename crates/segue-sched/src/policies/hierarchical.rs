@@ -1,18 +1,21 @@
-//! A policy whose parts are policies, each with its share of the worker's time.
+//! A policy made of policies, each with its share of the worker's time.
 //!
-//! For programs whose parts want to be scheduled in different ways.
+//! For programs with parts that want to be scheduled in different ways.
 
 use super::{Clock, Meter, Used};
-use crate::policy::{Goes, Idle, Policy, Seat, Task, Why};
+use crate::worker::common::OLDEST;
+use crate::worker::policy::{Goes, Idle, Policy, Seat, Task, Why};
 use segue_core::{Attribute, Job};
 use std::collections::VecDeque;
 use std::num::NonZero;
 use std::time::Instant;
 
-/// Which child of a [`Hierarchical`] policy a fiber belongs to, in the order in which they were added, from 0. Children of a fiber inherit it.
-/// Who carries none, or a number that there is not, belongs to the first.
+/// Which child of a [`Hierarchical`] policy a fiber belongs to, in the order in which they were
+/// added, from 0. Children of a fiber inherit it. A fiber without a number, or with one that there
+/// is not, belongs to the first.
 ///
-/// It counts from the next time that the fiber becomes ready. One hierarchy inside of another reads the same attribute.
+/// It counts from the next time that the fiber becomes ready. One hierarchy inside of another reads
+/// the same attribute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Class(pub u32);
 
@@ -29,18 +32,24 @@ impl Attribute for Class {
     }
 }
 
-/// Policies as children of a policy. Each gets a share of the worker's time and orders its own fibers.
+/// Policies as children of a policy. Each gets a share of the worker's time and orders its own
+/// fibers.
 ///
-/// The child gives out next that has used the least time in relation to its share, of those that have anything to give out; one that had nothing has saved nothing up. What a child wants to have
-/// [anywhere](Goes::Anywhere) is kept beside it: idle workers get the oldest of that, and it takes turns with what the child has, newest first. What a child sends to another worker goes to
-/// the same child there. Everything that comes from elsewhere goes through the children.
+/// The child gives out next that has used the least time in relation to its share, of those that
+/// have anything to give out; one that had nothing has saved nothing up. What a child wants to have
+/// [anywhere](Goes::Anywhere) is kept beside it: idle workers get the oldest of that, and it takes
+/// turns with what the child has, newest first, but at every 64th turn of the child the oldest.
+/// What a child sends to another worker goes to the same child there. Everything that comes from
+/// elsewhere goes through the children.
 ///
 /// # Starvation
-/// Between children there is none: as for [`Fair`](crate::Fair), with a child for a group. Within a child it is that child's business.
+/// Between children there is none: as for [`Fair`](crate::Fair), with a child for a group. Within a
+/// child it is that child's business.
 ///
 /// # Examples
 ///
-/// A computation gets a quarter of the time, however many fibers it has, and what is left of the time that the rest does not need:
+/// A computation gets a quarter of the time, however many fibers it has, and what is left of the
+/// time that the rest does not need:
 ///
 /// ```
 /// use segue_core::{Builder, spawn};
@@ -69,8 +78,8 @@ struct Child {
     used: Used,
     /// What may go anywhere.
     shelf: VecDeque<Job>,
-    /// Whether it is the shelf's turn.
-    shelf_next: bool,
+    /// How often it was asked: whether it is the shelf's turn, and whether the oldest's.
+    turns: usize,
 }
 
 impl std::fmt::Debug for Child {
@@ -81,13 +90,16 @@ impl std::fmt::Debug for Child {
 
 impl Child {
     fn pop(&mut self) -> Option<Task> {
-        let newest = |shelf: &mut VecDeque<Job>| shelf.pop_back().map(Task::Fresh);
-        let task = match self.shelf_next {
-            true => newest(&mut self.shelf).or_else(|| self.policy.pop()),
-            false => self.policy.pop().or_else(|| newest(&mut self.shelf)),
+        self.turns = self.turns.wrapping_add(1);
+        let old = self.turns.is_multiple_of(OLDEST);
+        let from_shelf = |shelf: &mut VecDeque<Job>| {
+            let job = if old { shelf.pop_front() } else { shelf.pop_back() };
+            job.map(Task::Fresh)
         };
-        self.shelf_next = !self.shelf_next;
-        task
+        match self.turns.is_multiple_of(2) {
+            true => from_shelf(&mut self.shelf).or_else(|| self.policy.pop()),
+            false => self.policy.pop().or_else(|| from_shelf(&mut self.shelf)),
+        }
     }
 }
 
@@ -112,7 +124,7 @@ impl Hierarchical {
     pub fn child(mut self, share: u32, policy: impl Policy) -> Self {
         let share = NonZero::new(share).expect("a child's share is at least 1");
         let policy = Box::new(policy);
-        self.children.push(Child { policy, share, used: self.floor, shelf: VecDeque::new(), shelf_next: false });
+        self.children.push(Child { policy, share, used: self.floor, shelf: VecDeque::new(), turns: 0 });
         self.order.push(self.order.len());
         self
     }
@@ -154,7 +166,7 @@ impl Policy for Hierarchical {
             Some((index, child.used, child.pop()?))
         })?;
         self.floor = self.floor.max(used);
-        // Whoever has used less had nothing.
+        // A child that has used less had nothing to run.
         self.children.iter_mut().for_each(|child| child.used = child.used.max(self.floor));
         self.meter.start(index);
         Some(task)

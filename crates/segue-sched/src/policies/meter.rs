@@ -1,4 +1,5 @@
-//! How long things run, for policies that divide the processor by time: a clock, and what each of several has used.
+//! How long things run, for policies that divide the processor by time: a clock, and what each of
+//! several has used.
 //!
 //! Used by `fair` and `hierarchical`; the clock also by `deadline`.
 
@@ -24,7 +25,7 @@ impl std::fmt::Debug for Clock {
     }
 }
 
-/// Who has the processor, and since when.
+/// The key that has the processor, and since when.
 #[derive(Debug)]
 pub(super) struct Meter<W> {
     clock: Clock,
@@ -36,14 +37,14 @@ impl<W> Meter<W> {
         Self { clock, running: None }
     }
 
-    pub(super) fn start(&mut self, who: W) {
-        self.running = Some((who, self.clock.now()));
+    pub(super) fn start(&mut self, key: W) {
+        self.running = Some((key, self.clock.now()));
     }
 
-    /// Who has run since `start`, if anybody, and how long in nanoseconds: one at least.
+    /// The key that has run since `start`, if any, and how long in nanoseconds: one at least.
     pub(super) fn stop(&mut self) -> Option<(W, u128)> {
-        let (who, since) = self.running.take()?;
-        Some((who, self.clock.now().saturating_duration_since(since).as_nanos().max(1)))
+        let (key, since) = self.running.take()?;
+        Some((key, self.clock.now().saturating_duration_since(since).as_nanos().max(1)))
     }
 }
 

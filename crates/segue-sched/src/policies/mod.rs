@@ -1,5 +1,6 @@
-//! The policies that ship, each in a file: `sim` (read it first), `fifo`, `lifo`, `stealing`, `round_robin`; by attributes `priority`, `deadline`, `fair`; of policies
-//! `hierarchical`; with a table that workers share `gang`. Beside them what several of them use: `ordered`, `meter`.
+//! The policies that ship, each in a file: `fifo`, `lifo`, `stealing`,
+//! `round_robin`; by attributes `priority`, `deadline`, `fair`; of policies `hierarchical`; with a
+//! table that workers share `gang`. Beside them what several of them use: `ordered`, `meter`.
 
 mod deadline;
 mod fair;
@@ -11,7 +12,6 @@ mod meter;
 mod ordered;
 mod priority;
 mod round_robin;
-mod sim;
 mod stealing;
 
 pub use deadline::{ByDeadline, Due};
@@ -24,6 +24,4 @@ use meter::{Clock, Meter, Used};
 pub use ordered::Ordered;
 pub use priority::{ByPriority, Priority};
 pub use round_robin::RoundRobin;
-pub use sim::{Deadlock, Sim};
-pub(crate) use sim::{Setup, arena, simulate};
 pub use stealing::Stealing;

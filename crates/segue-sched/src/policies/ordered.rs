@@ -2,13 +2,14 @@
 //!
 //! Used by `priority`, `deadline` and `fair`, and for policies of users.
 
-use crate::policy::{Started, Task};
+use crate::worker::policy::{Started, Task};
 use segue_core::Job;
 use std::collections::{BTreeMap, VecDeque};
 
 /// What is ready, lowest key first, and among equals first in, first out.
 ///
-/// Everything takes O(log k) for k different keys. Closures can be taken out apart from started fibers, for [`spare`](crate::Policy::spare).
+/// Everything takes O(log k) for k different keys. Closures can be taken out apart from started
+/// fibers, for [`spare`](crate::Policy::spare).
 ///
 /// # Examples
 ///
@@ -106,7 +107,8 @@ impl<K: Ord + Copy> Ordered<K> {
     }
 }
 
-/// A queue for each key. An empty one is among them only if it is alone: who comes and goes with one key has it always at hand.
+/// A queue for each key. An empty one is among them only if it is alone: fibers that come and go
+/// with one key find it at hand.
 #[derive(Debug)]
 struct Queues<K, T> {
     /// Each entry with its ticket.

@@ -3,9 +3,8 @@
 //! For programs in which some work must not wait behind other work, however much of that there is.
 
 use super::Ordered;
-use crate::policy::{Goes, Policy, Task, Why};
+use crate::worker::policy::{Goes, Policy, Task, Why};
 use segue_core::{Attribute, Job};
-use std::cmp::Reverse;
 use std::num::NonZero;
 
 /// How urgent a fiber is: the higher runs first. 0 for those that carry none. Children inherit it.
@@ -29,19 +28,27 @@ impl Attribute for Priority {
 
 /// The highest [`Priority`] first; among equals first in, first out.
 ///
-/// On each worker what runs next has the highest priority of all that is ready there, new closures, started fibers and what comes from outside alike. A closure runs on the worker of its spawner, one
-/// from outside on the worker that sees it first, unless another worker has nothing to do: that gets the most urgent one. So urgent work waits for the turn that is under way, and for what is at least as
-/// urgent. Priorities of different workers are not compared as long as all are busy, and nobody is interrupted: a long computation should
-/// [check](segue_core::yield_now) now and then.
+/// On each worker what runs next has the highest priority of all that is ready there, new closures,
+/// started fibers and what comes from outside alike. A closure runs on the worker of its spawner,
+/// one from outside on the worker that sees it first, unless another worker has nothing to do: that
+/// gets the most urgent one. So urgent work waits for the turn that is under way, and for what is
+/// at least as urgent. Priorities of different workers are not compared as long as all are busy,
+/// and nobody is interrupted: a long computation should [check](segue_core::yield_now) now and
+/// then.
 ///
 /// # Starvation
-/// What is less urgent starves as long as its worker always has something more urgent. With [`relief`](ByPriority::relief) of n every n-th turn goes to what has been ready the longest, whatever its
-/// priority: who has k others ready before it waits for n·(k + 1) turns at most. Urgent work then waits for one turn more, at every n-th.
+/// What is less urgent starves as long as its worker always has something more urgent. With
+/// [`relief`](ByPriority::relief) of n every n-th turn goes to what has been ready the longest,
+/// whatever its priority: a fiber with k others ready before it waits for n·(k + 1) turns at most.
+/// Urgent work then waits for one turn more, at every n-th.
 ///
 /// # Priority inheritance
-/// There is none. A mutex, and whatever else can be waited for, works for fibers of any scheduler, for threads and for tasks: it does not know who holds it (a guard can be sent on), and the holder may be nothing that
-/// has a priority. So a fiber that waits for a lock whose holder is less urgent waits until that holder had its turns. What helps: not to wait while one holds what urgent work needs; to raise the
-/// holder for that long, which anybody can who has its [`Attributes`](segue_core::Attributes); or relief, which bounds it.
+/// There is none. A mutex, and whatever else can be waited for, works for fibers of any scheduler,
+/// for threads and for tasks: it does not know its holder (a guard can be sent on), and the holder
+/// may be nothing that has a priority. So a fiber that waits for a lock with a less urgent holder
+/// waits until that holder had its turns. What helps: not to wait while holding what urgent work
+/// needs; to raise the holder for that long, through its [`Attributes`](segue_core::Attributes); or
+/// relief, which bounds the wait.
 ///
 /// # Examples
 ///
@@ -62,13 +69,14 @@ impl Attribute for Priority {
 /// ```
 #[derive(Debug, Default)]
 pub struct ByPriority {
-    ready: Ordered<Reverse<Priority>>,
+    /// By how far they are below the highest priority.
+    ready: Ordered<u64>,
     relief: Option<NonZero<u32>>,
     turns: u32,
 }
 
 impl ByPriority {
-    /// Nobody who is less urgent gets a turn while there is anybody more urgent.
+    /// Nothing less urgent gets a turn while something more urgent is ready.
     #[must_use]
     pub fn strict() -> Self {
         Self::default()
@@ -84,8 +92,8 @@ impl ByPriority {
 impl Policy for ByPriority {
     #[inline]
     fn push(&mut self, task: Task, _why: Why) -> Goes {
-        let priority = task.attribute().unwrap_or_default();
-        self.ready.push(Reverse(priority), task);
+        let Priority(priority) = task.attribute().unwrap_or_default();
+        self.ready.push(i32::MAX.abs_diff(priority).into(), task);
         Goes::Here
     }
 

@@ -1,22 +1,28 @@
 //! New fibers to all workers in turn: the scheduler that papers/002 builds as its example.
 //!
-//! For many fibers of about the same weight, which are to be spread evenly without anybody having to be idle first.
+//! For many fibers of about the same weight, which are to be spread evenly without anybody having
+//! to be idle first.
 
 use super::Fifo;
-use crate::policy::{Goes, Idle, Policy, Seat, Started, Task, Why};
+use crate::worker::policy::{Goes, Idle, Policy, Seat, Started, Task, Why};
 use segue_core::Job;
 use std::num::NonZero;
 
 /// Round robin over the workers.
 ///
-/// Each worker sends the closures that are spawned on it, and those from outside that it sees first, to the next worker, the one after that, and so on, itself included. With n workers each gets
-/// every n-th of them; with [runs](RoundRobin::in_runs_of) of k, the first k go to one worker, the next k to the next. On its worker everything is first in, first out, or in [another order](RoundRobin::ordered_by).
+/// Each worker sends the closures that are spawned on it, and those from outside that it sees
+/// first, to the next worker, the one after that, and so on, itself included. With n workers each
+/// gets every n-th of them; with [runs](RoundRobin::in_runs_of) of k, the first k go to one worker,
+/// the next k to the next. On its worker everything is first in, first out, or in [another
+/// order](RoundRobin::ordered_by).
 ///
-/// What it is good for: work that is all alike, such as a connection for each fiber, or a batch whose parts take the same time. Nothing is ever moved a second time, so when the parts
-/// differ, one worker may have much to do while another sleeps; then [`Stealing`](crate::Stealing) is better.
+/// What it is good for: work that is all alike, such as a connection for each fiber, or a batch of
+/// equal parts. Nothing is ever moved a second time, so when the parts differ, one worker may have
+/// much to do while another sleeps; then [`Stealing`](crate::Stealing) is better.
 ///
 /// # Starvation
-/// None first in, first out: what is ready runs after all that was ready on its worker before it. Else as in that order.
+/// None first in, first out: what is ready runs after all that was ready on its worker before it.
+/// Else as in that order.
 #[derive(Debug)]
 pub struct RoundRobin<P = Fifo> {
     order: P,
@@ -37,8 +43,10 @@ impl Default for RoundRobin {
 impl RoundRobin {
     /// So many closures to a worker before the next one gets any.
     ///
-    /// For chains and grids, in which those that are spawned one after the other talk to each other: then only one pair of neighbours in each run has two workers, and a message that
-    /// crosses over takes longer than one that does not. The shorter the runs, the more evenly the work is spread.
+    /// For chains and grids, in which those that are spawned one after the other talk to each
+    /// other: then only one pair of neighbours in each run has two workers, and a message that
+    /// crosses over takes longer than one that does not. The shorter the runs, the more evenly the
+    /// work is spread.
     ///
     /// # Examples
     ///
@@ -61,9 +69,11 @@ impl RoundRobin {
 }
 
 impl<P> RoundRobin<P> {
-    /// The same places, and each worker's own in the order of another policy. Closures that this gives away when an idle worker asks are moved a second time.
+    /// The same places, and each worker's own in the order of another policy. Closures that this
+    /// gives away when an idle worker asks are moved a second time.
     ///
-    /// For a chain: last in, first out, as whoever is resumed by its neighbour is to run while what they share is in the caches.
+    /// For a chain: last in, first out, as a fiber that its neighbour resumed is to run while what
+    /// they share is in the caches.
     ///
     /// # Examples
     ///

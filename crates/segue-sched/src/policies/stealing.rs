@@ -1,23 +1,43 @@
-//! Work stealing: closures go to whoever is idle, started fibers stay.
+//! Work stealing: closures go to idle workers, started fibers stay.
 //!
 //! For computation on all processors, and the default of `run`.
 
-use crate::policy::{AHEAD, Goes, Policy, Started, Task, Why};
+use crate::worker::policy::{AHEAD, Goes, Policy, Started, Task, Why};
 use segue_core::Job;
 use std::collections::VecDeque;
 
 /// Work stealing.
 ///
-/// A new closure is offered to all workers: the spawner's takes the newest, an idle one the oldest. A fiber that has started is resumed on
-/// its worker, first in, first out, and takes turns with new closures, and with async tasks that were woken here, of which an idle worker
-/// gets the oldest. One that gave way to work from outside goes on before the others.
+/// A new closure is offered to all workers: the spawner's takes the newest, an idle one the oldest.
+/// A fiber that has started is resumed on its worker, first in, first out, and takes turns with new
+/// closures, and with async tasks that were woken here. An idle worker gets the oldest of these
+/// tasks. One that gave way to work from outside goes on before the others, 64 times in a row at
+/// most.
+///
+/// # Place
+/// A fiber stays where it has started. So a worker that has more fibers than another one has that
+/// start new closures, from its own shelf or from outside: as soon as it has two more if it has
+/// just slept, and the closure is the only one, since then a fiber has spawned it and gone on to
+/// wait; and when it has a dozen more if it is busy. What is on a shelf starts on any worker that
+/// has nothing to do.
+///
+/// # Starvation
+/// None. Started fibers and woken tasks are first in, first out, each get every other turn at
+/// least, and share it. Of all other closures those from outside come first, and of those that were
+/// spawned on the worker the newest; but once in 64 turns the oldest of these starts before any
+/// other. So a closure that has k older ones on its worker starts after 64·(k + 1) turns at most.
 #[derive(Debug, Default)]
 pub struct Stealing {
     started: VecDeque<Started>,
     woken: VecDeque<Job>,
-    /// Whose turn it is.
+    /// What has the next turn.
     tasks_turn: bool,
+    /// How often one has gone on before the others since one that should have did not.
+    ahead: u8,
 }
+
+/// How often in a row a fiber goes on before the others.
+const MOST_AHEAD: u8 = 64;
 
 impl Policy for Stealing {
     #[inline]
@@ -25,8 +45,14 @@ impl Policy for Stealing {
         match task {
             Task::Fresh(job) if why == Why::Resumed => self.woken.push_back(job),
             Task::Fresh(job) => return Goes::Anywhere(job),
-            // The newest first: what came from outside last is the least likely to be a long computation.
-            Task::Started(started) if why == Why::Displaced => self.started.push_front(started),
+            Task::Started(started) if why == Why::Displaced && self.ahead < MOST_AHEAD => {
+                self.ahead += 1;
+                self.started.push_front(started);
+            }
+            Task::Started(started) if why == Why::Displaced => {
+                self.ahead = 0;
+                self.started.push_back(started);
+            }
             Task::Started(started) => self.started.push_back(started),
         }
         Goes::Here

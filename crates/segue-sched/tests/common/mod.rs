@@ -1,4 +1,5 @@
-//! What the tests of this crate share: every scheduler there is, a box to meet at, and programs that are expected to die.
+//! What the tests of this crate share: every scheduler there is, a box to meet at, and programs
+//! that are expected to die.
 #![allow(dead_code)] // Each test file uses its part.
 
 use segue_core::{Cancelled, WaitQueue, WaitsFor};
@@ -19,7 +20,8 @@ pub fn scaled(full: usize, stand_in: usize) -> usize {
     if STAND_IN || cfg!(miri) { stand_in } else { full }
 }
 
-/// Runs `body` as the first fiber of every scheduler. What is printed names the one that it failed on.
+/// Runs `body` as the first fiber of every scheduler. What is printed names the one that it failed
+/// on.
 #[track_caller]
 pub fn everywhere(body: impl Fn() + Send + Sync) {
     for seed in 0..scaled(20, 4) as u64 {
@@ -29,7 +31,8 @@ pub fn everywhere(body: impl Fn() + Send + Sync) {
     on_real_schedulers(body);
 }
 
-/// As [`everywhere`], without the simulator: for bodies that wait for other threads or for the real clock.
+/// As [`everywhere`], without the simulator: for bodies that wait for other threads or for the real
+/// clock.
 #[track_caller]
 pub fn on_real_schedulers(body: impl Fn() + Send + Sync) {
     for workers in [1, 2] {
@@ -49,7 +52,8 @@ pub fn on_real_schedulers(body: impl Fn() + Send + Sync) {
 /// Makes the policy of one worker.
 type MakePolicy = Box<dyn Fn() -> Box<dyn Policy> + Send + Sync>;
 
-/// The policies that ship, but for first in first out and stealing; and for last in first out, under which, as it says, who becomes ready over and over keeps others waiting.
+/// The policies that ship, but for first in first out and stealing; and for last in first out,
+/// under which, as it says, who becomes ready over and over keeps others waiting.
 fn other_policies() -> [(&'static str, MakePolicy); 6] {
     fn make<P: Policy>(policy: impl Fn() -> P + Send + Sync + 'static) -> MakePolicy {
         Box::new(move || Box::new(policy()))
@@ -106,6 +110,34 @@ impl<T> fmt::Debug for Meet<T> {
     }
 }
 
+/// Turns that one gives and another takes.
+pub struct Turns(WaitQueue<usize>);
+
+impl Turns {
+    pub fn new() -> Self {
+        Self(WaitQueue::new(0))
+    }
+
+    pub fn put(&self) {
+        let mut guard = self.0.lock();
+        *guard.state() += 1;
+        guard.notify_all(0);
+    }
+
+    pub fn take(&self) -> Result<(), Cancelled> {
+        self.0.wait(WaitsFor::new("a turn"), |turns| *turns > 0, |turns| *turns -= 1)
+    }
+
+    pub async fn taken(&self) {
+        let turn = self.0.source(WaitsFor::new("a turn"), |turns| *turns > 0, |turns| *turns -= 1);
+        segue_core::Waitable::new(turn).await;
+    }
+
+    pub fn is_awaited(&self) -> bool {
+        self.0.lock().has_waiters()
+    }
+}
+
 /// What is counted when it is dropped.
 pub struct Counted<'a>(pub &'a std::sync::atomic::AtomicUsize);
 
@@ -142,7 +174,8 @@ impl End {
 
 const CHILD: &str = "SEGUE_TEST_CHILD";
 
-/// Runs the calling test, whose name is `test`, once more in a process of its own, where `body` is all that it does.
+/// Runs the calling test, whose name is `test`, once more in a process of its own, where `body` is
+/// all that it does.
 pub fn in_child(test: &str, body: impl FnOnce()) -> End {
     if std::env::var_os(CHILD).is_some() {
         body();

@@ -1,13 +1,16 @@
 //! The switch on AArch64, in the convention of its procedure call standard.
 //!
-//! Used by `super`, whose head has the idea. The words of who rests lie below its stack pointer: x19 at -16, x29 and the address at which it goes
-//! on at -32. Signal handlers may use what is below a stack pointer here, so that it is moved below the words before they are stored,
+//! Used by `super`; its head has the idea. The words of the side that rests lie below its stack
+//! pointer: x19 at -16, x29 and the address at which it goes on at -32. Signal handlers may use
+//! what is below a stack pointer here, so that it is moved below the words before they are stored,
 //! and above them after they were loaded.
 //!
-//! x29 and x19 are saved by hand, since the compiler may have its frame in them and does not let assembly claim them. All
-//! others are claimed, so that the compiler saves what it needs: x20 to x28 one by one, the rest, the whole vector registers included, by `clobber_abi`.
+//! x29 and x19 are saved by hand, since the compiler may have its frame in them and does not let
+//! assembly claim them. All others are claimed, so that the compiler saves what it needs: x20 to
+//! x28 one by one, the rest, the whole vector registers included, by `clobber_abi`.
 //!
-//! `hint #36` is `bti j`, which allows jumps to its address where branch targets are enforced, and does nothing elsewhere.
+//! `hint #36` is `bti j`, which allows jumps to its address where branch targets are enforced, and
+//! does nothing elsewhere.
 
 #![allow(unsafe_code)] // Assembly.
 
@@ -23,12 +26,13 @@ pub(super) const FRAME_POINTER: usize = 32;
 /// As `super::prepare`.
 #[inline]
 pub(super) unsafe fn prepare(base: *mut u8, root: *mut Root) -> Resting {
-    // SAFETY: 64 bytes below `base` are ours by the contract. x19 is left as it is: `root` does not look at it.
+    // SAFETY: 64 bytes below `base` are ours by the contract. x19 is left as it is: `root` does not
+    // look at it.
     unsafe {
         base.byte_sub(8).cast::<*mut Root>().write(root);
         let rests = base.byte_sub(PREPARED);
         rests.byte_sub(24).cast::<unsafe extern "C" fn() -> !>().write(self::root);
-        // Those who follow frame pointers stop here.
+        // Unwinders that follow frame pointers stop here.
         rests.byte_sub(32).cast::<*const ()>().write(ptr::null());
         rests
     }
@@ -37,10 +41,11 @@ pub(super) unsafe fn prepare(base: *mut u8, root: *mut Root) -> Resting {
 /// As `super::switch`.
 #[inline(always)]
 pub(super) unsafe fn switch(save: *mut Resting, to: Resting) {
-    // SAFETY: without `nostack` the stack may be pushed to, and without `nomem` the compiler takes all memory for changed. From the jump
-    // to the label the caller rests, and by the contract goes on at most once: at the label, with x1, x29, x19 and the stack pointer
-    // as if nothing had happened. All other registers are operands. `to` has its words by the contract; they are read while the
-    // stack pointer is below them or on the other stack.
+    // SAFETY: without `nostack` the stack may be pushed to, and without `nomem` the compiler takes
+    // all memory for changed. From the jump to the label the caller rests, and by the contract goes
+    // on at most once: at the label, with x1, x29, x19 and the stack pointer as if nothing had
+    // happened. All other registers are operands. `to` has its words by the contract; they are read
+    // while the stack pointer is below them or on the other stack.
     unsafe {
         asm!(
             "adr x30, 2f",
@@ -67,7 +72,8 @@ pub(super) unsafe fn switch(save: *mut Resting, to: Resting) {
 /// As `super::leave`.
 #[inline(always)]
 pub(super) unsafe fn leave(to: Resting) -> ! {
-    // SAFETY: as in `switch`, other than that the caller never goes on, and nothing of it is needed any more.
+    // SAFETY: as in `switch`, other than that the caller never goes on, and nothing of it is needed
+    // any more.
     unsafe {
         asm!(
             "ldp x29, x3, [x1, #-32]",
@@ -80,8 +86,8 @@ pub(super) unsafe fn leave(to: Resting) -> ! {
     }
 }
 
-/// As `super::half_way`: the words of the side that goes to rest are stored and its stack pointer is below them, or the stack pointer is the other
-/// side's and the instruction is not.
+/// As `super::half_way`: the words of the side that goes to rest are stored and its stack pointer
+/// is below them, or the stack pointer is the other side's and the instruction is not.
 #[inline]
 pub(super) unsafe fn half_way(context: &libc::mcontext_t) -> Option<Resting> {
     /// str x19, [sp, #16]; ldp x29, x3, [x1, #-32]; ldr x19, [x1, #-16]; mov sp, x1; br x3.
@@ -106,12 +112,14 @@ pub(super) const RETURN: usize = 20;
 ///
 /// # Safety
 ///
-/// Not to be called: reached by a switch to what `prepare` has made, with the address of the `Root` in the word above the stack pointer's.
+/// Not to be called: reached by a switch to what `prepare` has made, with the address of the `Root`
+/// in the word above the stack pointer's.
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn root() -> ! {
     naked_asm!(
-        // The caller's frame, for unwinders. Its stack pointer is the link, which is the root's first word:
-        // DW_CFA_def_cfa_expression, 4 bytes: DW_OP_breg31 (sp) 8, DW_OP_deref, DW_OP_deref.
+        // The caller's frame, for unwinders. Its stack pointer is the link, which is the root's
+        // first word: DW_CFA_def_cfa_expression, 4 bytes: DW_OP_breg31 (sp) 8, DW_OP_deref,
+        // DW_OP_deref.
         ".cfi_startproc",
         ".cfi_signal_frame",
         ".cfi_escape 0x0f, 4, 0x8f, 8, 0x06, 0x06",
@@ -120,7 +128,8 @@ pub(super) unsafe extern "C" fn root() -> ! {
         ".cfi_offset x30, -24",
         ".cfi_offset x29, -32",
         "hint #36",
-        // A call by hand: a real one would be recorded as one that will return. By x16, as a jump to a function's beginning is to be.
+        // A call by hand: a real one would be recorded as one that will return. By x16, as a jump
+        // to a function's beginning is to be.
         "ldr x0, [sp, #8]",
         "ldr x16, [x0, #{entry}]",
         "adr x30, 2f",

@@ -1,16 +1,20 @@
-//! The switch between stacks: a stack pointer is put away, another is loaded, and control jumps to where that one left off.
+//! The switch between stacks: a stack pointer is put away, another is loaded, and control jumps to
+//! where that one left off.
 //!
-//! Used by `coroutine` alone. This file has the idea and the argument; there is one file for each architecture, with the instructions.
+//! Used by `coroutine` alone. This file has the idea and the argument; there is one file for each
+//! architecture, with the instructions.
 //!
 //! # The idea
 //!
-//! Whoever does not run is one word: its stack pointer. Three words lie right below it, on its own stack: its frame pointer, the address at
-//! which it goes on, and the one other register that the compiler does not let go. Everything else the compiler saves itself, where
-//! it has something to save: to it, a switch is a piece of inline assembly after which no register and no memory is
-//! what it was.
+//! The side that does not run is one word: its stack pointer. Three words lie right below it, on
+//! its own stack: its frame pointer, the address at which it goes on, and the one other register
+//! that the compiler does not let go. Everything else the compiler saves itself, where it has
+//! something to save: to it, a switch is a piece of inline assembly after which no register and no
+//! memory is what it was.
 //!
-//! There is one operation, [`switch`]: store the three words and the stack pointer, load the other one and its words, jump. To resume and to
-//! suspend are the same operation with the two stack pointers exchanged.
+//! There is one operation, [`switch`]: store the three words and the stack pointer, load the other
+//! one and its words, jump. To resume and to suspend are the same operation with the two stack
+//! pointers exchanged.
 //!
 //! ```text
 //!   resumer's stack                    the coroutine's core               its stack
@@ -27,41 +31,52 @@
 //!
 //! # Why both ways jump
 //!
-//! A processor predicts a return by a stack of its own, of the calls that it has seen. If a resume is a call and a suspension a return (as
-//! in the crate corosensei, which this replaced), that record is right as long as the coroutine suspends in the very function that
-//! was resumed. But a coroutine mostly waits some calls deep, and goes on by returning from these: each of its returns then takes a record of the other
-//! side's, and is predicted wrongly, as is the return that suspends it next. Measured on a Xeon, for a pair of switches: 4.1 ns if
-//! the suspension is inlined into the coroutine's own loop, 27 ns if it is one call away.
+//! A processor predicts a return by a stack of its own, of the calls that it has seen. If a resume
+//! is a call and a suspension a return (as in the crate corosensei, which this replaced), that
+//! record is right as long as the coroutine suspends in the very function that was resumed. But a
+//! coroutine mostly waits some calls deep, and goes on by returning from these: each of its returns
+//! then takes a record of the other side's, and is predicted wrongly, as is the return that
+//! suspends it next. Measured on a Xeon, for a pair of switches: 4.1 ns if the suspension is
+//! inlined into the coroutine's own loop, 27 ns if it is one call away.
 //!
-//! A jump leaves the record alone. What a coroutine has called it returns from, and so the record is right again, provided
-//! that whoever runs between makes as many calls as returns (a scheduler's loop does, if `resume` is inlined into
-//! it), and that the coroutine that is resumed is the one that was suspended, or one that waits in the same place. Jumps to computed addresses are predicted
-//! from the history of branches, as the call of a resume was.
+//! A jump leaves the record alone. The coroutine returns from what it has called, and so the record
+//! is right again, on two conditions: the code that runs between makes as many calls as returns (a
+//! scheduler's loop does, if `resume` is inlined into it), and the coroutine that is resumed is the
+//! one that was suspended, or one that waits in the same place. Jumps to computed addresses are
+//! predicted from the history of branches, as the call of a resume was.
 //!
 //! # How a coroutine begins and ends
 //!
-//! [`prepare`] writes the words as if a coroutine had been suspended at the first instruction of `root`. `root` is a few instructions
-//! without a frame, below a word with the address of the coroutine's [`Root`]: it jumps to `Root::entry`, and its own address is the return address there.
-//! Nobody returns to it: the end of a coroutine is [`leave`], a switch that puts nothing away.
+//! [`prepare`] writes the words as if a coroutine had been suspended at the first instruction of
+//! `root`. `root` is a few instructions without a frame, below a word with the address of the
+//! coroutine's [`Root`]: it jumps to `Root::entry`, and its own address is the return address
+//! there. Nobody returns to it: the end of a coroutine is [`leave`], a switch that puts nothing
+//! away.
 //!
 //! # What debuggers and unwinders see
 //!
-//! `root` describes its caller: whoever the link names, with the registers from the three words there. So a backtrace goes on on the
-//! resumer's stack, as far as that goes. The chain of frame pointers ends at `root`. `root` is marked as a signal's frame, since gdb
-//! takes a backtrace whose stack addresses do not grow for a corrupt one, except at signals; it prints `<signal handler called>` there.
-//! The caller of such a frame is looked up by the address itself and not by the one before: so an address at which somebody goes on must not be the end of
-//! an assembly block.
+//! `root` describes its caller: the resumer that the link names, with the registers from the three
+//! words there. So a backtrace goes on on the resumer's stack, as far as that goes. The chain of
+//! frame pointers ends at `root`. `root` is marked as a signal's frame, since gdb takes a backtrace
+//! for corrupt if its stack addresses do not grow, except at signals; it prints
+//! `<signal handler called>` there. The caller of such a frame is looked up by the address itself
+//! and not by the one before: so an address at which a side goes on must not be the end of an
+//! assembly block.
 //!
-//! Unwinding goes nowhere near a switch: the blocks are not marked as ones that may unwind, and `coroutine` catches what leaves a coroutine's function.
+//! Unwinding goes nowhere near a switch: the blocks are not marked as ones that may unwind, and
+//! `coroutine` catches what leaves a coroutine's function.
 //!
 //! # What is not switched
 //!
-//! - The control words of the floating-point units (`mxcsr` and the x87's; `fpcr`): they are the thread's. To save and load them would triple the
-//!   time. Rust code must not change them; foreign code that does must put them back before anything waits.
+//! - The control words of the floating-point units (`mxcsr` and the x87's; `fpcr`): they are the
+//!   thread's. To save and load them would triple the time. Rust code must not change them; foreign
+//!   code that does must put them back before anything waits.
 //! - The signal mask, the alternate signal stack, thread-local variables, std's panic count.
-//! - Shadow stacks (Intel CET, Arm GCS): a return on one stack would be compared with a call on another. They are not supported: a process in
-//!   which they are on dies at the first wait. Nothing here asks for them, and a linker turns them on only if all of a program does.
-//! - The bounds of the stack that sanitizers and valgrind keep. Use the feature `threads` with these.
+//! - Shadow stacks (Intel CET, Arm GCS): a return on one stack would be compared with a call on
+//!   another. They are not supported: a process in which they are on dies at the first wait.
+//!   Nothing here asks for them, and a linker turns them on only if all of a program does.
+//! - The bounds of the stack that sanitizers and valgrind keep. Use the feature `threads` with
+//!   these.
 
 #![allow(unsafe_code)] // Assembly.
 
@@ -80,38 +95,41 @@ compile_error!(
     "segue-fiber switches stacks on x86_64 and aarch64; elsewhere only its feature `threads` works, which is for tests"
 );
 
-/// The stack pointer of somebody who does not run.
+/// The stack pointer of a side that does not run.
 pub(super) type Resting = *mut u8;
 
 /// What stands above all frames of a coroutine. `repr(C)`: the assembly knows the places.
 #[repr(C)]
 pub(super) struct Root {
-    /// Whoever resumed the coroutine: written at each resume, valid while it runs.
+    /// The resumer: written at each resume, valid while the coroutine runs.
     pub link: Resting,
     /// What the coroutine does, from its first resume on. It must not return or unwind.
     pub entry: unsafe extern "C" fn(*mut Root) -> !,
 }
 
-/// How far below the stack pointer of who rests the address lies at which it goes on.
+/// How far below its stack pointer a side that rests has the address at which it goes on.
 pub(super) const GOES_ON_AT: usize = arch::GOES_ON_AT;
 
 /// And how far below it its frame pointer.
 pub(super) const FRAME_POINTER: usize = arch::FRAME_POINTER;
 
-/// Whether an address that was found on a stack is the one to which a coroutine's function would return: nothing of that stack lies beyond.
+/// Whether an address that was found on a stack is the one to which a coroutine's function would
+/// return: nothing of that stack lies beyond.
 pub(super) fn is_root(return_address: usize) -> bool {
     return_address.wrapping_sub(arch::root as *const () as usize) == arch::RETURN
 }
 
-/// Whether an address lies in the few instructions with which a coroutine begins, below all of its frames.
+/// Whether an address lies in the few instructions with which a coroutine begins, below all of its
+/// frames.
 pub(super) fn is_in_root(instruction: usize) -> bool {
     instruction.wrapping_sub(arch::root as *const () as usize) <= arch::RETURN
 }
 
-/// If a thread was interrupted in the middle of a switch: where the side rests on whose stack it is. Async-signal-safe.
+/// If a thread was interrupted in the middle of a switch: where the side rests that owns the stack.
+/// Async-signal-safe.
 ///
-/// Between the two stores or loads of a switch the registers are those of neither side, and no unwind table says so. Such places are told by the
-/// instructions themselves.
+/// Between the two stores or loads of a switch the registers are those of neither side, and no
+/// unwind table says so. Such places are told by the instructions themselves.
 ///
 /// # Safety
 ///
@@ -121,8 +139,9 @@ pub(super) unsafe fn half_way(context: &libc::mcontext_t) -> Option<Resting> {
     unsafe { arch::half_way(context) }
 }
 
-/// How far below the base of its stack a coroutine rests that was [prepared](prepare) and not resumed since. Nobody who was
-/// ever resumed rests as high: the frame of `entry` is on the stack.
+/// How far below the base of its stack a coroutine rests that was [prepared](prepare) and not
+/// resumed since. A coroutine that was resumed never rests as high: the frame of `entry` is on the
+/// stack.
 pub(super) const PREPARED: usize = 16;
 
 /// Makes the stack below `base` rest at the beginning of `root.entry`.
@@ -136,13 +155,14 @@ pub(super) unsafe fn prepare(base: *mut u8, root: *mut Root) -> Resting {
     unsafe { arch::prepare(base, root) }
 }
 
-/// Puts the caller to rest, stores where into `save`, and lets `to` go on. Returns when somebody lets that go on in turn.
+/// Puts the caller to rest, stores where into `save`, and lets `to` go on. Returns when somebody
+/// lets that go on in turn.
 ///
 /// # Safety
 ///
 /// - `save` may be written; it is, before anything else happens.
-/// - `to` rests: it comes from [`prepare`], or was saved by this function, and nobody has let it go on since. Its stack is in place, and
-///   it rested on this thread.
+/// - `to` rests: it comes from [`prepare`], or was saved by this function, and nobody has let it go
+///   on since. Its stack is in place, and it rested on this thread.
 /// - A prepared one finds its `root` in place.
 /// - Whatever the caller has borrowed or assumes survives what others do until this returns.
 #[inline(always)]

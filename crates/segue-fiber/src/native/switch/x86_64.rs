@@ -1,12 +1,15 @@
 //! The switch on x86-64, in the System V calling convention.
 //!
-//! Used by `super`, whose head has the idea. The words of who rests lie right below its stack pointer: rbx at -8, the address at which it goes
-//! on at -16, rbp at -24. That is in the 128 bytes below a stack pointer that the convention keeps from signal handlers, on either
-//! stack; and the compiler, which may use these bytes too, does not do so around assembly that is not marked `nostack`. To push and pop
-//! the words instead costs a twentieth more, as the processor follows the stack pointer's changes by a way of its own.
+//! Used by `super`; its head has the idea. The words of the side that rests lie right below its
+//! stack pointer: rbx at -8, the address at which it goes on at -16, rbp at -24. That is in the 128
+//! bytes below a stack pointer that the convention keeps from signal handlers, on either stack; and
+//! the compiler, which may use these bytes too, does not do so around assembly that is not marked
+//! `nostack`. To push and pop the words instead costs a twentieth more, as the processor follows
+//! the stack pointer's changes by a way of its own.
 //!
-//! rbx and rbp are saved by hand, since the compiler may have its frame in them and does not let assembly claim them. All
-//! others are claimed, so that the compiler saves what it needs: r12 to r15 one by one, the rest by `clobber_abi`. The direction flag is clear on both sides, as
+//! rbx and rbp are saved by hand, since the compiler may have its frame in them and does not let
+//! assembly claim them. All others are claimed, so that the compiler saves what it needs: r12 to
+//! r15 one by one, the rest by `clobber_abi`. The direction flag is clear on both sides, as
 //! everywhere in this convention.
 
 #![allow(unsafe_code)] // Assembly.
@@ -23,12 +26,13 @@ pub(super) const FRAME_POINTER: usize = 24;
 /// As `super::prepare`.
 #[inline]
 pub(super) unsafe fn prepare(base: *mut u8, root: *mut Root) -> Resting {
-    // SAFETY: 64 bytes below `base` are ours by the contract. rbx is left as it is: `root` does not look at it.
+    // SAFETY: 64 bytes below `base` are ours by the contract. rbx is left as it is: `root` does not
+    // look at it.
     unsafe {
         base.byte_sub(8).cast::<*mut Root>().write(root);
         let rests = base.byte_sub(PREPARED);
         rests.byte_sub(16).cast::<unsafe extern "C" fn() -> !>().write(self::root);
-        // Those who follow frame pointers stop here.
+        // Unwinders that follow frame pointers stop here.
         rests.byte_sub(24).cast::<*const ()>().write(ptr::null());
         rests
     }
@@ -37,9 +41,10 @@ pub(super) unsafe fn prepare(base: *mut u8, root: *mut Root) -> Resting {
 /// As `super::switch`.
 #[inline(always)]
 pub(super) unsafe fn switch(save: *mut Resting, to: Resting) {
-    // SAFETY: the words are stored where nobody else has any, see the head of this file. Without `nomem` the compiler takes all memory for
-    // changed. From the jump to the label the caller rests, and by the contract goes on at most once: at the label, with rsi, rsp and rbp
-    // as if nothing had happened. All other registers are operands. `to` has its words by the contract.
+    // SAFETY: the words are stored where nobody else has any, see the head of this file. Without
+    // `nomem` the compiler takes all memory for changed. From the jump to the label the caller
+    // rests, and by the contract goes on at most once: at the label, with rsi, rsp and rbp as if
+    // nothing had happened. All other registers are operands. `to` has its words by the contract.
     unsafe {
         asm!(
             "lea rax, [rip + 2f]",
@@ -64,7 +69,8 @@ pub(super) unsafe fn switch(save: *mut Resting, to: Resting) {
 /// As `super::leave`.
 #[inline(always)]
 pub(super) unsafe fn leave(to: Resting) -> ! {
-    // SAFETY: as in `switch`, other than that the caller never goes on, and nothing of it is needed any more.
+    // SAFETY: as in `switch`, other than that the caller never goes on, and nothing of it is needed
+    // any more.
     unsafe {
         asm!(
             "mov rsp, rsi",
@@ -76,14 +82,16 @@ pub(super) unsafe fn leave(to: Resting) -> ! {
     }
 }
 
-/// As `super::half_way`: the stack pointer is the other side's already, and the frame pointer or the instruction is not.
+/// As `super::half_way`: the stack pointer is the other side's already, and the frame pointer or
+/// the instruction is not.
 #[inline]
 pub(super) unsafe fn half_way(context: &libc::mcontext_t) -> Option<Resting> {
     let register = |index: i32| context.gregs[index as usize] as usize;
     let at = register(libc::REG_RIP);
     let rests = register(libc::REG_RSP);
-    // SAFETY: the thread is about to execute what stands there. The bytes are compared one by one, and each is read only if those before it are
-    // an instruction's beginning, of which there must be more, or one that does not jump, which must be followed by another.
+    // SAFETY: the thread is about to execute what stands there. The bytes are compared one by one,
+    // and each is read only if those before it are an instruction's beginning, of which there must
+    // be more, or one that does not jump, which must be followed by another.
     let stands = |code: &[u8]| code.iter().enumerate().all(|(n, &byte)| unsafe { *((at + n) as *const u8) } == byte);
     let loads_frame_pointer = [0x48, 0x8b, 0x6e, 0xe8, 0xff, 0x66, 0xf0];
     let jumps = [0xff, 0x66, 0xf0];
@@ -98,12 +106,14 @@ pub(super) const RETURN: usize = 16;
 ///
 /// # Safety
 ///
-/// Not to be called: reached by a switch to what `prepare` has made, with the address of the `Root` in the word above the stack pointer's.
+/// Not to be called: reached by a switch to what `prepare` has made, with the address of the `Root`
+/// in the word above the stack pointer's.
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn root() -> ! {
     naked_asm!(
-        // The caller's frame, for unwinders. Its stack pointer is the link, which is the root's first word:
-        // DW_CFA_def_cfa_expression, 4 bytes: DW_OP_breg7 (rsp) 8, DW_OP_deref, DW_OP_deref.
+        // The caller's frame, for unwinders. Its stack pointer is the link, which is the root's
+        // first word: DW_CFA_def_cfa_expression, 4 bytes: DW_OP_breg7 (rsp) 8, DW_OP_deref,
+        // DW_OP_deref.
         ".cfi_startproc",
         ".cfi_signal_frame",
         ".cfi_escape 0x0f, 4, 0x77, 8, 0x06, 0x06",

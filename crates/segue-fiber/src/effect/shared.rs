@@ -1,0 +1,110 @@
+//! Handlers that forks and scopes inherit.
+//!
+//! Used by applications for effects that only ask: for a configuration, a log, a counter.
+
+#![allow(unsafe_code)] // Frames are linked into the chain by address.
+
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr;
+
+use super::Effect;
+use super::clauses::{AnsweringAll, Clauses, Cons, Nil};
+use segue_core::chain::{self, Frame, Restore};
+
+/// A handler that only answers, on any thread that performs.
+///
+/// It is seen like any other handler; and besides, by the halves of a `join` inside of it, and by
+/// the fibers of a scope that is opened inside of it, on whatever worker they run. These it
+/// outlives, so that it may borrow. What is inherited comes after the handlers that such a fiber or
+/// half installs itself.
+///
+/// What does *not* see it: a fiber that is spawned without a scope, or into a scope around the
+/// handler; a blocking call on another thread; and what starts inside of a generator, or of a
+/// handler that wants continuations, which stand between: they may be resumed where this handler is
+/// gone.
+///
+/// ```
+/// use segue_fiber::effect::{Effect, SharedHandler, perform};
+/// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+///
+/// struct Count(u64);
+/// impl Effect for Count {
+///     type Output = ();
+/// }
+///
+/// let total = AtomicU64::new(0);
+/// let count = |Count(n)| {
+///     total.fetch_add(n, Relaxed);
+/// };
+/// SharedHandler::new().answer(count).handle(|| {
+///     segue_core::scope(|s| {
+///         for n in 1..=4 {
+///             s.spawn(move || perform(Count(n)));
+///         }
+///     });
+/// });
+/// assert_eq!(total.into_inner(), 10);
+/// ```
+pub struct SharedHandler<L = Nil>(L);
+
+impl SharedHandler {
+    /// A handler of nothing.
+    #[inline]
+    pub fn new() -> Self {
+        Self(Nil)
+    }
+}
+
+impl Default for SharedHandler {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<L: Sync> SharedHandler<L> {
+    /// Answers an effect at once: the perform is a call of `clause`, on the performer's stack and
+    /// thread.
+    ///
+    /// The clause added last is asked first.
+    #[inline]
+    pub fn answer<E: Effect, C: Fn(E) -> E::Output + Sync>(
+        self,
+        clause: C,
+    ) -> SharedHandler<Cons<AnsweringAll<E, C>, L>> {
+        SharedHandler(Cons { head: AnsweringAll(clause, PhantomData), tail: self.0 })
+    }
+
+    /// Runs `body` under this handler.
+    ///
+    /// # Panics
+    ///
+    /// With what leaves the body.
+    pub fn handle<T>(self, body: impl FnOnce() -> T) -> T
+    where
+        L: Clauses<(), ()>,
+    {
+        let list = self.0;
+        let frame = Frame {
+            parent: Cell::new(chain::top()),
+            clauses: Cell::new(L::ENTRIES.address()),
+            list: Cell::new((&raw const list).cast()),
+            state: Cell::new(ptr::null_mut()),
+        };
+        // SAFETY: what is around is in place until this returns.
+        let _restore = unsafe { Restore::new() };
+        // SAFETY: the frame is in place until `_restore` sets the top again. Its clauses answer,
+        // and are `Sync`, as `answer` wants it.
+        unsafe {
+            chain::set_top(&frame);
+            chain::share(&frame, body)
+        }
+    }
+}
+
+impl<L> fmt::Debug for SharedHandler<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedHandler").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,240 @@
+//! The names of the program's functions, out of its own file.
+//!
+//! Used by `overflow`'s report and by printed backtraces.
+//!
+//! The file is mapped and read as it lies there: no memory is allocated and no lock is taken. So a
+//! monitor can print where a thread is that is stuck in the allocator, or holds any lock, and a
+//! signal handler can name functions. What is read is checked against the file's length, so that a
+//! file that is no ELF has no names and nothing worse. (If the file is cut off while the program
+//! runs, that is a SIGBUS, here as everywhere.)
+//!
+//! With the feature `lines` a printed backtrace also has files, lines and inlined calls, from the
+//! debug information in the same mapping, read by the crate `addr2line`. That allocates, and takes
+//! no lock either: what was parsed is kept for one trace.
+
+#![allow(unsafe_code)] // Maps the program's file.
+
+use std::ffi::c_int;
+use std::fmt::{self, Write};
+use std::ptr;
+use std::slice;
+
+use super::trace::image;
+
+const SYMBOLS: u32 = 2;
+const NO_BITS: u32 = 8;
+const DYNAMIC_SYMBOLS: u32 = 11;
+const FUNCTION: u8 = 2;
+
+/// What the core's jobs begin with.
+const JOB: &str = " as segue_core::contract::job::Work>::run";
+
+/// The program's file, mapped.
+pub(super) struct Program(&'static [u8]);
+
+/// A section of it.
+#[derive(Clone, Copy)]
+struct Section {
+    #[cfg_attr(not(feature = "lines"), allow(dead_code))]
+    name: u32,
+    kind: u32,
+    start: usize,
+    size: usize,
+    link: u32,
+    #[cfg_attr(not(feature = "lines"), allow(dead_code))]
+    compressed: bool,
+}
+
+impl Program {
+    /// Async-signal-safe.
+    pub(super) fn open() -> Option<Program> {
+        // SAFETY: a path that ends in zero; what is opened is closed below, and a mapping stays
+        // without it.
+        let file: c_int = unsafe { libc::open(c"/proc/self/exe".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+        if file < 0 {
+            return None;
+        }
+        // SAFETY: the descriptor is open.
+        let size = unsafe { libc::lseek(file, 0, libc::SEEK_END) };
+        let size = usize::try_from(size).ok().filter(|size| *size > 0);
+        let map = size.and_then(|size| {
+            // SAFETY: a new mapping where the kernel likes, for reading.
+            let map = unsafe { libc::mmap(ptr::null_mut(), size, libc::PROT_READ, libc::MAP_PRIVATE, file, 0) };
+            // SAFETY: it has that size, and stays until the drop. A program that runs is not
+            // written to.
+            (map != libc::MAP_FAILED).then(|| Program(unsafe { slice::from_raw_parts(map.cast(), size) }))
+        });
+        // SAFETY: opened above, and nobody else's.
+        unsafe { libc::close(file) };
+        map
+    }
+
+    /// The name of the function at an address of the file, as the linker knows it.
+    /// Async-signal-safe.
+    pub(super) fn function(&self, address: usize) -> Option<&[u8]> {
+        let of_kind = |kind| self.sections().find(|section| section.kind == kind);
+        let symbols = of_kind(SYMBOLS).or_else(|| of_kind(DYNAMIC_SYMBOLS))?;
+        let names = self.bytes(self.section(symbols.link as usize)?)?;
+        let entry = self.bytes(symbols)?.chunks_exact(24).find(|entry| {
+            let (start, size) = (word(entry, 8), word(entry, 16));
+            entry[4] & 0xf == FUNCTION && (start..start.saturating_add(size)).contains(&(address as u64))
+        })?;
+        text(names, u32::from_ne_bytes(entry[..4].try_into().ok()?))
+    }
+
+    /// The bytes of the section of this name, if it is there as it was written.
+    #[cfg(feature = "lines")]
+    fn named(&self, name: &str) -> Option<&[u8]> {
+        let index = u16::from_ne_bytes(self.0.get(62..64)?.try_into().ok()?);
+        let names = self.bytes(self.section(index.into())?)?;
+        let is_it = |section: &Section| !section.compressed && text(names, section.name) == Some(name.as_bytes());
+        self.sections().find(is_it).and_then(|section| self.bytes(section))
+    }
+
+    fn sections(&self) -> impl Iterator<Item = Section> {
+        let count = self.0.get(60..62).map_or(0, |bytes| u16::from_ne_bytes([bytes[0], bytes[1]]));
+        (0..count.into()).filter_map(|index| self.section(index))
+    }
+
+    fn section(&self, index: usize) -> Option<Section> {
+        // A 64-bit file of this machine's byte order.
+        let order = if cfg!(target_endian = "little") { 1 } else { 2 };
+        if self.0.get(..6)? != [0x7f, b'E', b'L', b'F', 2, order] {
+            return None;
+        }
+        let start = (word(self.0.get(..64)?, 40) as usize).checked_add(index.checked_mul(64)?)?;
+        let header = self.0.get(start..start.checked_add(64)?)?;
+        let half = |at: usize| header[at..at + 4].try_into().map_or(0, u32::from_ne_bytes);
+        Some(Section {
+            name: half(0),
+            kind: half(4),
+            start: word(header, 24) as usize,
+            size: word(header, 32) as usize,
+            link: half(40),
+            compressed: word(header, 8) & 0x800 != 0,
+        })
+    }
+
+    fn bytes(&self, section: Section) -> Option<&[u8]> {
+        let Section { start, size, kind, .. } = section;
+        (kind != NO_BITS).then(|| self.0.get(start..start.checked_add(size)?)).flatten()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `open`, and nobody has a part of it any more: what is lent is lent by
+        // `self`.
+        unsafe { libc::munmap(self.0.as_ptr().cast_mut().cast(), self.0.len()) };
+    }
+}
+
+/// The eight bytes at a place, of which there must be that many.
+fn word(bytes: &[u8], at: usize) -> u64 {
+    bytes[at..at + 8].try_into().map_or(0, u64::from_ne_bytes)
+}
+
+/// What begins at a place and ends with a zero.
+fn text(bytes: &[u8], start: u32) -> Option<&[u8]> {
+    let rest = bytes.get(start as usize..)?;
+    rest.get(..rest.iter().position(|byte| *byte == 0)?)
+}
+
+/// Writes a name as it stands in the source. Allocates nothing.
+pub(super) fn write_name(out: &mut dyn Write, name: &[u8]) -> fmt::Result {
+    match std::str::from_utf8(name) {
+        Ok(name) => write!(out, "{:#}", rustc_demangle::demangle(name)),
+        Err(_) => out.write_str("?"),
+    }
+}
+
+/// What a printed trace knows of the program.
+pub(crate) struct Symbols<'p> {
+    program: &'p Program,
+    #[cfg(feature = "lines")]
+    lines: Option<addr2line::Context<Reader<'p>>>,
+}
+
+#[cfg(feature = "lines")]
+type Reader<'p> = addr2line::gimli::EndianSlice<'p, addr2line::gimli::NativeEndian>;
+
+impl Symbols<'_> {
+    /// Calls `f` with what is known of the program, if its file can be read.
+    pub(crate) fn with<R>(f: impl FnOnce(Option<&Symbols<'_>>) -> R) -> R {
+        let Some(program) = Program::open() else { return f(None) };
+        let program = &program;
+        #[cfg(feature = "lines")]
+        let lines = {
+            let section = |id: addr2line::gimli::SectionId| -> Result<Reader<'_>, addr2line::gimli::Error> {
+                Ok(Reader::new(program.named(id.name()).unwrap_or_default(), addr2line::gimli::NativeEndian))
+            };
+            addr2line::gimli::Dwarf::load(section).and_then(addr2line::Context::from_dwarf).ok()
+        };
+        f(Some(&Symbols {
+            program,
+            #[cfg(feature = "lines")]
+            lines,
+        }))
+    }
+
+    /// How many of a fiber's calls are its own, innermost first: beyond its job there is only what
+    /// has started it.
+    pub(crate) fn own(&self, addresses: &[usize]) -> usize {
+        let image = image();
+        let is_job = |address: &usize| {
+            let name = image.code.contains(address).then(|| self.program.function(address - image.base)).flatten();
+            let mut text = String::new();
+            name.is_some_and(|name| write_name(&mut text, name).is_ok()) && text.ends_with(JOB)
+        };
+        addresses.iter().rposition(is_job).map_or(addresses.len(), |job| job + 1)
+    }
+
+    /// Writes the call at an address, and what was inlined there; answers whether something is
+    /// known of it.
+    pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>, number: usize, address: usize) -> Result<bool, fmt::Error> {
+        let image = image();
+        if !image.code.contains(&address) {
+            return Ok(false);
+        }
+        let address = address - image.base;
+        #[cfg(feature = "lines")]
+        if self.write_with_lines(f, number, address)? {
+            return Ok(true);
+        }
+        let Some(name) = self.program.function(address) else { return Ok(false) };
+        write!(f, "{number:>4}: ")?;
+        write_name(f, name)?;
+        writeln!(f)?;
+        Ok(true)
+    }
+
+    #[cfg(feature = "lines")]
+    fn write_with_lines(&self, f: &mut fmt::Formatter<'_>, number: usize, address: usize) -> Result<bool, fmt::Error> {
+        let Some(lines) = &self.lines else { return Ok(false) };
+        // What is in other files stays unknown.
+        let Ok(mut calls) = lines.find_frames(address as u64).skip_all_loads() else { return Ok(false) };
+        let mut known = false;
+        let mut next = calls.next().ok().flatten();
+        while let Some(call) = next {
+            next = calls.next().ok().flatten();
+            let name = call.function.as_ref().and_then(|function| function.raw_name().ok());
+            // The outermost has a symbol. Its name has a path also where the debug information has
+            // lines alone.
+            let symbol = if next.is_none() { self.program.function(address) } else { None };
+            let Some(name) = symbol.or_else(|| name.as_deref().map(str::as_bytes)) else { continue };
+            match known {
+                false => write!(f, "{number:>4}: ")?,
+                true => write!(f, "      ")?,
+            }
+            known = true;
+            write_name(f, name)?;
+            writeln!(f)?;
+            if let Some((file, line)) = call.location.and_then(|place| Some((place.file?, place.line?))) {
+                let here = std::env::current_dir().unwrap_or_default();
+                let file = here.to_str().and_then(|here| file.strip_prefix(here)).map_or(file, |file| &file[1..]);
+                writeln!(f, "             at {file}:{line}")?;
+            }
+        }
+        Ok(known)
+    }
+}

@@ -1,0 +1,74 @@
+//! Which panics of a program under test are printed: each once, not once for each schedule.
+//!
+//! Used by the explorer. A program may panic on purpose, and have the panic caught by a join, under
+//! each of two hundred schedules.
+//!
+//! The hook of the process is replaced at the first exploration, for good, by one that asks the
+//! thread on which the panic is. On threads without an exploration, and for what a program under
+//! test does on other threads, all is as it was.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+use std::panic::{self, PanicHookInfo};
+use std::sync::Once;
+
+thread_local! {
+    static MODE: Cell<Mode> = const { Cell::new(Mode::All) };
+    /// What was printed in the exploration of this thread: place and message.
+    static PRINTED: RefCell<HashSet<String>> = RefCell::default();
+}
+
+#[derive(Clone, Copy)]
+enum Mode {
+    All,
+    /// What was not printed before.
+    OnceEach,
+    None,
+}
+
+fn is_printed(info: &PanicHookInfo<'_>) -> bool {
+    match MODE.get() {
+        Mode::All => true,
+        Mode::None => false,
+        Mode::OnceEach => {
+            let place = info.location().map(ToString::to_string).unwrap_or_default();
+            let panic = format!("{place} {}", info.payload_as_str().unwrap_or_default());
+            PRINTED.with(|printed| printed.try_borrow_mut().is_ok_and(|mut printed| printed.insert(panic)))
+        }
+    }
+}
+
+fn with<R>(mode: Mode, f: impl FnOnce() -> R) -> R {
+    struct Restore(Mode);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            MODE.set(self.0);
+        }
+    }
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let others = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if is_printed(info) {
+                others(info);
+            }
+        }));
+    });
+    let _restore = Restore(MODE.replace(mode));
+    f()
+}
+
+/// An exploration begins on this thread.
+pub(super) fn begin() {
+    PRINTED.with_borrow_mut(HashSet::clear);
+}
+
+/// Runs `f`, and prints of its panics those that the exploration has not printed before.
+pub(super) fn once_each<R>(f: impl FnOnce() -> R) -> R {
+    with(Mode::OnceEach, f)
+}
+
+/// Runs `f` without the messages of its panics, which are those of the first failure once more.
+pub(super) fn quietly<R>(f: impl FnOnce() -> R) -> R {
+    with(Mode::None, f)
+}

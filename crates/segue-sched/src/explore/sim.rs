@@ -1,0 +1,296 @@
+//! The simulator: one thread, an order that follows from a seed, a clock that moves only when
+//! nothing can run, and a report when nothing ever will.
+//!
+//! Tests run on it, since the same seed gives the same schedule; the explorer runs it again and
+//! again. It is two parameters of the worker loop, which it shares with every other scheduler: a
+//! *policy*, in `explore/course.rs`, that draws what runs next, and the *park* at the end of this
+//! file, which to idle moves the clock. (`plain.rs` is a whole scheduler in one file.)
+#![allow(unsafe_code)] // It leads a run in a family of its own.
+
+use crate::explore::{Course, Random, Steered};
+use crate::run::{lead_family, with_family};
+use crate::worker::group::Group;
+use crate::worker::local::{Local, suspended, with_caller};
+use crate::worker::report::Stuck;
+use segue_core::{Cancelled, Park, PreemptionPoints, Timers, Unpark, WaitPark};
+use segue_fiber::{StackArena, StackConfig, StackPool};
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+/// Runs programs under schedules that depend on nothing but a seed.
+///
+/// Its world is closed: its fibers wait for each other and for the clock. What they wait for from
+/// other threads counts as never coming, unless somebody holds an
+/// [`OutsideWork`](segue_core::OutsideWork) for it, or the world is [opened](Sim::open). It has no
+/// network either: a socket works, but what it waits for counts as never coming, and a report says
+/// so.
+///
+/// One seed is one schedule. To try many, and have the one that fails named:
+/// [`Explore`](crate::Explore).
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{sleep, spawn};
+/// use segue_sched::Sim;
+/// use std::time::Duration;
+///
+/// // A day passes at once.
+/// let slept = Sim::new(1).run(|| {
+///     let fiber = spawn(|| sleep(Duration::from_secs(86_400)));
+///     fiber.join().unwrap()
+/// });
+/// assert_eq!(slept, Ok(Ok(())));
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Sim {
+    seed: u64,
+    stacks: StackConfig,
+    open: bool,
+    backtraces: bool,
+    preemptive: bool,
+}
+
+impl Sim {
+    /// A simulation with the schedule that follows from `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self { seed, stacks: StackConfig::new(), open: false, backtraces: false, preemptive: false }
+    }
+
+    /// What the fibers' stacks are like.
+    pub fn stacks(mut self, stacks: StackConfig) -> Self {
+        self.stacks = stacks;
+        self
+    }
+
+    /// Lets other threads and the network take part: when no fiber can run and no timer is left, it
+    /// waits for them, and reports no deadlock.
+    ///
+    /// While a fiber waits for a socket the clock goes with the real one: a time-out of a second
+    /// around a read gives the other end a second, and does not pass at once. Otherwise it still
+    /// jumps to the next timer when nothing can run.
+    ///
+    /// The order of what is ready is still drawn from the seed, but what is ready when is up to the
+    /// others, so a schedule can't be replayed.
+    pub fn open(mut self) -> Self {
+        self.open = true;
+        self
+    }
+
+    /// Lets a deadlock report say where each fiber is, call by call. Default: no.
+    ///
+    /// Reports of the same program are then equal only if the fibers' functions are the same in the
+    /// machine code.
+    pub fn backtraces(mut self, yes: bool) -> Self {
+        self.backtraces = yes;
+        self
+    }
+
+    /// Lets fibers be preempted where they need not wait: at the beginning of each operation, and
+    /// after each spawn. See [`preemption_point`](segue_core::preemption_point).
+    pub fn preemptive(mut self) -> Self {
+        self.preemptive = true;
+        self
+    }
+
+    /// Runs `f` as the first fiber, and all that it spawns, on this thread.
+    ///
+    /// On a deadlock every fiber is cancelled, so that their stacks can be unwound in order, and
+    /// the report is returned, also if `f` panics then.
+    ///
+    /// # Errors
+    /// [`Deadlock`] if at some point no fiber could run and no timer was left.
+    ///
+    /// # Panics
+    /// If `f` panics; or if address space for stacks can't be had. If fibers are still stuck after
+    /// they were cancelled (inside of a [`shield`](segue_core::shield)), the process ends with the
+    /// report: their stacks could not be freed.
+    pub fn run<T>(&self, f: impl FnOnce() -> T) -> Result<T, Deadlock> {
+        let course = Course::new(Box::new(Random::new(self.seed))).preemptive(self.preemptive);
+        let name = |fibers| Deadlock { seed: self.seed, fibers };
+        let run = simulate(
+            course,
+            &arena(self.stacks.clone()),
+            Setup { open: self.open, backtraces: self.backtraces },
+            &|fibers| name(fibers).to_string(),
+            f,
+        );
+        match (run.deadlock, run.outcome) {
+            (Some(fibers), _) => Err(name(fibers)),
+            (None, Ok(value)) => Ok(value),
+            (None, Err(payload)) => resume_unwind(payload),
+        }
+    }
+}
+
+/// Stacks for simulations.
+pub(crate) fn arena(stacks: StackConfig) -> Arc<StackArena> {
+    crate::run::prepare_thread().expect("a handler for stack overflow");
+    StackArena::new(stacks).expect("address space for the simulator's stacks")
+}
+
+/// What else there is to say of a simulation.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Setup {
+    /// Other threads take part.
+    pub(crate) open: bool,
+    /// Reports say where each fiber is.
+    pub(crate) backtraces: bool,
+}
+
+/// What came of a simulation.
+pub(crate) struct Run<T> {
+    pub(crate) outcome: thread::Result<T>,
+    /// The stuck fibers, if it came to that.
+    pub(crate) deadlock: Option<Vec<Stuck>>,
+    /// The fibers that were not over when the first one was.
+    pub(crate) left: Vec<Stuck>,
+    pub(crate) course: Course,
+}
+
+/// Runs `f` as the first fiber of a simulation on this thread. A second deadlock, after all was
+/// cancelled, ends the process with what `report` makes of it.
+pub(crate) fn simulate<T>(
+    course: Course,
+    arena: &Arc<StackArena>,
+    setup: Setup,
+    report: &dyn Fn(Vec<Stuck>) -> String,
+    f: impl FnOnce() -> T,
+) -> Run<T> {
+    let _points = course.is_preemptive().then(PreemptionPoints::enable);
+    let clock = Timers::simulated();
+    let course = Rc::new(RefCell::new(course.with_clock(clock.clone())));
+    let stacks = StackPool::new(Arc::clone(arena));
+    let local = Local::new(Group::new(1), 0, Steered(Rc::clone(&course)), clock.clone(), stacks);
+    local.common.backtraces.set(setup.backtraces);
+    local.common.settles.set(course.borrow().settles()).expect("the worker is new");
+    local.reserve_stack().expect("a stack for the first fiber");
+    let (deadlock, left) = (RefCell::new(None), RefCell::new(Vec::new()));
+    let outcome = with_family(|family| {
+        course.borrow_mut().stop_by(family.token());
+        let on_deadlock = |fibers| {
+            assert!(deadlock.borrow().is_none(), "still stuck after cancellation: {}", report(fibers));
+            *deadlock.borrow_mut() = Some(fibers);
+            family.token().cancel();
+        };
+        let park = World { park: WaitPark::new(), clock, open: setup.open };
+        park.clock.call_without_outside_work(park.unparker());
+        let body = || {
+            let outcome = catch_unwind(AssertUnwindSafe(f));
+            let unstarted = course.borrow().unstarted();
+            left.borrow_mut().extend(suspended().into_iter().chain(unstarted));
+            outcome
+        };
+        // SAFETY: the family is this call's, which leads in it once.
+        unsafe { lead_family(family, local, park, Some(&on_deadlock), body) }
+    });
+    let course = Rc::into_inner(course).expect("the worker has ended, and its policy with it").into_inner();
+    Run { outcome, deadlock: deadlock.into_inner(), left: left.into_inner(), course }
+}
+
+/// Lets all other fibers of the simulation run until none of them is ready: each has ended, or
+/// waits for another one, for the clock, or for the caller.
+///
+/// For tests that start something and want to look at what it has come to. Time does not pass: a
+/// fiber that sleeps sleeps on; [`sleep`](segue_core::sleep) lets time pass, and `settle` after it
+/// lets the fibers run that were due then. It waits for [work outside](segue_core::outside_work),
+/// which takes no time. If several fibers settle, they go on one after the other when all others
+/// wait. Schedules that differ only in when the caller looks are one.
+///
+/// # Cancellation
+/// *No effect*: a cancelled fiber does not let the others run.
+///
+/// # Errors
+/// [`Cancelled`] if the caller was cancelled.
+///
+/// # Panics
+/// If the caller is not a fiber of a simulation: elsewhere nobody knows which fibers are ready.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{spawn, yield_now};
+/// use segue_sched::{Sim, settle};
+///
+/// let run = Sim::new(1).run(|| {
+///     let fiber = spawn(|| (0..100).for_each(|_| yield_now().unwrap()));
+///     settle().unwrap();
+///     assert!(fiber.is_finished());
+/// });
+/// assert_eq!(run, Ok(()));
+/// ```
+pub fn settle() -> Result<(), Cancelled> {
+    let settles = with_caller(|caller| caller.and_then(|(common, _)| common.settles.get().cloned()));
+    let settles = settles.expect("`settle` is for the fibers of a simulation, `Sim` or `Explore`");
+    settles.set(true);
+    let settled = segue_core::yield_now();
+    // The caller has not switched if it was cancelled, or could not.
+    settles.set(false);
+    settled
+}
+
+/// The park: an idle simulator moves the clock to the next timer, unless an answer from outside is
+/// under way, or may come from the network.
+struct World {
+    clock: Timers,
+    park: WaitPark,
+    open: bool,
+}
+
+impl World {
+    /// Whether there is, or will be, mail. In this order: the thread that ends the last work
+    /// outside has answered before.
+    fn expects_mail(&self) -> bool {
+        self.clock.has_outside_work() || self.park.is_unparked()
+    }
+}
+
+impl Park for World {
+    fn unparker(&self) -> Arc<dyn Unpark> {
+        self.park.unparker()
+    }
+
+    fn park(&mut self, timeout: Option<Duration>) {
+        match timeout {
+            Some(_) if self.expects_mail() => self.park.park(None),
+            Some(timeout) if self.open && self.clock.has_kernel_waits() => {
+                let began = segue_core::now();
+                self.park.park(Some(timeout));
+                self.clock.advance(segue_core::now().duration_since(began).min(timeout));
+            }
+            Some(timeout) => self.clock.advance(timeout),
+            None => self.park.park(None),
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        !self.open && !self.expects_mail()
+    }
+}
+
+/// No fiber could run, and no timer was left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deadlock {
+    /// The seed that leads to it again.
+    pub seed: u64,
+    /// The stuck fibers, and what each waits for.
+    pub fibers: Vec<Stuck>,
+}
+
+impl std::fmt::Display for Deadlock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(f, "deadlock (seed {}): nothing can run, and no timer is left", self.seed)?;
+        self.fibers.iter().try_for_each(|stuck| writeln!(f, "  {stuck}"))?;
+        match self.fibers.iter().any(|stuck| stuck.network) {
+            true => writeln!(f, "  (`Sim::open` waits for the network)"),
+            false => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Deadlock {}

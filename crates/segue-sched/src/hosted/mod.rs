@@ -1,0 +1,422 @@
+//! A fiber that is a future: a foreign executor's thread runs it, one poll from suspension to
+//! suspension.
+//!
+//! Used by bridges, for fibers that live among the tasks of an executor that stays on one thread.
+//!
+//! # The idea
+//!
+//! To the fiber, the executor is its scheduler: a fiber suspends by returning `Pending` from the
+//! poll, and becomes ready when the task's waker is called. There is no worker, no policy and no
+//! inbox: wakes from other threads meet one word in the fiber's header, with the waker beside it.
+//!
+//! `wake_word.rs` has the states of the two. The poll leaves its waker there *before* the fiber
+//! runs, so that a resume that comes while the fiber still runs finds it.
+//!
+//! A fiber that waits for a `Future` has no need of that: it polls the future with the task's own
+//! waker and *pends*, and the next poll of the task, for whatever reason, is the next of the
+//! future. The waker stays armed meanwhile, for interrupts alone. A fiber that gives up its turn
+//! does the same, and its poll also wakes its own task.
+//!
+//! **Commit point**: the trigger's, as everywhere. **Idle**: ARMED, and the fiber suspended.
+//! **Cancellation** comes by the fiber's own context, which dropping the future cancels, or by
+//! contexts that the fiber has entered: an interrupt has the task polled, and the poll asks
+//! [`Fiber::interrupted`].
+//!
+//! # The end
+//!
+//! A stack that was started is not freed before its function has returned. So dropping the future
+//! of a suspended fiber cancels the fiber and runs it to its end before the drop returns: each of
+//! its waits fails. A wait under a shield blocks the dropper meanwhile.
+#![allow(unsafe_code)] // Fibers are reached by their headers' addresses.
+
+mod wake_word;
+
+use crate::hosted::wake_word::{INTERRUPT, RESUME, Summons};
+use crate::worker::common::set_worker;
+use segue_core::chain::barrier;
+use segue_core::{Builder, CancelToken, Executor, Fiber, JoinError, Scheduler, Spawn, Timers, WaitsFor, Wake};
+use segue_fiber::{Coroutine, Step, thread_stacks};
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::ptr::{self, NonNull};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+
+/// What lies at the top of a hosted fiber's stack. The fiber's host pointer leads here.
+struct Header {
+    fiber: Fiber,
+    summons: Summons,
+    /// What the fiber runs under.
+    token: CancelToken,
+    /// The waker of the poll that is under way.
+    task: Cell<*const Waker>,
+    /// A clone of it that outlives the poll, for futures that the fiber polls.
+    kept: RefCell<Option<Rc<Waker>>>,
+    /// Whether what is kept is known to be of the poll that is under way.
+    is_kept: Cell<bool>,
+    /// What the next poll is to do if nothing was asked of the fiber.
+    waits: Cell<Waits>,
+    /// Where the result goes: set for the length of a poll.
+    result: Cell<*mut ()>,
+}
+
+/// How a fiber is suspended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waits {
+    /// Until it is resumed.
+    Resume,
+    /// Until the task is woken and polled.
+    Poll,
+    /// Not really: it has given up its turn.
+    Turn,
+}
+
+type Switch = Coroutine<Header>;
+
+/// The result of a fiber that has ended.
+type Ended<T> = Option<Result<T, JoinError>>;
+
+/// A fiber that an executor hosts: a future that runs it. Made by [`hosted`].
+///
+/// It is not `Send`: the fiber stays on the thread on which it was made.
+///
+/// ```compile_fail,E0277
+/// fn moves_to_another_thread<T: Send>(_: T) {}
+/// moves_to_another_thread(segue_sched::hosted(|| ()));
+/// ```
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Hosted<T> {
+    /// Until it has ended.
+    fiber: Option<Switch>,
+    state: State,
+    result: PhantomData<T>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    New,
+    Suspended,
+    Ended,
+}
+
+/// Makes a fiber of `f` that runs inside of the polls of a future: on the executor's thread, among
+/// the executor's tasks.
+///
+/// `f` may hold what is not `Send`, and may call what needs the executor's thread. When it waits,
+/// its task is pending, and the executor runs others. It starts at the first poll. Its panic is an
+/// error of the result.
+///
+/// What it spawns runs elsewhere: on the default runtime, or on threads if there is none. Its clock
+/// and timers are those of plain threads. A fiber that [yields](segue_core::yield_now) is polled
+/// again after the other tasks that are ready.
+///
+/// # Cancellation
+/// Dropping the future of a fiber that has started cancels it and runs it to its end before the
+/// drop returns, since its stack holds what it has borrowed. Each of its waits fails from then on.
+/// A wait under a [`shield`](segue_core::shield) blocks the caller of the drop until it has ended
+/// (a fiber is suspended, a thread parked): for ever, if it waits for another task of the same
+/// thread. A future that was never polled only drops `f`. A future that is leaked (`mem::forget`)
+/// leaks the fiber's stack; so does one that a thread-local variable drops at the end of its
+/// thread.
+///
+/// # Panics
+/// If no stack can be had.
+///
+/// # Examples
+///
+/// ```
+/// use std::{rc::Rc, time::Duration};
+///
+/// let shared = Rc::new(42);
+/// let fiber = segue_sched::hosted({
+///     let shared = Rc::clone(&shared);
+///     move || {
+///         segue_core::sleep(Duration::from_millis(1)).unwrap();
+///         *shared
+///     }
+/// });
+/// // Any executor will do that stays on this thread.
+/// assert_eq!(segue_core::wait_future(fiber).unwrap().unwrap(), 42);
+/// ```
+pub fn hosted<F, T>(f: F) -> Hosted<T>
+where
+    F: FnOnce() -> T + 'static,
+    T: 'static,
+{
+    hosted_as(Builder::new(), f)
+}
+
+/// As [`hosted`], with a name, attributes or a stack size.
+///
+/// # Cancellation
+/// As for [`hosted`].
+///
+/// # Panics
+/// If no stack can be had.
+pub fn hosted_as<F, T>(given: Builder, f: F) -> Hosted<T>
+where
+    F: FnOnce() -> T + 'static,
+    T: 'static,
+{
+    /// Numbers for reports.
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let size = given.said_of_stack();
+    let id = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let token = CancelToken::new();
+    let scheduler: NonNull<dyn Scheduler> = NonNull::from(&HOSTS);
+    let header = Header {
+        // SAFETY: the scheduler is static, and the token lies beside the fiber.
+        fiber: unsafe { Fiber::under(scheduler, id, &token, given) },
+        summons: Summons::new(),
+        token,
+        task: Cell::new(ptr::null()),
+        kept: RefCell::new(None),
+        is_kept: Cell::new(false),
+        waits: Cell::new(Waits::Resume),
+        result: Cell::new(ptr::null_mut()),
+    };
+    let stack = thread_stacks::take_of(size).unwrap_or_else(|error| panic!("no stack for a hosted fiber: {error}"));
+    let fiber = Switch::new(stack, header, move |header: &Header| main(header, f));
+    fiber.set_label(id, Some(fiber.header().fiber.name().unwrap_or("hosted")));
+    // SAFETY: this is its scheduler and executor, and it has not run yet.
+    unsafe {
+        fiber.header().fiber.set_host(fiber.header_ptr().as_ptr().cast());
+        fiber.header().fiber.set_executor(&HOSTS);
+    }
+    Hosted { fiber: Some(fiber), state: State::New, result: PhantomData }
+}
+
+/// What a hosted fiber's stack begins with.
+fn main<F: FnOnce() -> T, T>(header: &Header, f: F) {
+    // On the thread-backed host each fiber has thread-local variables of its own.
+    // SAFETY: null is always allowed; the header is in place until the fiber has ended, and the
+    // poll sets what was current before.
+    unsafe {
+        set_worker(ptr::null());
+        segue_core::set_current(&raw const header.fiber);
+    }
+    let result = segue_core::retire(|| catch_unwind(AssertUnwindSafe(f))).map_err(JoinError::panicked);
+    // SAFETY: the poll that runs this has set the address of its own local variable, of this type,
+    // and looks when this has returned.
+    unsafe { *header.result.get().cast::<Ended<T>>() = Some(result) };
+}
+
+impl<T> Hosted<T> {
+    /// Requests that the fiber stop. Never waits.
+    fn cancel(&self) {
+        if let Some(fiber) = &self.fiber {
+            fiber.header().token.cancel();
+        }
+    }
+
+    /// Whether the suspended fiber can go on, by what was asked of it.
+    fn is_ready(header: &Header, bits: u8) -> bool {
+        bits & RESUME != 0 || (bits & INTERRUPT != 0 && header.fiber.interrupted())
+    }
+
+    /// Runs the fiber until it waits, yields, or ends with a result.
+    fn run(&mut self, context: &Context<'_>) -> Ended<T> {
+        let mut result: Ended<T> = None;
+        let fiber = self.fiber.as_mut().expect("it has not ended");
+        fiber.header().is_kept.set(false);
+        loop {
+            fiber.header().result.set((&raw mut result).cast());
+            fiber.header().task.set(context.waker());
+            self.state = State::Suspended;
+            // The fiber is none of the worker's that this thread may belong to.
+            // SAFETY: null is always allowed. The header stays in place while it is current: it
+            // ends after what was current before is set again.
+            let (worker, before) =
+                unsafe { (set_worker(ptr::null()), segue_core::set_current(&raw const fiber.header().fiber)) };
+            let step = fiber.resume();
+            // SAFETY: both were so until now.
+            unsafe {
+                segue_core::set_current(before);
+                set_worker(worker);
+            }
+            if step == Step::Returned {
+                self.state = State::Ended;
+                thread_stacks::put(self.fiber.take().expect("it has just run").into_stack());
+                return result;
+            }
+            let header = fiber.header();
+            match header.waits.get() {
+                Waits::Resume => {}
+                Waits::Poll => return None,
+                Waits::Turn => {
+                    context.waker().wake_by_ref();
+                    return None;
+                }
+            }
+            // It may have been resumed meanwhile. If not, the waker is armed.
+            if !header.summons.is_asked() {
+                return None;
+            }
+            let bits = header.summons.arm(context.waker());
+            if !Self::is_ready(header, bits) {
+                return None;
+            }
+        }
+    }
+}
+
+impl<T> Future for Hosted<T> {
+    type Output = Result<T, JoinError>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
+        barrier(WaitsFor::new("the poll of a hosted fiber"), || self.go_on(task))
+    }
+}
+
+impl<T> Hosted<T> {
+    #[inline(always)]
+    fn go_on(&mut self, task: &Context<'_>) -> Poll<Result<T, JoinError>> {
+        let this = self;
+        let fiber = this.fiber.as_ref().expect("a future was polled after it had yielded its value");
+        let header = fiber.header();
+        let bits = header.summons.arm(task.waker());
+        let runs = match this.state {
+            State::New => true,
+            _ => header.waits.replace(Waits::Resume) != Waits::Resume || Self::is_ready(header, bits),
+        };
+        if !runs {
+            return Poll::Pending;
+        }
+        match this.run(task) {
+            Some(result) => Poll::Ready(result),
+            None => Poll::Pending,
+        }
+    }
+}
+
+// The coroutine is behind a pointer, and nothing else is pinned.
+impl<T> Unpin for Hosted<T> {}
+
+impl<T> Drop for Hosted<T> {
+    fn drop(&mut self) {
+        if self.state == State::Suspended && thread_stacks::are_gone() {
+            // The thread's local variables are being dropped, and the fiber may be in the middle of
+            // a use of one of them: it can't ever go on. Its stack is leaked, and counted.
+            drop(self.fiber.take());
+        } else if self.state == State::Suspended {
+            self.cancel();
+            // A panic of its own has been reported by the hook; a result that is dropped may panic,
+            // which is the dropper's then.
+            drop(segue_core::wait_future_shielded(&mut *self));
+        } else if let Some(fiber) = self.fiber.take() {
+            // Never started: drops the closure. The stack goes back to its arena.
+            drop(fiber);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Hosted<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hosted").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+/// The scheduler of all hosted fibers. It has a size so that its address is its own.
+struct Hosts {
+    _address: u8,
+}
+
+static HOSTS: Hosts = Hosts { _address: 0 };
+
+/// # Safety
+/// `fiber` is a hosted one, and its job has not returned.
+#[inline]
+unsafe fn header_of<'a>(fiber: NonNull<Fiber>) -> &'a Header {
+    // SAFETY: `hosted` has set the host to the header's address, before the fiber ran.
+    unsafe { &*fiber.as_ref().host().cast::<Header>() }
+}
+
+// SAFETY: 1: `suspend` switches to the poll, which switches back only after it has seen RESUME, of
+// which there is one for each suspension and which the swap in `arm` uses up, or after
+// `interrupted` has won a cancellation, for which no RESUME follows, or, after `yield_now` and
+// `pend`, which owe no resume, at the next poll. 2: `Hosted` is not `Send`. 3: `run`. 4: the header
+// ends after the function has returned, in `run` or never; the last touch by a resume is what sets
+// RESUME, without which the fiber does not run on, and interrupts hold the lock of a context that
+// the fiber has left by then.
+unsafe impl Scheduler for Hosts {
+    #[inline]
+    unsafe fn suspend(&self, fiber: &Fiber) {
+        let header = NonNull::new(fiber.host().cast_mut().cast::<Header>()).expect("a hosted fiber has its header");
+        // SAFETY: the caller is the running fiber; the pointer was made by `header_ptr`.
+        unsafe { segue_fiber::suspend(header) };
+    }
+
+    #[inline]
+    unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake) {
+        // SAFETY: the fiber has not ended: it waits to be resumed, or is a member of a context.
+        // `hosted` has set the host.
+        let summons = unsafe { NonNull::from(&header_of(fiber).summons) };
+        match why {
+            Wake::Resume => {
+                // SAFETY: it ends only after it was resumed.
+                if let Some(waker) = unsafe { Summons::wake(summons, RESUME) } {
+                    segue_core::wake_task(waker);
+                }
+            }
+            Wake::Interrupt => {
+                // SAFETY: the caller holds the lock of a context that the fiber has to leave before
+                // it ends.
+                if let Some(waker) = unsafe { Summons::wake(summons, INTERRUPT) } {
+                    segue_core::wake_after_interrupt(waker);
+                }
+            }
+        }
+    }
+
+    unsafe fn yield_now(&self, fiber: &Fiber) {
+        // SAFETY: it is the running one.
+        unsafe { header_of(NonNull::from(fiber)) }.waits.set(Waits::Turn);
+        // SAFETY: the caller is the running fiber; the next poll switches back to it.
+        unsafe { self.suspend(fiber) };
+    }
+
+    fn spawner(&self) -> &dyn Spawn {
+        segue_core::default_spawner()
+    }
+
+    fn timers(&self) -> &Timers {
+        segue_core::thread_timers()
+    }
+}
+
+// SAFETY: `pend` suspends the fiber with `Waits::Poll`, so the next poll switches back to it; the
+// waker is the poll's.
+unsafe impl Executor for Hosts {
+    #[inline]
+    unsafe fn task_waker(&self, fiber: &Fiber) -> Rc<Waker> {
+        // SAFETY: it is the running one.
+        let header = unsafe { header_of(NonNull::from(fiber)) };
+        // SAFETY: the fiber runs inside of the poll that brought this waker.
+        let task = unsafe { &*header.task.get() };
+        // Some wakers know none of their clones.
+        if let Some(kept) = header.kept.borrow().as_ref().filter(|kept| header.is_kept.get() || kept.will_wake(task)) {
+            header.is_kept.set(true);
+            return Rc::clone(kept);
+        }
+        let kept = Rc::new(task.clone());
+        let before = header.kept.replace(Some(Rc::clone(&kept)));
+        header.is_kept.set(true);
+        // Foreign code, which may suspend the fiber; then this is the waker of an earlier poll.
+        drop(before);
+        kept
+    }
+
+    #[inline]
+    unsafe fn pend(&self, fiber: &Fiber) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            header_of(NonNull::from(fiber)).waits.set(Waits::Poll);
+            self.suspend(fiber);
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! Fork-join: `join(a, b)` runs `a` at once and keeps `b` at hand, so that an idle worker can have
+//! it.
+//!
+//! Used by applications for parallel computation; the worker loop and the contract's `suspend` meet
+//! it at two places.
+//!
+//! # The idea
+//!
+//! Most children are never stolen, so forking must cost no more than noting that `b` exists. Each
+//! worker has a private stack of notes, which its thread alone touches: `join` pushes one, runs
+//! `a`, and pops it; if the note is still there, `b` is run in place, on the parent's stack, as a
+//! plain call. Nothing is allocated and nothing is atomic but one relaxed load, which sees whether
+//! somebody wants the worker.
+//!
+//! A note leaves the private stack in two ways, both by the parent's own thread. If an idle worker
+//! has begged, the parent *exposes* the oldest note (the biggest piece of work, as a rule): it puts
+//! it on the worker's shelf as a job. If the parent is about to suspend inside of `a`, it exposes
+//! all notes, since nobody knows when it goes on, and `a` may well wait for what `b` does.
+//!
+//! # States of a child
+//!
+//! ```text
+//!   private --pop--> run in place                   (the common case)
+//!   private --expose--> on the shelf --reclaim--> run in place
+//!                                    \--taken---> runs on a fiber of its own --> done: the parent goes on
+//! ```
+//!
+//! The private notes all belong to the running fiber: a fiber that suspends leaves none behind.
+//! They are numbered from `bottom`, the oldest that is still private, to `top`; a note with a
+//! number below `bottom` was exposed.
+//!
+//! **No fiber, but a worker's thread**: what a fiber runs as a plain thread does (`run_as_thread`,
+//! `blocking_here`, a blocking call for which no thread can be had) blocks the worker when it
+//! waits, so its note would stay private for as long as `a` waits, perhaps for `b`. Its join gets a
+//! scheduler of one worker for itself, on this thread, and both halves are fibers there.
+//!
+//! **Commit point**: pop, reclaim under the shelf's lock, or the taking off the shelf.
+//! **Cancellation** has *no effect* on a join: both closures are run, and see it at their own
+//! waits. **The race to fear**: the parent's frame ends while a thief runs the child out of it. It
+//! does not: the parent waits, shielded, for `done`, also when `a` panicked; the thief's signal of
+//! `done` is its last touch of the frame.
+//!
+//! The lazy exposure on request follows the prototypes behind the design (private deques with steal
+//! requests, in the manner of Acar, Charguéraud and Rainey, "Scheduling parallel programs by work
+//! stealing with private deques", 2013).
+#![allow(unsafe_code)] // Notes name frames of the parents.
+
+use crate::worker::common::Common;
+use crate::worker::forks::Note;
+use crate::worker::handle;
+use crate::worker::stack_job::StackJob;
+use segue_core::chain::{self, barrier};
+use segue_core::{Job, Place, WaitsFor};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+
+/// A child with its note.
+#[repr(C)] // The note comes first: the ring holds its address.
+struct Child<B, RB> {
+    note: Note,
+    job: StackJob<B, RB>,
+}
+
+impl Common {
+    /// Somebody wants this worker: an idle worker, which gets the oldest note, or a closure from
+    /// outside or from another worker's policy, which gets a turn.
+    #[cold]
+    #[inline(never)]
+    fn attend(&self) {
+        if self.group.is_called() || self.remote().has_sent() {
+            self.remote().set_wanted(false);
+            // A panicking fiber goes on without giving up its turn.
+            self.displaced.set(true);
+            let _ = segue_core::in_fiber() && segue_core::shield(segue_core::yield_now).is_ok();
+            self.displaced.set(false);
+        } else {
+            self.give();
+        }
+    }
+
+    /// Not inlined, so that it is this function that recurs in a recursive program, with the
+    /// program's own inlined into it: the callers' frames are small, and leaves of the recursion
+    /// are no calls.
+    #[inline(never)]
+    fn fork<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce() -> RA,
+        B: FnOnce() -> RB + Send,
+        RB: Send,
+    {
+        if chain::top().is_null() { self.fork_here(a, b) } else { self.fork_surrounded(a, b) }
+    }
+
+    #[inline(always)]
+    fn fork_here<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce() -> RA,
+        B: FnOnce() -> RB + Send,
+        RB: Send,
+    {
+        if !segue_core::in_fiber() {
+            return fork_apart(a, b);
+        }
+        let note = Note { expose: expose::<B, RB>, place: Place::here() };
+        let child = Child { note, job: StackJob::new(b) };
+        let number = self.forks.push(NonNull::from(&child).cast());
+        if self.remote().is_wanted() {
+            self.attend();
+        }
+        let a = catch_unwind(AssertUnwindSafe(a));
+        let private = self.forks.pop(number);
+        match a {
+            // SAFETY: nobody else knows the child any more.
+            Ok(a) if private => (a, unsafe { child.job.call() }),
+            Ok(a) => (a, self.fetch(&child.job).unwrap_or_else(|payload| resume_unwind(payload))),
+            Err(payload) => {
+                match private {
+                    // SAFETY: as above.
+                    true => unsafe { child.job.discard() },
+                    false => drop(self.fetch(&child.job)),
+                }
+                resume_unwind(payload)
+            }
+        }
+    }
+
+    /// Forks behind a barrier, both halves with what they inherit. Else an effect in `a` could
+    /// capture the parent's frame, which would be left in the ring, or go on elsewhere, while `b`
+    /// runs in contexts that end meanwhile.
+    #[cold]
+    #[inline(never)]
+    fn fork_surrounded<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce() -> RA,
+        B: FnOnce() -> RB + Send,
+        RB: Send,
+    {
+        let heritage = chain::heritage();
+        // SAFETY: the join does not end before its halves, and is captured neither without them nor
+        // with them.
+        let a = || unsafe { chain::inherit(heritage, a) };
+        // SAFETY: as above.
+        let b = move || unsafe { chain::inherit(heritage, b) };
+        barrier(WaitsFor::new("a join"), || self.fork_here(a, b))
+    }
+
+    /// The result of a child that was exposed: by running it, if it is still on the shelf, else by
+    /// waiting for it.
+    #[cold]
+    fn fetch<B: FnOnce() -> RB, RB>(&self, child: &StackJob<B, RB>) -> std::thread::Result<RB> {
+        match self.reclaim(child.header()) {
+            Some(job) => {
+                let _ = job.into_raw();
+                // SAFETY: it was on the shelf, so nobody has started it, and it was taken off.
+                unsafe { child.unmake() };
+                // SAFETY: as above.
+                catch_unwind(AssertUnwindSafe(|| unsafe { child.call() }))
+            }
+            // SAFETY: it was exposed, and its job is not on the shelf.
+            None => unsafe { child.wait("the other half of a join") },
+        }
+    }
+}
+
+/// A join on a worker's thread that its fiber has taken for itself: under a scheduler of its own.
+/// Without stacks for that, and on a thread that is panicking and so can't run fibers, one half
+/// after the other.
+#[cold]
+#[inline(never)]
+fn fork_apart<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA,
+    B: FnOnce() -> RB + Send,
+    RB: Send,
+{
+    let mut halves = Some((a, b));
+    let under_one = || {
+        halves.take().map(|(a, b)| {
+            // SAFETY: this is a fiber of a worker, which stays in place while it runs on this
+            // thread.
+            unsafe { &*crate::worker::common::worker() }.fork_here(a, b)
+        })
+    };
+    let joined = match std::thread::panicking() {
+        true => None,
+        false => crate::Builder::new().workers(1).run_with(crate::Fifo::default, under_one).ok().flatten(),
+    };
+    joined.unwrap_or_else(|| {
+        let (a, b) = halves.take().expect("a run that fails has not called its closure");
+        join_in_place(a, b)
+    })
+}
+
+/// One half after the other, with what they inherit.
+#[cold]
+fn join_in_place<RA, RB>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB) -> (RA, RB) {
+    let heritage = chain::heritage();
+    // SAFETY: the join does not end before its halves, and is captured neither without them nor
+    // with them.
+    barrier(WaitsFor::new("a join"), || unsafe { (chain::inherit(heritage, a), chain::inherit(heritage, b)) })
+}
+
+/// # Safety
+/// `note` is at the head of a `Child<B, RB>` that stays in place until its job has run, and is
+/// exposed once, by its parent's fiber.
+unsafe fn expose<B: FnOnce() -> RB + Send, RB: Send>(note: NonNull<Note>) -> Job {
+    let child = note.cast::<Child<B, RB>>();
+    segue_core::with_current(|fiber| {
+        // SAFETY: as the caller promises; the parent is the running fiber, so its family is the
+        // child's, and its contexts stay.
+        unsafe {
+            let job = NonNull::new_unchecked(&raw mut (*child.as_ptr()).job);
+            StackJob::job(job, note.as_ref().place, fiber.detaches_to())
+        }
+    })
+}
+
+/// Runs `a` and `b`, on two workers if one is idle, and returns both results.
+///
+/// `a` runs at once on the caller's stack; `b` after it in the same place, unless an idle worker
+/// took it, or `a` has to wait, in which case `b` becomes a fiber of its own. If nobody takes the
+/// child, a fork costs a few nanoseconds.
+///
+/// Outside of a worker of this crate, both run in place, one after the other, so that `a` must not
+/// wait for `b` there. Effect handlers around the call are in place in neither, as they would not
+/// be on another worker; but for [shared](segue_fiber::effect::SharedHandler) ones, which both
+/// inherit.
+///
+/// # Cancellation
+/// *No effect*: both are run, and see the caller's cancellation at their own waits.
+///
+/// # Panics
+/// If `a` or `b` panics, with `a`'s payload if both do, when neither is running any more. If `a`
+/// panics, `b` may not be run.
+///
+/// # Examples
+///
+/// ```
+/// fn fib(n: u32) -> u64 {
+///     if n < 2 {
+///         return n.into();
+///     }
+///     let (a, b) = segue_sched::join(|| fib(n - 1), || fib(n - 2));
+///     a + b
+/// }
+/// let pool = segue_sched::Builder::new().workers(2).pool().unwrap();
+/// assert_eq!(pool.run(|| fib(20)).unwrap(), 6765);
+/// ```
+#[inline]
+pub fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    try_join(a, b).unwrap_or_else(|(a, b)| without_worker(a, b))
+}
+
+/// A join where there is no worker.
+#[cold]
+#[inline(never)]
+fn without_worker<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA,
+    B: FnOnce() -> RB + Send,
+    RB: Send,
+{
+    join_apart(a, b).unwrap_or_else(|(a, b)| join_in_place(a, b))
+}
+
+/// As [`join`] on a worker of this crate; elsewhere it gives both back.
+///
+/// # Errors
+/// `a` and `b`, if the caller is not on a worker.
+///
+/// # Panics
+/// As for [`join`].
+#[inline]
+pub fn try_join<A, B, RA, RB>(a: A, b: B) -> Result<(RA, RB), (A, B)>
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    // SAFETY: a worker stays in place while it runs on this thread, and the fiber that calls this
+    // stays on it.
+    match unsafe { crate::worker::common::worker().as_ref() } {
+        Some(worker) => Ok(worker.fork(a, b)),
+        None => Err((a, b)),
+    }
+}
+
+/// A join on the thread of a worker that a fiber has taken for itself, as `blocking_here` does;
+/// elsewhere it gives both back.
+#[cold]
+#[doc(hidden)]
+pub fn join_apart<A, B, RA, RB>(a: A, b: B) -> Result<(RA, RB), (A, B)>
+where
+    A: FnOnce() -> RA,
+    B: FnOnce() -> RB + Send,
+    RB: Send,
+{
+    if !handle::is_inhabited() || segue_core::in_fiber() {
+        return Err((a, b));
+    }
+    let heritage = chain::heritage();
+    // SAFETY: the join does not end before its halves, and is captured neither without them nor
+    // with them.
+    let a = || unsafe { chain::inherit(heritage, a) };
+    // SAFETY: as above.
+    let b = move || unsafe { chain::inherit(heritage, b) };
+    Ok(barrier(WaitsFor::new("a join"), || fork_apart(a, b)))
+}

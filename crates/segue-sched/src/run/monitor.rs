@@ -1,0 +1,316 @@
+//! The monitor: a thread that notices workers which stay in one fiber for long, reports them, and
+//! has others do what waits there.
+//!
+//! Used by applications, through [`Builder::monitor`]; made by the scheduler's entry points, which
+//! end it.
+//!
+//! # The idea
+//!
+//! Each worker publishes which turn it is in, by one plain store on a line of its own (`Beat` in
+//! `group/mod.rs`). The monitor looks at all of them four times in the set time. A worker that is
+//! in the same turn for that long has not come back to its loop: its fiber computes, or has blocked
+//! the thread.
+//!
+//! The monitor does not read the fiber's name from the worker's memory, where names are freed. It
+//! asks the worker's thread where it is ([`Watched`]): in a signal handler the thread copies its
+//! registers, its stacks and the labels of the fibers on them. So name and stack are of the same
+//! instant, and turns cost nothing for it. If the turn has not changed after that, the answer was
+//! given in it.
+//!
+//! # States of an incident
+//!
+//! ```text
+//!   unseen --same turn at two looks, for long--> noticed --answer, same turn--> reported
+//!      ^                                            |                             |
+//!      +------------ another turn, or none ---------+-----------------------------+
+//! ```
+//!
+//! At each look from "noticed" on, the monitor hands what is sent to the worker to all others,
+//! wakes sleepers, and asks the worker for a fork or a closure that its policy can spare
+//! ([`Group::relieve`]).
+//!
+//! # Idle
+//!
+//! A monitor that has found nobody in a turn, twice, announces that it sleeps, if all workers
+//! sleep, and parks without a time-out. The announcement is a bit in the very word that counts
+//! sleeping workers, set by a compare-and-swap that fails if one is awake; a worker that gets up
+//! changes that word and finds the bit. So there is no instant between the two in which a worker
+//! gets up unwatched, and no ordering is needed. Once woken, it looks for a while before it sleeps
+//! again. So an idle program costs no looks, and a program with moments of work costs some looks
+//! for each.
+//!
+//! # The end
+//!
+//! The scheduler's owner ends it when the workers have ended, and waits for it, and so for a report
+//! under way. A pool that is dropped inside of a report can't wait for the thread that reports.
+
+use crate::run::Builder;
+use crate::run::hooks::no_unwind;
+use crate::worker::group::Group;
+use crate::worker::report::StuckWorker;
+use segue_core::Unpark;
+use segue_fiber::{Backtrace, StackOwner, Watched};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Write};
+use std::num::NonZero;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+/// How long a thread may take to say where it is. It does so in microseconds if it gets the
+/// processor.
+const ANSWER: Duration = Duration::from_secs(1);
+
+/// Looks are no nearer to each other than this.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+type OnStuck = Arc<dyn Fn(&StuckWorker) + Send + Sync>;
+
+/// What a scheduler's monitor is to be like.
+#[derive(Clone)]
+pub(crate) struct Config {
+    patience: Option<Duration>,
+    on_stuck: OnStuck,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { patience: None, on_stuck: Arc::new(|stuck| say(&format!("segue: {stuck}\n"))) }
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config").field("patience", &self.patience).finish_non_exhaustive()
+    }
+}
+
+impl<F> Builder<F> {
+    /// Has a thread watch for workers that stay in one fiber for `patience` without switching.
+    ///
+    /// Such a fiber computes without waits and [checkpoints](crate::checkpoint), or blocks its
+    /// thread by a call that is not Segue's. What is ready on its worker waits meanwhile. Each
+    /// incident is reported once, see [`on_stuck`](Builder::on_stuck), within a quarter more than
+    /// `patience`; one that ends while it is being looked at is not. As long as it lasts, other
+    /// workers get the closures that were sent to that worker, and its next fork or checkpoint
+    /// gives them what its policy can spare. Fibers that have started stay.
+    ///
+    /// It is off by default, but for the runtimes of the crate `segue` in debug builds: it takes a
+    /// thread, makes the process handle SIGURG (see [`Watched`]), and a program may have its
+    /// reasons to block a worker. A second is a good start. While all workers sleep the thread
+    /// does, too. A worker's turn costs the same with a monitor as without.
+    ///
+    /// A scheduler that its caller [drives](Builder::driven) is watched while it is polled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_sched::{Builder, checkpoint};
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    ///
+    /// let (tell, told) = mpsc::channel();
+    /// let builder = Builder::new().workers(1).monitor(Duration::from_millis(20));
+    /// let builder = builder.on_stuck(move |stuck| tell.send(stuck.worker).unwrap());
+    /// builder.run(|| {
+    ///     // This blocks the worker.
+    ///     assert_eq!(told.recv(), Ok(0));
+    /// })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn monitor(mut self, patience: Duration) -> Self {
+        self.monitor.patience = Some(patience);
+        self
+    }
+
+    /// Has no [monitor](Builder::monitor), also where there would be one.
+    pub fn no_monitor(mut self) -> Self {
+        self.monitor.patience = None;
+        self
+    }
+
+    /// What the [monitor](Builder::monitor) calls for each incident, on its thread. By default the
+    /// report is printed to standard error.
+    ///
+    /// No worker is watched while it runs, and the end of the scheduler waits for it; so it must
+    /// not wait for that end. If it panics, the process ends.
+    pub fn on_stuck(mut self, hook: impl Fn(&StuckWorker) + Send + Sync + 'static) -> Self {
+        self.monitor.on_stuck = Arc::new(hook);
+        self
+    }
+}
+
+/// Prints to standard error, if anybody reads it, and without its lock: a worker may be stuck that
+/// holds it.
+fn say(text: &str) {
+    let own = io::stderr().as_fd().try_clone_to_owned();
+    // Nobody can be told of an error.
+    let _ = own.and_then(|own| File::from(own).write_all(text.as_bytes()));
+}
+
+/// How to ask a worker's thread where it is.
+struct Seat {
+    thread: Watched,
+    /// How many stacks there are below the worker's loop; more than the thread's own if the
+    /// scheduler runs in a fiber.
+    below: usize,
+}
+
+/// What the monitor's thread, its owner and the workers share.
+pub(crate) struct Watch {
+    group: Arc<Group>,
+    name: String,
+    patience: Duration,
+    on_stuck: OnStuck,
+    seats: Box<[OnceLock<Seat>]>,
+    ended: AtomicBool,
+}
+
+/// A scheduler's monitor. It ends when this is dropped.
+pub(crate) struct Monitor {
+    watch: Arc<Watch>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+struct Sleeper(Thread);
+
+impl Unpark for Sleeper {
+    fn unpark(&self) {
+        self.0.unpark();
+    }
+}
+
+/// What was seen of a worker.
+#[derive(Clone, Copy)]
+struct Seen {
+    turn: Option<NonZero<usize>>,
+    since: Instant,
+    reported: bool,
+}
+
+impl Monitor {
+    /// Starts one, if that was asked for.
+    pub(crate) fn start(config: &Config, group: &Arc<Group>, name: &str) -> io::Result<Option<Self>> {
+        let Some(patience) = config.patience else { return Ok(None) };
+        let watch = Arc::new(Watch {
+            group: Arc::clone(group),
+            name: name.to_owned(),
+            patience,
+            on_stuck: Arc::clone(&config.on_stuck),
+            seats: (0..group.len()).map(|_| OnceLock::new()).collect(),
+            ended: AtomicBool::new(false),
+        });
+        let monitor = Arc::clone(&watch);
+        let thread = thread::Builder::new().name(format!("{name}-monitor")).spawn(move || monitor.run())?;
+        group.set_monitor(Arc::new(Sleeper(thread.thread().clone())));
+        Ok(Some(Self { watch, thread: Some(thread) }))
+    }
+
+    /// What its workers need of it.
+    pub(crate) fn watch(&self) -> Arc<Watch> {
+        Arc::clone(&self.watch)
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        self.watch.ended.store(true, Ordering::Release);
+        thread.thread().unpark();
+        if thread.thread().id() != thread::current().id() {
+            // It does not unwind.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Watch {
+    /// Lets the calling thread, which is worker `index`'s, be asked where it is.
+    pub(crate) fn admit(&self, index: usize) -> io::Result<()> {
+        let thread = Watched::register()?;
+        let below = match segue_core::in_fiber() {
+            false => 1,
+            true => thread.backtrace(ANSWER).map_or(1, |backtrace| backtrace.stacks().len()),
+        };
+        // A worker starts once.
+        let _ = self.seats[index].set(Seat { thread, below });
+        Ok(())
+    }
+
+    fn run(&self) {
+        let unseen = Seen { turn: None, since: Instant::now(), reported: false };
+        let mut all = vec![unseen; self.group.len()];
+        let every = (self.patience / 4).max(SHORTEST);
+        let mut has_slept = false;
+        while !self.ended.load(Ordering::Acquire) {
+            let quiet = all.iter_mut().enumerate().fold(true, |quiet, (index, seen)| self.look(index, seen) && quiet);
+            if quiet && !has_slept && self.group.unwatch() {
+                thread::park();
+                self.group.watch_again();
+                has_slept = true;
+            } else {
+                thread::park_timeout(every);
+                has_slept = false;
+            }
+        }
+    }
+
+    /// Looks at a worker, and answers whether it is in no turn, as at the last look.
+    fn look(&self, index: usize, seen: &mut Seen) -> bool {
+        let turn = self.group.remote(index).beat.turn();
+        if turn != seen.turn {
+            *seen = Seen { turn, since: Instant::now(), reported: false };
+            return false;
+        }
+        if turn.is_none() {
+            return true;
+        }
+        let held = seen.since.elapsed();
+        if held >= self.patience {
+            self.group.relieve(index);
+            if let Some(seat) = self.seats[index].get()
+                && !seen.reported
+            {
+                seen.reported = true;
+                self.report(index, seat, seen);
+            }
+        }
+        false
+    }
+
+    fn report(&self, worker: usize, seat: &Seat, seen: &Seen) {
+        let backtrace = seat.thread.backtrace(ANSWER);
+        // What the thread wrote before its answer is seen after it: the same turn now was the turn
+        // then.
+        if self.group.remote(worker).beat.turn() != seen.turn {
+            return;
+        }
+        let fiber = backtrace.as_ref().ok().and_then(|backtrace| fiber_of(backtrace, seat.below));
+        // Below the fiber are this scheduler and the code that started it.
+        let backtrace = backtrace.map(|backtrace| match fiber {
+            Some(_) => {
+                let above = backtrace.stacks().len() - seat.below;
+                backtrace.innermost(above)
+            }
+            None => backtrace,
+        });
+        let name = format!("{}-{worker}", self.name);
+        let stuck = StuckWorker { name, worker, fiber, held: seen.since.elapsed(), backtrace };
+        let no_unwind = no_unwind();
+        (self.on_stuck)(&stuck);
+        no_unwind.disarm();
+    }
+}
+
+/// The fiber with the stack next to those that were there before the worker.
+fn fiber_of(backtrace: &Backtrace, below: usize) -> Option<String> {
+    let stacks = backtrace.stacks();
+    match stacks.get(stacks.len().checked_sub(below + 1)?)?.owner() {
+        StackOwner::Coroutine { id, name } if name.is_empty() => Some(format!("fiber {id}")),
+        StackOwner::Coroutine { name, .. } => Some(format!("fiber `{name}`")),
+        _ => None,
+    }
+}

@@ -1,0 +1,431 @@
+//! The part of a worker that does not depend on its policy, and what lies at the top of a fiber's
+//! stack.
+//!
+//! [`Local`](crate::worker::local::Local) begins with it; everything that finds the worker of its
+//! thread uses it: fork-join, moves, checkpoints. Only the worker's thread touches it; wakes from
+//! other threads go through `group/remote.rs`.
+#![allow(unsafe_code)] // Workers and fibers are reached by their addresses.
+
+use crate::worker::checkpoint::Slice;
+use crate::worker::forks::Forks;
+use crate::worker::group::{Group, Remote, reclaim};
+use crate::worker::inbox::{Letter, Post};
+use crate::worker::placing::Placing;
+use crate::worker::policy::Switch;
+use crate::worker::report::Stuck;
+use segue_core::{Fiber, Job, JobHeader, Scheduler};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
+use std::ptr::{self, NonNull};
+use std::rc::Rc;
+use std::sync::Arc;
+
+thread_local! {
+    /// The worker that runs on this thread: the innermost, if one runs inside a fiber of another.
+    static WORKER: Cell<*const Common> = const { Cell::new(ptr::null()) };
+}
+
+/// The worker that runs on this thread, or null.
+#[inline]
+pub(crate) fn worker() -> *const Common {
+    WORKER.with(Cell::get)
+}
+
+/// The first worker of `group`, if there is one, of these: the worker that runs on this thread, the
+/// outer worker if a fiber of that one runs it, and so on outwards. All of them stay as long as the
+/// caller runs.
+pub(crate) fn around_of(group: &Arc<Group>) -> Option<NonNull<Common>> {
+    let mut at = worker();
+    // SAFETY: what `set_worker` was called with is in place, and so is an outer worker while a
+    // guest runs in a fiber of it.
+    while let Some(worker) = unsafe { at.as_ref() } {
+        if Arc::ptr_eq(&worker.group, group) {
+            return NonNull::new(at.cast_mut());
+        }
+        at = worker.outer.get();
+    }
+    None
+}
+
+/// Makes `worker` the one that runs on this thread, and gives back what was.
+///
+/// # Safety
+/// It is null, or the head of a `Local` on this thread that stays until another is set.
+#[inline]
+pub(crate) unsafe fn set_worker(worker: *const Common) -> *const Common {
+    WORKER.with(|slot| slot.replace(worker))
+}
+
+/// Runs `f` as if there were no worker on this thread.
+pub(crate) fn without_worker<R>(f: impl FnOnce() -> R) -> R {
+    struct Restore(*const Common);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            // SAFETY: it was in place before, and stays as long as what it runs, which is this.
+            unsafe { set_worker(self.0) };
+        }
+    }
+    // SAFETY: null is always allowed.
+    let _restore = Restore(unsafe { set_worker(ptr::null()) });
+    f()
+}
+
+pub(crate) const RESUME: u8 = 1;
+pub(crate) const INTERRUPT: u8 = 2;
+
+/// What lies at the top of a fiber's stack.
+///
+/// The fiber's host pointer leads here.
+pub(crate) struct Header {
+    pub(crate) fiber: Fiber,
+    pub(crate) letter: Letter<Header>,
+    pub(crate) job: Cell<Option<Job>>,
+    pub(crate) worker: Cell<*const Common>,
+    /// Where it stands in its worker's list of the living.
+    pub(crate) seat: Cell<usize>,
+}
+
+// SAFETY: it answers with the one field.
+unsafe impl Post for Header {
+    #[inline]
+    fn letter(&self) -> &Letter<Self> {
+        &self.letter
+    }
+}
+
+/// The part of a worker that does not depend on its policy.
+pub(crate) struct Common {
+    pub(crate) group: Arc<Group>,
+    pub(crate) index: usize,
+    pub(crate) forks: Forks,
+    remote: NonNull<Remote>,
+    pub(crate) calls: &'static Calls,
+    /// The whole worker, once it stays in its place.
+    pub(crate) scheduler: Cell<Option<NonNull<dyn Scheduler>>>,
+    pub(crate) living: RefCell<Vec<NonNull<Header>>>,
+    /// How many of its fibers are with other workers of this thread, and will come back.
+    pub(crate) away: Cell<usize>,
+    /// In a simulation: whether the running fiber, when it yields next, goes on only when nothing
+    /// else is ready.
+    pub(crate) settles: OnceCell<Rc<Cell<bool>>>,
+    /// Whether reports have backtraces.
+    pub(crate) backtraces: Cell<bool>,
+    /// Counts the turns.
+    pub(crate) turns: Cell<usize>,
+    pub(crate) slice: Slice,
+    /// How many turns are left until the worker looks around: at its park and its timers.
+    pub(crate) until_look: Cell<u32>,
+    /// Whether the running fiber yields because of work from outside.
+    pub(crate) displaced: Cell<bool>,
+    /// The worker that this one is a guest of, or null.
+    pub(crate) outer: Cell<*const Common>,
+    /// Whether it starts closures itself or finds them another place.
+    pub(crate) placing: Placing,
+    /// The shelf of a worker that has the group for itself.
+    alone: Option<RefCell<VecDeque<Job>>>,
+}
+
+/// Once in so many turns, a power of two, a worker starts the oldest closure that it has offered,
+/// so that none waits for ever behind a chain of spawns.
+pub(crate) const OLDEST: usize = 64;
+
+/// What depends on the policy all the same. Each is called with the head of a `Local<P>`, on the
+/// thread of that worker.
+pub(crate) struct Calls {
+    /// Tells the policy that the running fiber gives up its turn.
+    pub(crate) yields: unsafe fn(NonNull<Common>, &Fiber),
+    /// Reads the mail.
+    pub(crate) read_mail: unsafe fn(NonNull<Common>),
+    /// Hands a closure to the policy: the next poll of a task.
+    pub(crate) accept: unsafe fn(NonNull<Common>, Job),
+    /// Offers a closure of the policy's, if it gives one.
+    pub(crate) shares: unsafe fn(NonNull<Common>, bool),
+    /// Reads the mail and accepts closures.
+    pub(crate) lets_in: unsafe fn(NonNull<Common>),
+    /// Whether a policy that simulates takes the turn away from the running fiber.
+    pub(crate) preempts: unsafe fn(NonNull<Common>) -> bool,
+}
+
+impl Common {
+    pub(crate) fn new(group: Arc<Group>, index: usize, calls: &'static Calls) -> Self {
+        let alone = (group.len() == 1).then(RefCell::default);
+        let placing = Placing::new(group.len() == 1);
+        Self {
+            forks: Forks::new(),
+            remote: NonNull::from(group.remote(index)),
+            group,
+            index,
+            alone,
+            calls,
+            scheduler: Cell::new(None),
+            living: RefCell::new(Vec::new()),
+            away: Cell::new(0),
+            settles: OnceCell::new(),
+            backtraces: Cell::new(false),
+            turns: Cell::new(0),
+            slice: Slice::new(),
+            outer: Cell::new(ptr::null()),
+            displaced: Cell::new(false),
+            placing,
+            until_look: Cell::new(1),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn remote(&self) -> &Remote {
+        // SAFETY: it points into the group, which this worker owns a share of.
+        unsafe { self.remote.as_ref() }
+    }
+
+    /// The worker's address, for what leads back to the whole `Local`: a reference to its head is
+    /// good for the head alone. Null until it has settled down.
+    #[inline]
+    pub(crate) fn at(&self) -> *const Self {
+        self.scheduler.get().map_or(ptr::null(), |scheduler| scheduler.as_ptr().cast_const().cast())
+    }
+
+    /// What [`Calls`] are called with.
+    ///
+    /// # Safety
+    /// The worker has settled down, as it has before its first fiber runs.
+    #[inline]
+    unsafe fn whole(&self) -> NonNull<Self> {
+        // SAFETY: as the caller promises: then it is in place.
+        unsafe { NonNull::new_unchecked(self.at().cast_mut()) }
+    }
+
+    /// Runs `f`, the worker's loop, while the thread is this worker's.
+    pub(crate) fn here<R>(&self, f: impl FnOnce() -> R) -> R {
+        // SAFETY: the worker is borrowed until the other is set again, which is around it.
+        let outer = unsafe { set_worker(self.at()) };
+        let before = self.outer.replace(outer);
+        let result = f();
+        self.outer.set(before);
+        // SAFETY: as above.
+        unsafe { set_worker(outer) };
+        result
+    }
+
+    /// Runs `f` while the thread is that of the worker around this one. This worker's loop calls
+    /// it.
+    pub(crate) fn outside<R>(&self, f: impl FnOnce() -> R) -> R {
+        // SAFETY: `here` has found it, which has not returned; this one is borrowed.
+        unsafe { set_worker(self.outer.get()) };
+        let result = f();
+        // SAFETY: as above.
+        unsafe { set_worker(self.at()) };
+        result
+    }
+
+    /// Another turn begins, which the monitor may see.
+    #[inline]
+    pub(crate) fn begin_turn(&self) {
+        let turn = self.turns.get().wrapping_add(1);
+        self.turns.set(turn);
+        self.remote().beat.set(turn);
+    }
+
+    /// Whether a fiber of this worker has not ended yet.
+    #[inline]
+    pub(crate) fn has_fibers(&self) -> bool {
+        self.away.get() != 0 || !self.living.borrow().is_empty()
+    }
+
+    /// Whether the worker has so many fibers that it looks at the others before it starts another
+    /// one.
+    #[inline]
+    pub(crate) fn is_marked(&self) -> bool {
+        self.placing.is_reached(self.living.borrow().len())
+    }
+
+    /// Takes a fiber into the list of the living.
+    #[inline]
+    pub(crate) fn enrol(&self, header: &Header, at: NonNull<Header>) {
+        let mut living = self.living.borrow_mut();
+        header.seat.set(living.len());
+        living.push(at);
+        self.remote().beat.set_fibers(living.len());
+    }
+
+    /// Takes a fiber out of the list of the living.
+    #[inline]
+    pub(crate) fn strike(&self, header: &Header) {
+        let mut living = self.living.borrow_mut();
+        let seat = header.seat.get();
+        living.swap_remove(seat);
+        self.remote().beat.set_fibers(living.len());
+        if let Some(moved) = living.get(seat) {
+            // SAFETY: the living are in place.
+            unsafe { moved.as_ref() }.seat.set(seat);
+        }
+    }
+
+    /// Waits until nobody has a letter to a fiber under way, which is running and in no context.
+    #[inline]
+    pub(crate) fn await_letter(&self, header: &Header) {
+        while header.letter.is_pending() {
+            // SAFETY: this is the thread of the worker, which has fibers.
+            unsafe { (self.calls.read_mail)(self.whole()) };
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Has a fiber of this worker resumed, by mail.
+    ///
+    /// # Safety
+    /// It is suspended, or will be before this thread comes to the worker's loop; this is its one
+    /// resume.
+    pub(crate) unsafe fn resume_by_mail(&self, header: NonNull<Header>) {
+        let remote = self.remote();
+        // SAFETY: the header stays until its letter was drained, and the worker is in place.
+        unsafe { remote.inbox.post(header, RESUME, || remote.waker()) };
+    }
+
+    /// Every fiber that is suspended.
+    pub(crate) fn report(&self) -> Vec<Stuck> {
+        let is_suspended = |header: &&NonNull<Header>| {
+            // SAFETY: the living are in place.
+            !ptr::eq(unsafe { &raw const header.as_ref().fiber }, segue_core::current())
+        };
+        let describe = |header: &NonNull<Header>| {
+            // SAFETY: the living are in place.
+            let fiber = unsafe { &header.as_ref().fiber };
+            // SAFETY: it does not run, and a fiber's handle is a pointer to its header. It is only
+            // looked at.
+            let backtrace = || unsafe { ManuallyDrop::new(Switch::from_header(*header)) }.backtrace();
+            Stuck {
+                fiber: fiber.to_string(),
+                waits_for: fiber.waits_for(),
+                network: fiber.waits_for_kernel(),
+                backtrace: self.backtraces.get().then(backtrace),
+            }
+        };
+        self.living.borrow().iter().filter(is_suspended).map(describe).collect()
+    }
+
+    /// Whether the worker sees something wait for the running fiber's turn, or for some of its
+    /// work.
+    #[inline]
+    pub(crate) fn is_called(&self) -> bool {
+        let remote = self.remote();
+        !remote.inbox.is_empty() || remote.is_wanted() || self.group.is_called() || remote.has_sent()
+    }
+
+    /// Gives the oldest private fork, or else a closure of the policy's, to an idle worker that has
+    /// asked. For the running fiber.
+    pub(crate) fn give(&self) {
+        self.remote().set_wanted(false);
+        match self.forks.expose_oldest() {
+            Some(job) => self.offer(job),
+            None => {
+                self.share(false);
+            }
+        }
+    }
+
+    /// Offers a closure of the policy's to idle workers, if the policy gives one, or `all` that it
+    /// gives. For the running fiber.
+    pub(crate) fn share(&self, all: bool) {
+        // SAFETY: this is the thread of the worker, which has fibers.
+        unsafe { (self.calls.shares)(self.whole(), all) };
+    }
+
+    /// Reads the mail and accepts closures, so that what comes from others is ready before the
+    /// running fiber yields. For that fiber.
+    pub(crate) fn let_in(&self) {
+        // SAFETY: this is the thread of the worker, which has fibers.
+        unsafe { (self.calls.lets_in)(self.whole()) };
+    }
+
+    /// Whether a policy that simulates takes the turn away from the running fiber. For that fiber.
+    pub(crate) fn preempts(&self) -> bool {
+        // SAFETY: this is the thread of the worker, which has fibers.
+        unsafe { (self.calls.preempts)(self.whole()) }
+    }
+
+    /// Offers a closure to all workers of the group.
+    #[inline]
+    pub(crate) fn offer(&self, job: Job) {
+        match &self.alone {
+            Some(shelf) => shelf.borrow_mut().push_back(job),
+            None => self.group.offer(self.index, job),
+        }
+    }
+
+    /// Takes back a certain closure that this worker offered, if nobody has started it.
+    pub(crate) fn reclaim(&self, header: NonNull<JobHeader>) -> Option<Job> {
+        match &self.alone {
+            Some(shelf) => reclaim(&mut shelf.borrow_mut(), header),
+            None => self.group.reclaim(self.index, header),
+        }
+        // It was put back among those from outside if it has found no stack.
+        .or_else(|| self.group.reclaim_outside(header))
+    }
+
+    /// Takes the newest closure that this worker offered; now and then the oldest.
+    #[inline]
+    pub(crate) fn take_own(&self) -> Option<Job> {
+        if self.is_for_oldest() { self.take_oldest() } else { self.take_newest() }
+    }
+
+    /// Whether the oldest is to be taken in this turn: in two turns that follow each other, one of
+    /// them begun with a closure.
+    #[inline]
+    fn is_for_oldest(&self) -> bool {
+        self.turns.get() & (OLDEST - 2) == 0
+    }
+
+    #[inline]
+    fn take_newest(&self) -> Option<Job> {
+        match &self.alone {
+            Some(shelf) => shelf.borrow_mut().pop_back(),
+            None => self.group.take_own(self.index),
+        }
+    }
+
+    #[cold]
+    fn take_oldest(&self) -> Option<Job> {
+        match &self.alone {
+            Some(shelf) => shelf.borrow_mut().pop_front(),
+            None => self.group.take_oldest(self.index),
+        }
+    }
+
+    /// Whether another worker would have a closure. The answer may be late.
+    #[inline]
+    pub(crate) fn is_asked(&self) -> bool {
+        self.alone.is_none() && (self.group.has_sleepers() || self.remote().is_wanted())
+    }
+
+    /// Whether a closure lies on this worker's shelf. The answer may be late.
+    pub(crate) fn has_offers(&self) -> bool {
+        self.group.has_offers(self.index)
+    }
+
+    /// Takes a closure from outside, else the newest that this worker offered; now and then the
+    /// oldest of these before any from outside.
+    #[inline]
+    pub(crate) fn take_fresh(&self) -> Option<Job> {
+        if self.is_for_oldest() {
+            return self.take_oldest().or_else(|| self.group.take_outside());
+        }
+        self.take_any()
+    }
+
+    /// As [`take_fresh`](Common::take_fresh), for a worker that takes all of them.
+    #[inline]
+    pub(crate) fn take_any(&self) -> Option<Job> {
+        self.group.take_outside().or_else(|| self.take_newest())
+    }
+
+    /// Looks for a closure: its own newest, then the oldest from outside, then the oldest of
+    /// another worker.
+    #[inline]
+    pub(crate) fn find(&self) -> Option<Job> {
+        self.take_own().or_else(|| self.group.take_outside()).or_else(|| match self.alone {
+            Some(_) => None,
+            None => self.group.take_from_others(self.index, self.placing.modest()),
+        })
+    }
+}

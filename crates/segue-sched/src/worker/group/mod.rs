@@ -1,0 +1,631 @@
+//! What the workers of one scheduler share: closures that any of them may start, and the list of
+//! sleepers.
+//!
+//! Used by the worker loop, and by threads and handles that hand work in from outside.
+//!
+//! # The idea
+//!
+//! Each worker has a shelf of closures that it offers to the others; one more shelf takes what
+//! comes from outside. A worker with nothing of its own looks through the shelves, and sleeps when
+//! all are empty. An offer to a shelf wakes one sleeper, if there is one.
+//!
+//! # Sleeping without losing a wake-up
+//!
+//! The sleeper: (1) announces itself in its inbox, (2) counts itself in `sleepers`, (3) looks
+//! through all shelves once more, taking each lock, (4) parks. The other side: (a) puts the closure
+//! on a shelf, under its lock, (b) reads `sleepers`, (c) if it is not zero, rouses one that is
+//! announced.
+//!
+//! **The race to fear**: (a) comes after (3), and (b) reads a zero from before (2). It cannot: if
+//! (a) takes the shelf's lock after (3) did, the lock carries (1) and (2) to (b), which then reads
+//! at least one, and (c) finds the announcement. If (a) comes before (3), then (3) finds the
+//! closure. So `sleepers` needs no ordering of its own.
+//!
+//! A closure that is sent to one worker goes the same way: (a) under the lock of that worker's
+//! shelf of sent ones, which (3) takes, too; then that worker is roused, if it is announced. What a
+//! policy shares by means of its own has no shelf: it is in place before [`Group::wake`] takes a
+//! lock that (3) takes, and if (3) comes after that, the worker asks its policy once more
+//! (`nudged`).
+//!
+//! A worker may be *away*, blocking its thread on purpose. It sets the mark, and takes out what was
+//! sent to it, in one hold of the lock of that shelf; a sender looks at the mark under the same
+//! lock, and if it is set puts the closure on the shelf for all, by the steps (a) to (c). So
+//! nothing lies with a worker that is away. A monitor that finds a worker stuck releases what was
+//! sent to it in the same way, without the mark.
+//!
+//! Two closures may meet one sleeper: the second offer finds nobody announced, but then the sleeper
+//! is awake, and looks through the shelves before it sleeps again. A worker that takes a closure
+//! wakes the next sleeper if more is on the shelf.
+//!
+//! # Modest workers
+//!
+//! A worker may put closures on the shelf of another one that has fewer fibers (`placing.rs`), and
+//! wakes that one, or any sleeper if it is awake. A third worker, or the first itself, would take
+//! them from there before the shelf's owner has got up. So a worker with more fibers than the owner
+//! leaves these closures to it and, if there is nothing else, sleeps for a moment only: it *naps*.
+//! After that it takes them. So **what is on a shelf is started after a moment at most if any
+//! worker has nothing to do**, whether or not the owner comes. An offer need not wake a worker that
+//! naps and would leave it. A worker takes back the mark of its nap before it looks through the
+//! shelves again, and (3) carries the mark as it carries (1) and (2): an offer that finds the mark
+//! of an earlier nap is in place before (3), which finds it.
+//!
+//! Before a worker ends it looks through all shelves, and leaves nothing to others once the group
+//! stops: the other worker runs what was put there, or this one does.
+//!
+//! # What a policy keeps
+//!
+//! A closure that a policy has kept is on no shelf, and (3) does not see it: a worker may sleep
+//! while another one's policy has some to spare. The busy worker has to notice. Before each of its
+//! turns, and when a closure is pushed, it looks without a lock whether any worker sleeps or has
+//! begged (`wanted`). If so it puts a closure on its shelf, which wakes a sleeper as above. It
+//! offers one closure at a time, and the next one when that was taken. The sleeper that it woke may
+//! have found something else to do, and nobody takes the offer. Then the busy worker takes it back
+//! at its second turn from then, and if there is still a sleeper, offers the next one and wakes
+//! that sleeper. So **no worker sleeps for ever while another one that goes on taking turns can
+//! spare a closure**: if the busy worker reads `sleepers` late, it notices in a later turn. There
+//! is no remedy for a turn that does not end, of a fiber that blocks its thread, or computes
+//! without forks, spawns and waits: what its worker's policy has kept stays there. Closures that
+//! must not wait for that are to go [anywhere](crate::Goes::Anywhere), which costs a lock for each;
+//! or the policy keeps them where other workers can take them.
+//!
+//! # The end
+//!
+//! A worker ends when the group stops and it has no fibers left, if nothing is on the outside shelf
+//! and nothing was sent to it: it says so under the locks of both (outside first), by `working` and
+//! `ended`. The last one closes the outside shelf. What comes later is given back: so a closure
+//! from outside is started or refused, and one that a policy would send to a worker that has ended
+//! is offered to all instead.
+
+mod remote;
+
+pub(crate) use remote::{Remote, reclaim};
+
+use super::inbox::Inbox;
+use remote::{Beat, Shelf};
+use segue_core::atomic::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering};
+use segue_core::{Family, Job, JobHeader, Spawn, Unpark};
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+use std::sync::{Arc, OnceLock, Weak};
+
+/// The next poll of an async task goes to the worker that wakes it, if it is one of these, else to
+/// any free one.
+impl Spawn for Group {
+    #[allow(unsafe_code)] // The worker is reached by its address.
+    fn spawn(&self, job: Job) {
+        match NonNull::new(super::common::worker().cast_mut()) {
+            // SAFETY: the worker that runs on this thread is in place, and is the head of its
+            // `Local`.
+            Some(worker) if unsafe { std::ptr::eq(&raw const *worker.as_ref().group, self) } => unsafe {
+                (worker.as_ref().calls.accept)(worker, job);
+            },
+            _ => self.inject(job),
+        }
+    }
+
+    fn share(&self) -> Arc<dyn Spawn + Send + Sync> {
+        self.me.upgrade().expect("a group lies in an `Arc`")
+    }
+}
+
+/// Which workers that have fewer fibers a worker leaves their closures to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Modest {
+    /// All of them.
+    ToAll,
+    /// Workers that are in no turn: they were woken, and have not got up yet.
+    ToSleepers,
+    No,
+}
+
+/// What is on the shelves when a worker lies down.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Left {
+    Nothing,
+    /// Only what the worker leaves to workers with fewer fibers, for a while.
+    ForOthers,
+    Something,
+}
+
+/// Whether a worker that has lain down may park.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Rest {
+    /// There is something to do.
+    No,
+    /// Until it is woken.
+    Long,
+    /// For a moment: then it is to take what it has left to others, if they have not.
+    Short,
+}
+
+/// The workers of one scheduler, as all of them see it.
+pub(crate) struct Group {
+    /// For what shares it.
+    me: Weak<Self>,
+    workers: Box<[Remote]>,
+    outside: Shelf,
+    /// How many workers have not ended. Written under the lock of `outside`: at zero that is
+    /// closed.
+    working: AtomicUsize,
+    /// How many workers sleep, and [`UNWATCHED`].
+    sleepers: AtomicUsize,
+    /// What is spawned by handle belongs to it, as long as there is one. Its owner takes it out
+    /// before it completes it.
+    family: Mutex<Option<Owned>>,
+    /// The monitor's thread, if there is a monitor.
+    monitor: OnceLock<Arc<dyn Unpark>>,
+    stopping: AtomicBool,
+}
+
+/// The address of the family of what is detached in a scheduler.
+struct Owned(NonNull<Family>);
+
+#[allow(unsafe_code)] // It is only an address; its user says why the family is in place.
+// SAFETY: families are for all threads.
+unsafe impl Send for Owned {}
+
+/// Stands in `sleepers` while the monitor sleeps, until a worker gets up.
+const UNWATCHED: usize = 1 << (usize::BITS - 1);
+
+impl Group {
+    pub(crate) fn new(workers: usize) -> Arc<Self> {
+        let remote = |_| Remote {
+            inbox: Inbox::new(),
+            unparker: OnceLock::new(),
+            beat: Beat::new(),
+            wanted: AtomicBool::new(false),
+            shelf: Shelf::new(),
+            sent: Shelf::new(),
+            nudged: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            away: AtomicBool::new(false),
+            naps: AtomicBool::new(false),
+        };
+        Arc::new_cyclic(|me| Self {
+            me: Weak::clone(me),
+            workers: (0..workers).map(remote).collect(),
+            outside: Shelf::new(),
+            working: AtomicUsize::new(workers),
+            sleepers: AtomicUsize::new(0),
+            family: Mutex::new(None),
+            monitor: OnceLock::new(),
+            stopping: AtomicBool::new(false),
+        })
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.workers.len()
+    }
+
+    #[inline]
+    pub(crate) fn remote(&self, index: usize) -> &Remote {
+        &self.workers[index]
+    }
+
+    /// Accepts a closure from outside, or gives it back if no worker is left. From any thread;
+    /// never waits.
+    pub(crate) fn try_inject(&self, job: Job) -> Result<(), Job> {
+        self.outside.with(|jobs| match self.working.load(Ordering::Relaxed) {
+            0 => Err(job),
+            _ => {
+                jobs.push_back(job);
+                Ok(())
+            }
+        })?;
+        if !self.wake_one() {
+            // All are busy: the first to reach a fork lets it in.
+            self.workers.iter().for_each(|worker| worker.set_wanted(true));
+        }
+        Ok(())
+    }
+
+    /// Has what is spawned by handle belong to this family, until `disown`.
+    pub(crate) fn own(&self, family: &Family) {
+        *self.family() = Some(Owned(NonNull::from(family)));
+    }
+
+    /// The family is about to be completed: nothing is spawned by handle any more.
+    pub(crate) fn disown(&self) {
+        *self.family() = None;
+    }
+
+    /// Calls `f` with the family of what is spawned by handle. The family's owner does not complete
+    /// it meanwhile. `None` if the scheduler is ending.
+    #[allow(unsafe_code)] // The family is reached by its address.
+    pub(crate) fn with_family<R>(&self, f: impl FnOnce(&Family) -> R) -> Option<R> {
+        let family = self.family();
+        // SAFETY: its owner takes it out under this lock before it completes it.
+        family.as_ref().map(|Owned(family)| f(unsafe { family.as_ref() }))
+    }
+
+    fn family(&self) -> MutexGuard<'_, Option<Owned>> {
+        self.family.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// As `try_inject`, where a scheduler that has ended drops the closure: its waiter is told.
+    pub(crate) fn inject(&self, job: Job) {
+        drop(self.try_inject(job));
+    }
+
+    /// No worker will run again: what is on the outside shelf is dropped, and its waiters are told.
+    pub(crate) fn close(&self) {
+        let left = self.outside.with(|jobs| {
+            self.working.store(0, Ordering::Relaxed);
+            std::mem::take(jobs)
+        });
+        drop(left);
+    }
+
+    /// Worker `index` wants to end: it may unless something has come from outside, or was sent to
+    /// it. The last one closes the group.
+    pub(crate) fn retire(&self, index: usize) -> bool {
+        let own = self.remote(index);
+        self.outside.with(|jobs| {
+            let may = own.sent.with(|sent| {
+                let may = jobs.is_empty() && sent.is_empty();
+                own.ended.store(may, Ordering::Relaxed);
+                may
+            });
+            self.working.store(self.working.load(Ordering::Relaxed) - usize::from(may), Ordering::Relaxed);
+            may
+        })
+    }
+
+    /// Accepts a closure that its worker could not start, for any worker that can.
+    pub(crate) fn put_back(&self, job: Job) {
+        self.outside.with(|jobs| jobs.push_front(job));
+        self.wake_one();
+    }
+
+    /// Takes back a certain closure that was put back.
+    pub(crate) fn reclaim_outside(&self, header: NonNull<JobHeader>) -> Option<Job> {
+        if self.outside.looks_empty() { None } else { self.outside.with(|jobs| reclaim(jobs, header)) }
+    }
+
+    /// Whether a closure from outside seems to wait.
+    #[inline]
+    pub(crate) fn is_called(&self) -> bool {
+        !self.outside.looks_empty()
+    }
+
+    /// Offers a closure of worker `index` to all.
+    pub(crate) fn offer(&self, index: usize, job: Job) {
+        self.workers[index].shelf.with(|jobs| jobs.push_back(job));
+        self.wake_for(index);
+    }
+
+    /// Takes back a certain closure that worker `index` offered, if it is still there.
+    pub(crate) fn reclaim(&self, index: usize, header: NonNull<JobHeader>) -> Option<Job> {
+        self.workers[index].shelf.with(|jobs| reclaim(jobs, header))
+    }
+
+    /// Whether what worker `index` offered seems to lie there still.
+    pub(crate) fn has_offers(&self, index: usize) -> bool {
+        !self.workers[index].shelf.looks_empty()
+    }
+
+    /// Takes the newest closure that worker `index` offered itself.
+    #[inline]
+    pub(crate) fn take_own(&self, index: usize) -> Option<Job> {
+        let shelf = &self.workers[index].shelf;
+        if shelf.looks_empty() { None } else { shelf.with(VecDeque::pop_back) }
+    }
+
+    /// Takes the oldest closure that worker `index` offered itself.
+    pub(crate) fn take_oldest(&self, index: usize) -> Option<Job> {
+        let shelf = &self.workers[index].shelf;
+        if shelf.looks_empty() { None } else { shelf.with(VecDeque::pop_front) }
+    }
+
+    /// Takes the oldest closure from outside.
+    #[inline]
+    pub(crate) fn take_outside(&self) -> Option<Job> {
+        if self.outside.looks_empty() { None } else { self.outside.with(VecDeque::pop_front) }
+    }
+
+    /// Sends a closure to the policy of worker `index`, or gives it back if that has ended. From
+    /// any thread; never waits.
+    pub(crate) fn send(&self, index: usize, job: Job) -> Result<(), Job> {
+        let worker = self.remote(index);
+        let refused = worker.sent.with(|jobs| {
+            if worker.ended.load(Ordering::Relaxed) {
+                return Err(job);
+            }
+            if worker.away.load(Ordering::Relaxed) {
+                return Ok(Some(job));
+            }
+            jobs.push_back(job);
+            Ok(None)
+        })?;
+        if let Some(job) = refused {
+            self.inject(job);
+        } else if !worker.rouse() {
+            // It computes: its next fork lets it in.
+            worker.set_wanted(true);
+        }
+        Ok(())
+    }
+
+    /// Worker `index` is about to block its thread: what was sent to it, and will be, goes to all.
+    pub(crate) fn go_away(&self, index: usize) {
+        self.release(index, true);
+    }
+
+    /// The opposite of [`go_away`](Group::go_away).
+    pub(crate) fn come_back(&self, index: usize) {
+        let worker = self.remote(index);
+        worker.sent.with(|_| worker.away.store(false, Ordering::Relaxed));
+    }
+
+    /// Gives what was sent to worker `index` to all, and wakes a sleeper for it. From any thread.
+    fn release(&self, index: usize, leaves: bool) {
+        let worker = self.remote(index);
+        let sent = worker.sent.with(|jobs| {
+            if leaves {
+                worker.away.store(true, Ordering::Relaxed);
+            }
+            std::mem::take(jobs)
+        });
+        sent.into_iter().for_each(|job| self.inject(job));
+        self.wake_if_busy();
+    }
+
+    /// Has worker `index` ask its policy again, if it sleeps or is about to.
+    pub(crate) fn wake(&self, index: usize) {
+        let worker = self.remote(index);
+        worker.sent.with(|_| worker.nudged.store(true, Ordering::Relaxed));
+        worker.rouse();
+    }
+
+    /// Takes the oldest closure of a worker other than `index`, except of those to which it leaves
+    /// theirs.
+    pub(crate) fn take_from_others(&self, index: usize, modest: Modest) -> Option<Job> {
+        let workers = self.len();
+        let others = (1..workers).map(|step| (index + step) % workers);
+        others.filter(|&other| !self.leaves_to(index, other, modest)).find_map(|other| self.take_oldest(other))
+    }
+
+    /// Whether worker `index` leaves what is on the shelf of `other` to that one, as it has more
+    /// fibers itself.
+    fn leaves_to(&self, index: usize, other: usize, modest: Modest) -> bool {
+        let (mine, theirs) = (&self.workers[index].beat, &self.workers[other].beat);
+        let suits = match modest {
+            Modest::ToAll => true,
+            Modest::ToSleepers => theirs.turn().is_none() && !self.workers[other].away.load(Ordering::Relaxed),
+            Modest::No => false,
+        };
+        suits && other != index && !self.is_stopping() && mine.has_more(theirs)
+    }
+
+    /// Whether some shelf holds something, as seen under each lock: step (3) of going to sleep.
+    fn anything_left(&self, index: usize, modest: Modest) -> Left {
+        let holds = |shelf: &Shelf| shelf.with(|jobs| !jobs.is_empty());
+        let own = &self.workers[index];
+        let called = own.sent.with(|jobs| own.nudged.swap(false, Ordering::Relaxed) || !jobs.is_empty());
+        if called || holds(&self.outside) {
+            return Left::Something;
+        }
+        let mut left = Left::Nothing;
+        for (other, worker) in self.workers.iter().enumerate() {
+            match holds(&worker.shelf) {
+                true if self.leaves_to(index, other, modest) => left = Left::ForOthers,
+                true => return Left::Something,
+                false => {}
+            }
+        }
+        left
+    }
+
+    /// All other workers, starting behind `index`.
+    fn others(&self, index: usize) -> impl Iterator<Item = &Remote> {
+        let (before, after) = self.workers.split_at(index);
+        after.iter().skip(1).chain(before)
+    }
+
+    /// Asks the other workers to offer a child of a fork.
+    pub(crate) fn beg(&self, index: usize) {
+        self.others(index).for_each(|other| other.set_wanted(true));
+    }
+
+    /// Wakes one worker that sleeps, the one with the fewest fibers, and answers whether there was
+    /// one.
+    pub(crate) fn wake_one(&self) -> bool {
+        self.has_sleepers() && self.wake_idlest(|_| true)
+    }
+
+    /// Wakes one worker that sleeps, for what is on the shelf of worker `index`: none that would
+    /// leave it there, and look again by itself.
+    fn wake_for(&self, index: usize) -> bool {
+        let comes_anyway = |other: usize| {
+            self.workers[other].naps.load(Ordering::Relaxed) && self.leaves_to(other, index, Modest::ToAll)
+        };
+        self.has_sleepers() && self.wake_idlest(|other| !comes_anyway(other))
+    }
+
+    fn wake_idlest(&self, suits: impl Fn(usize) -> bool) -> bool {
+        let sleepers = || {
+            let workers = self.workers.iter().enumerate();
+            workers.filter(|(index, worker)| worker.inbox.is_asleep() && suits(*index)).map(|(_, worker)| worker)
+        };
+        let idlest = sleepers().min_by_key(|worker| worker.beat.fibers.load(Ordering::Relaxed));
+        // If another thread was faster, any other sleeper.
+        idlest.is_some_and(|worker| worker.rouse() || sleepers().any(Remote::rouse))
+    }
+
+    /// Finds a place for a closure that worker `index` would start: the worker with the fewest
+    /// fibers, and how many closures are to go there so that both have the same; `None` if they
+    /// differ by no more than `uneven` or by no more than a fifth. Of worker `only`, to which some
+    /// have just gone, the first of these counts.
+    pub(crate) fn find_place(&self, index: usize, only: Option<usize>, uneven: usize) -> Option<(usize, usize)> {
+        let load = |worker: &Remote| {
+            let queued = worker.shelf.len.load(Ordering::Relaxed) + worker.sent.len.load(Ordering::Relaxed);
+            worker.beat.fibers.load(Ordering::Relaxed) + queued
+        };
+        let takes_some =
+            |worker: &Remote| !worker.away.load(Ordering::Relaxed) && !worker.ended.load(Ordering::Relaxed);
+        let suits = |other: usize| other != index && only.is_none_or(|only| only == other);
+        let others = self.workers.iter().enumerate().filter(|(other, worker)| suits(*other) && takes_some(worker));
+        let (least, place) = others.map(|(other, worker)| (load(worker), other)).min()?;
+        let mine = load(&self.workers[index]) + 1;
+        let uneven = if only.is_some() { uneven } else { uneven.max(mine / 5) };
+        (mine > least + uneven && !self.is_stopping()).then(|| (place, (mine - least) / 2))
+    }
+
+    /// Puts a closure on the shelf of worker `place`, where it can be taken as if that one had
+    /// offered it, or the `number` oldest of those that worker `index` has offered; then wakes that
+    /// worker, or any other if that is awake.
+    ///
+    /// Answers how many were moved, and with the closure if there were others to give.
+    pub(crate) fn move_to(&self, index: usize, place: usize, number: usize, job: Job) -> (usize, Option<Job>) {
+        let mut moved = self.workers[index].shelf.with(|jobs| {
+            let number = number.min(jobs.len());
+            jobs.drain(..number).collect::<VecDeque<_>>()
+        });
+        let kept = if moved.is_empty() {
+            moved.push_back(job);
+            None
+        } else {
+            Some(job)
+        };
+        let (worker, number) = (&self.workers[place], moved.len());
+        worker.shelf.with(|jobs| jobs.append(&mut moved));
+        if !worker.rouse() {
+            self.wake_for(place);
+        }
+        (number, kept)
+    }
+
+    /// How many fibers of the workers other than `index` have not ended in their first turn, since
+    /// the beginning; `None` while closures wait to be started there.
+    pub(crate) fn settled_elsewhere(&self, index: usize) -> Option<usize> {
+        let settled = |other: &Remote| other.shelf.looks_empty().then(|| other.beat.settled.load(Ordering::Relaxed));
+        self.others(index).try_fold(0, |sum: usize, other| Some(sum.wrapping_add(settled(other)?)))
+    }
+
+    /// Whether some worker sleeps. The answer may be late.
+    #[inline]
+    pub(crate) fn has_sleepers(&self) -> bool {
+        self.sleepers.load(Ordering::Relaxed) & !UNWATCHED != 0
+    }
+
+    /// Wakes one worker that sleeps if some shelf looks as if it held something.
+    #[inline]
+    pub(crate) fn wake_if_busy(&self) {
+        if self.has_sleepers() {
+            self.wake_for_any();
+        }
+    }
+
+    fn wake_for_any(&self) {
+        if !self.outside.looks_empty() {
+            self.wake_one();
+            return;
+        }
+        let mut offers = (0..self.len()).filter(|index| !self.workers[*index].shelf.looks_empty());
+        offers.any(|index| self.wake_for(index));
+    }
+
+    /// Whether some shelf looks as if it held something for worker `index`, which leaves some to
+    /// others. Without a lock.
+    pub(crate) fn looks_busy_to(&self, index: usize, modest: Modest) -> bool {
+        let mut offers = self.workers.iter().enumerate().filter(|(_, worker)| !worker.shelf.looks_empty());
+        !self.outside.looks_empty() || offers.any(|(other, _)| !self.leaves_to(index, other, modest))
+    }
+
+    /// Steps (1) to (3) of going to sleep. Answers whether worker `index` may park. One that could
+    /// start nothing anyway (`starved`) need not look. When the group has stopped, one with fibers
+    /// still waits for them: visitors, for instance, which may need the outer scheduler that the
+    /// worker is a guest of.
+    ///
+    /// [`got_up`](Group::got_up) follows in any case.
+    pub(crate) fn lie_down(&self, index: usize, starved: bool, has_fibers: bool, modest: Modest) -> Rest {
+        let worker = &self.workers[index];
+        worker.beat.rest();
+        let announced = worker.inbox.doze();
+        self.sleepers.fetch_add(1, Ordering::Relaxed);
+        let left = match (announced, starved) {
+            (false, _) => Left::Something,
+            (true, true) => Left::Nothing,
+            (true, false) => self.anything_left(index, modest),
+        };
+        match left {
+            Left::Nothing if has_fibers || !self.is_stopping() => Rest::Long,
+            Left::ForOthers if !self.is_stopping() => {
+                worker.naps.store(true, Ordering::Relaxed);
+                Rest::Short
+            }
+            _ => Rest::No,
+        }
+    }
+
+    /// Worker `index` is awake again.
+    pub(crate) fn got_up(&self, index: usize) {
+        if self.sleepers.fetch_sub(1, Ordering::Relaxed) & UNWATCHED != 0 {
+            self.call_monitor();
+        }
+        let worker = &self.workers[index];
+        worker.naps.store(false, Ordering::Relaxed);
+        worker.inbox.rouse();
+    }
+
+    /// Sets what wakes the monitor.
+    pub(crate) fn set_monitor(&self, unparker: Arc<dyn Unpark>) {
+        assert!(self.monitor.set(unparker).is_ok(), "a group has one monitor");
+    }
+
+    /// Announces that the monitor sleeps, if all workers do. Then the first of them that gets up
+    /// wakes it.
+    pub(crate) fn unwatch(&self) -> bool {
+        let all = self.len();
+        self.sleepers.compare_exchange(all, all | UNWATCHED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// The monitor is awake again.
+    pub(crate) fn watch_again(&self) {
+        self.sleepers.fetch_and(!UNWATCHED, Ordering::Relaxed);
+    }
+
+    /// Wakes the monitor, which sleeps.
+    #[cold]
+    fn call_monitor(&self) {
+        self.watch_again();
+        if let Some(monitor) = self.monitor.get() {
+            monitor.unpark();
+        }
+    }
+
+    /// Worker `index` does not come back to its loop: others get what was sent to it, and it is
+    /// asked for what its fiber and its policy can spare.
+    pub(crate) fn relieve(&self, index: usize) {
+        if self.len() == 1 {
+            return;
+        }
+        let stuck = self.remote(index);
+        if stuck.has_sent() {
+            // Under both locks, as in `retire`: what was accepted is with a worker that has not
+            // ended, or on a shelf that is open.
+            self.outside.with(|jobs| stuck.sent.with(|sent| jobs.append(sent)));
+            self.wake_one();
+        }
+        self.wake_if_busy();
+        stuck.set_wanted(true);
+    }
+
+    /// Tells all workers to end when they have nothing left.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        // A worker that lies down after this takes the lock of the outside shelf after this line
+        // did, and sees the flag.
+        self.outside.with(|_| ());
+        for worker in &self.workers {
+            worker.rouse();
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,197 @@
+//! The part of a worker that other threads may touch: its mail, its shelves, its beat.
+//!
+//! Used by the [`Group`](super::Group), which owns one for each worker; its head says in which
+//! order the marks are written and read.
+
+use super::super::common::Header;
+use super::super::inbox::Inbox;
+use super::super::local::no_unwind;
+use segue_core::atomic::{AtomicBool, AtomicUsize, Mutex, Ordering};
+use segue_core::chain::barrier;
+use segue_core::{Job, JobHeader, Unpark, WaitsFor};
+use std::collections::VecDeque;
+use std::num::NonZero;
+use std::ptr::NonNull;
+use std::sync::{Arc, OnceLock};
+
+/// The part of a worker that other threads may touch.
+pub(crate) struct Remote {
+    pub(crate) inbox: Inbox<Header>,
+    pub(super) unparker: OnceLock<Arc<dyn Unpark>>,
+    /// Which turn the worker is in.
+    pub(crate) beat: Beat,
+    /// Whether other threads would like this worker to come to the loop: an idle worker that would
+    /// have a child of a fork, or a closure from outside that nobody was free to take. Read at
+    /// every fork, written rarely.
+    pub(super) wanted: AtomicBool,
+    pub(super) shelf: Shelf,
+    /// Closures for this worker's policy.
+    pub(super) sent: Shelf,
+    /// Whether the policy is to be asked again before the worker sleeps. Written under the lock of
+    /// `sent`.
+    pub(super) nudged: AtomicBool,
+    /// Whether the worker has ended, and takes nothing any more. Written under the lock of `sent`.
+    pub(super) ended: AtomicBool,
+    /// Whether the worker's thread blocks, so that nothing is to be sent to it. Written and read
+    /// under the lock of `sent`.
+    pub(super) away: AtomicBool,
+    /// Whether the worker sleeps for a moment only, to take then what it has left to others.
+    pub(super) naps: AtomicBool,
+}
+
+impl Remote {
+    /// Sets what wakes the worker, when its thread has made its park.
+    pub(crate) fn set_unparker(&self, unparker: Arc<dyn Unpark>) {
+        assert!(self.unparker.set(unparker).is_ok(), "a worker starts once");
+    }
+
+    /// What wakes the worker after its inbox said that it sleeps.
+    pub(crate) fn waker(&self) -> impl FnOnce() + use<> {
+        let unparker = self.unparker.get().map(Arc::clone);
+        move || {
+            if let Some(unparker) = unparker {
+                unpark(&*unparker);
+            }
+        }
+    }
+
+    /// As [`waker`](Remote::waker), for a caller under the lock of a context, under which no
+    /// foreign code is called (clause 12).
+    #[cold]
+    pub(crate) fn waker_after_interrupt(&self) -> impl FnOnce() + use<> {
+        struct Unparks(Arc<dyn Unpark>);
+        impl std::task::Wake for Unparks {
+            fn wake(self: Arc<Self>) {
+                unpark(&*self.0);
+            }
+        }
+        let unparker = self.unparker.get().map(|unparker| Arc::new(Unparks(Arc::clone(unparker))));
+        move || {
+            if let Some(unparker) = unparker {
+                segue_core::wake_after_interrupt(unparker.into());
+            }
+        }
+    }
+
+    pub(super) fn rouse(&self) -> bool {
+        let roused = self.inbox.rouse();
+        if roused {
+            (self.waker())();
+        }
+        roused
+    }
+
+    /// Whether a closure that was sent to the worker seems to wait.
+    #[inline]
+    pub(crate) fn has_sent(&self) -> bool {
+        !self.sent.looks_empty()
+    }
+
+    /// Takes the oldest closure that was sent to the worker.
+    #[inline]
+    pub(crate) fn take_sent(&self) -> Option<Job> {
+        if self.has_sent() { self.sent.with(VecDeque::pop_front) } else { None }
+    }
+
+    #[inline]
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_wanted(&self, wanted: bool) {
+        // Looking first keeps the line shared while it says the same.
+        if self.is_wanted() != wanted {
+            self.wanted.store(wanted, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Callers may have handed out pointers into their frames, or be a fiber in the middle of a yield.
+/// So foreign code neither unwinds them nor has them captured by an effect.
+pub(super) fn unpark(unparker: &dyn Unpark) {
+    let no_unwind = no_unwind();
+    barrier(WaitsFor::new("an unpark"), || unparker.unpark());
+    no_unwind.disarm();
+}
+
+/// Which turn a worker is in, for the monitor; 0 while it is in none. Of two looks that find the
+/// same turn, the worker was in that turn all the time between: numbers do not come back.
+///
+/// And how many fibers it has, for workers that look for a place for another one.
+///
+/// Written by the worker at each turn, so on a line of its own.
+#[repr(align(128))]
+pub(crate) struct Beat {
+    turn: AtomicUsize,
+    pub(super) fibers: AtomicUsize,
+    pub(super) settled: AtomicUsize,
+}
+
+impl Beat {
+    pub(super) fn new() -> Self {
+        Self { turn: AtomicUsize::new(0), fibers: AtomicUsize::new(0), settled: AtomicUsize::new(0) }
+    }
+
+    #[inline]
+    pub(crate) fn set(&self, turn: usize) {
+        self.turn.store(turn, Ordering::Relaxed);
+    }
+
+    /// The worker is in no turn: it sleeps, or has left its thread to others.
+    pub(crate) fn rest(&self) {
+        self.set(0);
+    }
+
+    pub(crate) fn turn(&self) -> Option<NonZero<usize>> {
+        NonZero::new(self.turn.load(Ordering::Relaxed))
+    }
+
+    /// So many fibers live on the worker now.
+    #[inline]
+    pub(crate) fn set_fibers(&self, fibers: usize) {
+        self.fibers.store(fibers, Ordering::Relaxed);
+    }
+
+    /// Whether this worker has so many more fibers that a closure had better start on the other
+    /// one.
+    pub(super) fn has_more(&self, other: &Self) -> bool {
+        self.fibers.load(Ordering::Relaxed) > other.fibers.load(Ordering::Relaxed) + 1
+    }
+
+    /// A fiber has not ended in its first turn.
+    #[inline]
+    pub(crate) fn settle(&self) {
+        self.settled.store(self.settled.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+}
+
+/// Closures that any worker may take, oldest first; their own worker takes the newest.
+pub(super) struct Shelf {
+    pub(super) jobs: Mutex<VecDeque<Job>>,
+    /// How many, for a look without the lock. Exact only under it.
+    pub(super) len: AtomicUsize,
+}
+
+impl Shelf {
+    pub(super) fn new() -> Self {
+        Self { jobs: Mutex::new(VecDeque::new()), len: AtomicUsize::new(0) }
+    }
+
+    #[inline]
+    pub(super) fn looks_empty(&self) -> bool {
+        self.len.load(Ordering::Relaxed) == 0
+    }
+
+    pub(super) fn with<R>(&self, f: impl FnOnce(&mut VecDeque<Job>) -> R) -> R {
+        let mut jobs = self.jobs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let result = f(&mut jobs);
+        self.len.store(jobs.len(), Ordering::Relaxed);
+        result
+    }
+}
+
+/// Takes a certain closure out: the newest are looked at first.
+pub(crate) fn reclaim(jobs: &mut VecDeque<Job>, header: NonNull<JobHeader>) -> Option<Job> {
+    let at = jobs.iter().rposition(|job| job.as_raw() == header)?;
+    jobs.remove(at)
+}

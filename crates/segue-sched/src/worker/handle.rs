@@ -1,0 +1,313 @@
+//! A handle of a scheduler, and how a part of a fiber runs under another one.
+//!
+//! Used by applications that have several schedulers.
+//!
+//! # How a fiber moves
+//!
+//! A started fiber stays on its thread. So there are two ways:
+//!
+//! * *On another thread* a closure is started, which may borrow from the fiber, since that waits
+//!   until it is over.
+//! * *On the same thread*, where one scheduler runs inside of a fiber of another, the fiber itself
+//!   goes over, on its own stack. Its worker strikes it from the list and counts it as away, the
+//!   other worker enrols it, and the fiber suspends. The first worker finds it in its own mail and
+//!   sends it on to the other one. It comes back in the same way.
+//!
+//! Before the fiber goes it leaves its contexts, so that no canceller can reach it, and waits until
+//! no interrupt is under way. Nobody resumes it, as it is running. From then until its first wait
+//! under the other scheduler no other thread has its address. At that wait it joins its contexts
+//! again.
+//!
+//! **Commit point**: the strike. **When idle**: each fiber is in the list of the one worker that
+//! its header names, which is also its scheduler. A worker does not end while a fiber of its is
+//! away. **Cancellation** has no effect on the way. **The race to fear**: a canceller that has read
+//! the old scheduler from the header and calls it after the fiber has gone. It cannot: the
+//! canceller holds the lock of a context that the fiber has to leave first, and the fiber waits for
+//! a letter that the canceller has posted. **Another**: posting to a worker that sleeps wakes it.
+//! The wake may be foreign code (the `wake` of a driven scheduler), and that may run the worker's
+//! fibers before it returns. So the fiber is posted there when it has suspended: by the loop that
+//! it has left.
+#![allow(unsafe_code)] // Workers and fibers are reached by their addresses.
+
+use crate::worker::common::{Common, around_of, set_worker};
+use crate::worker::group::Group;
+use crate::worker::local::{header_of, with_caller};
+use crate::worker::stack_job::StackJob;
+use segue_core::chain::barrier;
+use segue_core::{Cancelled, Family, Fiber, Job, JoinHandle, Place, WaitsFor};
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+thread_local! {
+    /// The workers that live on this thread.
+    static RESIDENTS: RefCell<Vec<*const Common>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A worker takes up residence on this thread. There is no list any more in the destructors of a
+/// thread's local variables.
+pub(crate) fn reside(worker: *const Common) {
+    let _ = RESIDENTS.try_with(|residents| residents.borrow_mut().push(worker));
+}
+
+/// The worker has ended.
+pub(crate) fn depart(worker: *const Common) {
+    let _ = RESIDENTS.try_with(|residents| residents.borrow_mut().retain(|resident| *resident != worker));
+}
+
+/// Whether fibers can still run on this thread: not in the destructors of its local variables.
+pub(crate) fn can_reside() -> bool {
+    RESIDENTS.try_with(|_| ()).is_ok()
+}
+
+/// Whether a worker lives on this thread.
+pub(crate) fn is_inhabited() -> bool {
+    RESIDENTS.try_with(|residents| !residents.borrow().is_empty()).unwrap_or(false)
+}
+
+/// A scheduler, to spawn on and to [move to](move_to). It does not keep the scheduler going.
+///
+/// # Examples
+///
+/// ```
+/// use segue_sched::{Builder, Handle};
+///
+/// // A thread that was told of a scheduler spawns there.
+/// let answer = Builder::new().workers(1).run(|| {
+///     let here = Handle::current().expect("this is a fiber");
+///     let thread = std::thread::spawn(move || here.spawn(|| 42));
+///     segue_core::blocking(|| thread.join().unwrap()).unwrap().join().unwrap()
+/// });
+/// assert_eq!(answer?, 42);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Handle {
+    group: Arc<Group>,
+}
+
+impl Handle {
+    pub(crate) fn new(group: Arc<Group>) -> Self {
+        Self { group }
+    }
+
+    /// Has what is [spawned](Handle::spawn) belong to this family, which its owner takes back by
+    /// `disown` before it completes it.
+    pub(crate) fn own(&self, family: &Family) {
+        self.group.own(family);
+    }
+
+    pub(crate) fn disown(&self) {
+        self.group.disown();
+    }
+
+    /// Accepts a closure, or drops it if the scheduler has ended.
+    pub(crate) fn inject(&self, job: Job) {
+        self.group.inject(job);
+    }
+
+    /// Starts a detached fiber there. Never waits.
+    ///
+    /// It belongs to that scheduler, as if a fiber of it had spawned it: the end of the scheduler
+    /// cancels it and waits for it. If the scheduler is ending, `f` is dropped, and the handle says
+    /// so as for a fiber that was cancelled before it started.
+    pub fn spawn<F, T>(&self, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.spawn_as(segue_core::Builder::new(), f)
+    }
+
+    /// As [`spawn`](Handle::spawn), with a name or attributes. Never waits.
+    pub fn spawn_as<F, T>(&self, given: segue_core::Builder, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        static NONE: OnceLock<Family> = OnceLock::new();
+        let mut spawn = Some((given, f));
+        let mut make = |family: &Family| {
+            let (given, f) = spawn.take().expect("called once");
+            // SAFETY: a scheduler's family is completed by its owner, which waits for the member
+            // that this makes; the other one is never dropped. The closure borrows nothing.
+            unsafe { family.job(given, f) }
+        };
+        match self.group.with_family(&mut make) {
+            Some((job, handle)) => {
+                self.group.inject(job);
+                handle
+            }
+            // A job that is dropped tells its handle.
+            None => make(NONE.get_or_init(Family::detached)).1,
+        }
+    }
+
+    /// The scheduler of the calling fiber; `None` if that is none of this crate's, and on a plain
+    /// thread.
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        with_caller(|caller| caller.map(|(worker, _)| Self { group: Arc::clone(&worker.group) }))
+    }
+
+    /// How many workers it has.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.group.len()
+    }
+
+    /// The worker of this scheduler that lives on the calling thread, if one does.
+    fn resident(&self) -> Option<NonNull<Common>> {
+        // SAFETY: a worker leaves the list before it ends.
+        let mine = |worker: &&*const Common| Arc::ptr_eq(unsafe { &(***worker).group }, &self.group);
+        let find = |residents: &RefCell<Vec<*const Common>>| {
+            residents.borrow().iter().find(mine).and_then(|worker| NonNull::new(worker.cast_mut()))
+        };
+        around_of(&self.group).or_else(|| RESIDENTS.try_with(find).ok().flatten())
+    }
+}
+
+impl PartialEq for Handle {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.group, &other.group)
+    }
+}
+
+impl Eq for Handle {}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handle").field("workers", &self.workers()).finish_non_exhaustive()
+    }
+}
+
+/// Runs `f` under another scheduler, and comes back with what it returned.
+///
+/// Where the other scheduler has a worker on the calling thread, because one of the two runs in a
+/// fiber of the other, the calling fiber itself goes over for the length of `f`, with its stack.
+/// Elsewhere `f` is started as a fiber there, in the caller's context, while the caller waits. From
+/// a fiber of the same scheduler it is a plain call.
+///
+/// A plain thread that moves to the [`Driven`](crate::Driven) scheduler which it drives itself
+/// waits for ever, since nobody polls that meanwhile: [`start`](crate::Driven::start) a fiber
+/// there.
+///
+/// What `f` spawns runs under the other scheduler. Effect handlers around the call are not in place
+/// in `f`, as they would not be on another thread.
+///
+/// # Cancellation
+/// Cancelled before `f` started: *no effect*, `f` is dropped. After: `f` sees it at its waits, and
+/// what it returns is returned.
+///
+/// # Errors
+/// [`Cancelled`] if the caller was cancelled before `f` started. With a reason that says so: if the
+/// other scheduler has ended; or if the fiber itself would go over while it is panicking, or in the
+/// middle of beginning to wait (in a waker that is called there).
+///
+/// # Panics
+/// If `f` does, with its payload.
+///
+/// # Examples
+///
+/// ```
+/// use segue_sched::{Builder, Fifo, Handle, move_to};
+///
+/// let pool = Builder::new().workers(1).name("computes").pool()?;
+/// let words = vec!["borrowed", "words"];
+/// let thread = Builder::new().run_with(Fifo::default, || {
+///     move_to(&pool.handle(), || {
+///         assert_eq!(words.len(), 2);
+///         std::thread::current().name().map(str::to_owned)
+///     })
+/// })?;
+/// assert_eq!(thread.unwrap().as_deref(), Some("computes-0"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn move_to<T: Send>(to: &Handle, f: impl FnOnce() -> T + Send) -> Result<T, Cancelled> {
+    segue_core::check()?;
+    if with_caller(|caller| caller.is_some_and(|(worker, _)| Arc::ptr_eq(&worker.group, &to.group))) {
+        return Ok(f());
+    }
+    with_caller(|caller| {
+        let Some((worker, fiber)) = caller else { return start(to, f) };
+        match to.resident() {
+            // A panic must not be taken into another fiber, nor may the resume of a wait that has
+            // begun be used up: `check` has not looked, since it would also fail in `start`.
+            Some(_) if fiber.must_not_suspend() => {
+                Err(Cancelled::with_reason("a fiber that is panicking, or begins to wait, can't change its scheduler"))
+            }
+            // SAFETY: it is around this fiber, or lives on this thread, where nobody ends it before
+            // this fiber suspends; and then it stays, since the fiber is in its list.
+            Some(there) => Ok(visit(worker, unsafe { there.as_ref() }, fiber, f)),
+            None => start(to, f),
+        }
+    })
+}
+
+/// On another thread: as a closure.
+fn start<T: Send>(to: &Handle, f: impl FnOnce() -> T + Send) -> Result<T, Cancelled> {
+    let _outside = segue_core::outside_work();
+    // Written by the job; the frame's waiter sees it, as what the job has done comes before the
+    // frame's signal.
+    let began = AtomicBool::new(false);
+    let frame = StackJob::new(|| {
+        began.store(true, Relaxed);
+        segue_core::check().map(|()| f())
+    });
+    let family = segue_core::with_current(|fiber| fiber.detaches_to().map(NonNull::from));
+    // SAFETY: the frame waits below, inside of the contexts that it is in; the family is the
+    // caller's and outlives it; closure and result are `Send`.
+    let job =
+        unsafe { StackJob::job(NonNull::from(&frame), Place::here(), family.as_ref().map(|family| family.as_ref())) };
+    // Refused, or accepted and dropped later, it tells the frame.
+    to.group.inject(job);
+    // SAFETY: a job was made of it, above.
+    match unsafe { frame.wait("another scheduler") } {
+        Ok(result) => result,
+        Err(_) if !began.load(Relaxed) => Err(Cancelled::with_reason("the scheduler that it was to move to has ended")),
+        Err(payload) => resume_unwind(payload),
+    }
+}
+
+/// On the same thread: on the fiber's own stack.
+fn visit<T>(here: &Common, there: &Common, fiber: &Fiber, f: impl FnOnce() -> T) -> T {
+    let _outside = segue_core::outside_work();
+    here.away.set(here.away.get() + 1);
+    go_over(here, there, fiber);
+    // Else an effect in `f` could be captured up to a handler around the move: the fiber would
+    // stay, and `f` come back elsewhere, or never.
+    let visit = WaitsFor::new("a visit to another scheduler");
+    let result = catch_unwind(AssertUnwindSafe(|| barrier(visit, f)));
+    go_over(there, here, fiber);
+    here.away.set(here.away.get() - 1);
+    result.unwrap_or_else(|payload| resume_unwind(payload))
+}
+
+/// Hands the running fiber from one worker of this thread to another.
+fn go_over(from: &Common, to: &Common, fiber: &Fiber) {
+    // SAFETY: it runs, under a worker of this crate's.
+    let at = unsafe { header_of(fiber) };
+    if !from.forks.is_empty() {
+        from.expose_forks();
+    }
+    // SAFETY: the header is the running fiber's.
+    let header = unsafe { at.as_ref() };
+    // SAFETY: the worker `to` is the fiber's home, or one on its thread that it leaves again before
+    // that ends, since it has it in its list.
+    unsafe { fiber.set_scheduler(to.scheduler.get().expect("a resident has settled down")) };
+    from.await_letter(header);
+    from.strike(header);
+    header.worker.set(to.at());
+    to.enrol(header, at);
+    // SAFETY: it suspends right here. It is in the mail of the worker that it leaves; that one is
+    // awake and finds it at its next turn.
+    unsafe {
+        from.resume_by_mail(at);
+        segue_fiber::suspend(at);
+    }
+    // On the thread-backed host each fiber has thread-local variables of its own.
+    // SAFETY: it is the worker that runs this fiber.
+    unsafe { set_worker(to.at()) };
+}

@@ -1,0 +1,196 @@
+//! A worker's mailbox: what other threads send to it, and whether it sleeps, in one atomic word.
+//!
+//! Used by the worker loop (drain, sleep) and by wakes from other threads (post).
+//!
+//! # The idea
+//!
+//! Letters hang in a stack that senders push to and the worker takes whole. The same word says
+//! whether the worker sleeps, so that "is there mail?" and "go to sleep" are one exchange, and
+//! "leave mail" and "was it asleep?" another. There is no second flag that could disagree with the
+//! first.
+//!
+//! # States of the word
+//!
+//! ```text
+//!   EMPTY --post--> letters --post--> letters          post: any thread
+//!   EMPTY --doze--> ASLEEP                             doze: the worker, only from EMPTY
+//!   ASLEEP --post--> letters, and the sender unparks   the one sender that sees ASLEEP
+//!   ASLEEP --rouse--> EMPTY, and the rouser unparks    any thread, without a letter
+//!   letters or ASLEEP --drain--> EMPTY                 the worker
+//! ```
+//!
+//! A letter is reused: its `bits` say what is in it, and it is in the stack if and only if they are
+//! not zero. A sender that adds bits to a letter that is under way does not post it again.
+//!
+//! **The race to fear**: mail that arrives between the worker's last look and its sleep. It cannot
+//! be missed: `doze` succeeds only on EMPTY; if the letter came before, `doze` fails, and if after,
+//! the sender's exchange meets ASLEEP and unparks, which a park that has not begun yet remembers.
+//!
+//! # Orderings
+//!
+//! | release | acquire | carries |
+//! | --- | --- | --- |
+//! | the sender's exchange of the head | `drain` | the letter's link and bits, and what the sender did before |
+//! | `doze` | the sender's or rouser's exchange that sees ASLEEP | the worker's last state before sleep |
+//! | the sender's `fetch_or` on the bits | the worker's swap of the bits | what a sender that merged its bits did before |
+#![allow(unsafe_code)] // Letters are linked by address.
+
+use segue_core::atomic::{AtomicPtr, AtomicU8, Ordering};
+use std::ptr::{self, NonNull};
+
+/// Something that can be posted: it carries its own link.
+///
+/// # Safety
+/// `letter` always answers with the same part of `self`.
+pub unsafe trait Post {
+    /// The part that the inbox uses.
+    fn letter(&self) -> &Letter<Self>
+    where
+        Self: Sized;
+}
+
+/// The link and the contents of a letter.
+#[derive(Debug)]
+pub struct Letter<T> {
+    bits: AtomicU8,
+    next: AtomicPtr<T>,
+}
+
+impl<T> Letter<T> {
+    /// A letter that is nowhere, with nothing in it.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { bits: AtomicU8::new(0), next: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// Whether it is under way.
+    #[inline]
+    pub fn is_pending(&self) -> bool {
+        self.bits.load(Ordering::Acquire) != 0
+    }
+}
+
+impl<T> Default for Letter<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The mailbox.
+#[derive(Debug)]
+pub struct Inbox<T> {
+    head: AtomicPtr<T>,
+}
+
+#[inline]
+fn asleep<T>() -> *mut T {
+    ptr::without_provenance_mut(1)
+}
+
+impl<T: Post> Inbox<T> {
+    /// An empty mailbox of a worker that is awake.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { head: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// Puts `bits` into the letter and sends it, unless it is under way. `wake` is called
+    /// beforehand if the worker may sleep, and what it returns is called afterwards if it did: from
+    /// the exchange on, neither letter nor inbox is touched.
+    ///
+    /// # Safety
+    /// The letter stays in place until the worker has drained it; the inbox until the exchange has
+    /// been made.
+    #[inline]
+    pub unsafe fn post<W: FnOnce()>(&self, letter: NonNull<T>, bits: u8, wake: impl Fn() -> W) {
+        // SAFETY: the letter is in place until it was drained, which can't be before it is in the
+        // stack.
+        let link = unsafe { letter.as_ref() }.letter();
+        if link.bits.fetch_or(bits, Ordering::AcqRel) != 0 {
+            return;
+        }
+        let mut head = self.head.load(Ordering::Relaxed);
+        loop {
+            let sleeps = head == asleep();
+            link.next.store(if sleeps { ptr::null_mut() } else { head }, Ordering::Relaxed);
+            // What wakes the worker must be in hand before the worker can find the letter, and
+            // perhaps end.
+            let waker = sleeps.then(&wake);
+            match self.head.compare_exchange_weak(head, letter.as_ptr(), Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => {
+                    if let Some(wake) = waker {
+                        wake();
+                    }
+                    return;
+                }
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Ends the worker's sleep without a letter. Answers whether it slept: then the caller unparks
+    /// it.
+    #[inline]
+    pub fn rouse(&self) -> bool {
+        self.head.load(Ordering::Acquire) == asleep()
+            && self.head.compare_exchange(asleep(), ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Whether the worker has announced that it sleeps, and nobody has woken it yet. The answer may
+    /// be late.
+    #[inline]
+    pub fn is_asleep(&self) -> bool {
+        self.head.load(Ordering::Relaxed) == asleep()
+    }
+
+    /// Whether there is nothing to drain. For the worker.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.head.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Whether letters are in it. For the worker, also after it has announced its sleep.
+    #[inline]
+    pub fn has_mail(&self) -> bool {
+        let head = self.head.load(Ordering::Relaxed);
+        !head.is_null() && head != asleep()
+    }
+
+    /// Announces that the worker will sleep, unless there is mail. For the worker.
+    #[must_use]
+    pub fn doze(&self) -> bool {
+        self.head.compare_exchange(ptr::null_mut(), asleep(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Takes all letters, oldest first, and calls `f` with each and its bits; ends a sleep. For the
+    /// worker.
+    pub fn drain(&self, mut f: impl FnMut(NonNull<T>, u8)) {
+        let mut at = self.head.swap(ptr::null_mut(), Ordering::AcqRel);
+        if at == asleep() {
+            return;
+        }
+        // The stack gives the newest first: turn it round.
+        let mut oldest = ptr::null_mut();
+        // SAFETY: letters stay in place until they are drained, and `f` has not seen them yet.
+        while let Some(letter) = unsafe { at.as_ref() } {
+            let next = letter.letter().next.load(Ordering::Relaxed);
+            letter.letter().next.store(oldest, Ordering::Relaxed);
+            oldest = at;
+            at = next;
+        }
+        while let Some(letter) = NonNull::new(oldest) {
+            // SAFETY: as above; after the swap of the bits it may be posted again, so the link is
+            // read before.
+            let link = unsafe { letter.as_ref() }.letter();
+            oldest = link.next.load(Ordering::Relaxed);
+            let bits = link.bits.swap(0, Ordering::AcqRel);
+            f(letter, bits);
+        }
+    }
+}
+
+impl<T: Post> Default for Inbox<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}

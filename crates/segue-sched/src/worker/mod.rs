@@ -1,0 +1,18 @@
+//! A worker: an OS thread with fibers, a policy that orders them, and the contract as they see it.
+//!
+//! [`run_loop`] has the loop, [`local`] the contract, [`inbox`] and [`group`] the protocols between
+//! threads, [`policy`] what a policy is.
+
+pub(crate) mod block_in_place;
+pub(crate) mod checkpoint;
+pub(crate) mod common;
+pub(crate) mod forks;
+pub(crate) mod group;
+pub(crate) mod handle;
+pub mod inbox;
+pub(crate) mod local;
+pub(crate) mod placing;
+pub(crate) mod policy;
+pub(crate) mod report;
+pub(crate) mod run_loop;
+pub(crate) mod stack_job;

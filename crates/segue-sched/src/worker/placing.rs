@@ -1,0 +1,348 @@
+//! Where closures start that may start anywhere: on the worker that has found them, or on one that
+//! has fewer fibers.
+//!
+//! Used by the worker loop, just before it starts a closure.
+//!
+//! # The idea
+//!
+//! A fiber stays where it has started, so a worker that starts one takes on what it will do later,
+//! too. To leave that to chance is to leave it to the worker that is awake: a fiber that spawns one
+//! child in a millisecond, and sleeps in between, has all of them on its own worker, since the
+//! others need longer to wake up than that one to start a closure.
+//!
+//! So a worker counts its fibers, and looks at the numbers of the others before it takes on another
+//! one. If it has more than the worker with the fewest, half of the difference goes there: closures
+//! from its shelf, or the one that it was about to start and those that follow, until both have the
+//! same. So closures go in runs, and what was spawned by turns lies together: a chain of a thousand
+//! fibers has some fifty of its links between two workers, and not five hundred. The more fibers
+//! there are, the longer the runs: a difference counts from a fifth of what the worker has.
+//!
+//! It puts the closures on the other one's shelf, where any worker can take them, and wakes that
+//! worker. A worker with more fibers leaves them there for a moment (it is *modest*); if they are
+//! still there then, their worker is busy, and any idle worker takes them.
+//!
+//! # Off the hot path
+//!
+//! To look at other workers' numbers costs cache misses, and to move a closure a system call. What
+//! is not to pay for that is a fiber that spawns a child and joins it, however often. So
+//! the worker compares one number of its own, that of its fibers, with a *mark*, and looks only
+//! when that is reached:
+//!
+//! | when | the mark | closures go when the numbers differ by |
+//! | --- | --- | --- |
+//! | it has just slept | 2 | more than 1, if the closure is alone: its spawner has gone on to wait |
+//! | it goes on working | some fibers | more than 12 |
+//! | it gives closures away | as it was | more than 1 |
+//! | it has looked in vain | as many more fibers as may make a difference | |
+//!
+//! Children that end in their first turn are better kept. Whether they do shows afterwards: each
+//! worker counts the fibers that have not. If fewer of them have come up
+//! elsewhere than half of the closures that were moved there, the worker keeps its closures for a
+//! while, which doubles each time.
+//!
+//! A simulation, a driven scheduler, and any other with one worker have a mark that is never
+//! reached.
+
+use crate::worker::common::Common;
+use crate::worker::group::{Group, Modest};
+use segue_core::Job;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// The mark after a sleep.
+const AFTER_SLEEP: usize = 2;
+/// How much workers may differ while they are busy.
+const UNEVEN: usize = 12;
+/// How many closures are moved before it is asked what came of it.
+const SAMPLE: usize = 8;
+/// How many looks around a worker keeps its closures, at most.
+const LONGEST_KEEP: u32 = 1024;
+/// For how long a worker leaves a closure to one that has fewer fibers.
+pub(crate) const MODESTY: Duration = Duration::from_millis(1);
+/// And if that one was woken for it, and the operating system has it wait for a processor.
+const LONGEST_MODESTY: Duration = Duration::from_millis(20);
+const NEVER: usize = usize::MAX;
+
+/// What a worker remembers of it.
+pub(crate) struct Placing {
+    is_alone: bool,
+    /// From so many fibers on it looks at the others.
+    mark: Cell<usize>,
+    /// Since when it has left closures to workers that have fewer fibers.
+    modest: Cell<Option<Instant>>,
+    /// How many closures were moved since the count of those that have settled elsewhere.
+    moved: Cell<usize>,
+    settled: Cell<usize>,
+    /// Which worker it gives closures to until both have the same.
+    gives_to: Cell<Option<usize>>,
+    /// For how many looks around it keeps its closures, now and the next time.
+    keep: Cell<u32>,
+    next_keep: Cell<u32>,
+}
+
+impl Placing {
+    pub(crate) fn new(is_alone: bool) -> Self {
+        Self {
+            is_alone,
+            mark: Cell::new(if is_alone { NEVER } else { UNEVEN }),
+            modest: Cell::new(None),
+            moved: Cell::new(0),
+            settled: Cell::new(0),
+            gives_to: Cell::new(None),
+            keep: Cell::new(0),
+            next_keep: Cell::new(1),
+        }
+    }
+
+    /// Whether a worker with so many fibers looks at the others before it starts another one.
+    #[inline]
+    pub(crate) fn is_reached(&self, fibers: usize) -> bool {
+        fibers >= self.mark.get()
+    }
+
+    /// Which worker it leaves closures to.
+    pub(crate) fn modest(&self) -> Modest {
+        match self.modest.get().map(|since| since.elapsed()) {
+            Some(time) if time >= LONGEST_MODESTY => Modest::No,
+            Some(time) if time >= MODESTY => Modest::ToSleepers,
+            _ => Modest::ToAll,
+        }
+    }
+
+    /// The worker lies down, and `leaves` some closures to others, or none.
+    pub(crate) fn lie_down(&self, leaves: bool) {
+        if leaves != self.modest.get().is_some() {
+            self.modest.set(leaves.then(Instant::now));
+        }
+    }
+
+    /// The worker looks around, or, `after_sleep`, gets up.
+    pub(crate) fn look_around(&self, after_sleep: bool) {
+        if self.is_alone {
+            return;
+        }
+        let keep = self.keep.get();
+        self.keep.set(keep.saturating_sub(1));
+        self.mark.set(match (keep, after_sleep) {
+            (0, true) => AFTER_SLEEP,
+            (0, false) => UNEVEN,
+            _ => NEVER,
+        });
+    }
+
+    /// Closures are about to be moved; answers whether those before have come to something, if that
+    /// can be told.
+    fn pays_off(&self, settled: Option<usize>) -> bool {
+        let moved = self.moved.get();
+        let Some(settled) = settled.filter(|_| moved >= SAMPLE) else { return true };
+        let came_up = settled.wrapping_sub(self.settled.get());
+        self.settled.set(settled);
+        self.moved.set(0);
+        if came_up >= moved / 2 {
+            self.next_keep.set(1);
+            return true;
+        }
+        self.keep.set(self.next_keep.get());
+        self.next_keep.set((2 * self.keep.get()).min(LONGEST_KEEP));
+        self.mark.set(NEVER);
+        false
+    }
+
+    /// See [`Common::place`]: of worker `index`, which has so many fibers.
+    fn place(&self, group: &Group, index: usize, fibers: usize, job: Job) -> Option<Job> {
+        let has_slept = self.mark.get() == AFTER_SLEEP;
+        let is_alone = has_slept && !group.has_offers(index);
+        let to = self.gives_to.take();
+        let uneven = if is_alone || to.is_some() { 1 } else { UNEVEN };
+        let Some((place, number)) = group.find_place(index, to, uneven) else {
+            self.mark.set(if has_slept { UNEVEN } else { fibers + UNEVEN / 4 });
+            return Some(job);
+        };
+        if !self.pays_off(group.settled_elsewhere(index)) {
+            return Some(job);
+        }
+        self.modest.set(None);
+        self.gives_to.set(Some(place));
+        let (moved, kept) = group.move_to(index, place, number, job);
+        self.moved.update(|before| before + moved);
+        kept
+    }
+}
+
+impl Common {
+    /// Gives a closure that is about to start, or others from the shelf, to a worker that has fewer
+    /// fibers. Answers with what is to start here.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn place(&self, job: Job) -> Option<Job> {
+        self.placing.place(&self.group, self.index, self.living.borrow().len(), job)
+    }
+}
+
+/// What goes where, by numbers alone: no threads, so nothing depends on how busy a machine is.
+#[cfg(test)]
+#[allow(unsafe_code)] // Closures are made by hand.
+mod tests {
+    use super::*;
+    use segue_core::{JobHeader, Place, Work};
+    use std::ptr::NonNull;
+    use std::sync::Arc;
+
+    /// A closure that nobody runs.
+    #[repr(C)]
+    struct Nothing(JobHeader);
+
+    // SAFETY: the header comes first, and nothing is carried.
+    unsafe impl Work for Nothing {
+        unsafe fn run(this: NonNull<Self>) {
+            // SAFETY: made by `job`, and this is its one end.
+            drop(unsafe { Box::from_raw(this.as_ptr()) });
+        }
+
+        unsafe fn abandon(this: NonNull<Self>) {
+            // SAFETY: as in `run`.
+            unsafe { Self::run(this) };
+        }
+    }
+
+    fn job() -> Job {
+        // SAFETY: there is no family, and the place is the root's.
+        let header = unsafe { JobHeader::of::<Nothing>(Place::here(), None) };
+        // SAFETY: the header is the first field, and this is the one job for it.
+        unsafe { Job::from_raw(NonNull::from(Box::leak(Box::new(Nothing(header)))).cast()) }
+    }
+
+    /// Workers without threads.
+    struct World {
+        group: Arc<Group>,
+        workers: Vec<(Placing, usize)>,
+    }
+
+    impl World {
+        fn new(workers: usize) -> Self {
+            let worker = |_| (Placing::new(workers == 1), 0);
+            Self { group: Group::new(workers), workers: (0..workers).map(worker).collect() }
+        }
+
+        fn has_fibers(&mut self, worker: usize, fibers: usize) {
+            self.workers[worker].1 = fibers;
+            self.group.remote(worker).beat.set_fibers(fibers);
+        }
+
+        /// A fiber of the worker's spawns one, and the worker comes to it. Answers whether that
+        /// started there.
+        fn spawn(&mut self, worker: usize) -> bool {
+            self.group.offer(worker, job());
+            let before = self.workers[worker].1;
+            self.start(worker);
+            self.workers[worker].1 > before
+        }
+
+        /// The worker starts the newest closure of its shelf, if there is one. It goes on to wait.
+        fn start(&mut self, worker: usize) -> bool {
+            let Some(job) = self.group.take_own(worker) else { return false };
+            let (placing, fibers) = &self.workers[worker];
+            let placed =
+                if placing.is_reached(*fibers) { placing.place(&self.group, worker, *fibers, job) } else { Some(job) };
+            if placed.is_some() {
+                self.has_fibers(worker, self.workers[worker].1 + 1);
+                self.group.remote(worker).beat.settle();
+            }
+            true
+        }
+
+        /// All workers start what is on their shelves.
+        fn settle(&mut self) {
+            while (0..self.workers.len()).any(|worker| self.start(worker)) {}
+        }
+
+        /// How many times its share the worker with the most has.
+        fn busiest(&self) -> f64 {
+            let counts = || self.workers.iter().map(|(_, fibers)| *fibers);
+            counts().max().unwrap() as f64 * self.workers.len() as f64 / counts().sum::<usize>() as f64
+        }
+    }
+
+    #[test]
+    fn what_trickles_in_lies_on_all_workers_alike_however_often_their_spawner_sleeps() {
+        for workers in 2..=8 {
+            for (sleeps, looks) in [(1, 1000), (2, 7), (3, 1000), (10, 3), (1000, 5), (1000, 1000)] {
+                let mut world = World::new(workers);
+                for number in 1..=50 * workers {
+                    if number % sleeps == 0 {
+                        world.workers[0].0.look_around(true);
+                    } else if number % looks == 0 {
+                        world.workers[0].0.look_around(false);
+                    }
+                    world.spawn(0);
+                    world.settle();
+                }
+                let busiest = world.busiest();
+                assert!(busiest <= 1.3, "on {workers} workers one has {busiest:.2} times its share");
+            }
+        }
+    }
+
+    #[test]
+    fn what_comes_all_at_once_lies_on_all_workers_alike_whoever_is_slow() {
+        for workers in 2..=8 {
+            for early in [0, 1, 10, 100 * workers] {
+                let mut world = World::new(workers);
+                (0..100 * workers).for_each(|_| world.group.offer(0, job()));
+                // The others have not got up yet.
+                (0..early).for_each(|_| _ = world.start(0));
+                world.settle();
+                let busiest = world.busiest();
+                assert!(busiest <= 1.3, "on {workers} workers one has {busiest:.2} times its share");
+            }
+        }
+    }
+
+    /// One worker has many fibers and the other none, and children that end at once come and go:
+    /// they go nowhere, but for a few.
+    #[test]
+    fn children_that_end_at_once_stay_however_uneven_the_workers_are() {
+        const CHILDREN: usize = 100_000;
+        let moved = |sleeps: usize| {
+            let mut world = World::new(2);
+            world.has_fibers(0, 200);
+            let mut moved = 0;
+            for child in 1..=CHILDREN {
+                if child % 100 == 0 {
+                    world.workers[0].0.look_around(child % sleeps == 0);
+                }
+                if world.spawn(0) {
+                    world.has_fibers(0, 200);
+                } else {
+                    moved += 1;
+                    // The other one runs it to its end in one turn.
+                    drop(world.group.take_own(1).expect("it is there"));
+                }
+            }
+            moved
+        };
+        for sleeps in [100, 1_000, CHILDREN + 1] {
+            let moved = moved(sleeps);
+            assert!((1..=CHILDREN / 100).contains(&moved), "{moved} of {CHILDREN} went elsewhere");
+        }
+    }
+
+    /// Each waits for the one before it, so a link between two workers costs more than one on one.
+    #[test]
+    fn a_chain_has_few_links_between_workers() {
+        for (workers, most) in [(2, 80), (4, 160)] {
+            let mut world = World::new(workers);
+            let place = |world: &mut World| {
+                let before: Vec<usize> = world.workers.iter().map(|(_, fibers)| *fibers).collect();
+                world.workers[0].0.look_around(true);
+                world.spawn(0);
+                world.settle();
+                (0..workers).find(|&worker| world.workers[worker].1 > before[worker]).expect("it has started")
+            };
+            let places: Vec<usize> = (0..1000).map(|_| place(&mut world)).collect();
+            let links = places.windows(2).filter(|pair| pair[0] != pair[1]).count();
+            assert!((1..=most).contains(&links), "{links} links are between two of {workers} workers");
+            assert!(world.busiest() <= 1.3);
+        }
+    }
+}

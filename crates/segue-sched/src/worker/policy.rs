@@ -1,0 +1,351 @@
+//! What a policy is: a data structure that says which ready fiber runs next.
+//!
+//! Implemented by the files in `policies/` and by users; called by the worker loop, which does
+//! everything else.
+//!
+//! # What happens to what is ready
+//!
+//! ```text
+//!   spawned here --------.                       .--> Here ------> the policy has it
+//!   sent by a worker ----+                       |
+//!   from outside (*) ----+--> push(task, why) ---+--> Anywhere --> the worker's shelf: its own newest, an idle worker's oldest
+//!   resumed, yielded ----'                       |
+//!                                                '--> To(worker) -> that worker's mail, then its push
+//!   pop() <-- the worker is free         spare() <-- another worker has nothing to do         idle() <-- pop() has yielded nothing
+//! ```
+//!
+//! (*) By default closures from outside, and those on shelves, take turns with what the policy has.
+//! A policy that wants to order them, too, says so by [`takes_arrivals`](Policy::takes_arrivals):
+//! then what comes from outside is pushed before anything else runs, and what the worker takes from
+//! a shelf is pushed before it starts. So such a policy knows of every turn that its worker takes,
+//! but for the very first fiber's.
+//!
+//! What the loop checks: a fiber that is given out is this worker's, is not dropped, and is not
+//! held back by a policy that says that it has nothing.
+
+use crate::worker::common::Header;
+use crate::worker::group::Group;
+use segue_core::{Attribute, Fiber, Job};
+use segue_fiber::Coroutine;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Decides the order in which one worker runs what is ready.
+///
+/// Each worker has a policy of its own, made on its thread; all methods are called there, and never
+/// while another is running, so that the state needs no atomics. A policy can be unfair but not
+/// unsound: it can't copy what it is given, nor send started fibers to other threads, and the loop
+/// notices a policy that drops or forgets one.
+///
+/// # Panics
+/// A policy that panics ends the process: its worker's fibers could not be continued. So does one
+/// that drops a started fiber, gives out one of another worker, sends a closure to a worker that
+/// does not exist, or says that it has nothing when it was given fibers that it has not given out.
+/// The message says which. What it makes ready under its own scheduler, by dropping a closure for
+/// instance, comes to it by mail.
+///
+/// A policy must not wait. A method that waits holds its worker up, and for ever if it waits for
+/// one of the worker's own fibers.
+///
+/// # Examples
+///
+/// Last in, first out, in ten lines:
+///
+/// ```
+/// use segue_sched::{Goes, Policy, Task, Why};
+///
+/// #[derive(Default)]
+/// struct Lifo(Vec<Task>);
+///
+/// impl Policy for Lifo {
+///     fn push(&mut self, task: Task, _why: Why) -> Goes {
+///         self.0.push(task);
+///         Goes::Here
+///     }
+///
+///     fn pop(&mut self) -> Option<Task> {
+///         self.0.pop()
+///     }
+/// }
+///
+/// let sum = segue_sched::Builder::new().run_with(Lifo::default, || {
+///     let fibers: Vec<_> = (0..10).map(|n| segue_core::spawn(move || n)).collect();
+///     fibers.into_iter().map(|fiber| fiber.join().unwrap()).sum::<i32>()
+/// });
+/// assert_eq!(sum.unwrap(), 45);
+/// ```
+pub trait Policy: 'static {
+    /// Called once, before anything else: which worker this is, of how many.
+    fn seated(&mut self, seat: Seat) {
+        let _ = seat;
+    }
+
+    /// Accepts something that is ready, or says where else it goes. A started fiber can only stay.
+    fn push(&mut self, task: Task, why: Why) -> Goes;
+
+    /// Gives out what is to run next; `None` if there is nothing that is to run now.
+    fn pop(&mut self) -> Option<Task>;
+
+    /// Gives out a closure for an idle worker. The loop asks only when there is one: before each
+    /// turn, and when a closure was pushed. If the idle worker finds something else to do, the
+    /// closure comes back.
+    ///
+    /// By default nothing: closures that are to be shared can also go [anywhere](Goes::Anywhere) in
+    /// the first place. The difference: what went anywhere can be taken at any time, in the order
+    /// of a shelf; what is kept here, in an order of the policy's, is given away only between the
+    /// turns of this worker.
+    fn spare(&mut self) -> Option<Job> {
+        None
+    }
+
+    /// Whether this policy orders what comes from elsewhere, too. Asked once.
+    ///
+    /// Then closures from outside of the scheduler are pushed as soon as a worker sees them, before
+    /// anything else runs; a closure that this worker takes from a shelf, its own or another
+    /// worker's, is pushed before it would start ([`Why::Taken`]).
+    ///
+    /// By default they are not: any worker that is free starts the oldest of them, and a busy one
+    /// does so at every other turn.
+    fn takes_arrivals(&self) -> bool {
+        false
+    }
+
+    /// What the worker is to do when [`pop`](Policy::pop) has given nothing and there is no work
+    /// anywhere else.
+    fn idle(&mut self) -> Idle {
+        Idle::Sleep
+    }
+
+    /// A fiber that will run about [`AHEAD`] turns from now, if that is easy to say: the worker
+    /// fetches its memory meanwhile. It is only a hint.
+    fn upcoming(&self) -> Option<&Started> {
+        None
+    }
+
+    /// Whether it simulates: then every closure that becomes ready comes to it and none is kept on
+    /// a shelf, the halves of a [`join`](crate::join) and what comes from outside included; and the
+    /// methods below are called. The answer is a constant of the type, so that other policies pay
+    /// nothing; a policy in a box does not simulate.
+    fn simulates() -> bool
+    where
+        Self: Sized,
+    {
+        false
+    }
+
+    /// The closure that it has given out last has become this fiber, which runs next.
+    fn begins(&mut self, _fiber: &Fiber) {}
+
+    /// Whether the next method is to be asked.
+    fn may_preempt(&self) -> bool {
+        false
+    }
+
+    /// Whether the running fiber is preempted, at a [point](segue_core::preemption_point) where it
+    /// might go on: it is pushed then, as if it had yielded.
+    fn preempts(&mut self) -> bool {
+        false
+    }
+}
+
+impl<P: Policy + ?Sized> Policy for Box<P> {
+    fn seated(&mut self, seat: Seat) {
+        (**self).seated(seat);
+    }
+
+    fn push(&mut self, task: Task, why: Why) -> Goes {
+        (**self).push(task, why)
+    }
+
+    fn pop(&mut self) -> Option<Task> {
+        (**self).pop()
+    }
+
+    fn spare(&mut self) -> Option<Job> {
+        (**self).spare()
+    }
+
+    fn takes_arrivals(&self) -> bool {
+        (**self).takes_arrivals()
+    }
+
+    fn idle(&mut self) -> Idle {
+        (**self).idle()
+    }
+
+    fn upcoming(&self) -> Option<&Started> {
+        (**self).upcoming()
+    }
+}
+
+/// How many turns ahead memory is fetched. Measured with 1,000 and 100,000 fibers: 4 and 8 were
+/// best, 16 and more lost.
+pub const AHEAD: usize = 4;
+
+/// Where something that is ready goes.
+#[derive(Debug)]
+#[must_use]
+pub enum Goes {
+    /// The policy has it.
+    Here,
+    /// Any idle worker may have it, and a worker that has far fewer fibers gets it. Else it comes
+    /// back to this worker, newest first but once in 64 turns, when [`pop`](Policy::pop) yields
+    /// nothing, and now and then when it does.
+    Anywhere(Job),
+    /// The policy of this worker gets it: there it is [`Why::Sent`].
+    To(usize, Job),
+}
+
+/// What a worker does that has nothing to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Idle {
+    /// It sleeps until something becomes ready. The policy has no started fibers.
+    Sleep,
+    /// It sleeps until something becomes ready, for this long at most, or until it is
+    /// [woken](Seat::wake). The policy may hold fibers back.
+    Hold(Option<Duration>),
+    /// It looks again at once, and never sleeps. The policy may hold fibers back. A worker inside
+    /// of a fiber of another scheduler gives that one turns meanwhile.
+    Spin,
+}
+
+/// Why something is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It is new.
+    Spawned,
+    /// It came from outside of the scheduler.
+    Arrived,
+    /// Another worker's policy has sent it here.
+    Sent,
+    /// This worker has taken it from a shelf, where it was for everybody. Unless the policy keeps
+    /// it, or sends it on, it starts now.
+    Taken,
+    /// What it waited for has come. A closure is then the next poll of an async task, which was
+    /// woken.
+    Resumed,
+    /// It gave up its turn.
+    Yielded,
+    /// It gave way, at a fork, to work that came from outside while every worker was busy.
+    Displaced,
+}
+
+/// A worker's place in its scheduler.
+#[derive(Clone)]
+pub struct Seat {
+    index: usize,
+    group: Arc<Group>,
+}
+
+impl Seat {
+    pub(crate) fn new(index: usize, group: Arc<Group>) -> Self {
+        Self { index, group }
+    }
+
+    /// Which worker this is, from 0.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// How many workers the scheduler has.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.group.len()
+    }
+
+    /// Whether both are of the same scheduler.
+    #[must_use]
+    pub fn is_beside(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.group, &other.group)
+    }
+
+    /// Has a worker ask its policy again, if it sleeps. From any thread; never waits.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    pub fn wake(&self, worker: usize) {
+        self.group.wake(worker);
+    }
+}
+
+impl std::fmt::Debug for Seat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "worker {} of {}", self.index, self.workers())
+    }
+}
+
+/// Something that is ready to run.
+pub enum Task {
+    /// A closure that has not started. It can go anywhere.
+    Fresh(Job),
+    /// A fiber that has started. It stays on its worker.
+    Started(Started),
+}
+
+impl Task {
+    /// The attribute of this type that the fiber carries, or will.
+    #[inline]
+    #[must_use]
+    pub fn attribute<A: Attribute>(&self) -> Option<A> {
+        match self {
+            Self::Fresh(job) => job.attribute(),
+            Self::Started(started) => started.fiber().attribute(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Task {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Fresh(job) => job.fmt(f),
+            Self::Started(started) => started.fmt(f),
+        }
+    }
+}
+
+/// A started fiber that is ready. It stays on its worker's thread.
+pub struct Started(NonNull<Header>);
+
+impl Started {
+    #[inline]
+    pub(crate) fn new(header: NonNull<Header>) -> Self {
+        Self(header)
+    }
+
+    #[inline]
+    pub(crate) fn into_header(self) -> NonNull<Header> {
+        ManuallyDrop::new(self).0
+    }
+
+    /// Starts to fetch the memory that it will touch first.
+    #[inline]
+    pub(crate) fn prefetch(&self, whole: bool) {
+        segue_fiber::prefetch(self.0, whole);
+    }
+
+    /// Its identity.
+    #[allow(unsafe_code)] // The header is reached by address.
+    pub fn fiber(&self) -> &Fiber {
+        // SAFETY: a fiber that is ready has not ended, so its header is in place.
+        unsafe { &self.0.as_ref().fiber }
+    }
+}
+
+impl Drop for Started {
+    #[cold]
+    fn drop(&mut self) {
+        panic!("a policy dropped {}, which has started and must be run to its end", self.fiber());
+    }
+}
+
+impl std::fmt::Debug for Started {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.fiber())
+    }
+}
+
+/// A suspended coroutine, named by its header.
+pub(crate) type Switch = Coroutine<Header>;

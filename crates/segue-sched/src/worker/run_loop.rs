@@ -1,0 +1,399 @@
+//! The worker loop: runs what the policy gives out, reads the mail, fires timers, idles in a park.
+//!
+//! Used by the scheduler's entry points, which start one loop per worker. It is the only loop there
+//! is: policies and parks are its parameters.
+//!
+//! What is true when it idles: the policy has nothing, the inbox says ASLEEP, all shelves were
+//! empty after that was said, and every fiber of the worker is suspended.
+
+use crate::worker::group::{Group, Rest};
+use crate::worker::handle;
+use crate::worker::local::{Local, no_unwind};
+use crate::worker::placing::MODESTY;
+use crate::worker::policy::{Idle, Policy, Task};
+use crate::worker::report::Stuck;
+use segue_core::{Job, Park, Unpark};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often a busy worker polls its park and fires timers, by and large.
+const PERIOD: Duration = Duration::from_micros(250);
+
+/// After how many turns it does so in any case. Turns of a few nanoseconds come to some
+/// microseconds, beside which reading the clock is little.
+const MOST_TURNS: u32 = 512;
+
+/// How often to look for work before sleeping, at most, and at least when there is anybody to
+/// expect it from. A look takes up to a microsecond; a wake-up of a parked thread costs tens of
+/// them.
+const MOST_LOOKS: u32 = 512;
+const LEAST_LOOKS: u32 = 4;
+
+/// A worker that mail woke sooner than this had better have looked for it.
+const SOON: Duration = Duration::from_micros(100);
+
+/// How long a worker without stacks waits for others to give some back.
+const RETRY: Duration = Duration::from_millis(1);
+
+/// What the loop does when it finds that nothing can ever become ready.
+pub(crate) type OnDeadlock<'a> = &'a dyn Fn(Vec<Stuck>);
+
+/// One worker.
+pub(crate) struct Worker<'a, P, K> {
+    pub(crate) local: &'a Local<P>,
+    pub(crate) park: K,
+    pub(crate) on_deadlock: Option<OnDeadlock<'a>>,
+    looks: u32,
+    window: Window,
+    /// Whether the loop runs in a fiber of another scheduler, which is to get turns, too.
+    is_guest: bool,
+}
+
+/// After how many turns a busy worker looks around: so many that they take [`PERIOD`], as far as
+/// the last ones tell. At least one and at most [`MOST_TURNS`].
+///
+/// So what a driver or a timer has is found after a period and one turn, if turns are alike. If
+/// they become longer all at once, the next window has a quarter of the turns and the one after it
+/// what fits: it takes two windows of the new turns, of at most [`MOST_TURNS`] and a quarter of
+/// that.
+struct Window {
+    turns: u32,
+    /// The last one took much longer than it should have.
+    was_long: bool,
+    since: Option<Instant>,
+}
+
+impl Window {
+    /// The window's turns are over. By the clock of the timers: a simulated one does not move
+    /// meanwhile, so that simulations do not depend on the time.
+    fn renew(&mut self, now: Instant) -> u32 {
+        if let Some(since) = self.since.replace(now) {
+            let took = now.saturating_duration_since(since).as_nanos().max(1);
+            let fit = (u128::from(self.turns) * PERIOD.as_nanos() / took).max(1);
+            let fit = u32::try_from(fit).unwrap_or(MOST_TURNS);
+            // A window in which the system had taken the processor away says little of turns; two
+            // in succession do.
+            let least = (self.turns / 4).max(1);
+            let is_long = fit < least;
+            let believed = if is_long && !self.was_long { least } else { fit };
+            self.was_long = is_long;
+            // One window of short turns does not say that all will be.
+            self.turns = believed.min(self.turns * 2).min(MOST_TURNS);
+        }
+        self.turns
+    }
+
+    /// The worker has slept, which is not to be counted.
+    fn interrupt(&mut self) {
+        self.since = None;
+    }
+
+    /// Others have had the thread until now, which is not to be counted.
+    fn go_on(&mut self, now: Instant) {
+        self.since = Some(now);
+    }
+}
+
+/// What a turn of the loop was.
+pub(crate) enum Turn {
+    /// Something ran, or may be ready now.
+    Ran,
+    /// There is nothing to run.
+    Idle,
+    /// The group has stopped, and no fiber is left.
+    Ended,
+}
+
+impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
+    /// A worker that sleeps in its park.
+    pub(crate) fn parked(local: &'a Local<P>, park: K, on_deadlock: Option<OnDeadlock<'a>>) -> Self {
+        let unparker = park.unparker();
+        Self::new(local, park, unparker, on_deadlock)
+    }
+
+    /// A worker that is woken in this way.
+    pub(crate) fn new(
+        local: &'a Local<P>,
+        park: K,
+        unparker: Arc<dyn Unpark>,
+        on_deadlock: Option<OnDeadlock<'a>>,
+    ) -> Self {
+        local.settle_down();
+        local.common.remote().set_unparker(unparker);
+        let looks = if local.common.group.len() == 1 { 0 } else { LEAST_LOOKS };
+        let window = Window { turns: MOST_TURNS / 8, was_long: false, since: None };
+        local.common.until_look.set(window.turns);
+        Self { local, park, on_deadlock, looks, window, is_guest: false }
+    }
+
+    fn group(&self) -> &Arc<Group> {
+        &self.local.common.group
+    }
+
+    /// Runs `first`, if given, and then everything until the group stops and no fiber is left.
+    pub(crate) fn run(mut self, first: Option<Job>) {
+        handle::reside(self.local.common.at());
+        self.is_guest = segue_core::in_fiber();
+        self.on_thread(|worker| {
+            if let Some(job) = first {
+                worker.begin_with(job);
+            }
+            loop {
+                match worker.turn() {
+                    Turn::Ran => {}
+                    Turn::Idle => worker.idle(),
+                    Turn::Ended => break,
+                }
+            }
+            worker.local.timers.close();
+        });
+        handle::depart(&raw const self.local.common);
+    }
+
+    /// Makes the first turn, which is known to be for this closure.
+    pub(crate) fn begin_with(&self, job: Job) {
+        self.local.common.begin_turn();
+        self.local.run(Task::Fresh(job));
+    }
+
+    /// Calls `f` while the thread is this worker's.
+    pub(crate) fn on_thread<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> R {
+        let no_unwind = no_unwind();
+        // Fibers are resumed outside of the handlers that there may be around, and the park is
+        // called there.
+        let result = self.local.common.here(|| {
+            segue_fiber::effect::outside(|| {
+                self.park.enter();
+                let kept = segue_core::keep_spares(true);
+                let result = segue_core::afresh(|| f(self));
+                segue_core::keep_spares(kept);
+                self.local.common.remote().beat.rest();
+                self.park.leave();
+                result
+            })
+        });
+        no_unwind.disarm();
+        result
+    }
+
+    /// Reads the mail and runs one task, if there is one.
+    #[inline(always)]
+    pub(crate) fn turn(&mut self) -> Turn {
+        self.local.read_mail();
+        self.local.accept_closures();
+        self.local.adopt();
+        self.local.common.begin_turn();
+        let until_look = &self.local.common.until_look;
+        until_look.set(until_look.get() - 1);
+        if until_look.get() == 0 {
+            self.look_around();
+        }
+        // New closures and started fibers take turns, so that neither starves the other.
+        let turns = self.local.common.turns.get();
+        // Every 64 turns the order is turned round: a program that repeats itself every two turns
+        // is not to meet new closures always at the same step.
+        let task = match (turns ^ (turns >> 6)) % 2 {
+            0 if !self.local.is_starved() => {
+                let common = &self.local.common;
+                let job = if self.local.takes_arrivals { common.take_own() } else { common.take_fresh() };
+                job.and_then(|job| self.local.taken(job)).or_else(|| self.local.next())
+            }
+            _ => self.local.next(),
+        };
+        if let Some(task) = task {
+            let group = self.group();
+            if group.is_called() {
+                // More waits outside: this task, too, is to give way at its next fork.
+                self.local.common.remote().set_wanted(true);
+            }
+            if self.local.common.is_asked() {
+                self.local.share(false);
+            }
+            self.local.run(task);
+            Turn::Ran
+        } else if let Some(job) = self.find() {
+            if let Some(task) = self.local.taken(job) {
+                self.local.run(task);
+            }
+            Turn::Ran
+        } else if segue_core::settle() {
+            // The joiner of the last fiber may be ready now.
+            Turn::Ran
+        } else if self.group().is_stopping()
+            && !self.local.common.has_fibers()
+            && self.group().retire(self.local.common.index)
+        {
+            Turn::Ended
+        } else {
+            Turn::Idle
+        }
+    }
+
+    /// What a busy worker does now and then, so that nobody starves.
+    #[cold]
+    pub(crate) fn look_around(&mut self) {
+        self.local.common.until_look.set(self.window.renew(self.local.timers.now()));
+        self.park.poll();
+        self.local.timers.fire();
+        self.local.common.placing.look_around(false);
+        if self.is_guest {
+            // Else timers, drivers and fibers of the outer worker would wait for as long as this
+            // one is busy.
+            self.give_way();
+            self.window.go_on(self.local.timers.now());
+        }
+    }
+
+    /// Gives a turn to the other fibers of the scheduler that this loop is a guest of.
+    #[cold]
+    fn give_way(&mut self) {
+        let common = &self.local.common;
+        common.remote().beat.rest();
+        self.park.leave();
+        let _ = common.outside(|| segue_core::shield(segue_core::yield_now));
+        self.park.enter();
+    }
+
+    #[inline]
+    fn find(&self) -> Option<Job> {
+        if self.local.is_starved() {
+            return None;
+        }
+        let common = &self.local.common;
+        let job = common.find();
+        if job.is_some() && common.group.len() > 1 {
+            // There may be more on that shelf than this worker can take.
+            common.group.wake_if_busy();
+        }
+        job
+    }
+
+    /// Looks for work for a moment, since to sleep and be woken costs more. Looks longer while that
+    /// pays off. A worker that has the group to itself looks only while mail from other threads
+    /// keeps coming.
+    fn expect_work(&mut self) -> bool {
+        if self.looks == 0 || self.local.is_starved() {
+            return false;
+        }
+        let common = &self.local.common;
+        let alone = common.group.len() == 1;
+        if !alone {
+            common.group.beg(common.index);
+        }
+        let modest = common.placing.modest();
+        for _ in 0..self.looks {
+            if !common.remote().inbox.is_empty() || (!alone && common.group.looks_busy_to(common.index, modest)) {
+                self.looks = (self.looks * 2).min(MOST_LOOKS);
+                return true;
+            }
+            for _ in 0..16 {
+                std::hint::spin_loop();
+            }
+        }
+        self.looks = (self.looks / 2).max(if alone { 0 } else { LEAST_LOOKS });
+        false
+    }
+
+    /// There is nothing to run: looks for a moment, then sleeps until there is something to do, or
+    /// may be.
+    #[cold]
+    fn idle(&mut self) {
+        let longest = match self.local.policy_idles() {
+            Idle::Sleep => None,
+            Idle::Hold(longest) => longest,
+            Idle::Spin => return self.look_again(),
+        };
+        if self.expect_work() || self.local.timers.fire() > 0 {
+            return;
+        }
+        if let Some(timeout) = self.lie_down(longest) {
+            match self.on_deadlock {
+                Some(report) if timeout.is_none() && self.park.is_closed() => report(self.local.common.report()),
+                _ => self.park_and_learn(timeout),
+            }
+        }
+        self.get_up();
+    }
+
+    /// Announces that the worker sleeps, and answers for how long it may; `None` if there is
+    /// something to do. [`get_up`](Worker::get_up) follows in any case.
+    pub(crate) fn lie_down(&mut self, longest: Option<Duration>) -> Option<Option<Duration>> {
+        let common = &self.local.common;
+        let modest = common.placing.modest();
+        let rest = common.group.lie_down(common.index, self.local.is_starved(), common.has_fibers(), modest);
+        let longest = match rest {
+            Rest::No => return None,
+            Rest::Long => longest,
+            Rest::Short => earlier(longest, Some(MODESTY)),
+        };
+        common.placing.lie_down(rest == Rest::Short);
+        self.local.trim();
+        let timeout = earlier(self.local.timers.until_next(), longest);
+        let retries = self.local.is_starved() && !self.park.is_closed();
+        Some(if retries { earlier(timeout, Some(RETRY)) } else { timeout })
+    }
+
+    /// The worker does not sleep any more.
+    pub(crate) fn get_up(&mut self) {
+        let common = &self.local.common;
+        common.group.got_up(common.index);
+        common.placing.look_around(true);
+        if common.remote().inbox.has_mail() {
+            // If it was woken for a closure, that is not to wait for a long turn of another
+            // fiber's.
+            common.group.wake_if_busy();
+        }
+        self.window.interrupt();
+        self.local.timers.fire();
+        self.local.feed();
+    }
+
+    /// Instead of sleeping.
+    fn look_again(&mut self) {
+        let common = &self.local.common;
+        if common.group.len() > 1 {
+            common.group.beg(common.index);
+        }
+        self.look_around();
+        self.local.feed();
+    }
+
+    /// Parks, and looks for mail the next time if it would have been there soon.
+    fn park_and_learn(&mut self, timeout: Option<Duration>) {
+        // On the thread of another scheduler nothing is gained by looking; and a closed world gets
+        // no mail.
+        let may_look = !self.is_inside() && !self.park.is_closed();
+        let parked = may_look.then(Instant::now);
+        self.park_for(timeout);
+        let Some(parked) = parked else { return };
+        if self.local.common.remote().inbox.has_mail() && parked.elapsed() < SOON {
+            // More than the looks that were in vain before this park have cost.
+            self.looks = (self.looks * 4).clamp(LEAST_LOOKS, MOST_LOOKS / 4);
+        }
+    }
+
+    fn park_for(&mut self, timeout: Option<Duration>) {
+        // A park may suspend the fiber that this loop runs in: meanwhile the outer worker has the
+        // thread.
+        if self.is_inside() {
+            self.park.leave();
+            self.local.common.outside(|| self.park.park(timeout));
+            self.park.enter();
+        } else {
+            self.park.park(timeout);
+        }
+    }
+
+    /// Whether this loop runs inside of another one, or in a fiber.
+    fn is_inside(&self) -> bool {
+        !self.local.common.outer.get().is_null() || segue_core::in_fiber()
+    }
+}
+
+/// The shorter of two time-outs; `None` is no time-out.
+fn earlier(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (timeout, None) | (None, timeout) => timeout,
+    }
+}
