@@ -1,8 +1,9 @@
 //! Concurrency in straight-line code.
 //!
-//! A program is written as if every call blocked; what blocks is only the fiber. Fibers of different
-//! schedulers, plain threads and tasks of any async runtime meet at the same structures, because these are written against one small contract
-//! for suspending and resuming, and not against a runtime.
+//! A program is written as if every call blocked; what blocks is only the fiber. Fibers of
+//! different schedulers, plain threads and tasks of any async runtime meet at the same structures,
+//! because these are written against one small contract for suspending and resuming, and not
+//! against a runtime.
 //!
 //! ```
 //! # #[cfg(feature = "sched")] {
@@ -18,16 +19,25 @@
 //! ```
 //!
 //! * Start: [`run`], [`runtime`], [`Pool`]; one scheduler or several in a program.
-//! * Schedulers: [`move_to`] another one for a while; [`Driven`] by a loop that is not ours; [`sched`] has the policies.
-//! * Fibers: [`spawn`], [`scope`], [`join`], [`yield_now`], [`sleep`]. A [`JoinHandle`] is joined, or awaited by a task. [`spawn_task`] runs a future next to them.
-//! * Meet: [`sync`] has promises, locks, permits, cells that are initialised once, latches and more.
-//! * Choose: `x_source()` of an operation `x` is a [`Waitable`], to be awaited by a task, or [one of two](Waitable::or); [`after`] and [`at`] are such sources.
-//! * Stop: [`Cancelled`] is the error of every wait. [`CancelToken`] cancels what runs under it, [`timeout`] and [`deadline`] what takes too long; [`shield`] and
-//!   [`finally`] finish what was begun; [`check`] is for computations, and [`checkpoint`], which also lets others run.
-//! * Control: [`effect`] asks an enclosing handler, which may keep the rest of the computation; [`generator()`] makes an iterator of code that visits; [`multi`] resumes more than once.
+//! * Schedulers: [`move_to`] another one for a while; [`Driven`] by a loop that is not ours;
+//!   [`sched`] has the policies.
+//! * Fibers: [`spawn`], [`scope`], [`join`], [`yield_now`], [`sleep`], [`fiber::current`]. A
+//!   [`JoinHandle`] is joined, or awaited by a task. [`spawn_task`] runs a future next to them.
+//! * Meet: [`sync`] has promises, locks, permits, cells that are initialised once, latches and
+//!   more.
+//! * Choose: `x_source()` of an operation `x` is a [`Waitable`], to be awaited by a task, or [one
+//!   of two](Waitable::or); [`after`] and [`at`] are such sources.
+//! * Stop: [`Cancelled`] is the error of every wait. [`CancelToken`] cancels what runs under it,
+//!   [`timeout`] and [`deadline`] what takes too long; [`shield`] and [`finally`] finish what was
+//!   begun; [`check`] is for computations, and [`checkpoint`], which also lets others run. In
+//!   [`no_suspend`] waits are refused.
+//! * Control: [`effect`] asks an enclosing handler, which may keep the rest of the computation;
+//!   [`generator()`] makes an iterator of code that visits; [`multi`] resumes more than once.
 //! * The world: [`net`]; calls that block their thread, by [`blocking`].
-//! * Bridge: the crate `segue-bridge` has waits for futures, fibers for async tasks, and what tokio and rayon need.
-//! * Test: [`test`](macro@test) and [`Explore`] run the same code under many schedules with simulated time, and name one that fails; [`Sim`] runs it under one.
+//! * Bridge: the crate `segue-bridge` has waits for futures, fibers for async tasks, and what tokio
+//!   and rayon need.
+//! * Test: [`test`](macro@test) and [`Explore`] run the same code under many schedules with
+//!   simulated time, and name one that fails; [`Sim`] runs it under one.
 //!
 //! ```
 //! # #[cfg(feature = "sched")] {
@@ -55,8 +65,11 @@
 //! # Ok::<(), segue::Cancelled>(())
 //! ```
 //!
-//! Without default features only `segue-core` is used: the structures work, and fibers are plain threads.
+//! Without default features only `segue-core` is used: the structures work, and fibers are plain
+//! threads.
 
+mod error;
+pub mod fiber;
 #[cfg(feature = "sched")]
 mod runtime;
 mod spawn;
@@ -65,23 +78,30 @@ pub mod sync;
 #[cfg(feature = "sched")]
 pub use runtime::{default_pool, run, runtime};
 #[cfg(feature = "sched")]
-pub use segue_sched::fiber::{BothEnds, Generator, Region, Yielder, effect, generator, multi, region};
+pub use segue_sched::fiber::{
+    BothEnds, Generator, Region, Yielder, effect, generator, generator_with_stack, multi, region,
+};
 #[cfg(feature = "sched")]
 pub use segue_sched::{
     self as sched, ByDeadline, ByPriority, Driven, Explore, Fair, Fifo, Gangs, Handle, Hierarchical, Lifo, Polled,
-    Pool, Priority, RoundRobin, Sim, StackConfig, Stealing, blocking_here, move_to,
+    Pool, Priority, RoundRobin, Sim, StackConfig, Stealing, blocking_here, move_to, settle,
 };
 
-/// A test that is run under many schedules, in a simulation: it fails if one of them does, with a command that replays that one.
+/// A test that is run under many schedules, in a simulation: it fails if one of them does, with a
+/// command that replays that one.
 ///
-/// Stands before a function without parameters, which returns nothing or a `Result`. Other attributes, such as `#[ignore]` and `#[should_panic]`, keep their meaning. What it
-/// writes is a call of [`Explore::check`](sched::Explore::check), which says what counts as a failure, and how the environment can change what is tried:
-/// `SEGUE_SEED=...` tries the schedule that a report has named, `SEGUE_SCHEDULES=...` more or fewer than the test says.
+/// Stands before a function without parameters, which returns nothing or a `Result`. Other
+/// attributes, such as `#[ignore]` and `#[should_panic]`, keep their meaning. What it writes is a
+/// call of [`Explore::check`](sched::Explore::check), which says what counts as a failure, and how
+/// the environment can change what is tried: `SEGUE_SEED=...` tries the schedule that a report has
+/// named, `SEGUE_SCHEDULES=...` more or fewer than the test says; `SEGUE_TRACE=1` beside a schedule
+/// prints its turns.
 ///
 /// | argument | what it says | if it is left out |
 /// | --- | --- | --- |
 /// | `policy = random` | each choice is drawn | so |
 /// | `policy = pct(depth)` | by random priorities, for bugs of this depth | |
+/// | `policy = plain` | one schedule alone, the plainest: first in first out, and nobody is preempted | |
 /// | `policy = exhaustive(limit)` | all schedules; if there are more than `limit`, that is a failure | |
 /// | `schedules = N` | how many are tried | 200 |
 /// | `seed = N` | the seed of the first; the next has the next | 0 |
@@ -104,10 +124,11 @@ pub use segue_macros::test;
 #[cfg(feature = "io")]
 pub use segue_io::net;
 
+pub use error::{Closed, Full, Rejected, WaitError};
 pub use segue_core::{
-    self as core, Attribute, Attributes, Blocking, CancelToken, Cancelled, Either, JoinError, JoinHandle, Scope,
-    TimedOut, Waitable, after, at, attribute, attributes, blocking, check, deadline, finally, is_cancelled, now,
-    shield, sleep, timeout,
+    self as core, Attribute, Attributes, Blocking, CancelToken, Cancellable, Cancelled, Either, JoinError, JoinHandle,
+    Scope, TimedOut, Waitable, after, at, attribute, attributes, blocking, check, deadline, finally, is_cancelled,
+    name_fibers_in_panics, no_suspend, now, shield, sleep, timeout, wait_future,
 };
 pub use spawn::{Builder, checkpoint, join, scope, spawn, spawn_task, yield_now};
 
@@ -115,6 +136,16 @@ pub use spawn::{Builder, checkpoint, join, scope, spawn, spawn_task, yield_now};
 #[cfg(all(doctest, feature = "sched"))]
 #[doc = include_str!("../../../docs/testing.md")]
 pub struct TestingDoctests;
+
+/// The programs of `docs/cancellation.md`, run as tests.
+#[cfg(all(doctest, feature = "sched"))]
+#[doc = include_str!("../../../docs/cancellation.md")]
+pub struct CancellationDoctests;
+
+/// The programs of `docs/coming-from.md`, run as tests.
+#[cfg(all(doctest, feature = "sched"))]
+#[doc = include_str!("../../../docs/coming-from.md")]
+pub struct ComingFromDoctests;
 
 /// The programs of the README, run as tests.
 #[cfg(all(doctest, feature = "io"))]

@@ -1,4 +1,5 @@
-//! Runtimes for applications: schedulers whose workers idle in the I/O driver, and the default one behind plain threads.
+//! Runtimes for applications: schedulers with workers that idle in the I/O driver, and the default
+//! one behind plain threads.
 //!
 //! Used by applications that start a program with [`run`].
 
@@ -9,6 +10,10 @@ use segue_io::DriverPark as Idle;
 use segue_sched::{Builder, Pool};
 use std::io;
 use std::sync::OnceLock;
+use std::time::Duration;
+
+/// For how long a worker may stay in one fiber until a debug build reports it.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Makes the park of one worker.
 type MakeIdle = fn() -> io::Result<Idle>;
@@ -16,6 +21,12 @@ type MakeIdle = fn() -> io::Result<Idle>;
 /// A scheduler to be configured and started: `runtime().workers(2).run(..)`.
 ///
 /// It steals work by default, and its workers wait for the network while they have nothing to run.
+///
+/// In debug builds it has a [monitor](Builder::monitor), and so have [`run`] and [`default_pool`]:
+/// a worker that stays in one fiber for more than a second is reported on standard error, with the
+/// fiber's name and where it is. Such a fiber computes without a [`checkpoint`](crate::checkpoint),
+/// or has blocked its thread by a call that is not Segue's, with all other fibers of its worker.
+/// [`no_monitor`](Builder::no_monitor) leaves it out; in release builds it has to be asked for.
 ///
 /// # Examples
 ///
@@ -29,15 +40,23 @@ pub fn runtime() -> Builder<MakeIdle> {
     let make: MakeIdle = Idle::new;
     #[cfg(not(feature = "io"))]
     let make: MakeIdle = || Ok(Idle::new());
-    Builder::new().park(make)
+    let builder = Builder::new().park(make);
+    if cfg!(all(debug_assertions, not(miri))) { builder.monitor(PATIENCE) } else { builder }
 }
 
-/// Runs `f` as the first fiber of a runtime with a worker for each processor, and returns what it returned.
+/// Runs `f` as the first fiber of a runtime with a worker for each processor, and returns what it
+/// returned.
 ///
 /// When `f` has returned, what is left of the fibers that it spawned is cancelled and waited for.
+/// In a fiber it starts another runtime inside of that fiber, which is suspended whenever
+/// the first worker of that one has nothing to run.
+///
+/// # Cancellation
+/// If the caller is cancelled, so is everything inside; the call returns when all of it has ended.
 ///
 /// # Panics
-/// If `f` panics, after everything has ended; or if threads, stacks or a driver can't be made ([`runtime`] returns that as an error).
+/// If `f` panics, after everything has ended; or if threads, stacks or a driver can't be made
+/// ([`runtime`] returns that as an error).
 ///
 /// # Examples
 ///
@@ -69,7 +88,7 @@ pub fn default_pool() -> &'static Pool {
 /// Tells the core where plain threads spawn.
 #[inline]
 pub(crate) fn offer_default() {
-    segue_core::set_default(|| (|job| default_pool().inject(job), default_pool().family()));
+    segue_core::set_default(|| (default_pool(), default_pool().family()));
 }
 
 /// A join on a plain thread, or on a fiber of a foreign scheduler.
@@ -81,7 +100,7 @@ where
     RA: Send,
     RB: Send,
 {
-    default_pool().call(|| segue_sched::join(a, b))
+    segue_sched::join_apart(a, b).unwrap_or_else(|(a, b)| default_pool().call(|| segue_sched::join(a, b)))
 }
 
 #[inline]

@@ -1,8 +1,9 @@
-//! Spawning from anywhere: the core's `spawn`, `scope` and `join`, with the default runtime behind plain threads.
+//! Spawning from anywhere: the core's `spawn`, `scope` and `join`, with the default runtime behind
+//! plain threads.
 //!
 //! Used by applications.
 
-use segue_core::{Attribute, Attributes, Cancelled, JoinHandle, Scope};
+use segue_core::{Attribute, Attributes, CancelToken, Cancellable, Cancelled, JoinHandle, Scope};
 
 /// Puts the default runtime behind the spawns of plain threads. It starts at the first of them.
 #[inline]
@@ -13,8 +14,9 @@ fn prepare() {
 
 /// Starts a detached fiber and returns a handle for its result.
 ///
-/// A fiber's children run under its own scheduler and belong to its runtime: when that ends, they are cancelled and waited for. On
-/// a plain thread the default runtime is used, which starts at first use and stays.
+/// A fiber's children run under its own scheduler and belong to its runtime: when that ends, they
+/// are cancelled and waited for. On a plain thread the default runtime is used, which starts at
+/// first use and stays.
 ///
 /// # Examples
 ///
@@ -32,10 +34,13 @@ where
 
 /// Starts a detached async task next to the fibers, and returns a handle for its result.
 ///
-/// The caller's scheduler polls it, or on a plain thread the default runtime. Each poll may be on another worker, and between two polls the task has no stack; that its future may move, the compiler checks.
+/// The caller's scheduler polls it, or on a plain thread the default runtime. Each poll may be on
+/// another worker, and between two polls the task has no stack; that its future may move, the
+/// compiler checks.
 ///
 /// # Cancellation
-/// A task that is cancelled is dropped where it waits, and its handle yields [`Cancelled`].
+/// A task that is cancelled is dropped where it waits, and its handle yields
+/// [`JoinError::Cancelled`](crate::JoinError::Cancelled).
 ///
 /// # Examples
 ///
@@ -56,6 +61,9 @@ where
 }
 
 /// A spawn with a name or with attributes, in the shape of [`std::thread::Builder`].
+///
+/// It says what a fiber is to be like. What says what a scheduler is to be like is
+/// `sched::Builder`; `runtime()` makes one.
 ///
 /// # Examples
 ///
@@ -78,8 +86,8 @@ impl Builder {
         Self(self.0.name(name))
     }
 
-    /// The attributes that the fiber is to carry, in place of a copy of the caller's. They are not copied: whoever keeps a clone of the handle can change them
-    /// while the fiber lives.
+    /// The attributes that the fiber is to carry, in place of a copy of the caller's. They are not
+    /// copied: a clone of the handle can change them while the fiber lives.
     pub fn attributes(self, attributes: Attributes) -> Self {
         Self(self.0.attributes(attributes))
     }
@@ -87,6 +95,37 @@ impl Builder {
     /// The fiber's attribute of this type; of the other types it carries what the caller does.
     pub fn attribute<A: Attribute>(self, value: A) -> Self {
         Self(self.0.attribute(value))
+    }
+
+    /// How many bytes of its stack the fiber can use, at least; see
+    /// [`segue_core::Builder::stack_size`](crate::core::Builder::stack_size).
+    ///
+    /// # Panics
+    /// For more than half a gibibyte.
+    pub fn stack_size(self, bytes: usize) -> Self {
+        Self(self.0.stack_size(bytes))
+    }
+
+    /// Fibers that can be cancelled one by one, by their handles.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let fiber = segue::Builder::new().cancellable().spawn(|| segue::after(Duration::MAX).wait());
+    /// fiber.cancel_with("no longer wanted");
+    /// assert_eq!(fiber.join().unwrap().unwrap_err().to_string(), "cancelled: no longer wanted");
+    /// ```
+    pub fn cancellable(self) -> Cancellable {
+        prepare();
+        self.0.cancellable()
+    }
+
+    /// Fibers that this token cancels, too.
+    pub fn token(self, token: &CancelToken) -> Cancellable {
+        prepare();
+        self.0.token(token)
     }
 
     /// As [`spawn`].
@@ -129,16 +168,20 @@ impl Builder {
     }
 }
 
-/// Runs `f` with a scope in which fibers can be spawned that borrow from the surroundings, and waits for all of them.
+/// Runs `f` with a scope in which fibers can be spawned that borrow from the surroundings, and
+/// waits for all of them.
 ///
-/// The scope is cancelled when its body or one of its fibers panics, when [`Scope::cancel`] is called, and with the caller's own
+/// The scope is cancelled when its body or one of its fibers panics, when one that may
+/// [fail](Scope::spawn_or_cancel) does, when [`Scope::cancel`] is called, and with the caller's own
 /// cancellation. It always waits until the last fiber has ended.
 ///
 /// # Cancellation
-/// The scope's fibers are cancelled with the caller. The wait for them is not cut short, since they may borrow.
+/// The scope's fibers are cancelled with the caller. The wait for them is not cut short, since they
+/// may borrow.
 ///
 /// # Panics
-/// With the first panic of the body or of a fiber, after all have ended.
+/// With the first panic of the body or of a fiber, after all have ended; or, rather than that, with
+/// the error of a fiber that [failed](Scope::spawn_or_cancel), if nobody has asked for it.
 ///
 /// # Examples
 ///
@@ -161,8 +204,9 @@ where
 
 /// Runs `a` and `b`, on two workers if one is idle, and returns both results.
 ///
-/// On a fiber, `a` runs at once on the caller's stack; `b` after it in the same place, unless an idle worker took it, or `a` had to wait.
-/// On a plain thread, or under a foreign scheduler, both run in the default runtime meanwhile.
+/// On a fiber, `a` runs at once on the caller's stack; `b` after it in the same place, unless an
+/// idle worker took it, or `a` had to wait. On a plain thread, or under a foreign scheduler, both
+/// run in the default runtime meanwhile.
 ///
 /// # Cancellation
 /// *No effect*: both are run, and see the caller's cancellation at their own waits.
@@ -190,7 +234,8 @@ where
     (a(), b())
 }
 
-/// Gives up the turn: other ready fibers of this worker run first. On a plain thread it yields to the operating system.
+/// Gives up the turn: other ready fibers of this worker run first. On a plain thread it yields to
+/// the operating system.
 ///
 /// # Cancellation
 /// *No effect*: a cancelled fiber does not yield.
@@ -213,10 +258,12 @@ pub fn yield_now() -> Result<(), Cancelled> {
     segue_core::yield_now()
 }
 
-/// For long computations: fails if the caller was cancelled, and lets others run if they wait for it.
+/// For long computations: fails if the caller was cancelled, and lets others run if they wait for
+/// it.
 ///
-/// On a fiber it gives up the turn if there is something from other threads, if a timer is due, or if it has had a millisecond. Otherwise it costs a few
-/// nanoseconds. On a plain thread it is [`check`](segue_core::check). `sched::checkpoint` has the details.
+/// On a fiber it gives up the turn if there is something from other threads, if a timer is due, or
+/// if it has had a millisecond. Otherwise it costs a few nanoseconds. On a plain thread it is
+/// [`check`](segue_core::check). `sched::checkpoint` has the details.
 ///
 /// # Cancellation
 /// *No effect*.

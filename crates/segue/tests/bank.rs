@@ -1,4 +1,5 @@
-//! The bank of `examples/bank.rs` as a test: the planted race is found and replayed, and without it every schedule passes.
+//! The bank of `examples/bank.rs` as a test: the planted race is found and replayed, and without it
+//! every schedule passes.
 
 #![cfg(feature = "sched")]
 
@@ -28,13 +29,15 @@ fn every_policy_finds_it_and_replays_it() {
         assert!(matches!(&found.cause, Cause::Failed(why) if why.contains("overdrawn")), "{found}");
         let replayed = explore.replay(&found.schedule, careless).unwrap_err();
         assert_eq!((&replayed.cause, &replayed.schedule), (&found.cause, &found.schedule));
-        // The customer is served by one teller up to the look, and by the other to the end: one departure from first come, first served.
+        // The customer is served by one teller up to the look, and by the other to the end: one
+        // departure from first come, first served.
         let shrunk = found.shrunk.map_or(0, |shrunk| shrunk.departures.0);
         assert!(shrunk <= 2, "{shrunk} departures");
     }
 }
 
-/// The one command that a report prints, tried: in a process of its own, with the environment that it says.
+/// The one command that a report prints, tried: in a process of its own, with the environment that
+/// it says.
 #[test]
 fn the_printed_command_replays() {
     let test = |variables: &[(&str, &str)]| {

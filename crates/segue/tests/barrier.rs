@@ -174,7 +174,8 @@ fn conservation_on_threads_with_cancelled_fibers_and_dropped_tasks() {
                 dropped.fetch_add(1, SeqCst);
                 let mut waits = task(barrier.wait_source());
                 for _ in 0..round % 4 {
-                    // One that passes and is dropped unseen would be missing in the count, so it is looked at last.
+                    // One that passes and is dropped unseen would be missing in the count, so it is
+                    // looked at last.
                     if let Some(result) = poll_once(&mut waits) {
                         pass(3, result.is_leader());
                         break;

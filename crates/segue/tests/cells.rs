@@ -10,7 +10,7 @@ mod counts;
 use counts::{Count, Counted, DAY, pauses};
 use meet::{block_on, everywhere, pool};
 use segue::sync::{ForceError, Lazy, Once, OnceCell, SetError, Turn};
-use segue::{Builder, CancelToken, Either, Sim};
+use segue::{Builder, CancelToken, Either, Rejected, Sim};
 use segue::{after, scope, shield, sleep};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +29,7 @@ fn a_full_cell_is_read_by_the_cancelled_and_an_empty_one_is_not() {
             assert!(matches!(empty.get_or_init(|| 2), Err(ForceError::Cancelled(_))));
             assert!(matches!(empty.wait(), Err(ForceError::Cancelled(_))));
             assert!(matches!(empty.turn(), Err(ForceError::Cancelled(_))));
-            assert!(matches!(empty.set(2), Err(SetError::Cancelled(2, _))));
+            assert!(matches!(empty.set(2), Err(Rejected { value: 2, error: SetError::Cancelled(_) })));
             assert_eq!(shield(|| empty.get_or_init(|| 3)), Ok(&3));
         });
     });
@@ -45,18 +45,18 @@ fn recursion_is_told_to_every_call_and_does_not_hang() {
             assert!(matches!(cell.get_or_init(|| 0), Err(ForceError::Recursive(_))));
             assert!(matches!(cell.wait(), Err(ForceError::Recursive(_))));
             assert!(matches!(cell.turn(), Err(ForceError::Recursive(_))));
-            assert!(matches!(cell.set(0), Err(SetError::Recursive(0, _))));
+            assert!(matches!(cell.set(0), Err(Rejected { value: 0, error: SetError::Recursive(_) })));
             assert!(matches!(block_on(cell.get_or_init_source(|| 0)), Err(ForceError::Recursive(_))));
             let first = cell.wait_source().or(after(DAY)).wait();
             assert!(matches!(first, Ok(Either::Left(Err(ForceError::Recursive(_))))));
             let second = after(DAY).or(cell.wait_source()).wait();
             assert!(matches!(second, Ok(Either::Right(Err(ForceError::Recursive(_))))));
-            assert_eq!(cell.try_set(0), Err(0));
+            assert_eq!(cell.try_set(0), Err(Rejected { value: 0, error: SetError::Busy }));
             assert!(cell.try_turn().is_none() && cell.get().is_none());
-            // Somebody else's force is not a recursion: it waits.
+            // Its scope waits for it: `recursion.rs` has the rest.
             scope(|s| {
-                let other = s.spawn(|| cell.wait_source().or(after(Duration::from_millis(1))).wait());
-                assert_eq!(other.join().unwrap(), Ok(Either::Right(())));
+                let inside = s.spawn(|| cell.wait_source().or(after(Duration::from_millis(1))).wait());
+                assert!(matches!(inside.join().unwrap(), Ok(Either::Left(Err(ForceError::Recursive(_))))));
             });
             7
         });
@@ -131,7 +131,7 @@ fn recursion_through_two_fibers_is_a_deadlock_that_names_both() {
 fn an_initialiser_that_joins_a_fiber_that_forces_it_is_a_deadlock_that_names_it() {
     static OUTER: Lazy<u32, fn() -> Result<u32, segue::JoinError>> = Lazy::named("OUTER", || {
         let inner = Builder::new().name("inner").spawn(|| OUTER.force_fallible().is_ok());
-        inner.join().map(u32::from)
+        Ok(inner.join().map(u32::from)?)
     });
     let text = Sim::new(3).run(|| OUTER.force_fallible().is_ok()).unwrap_err().to_string();
     println!("{text}");
@@ -177,14 +177,19 @@ fn cells_have_the_shape_of_std() {
     assert_eq!(format!("{cell:?}"), "OnceCell(<uninit>)");
     assert!(cell.clone().get().is_none() && cell == OnceCell::default());
     cell.set(String::from("set")).unwrap();
-    assert!(matches!(cell.set(String::from("again")), Err(SetError::Full(value)) if value == "again"));
-    assert_eq!(cell.try_set(String::from("again")), Err(String::from("again")));
+    assert!(
+        matches!(cell.set(String::from("again")), Err(Rejected { value, error: SetError::Full }) if value == "again")
+    );
+    assert_eq!(
+        cell.try_set(String::from("again")),
+        Err(Rejected { value: String::from("again"), error: SetError::Full })
+    );
     assert_eq!(format!("{cell:?}"), "OnceCell(\"set\")");
     assert!(cell.clone() == cell);
     cell.get_mut().unwrap().push('!');
     assert_eq!(cell.take().as_deref(), Some("set!"));
     assert_eq!(block_on(cell.set_source(String::from("anew"))), Ok(()));
-    assert!(matches!(block_on(cell.set_source(String::from("again"))), Err(SetError::Full(_))));
+    assert!(matches!(block_on(cell.set_source(String::from("again"))), Err(Rejected { error: SetError::Full, .. })));
     assert_eq!(cell.into_inner().as_deref(), Some("anew"));
     let lazy: Lazy<u32, _> = Lazy::named("NAME", || 1);
     assert_eq!(format!("{lazy:?}"), "NAME(<unforced>)");
@@ -204,9 +209,9 @@ fn a_set_waits_for_the_initialiser_and_gives_its_value_back() {
             let Ok(Turn::Yours(turn)) = cell.turn() else { unreachable!() };
             let set = s.spawn(|| cell.set(1));
             pauses(2).unwrap();
-            assert!(cell.try_set(2).is_err());
+            assert_eq!(cell.try_set(2), Err(Rejected { value: 2, error: SetError::Busy }));
             turn.fill(3);
-            assert_eq!(set.join().unwrap().map_err(SetError::into_value), Err(1));
+            assert_eq!(set.join().unwrap().map_err(|rejected| rejected.value), Err(1));
             assert_eq!(cell.get(), Some(&3));
         });
     });
@@ -275,7 +280,8 @@ fn the_initialiser_of_a_source_may_wait_and_panic_wherever_it_is_run() {
                     7
                 });
                 let outcome = scope(|s| {
-                    // At once, or after a wait, when it is handed the turn; alone, or as one of two.
+                    // At once, or after a wait, when it is handed the turn; alone, or as one of
+                    // two.
                     let forced = s.spawn(move || {
                         catch_unwind(AssertUnwindSafe(|| match place % 2 {
                             0 => force.wait().unwrap().copied(),

@@ -1,4 +1,5 @@
-//! Conditions: no notification is lost between the unlock and the wait, or on a waiter that has gone, and the guard comes back.
+//! Conditions: no notification is lost between the unlock and the wait, or on a waiter that has
+//! gone, and the guard comes back.
 #![cfg(feature = "sched")]
 
 #[path = "common/meet.rs"]
@@ -86,8 +87,8 @@ fn a_cancelled_wait_gives_the_guard_back() {
         let failed = timeout(Duration::from_millis(1), || {
             changed.wait(mutex.lock().unwrap()).map(drop).map_err(|error| {
                 assert!(mutex.try_lock().is_none(), "it is locked again");
-                assert!(error.cancelled().timed_out() && error.to_string().contains("cancelled"));
-                *error.into_guard()
+                assert!(error.error.timed_out() && error.to_string().contains("cancelled"));
+                *error.value
             })
         });
         assert_eq!(failed, Err(1));
@@ -108,7 +109,7 @@ fn a_cancelled_wait_waits_for_the_mutex() {
             let waits = s.spawn(|| {
                 token.run(|| match changed.wait_while(mutex.lock()?, |n| *n < 10) {
                     Ok(_) => Ok(0),
-                    Err(error) => Ok(*error.into_guard()),
+                    Err(error) => Ok(*error.value),
                 })
             });
             let mut guard = mutex.lock().unwrap();
@@ -127,8 +128,8 @@ fn a_wait_while_panicking_keeps_the_mutex_locked() {
     struct WaitsInDrop<'a>(&'a Mutex<u32>, &'a Condvar);
     impl Drop for WaitsInDrop<'_> {
         fn drop(&mut self) {
-            let error = self.1.wait(self.0.lock().unwrap()).unwrap_err();
-            *error.into_guard() += 1;
+            let mut error = self.1.wait(self.0.lock().unwrap()).unwrap_err();
+            *error.value += 1;
         }
     }
     let run = pool(1).run(|| {
@@ -167,7 +168,8 @@ fn a_wait_is_chosen_among_others() {
 
 #[test]
 fn a_wait_that_begins_anew_in_a_select_misses_nothing() {
-    // The second arm seems ready when it is registered and is not when it is taken; meanwhile the first has unlocked.
+    // The second arm seems ready when it is registered and is not when it is taken; meanwhile the
+    // first has unlocked.
     let (mutex, changed, other) = (Mutex::new(0), Condvar::new(), Mutex::new(()));
     std::thread::scope(|t| {
         let other = &other;
@@ -261,7 +263,7 @@ fn conservation_of_notifications_whoever_is_cancelled_at_whichever_step() {
                                 got.fetch_add(1, SeqCst);
                             }
                             Err(error) => {
-                                let _guard: MutexGuard<usize> = error.into_guard();
+                                let _guard: MutexGuard<usize> = error.value;
                                 gone.fetch_add(1, SeqCst);
                             }
                         }
@@ -385,7 +387,8 @@ fn conservation_on_threads_with_cancelled_fibers_and_dropped_tasks() {
             while finished.load(SeqCst) < TOKENS {
                 std::thread::yield_now();
             }
-            // What is not changed under the mutex is announced after it was locked, or it falls between a look and the wait.
+            // What is not changed under the mutex is announced after it was locked, or it falls
+            // between a look and the wait.
             drop(tokens.lock());
             changed.notify_all();
         });

@@ -1,7 +1,8 @@
-//! The Fibonacci server as its users meet it: the built example in a process of its own, clients on plain sockets.
+//! The Fibonacci server as its users meet it: the built example in a process of its own, clients on
+//! plain sockets.
 //!
-//! `cargo test` builds the examples first. If only this test is built, build the example beforehand:
-//! `cargo build -p segue --example fib_server`.
+//! `cargo test` builds the examples first. If only this test is built, build the example
+//! beforehand: `cargo build -p segue --example fib_server`.
 #![cfg(all(unix, feature = "io"))]
 
 #[path = "common/fib_process.rs"]
@@ -13,7 +14,8 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// A number whose computation takes one worker about two seconds, in this profile and on this machine.
+/// A number whose computation takes one worker about two seconds, in this profile and on this
+/// machine.
 fn long_number() -> u32 {
     static LONG: OnceLock<u32> = OnceLock::new();
     *LONG.get_or_init(|| {
@@ -110,7 +112,7 @@ fn what_is_no_proper_request_is_answered_and_ends_the_connection() {
         (400, "malformed", with("No Colon\r\n")),
         (400, "malformed", with("Content-Length: three\r\n")),
         (431, "too long", with(&format!("X-Long: {}\r\n", "x".repeat(64 << 10)))),
-        (431, "too long", format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "x".repeat(64 << 10))),
+        (414, "too long", format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "x".repeat(64 << 10))),
         (431, "too many", with(&many_headers)),
         (413, "too long", with("Content-Length: 100000000\r\n")),
     ];
@@ -183,7 +185,8 @@ fn hundreds_of_connections_are_served_at_once() {
 
 #[test]
 fn a_long_computation_keeps_nobody_waiting_with_promises() {
-    // Whether all were answered while the long one was computed, each on a connection of its own: one after the other, and at once.
+    // Whether all were answered while the long one was computed, each on a connection of its own:
+    // one after the other, and at once.
     let meanwhile = |n| {
         let server = Server::start(&["--compose", "promise", "--max-n", "93"]);
         let mut long = begin(&server, n);
@@ -204,7 +207,8 @@ fn one_pool_worker_lets_everybody_in_during_a_long_computation() {
     let meanwhile = |n| {
         let server = Server::start(&["--pool-workers", "1", "--max-n", "93"]);
         let mut long = begin(&server, n);
-        // A second long one, so that several computations share the worker when the short ones come.
+        // A second long one, so that several computations share the worker when the short ones
+        // come.
         let mut second = begin(&server, n);
         let mut clients = server.connect_many(100);
         for _ in 0..2 {

@@ -9,7 +9,9 @@ fn poll<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
     future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// A choice between an open gate and a mutex is told of the unlock first, and yields whatever is there after `meanwhile`; `outcome` sees that. It is kept, and the next in the queue has its turn all the same.
+/// A choice between an open gate and a mutex is told of the unlock first, and yields whatever is
+/// there after `meanwhile`; `outcome` sees that. It is kept, and the next in the queue has its turn
+/// all the same.
 fn kept<'a>(
     mutex: &'a Mutex<u32>,
     meanwhile: impl FnOnce() -> Option<MutexGuard<'a, u32>>,

@@ -1,4 +1,5 @@
-//! Latches and wait groups under every scheduler and between them: zero before, during and after the wait; counts that are used again.
+//! Latches and wait groups under every scheduler and between them: zero before, during and after
+//! the wait; counts that are used again.
 #![cfg(feature = "sched")]
 
 #[path = "common/meet.rs"]
@@ -149,7 +150,8 @@ fn who_waits_at_zero_is_released_also_if_the_count_goes_up_before_it_runs() {
 
 #[test]
 fn conservation_of_rounds_in_every_schedule() {
-    // Two rounds that overlap as they like: a wait is over exactly if the count was zero since it began.
+    // Two rounds that overlap as they like: a wait is over exactly if the count was zero since it
+    // began.
     let (mut released_early, mut saw_second) = (0, 0);
     for seed in 0..300 {
         let early = Sim::new(seed)

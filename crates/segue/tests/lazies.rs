@@ -1,4 +1,5 @@
-//! Lazies and cells under every scheduler and between them: concurrent forces, recursion, initialisers that fail, panic and are cancelled.
+//! Lazies and cells under every scheduler and between them: concurrent forces, recursion,
+//! initialisers that fail, panic and are cancelled.
 #![cfg(feature = "sched")]
 
 #[path = "common/meet.rs"]
@@ -160,7 +161,7 @@ fn a_static_is_forced_by_fibers_of_two_pools_by_threads_and_by_tasks_at_once() {
     static SHARED: Lazy<String> = Lazy::named("SHARED", || {
         // It waits, for a fiber of the default runtime.
         let (resolver, promised) = promise();
-        let fiber = spawn(move || resolver.fill("made elsewhere"));
+        let fiber = spawn(move || resolver.fill("made elsewhere").unwrap());
         fiber.join().unwrap();
         COMPUTED.up();
         promised.take().unwrap().to_owned()
@@ -341,7 +342,8 @@ fn conservation_cancelled_waiters_are_passed_by_in_every_schedule() {
             .run(|| {
                 let (cell, token, refused) = (OnceCell::new(), CancelToken::new(), Count::new());
                 scope(|s| {
-                    // Its initialiser fails at about the time at which those behind it are cancelled.
+                    // Its initialiser fails at about the time at which those behind it are
+                    // cancelled.
                     drop(s.spawn(|| {
                         let made = cell.get_or_try_init(|| {
                             pauses(seed % 4)?;

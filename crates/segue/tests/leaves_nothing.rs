@@ -1,6 +1,8 @@
-//! Waiting allocates nothing, and waiters that leave, however many, leave nothing behind in a structure that lives on.
+//! Waiting allocates nothing, and waiters that leave, however many, leave nothing behind in a
+//! structure that lives on.
 //!
-//! Everything that is measured happens on the measuring thread, so that what others allocate meanwhile does not count.
+//! Everything that is measured happens on the measuring thread, so that what others allocate
+//! meanwhile does not count.
 #![cfg(feature = "sched")]
 #![allow(unsafe_code)] // An allocator that counts.
 
@@ -77,7 +79,8 @@ fn alone() -> impl Sized {
 /// In all; a debug build takes its time.
 const WAITERS: usize = if cfg!(debug_assertions) { 50_000 } else { 1_000_000 };
 
-/// What is done with each structure in turn: it is given sources that are not ready, and never will be.
+/// What is done with each structure in turn: it is given sources that are not ready, and never will
+/// be.
 trait Visit {
     fn visit<S: Source>(&mut self, name: &str, make: impl Fn() -> Waitable<S> + Sync)
     where
@@ -109,7 +112,7 @@ fn every_structure(visit: &mut impl Visit) {
     drop(reader);
     let (resolver, promised) = promise::<u8>();
     visit.visit("Promise", || promised.wait_source());
-    resolver.fill(1);
+    resolver.fill(1).unwrap();
     assert_eq!(promised.try_get(), Some(Ok(&1)));
     let notify = Notify::new();
     visit.visit("Notify", || notify.wait_source());
@@ -239,7 +242,8 @@ impl Visit for CancelsFibers {
         (0..10).for_each(|_| batch());
         let before = live();
         (0..WAITERS / 2500).for_each(|_| batch());
-        // A worker may have kept some more memory for the next fibers by now; less than a byte for each of two thousand waiters.
+        // A worker may have kept some more memory for the next fibers by now; less than a byte for
+        // each of two thousand waiters.
         let more = live() - before;
         assert!(more < 1000, "{name}: {more} bytes");
         assert!(cancelled.into_inner() > 0);
@@ -276,7 +280,8 @@ fn threads_that_are_cancelled_leave_nothing() {
             batch(10);
             let before = ALL_LIVE.load(SeqCst);
             batch(1000);
-            // The harness may allocate meanwhile, but a thousand waiters that left a node each would leave more.
+            // The harness may allocate meanwhile, but a thousand waiters that left a node each
+            // would leave more.
             let more = ALL_LIVE.load(SeqCst) - before;
             assert!(more < 8192, "{name}: {more} bytes");
         }
@@ -284,7 +289,8 @@ fn threads_that_are_cancelled_leave_nothing() {
     every_structure(&mut CancelsThreads);
 }
 
-/// Two fibers on one worker that make each other wait: of 1000 rounds of theirs, nobody allocates, the scheduler included.
+/// Two fibers on one worker that make each other wait: of 1000 rounds of theirs, nobody allocates,
+/// the scheduler included.
 fn wait_for_each_other(name: &str, first: impl Fn(usize), second: impl Fn(usize) + Sync) {
     const WARM: usize = 100;
     let done = AtomicBool::new(false);
@@ -381,7 +387,7 @@ fn each_waits_for_the_other() {
     });
     let (resolvers, promises): (Vec<_>, Vec<_>) = (0..ROUNDS).map(|_| promise()).unzip();
     let resolvers: Vec<_> = resolvers.into_iter().map(|resolver| std::sync::Mutex::new(Some(resolver))).collect();
-    let fill = |n: usize| resolvers[n].lock().unwrap().take().expect("once").fill(n);
+    let fill = |n: usize| resolvers[n].lock().unwrap().take().expect("once").fill(n).unwrap();
     told("Promise", |n| assert_eq!(promises[n].wait(), Ok(&n)), fill);
     let latches: Vec<_> = (0..ROUNDS).map(|_| Latch::new(1)).collect();
     told("Latch", |n| latches[n].wait().unwrap(), |n| latches[n].count_down(1));
@@ -416,7 +422,11 @@ fn a_task_that_waits_and_is_served_allocates_nothing() {
         assert_eq!((allocations(), live()), before, "{name}");
     }
     let (semaphore, notify, place, full) = (Semaphore::new(0), Notify::new(), MVar::empty(), MVar::new(0));
-    served("Semaphore", || semaphore.acquire_source().map(|permit| permit.forget()), || semaphore.add_permits(1));
+    served(
+        "Semaphore",
+        || semaphore.acquire_source().map(|permit| permit.unwrap().forget()),
+        || semaphore.add_permits(1),
+    );
     served("Notify, one", || notify.wait_source(), || notify.notify_one());
     served("Notify, all", || notify.wait_source(), || notify.notify_all());
     served("MVar, take", || place.take_source(), || place.try_put(1).unwrap());

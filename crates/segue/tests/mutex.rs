@@ -218,7 +218,8 @@ fn conservation_a_select_that_was_told_attempts_there_first() {
     let mut select = task(other.lock_source().or(mutex.lock_source()));
     let mut waits = task(mutex.lock_source());
     assert!(poll_once(&mut select).is_none() && poll_once(&mut waits).is_none());
-    // The right arm is told; before it looks, the left one is there as well. It must not be forgotten that the right one was told.
+    // The right arm is told; before it looks, the left one is there as well. It must not be
+    // forgotten that the right one was told.
     drop(guard);
     drop(held);
     assert!(matches!(poll_once(&mut select), Some(Either::Right(guard)) if *guard == 1));

@@ -6,7 +6,7 @@ mod meet;
 
 use meet::{Task, block_on, everywhere, mixed};
 use segue::sync::MVar;
-use segue::{CancelToken, scope, timeout, yield_now};
+use segue::{CancelToken, Full, Rejected, scope, timeout, yield_now};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -19,7 +19,10 @@ fn values_are_put_taken_swapped_read_changed_and_borrowed() {
     everywhere(|| {
         assert!(PLACE.is_empty() && PLACE.try_take().is_none() && PLACE.try_borrow().is_none());
         PLACE.put(1).unwrap();
-        assert_eq!((PLACE.try_put(2), PLACE.read(), PLACE.is_empty()), (Err(2), Ok(1), false));
+        assert_eq!(
+            (PLACE.try_put(2), PLACE.read(), PLACE.is_empty()),
+            (Err(Rejected { value: 2, error: Full }), Ok(1), false)
+        );
         assert_eq!(PLACE.swap(3).unwrap(), 1);
         assert_eq!(PLACE.modify(|value| std::mem::replace(value, 4)), Ok(3));
         *PLACE.borrow().unwrap() += 1;
@@ -35,7 +38,7 @@ fn values_are_put_taken_swapped_read_changed_and_borrowed() {
     let loan = place.borrow().unwrap();
     assert_eq!(format!("{place:?} {loan:?}"), "MVar { place: \"lent\" } 5");
     assert!(place.is_empty() && place.try_take().is_none() && place.try_borrow().is_none());
-    assert_eq!(place.try_put(6), Err(6));
+    assert_eq!(place.try_put(6).unwrap_err().value, 6);
     drop(loan);
     assert_eq!((place.take(), format!("{place:?}").as_str()), (Ok(5), "MVar { place: \"empty\" }"));
 }
@@ -93,9 +96,9 @@ fn a_cancelled_put_or_swap_gives_its_value_back() {
             },
         ];
         for (n, error) in ended.into_iter().enumerate() {
-            assert_eq!((error.value.as_str(), error.cancelled.timed_out()), ("mine", n > 1));
+            assert_eq!((error.value.as_str(), error.error.timed_out()), ("mine", n > 1));
             assert!(n > 1 || error.to_string() == "cancelled: planted");
-            assert!(error.cancelled.reason().is_some() && format!("{error:?}").contains("Cancelled"));
+            assert!(error.error.reason().is_some() && format!("{error:?}").contains("Cancelled"));
         }
         // Also where it need not have waited.
         assert!(token.run(|| place.take()).is_err() && token.run(|| place.read()).is_err());
@@ -189,7 +192,8 @@ fn a_value_that_comes_back_to_a_place_that_is_lent_goes_before_the_loan_and_the_
             place.put(n).unwrap();
         }
         let [first, second, third, fourth] = takers;
-        // 4, with 5 behind it, is in the place when it is lent; then 3 and 2 come back, and 1 to the full place.
+        // 4, with 5 behind it, is in the place when it is lent; then 3 and 2 come back, and 1 to
+        // the full place.
         drop(fourth);
         let loan = place.borrow().unwrap();
         assert_eq!(*loan, 4);

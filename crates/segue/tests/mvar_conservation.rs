@@ -1,4 +1,5 @@
-//! MVars: each value is in one place, whoever is cancelled, dropped or late when; and a place that loses values is found out.
+//! MVars: each value is in one place, whoever is cancelled, dropped or late when; and a place that
+//! loses values is found out.
 #![cfg(feature = "sched")]
 
 #[path = "common/meet.rs"]
@@ -15,7 +16,8 @@ use std::time::Duration;
 
 const MILLI: Duration = Duration::from_millis(1);
 
-/// A place that values are put into and taken out of, and of which it is to be shown that it loses and doubles none.
+/// A place that values are put into and taken out of, and of which it is to be shown that it loses
+/// and doubles none.
 trait Keeps: Sync {
     fn put(&self, value: usize) -> Result<(), usize>;
     fn take(&self) -> Result<usize, Cancelled>;
@@ -92,6 +94,9 @@ impl Keeps for Forgetful {
 struct Ledger {
     /// By value: how often it was put, less how often it was taken.
     balance: Mutex<BTreeMap<usize, isize>>,
+    /// By value: when the last attempt to put it began.
+    begun: Mutex<BTreeMap<usize, usize>>,
+    clock: AtomicUsize,
     outcomes: [AtomicUsize; OUTCOMES.len()],
 }
 
@@ -119,6 +124,7 @@ impl Ledger {
 
     fn put(&self, place: &impl Keeps, value: usize) -> bool {
         self.enter(value, 1);
+        self.begun.lock().unwrap().insert(value, self.now());
         match place.put(value) {
             Ok(()) => self.count("put"),
             Err(value) => {
@@ -141,6 +147,21 @@ impl Ledger {
                 self.count("take cancelled");
                 None
             }
+        }
+    }
+
+    /// A number that grows with each look.
+    fn now(&self) -> usize {
+        self.clock.fetch_add(1, SeqCst)
+    }
+
+    /// As `take`, under a schedule in which nothing happens between the look for a cancellation and
+    /// the attempt: then what was put after the caller's cancellation had returned, at `cancelled`,
+    /// is never handed to the caller.
+    fn take_strictly(&self, place: &impl Keeps, cancelled: &AtomicUsize) {
+        if let Some(value) = self.take(place) {
+            let begun = self.begun.lock().unwrap()[&value];
+            assert!(begun < cancelled.load(SeqCst), "{value} was put after its taker had been cancelled");
         }
     }
 
@@ -200,10 +221,12 @@ fn dice(seed: u64, n: u64) -> u64 {
     (z ^ (z >> 31)) >> 8
 }
 
-/// Puts, takes, borrows and drops, each cancelled at some step or when its time is over, under the schedule of `seed`.
+/// Puts, takes, borrows and drops, each cancelled at some step or when its time is over, under the
+/// schedule of `seed`.
 fn conserve_under_cancellation(place: &impl Keeps, ledger: &Ledger, seed: u64) -> Result<(), String> {
+    let cancelled = [const { AtomicUsize::new(usize::MAX) }; 10];
     scope(|s| {
-        for n in 0..10 {
+        for (n, cancelled) in (0..).zip(&cancelled) {
             let token = CancelToken::new();
             let canceller = token.clone();
             s.spawn(move || {
@@ -213,7 +236,7 @@ fn conserve_under_cancellation(place: &impl Keeps, ledger: &Ledger, seed: u64) -
                         // Nobody waits for ever, so that it comes to an end whoever was cancelled.
                         timeout(MILLI * (1 + dice(0) % 20) as u32, || match n % 5 {
                             0 | 1 => drop(ledger.put(place, (n * 4 + round) as usize)),
-                            2 => drop(ledger.take(place)),
+                            2 => ledger.take_strictly(place, cancelled),
                             3 if dice(1) % 2 == 0 => ledger.touch(place),
                             3 => ledger.poll_touch(place, dice(2) % 6),
                             _ => drop(ledger.poll(place, dice(1) % 6)),
@@ -227,6 +250,9 @@ fn conserve_under_cancellation(place: &impl Keeps, ledger: &Ledger, seed: u64) -
                         let _ = yield_now();
                     }
                     canceller.cancel();
+                    cancelled.store(ledger.now(), SeqCst);
+                    // In the same turn, if the schedule lets it.
+                    timeout(MILLI, || ledger.put(place, 100 + n as usize));
                 });
             }
         }
@@ -331,7 +357,8 @@ fn conserve_under_stress(place: &impl Keeps, ledger: &Ledger, rounds: usize) -> 
         t.spawn(move || {
             pool(1).run(|| {
                 for round in 0.. {
-                    // Those that are not cancelled would wait for ever once nothing is put any more.
+                    // Those that are not cancelled would wait for ever once nothing is put any
+                    // more.
                     cancelled_at_some_time(3 * round + 1, &|| ledger.touch(place));
                     ledger.poll_touch(place, round as u64 % 4);
                     if touching.load(SeqCst) == 0 {

@@ -1,4 +1,5 @@
-//! Notifications under every scheduler and between them: one permit, told once, passed on by those who have gone.
+//! Notifications under every scheduler and between them: one permit, told once, passed on by those
+//! who have gone.
 #![cfg(feature = "sched")]
 
 #[path = "common/meet.rs"]
@@ -156,7 +157,8 @@ fn conservation_cancelled_waits_take_none_in_every_schedule() {
                     told += u32::from(quitter.join().unwrap().is_ok());
                 }
                 assert!(told <= 1);
-                // What the quitters did not take is with a stayer, or is the permit: as many more as were taken suffice.
+                // What the quitters did not take is with a stayer, or is the permit: as many more
+                // as were taken suffice.
                 if told == 1 {
                     notify.notify_one();
                 }
@@ -236,7 +238,8 @@ fn conservation_on_threads_with_cancelled_and_dropped_waits() {
 
 #[test]
 fn plain_threads_alone_see_what_was_done_before() {
-    // Small, so that Miri can look for missing orderings: the permit and a notification each carry what was done before.
+    // Small, so that Miri can look for missing orderings: the permit and a notification each carry
+    // what was done before.
     let (notify, done) = (Notify::new(), AtomicUsize::new(0));
     notify.notify_one();
     std::thread::scope(|s| {
@@ -264,8 +267,8 @@ fn a_notification_is_chosen_among_others_and_stays_if_it_is_not() {
         let (notify, other) = (Notify::new(), Notify::new());
         notify.notify_one();
         other.notify_one();
-        assert_eq!(notify.wait_source().or(other.wait_source()).wait(), Ok(Either::Left(())));
-        assert_eq!(notify.wait_source().or(other.wait_source()).wait(), Ok(Either::Right(())));
+        assert_eq!(notify.wait_source().or_else(other.wait_source()).wait(), Ok(Either::Left(())));
+        assert_eq!(notify.wait_source().or_else(other.wait_source()).wait(), Ok(Either::Right(())));
         let none = notify.wait_source().or(other.wait_source()).or(after(Duration::from_millis(1))).wait();
         assert_eq!(none, Ok(Either::Right(())));
         assert!(!notify.try_wait() && !other.try_wait());

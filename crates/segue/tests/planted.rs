@@ -1,5 +1,6 @@
-//! Faults that were planted in a copy of a structure: a permit that is lost, and a wake-up that is lost. The check that finds nothing in the sound
-//! copy has to find each of them, and to say who waits in vain.
+//! Faults that were planted in a copy of a structure: a permit that is lost, and a wake-up that is
+//! lost. The check that finds nothing in the sound copy has to find each of them, and to say who
+//! waits in vain.
 
 #![cfg(feature = "sched")]
 
@@ -69,7 +70,8 @@ impl Permits {
     }
 }
 
-/// Fibers that acquire and release, among tasks that are dropped at any moment, under many schedules. An error says what was found.
+/// Fibers that acquire and release, among tasks that are dropped at any moment, under many
+/// schedules. An error says what was found.
 fn check(fault: Fault) -> Result<usize, String> {
     let given_back = AtomicUsize::new(0);
     for seed in 0..100 {

@@ -1,12 +1,14 @@
-//! Promises under every scheduler and between them: fibers of different pools, plain threads, and a deadlock that names its promises.
+//! Promises under every scheduler and between them: fibers of different pools, plain threads, and a
+//! deadlock that names its promises.
 #![cfg(feature = "sched")]
 
 #[path = "common/meet.rs"]
 mod meet;
 
 use meet::{Task, block_on, everywhere, pool};
-use segue::sync::{Closed, Promise, Resolver, Semaphore, WaitError, promise};
+use segue::sync::{Promise, Resolver, Semaphore, promise};
 use segue::{Builder, CancelToken, Either, Sim, StackConfig, after};
+use segue::{Closed, WaitError};
 use segue::{check, scope, shield, sleep, spawn, timeout, yield_now};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,11 +21,11 @@ fn a_promise_is_filled_before_during_and_after_the_wait() {
     everywhere(|| {
         let (resolver, promised) = promise();
         assert!(promised.try_get().is_none());
-        resolver.fill(1);
+        resolver.fill(1).unwrap();
         assert_eq!((promised.wait(), promised.wait(), promised.try_get()), (Ok(&1), Ok(&1), Some(Ok(&1))));
         let (resolver, promised) = promise();
         let fiber = spawn(move || promised.take());
-        resolver.fill(String::from("moved"));
+        resolver.fill(String::from("moved")).unwrap();
         assert_eq!(fiber.join().unwrap().as_deref(), Ok("moved"));
     });
 }
@@ -35,7 +37,7 @@ fn all_who_wait_are_told() {
         scope(|s| {
             let waiters: Vec<_> = (0..8).map(|_| s.spawn(|| *promised.wait().unwrap())).collect();
             let _ = yield_now();
-            resolver.fill(5);
+            resolver.fill(5).unwrap();
             waiters.into_iter().for_each(|waiter| assert_eq!(waiter.join().unwrap(), 5));
         });
     });
@@ -72,7 +74,7 @@ fn a_cancelled_wait_leaves_the_promise_to_be_waited_for_again() {
             assert!(!matches!(shield(|| waiter.join()), Ok(Ok(_))));
             assert!(promised.wait().is_err(), "cancellation sticks");
         });
-        resolver.fill(7);
+        resolver.fill(7).unwrap();
         assert_eq!(promised.wait(), Ok(&7));
         check().unwrap();
     });
@@ -89,32 +91,33 @@ fn values_are_dropped_once_however_it_ends() {
     everywhere(|| {
         let drops = Arc::new(AtomicUsize::new(0));
         let make = || (Counted(Arc::clone(&drops)), promise());
-        // Never waited for; waited for; taken; taken by one who waits; cancelled in the take; the promise gone first.
+        // Never waited for; waited for; taken; taken by one who waits; cancelled in the take; the
+        // promise gone first.
         let (value, (resolver, promised)) = make();
-        resolver.fill(value);
+        resolver.fill(value).unwrap();
         drop(promised);
         let (value, (resolver, promised)) = make();
-        resolver.fill(value);
+        resolver.fill(value).unwrap();
         assert!(promised.wait().is_ok());
         drop(promised);
         let (value, (resolver, promised)) = make();
-        resolver.fill(value);
+        resolver.fill(value).unwrap();
         drop(promised.take());
         let (value, (resolver, promised)) = make();
         let taker = spawn(move || drop(promised.take()));
         let _ = yield_now();
-        resolver.fill(value);
+        resolver.fill(value).unwrap();
         taker.join().unwrap();
         let (value, (resolver, promised)) = make();
         scope(|s| {
             drop(s.spawn(move || drop(promised.take())));
             let _ = yield_now();
             s.cancel();
-            resolver.fill(value);
+            drop(resolver.fill(value));
         });
         let (value, (resolver, promised)) = make();
         drop(promised);
-        resolver.fill(value);
+        drop(resolver.fill(value));
         assert_eq!(drops.load(SeqCst), 6);
     });
 }
@@ -144,7 +147,8 @@ fn fill_against_take_against_cancel() {
                 Ok(Err(error)) => assert!(round % 2 == 0 && error != WaitError::Closed, "{error}"),
                 Err(_) => assert_eq!(round % 2, 0),
             }
-            filler.join().unwrap();
+            // A cancelled `take` has let go of the promise.
+            assert!(filler.join().unwrap().is_ok() || round % 2 == 0);
         }
     }
 }
@@ -161,9 +165,9 @@ fn a_fiber_waits_for_a_fiber_of_another_pool_that_waits_for_a_thread() {
         let second = b.spawn(move || from_b.fill(*to_b.wait().unwrap() + 1));
         let thread = std::thread::spawn(move || from_thread.fill(round));
         assert_eq!(last.join().unwrap(), round + 3);
-        first.join().unwrap();
-        second.join().unwrap();
-        thread.join().unwrap();
+        first.join().unwrap().unwrap();
+        second.join().unwrap().unwrap();
+        thread.join().unwrap().unwrap();
     }
 }
 
@@ -174,8 +178,8 @@ fn the_first_half_of_a_join_waits_for_a_promise_that_the_second_fills() {
             return; // Plain threads go through the default runtime, below.
         }
         let (resolver, promised) = promise();
-        let (a, ()) = segue::join(|| promised.wait().cloned(), || resolver.fill(3));
-        assert_eq!(a, Ok(3));
+        let (a, filled) = segue::join(|| promised.wait().cloned(), || resolver.fill(3));
+        assert_eq!((a, filled), (Ok(3), Ok(())));
     });
     let (resolver, promised) = promise();
     assert_eq!(segue::join(|| promised.wait().cloned(), || resolver.fill(4)).0, Ok(4));
@@ -212,7 +216,7 @@ fn a_deadlock_names_both_fibers_and_what_each_waits_for() {
                 let wait = |promised: Promise<()>, resolver: Resolver<()>| {
                     move || {
                         if promised.wait().is_ok() {
-                            resolver.fill(());
+                            resolver.fill(()).unwrap();
                         }
                     }
                 };
@@ -238,7 +242,7 @@ fn plain_threads_use_the_default_runtime() {
                 let (resolver, promised) = promise();
                 let fiber = spawn(move || {
                     sleep(Duration::from_millis(1)).unwrap();
-                    resolver.fill(n);
+                    resolver.fill(n).unwrap();
                 });
                 assert_eq!(promised.take(), Ok(n));
                 fiber.join().unwrap();
@@ -260,7 +264,7 @@ fn a_promise_is_awaited_by_any_number_of_tasks() {
         assert_eq!(format!("{promised:?} {resolver:?}"), "Promise { state: \"empty\" } Resolver");
         let mut tasks = [(); 4].map(|()| Task::waiting(promised.wait_source()));
         drop(Task::waiting(promised.wait_source()));
-        resolver.fill(5);
+        resolver.fill(5).unwrap();
         assert!(tasks.iter_mut().all(|task| task.wakes() == 1 && task.poll() == Some(Ok(&5))));
         // At once, now.
         assert_eq!((block_on(promised.wait_source()), promised.wait_source().wait()), (Ok(&5), Ok(Ok(&5))));
@@ -286,7 +290,7 @@ fn a_value_is_taken_once_from_a_promise_that_stays() {
                 assert_eq!(format!("{promised:?}"), "Promise { state: \"broken\" }");
             });
             let _ = yield_now();
-            resolver.fill(String::from("once"));
+            resolver.fill(String::from("once")).unwrap();
         });
         assert_eq!(promised.take(), Err(WaitError::Closed));
     });
@@ -296,7 +300,8 @@ fn a_value_is_taken_once_from_a_promise_that_stays() {
 fn conservation_a_value_stays_in_the_promise_when_the_one_who_takes_it_leaves() {
     everywhere(|| {
         let (resolver, mut promised) = promise();
-        // Dropped before it is filled, cancelled, late, and dropped when it was told that it is filled.
+        // Dropped before it is filled, cancelled, late, and dropped when it was told that it is
+        // filled.
         drop(Task::waiting(promised.take_source()));
         let token = CancelToken::new();
         token.cancel();
@@ -304,7 +309,7 @@ fn conservation_a_value_stays_in_the_promise_when_the_one_who_takes_it_leaves() 
         assert!(timeout(Duration::from_millis(1), || promised.take_source().wait()).is_err());
         assert!(matches!(promised.take_source().or(after(Duration::from_millis(1))).wait(), Ok(Either::Right(()))));
         let told = Task::waiting(promised.take_source());
-        resolver.fill(String::from("here"));
+        resolver.fill(String::from("here")).unwrap();
         assert_eq!(told.wakes(), 1);
         drop(told);
         assert_eq!(promised.try_get(), Some(Ok(&String::from("here"))));
@@ -328,7 +333,7 @@ fn a_promise_in_a_choice_is_filled_broken_or_late() {
                 });
                 let _ = yield_now();
                 if filled {
-                    resolver.fill(3)
+                    resolver.fill(3).unwrap()
                 } else {
                     drop(resolver)
                 }
@@ -343,21 +348,22 @@ fn a_promise_in_a_choice_is_filled_broken_or_late() {
 #[test]
 fn values_that_must_not_be_shared_are_sent_through_a_promise() {
     everywhere(|| {
-        // `Cell` is `Send` and not `Sync`: the promise may be sent, and its value taken, but not both looked at.
+        // `Cell` is `Send` and not `Sync`: the promise may be sent, and its value taken, but not
+        // both looked at.
         let (resolver, promised) = promise();
         let taker = spawn(move || promised.take().map(Cell::into_inner));
-        resolver.fill(Cell::new(4));
+        resolver.fill(Cell::new(4)).unwrap();
         assert_eq!(taker.join().unwrap(), Ok(4));
         // The future of a take is `Send`, as the value is.
         let (resolver, mut promised) = promise();
         let mut task = Task::waiting(promised.take_source());
         let filler = spawn(move || resolver.fill(Cell::new(5)));
-        filler.join().unwrap();
+        filler.join().unwrap().unwrap();
         assert_eq!(task.poll().unwrap().map(Cell::into_inner), Ok(5));
         drop(task);
         // On its own thread it is looked at as well.
         let (resolver, promised) = promise();
-        resolver.fill(Cell::new(6));
+        resolver.fill(Cell::new(6)).unwrap();
         promised.wait().unwrap().set(7);
         assert_eq!(promised.take().map(Cell::into_inner), Ok(7));
     });
@@ -368,7 +374,7 @@ fn conservation_fill_against_a_task_that_is_dropped_and_one_that_takes() {
     let outcomes: [AtomicUsize; 3] = Default::default();
     std::thread::scope(|t| {
         let (promises, next) = std::sync::mpsc::channel::<(usize, Resolver<Box<usize>>)>();
-        t.spawn(move || next.into_iter().for_each(|(round, resolver)| resolver.fill(Box::new(round))));
+        t.spawn(move || next.into_iter().for_each(|(round, resolver)| drop(resolver.fill(Box::new(round)))));
         for round in 0..3000 {
             let (resolver, mut promised) = promise();
             promises.send((round, resolver)).unwrap();
@@ -390,4 +396,46 @@ fn conservation_fill_against_a_task_that_is_dropped_and_one_that_takes() {
         }
     });
     assert!(outcomes[..2].iter().all(|outcome| outcome.load(SeqCst) > 0), "{outcomes:?}");
+}
+
+#[test]
+fn what_nobody_can_take_comes_back_to_the_resolver() {
+    let (mut taken, mut returned) = (0, 0);
+    everywhere(|| {
+        let (resolver, promised) = promise();
+        drop(promised);
+        let back = resolver.fill(String::from("unread")).unwrap_err();
+        assert_eq!((back.value.as_str(), back.error), ("unread", Closed));
+        // A wait that takes it along is cancelled.
+        let (resolver, promised) = promise();
+        let token = segue::CancelToken::new();
+        token.cancel();
+        assert!(matches!(token.run(|| promised.take()), Err(WaitError::Cancelled(_))));
+        assert_eq!(resolver.fill(7).unwrap_err().value, 7);
+        // A task that was dropped has let go of it.
+        let (resolver, mut promised) = promise();
+        drop(Task::waiting(Box::pin(async move { promised.take_source().await })));
+        assert!(resolver.fill(8).is_err());
+        let (resolver, _) = promise();
+        let error = std::io::Error::from(resolver.fill(9).unwrap_err());
+        assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
+    });
+    // Taken, or given back: never both, and never neither.
+    for round in 0..2_000 {
+        let (resolver, promised) = promise();
+        std::thread::scope(|t| {
+            let filler = t.spawn(move || resolver.fill(Box::new(round)));
+            let seen = promised.try_get().is_some();
+            drop(promised);
+            match filler.join().unwrap() {
+                Ok(()) => taken += 1,
+                Err(back) => {
+                    assert!(!seen && *back.value == round);
+                    returned += 1;
+                }
+            }
+        });
+    }
+    println!("{taken} kept, {returned} returned");
+    assert_eq!(taken + returned, 2_000);
 }

@@ -1,4 +1,5 @@
-//! Read-write locks: who is in together, who comes next, and that no lock is lost whoever leaves when.
+//! Read-write locks: who is in together, who comes next, and that no lock is lost whoever leaves
+//! when.
 #![cfg(feature = "sched")]
 
 #[path = "common/meet.rs"]

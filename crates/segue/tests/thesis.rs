@@ -1,4 +1,5 @@
-//! The examples of the thesis, "Effectively Composing Concurrency Libraries": what it says of its structures holds of these.
+//! The examples of the thesis, "Effectively Composing Concurrency Libraries": what it says of its
+//! structures holds of these.
 #![cfg(feature = "sched")]
 
 #[path = "common/meet.rs"]
@@ -18,9 +19,10 @@ struct One<'a> {
 }
 
 impl One<'_> {
-    /// Section 3.1. The main task has the lock. `t1` waits for it and is cancelled, `t2` waits behind. The main task unlocks. With a lock that does not know of
-    /// cancellation, it goes to `t1`, and `t2` waits for ever. Here there may be others before, and the cancellation come at any time.
-    /// Answers whether `t1` was cancelled in its wait.
+    /// Section 3.1. The main task has the lock. `t1` waits for it and is cancelled, `t2` waits
+    /// behind. The main task unlocks. With a lock that does not know of cancellation, it goes to
+    /// `t1`, and `t2` waits for ever. Here there may be others before, and the cancellation come at
+    /// any time. Answers whether `t1` was cancelled in its wait.
     fn is_not_stuck(&self, others_before: usize, cancel: When) -> bool {
         let (token, entered, cancelled) = (CancelToken::new(), AtomicUsize::new(0), AtomicUsize::new(0));
         let let_them_wait = || (0..4).for_each(|_| yield_now().unwrap());
@@ -55,7 +57,8 @@ impl One<'_> {
         });
         let (entered, cancelled) = (entered.into_inner(), cancelled.into_inner());
         assert!(entered > others_before && entered + cancelled == others_before + 2);
-        // On several threads a lock that comes at the same time as the cancellation is taken: then `t1` has it, and gives it back.
+        // On several threads a lock that comes at the same time as the cancellation is taken: then
+        // `t1` has it, and gives it back.
         cancelled == 1
     }
 }
@@ -98,7 +101,7 @@ fn section_3_1_a_cancelled_waiter_does_not_take_the_mutex_along() {
 fn section_3_1_nor_a_permit_nor_the_turn_to_write() {
     in_each_case(|try_it| {
         let semaphore = Semaphore::new(0);
-        try_it(One { enter: &|| semaphore.acquire().map(drop), release: &|| semaphore.add_permits(1) });
+        try_it(One { enter: &|| Ok(semaphore.acquire().map(drop)?), release: &|| semaphore.add_permits(1) });
         assert_eq!(semaphore.available_permits(), 1);
     });
     in_each_case(|try_it| {
@@ -164,8 +167,7 @@ fn section_3_1_nor_a_notification_nor_the_turn_to_initialise() {
     in_each_case(|try_it| {
         let (changed, free) = (Condvar::new(), Mutex::new(false));
         let enter = || {
-            let mut guard =
-                changed.wait_while(free.lock()?, |free| !*free).map_err(|error| error.cancelled().clone())?;
+            let mut guard = changed.wait_while(free.lock()?, |free| !*free)?;
             *guard = false;
             drop(guard);
             // Its turn is over.
@@ -218,8 +220,9 @@ fn fib(n: u64) -> u64 {
     if n < 2 { n } else { fib(n - 1) + fib(n - 2) }
 }
 
-/// Sections 2.1 and 2.6: requests that come to a FIFO scheduler of one worker are computed on a pool. The requests overlap: the computation of the first
-/// ends only after the last one has begun, so a handler that blocked its worker would hang.
+/// Sections 2.1 and 2.6: requests that come to a FIFO scheduler of one worker are computed on a
+/// pool. The requests overlap: the computation of the first ends only after the last one has begun,
+/// so a handler that blocked its worker would hang.
 fn requests_are_pipelined(handler: impl Fn(&Pool, u64, &Semaphore) -> u64 + Send + Sync) {
     const REQUESTS: u64 = 20;
     let computes = pool(2);
@@ -250,7 +253,7 @@ fn all_have_begun(begun: &Semaphore) {
 fn section_2_6_the_fibonacci_server_with_promises_is_pipelined() {
     requests_are_pipelined(|computes, n, begun| {
         let (resolver, promised) = promise();
-        let answer = computes.spawn(move || resolver.fill(fib(n)));
+        let answer = computes.spawn(move || resolver.fill(fib(n)).unwrap());
         all_have_begun(begun);
         answer.join().unwrap();
         promised.take().unwrap()
@@ -301,8 +304,8 @@ fn section_6_1_a_producer_and_a_consumer_on_one_worker_and_on_two() {
     assert!(place.is_empty());
 }
 
-/// Section 6.3: producers on one scheduler share items with consumers on another, a part of the fibers is cancelled, and all items arrive in the end. Answers
-/// how many were cancelled.
+/// Section 6.3: producers on one scheduler share items with consumers on another, a part of the
+/// fibers is cancelled, and all items arrive in the end. Answers how many were cancelled.
 fn items_arrive_although_some_are_cancelled(producers: usize, consumers: usize, percent: usize) -> usize {
     const ITEMS: usize = 1500;
     let (place, made, received, sum) = (MVar::empty(), AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
@@ -332,7 +335,7 @@ fn items_arrive_although_some_are_cancelled(producers: usize, consumers: usize, 
             if let Err(error) = place.put(item) {
                 // The work stays the same: another one sends it.
                 segue::shield(|| place.put(error.value)).unwrap();
-                return Err(error.cancelled);
+                return Err(error.error);
             }
         }
     };

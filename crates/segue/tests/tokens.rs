@@ -1,4 +1,5 @@
-//! Tokens, deadlines and cleanup on every scheduler: who is cancelled when, with which reason, and what it leaves.
+//! Tokens, deadlines and cleanup on every scheduler: who is cancelled when, with which reason, and
+//! what it leaves.
 #![cfg(feature = "sched")]
 
 #[path = "common/meet.rs"]
@@ -82,7 +83,7 @@ fn a_wait_that_is_ended_by_time_has_left_its_queue() {
         drop(guard);
         assert!(mutex.try_lock().is_some());
         let semaphore = Semaphore::new(1);
-        late(|| semaphore.acquire_many(2));
+        late(|| Ok(semaphore.acquire_many(2)?));
         assert!(semaphore.try_acquire().is_some());
         let lock = RwLock::new(());
         let read = lock.read().unwrap();
@@ -112,7 +113,7 @@ fn a_wait_that_is_ended_by_time_has_left_its_queue() {
         });
         let (resolver, promised) = promise();
         late(|| promised.wait_source().wait());
-        resolver.fill(1);
+        resolver.fill(1).unwrap();
         assert_eq!(promised.wait(), Ok(&1));
         let cell = OnceCell::new();
         let Some(Turn::Yours(turn)) = cell.try_turn() else { unreachable!("it is empty") };
@@ -195,7 +196,7 @@ fn a_reason_passes_through_joins() {
             let _ = yield_now();
             token.cancel_with(Unwanted(4));
             match joins.join().unwrap() {
-                Err(JoinError::Cancelled(cancelled)) => assert_eq!(order(&cancelled), 4),
+                Err(JoinError::WaitCancelled(cancelled, _)) => assert_eq!(order(&cancelled), 4),
                 other => unreachable!("{other:?}"),
             }
             endless.cancel_with(Unwanted(5));
@@ -286,7 +287,7 @@ fn a_fiber_that_was_cancelled_before_it_began_says_so() {
         });
         for joined in handles {
             match joined {
-                Err(JoinError::Cancelled(cancelled)) => assert_eq!(order(&cancelled), 2),
+                Err(JoinError::NeverRan(cancelled)) => assert_eq!(order(&cancelled), 2),
                 other => unreachable!("{other:?}"),
             }
         }

@@ -1,6 +1,8 @@
-//! A zoo of planted bugs, each of a kind of its own: every one is found by the policies that can find it, and its sound sibling passes.
+//! A zoo of planted bugs, each of a kind of its own: every one is found by the policies that can
+//! find it, and its sound sibling passes.
 //!
-//! The table of how many schedules each took is printed by `cargo test -p segue --test zoo -- --nocapture`, and is in docs/testing.md.
+//! The table of how many schedules each took is printed by `cargo test -p segue --test zoo --
+//! --nocapture`, and is in docs/testing.md.
 
 #![cfg(feature = "sched")]
 
@@ -253,7 +255,8 @@ fn every_planted_bug_is_found() {
             .each_ref()
             .map(|found| found.as_ref().map_or("-".to_owned(), |Failure { tried, .. }| tried.to_string()));
         println!("| {} | {} |", exhibit.name, counts.join(" | "));
-        // Which one finds it is not the same for all, but random preemption and priorities of the right depth find each.
+        // Which one finds it is not the same for all, but random preemption and priorities of the
+        // right depth find each.
         for policy in [0, 3] {
             assert!(found[policy].is_some(), "{} is not found by {}", exhibit.name, policies(2_000)[policy].0);
         }

@@ -4,10 +4,12 @@
 //!
 //! # The idea
 //!
-//! Those who have arrived stand in the queue, and their arrival is worth as much as their node: the last one opens the barrier if it can claim all the others.
-//! If it cannot, since one of them was cancelled or took another arm of its select an instant before, the barrier does not open, and the one that
-//! tried joins the queue. Those whom it had claimed by then can't be put back; they are *on their way*: their arrival counts until they look, and
-//! then they arrive once more. So nobody goes on for an arrival that did not last, and nobody who left has been counted.
+//! The parties that have arrived stand in the queue, and an arrival is worth as much as its node:
+//! the last party opens the barrier if it can claim all the others. If it cannot, since one of them
+//! was cancelled or took another arm of its select an instant before, the barrier does not open,
+//! and the last party joins the queue. Parties that it had claimed by then can't be put back; they
+//! are *on their way*: their arrival counts until they look, and then they arrive once more. So no
+//! party goes on for an arrival that did not last, and no party that left has been counted.
 //!
 //! # States
 //!
@@ -21,27 +23,32 @@
 //!   (g, k, w)  --one on its way looks, or is dropped---> (g, k, w - 1)       and arrives once more, unless it was dropped
 //! ```
 //!
-//! All transitions are made under the queue's lock. An attempt to open empties the queue, which begins a new *round*; a waiter that leaves counts down only
-//! in the round in which it has joined. Whoever was claimed has passed if the *generation* `g` is another than when it joined.
+//! All transitions are made under the queue's lock. An attempt to open empties the queue, which
+//! begins a new *round*; a waiter that leaves counts down only in the round in which it has joined.
+//! A claimed party has passed if the *generation* `g` is another than when it joined.
 //!
-//! **Commit point**: the claim of the last of the others. **Idle**: empty queue, none that has arrived. **Cancellation**: before the barrier opens a waiter leaves, and
-//! its arrival does not count; after that it has passed. A future that is dropped after the barrier has opened for it has arrived all the same: the others
-//! are through.
+//! **Commit point**: the claim of the last of the others. **Idle**: empty queue, none that has
+//! arrived. **Cancellation**: before the barrier opens a waiter leaves, and its arrival does not
+//! count; after that it has passed. A future that is dropped after the barrier has opened for it
+//! has arrived all the same: the others are through.
 //!
-//! **The race to fear**: one that was claimed in vain sees that the barrier has opened since, and goes on without having been counted. It has been: those
-//! on their way count until they have looked under the lock.
+//! **The race to fear**: one that was claimed in vain sees that the barrier has opened since, and
+//! goes on without having been counted. It has been: those on their way count until they have
+//! looked under the lock.
 //!
-//! Orderings: the generation is counted up (release) under the lock, and read (acquire) after the resume. What each did before it arrived is seen
-//! by all who go on: through the lock by the opener, and through its claim or the generation by the others.
+//! Orderings: the generation is counted up (release) under the lock, and read (acquire) after the
+//! resume. What each party did before it arrived is seen by every party that goes on: through the
+//! lock by the opener, and through its claim or the generation by the others.
 //!
-//! After the barriers of std, with generations that also survive those who leave.
+//! After the barriers of std, with generations that also survive parties that leave.
 
 use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, wait};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Lets a number of fibers, threads and tasks go on together.
 ///
-/// As [`std::sync::Barrier`]: when so many wait as it was made for, all go on, one of them is the leader, and it can be used again.
+/// As [`std::sync::Barrier`]: when so many wait as it was made for, all go on, one of them is the
+/// leader, and it can be used again.
 ///
 /// # Examples
 ///
@@ -155,7 +162,8 @@ impl Barrier {
         full
     }
 
-    /// Whether one that was claimed, and had joined in `generation`, has passed; if not, it is not on its way any more. Under the lock.
+    /// Whether one that was claimed, and had joined in `generation`, has passed; if not, it is not
+    /// on its way any more. Under the lock.
     fn look(&self, generation: usize) -> bool {
         let passed = self.generation.load(Ordering::Acquire) != generation;
         if !passed {
@@ -190,9 +198,10 @@ impl Operation<(), ()> for Arrive<'_> {
         self.barrier.open(queue).then_some(BarrierWaitResult { is_leader: true })
     }
 
-    fn is_ready(&mut self, _: &mut Guard<'_, (), ()>) -> bool {
+    fn is_ready(&mut self, queue: &mut Guard<'_, (), ()>) -> bool {
         // As far as can be said without claiming anybody; the attempt that follows may fail.
-        self.barrier.is_full()
+        let Barrier { parties, on_their_way, .. } = self.barrier;
+        self.barrier.is_full() && queue.partners(0).count() + on_their_way.load(Ordering::Relaxed) + 1 >= *parties
     }
 
     fn offer(&mut self) -> Option<()> {

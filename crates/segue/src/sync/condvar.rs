@@ -11,40 +11,49 @@
 //!   Locks        --the mutex is locked------------------------> the guard again
 //! ```
 //!
-//! A wait is a source of two steps: it waits for the notification, and then for the mutex. It joins the condition's queue first and unlocks second. So
-//! whoever changes the value under the mutex and then notifies finds it in the queue: no notification is lost in between. The unlock comes after
+//! A wait is a source of two steps: it waits for the notification, and then for the mutex. It joins
+//! the condition's queue first and unlocks second. So a notifier that changed the value under the
+//! mutex finds the waiter in the queue: no notification is lost in between. The unlock comes after
 //! the lock of the queue, since it runs wakers.
 //!
-//! **Commit point**: the guard. Up to then a wait that ends otherwise passes a notification that it has got on to the next waiter: by the refused claim if it
-//! was cancelled first, by `give_back` if it was dropped before it looked, by its `Drop` if it was dropped while it waited for the mutex.
-//! A wait that was notified first and cancelled while it waited for the mutex yields the guard, and the cancellation shows at the next wait.
+//! **Commit point**: the guard. Up to then a wait that ends otherwise passes a notification that it
+//! has got on to the next waiter: by the refused claim if it was cancelled first, by `give_back` if
+//! it was dropped before it looked, by its `Drop` if it was dropped while it waited for the mutex.
+//! A wait that was notified first and cancelled while it waited for the mutex yields the guard, and
+//! the cancellation shows at the next wait.
 //!
-//! **Cancellation** of a fiber or thread: it leaves the queue, locks the mutex again, shielded, and the guard is in the error. A task that is
-//! dropped leaves, and the mutex stays unlocked by it.
+//! **Cancellation** of a fiber or thread: it leaves the queue, locks the mutex again, shielded, and
+//! the guard is in the error. A task that is dropped leaves, and the mutex stays unlocked by it.
 //!
-//! **The race to fear**: an arm of a select that joins, unlocks and is withdrawn, because a later arm is ready, and then begins anew. A notification in
-//! between would not find it. So it does not wait again: it locks the mutex, as if it had been woken without a reason.
+//! **The race to fear**: an arm of a select that joins, unlocks and is withdrawn, because a later
+//! arm is ready, and then begins anew. A notification in between would not find it. So it does not
+//! wait again: it locks the mutex, as if it had been woken without a reason.
 //!
 //! Orderings: those of the queue and of the mutex. What is true under the mutex needs no more.
 //!
-//! After Hoare's and Mesa's monitors; as in Mesa, a notification is a hint, and whoever wakes looks again.
+//! After Hoare's and Mesa's monitors; as in Mesa, a notification is a hint, and the waiter looks
+//! again.
 #![allow(unsafe_code)] // A source that is made of two.
+
+use crate::Rejected;
 
 use super::mutex::{Lock, MutexGuard, Turn};
 use segue_core::{
-    Cancelled, Guard, Node, Operation, Source, Trigger, WaitQueue, Waitable, Waiting, WaitsFor, preemption_point,
+    Cancelled, Guard, Node, Operation, Retreat, Source, Trigger, WaitQueue, Waitable, Waiting, WaitsFor,
+    preemption_point,
 };
 use segue_core::{registered, shield, wait};
 use std::fmt;
 
 /// A condition that is waited for with a [`Mutex`](super::Mutex) unlocked.
 ///
-/// As [`std::sync::Condvar`]: who waits must look at what it waits for again, since a wait may end without a reason, and since
-/// others may have come first. One condition may be used with several mutexes.
+/// As [`std::sync::Condvar`]: a waiter must check its condition again, since a wait may end without
+/// a reason, and since others may have come first. One condition may be used with several mutexes.
 ///
 /// # Fairness
 ///
-/// First in, first out: [`notify_one`](Condvar::notify_one) wakes whoever has waited longest. For the mutex they then compete as everybody does.
+/// First in, first out: [`notify_one`](Condvar::notify_one) wakes the waiter that came first. For
+/// the mutex it then competes like any other locker.
 ///
 /// # Examples
 ///
@@ -75,35 +84,42 @@ impl Condvar {
         Self { waiters: WaitQueue::new(()) }
     }
 
-    /// Unlocks the mutex, waits to be notified, and locks it again. No notification after the unlock is missed.
+    /// Unlocks the mutex, waits to be notified, and locks it again. No notification after the
+    /// unlock is missed.
     ///
     /// To wait for a limited time, call it in [`timeout`](crate::timeout).
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*. The mutex is locked again in any case, which may take as long as others have it; the guard is in the error. If the caller was
-    /// cancelled before the call, or is a fiber that panics, the mutex is not unlocked at all.
+    /// *Loses its place in the queue*. The mutex is locked again in any case, which may take as
+    /// long as others have it; the guard is in the error. If the caller was cancelled before the
+    /// call, or is a fiber that panics, the mutex is not unlocked at all.
     ///
     /// # Errors
-    /// [`WaitCancelled`] if the caller was cancelled; `?` makes a [`Cancelled`] of it, and unlocks.
+    /// [`Rejected`], which has the guard, if the caller was cancelled; `?` makes a [`Cancelled`] of
+    /// it, and unlocks.
     #[track_caller]
-    pub fn wait<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>) -> Result<MutexGuard<'a, T>, WaitCancelled<'a, T>> {
+    pub fn wait<'a, T: ?Sized>(
+        &self,
+        guard: MutexGuard<'a, T>,
+    ) -> Result<MutexGuard<'a, T>, Rejected<MutexGuard<'a, T>>> {
         let mut waiting = self.waiting(guard, WaitsFor::new("a condition"));
         wait(&mut waiting).or_else(|cancelled| waiting.end(cancelled))
     }
 
-    /// Waits as long as `condition` says so of the value; it is called under the mutex, first before the wait and then after each notification.
+    /// Waits as long as `condition` says so of the value; it is called under the mutex, first
+    /// before the wait and then after each notification.
     ///
     /// # Cancellation
     /// As for [`wait`](Condvar::wait).
     ///
     /// # Errors
-    /// [`WaitCancelled`] if the caller was cancelled while it had to wait.
+    /// [`Rejected`], which has the guard, if the caller was cancelled while it had to wait.
     #[track_caller]
     pub fn wait_while<'a, T: ?Sized>(
         &self,
         mut guard: MutexGuard<'a, T>,
         mut condition: impl FnMut(&mut T) -> bool,
-    ) -> Result<MutexGuard<'a, T>, WaitCancelled<'a, T>> {
+    ) -> Result<MutexGuard<'a, T>, Rejected<MutexGuard<'a, T>>> {
         let waits_for = WaitsFor::new("a condition");
         while condition(&mut guard) {
             let mut waiting = self.waiting(guard, waits_for);
@@ -112,11 +128,13 @@ impl Condvar {
         Ok(guard)
     }
 
-    /// [`wait`](Condvar::wait) as a source, which yields the guard again. The mutex is unlocked when it is first polled or waited for.
+    /// [`wait`](Condvar::wait) as a source, which yields the guard again. The mutex is unlocked
+    /// when it is first polled or waited for.
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*, and the mutex is unlocked: a future that is dropped, or an arm that was not chosen, has given its guard away. A
-    /// notification that it has got goes to the next.
+    /// *Loses its place in the queue*, and the mutex is unlocked: a future that is dropped, or an
+    /// arm that was not chosen, has given its guard away. A notification that it has got goes to
+    /// the next.
     ///
     /// # Examples
     ///
@@ -159,7 +177,7 @@ impl Condvar {
         self.waiters.lock().notify_one(0);
     }
 
-    /// Wakes all who wait. Never waits.
+    /// Wakes all waiters. Never waits.
     #[inline]
     pub fn notify_all(&self) {
         preemption_point();
@@ -178,44 +196,6 @@ impl fmt::Debug for Condvar {
         f.debug_struct("Condvar").finish_non_exhaustive()
     }
 }
-
-/// A wait for a [`Condvar`] was cancelled; the mutex is locked again, and this has the guard.
-pub struct WaitCancelled<'a, T: ?Sized> {
-    guard: MutexGuard<'a, T>,
-    cancelled: Cancelled,
-}
-
-impl<'a, T: ?Sized> WaitCancelled<'a, T> {
-    /// The guard.
-    pub fn into_guard(self) -> MutexGuard<'a, T> {
-        self.guard
-    }
-
-    /// How it was cancelled.
-    pub fn cancelled(&self) -> &Cancelled {
-        &self.cancelled
-    }
-}
-
-impl<T: ?Sized> From<WaitCancelled<'_, T>> for Cancelled {
-    fn from(error: WaitCancelled<'_, T>) -> Self {
-        error.cancelled
-    }
-}
-
-impl<T: ?Sized> fmt::Debug for WaitCancelled<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WaitCancelled").field("cancelled", &self.cancelled).finish_non_exhaustive()
-    }
-}
-
-impl<T: ?Sized> fmt::Display for WaitCancelled<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.cancelled.fmt(f)
-    }
-}
-
-impl<T: ?Sized> std::error::Error for WaitCancelled<'_, T> {}
 
 /// Waits to be notified, and for nothing else.
 struct Notified;
@@ -259,14 +239,15 @@ struct Wait<'c, 'a, T: ?Sized> {
 impl<'a, T: ?Sized> Wait<'_, 'a, T> {
     /// The end of a wait that was cancelled and has left the queues: locks the mutex again.
     #[cold]
-    fn end(mut self, cancelled: Cancelled) -> Result<MutexGuard<'a, T>, WaitCancelled<'a, T>> {
+    fn end(mut self, cancelled: Cancelled) -> Result<MutexGuard<'a, T>, Rejected<MutexGuard<'a, T>>> {
         let notified = matches!(self.step, Step::Locks { notified: true });
         let guard = match std::mem::replace(&mut self.step, Step::Waits) {
             Step::Holds(guard) => guard,
-            // A wait fails when it is cancelled, which the shield keeps off, or in a panic, in which it would not have unlocked.
+            // A wait fails when it is cancelled, which the shield keeps off, or in a panic, in
+            // which it would not have unlocked.
             _ => shield(|| wait(&mut self.locking)).expect("a shielded wait is not cancelled"),
         };
-        if notified { Ok(guard) } else { Err(WaitCancelled { guard, cancelled }) }
+        if notified { Ok(guard) } else { Err(Rejected { value: guard, error: cancelled }) }
     }
 
     /// It has joined the condition's queue: unlocks, which may call wakers.
@@ -292,9 +273,11 @@ impl<T: ?Sized> Drop for Wait<'_, '_, T> {
     }
 }
 
-// SAFETY: every step is passed on to that one of the two sources which the step of the wait says is registered, with the slot that belongs to it; the other
-// one's is not registered then. The change from the first to the second happens in `commit` and `withdraw`, after which the first is not registered. The guard is
-// dropped by `joined`, after the first has been registered: to unlock runs no foreign code but wakers, which do not unwind and, as `registered` sees to, do not wait.
+// SAFETY: every step is passed on to that one of the two sources which the step of the wait says is
+// registered, with the slot that belongs to it; the other one's is not registered then. The change
+// from the first to the second happens in `commit` and `withdraw`, after which the first is not
+// registered. The guard is dropped by `joined`, after the first has been registered: to unlock runs
+// no foreign code but wakers, which do not unwind and, as `registered` sees to, do not wait.
 unsafe impl<'a, T: ?Sized> Source for Wait<'_, 'a, T> {
     type Output = MutexGuard<'a, T>;
     type Slot = (Node<()>, Node<Turn>);
@@ -303,9 +286,11 @@ unsafe impl<'a, T: ?Sized> Source for Wait<'_, 'a, T> {
         self.notified.waits_for()
     }
 
-    #[inline]
-    fn slot(&self) -> Self::Slot {
-        (self.notified.slot(), self.locking.slot())
+    fn address(&self, least: usize) -> Option<usize> {
+        match self.step {
+            Step::Locks { .. } => self.locking.address(least),
+            _ => self.notified.address(least),
+        }
     }
 
     #[inline]
@@ -316,31 +301,15 @@ unsafe impl<'a, T: ?Sized> Source for Wait<'_, 'a, T> {
         }
     }
 
-    unsafe fn start(&mut self, slot: &mut Self::Slot, trigger: &Trigger, arm: usize) -> Option<MutexGuard<'a, T>> {
-        // SAFETY: as the caller promises.
-        unsafe {
-            match self.step {
-                Step::Locks { .. } => self.locking.start(&mut slot.1, trigger, arm).map(|guard| self.locked(guard)),
-                _ => {
-                    let notified = self.notified.start(&mut slot.0, trigger, arm);
-                    debug_assert!(notified.is_none(), "a notification is waited for");
-                    self.joined();
-                    None
-                }
-            }
-        }
-    }
-
-    unsafe fn register(&mut self, slot: &mut Self::Slot, trigger: &Trigger, arm: usize) -> bool {
+    unsafe fn register(&mut self, slot: &mut Self::Slot, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
         // SAFETY: as the caller promises.
         unsafe {
             match self.step {
                 Step::Locks { .. } => self.locking.register(&mut slot.1, trigger, arm),
                 _ => {
-                    let joined = self.notified.register(&mut slot.0, trigger, arm);
-                    debug_assert!(joined, "a notification is waited for");
+                    self.notified.register(&mut slot.0, trigger, arm)?;
                     self.joined();
-                    true
+                    Ok(())
                 }
             }
         }

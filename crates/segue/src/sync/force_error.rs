@@ -27,7 +27,9 @@ impl Called {
     }
 }
 
-/// An initialiser needs the very value that it makes.
+/// An initialiser needs the very value that it makes, on its own fiber or on one that it waits for
+/// without fail. A fiber that it has detached and joins is not taken for that, since the join can
+/// be cancelled; the two wait for each other then, which a simulation reports.
 ///
 /// What it prints names the cell, where the initialiser was started and where it came back.
 #[derive(Clone, Copy)]
@@ -82,7 +84,8 @@ impl fmt::Display for Recursive {
 
 impl Error for Recursive {}
 
-/// Why a force has no value. `E` is what the caller's initialiser failed with; one that can't fail is [`Infallible`].
+/// Why a force has no value. `E` is what the caller's initialiser failed with; one that can't fail
+/// is [`Infallible`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ForceError<E = Infallible> {
     /// The wait for somebody else's initialiser was cancelled.
@@ -118,40 +121,41 @@ impl<E: fmt::Display> fmt::Display for ForceError<E> {
 // What it prints has the cause in it; so `E` need not be an `Error`, which boxed ones are not.
 impl<E: fmt::Debug + fmt::Display> Error for ForceError<E> {}
 
-/// Why a value was not set. It is given back.
-#[derive(Clone, PartialEq, Eq)]
-pub enum SetError<T> {
+/// Why a value was not set; a [`Rejected`](crate::Rejected) gives it back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SetError {
     /// The cell has a value already.
-    Full(T),
+    Full,
+    /// Somebody else initialises the cell: [`OnceCell::try_set`](super::OnceCell::try_set) does not
+    /// wait for that.
+    Busy,
     /// The wait for somebody else's initialiser was cancelled.
-    Cancelled(T, Cancelled),
+    Cancelled(Cancelled),
     /// The call comes from inside of the cell's initialiser.
-    Recursive(T, Recursive),
+    Recursive(Recursive),
 }
 
-impl<T> SetError<T> {
-    /// The value that was not set.
-    pub fn into_value(self) -> T {
+impl From<Cancelled> for SetError {
+    fn from(cancelled: Cancelled) -> Self {
+        Self::Cancelled(cancelled)
+    }
+}
+
+impl From<Recursive> for SetError {
+    fn from(recursive: Recursive) -> Self {
+        Self::Recursive(recursive)
+    }
+}
+
+impl fmt::Display for SetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Full(value) | Self::Cancelled(value, _) | Self::Recursive(value, _) => value,
+            Self::Full => f.write_str("the cell has a value already"),
+            Self::Busy => f.write_str("somebody else initialises the cell"),
+            Self::Cancelled(cancelled) => cancelled.fmt(f),
+            Self::Recursive(recursive) => recursive.fmt(f),
         }
     }
 }
 
-impl<T> fmt::Display for SetError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Full(_) => f.write_str("the cell has a value already"),
-            Self::Cancelled(_, cancelled) => cancelled.fmt(f),
-            Self::Recursive(_, recursive) => recursive.fmt(f),
-        }
-    }
-}
-
-impl<T> fmt::Debug for SetError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SetError({self})")
-    }
-}
-
-impl<T> Error for SetError<T> {}
+impl Error for SetError {}

@@ -1,13 +1,14 @@
 //! A gate that opens for good once a number of things have happened.
 //!
-//! Used to wait for the start-up of several parts, or to let several start at once. `counter.rs` says how it works.
+//! Used to wait for the start-up of several parts, or to let several start at once. `counter.rs`
+//! says how it works.
 
 use segue_core::{Cancelled, Source, Waitable, WaitsFor, preemption_point, wait};
 use std::fmt;
 
 use super::counter::Counter;
 
-/// Counts down to zero, once; who waits goes on when it is zero. The shape of C++'s `std::latch`.
+/// Counts down to zero, once; its waiters go on when it is zero. The shape of C++'s `std::latch`.
 ///
 /// # Examples
 ///
@@ -32,9 +33,9 @@ impl Latch {
         Self(Counter::new(count))
     }
 
-    /// Counts down by `n`, and releases all who wait if that makes zero. Never waits.
+    /// Counts down by `n`, and releases all waiters if that makes zero. Never waits.
     ///
-    /// What the caller has done before is seen by those who find the latch open.
+    /// What the caller has done before is seen by every waiter that finds the latch open.
     ///
     /// # Panics
     /// If less than `n` are left. The latch is as it was then.
@@ -77,7 +78,8 @@ impl Latch {
         self.0.get() == 0
     }
 
-    /// Suspends the calling fiber, or parks the calling thread, until the latch is open. Any number may wait.
+    /// Suspends the calling fiber, or parks the calling thread, until the latch is open. Any number
+    /// may wait.
     ///
     /// # Cancellation
     /// *No effect*: it can be waited for again.

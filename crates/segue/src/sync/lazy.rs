@@ -1,20 +1,23 @@
-//! A value that is computed when it is first needed, by whoever needs it first, while everybody else waits for it in their own way.
+//! A value that its first user computes, while every later one waits for it in its own way.
 //!
 //! Used for what a program may need, often in a `static`, by fibers, threads and tasks alike.
 //!
-//! It is a [`OnceCell`] (`turn.rs` has the states and the argument) and the closure that initialises it. The closure is run by whoever has the
-//! cell's turn, so by one at a time, and it is dropped as soon as it has made the value.
+//! It is a [`OnceCell`] (`turn.rs` has the states and the argument) and the closure that
+//! initialises it. The holder of the cell's turn runs the closure, so one at a time, and drops it
+//! as soon as it has made the value.
 //!
 //! # Two decisions
 //!
-//! **The closure is `FnMut`**, where std takes `FnOnce`. An initialiser that is cancelled, fails or panics hands over to the next waiter, which has
-//! to run it again; with `FnOnce` the first failure would be the last word (std poisons, the thesis keeps the exception). It need not be `Fn`, since
-//! the turn excludes others: a `Lazy` can be shared as soon as the closure can be sent. A closure that panicked is called again in the state in which
-//! the panic left it.
+//! **The closure is `FnMut`**, where std takes `FnOnce`. An initialiser that is cancelled, fails or
+//! panics hands over to the next waiter, which has to run it again; with `FnOnce` the first failure
+//! would be the last word (std poisons, the thesis keeps the exception). It need not be `Fn`, since
+//! the turn excludes others: a `Lazy` can be shared as soon as the closure can be sent. A closure
+//! that panicked is called again in the state in which the panic left it.
 //!
-//! **There is no `Deref`.** A force may have to wait, a wait may be cancelled, and cancellation is a value here, so `*lazy` would have to panic, or
-//! wait without being cancellable behind an operator that looks like a load. So one writes `lazy.force()?`, and `lazy.get()` where it was forced
-//! before. Where cancellation must not show, `shield(|| lazy.force())`.
+//! **There is no `Deref`.** A force may have to wait, a wait may be cancelled, and cancellation is
+//! a value here, so `*lazy` would have to panic, or wait without being cancellable behind an
+//! operator that looks like a load. So one writes `lazy.force()?`, and `lazy.get()` where it was
+//! forced before. Where cancellation must not show, `shield(|| lazy.force())`.
 
 #![allow(unsafe_code)] // The cell of the closure.
 
@@ -28,9 +31,10 @@ use super::{ForceError, OnceCell, Turn};
 
 /// A value that is computed at its first use, in the shape of [`std::sync::LazyLock`].
 ///
-/// Whoever forces it first runs the closure, which may wait; who comes meanwhile waits for the value: a fiber is suspended, a thread parked, a task
-/// pending. Forcing it again is one load and one branch. A closure that panics, or (with [`force_fallible`](Lazy::force_fallible)) fails, is run
-/// again by the next who waits, or who comes.
+/// The first force runs the closure, which may wait; a force that comes meanwhile waits for the
+/// value: a fiber is suspended, a thread parked, a task pending. Forcing it again is one load and
+/// one branch. A closure that panics, or (with [`force_fallible`](Lazy::force_fallible)) fails, is
+/// run again by the next waiter or newcomer.
 ///
 /// There is no `Deref`, since a force can be cancelled, and cancellation never panics.
 ///
@@ -62,13 +66,14 @@ use super::{ForceError, OnceCell, Turn};
 /// ```
 pub struct Lazy<T, F = fn() -> T> {
     cell: OnceCell<T>,
-    /// `None` once the cell is full. Whoever has the cell's turn has it.
+    /// `None` once the cell is full. It belongs to the holder of the cell's turn.
     init: UnsafeCell<Option<F>>,
     name: Option<&'static str>,
     created: &'static Location<'static>,
 }
 
-// SAFETY: the closure is called and dropped by whoever has the cell's turn, one at a time, on any thread, hence `F: Send`; nothing shares it. The rest is as in the cell.
+// SAFETY: only the holder of the cell's turn calls and drops the closure, one at a time, on any
+// thread, hence `F: Send`; nothing shares it. The rest is as in the cell.
 unsafe impl<T: Send + Sync, F: Send> Sync for Lazy<T, F> {}
 impl<T: RefUnwindSafe + UnwindSafe, F: UnwindSafe> RefUnwindSafe for Lazy<T, F> {}
 impl<T: UnwindSafe, F: UnwindSafe> UnwindSafe for Lazy<T, F> {}
@@ -143,7 +148,8 @@ impl<T, F> Lazy<T, F> {
         // Dropped after the cell was filled: it runs foreign code.
         let mut used = None;
         turn.run(|| {
-            // SAFETY: `turn` runs this if it has the cell's turn, of which there is one, and as long as it has it; nobody else looks into `init` of a shared lazy.
+            // SAFETY: `turn` runs this if it has the cell's turn, of which there is one, and as
+            // long as it has it; nobody else looks into `init` of a shared lazy.
             let init = unsafe { &mut *self.init.get() };
             let value = call(init.as_mut().expect("the closure is there until there is a value"))?;
             used = init.take();
@@ -153,17 +159,20 @@ impl<T, F> Lazy<T, F> {
 }
 
 impl<T, F: FnMut() -> T> Lazy<T, F> {
-    /// The value, after computing it, or waiting for whoever computes it.
+    /// The value, after computing it, or waiting until another caller has.
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*; the closure was not run then. A value that is there is given to a cancelled caller, too.
+    /// *Loses its place in the queue*; the closure was not run then. A value that is there is given
+    /// to a cancelled caller, too.
     ///
     /// # Errors
-    /// [`ForceError::Recursive`] if the calling fiber or thread is computing this very value further out; [`ForceError::Cancelled`] if the caller was
-    /// cancelled.
+    /// [`ForceError::Recursive`] if the caller is inside of the closure that computes this very
+    /// value: on its fiber, or on one that it waits for without fail (a scope's, the other half of
+    /// a `join`, a call that blocks or moves to another scheduler); [`ForceError::Cancelled`] if
+    /// the caller was cancelled.
     ///
     /// # Panics
-    /// If the closure does. The next who waits runs it again.
+    /// If the closure does. The next waiter runs it again.
     ///
     /// # Examples
     ///
@@ -180,8 +189,8 @@ impl<T, F: FnMut() -> T> Lazy<T, F> {
         }
     }
 
-    /// [`force`](Lazy::force) as a source. For a task, the closure runs inside of the poll that finds that it is the task's turn, as for
-    /// [`OnceCell::get_or_init_source`].
+    /// [`force`](Lazy::force) as a source. For a task, the closure runs inside of the poll that
+    /// finds that it is the task's turn, as for [`OnceCell::get_or_init_source`].
     ///
     /// # Cancellation
     /// *Loses its place in the queue*; the closure was not run then.
@@ -205,11 +214,11 @@ impl<T, F: FnMut() -> T> Lazy<T, F> {
 }
 
 impl<T, E, F: FnMut() -> Result<T, E>> Lazy<T, F> {
-    /// As [`force`](Lazy::force), by a closure that may fail. A failure is the caller's own: the next who waits, or who comes, runs the closure
-    /// again.
+    /// As [`force`](Lazy::force), by a closure that may fail. A failure is the caller's own: the
+    /// next waiter or newcomer runs the closure again.
     ///
     /// # Cancellation
-    /// As for [`force`](Lazy::force). A closure whose own waits are cancelled fails with that.
+    /// As for [`force`](Lazy::force). If the closure's own waits are cancelled, it fails with that.
     ///
     /// # Errors
     /// [`ForceError::Failed`] with what the closure returned, and those of [`force`](Lazy::force).
@@ -241,7 +250,8 @@ impl<T, E, F: FnMut() -> Result<T, E>> Lazy<T, F> {
         }
     }
 
-    /// [`force_fallible`](Lazy::force_fallible) as a source, as [`force_source`](Lazy::force_source).
+    /// [`force_fallible`](Lazy::force_fallible) as a source, as
+    /// [`force_source`](Lazy::force_source).
     ///
     /// # Cancellation
     /// *Loses its place in the queue*; the closure was not run then.

@@ -1,7 +1,8 @@
 //! Structures at which fibers of any scheduler, plain threads and tasks of any async runtime meet.
 //!
-//! Each is written once against `segue-core`, with its one queue of waiters, and knows no scheduler. An operation that can wait comes in up
-//! to three forms: `x` waits, in a fiber or a thread; `try_x`, where there is a use for it, never waits; `x_source` is a
+//! Each is written once against `segue-core`, with its one queue of waiters, and knows no
+//! scheduler. An operation that can wait comes in up to three forms: `x` waits, in a fiber or a
+//! thread; `try_x`, where there is a use for it, never waits; `x_source` is a
 //! [`Waitable`](crate::Waitable) that can be awaited by a task, or chosen among others.
 
 mod barrier;
@@ -15,6 +16,7 @@ mod mvar;
 mod notify;
 mod once;
 mod once_cell;
+mod permit;
 mod place;
 mod poison;
 mod promise;
@@ -25,31 +27,21 @@ mod turn;
 mod wait_group;
 
 pub use barrier::{Barrier, BarrierWaitResult};
-pub use condvar::{Condvar, WaitCancelled};
+pub use condvar::Condvar;
 pub use force_error::{ForceError, Recursive, SetError};
 pub use latch::Latch;
 pub use lazy::Lazy;
 pub use mutex::{Mutex, MutexGuard};
-pub use mvar::{Loan, MVar, PutError};
+pub use mvar::{Loan, MVar};
 pub use notify::Notify;
 pub use once::Once;
 pub use once_cell::OnceCell;
+pub use permit::{OwnedPermit, Permit};
+pub use place::{Put, Putting};
 pub use poison::{Change, Poison, Poisoned};
-pub use promise::{Promise, Resolver, WaitError, promise};
+pub use promise::{Promise, Resolver, promise};
 pub use rwlock::RwLock;
 pub use rwlock_guards::{RwLockReadGuard, RwLockWriteGuard};
-pub use semaphore::{OwnedPermit, Permit, Semaphore};
+pub use semaphore::Semaphore;
 pub use turn::{Initializer, Turn};
 pub use wait_group::{Hold, WaitGroup};
-
-/// The other side has gone: what is waited for will never come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Closed;
-
-impl std::fmt::Display for Closed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the other side was dropped")
-    }
-}
-
-impl std::error::Error for Closed {}

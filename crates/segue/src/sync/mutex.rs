@@ -1,56 +1,70 @@
-//! A value that one at a time may use, with a guard that may be held across waits and moved between threads.
+//! A value that one at a time may use, with a guard that may be held across waits and moved between
+//! threads.
 //!
 //! Used by fibers, threads and tasks alike, and by [`Condvar`](super::Condvar).
 //!
 //! # States
 //!
-//! One word of four bits; those who wait stand in the queue.
+//! One word of four bits; the waiters stand in the queue.
 //!
 //! ```text
 //!   -         --lock-----------------------------------------> LOCKED             anybody, by an exchange of the word
 //!   LOCKED    --lock fails under the queue's lock------------> LOCKED WAITERS     it joins the queue next
 //!   LOCKED    --unlock---------------------------------------> -                  the holder, by one subtraction
 //!   WAITERS   --the unlocker tells the first-----------------> WAITERS? TOLD      under the queue's lock; the mutex is free
-//!   TOLD      --lock, by the one that was told---------------> LOCKED             or by whoever comes first: then TOLD stays
+//!   TOLD      --lock, by the one that was told---------------> LOCKED             or by any locker before it: then TOLD stays
 //!   LOCKED TOLD --the one that was told finds it taken-------> LOCKED WAITERS FAIR   it queues again, at the front
 //!   FAIR      --the unlocker hands over to the first---------> LOCKED             nobody else may lock while FAIR is set
 //! ```
 //!
-//! | bit | who changes it | invariant |
+//! | bit | changed by | invariant |
 //! | --- | --- | --- |
-//! | LOCKED | set by whoever locks, by an exchange; cleared by the holder | there is one guard, or one waiter that was handed the lock |
+//! | LOCKED | set by the locker, by an exchange; cleared by the holder | there is one guard, or one waiter that was handed the lock |
 //! | WAITERS | the holder of the queue's lock | set if the queue is not empty; it may be left over |
 //! | TOLD | set under the queue's lock, cleared by the one that was told | one waiter was told and has not attempted since |
 //! | FAIR | the holder of the queue's lock | set if the first in the queue was told in vain; may be left over while LOCKED |
 //!
-//! **Who is next**: whoever comes first (barging). A lock that is passed on to a waiter that has yet to run lies idle meanwhile, and under load every lock
-//! would then cost a switch. But an unlock that sees a waiter tells it, one at a time, and a waiter that was told and finds the mutex
-//! taken again gets it at the very next unlock, before everybody else. So a waiter is overtaken only until it has run once.
+//! **The next holder** is the first to come (barging). A lock that is passed on to a waiter that
+//! has yet to run lies idle meanwhile, and under load every lock would then cost a switch. But the
+//! unlocker tells a waiter, one at a time, and a waiter that was told and finds the mutex taken
+//! again gets it at the very next unlock, before everybody else. So a waiter is overtaken only
+//! until it has run once. That is a bound in turns and not in numbers: for a fiber one turn of its
+//! worker's. A plain thread runs when the operating system has woken it, which takes tens of
+//! microseconds where a processor is free, and longer where none is; a mutex that is held for
+//! nanoseconds is locked thousands of times meanwhile, and many more on a busy machine.
 //!
-//! **Commit point**: the exchange of the word, or the claim by which the lock is handed over. **Idle**: no bit, empty queue.
+//! **Commit point**: the exchange of the word, or the claim by which the lock is handed over.
+//! **Idle**: no bit, empty queue.
 //!
-//! **Cancellation**: a waiter leaves the queue, and the bits are mended. One that was handed the lock and has gone unlocks; one that was told
-//! and has gone tells the next. One that was told and is there attempts before it does anything else, also as an arm of a select (R12 of the contract), and TOLD
-//! is cleared by that attempt, whether or not it succeeds. So nobody who leaves later has a telling to pass on.
+//! **Cancellation**: a waiter leaves the queue, and the bits are mended. One that was handed the
+//! lock and has gone unlocks; one that was told and has gone tells the next. One that was told and
+//! is there attempts before it does anything else, also as an arm of a select (R12 of the
+//! contract), and TOLD is cleared by that attempt, whether or not it succeeds. So no waiter that
+//! leaves later has a notification to pass on.
 //!
-//! **The race to fear**: a lost wake-up, that is a free mutex with waiters of whom none is told. An unlock skips the queue only if it sees, in the
-//! subtraction itself, that nobody waits, or that one is told. That one attempts later than the unlock, and if it fails, then because of another holder,
-//! in whose word it leaves FAIR by the same exchange by which it sees LOCKED. So that holder's unlock goes to the queue.
+//! **The race to fear**: a lost wake-up, that is a free mutex with waiters, none of them told. The
+//! unlocker skips the queue only if it sees, in the subtraction itself, that nobody waits, or that
+//! a waiter is told. The told waiter attempts later than the unlock. If it fails, there is another
+//! holder, and the exchange by which the waiter sees LOCKED leaves FAIR in the word. So that
+//! holder's unlock goes to the queue.
 //!
 //! # Orderings
 //!
 //! | release | acquire | carries |
 //! | --- | --- | --- |
 //! | the subtraction of LOCKED | the exchange that sets it | the value |
-//! | the claim | the waiter's look at its trigger | the value, when the lock is handed over; whoever hands it over has acquired the word |
+//! | the claim | the waiter's look at its trigger | the value, when the lock is handed over; the unlocker has acquired the word |
 //!
-//! All changes of the word are read-modify-writes, so each acquires what any unlock before has released.
+//! All changes of the word are read-modify-writes, so each acquires what any unlock before has
+//! released.
 //!
-//! After the mutex of parking_lot and `sync.Mutex` of Go, whose starving waiters get the lock handed over too, but after a millisecond.
+//! After the mutex of parking_lot and `sync.Mutex` of Go. They hand the lock over to starving
+//! waiters too, but after a millisecond.
 #![allow(unsafe_code)] // The cell behind the lock.
 
 use segue_core::{
-    Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, admit, preemption_point, wait,
+    Cancelled, Guard, Operation, Source, Unlocked, WaitQueue, Waitable, Waiting, WaitsFor, admit, preemption_point,
+    wait,
 };
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -63,7 +77,8 @@ const WAITERS: u32 = 2;
 const TOLD: u32 = 4;
 const FAIR: u32 = 8;
 
-/// What is in the slot of a waiter. Nothing, if it waits for the first time; it is left so if it is told.
+/// What is in the slot of a waiter. Nothing, if it waits for the first time; it is left so if it is
+/// told.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
     /// It was told and found the mutex taken: it is handed over next time.
@@ -79,7 +94,7 @@ struct Raw {
 }
 
 impl Raw {
-    /// Locks if it is free. One that was `overtaken` need not mind those to whom it is to be handed.
+    /// Locks if it is free. A waiter that was `overtaken` ignores FAIR.
     #[inline]
     fn try_lock(&self, overtaken: bool, told: bool) -> bool {
         let closed = if overtaken { LOCKED } else { LOCKED | FAIR };
@@ -116,7 +131,8 @@ impl Raw {
         }
     }
 
-    /// Tells a waiter that the mutex is free, or hands it over, if nobody else has it or is told; and mends the bits.
+    /// Tells a waiter that the mutex is free, or hands it over, if nobody else has it or is told;
+    /// and mends the bits.
     fn pass_on(&self, queue: &mut Guard<'_, (), Turn>) {
         let word = self.word.load(Ordering::Relaxed);
         if word & LOCKED == 0 && queue.first(0) == Some(&Turn::Overtaken) {
@@ -148,7 +164,7 @@ impl Raw {
         }
     }
 
-    /// Whoever was told will not lock: the next one is.
+    /// The waiter that was told will not lock: the next one is told.
     fn decline(&self, queue: &mut Guard<'_, (), Turn>) {
         self.word.fetch_and(!TOLD, Ordering::Relaxed);
         self.pass_on(queue);
@@ -157,16 +173,20 @@ impl Raw {
 
 /// Mutual exclusion around a value.
 ///
-/// As [`std::sync::Mutex`], with these differences. Who waits is suspended, and not its thread. The guard may be held across waits, and is
-/// `Send` if the value is, so a task may hold it across an `.await`. A wait can be cancelled. There is no poisoning: a panic
-/// unlocks, and the value is as the panic has left it; where half a change must not be seen, wrap the value in a [`Poison`](super::Poison).
+/// As [`std::sync::Mutex`], with these differences. A waiting fiber is suspended, and its thread is
+/// not. The guard may be held across waits, and is `Send` if the value is, so a task may hold it
+/// across an `.await`. A wait can be cancelled. There is no poisoning: a panic unlocks, and the
+/// value is as the panic has left it; where half a change must not be seen, wrap the value in a
+/// [`Poison`](super::Poison).
 ///
-/// A fiber that locks a mutex that it has locked already waits for itself, which the simulator reports as a deadlock.
+/// A fiber that locks a mutex that it has locked already waits for itself, which the simulator
+/// reports as a deadlock.
 ///
 /// # Fairness
 ///
-/// A mutex that is unlocked is taken by whoever comes first, which keeps short critical sections fast. The waiters are told in the order in which they
-/// came, and one that was told but finds the mutex taken again is handed it at the next unlock, before everybody else. So nobody starves.
+/// The first to come takes an unlocked mutex, which keeps short critical sections fast. Unlocks
+/// tell the waiters in the order in which they came; a waiter that was told but finds the mutex
+/// taken again is handed it at the next unlock, before everybody else. So nobody starves.
 ///
 /// # Examples
 ///
@@ -189,7 +209,8 @@ pub struct Mutex<T: ?Sized> {
 
 // SAFETY: the mutex owns its value.
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
-// SAFETY: a shared mutex gives the value to one guard at a time: it moves between threads and is never shared by them.
+// SAFETY: a shared mutex gives the value to one guard at a time: it moves between threads and is
+// never shared by them.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 
 impl<T> Mutex<T> {
@@ -210,9 +231,12 @@ impl<T> Mutex<T> {
 impl<T: ?Sized> Mutex<T> {
     /// Locks the mutex, after waiting while somebody else has it.
     ///
+    /// In a task, `lock_source().await`. (`lock().await` does not compile. rustc advises to remove
+    /// the `.await`; what is left parks the thread that polls.)
+    ///
     /// # Cancellation
-    /// *Loses its place in the queue*. In a `Drop` during a panic, where a fiber can't wait, it locks a mutex that is free, and counts as cancelled
-    /// if it is not.
+    /// *Loses its place in the queue*. In a `Drop` during a panic, where a fiber can't wait, it
+    /// locks a mutex that is free, and counts as cancelled if it is not.
     ///
     /// # Errors
     /// [`Cancelled`] if the caller was cancelled.
@@ -274,7 +298,7 @@ impl<T: ?Sized> Mutex<T> {
         self.value.get_mut()
     }
 
-    /// For whoever has just locked.
+    /// For a caller that has just locked.
     #[inline]
     fn guard(&self) -> MutexGuard<'_, T> {
         MutexGuard { mutex: self, value: PhantomData }
@@ -313,7 +337,16 @@ pub(super) struct Lock<'a, T: ?Sized> {
     overtaken: bool,
 }
 
-impl<T: ?Sized> Lock<'_, T> {
+impl<'a, T: ?Sized> Lock<'a, T> {
+    #[inline]
+    fn lock(&mut self) -> Option<MutexGuard<'a, T>> {
+        if !self.mutex.raw.try_lock(self.told || self.overtaken, self.told) {
+            return None;
+        }
+        self.told = false;
+        Some(self.mutex.guard())
+    }
+
     /// Whether the mutex is free for this one; if not, the bits are set for it to join the queue.
     fn is_free(&mut self) -> bool {
         let word = &self.mutex.raw.word;
@@ -339,18 +372,19 @@ impl<'a, T: ?Sized> Operation<(), Turn> for Lock<'a, T> {
     type Output = MutexGuard<'a, T>;
 
     #[inline]
-    fn attempt_unlocked(&mut self) -> Option<MutexGuard<'a, T>> {
-        if !self.mutex.raw.try_lock(self.told || self.overtaken, self.told) {
-            return None;
+    fn attempt_unlocked(&mut self) -> Unlocked<MutexGuard<'a, T>> {
+        match self.lock() {
+            Some(guard) => Unlocked::Done(guard),
+            None if !self.told && self.mutex.raw.word.load(Ordering::Relaxed) & LOCKED != 0 => Unlocked::No,
+            None => Unlocked::Look,
         }
-        self.told = false;
-        Some(self.mutex.guard())
     }
 
     fn attempt(&mut self, _: &mut Guard<'_, (), Turn>) -> Option<MutexGuard<'a, T>> {
         while self.is_free() {
-            if let Some(guard) = self.attempt_unlocked() {
-                return Some(guard);
+            let guard = self.lock();
+            if guard.is_some() {
+                return guard;
             }
         }
         None

@@ -1,21 +1,25 @@
 //! A place for one value: empty or full; to take waits while it is empty, to put while it is full.
 //!
-//! Used where values change hands one by one: as a channel of capacity one, as a lock that holds what it guards, as a baton.
+//! Used where values change hands one by one: as a channel of capacity one, as a lock that holds
+//! what it guards, as a baton.
 //!
-//! The file has the calls and the loan. What happens to the place, who is served by what, and what becomes of those who leave: all that is in `place.rs`.
+//! The file has the calls and the loan. The place's states, the order of service and the rules for
+//! waiters that leave are in `place.rs`.
 
 use segue_core::{Cancelled, Source, WaitQueue, Waitable, Waiting, WaitsFor, preemption_point, wait};
 use std::fmt;
 use std::mem;
 use std::ops::{Deref, DerefMut};
 
-use super::place::{Borrow, Put, Queue, Slot, State, Take, end_loan, put_in, take_out};
+use crate::{Full, Rejected};
+
+use super::place::{Borrow, Put, Putting, Queue, Slot, State, Take, end_loan, put_in, take_out};
 
 /// A place for one value, empty or full.
 ///
 /// # Order
-/// First in, first out, among those who take and borrow, and among those who put. One that comes when the place is free does not wait, and nobody
-/// is passed by it: there are no waiters then.
+/// First in, first out, among takers and borrowers, and among putters. A caller that comes when the
+/// place is free does not wait, and overtakes nobody: there are no waiters then.
 ///
 /// # Examples
 ///
@@ -33,34 +37,6 @@ use super::place::{Borrow, Put, Queue, Slot, State, Take, end_loan, put_in, take
 pub struct MVar<T> {
     queue: Queue<T>,
 }
-
-/// The value could not be put, since the caller was cancelled; here it is.
-pub struct PutError<T> {
-    /// The value.
-    pub value: T,
-    /// Why.
-    pub cancelled: Cancelled,
-}
-
-impl<T> From<PutError<T>> for Cancelled {
-    fn from(error: PutError<T>) -> Self {
-        error.cancelled
-    }
-}
-
-impl<T> fmt::Debug for PutError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PutError").field("cancelled", &self.cancelled).finish_non_exhaustive()
-    }
-}
-
-impl<T> fmt::Display for PutError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.cancelled.fmt(f)
-    }
-}
-
-impl<T> std::error::Error for PutError<T> {}
 
 impl<T> MVar<T> {
     /// An empty place.
@@ -83,7 +59,7 @@ impl<T> MVar<T> {
 
     #[inline]
     #[track_caller]
-    fn putting(&self, value: T) -> Waiting<'_, Put<T>, State<T>, Slot<T>, 2> {
+    fn putting(&self, value: T) -> Putting<'_, T> {
         self.queue.operation(WaitsFor::new("room in an MVar"), Put(Some(value)))
     }
 
@@ -115,7 +91,8 @@ impl<T> MVar<T> {
     /// [`take`](MVar::take) as a source: to be awaited, or chosen among others.
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*. If the future is dropped after it was handed a value, that comes back, for the next who takes.
+    /// *Loses its place in the queue*. If the future is dropped after it was handed a value, that
+    /// comes back, for the next taker.
     ///
     /// # Examples
     ///
@@ -136,16 +113,16 @@ impl<T> MVar<T> {
     /// *Loses its place in the queue*: nothing was put, and the value comes back in the error.
     ///
     /// # Errors
-    /// [`PutError`], which has the value, if the caller was cancelled.
+    /// [`Rejected`], which has the value, if the caller was cancelled.
     #[track_caller]
     #[inline]
-    pub fn put(&self, value: T) -> Result<(), PutError<T>> {
+    pub fn put(&self, value: T) -> Result<(), Rejected<T>> {
         let mut putting = self.putting(value);
         match wait(&mut putting) {
             Ok(()) => Ok(()),
             Err(cancelled) => {
-                let value = putting.into_operation().0.expect("it was not put, so it came back");
-                Err(PutError { value, cancelled })
+                let value = putting.into_operation().into_value().expect("it was not put, so it came back");
+                Err(Rejected { value, error: cancelled })
             }
         }
     }
@@ -155,26 +132,42 @@ impl<T> MVar<T> {
     /// # Errors
     /// Gives the value back if there is one already.
     #[inline]
-    pub fn try_put(&self, value: T) -> Result<(), T> {
+    pub fn try_put(&self, value: T) -> Result<(), Rejected<T, Full>> {
         preemption_point();
         let mut queue = self.queue.lock();
         if queue.peek().is_empty() {
             put_in(&mut queue, Some(value));
             return Ok(());
         }
-        Err(value)
+        Err(Rejected { value, error: Full })
     }
 
     /// [`put`](MVar::put) as a source.
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*: the value is dropped with the source.
+    /// *Loses its place in the queue*: the value is dropped with the source. A choice [by
+    /// reference](Waitable::by_ref) leaves the source, and with it the [value](Put::into_value).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue::sync::MVar;
+    /// use segue::{Either, after};
+    /// use std::time::Duration;
+    ///
+    /// let full = MVar::new("old");
+    /// let mut putting = full.put_source("new");
+    /// let first = putting.by_ref().or(after(Duration::from_millis(1))).wait();
+    /// assert_eq!(first, Ok(Either::Right(())));
+    /// assert_eq!(putting.into_source().into_operation().into_value(), Some("new"));
+    /// ```
     #[track_caller]
-    pub fn put_source(&self, value: T) -> Waitable<impl Source<Output = ()>> {
+    pub fn put_source(&self, value: T) -> Waitable<Putting<'_, T>> {
         Waitable::new(self.putting(value))
     }
 
-    /// Borrows the value, after waiting while there is none. Until the loan is dropped, nobody else takes, puts or borrows.
+    /// Borrows the value, after waiting while there is none. Until the loan is dropped, nobody else
+    /// takes, puts or borrows.
     ///
     /// # Cancellation
     /// *Loses its place in the queue*.
@@ -204,7 +197,8 @@ impl<T> MVar<T> {
     /// [`borrow`](MVar::borrow) as a source.
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*. If the future is dropped after it was handed the value, the loan ends.
+    /// *Loses its place in the queue*. If the future is dropped after it was handed the value, the
+    /// loan ends.
     #[track_caller]
     pub fn borrow_source(&self) -> Waitable<impl Source<Output = Loan<'_, T>>> {
         Waitable::new(self.borrowing())
@@ -225,22 +219,24 @@ impl<T> MVar<T> {
         self.borrow().map(|loan| T::clone(&loan))
     }
 
-    /// Puts another value in place of the one that is there, after waiting while there is none. Nobody sees it empty.
+    /// Puts another value in place of the one that is there, after waiting while there is none.
+    /// Nobody sees it empty.
     ///
     /// # Cancellation
     /// *Loses its place in the queue*, and the new value comes back in the error.
     ///
     /// # Errors
-    /// [`PutError`], which has the new value, if the caller was cancelled.
+    /// [`Rejected`], which has the new value, if the caller was cancelled.
     #[track_caller]
-    pub fn swap(&self, value: T) -> Result<T, PutError<T>> {
+    pub fn swap(&self, value: T) -> Result<T, Rejected<T>> {
         match self.borrow() {
             Ok(mut loan) => Ok(mem::replace(&mut *loan, value)),
-            Err(cancelled) => Err(PutError { value, cancelled }),
+            Err(cancelled) => Err(Rejected { value, error: cancelled }),
         }
     }
 
-    /// Changes the value in place, after waiting while there is none. `f` may wait; until it has ended, nobody else takes, puts or borrows.
+    /// Changes the value in place, after waiting while there is none. `f` may wait; until it has
+    /// ended, nobody else takes, puts or borrows.
     ///
     /// # Cancellation
     /// *Loses its place in the queue*: `f` was not called.
@@ -255,7 +251,8 @@ impl<T> MVar<T> {
         self.borrow().map(|mut loan| f(&mut loan))
     }
 
-    /// Whether there is no value to take. It may have changed by the time that the caller looks at the answer.
+    /// Whether there is no value to take. It may have changed by the time that the caller looks at
+    /// the answer.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         preemption_point();

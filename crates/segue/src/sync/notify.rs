@@ -1,7 +1,7 @@
 //! Tells somebody, or everybody, that it is time to look again.
 //!
-//! Used to build structures whose state is elsewhere (in atomics, in a file, on another machine), and that only need to wake who waits for it to
-//! change.
+//! Used to build structures that keep their state elsewhere (in atomics, in a file, on another
+//! machine), and that only need to wake the waiters for a change of it.
 //!
 //! # States
 //!
@@ -11,21 +11,26 @@
 //!   rounds   counts the notify_all
 //! ```
 //!
-//! The permit and the waiters are under the lock. **What holds when idle**: the permit is there only if nobody waits, since who comes takes it, and
-//! `notify_one` leaves it only if nobody is there.
+//! The permit and the waiters are under the lock. **What holds when idle**: the permit is there
+//! only if nobody waits, since a newcomer takes it, and `notify_one` leaves it only if nobody is
+//! there.
 //!
-//! **Commit point** of a wait: the look that finds the permit or a new round, or the instant at which it is told. **Cancellation** before that: it
-//! leaves the queue. A future that is dropped after it was told ONE passes that on: to the next, or as the permit. One that was told ALL need not, as
-//! everybody else was told too.
+//! **Commit point** of a wait: the look that finds the permit or a new round, or the instant at
+//! which it is told. **Cancellation** before that: it leaves the queue. A future that is dropped
+//! after it was told ONE passes that on: to the next, or as the permit. One that was told ALL need
+//! not, as everybody else was told too.
 //!
-//! **The race to fear**: a look at the state elsewhere that finds nothing, a `notify_all`, and then the wait, which has missed it. So a wait counts
-//! from its *making* and not from its first step: it remembers the round in which it was made, and is over if there is a later one.
+//! **The race to fear**: a look at the state elsewhere that finds nothing, a `notify_all`, and then
+//! the wait, which has missed it. So a wait counts from its *making* and not from its first step:
+//! it remembers the round in which it was made, and is over if there is a later one.
 //!
 //! # Orderings
 //!
-//! The lock orders: who notifies has released it after what it did before; who takes the permit, or is made a waiter, acquires it. Told through the
-//! queue: by the claim. `rounds` is stored (release) under the lock, and read without it when a wait is made: such a look can be late, never early;
-//! that only lets an older `notify_all` count, as if it had come just then.
+//! The lock orders: the notifier releases it after what it did before; a caller that takes the
+//! permit, or becomes a waiter, acquires it. A waiter that is told through the queue is ordered by
+//! the claim. `rounds` is stored (release) under the lock, and read without it when a wait is made:
+//! such a look can be late, never early; that only lets an older `notify_all` count, as if it had
+//! come just then.
 //!
 //! The semantics are those of tokio's `Notify`.
 
@@ -34,6 +39,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a waiter is told.
+#[derive(Clone)]
 enum Told {
     /// It is the only one.
     One,
@@ -41,10 +47,10 @@ enum Told {
     All,
 }
 
-/// Wakes one or all of those who wait; the next one, if nobody does.
+/// Wakes one waiter or all of them; the next one, if there is none.
 ///
-/// It keeps no data: what has happened, those who are woken find out themselves. As many calls of [`notify_one`](Notify::notify_one) as one likes
-/// leave one permit, if nobody waits.
+/// It keeps no data: a woken waiter finds out itself what has happened. As many calls of
+/// [`notify_one`](Notify::notify_one) as one likes leave one permit, if nobody waits.
 ///
 /// # Examples
 ///
@@ -78,7 +84,8 @@ impl Notify {
         Self { permit: WaitQueue::new(false), rounds: AtomicUsize::new(0) }
     }
 
-    /// Wakes the one that has waited longest; if nobody waits, leaves a permit for the next, unless there is one. Never waits.
+    /// Wakes the one that has waited longest; if nobody waits, leaves a permit for the next, unless
+    /// there is one. Never waits.
     ///
     /// # Examples
     ///
@@ -93,7 +100,8 @@ impl Notify {
         tell_one(&mut self.permit.lock());
     }
 
-    /// Wakes all who wait now, and those whose [`wait_source`](Notify::wait_source) is made. Leaves no permit. Never waits.
+    /// Wakes all waiters of now, and each [`wait_source`](Notify::wait_source) that is made
+    /// already. Leaves no permit. Never waits.
     ///
     /// # Examples
     ///
@@ -106,11 +114,11 @@ impl Notify {
     /// ```
     pub fn notify_all(&self) {
         preemption_point();
-        let mut permit = self.permit.lock();
+        let permit = self.permit.lock();
         // Written under the lock alone.
         let rounds = self.rounds.load(Ordering::Relaxed).wrapping_add(1);
         self.rounds.store(rounds, Ordering::Release);
-        while permit.hand_over(0, Told::All).is_ok() {}
+        permit.hand_over_all(0, Told::All);
     }
 
     fn waiting(&self, waits_for: WaitsFor) -> Waiting<'_, Notified<'_>, bool, Told> {
@@ -135,10 +143,12 @@ impl Notify {
         std::mem::take(self.permit.lock().state())
     }
 
-    /// Takes the permit, or suspends the calling fiber, or parks the calling thread, until it is woken. First come, first served.
+    /// Takes the permit, or suspends the calling fiber, or parks the calling thread, until it is
+    /// woken. First come, first served.
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*. A notification that it has got by then is the result of the wait.
+    /// *Loses its place in the queue*. A notification that it has got by then is the result of the
+    /// wait.
     ///
     /// # Errors
     /// [`Cancelled`] if the caller was cancelled.
@@ -150,8 +160,8 @@ impl Notify {
 
     /// [`wait`](Notify::wait) as a source: to be awaited, or chosen among others.
     ///
-    /// A [`notify_all`](Notify::notify_all) after this call counts for it, even if nobody has begun to wait by then. So make the source, look, and
-    /// wait only then:
+    /// A [`notify_all`](Notify::notify_all) after this call counts for it, even if nobody has begun
+    /// to wait by then. So make the source, look, and wait only then:
     ///
     /// ```
     /// # use segue::sync::Notify;
@@ -168,15 +178,15 @@ impl Notify {
     /// ```
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*. A task that was woken by [`notify_one`](Notify::notify_one), and is dropped before its next poll, passes that
-    /// on, to the next or as the permit.
+    /// *Loses its place in the queue*. A task that was woken by [`notify_one`](Notify::notify_one),
+    /// and is dropped before its next poll, passes that on, to the next or as the permit.
     #[track_caller]
     pub fn wait_source(&self) -> Waitable<impl Source<Output = ()>> {
         Waitable::new(self.waiting(WaitsFor::new("a notification")))
     }
 }
 
-/// Tells the first who takes it, or leaves the permit.
+/// Tells the first waiter that takes it, or leaves the permit.
 #[inline]
 fn tell_one(permit: &mut Guard<'_, bool, Told>) {
     if permit.hand_over(0, Told::One).is_err() {

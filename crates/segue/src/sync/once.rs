@@ -1,6 +1,7 @@
-//! Something that is done once, by whoever comes first, before anybody goes on.
+//! Something that the first caller does, once, before any caller goes on.
 //!
-//! Used for set-up that has no value. It is a [`OnceCell`] of nothing, whose file says how it works.
+//! Used for set-up that has no value. It is a [`OnceCell`] of nothing; `once_cell.rs` says how it
+//! works.
 
 use segue_core::{Source, Waitable};
 use std::convert::Infallible;
@@ -11,7 +12,8 @@ use super::{ForceError, OnceCell};
 
 /// Runs a closure once, in the shape of [`std::sync::Once`].
 ///
-/// Whoever comes while it runs waits, in its own way. One that panics is not the last word: the next waiter runs its own.
+/// A caller that comes while it runs waits, in its own way. One that panics is not the last word:
+/// the next waiter runs its own.
 ///
 /// # Examples
 ///
@@ -40,16 +42,19 @@ impl Once {
         Called { what: std::any::type_name::<Self>(), created: None, at: Location::caller() }
     }
 
-    /// Runs `f`, unless somebody has done so; if somebody is at it, waits until it is done. Once it is done this is one load.
+    /// Runs `f`, unless somebody has done so; if somebody is at it, waits until it is done. Once it
+    /// is done this is one load.
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*; `f` was not run then. Once it is done, a cancelled caller is told so, too.
+    /// *Loses its place in the queue*; `f` was not run then. Once it is done, a cancelled caller is
+    /// told so, too.
     ///
     /// # Errors
-    /// [`ForceError::Recursive`] if the caller is inside of such an `f` already; [`ForceError::Cancelled`] if the caller was cancelled.
+    /// [`ForceError::Recursive`] if the caller is inside of such an `f` already;
+    /// [`ForceError::Cancelled`] if the caller was cancelled.
     ///
     /// # Panics
-    /// If `f` does. The next who waits runs its own.
+    /// If `f` does. The next waiter runs its own.
     #[inline]
     #[track_caller]
     pub fn call_once<F: FnOnce()>(&self, f: F) -> Result<(), ForceError> {
@@ -66,7 +71,8 @@ impl Once {
         self.0.force(Self::called(), run).copied()
     }
 
-    /// [`call_once`](Once::call_once) as a source; for a task, `f` runs inside of the poll that finds it undone.
+    /// [`call_once`](Once::call_once) as a source; for a task, `f` runs inside of the poll that
+    /// finds it undone.
     ///
     /// # Cancellation
     /// *Loses its place in the queue*; `f` was not run then.

@@ -1,15 +1,18 @@
-//! A cell that is initialised once, by whoever comes first, while everybody else waits for the value in their own way.
+//! A cell that the first caller initialises, once, while every later one waits for the value in its
+//! own way.
 //!
-//! Used for what is computed once and read often, by fibers, threads and tasks alike; [`Lazy`](super::Lazy) and [`Once`](super::Once) are made of it.
+//! Used for what is computed once and read often, by fibers, threads and tasks alike;
+//! [`Lazy`](super::Lazy) and [`Once`](super::Once) are made of it.
 //!
-//! The file holds the value and the calls. Who may initialise, who waits, what becomes of cancelled and of recursive forces: all that is in
-//! `turn.rs`. The rule between the two: the value is written by whoever has the turn, before `full` is set, and read only after that.
+//! The file holds the value and the calls. The turn to initialise, the waiters, cancelled and
+//! recursive forces are in `turn.rs`. The rule between the two: the holder of the turn writes the
+//! value before it sets `full`; all others read it only after that.
 //!
 //! # Orderings
 //!
 //! | release | acquire | carries |
 //! | --- | --- | --- |
-//! | the store of `full`, by whoever fills | the load of `full`, in `get` | the value |
+//! | the store of `full`, by the filler | the load of `full`, in `get` | the value |
 
 #![allow(unsafe_code)] // The cell of the value.
 
@@ -19,16 +22,20 @@ use std::convert::Infallible;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::Rejected;
+
 use super::force_error::{Called, ForceError, Recursive, SetError};
 use super::turn::{Force, Forcing, Stage, Turn, Wants};
 
 /// A cell that is initialised once, in the shape of [`std::sync::OnceLock`].
 ///
-/// Whoever forces it first runs an initialiser; who comes meanwhile waits: a fiber is suspended, a thread parked, a task pending. An initialiser may
-/// wait itself. One that fails, panics or is cancelled hands over to the next who would initialise, in the order in which they came, and nothing is
-/// poisoned.
+/// The first caller runs its initialiser; a caller that comes meanwhile waits: a fiber is
+/// suspended, a thread parked, a task pending. An initialiser may wait itself. If it fails, panics
+/// or is cancelled, the next caller that brought an initialiser runs its own, in the order in which
+/// they came, and nothing is poisoned.
 ///
-/// Once the cell is full, to get its value is one load and one branch. That is not a wait, so it succeeds for a caller that was cancelled, too.
+/// Once the cell is full, to get its value is one load and one branch. That is not a wait, so it
+/// succeeds for a caller that was cancelled, too.
 ///
 /// # Examples
 ///
@@ -48,7 +55,8 @@ pub struct OnceCell<T> {
     value: UnsafeCell<Option<T>>,
 }
 
-// SAFETY: a shared cell gives shared access to the value, and moves it in from the thread that initialises; what else is in it is atomic or locked.
+// SAFETY: a shared cell gives shared access to the value, and moves it in from the thread that
+// initialises; what else is in it is atomic or locked.
 unsafe impl<T: Send + Sync> Sync for OnceCell<T> {}
 // SAFETY: the cell owns its value, and nobody waits in a cell that is moved.
 unsafe impl<T: Send> Send for OnceCell<T> {}
@@ -76,9 +84,10 @@ impl<T> OnceCell<T> {
     /// Writes the value of a cell that is not full yet.
     ///
     /// # Safety
-    /// For whoever has the turn.
+    /// For the holder of the turn.
     pub(super) unsafe fn put(&self, value: T) {
-        // SAFETY: nobody else has the turn, so nobody else writes; and nobody reads before the cell is full.
+        // SAFETY: nobody else has the turn, so nobody else writes; and nobody reads before the cell
+        // is full.
         unsafe { *self.value.get() = Some(value) };
     }
 
@@ -91,9 +100,11 @@ impl<T> OnceCell<T> {
     #[inline]
     pub(super) fn value(&self) -> &T {
         debug_assert!(self.full.load(Ordering::Relaxed));
-        // SAFETY: the caller has seen that the cell is full, so nobody writes the value while the cell is shared.
+        // SAFETY: the caller has seen that the cell is full, so nobody writes the value while the
+        // cell is shared.
         let value = unsafe { &*self.value.get() };
-        // SAFETY: `fill` puts it there before the cell is full, and it is taken out by those alone who have the cell to themselves.
+        // SAFETY: `fill` puts it there before the cell is full, and only an owner with exclusive
+        // access takes it out.
         unsafe { value.as_ref().unwrap_unchecked() }
     }
 
@@ -137,15 +148,18 @@ impl<T> OnceCell<T> {
 
     /// The value, after initialising the cell by `f` if it is empty.
     ///
-    /// If somebody else is initialising it, the caller waits, and runs `f` only if the turn comes to it because the others have failed; in the order
-    /// of arrival. `f` may wait.
+    /// If somebody else is initialising it, the caller waits, and runs `f` only if the turn comes
+    /// to it because the others have failed; in the order of arrival. `f` may wait.
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*; `f` was not run then. A full cell gives its value to a cancelled caller, too.
+    /// *Loses its place in the queue*; `f` was not run then. A full cell gives its value to a
+    /// cancelled caller, too.
     ///
     /// # Errors
-    /// [`ForceError::Recursive`] if the calling fiber or thread is initialising this very cell further out; [`ForceError::Cancelled`] if the caller
-    /// was cancelled.
+    /// [`ForceError::Recursive`] if the caller is inside of this cell's initialiser: on its fiber,
+    /// or on one that it waits for without fail (a scope's, the other half of a `join`, a call that
+    /// blocks or moves to another scheduler); [`ForceError::Cancelled`] if the caller was
+    /// cancelled.
     ///
     /// # Panics
     /// If `f` does. The turn was handed over then.
@@ -172,14 +186,15 @@ impl<T> OnceCell<T> {
         }
     }
 
-    /// As [`get_or_init`](OnceCell::get_or_init), by an `f` that may fail. A failure is the caller's own: the next waiter tries with its own
-    /// initialiser.
+    /// As [`get_or_init`](OnceCell::get_or_init), by an `f` that may fail. A failure is the
+    /// caller's own: the next waiter tries with its own initialiser.
     ///
     /// # Cancellation
     /// As for [`get_or_init`](OnceCell::get_or_init).
     ///
     /// # Errors
-    /// [`ForceError::Failed`] with what `f` returned, and those of [`get_or_init`](OnceCell::get_or_init).
+    /// [`ForceError::Failed`] with what `f` returned, and those of
+    /// [`get_or_init`](OnceCell::get_or_init).
     ///
     /// # Panics
     /// If `f` does.
@@ -216,27 +231,31 @@ impl<T> OnceCell<T> {
         self.turn_to_run(called)?.run(f).map_err(ForceError::Failed)
     }
 
-    /// The value, or the turn, which the caller uses or drops before it returns: it is its own initialiser's from now on.
+    /// The value, or the turn, which the caller uses or drops before it returns: it is its own
+    /// initialiser's from now on.
     pub(super) fn turn_to_run<E>(&self, called: Called) -> Result<Turn<'_, T>, ForceError<E>> {
-        Ok(wait(&mut self.waiting(Wants::Initialise, called))??)
+        Ok(wait(&mut self.waiting(Wants::Turn, called))??)
     }
 
-    /// The source of a force, which yields what `then` makes of the turn, in the call or poll in which the turn came.
+    /// The source of a force, which yields what `then` makes of the turn, in the call or poll in
+    /// which the turn came.
     pub(super) fn force_source<'a, R, F>(&'a self, called: Called, then: F) -> Map<Forcing<'a, T>, F>
     where
         F: FnMut(Result<Turn<'a, T>, Recursive>) -> R,
     {
-        Map::new(self.waiting(Wants::Initialise, called), then)
+        Map::new(self.waiting(Wants::Turn, called), then)
     }
 
     /// [`get_or_init`](OnceCell::get_or_init) as a source: to be awaited, or chosen among others.
     ///
-    /// For a task: the source waits until the cell is full or it is the task's turn; in the latter case `f` runs inside of the poll that finds out,
-    /// like any other synchronous code of the task. So an `f` that waits blocks whatever polls: a fiber is only suspended, a thread is parked. To
-    /// initialise by an `async` block, take the [turn](OnceCell::turn_source).
+    /// For a task: the source waits until the cell is full or it is the task's turn; in the latter
+    /// case `f` runs inside of the poll that finds out, like any other synchronous code of the
+    /// task. So an `f` that waits blocks whatever polls: a fiber is only suspended, a thread is
+    /// parked. To initialise by an `async` block, take the [turn](OnceCell::turn_source).
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*; `f` was not run then. A task that had the turn, and is dropped before its next poll, hands it over.
+    /// *Loses its place in the queue*; `f` was not run then. A task that had the turn, and is
+    /// dropped before its next poll, hands it over.
     ///
     /// # Panics
     /// If `f` does. Or if it is attempted again after a panic of `f`, which was used up.
@@ -260,13 +279,15 @@ impl<T> OnceCell<T> {
         self.get_or_try_init_source(|| Ok(f()))
     }
 
-    /// [`get_or_try_init`](OnceCell::get_or_try_init) as a source, as [`get_or_init_source`](OnceCell::get_or_init_source).
+    /// [`get_or_try_init`](OnceCell::get_or_try_init) as a source, as
+    /// [`get_or_init_source`](OnceCell::get_or_init_source).
     ///
     /// # Cancellation
     /// As for [`get_or_init_source`](OnceCell::get_or_init_source).
     ///
     /// # Panics
-    /// As for [`get_or_init_source`](OnceCell::get_or_init_source); or if it is attempted again after `f` has failed.
+    /// As for [`get_or_init_source`](OnceCell::get_or_init_source); or if it is attempted again
+    /// after `f` has failed.
     ///
     /// # Examples
     ///
@@ -290,14 +311,18 @@ impl<T> OnceCell<T> {
         }))
     }
 
-    /// Waits until somebody has initialised the cell. It does not initialise it, nor take over from one who has failed.
+    /// Waits until another caller has initialised the cell. It does not initialise it, nor take
+    /// over from a caller that has failed.
     ///
     /// # Cancellation
-    /// *No effect*: it can be waited for again. A full cell gives its value to a cancelled caller, too.
+    /// *No effect*: it can be waited for again. A full cell gives its value to a cancelled caller,
+    /// too.
     ///
     /// # Errors
-    /// [`ForceError::Recursive`] if the calling fiber or thread is initialising this very cell further out; [`ForceError::Cancelled`] if the caller
-    /// was cancelled.
+    /// [`ForceError::Recursive`] if the caller is inside of this cell's initialiser: on its fiber,
+    /// or on one that it waits for without fail (a scope's, the other half of a `join`, a call that
+    /// blocks or moves to another scheduler); [`ForceError::Cancelled`] if the caller was
+    /// cancelled.
     ///
     /// # Examples
     ///
@@ -343,29 +368,31 @@ impl<T> OnceCell<T> {
         })
     }
 
-    /// Fills the cell with `value` if nobody else does. If somebody is initialising it, the outcome is waited for.
+    /// Fills the cell with `value` if nobody else does. If somebody is initialising it, the outcome
+    /// is waited for.
     ///
     /// # Cancellation
     /// *Loses its place in the queue*, and gives the value back.
     ///
     /// # Errors
-    /// [`SetError::Full`] if the cell is full; and those of [`get_or_init`](OnceCell::get_or_init). Each gives the value back.
+    /// [`SetError::Full`] if the cell is full; and those of [`get_or_init`](OnceCell::get_or_init).
+    /// Each gives the value back.
     ///
     /// # Examples
     ///
     /// ```
     /// let cell = segue::sync::OnceCell::new();
     /// assert!(cell.set(1).is_ok());
-    /// assert_eq!(cell.set(2).unwrap_err().into_value(), 2);
+    /// assert_eq!(cell.set(2).unwrap_err().value, 2);
     /// ```
     #[track_caller]
-    pub fn set(&self, value: T) -> Result<(), SetError<T>> {
+    pub fn set(&self, value: T) -> Result<(), Rejected<T, SetError>> {
         if self.get().is_some() {
-            return Err(SetError::Full(value));
+            return Err(Rejected { value, error: SetError::Full });
         }
-        match wait(&mut self.waiting(Wants::Initialise, self.called())) {
+        match wait(&mut self.waiting(Wants::Turn, self.called())) {
             Ok(turn) => set(turn, value),
-            Err(cancelled) => Err(SetError::Cancelled(value, cancelled)),
+            Err(cancelled) => Err(Rejected { value, error: cancelled.into() }),
         }
     }
 
@@ -386,7 +413,7 @@ impl<T> OnceCell<T> {
     /// # }
     /// ```
     #[track_caller]
-    pub fn set_source(&self, value: T) -> Waitable<impl Source<Output = Result<(), SetError<T>>>> {
+    pub fn set_source(&self, value: T) -> Waitable<impl Source<Output = Result<(), Rejected<T, SetError>>>> {
         let mut value = Some(value);
         Waitable::new(
             self.force_source(self.called(), move |turn| set(turn, value.take().expect("a value is set once"))),
@@ -396,34 +423,40 @@ impl<T> OnceCell<T> {
     /// Fills the cell with `value` if it is empty and nobody is initialising it. Never waits.
     ///
     /// # Errors
-    /// Gives the value back.
+    /// [`SetError::Full`] if the cell is full, and [`SetError::Busy`] if somebody initialises it,
+    /// also the caller. Each gives the value back.
     ///
     /// # Examples
     ///
     /// ```
-    /// let cell = segue::sync::OnceCell::new();
-    /// assert_eq!((cell.try_set(1), cell.try_set(2)), (Ok(()), Err(2)));
+    /// use segue::Rejected;
+    /// use segue::sync::{OnceCell, SetError};
+    ///
+    /// let cell = OnceCell::new();
+    /// assert_eq!(cell.try_set(1), Ok(()));
+    /// assert_eq!(cell.try_set(2), Err(Rejected { value: 2, error: SetError::Full }));
     /// ```
-    pub fn try_set(&self, value: T) -> Result<(), T> {
+    pub fn try_set(&self, value: T) -> Result<(), Rejected<T, SetError>> {
         match self.try_turn() {
             Some(Turn::Yours(initializer)) => {
                 initializer.fill(value);
                 Ok(())
             }
-            Some(Turn::Full(_)) | None => Err(value),
+            Some(Turn::Full(_)) => Err(Rejected { value, error: SetError::Full }),
+            None => Err(Rejected { value, error: SetError::Busy }),
         }
     }
 }
 
-/// Fills the cell whose turn it is.
-fn set<T>(turn: Result<Turn<'_, T>, Recursive>, value: T) -> Result<(), SetError<T>> {
+/// Fills the cell that it is the turn of.
+fn set<T>(turn: Result<Turn<'_, T>, Recursive>, value: T) -> Result<(), Rejected<T, SetError>> {
     match turn {
         Ok(Turn::Yours(initializer)) => {
             initializer.fill(value);
             Ok(())
         }
-        Ok(Turn::Full(_)) => Err(SetError::Full(value)),
-        Err(recursive) => Err(SetError::Recursive(value, recursive)),
+        Ok(Turn::Full(_)) => Err(Rejected { value, error: SetError::Full }),
+        Err(recursive) => Err(Rejected { value, error: recursive.into() }),
     }
 }
 

@@ -1,4 +1,5 @@
-//! What happens to the place of an [`MVar`]: its states, the transitions between them, and the three operations that may have to wait for one.
+//! What happens to the place of an [`MVar`]: its states, the transitions between them, and the
+//! three operations that may have to wait for one.
 //!
 //! Used by `mvar.rs`, which has the calls and the loan.
 //!
@@ -11,50 +12,60 @@
 //!            take
 //! ```
 //!
-//! All transitions happen under the wait queue's lock, and whoever makes one serves those who can go on because of it:
+//! All transitions happen under the wait queue's lock, and the caller that makes one serves the
+//! waiters that can go on because of it:
 //!
-//! * takers and borrowers wait in one list, in the order of their arrival, while it is EMPTY or LENT;
+//! * takers and borrowers wait in one list, in the order of their arrival, while it is EMPTY or
+//!   LENT;
 //! * putters wait in the other one, each with its value in its slot, while it is FULL or LENT.
 //!
-//! So who puts into an EMPTY place with takers hands over and leaves it EMPTY; who takes while putters wait moves the first one's value in and leaves it FULL.
-//! A waiter says in its slot whether it wants to take or to borrow; from the exchange the putter learns whom it has served, and sets the state by that,
-//! still under the lock.
+//! So a putter that finds takers at an EMPTY place hands over and leaves it EMPTY; a taker that
+//! finds waiting putters moves the first one's value in and leaves it FULL. A waiter says in its
+//! slot whether it wants to take or to borrow; from the exchange the putter learns which of the two
+//! it has served, and sets the state by that, still under the lock.
 //!
-//! **Commit point**: the attempt under the lock, or the claim of the waiter. **Idle**: one list at most has waiters. **Cancellation**: a waiter leaves its list; a
-//! putter has its value back. A taker that was handed a value and then dropped (a future) puts it back *at the front*: the next taker gets it, before what
-//! was put meanwhile. That is the one case in which there are more values than one, and the only one that allocates: `displaced` keeps the later ones. If the
-//! place is lent just then, the value that came back waits there for the end of the loan, and goes before the one that was lent.
+//! **Commit point**: the attempt under the lock, or the claim of the waiter. **Idle**: one list at
+//! most has waiters. **Cancellation**: a waiter leaves its list; a putter has its value back. A
+//! taker that was handed a value and then dropped (a future) puts it back *at the front*: the next
+//! taker gets it, before what was put meanwhile. That is the one case in which there are more
+//! values than one, and the only one that allocates: `displaced` keeps the later ones. If the place
+//! is lent just then, the value that came back waits there for the end of the loan, and goes before
+//! the one that was lent.
 //!
-//! **The race to fear**: a value for a taker that has just left. The exchange is undone if the claim is refused, and goes to the next.
+//! **The race to fear**: a value for a taker that has just left. The exchange is undone if the
+//! claim is refused, and goes to the next.
 //!
-//! After thesis section 2.4 and 5 (MVars), which has them from Concurrent Haskell; that a borrower keeps others out until it is done is ours, so that `read`, `swap` and
-//! `modify` are atomic with regard to all other operations.
+//! After thesis section 2.4 and 5 (MVars), which has them from Concurrent Haskell; that a borrower
+//! keeps others out until it is done is ours, so that `read`, `swap` and `modify` are atomic with
+//! regard to all other operations.
 
-use segue_core::{Guard, Operation, WaitQueue};
+use segue_core::{Guard, Operation, WaitQueue, Waiting};
 
 use super::mvar::{Loan, MVar};
 
-/// The list of those who want the value.
+/// The list of takers and borrowers.
 const TAKERS: usize = 0;
-/// The list of those who have one.
+/// The list of putters.
 const PUTTERS: usize = 1;
 
-/// EMPTY, FULL and LENT, where `value` and `loan` are never both there. Two fields and not one enum, so that a value goes from an `Option` to the next as it
-/// is: where values have unused bit patterns, to open one enum and close another takes them apart and together again in memory, which costs more than
-/// the lock.
-pub(super) struct State<T> {
+/// EMPTY, FULL and LENT, where `value` and `loan` are never both there. Two fields and not one
+/// enum, so that a value goes from an `Option` to the next as it is: where values have unused bit
+/// patterns, to open one enum and close another takes them apart and together again in memory,
+/// which costs more than the lock.
+pub struct State<T> {
     /// Of a FULL place.
     pub(super) value: Option<T>,
     /// Of a LENT place.
     loan: Option<Lent>,
-    /// Values that are to come before those of the putters, the earliest last: those that were put after one that came back, and those that came back to a
-    /// place that is lent.
+    /// Values that are to come before those of the putters, the earliest last: those that were put
+    /// after one that came back, and those that came back to a place that is lent.
     pub(super) displaced: Vec<T>,
 }
 
 /// That a place is lent.
 struct Lent {
-    /// How many values came back meanwhile: they were taken before this one was lent, and go before it. They are at the end of `displaced`.
+    /// How many values came back meanwhile: they were taken before this one was lent, and go before
+    /// it. They are at the end of `displaced`.
     returned: usize,
 }
 
@@ -75,7 +86,7 @@ impl<T> State<T> {
 }
 
 /// What is in a slot.
-pub(super) enum Slot<T> {
+pub enum Slot<T> {
     WantsToTake,
     WantsToBorrow,
     Value(T),
@@ -111,7 +122,8 @@ pub(super) fn take_out<T>(queue: &mut Locked<'_, T>) -> Option<T> {
     value
 }
 
-/// Puts a value, of which there is one, into an empty place: for the first who waits for it, or to stay. If it was taken at once, the next one follows.
+/// Puts the value into an empty place: for the first waiter, or to stay. If it was taken at once,
+/// the next one follows.
 #[inline]
 pub(super) fn put_in<T>(queue: &mut Locked<'_, T>, value: Option<T>) {
     if queue.is_empty(TAKERS) {
@@ -136,7 +148,7 @@ fn hand_over<T>(queue: &mut Locked<'_, T>, mut value: Option<T>) {
                 queue.state().value = Some(value);
                 None
             }
-            None => unreachable!("whoever takes leaves its wish in exchange"),
+            None => unreachable!("a taker leaves its wish in exchange"),
         };
     }
 }
@@ -244,8 +256,19 @@ impl<'a, T> Operation<State<T>, Slot<T>, 2> for Borrow<'a, T> {
     }
 }
 
-/// Puts the value that it has.
-pub(super) struct Put<T>(pub(super) Option<T>);
+/// The operation of [`MVar::put`]: puts the value that it has.
+#[derive(Debug)]
+pub struct Put<T>(pub(super) Option<T>);
+
+/// The source of [`MVar::put_source`].
+pub type Putting<'a, T> = Waiting<'a, Put<T>, State<T>, Slot<T>, 2>;
+
+impl<T> Put<T> {
+    /// The value, unless it was put.
+    pub fn into_value(self) -> Option<T> {
+        self.0
+    }
+}
 
 impl<T> Operation<State<T>, Slot<T>, 2> for Put<T> {
     type Output = ();

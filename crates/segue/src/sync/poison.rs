@@ -1,9 +1,10 @@
 //! A mark on a value that a panic interrupted a change of it.
 //!
-//! Used around the value of a [`Mutex`](super::Mutex) or [`RwLock`](super::RwLock), neither of which poisons by itself.
+//! Used around the value of a [`Mutex`](super::Mutex) or [`RwLock`](super::RwLock), neither of
+//! which poisons by itself.
 //!
-//! The mark is kept beside the value and set by a guard that is dropped while its thread panics, and was not made so. It needs exclusive access
-//! and has no state that is shared.
+//! The mark is kept beside the value and set by a guard that is dropped while its thread panics,
+//! and was not made so. It needs exclusive access and has no state that is shared.
 
 use std::ops::{Deref, DerefMut};
 

@@ -1,40 +1,47 @@
 //! A value that is filled in once and waited for by any number of fibers, threads and tasks.
 //!
-//! Used where one part of a program computes what another waits for, whatever schedulers the two belong to.
+//! Used where one part of a program computes what another waits for, whatever schedulers the two
+//! belong to.
 //!
 //! # States
 //!
 //! ```text
 //!   EMPTY --fill: the value into the cell--> FULL    the resolver, once: it is consumed
 //!   EMPTY --drop of the resolver-----------> BROKEN
-//!   FULL  --take---------------------------> FULL    whoever has the promise to itself: the cell is empty then, which counts as broken
+//!   EMPTY --drop of the promise------------> GONE    what the resolver would fill in comes back
+//!   FULL  --take---------------------------> FULL    by `&mut`: the cell is empty then, which counts as broken
 //! ```
 //!
-//! The state changes under the wait queue's lock, so that nobody who joins the queue misses it; it is read without the lock. The resolver alone writes the
-//! cell, before FULL. After FULL it is read by reference through a shared promise, and taken through an exclusive one: the borrow checker keeps the two
-//! apart.
+//! The state changes under the wait queue's lock, so that no joining waiter misses it; it is read
+//! without the lock. The resolver alone writes the cell, before FULL. After FULL it is read by
+//! reference through a shared promise, and taken through an exclusive one: the borrow checker keeps
+//! the two apart.
 //!
-//! **Commit point** of a wait: the look that finds the state settled, or being told so in the queue. **Cancellation**: the waiter leaves the queue, and the value
-//! stays in the promise.
+//! **Commit point** of a wait: the look that finds the state settled, or being told so in the
+//! queue. **Cancellation**: the waiter leaves the queue, and the value stays in the promise.
 //!
-//! Orderings: `settle` stores the state (release) after the cell; whoever reads the state (acquire) sees the cell. A waiter that is told sees it
-//! through the claim.
+//! Orderings: `settle` stores the state (release) after the cell; a reader of the state (acquire)
+//! sees the cell. A waiter that is told sees it through the claim.
 //!
-//! After thesis section 2.4 (promises), with the pair of promise and resolver of Gears, by which filling twice is impossible by type.
+//! After thesis section 2.4 (promises), with the pair of promise and resolver of Gears, by which
+//! filling twice is impossible by type.
 
-#![allow(unsafe_code)] // The cell of the value; and one move out of a type with a `Drop`, so that a resolver is one pointer with a niche.
+// The cell of the value; and one move out of a type with a `Drop`, so that a resolver is one
+// pointer with a niche.
+#![allow(unsafe_code)]
 
-use segue_core::{Cancelled, Guard, Half, Operation, Source, WaitQueue, Waitable, WaitsFor, preemption_point, wait};
+use segue_core::{Guard, Half, Operation, Source, Unlocked, WaitQueue, Waitable, WaitsFor, preemption_point, wait};
 use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
 use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use super::Closed;
+use crate::{Closed, Rejected, WaitError};
 
 const EMPTY: u8 = 0;
 const FULL: u8 = 1;
 const BROKEN: u8 = 2;
+const GONE: u8 = 3;
 
 struct Shared<T> {
     state: AtomicU8,
@@ -42,8 +49,9 @@ struct Shared<T> {
     value: UnsafeCell<Option<T>>,
 }
 
-// SAFETY: the state is atomic and the queue locked; the cell is written by the one resolver before the state says FULL, and read after that, by whoever may have a `&T`, or
-// taken through an exclusive promise.
+// SAFETY: the state is atomic and the queue locked; the cell is written by the one resolver before
+// the state says FULL, and after that read by holders of a `&T`, or taken through an exclusive
+// promise.
 unsafe impl<T: Send + Sync> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
@@ -56,11 +64,16 @@ impl<T> Shared<T> {
         self.state.load(Ordering::Acquire) != EMPTY
     }
 
+    /// Answers whether it was not settled before.
     #[inline]
-    fn settle(&self, state: u8) {
-        let mut waiters = self.waiters.lock();
-        self.state.store(state, Ordering::Release);
-        waiters.notify_all(0);
+    fn settle(&self, state: u8) -> bool {
+        let waiters = self.waiters.lock();
+        let first = self.state.load(Ordering::Relaxed) == EMPTY;
+        if first {
+            self.state.store(state, Ordering::Release);
+            waiters.notify_all(0);
+        }
+        first
     }
 }
 
@@ -80,7 +93,8 @@ struct Shares<'a, T>(&'a Shared<T>);
 /// Access to the value itself, of a promise that is exclusively borrowed for so long.
 struct Takes<'a, T>(&'a Shared<T>);
 
-// SAFETY: the value is only moved out, by whoever has this; what is shared meanwhile, with the resolver, is atomic or locked.
+// SAFETY: only the owner of this moves the value out; what it shares with the resolver meanwhile is
+// atomic or locked.
 unsafe impl<T: Send> Send for Takes<'_, T> {}
 
 impl<'a, T> Access for Shares<'a, T> {
@@ -93,7 +107,8 @@ impl<'a, T> Access for Shares<'a, T> {
 
     #[inline]
     fn value(&mut self) -> Self::Output {
-        // SAFETY: it is settled, so the resolver is done with the cell, and the value is not taken while this promise is borrowed.
+        // SAFETY: it is settled, so the resolver is done with the cell, and the value is not taken
+        // while this promise is borrowed.
         unsafe { &*self.0.value.get() }.as_ref().ok_or(Closed)
     }
 }
@@ -108,7 +123,8 @@ impl<T> Access for Takes<'_, T> {
 
     #[inline]
     fn value(&mut self) -> Self::Output {
-        // SAFETY: it is settled, so the resolver is done with the cell, and nobody else has this promise.
+        // SAFETY: it is settled, so the resolver is done with the cell, and nobody else has this
+        // promise.
         unsafe { &mut *self.0.value.get() }.take().ok_or(Closed)
     }
 }
@@ -120,13 +136,13 @@ impl<A: Access> Operation<(), ()> for Settled<A> {
     type Output = A::Output;
 
     #[inline]
-    fn attempt_unlocked(&mut self) -> Option<A::Output> {
-        self.0.is_settled().then(|| self.0.value())
+    fn attempt_unlocked(&mut self) -> Unlocked<A::Output> {
+        Unlocked::or_no(self.0.is_settled().then(|| self.0.value()))
     }
 
     #[inline]
     fn attempt(&mut self, _: &mut Guard<'_, (), ()>) -> Option<A::Output> {
-        self.attempt_unlocked()
+        self.0.is_settled().then(|| self.0.value())
     }
 
     fn is_ready(&mut self, _: &mut Guard<'_, (), ()>) -> bool {
@@ -143,38 +159,6 @@ impl<A: Access> Operation<(), ()> for Settled<A> {
         None
     }
 }
-
-/// Why there is no value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WaitError {
-    /// The wait was cancelled.
-    Cancelled(Cancelled),
-    /// The resolver was dropped: the value will never come.
-    Closed,
-}
-
-impl From<Closed> for WaitError {
-    fn from(_: Closed) -> Self {
-        Self::Closed
-    }
-}
-
-impl From<Cancelled> for WaitError {
-    fn from(cancelled: Cancelled) -> Self {
-        Self::Cancelled(cancelled)
-    }
-}
-
-impl std::fmt::Display for WaitError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Cancelled(cancelled) => cancelled.fmt(f),
-            Self::Closed => f.write_str("the promise was never filled: its resolver was dropped"),
-        }
-    }
-}
-
-impl std::error::Error for WaitError {}
 
 /// Makes a promise and the resolver that fills it.
 ///
@@ -194,7 +178,8 @@ pub fn promise<T>() -> (Resolver<T>, Promise<T>) {
 #[must_use = "nobody can read what is filled in"]
 pub struct Promise<T>(Half<Shared<T>>);
 
-// SAFETY: the value goes from the resolver's thread to that of whoever has the promise, once; what is shared otherwise is atomic or locked.
+// SAFETY: the value goes from the resolver's thread to that of the promise's owner, once; what is
+// shared otherwise is atomic or locked.
 unsafe impl<T: Send> Send for Promise<T> {}
 // SAFETY: a shared promise gives shared access to the value.
 unsafe impl<T: Send + Sync> Sync for Promise<T> {}
@@ -210,13 +195,15 @@ impl<T> Promise<T> {
 
     /// Suspends the calling fiber, or parks the calling thread, until the promise is filled.
     ///
-    /// Any number may wait; all are woken, in the order in which they came. For a promise that is filled already it is one load.
+    /// Any number may wait; all are woken, in the order in which they came. For a promise that is
+    /// filled already it is one load.
     ///
     /// # Cancellation
     /// *No effect*: the promise can be waited for again.
     ///
     /// # Errors
-    /// [`WaitError::Closed`] if the resolver was dropped unfilled; [`WaitError::Cancelled`] if the caller was cancelled.
+    /// [`WaitError::Closed`] if the resolver was dropped unfilled; [`WaitError::Cancelled`] if the
+    /// caller was cancelled.
     #[track_caller]
     pub fn wait(&self) -> Result<&T, WaitError> {
         Ok(wait(&mut self.settled(WaitsFor::new("a promise")))??)
@@ -232,7 +219,7 @@ impl<T> Promise<T> {
     /// ```
     /// # async fn example() {
     /// let (resolver, promise) = segue::sync::promise();
-    /// resolver.fill(42);
+    /// resolver.fill(42).unwrap();
     /// assert_eq!(promise.wait_source().await, Ok(&42));
     /// # }
     /// ```
@@ -253,7 +240,8 @@ impl<T> Promise<T> {
     /// As [`wait`](Promise::wait), and takes the value out.
     ///
     /// # Cancellation
-    /// The promise is consumed: what the resolver fills in is dropped. [Take by reference](Promise::take_source) to keep it.
+    /// The promise is consumed: what the resolver fills in comes back to it. [Take by
+    /// reference](Promise::take_source) to keep it.
     ///
     /// # Errors
     /// As for [`wait`](Promise::wait).
@@ -262,7 +250,7 @@ impl<T> Promise<T> {
     ///
     /// ```
     /// let (resolver, promise) = segue::sync::promise();
-    /// resolver.fill(String::from("yours"));
+    /// resolver.fill(String::from("yours")).unwrap();
     /// assert_eq!(promise.take(), Ok(String::from("yours")));
     /// ```
     #[track_caller]
@@ -281,6 +269,15 @@ impl<T> Promise<T> {
     }
 }
 
+impl<T> Drop for Promise<T> {
+    fn drop(&mut self) {
+        preemption_point();
+        if !self.0.is_settled() {
+            self.0.settle(GONE);
+        }
+    }
+}
+
 impl<T> std::fmt::Debug for Promise<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let state = match self.try_get() {
@@ -292,7 +289,8 @@ impl<T> std::fmt::Debug for Promise<T> {
     }
 }
 
-/// The writing side of a promise. Dropping it unfilled breaks the promise, which the waiters are told.
+/// The writing side of a promise. Dropping it unfilled breaks the promise, which the waiters are
+/// told.
 #[must_use = "dropping the resolver breaks the promise"]
 pub struct Resolver<T>(Half<Shared<T>>);
 
@@ -302,16 +300,33 @@ unsafe impl<T: Send> Send for Resolver<T> {}
 unsafe impl<T: Send> Sync for Resolver<T> {}
 
 impl<T> Resolver<T> {
-    /// Fills the promise and wakes everybody who waits for it. Never waits.
+    /// Fills the promise and wakes all its waiters. Never waits.
+    ///
+    /// # Errors
+    /// Gives the value back if the promise was dropped before: nobody can take it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (resolver, promise) = segue::sync::promise();
+    /// drop(promise);
+    /// assert_eq!(resolver.fill(42).unwrap_err().value, 42);
+    /// ```
     #[inline]
-    pub fn fill(self, value: T) {
+    pub fn fill(self, value: T) -> Result<(), Rejected<T, Closed>> {
         preemption_point();
         let this = ManuallyDrop::new(self);
-        // SAFETY: the half is moved out once, and the resolver it is moved out of is neither used nor dropped.
+        // SAFETY: the half is moved out once, and the resolver it is moved out of is neither used
+        // nor dropped.
         let shared = unsafe { ptr::read(&this.0) };
-        // SAFETY: the promise is not settled, so nobody reads the cell, and this is the only resolver.
+        // SAFETY: nobody reads the cell before the state is FULL, and this is the only resolver.
         unsafe { *shared.value.get() = Some(value) };
-        shared.settle(FULL);
+        if shared.settle(FULL) {
+            return Ok(());
+        }
+        // SAFETY: the promise is gone, so nobody else has the cell.
+        let value = unsafe { &mut *shared.value.get() }.take().expect("it was put there");
+        Err(Rejected { value, error: Closed })
     }
 }
 

@@ -1,6 +1,7 @@
 //! A value that many may read at once, or one may change.
 //!
-//! Used where reads are frequent and long enough to be worth sharing; else a [`Mutex`](super::Mutex) is cheaper.
+//! Used where reads are frequent and long enough to be worth sharing; else a
+//! [`Mutex`](super::Mutex) is cheaper.
 //!
 //! # States
 //!
@@ -14,19 +15,23 @@
 //!   WRITER     --unlock---> free         by an exchange; if WAITERS is set, under the queue's lock, which serves
 //! ```
 //!
-//! While WAITERS is set nobody enters but by the holder of the queue's lock, who hands the lock over: to all readers that wait, or to
-//! one writer. If somebody stands in a list, the bit is set; it may be left over.
+//! While WAITERS is set nobody enters on its own: the holder of the queue's lock hands the lock
+//! over, to all readers that wait, or to one writer. If a waiter stands in a list, the bit is set;
+//! it may be left over.
 //!
-//! **Order**: a writer that waits holds off new readers. When a writer unlocks, the readers that wait by then enter together, and before the next writer; when
-//! the last reader leaves, the first writer enters. So under load the two alternate, and neither starves. Writers among themselves are served first in,
-//! first out.
+//! **Order**: a writer that waits holds off new readers. When a writer unlocks, the readers that
+//! wait by then enter together, and before the next writer; when the last reader leaves, the first
+//! writer enters. So under load the two alternate, and neither starves. Writers among themselves
+//! are served first in, first out.
 //!
-//! **Commit point**: the exchange of the word, or the claim. **Idle**: a word of zero, empty lists. **Cancellation**: the waiter leaves its list; a
-//! writer that leaves lets in the readers that it held off. Whoever was served and has gone unlocks.
+//! **Commit point**: the exchange of the word, or the claim. **Idle**: a word of zero, empty lists.
+//! **Cancellation**: the waiter leaves its list; a writer that leaves lets in the readers that it
+//! held off. A waiter that was served and has gone unlocks.
 //!
-//! **The race to fear**: the last reader leaves while a writer is about to queue. The writer sets WAITERS by an exchange that fails if the number has
-//! changed meanwhile, and the reader sees the bit in its subtraction. Between that and its look under the lock others may serve; it looks at the word
-//! again.
+//! **The race to fear**: the last reader leaves while a writer is about to queue. The writer sets
+//! WAITERS by an exchange that fails if the number has changed meanwhile, and the reader sees the
+//! bit in its subtraction. Between that and its look under the lock others may serve; it looks at
+//! the word again.
 //!
 //! # Orderings
 //!
@@ -39,7 +44,8 @@
 #![allow(unsafe_code)] // The cell behind the lock.
 
 use segue_core::{
-    Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, admit, preemption_point, wait,
+    Cancelled, Guard, Operation, Source, Unlocked, WaitQueue, Waitable, Waiting, WaitsFor, admit, preemption_point,
+    wait,
 };
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -82,6 +88,12 @@ impl Raw {
         false
     }
 
+    /// Whether a holder keeps such a one out.
+    #[inline]
+    fn is_held(&self, write: bool) -> bool {
+        self.word.load(Ordering::Relaxed) & if write { !WAITERS } else { WRITER } != 0
+    }
+
     /// Enters if nobody is in the way or waits.
     #[inline]
     fn try_enter(&self, write: bool) -> bool {
@@ -93,12 +105,22 @@ impl Raw {
     #[cold]
     fn try_enter_among_waiters(&self, write: bool) -> bool {
         let queue = &mut self.queue.lock();
+        self.dismiss_cancelled(queue);
         self.mend(queue);
         self.enter(write, 0)
     }
 
-    /// Whether one of that kind may enter, in its turn; if not, WAITERS is set, for it to join its list.
-    fn is_ready(&self, write: bool, queue: &Queue<'_>) -> bool {
+    /// A waiter that was cancelled and has not noticed yet holds nobody off.
+    fn dismiss_cancelled(&self, queue: &mut Queue<'_>) {
+        if queue.dismiss_cancelled(WRITERS) | queue.dismiss_cancelled(READERS) {
+            self.serve(queue, WRITERS);
+        }
+    }
+
+    /// Whether one of that kind may enter, in its turn; if not, WAITERS is set, for it to join its
+    /// list.
+    fn is_ready(&self, write: bool, queue: &mut Queue<'_>) -> bool {
+        self.dismiss_cancelled(queue);
         let its_turn = queue.is_empty(WRITERS) && (!write || queue.is_empty(READERS));
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
@@ -156,9 +178,9 @@ impl Raw {
         }
     }
 
-    /// Lets in those who can enter, `first` one kind, then the other, and mends the bit.
+    /// Lets in the waiters that can enter, `first` one kind, then the other, and mends the bit.
     fn serve(&self, queue: &mut Queue<'_>, first: usize) {
-        // Those who are let in while the word is free are readers or a writer, whichever comes first.
+        // While the word is free, readers or a writer are let in, whichever comes first.
         if first == READERS || queue.is_empty(WRITERS) {
             self.admit_readers(queue);
         }
@@ -193,13 +215,15 @@ impl Raw {
 
 /// A lock that many readers may have at once, or one writer.
 ///
-/// As [`std::sync::RwLock`], with the differences that [`Mutex`](super::Mutex) has: who waits is suspended and not its thread, guards may be held across waits
-/// and sent to other threads, a wait can be cancelled, and nothing is poisoned (see [`Poison`](super::Poison)).
+/// As [`std::sync::RwLock`], with the differences that [`Mutex`](super::Mutex) has: a waiting fiber
+/// is suspended and its thread is not, guards may be held across waits and sent to other threads, a
+/// wait can be cancelled, and nothing is poisoned (see [`Poison`](super::Poison)).
 ///
 /// # Fairness
 ///
-/// A writer that waits holds off new readers, so whoever reads must not wait to read once more. When a writer unlocks, the readers
-/// that wait enter together, before the next writer. Neither side starves.
+/// A writer that waits holds off new readers, so a reader must not wait to read once more. When a
+/// writer unlocks, the readers that wait enter together, before the next writer. Neither side
+/// starves.
 ///
 /// # Examples
 ///
@@ -222,7 +246,8 @@ pub struct RwLock<T: ?Sized> {
 
 // SAFETY: the lock owns its value.
 unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
-// SAFETY: a shared lock gives the value to one writer at a time, hence `Send`, or to several readers, hence `Sync`.
+// SAFETY: a shared lock gives the value to one writer at a time, hence `Send`, or to several
+// readers, hence `Sync`.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
 
 impl<T> RwLock<T> {
@@ -243,6 +268,8 @@ impl<T> RwLock<T> {
 impl<T: ?Sized> RwLock<T> {
     /// Locks for reading, after waiting while somebody writes or waits to write.
     ///
+    /// In a task, `read_source().await`, and not this, which parks the thread that polls.
+    ///
     /// # Cancellation
     /// *Loses its place in the queue*. During a panic as for [`Mutex::lock`](super::Mutex::lock).
     ///
@@ -250,7 +277,8 @@ impl<T: ?Sized> RwLock<T> {
     /// [`Cancelled`] if the caller was cancelled.
     ///
     /// # Panics
-    /// If there are more readers than an eighth of what a `usize` can count, of which most were forgotten.
+    /// If there are more readers than an eighth of what a `usize` can count, of which most were
+    /// forgotten.
     #[inline]
     #[track_caller]
     pub fn read(&self) -> Result<RwLockReadGuard<'_, T>, Cancelled> {
@@ -305,8 +333,11 @@ impl<T: ?Sized> RwLock<T> {
 
     /// Locks for writing, after waiting while anybody else has the lock or came before.
     ///
+    /// In a task, `write_source().await`, and not this, which parks the thread that polls.
+    ///
     /// # Cancellation
-    /// *Loses its place in the queue*; the readers that it held off enter. During a panic as for [`Mutex::lock`](super::Mutex::lock).
+    /// *Loses its place in the queue*; the readers that it held off enter. During a panic as for
+    /// [`Mutex::lock`](super::Mutex::lock).
     ///
     /// # Errors
     /// [`Cancelled`] if the caller was cancelled.
@@ -352,7 +383,7 @@ impl<T: ?Sized> RwLock<T> {
         self.value.get_mut()
     }
 
-    /// For whoever has just locked for writing.
+    /// For a caller that has just locked for writing.
     #[inline]
     fn write_guard(&self) -> RwLockWriteGuard<'_, T> {
         RwLockWriteGuard { lock: self, value: PhantomData }
@@ -392,8 +423,14 @@ macro_rules! operation {
             type Output = $output<'a, T>;
 
             #[inline]
-            fn attempt_unlocked(&mut self) -> Option<Self::Output> {
-                self.0.raw.enter($write, 0).then(|| $guard(self.0))
+            fn attempt_unlocked(&mut self) -> Unlocked<Self::Output> {
+                if self.0.raw.enter($write, 0) {
+                    Unlocked::Done($guard(self.0))
+                } else if self.0.raw.is_held($write) {
+                    Unlocked::No
+                } else {
+                    Unlocked::Look
+                }
             }
 
             fn attempt(&mut self, queue: &mut Queue<'_>) -> Option<Self::Output> {

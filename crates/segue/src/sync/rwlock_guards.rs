@@ -1,6 +1,7 @@
-//! The guards of an [`RwLock`]: who has one reads or changes the value, and unlocks by dropping it.
+//! The guards of an [`RwLock`]: the owner of one reads or changes the value, and unlocks by
+//! dropping the guard.
 //!
-//! Made by `rwlock.rs`, in which the states are, when it has entered the lock for whoever gets the guard.
+//! Made by `rwlock.rs`, which has the states, when it has entered the lock for the guard's owner.
 #![allow(unsafe_code)] // The cell behind the lock.
 
 use super::RwLock;

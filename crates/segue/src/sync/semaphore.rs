@@ -4,7 +4,8 @@
 //!
 //! # States
 //!
-//! One word holds the free permits and a bit that says that somebody may wait.
+//! One word holds the free permits, a bit that says that somebody may wait, and one that says that
+//! the semaphore is closed.
 //!
 //! ```text
 //!   (permits, -)        --acquire n, n <= permits--> (permits - n, -)        anybody, by an exchange of the word
@@ -14,41 +15,52 @@
 //!   (permits, WAITERS)  --a waiter leaves----------> the same: it may have been the one that the others waited behind
 //! ```
 //!
-//! While WAITERS is set only the holder of the queue's lock changes the word. If the queue is not empty, the bit is set. The converse may fail: an attempt
-//! that gave up, or a wait that ended under the lock, can leave the bit behind, which costs the next caller the lock and is then mended.
+//! `close` sets CLOSED under the queue's lock, and tells all waiters; their slots keep the number.
+//! From then on nobody joins the queue and nobody takes; permits that come back are counted.
 //!
-//! A waiter's slot has the number that it asks for; it is taken out of the slot with the claim, and the same number out of the word. So permits are in one
-//! place: in the word, or with a [`Permit`].
+//! While WAITERS is set only the holder of the queue's lock changes the word. If the queue is not
+//! empty, the bit is set. The converse may fail: an attempt that gave up, or a wait that ended
+//! under the lock, can leave the bit behind, which costs the next caller the lock and is then
+//! mended.
 //!
-//! **Order**: first in, first out, without exception. A large request at the front holds up all smaller ones behind it, and so is not starved by them; a
-//! newcomer does not overtake either.
+//! A waiter's slot has the number that it asks for; it is taken out of the slot with the claim, and
+//! the same number out of the word. So permits are in one place: in the word, or with a [`Permit`].
 //!
-//! **Commit point**: the exchange of the word, or the claim. **Idle**: no bit, empty queue. **Cancellation**: the waiter leaves the queue, and
-//! whoever it stood before goes on if there is enough. One that was served and is dropped puts back what it got, in the same way as a release.
+//! **Order**: first in, first out, without exception. A large request at the front holds up all
+//! smaller ones behind it, and so is not starved by them; a newcomer does not overtake either.
 //!
-//! **The race to fear**: a release that sees no waiter, while one that saw too few permits is about to queue. Both work on the one word: either the
-//! release comes first, and the other's exchange to WAITERS fails and sees the permits, or it comes second and sees the bit.
+//! **Commit point**: the exchange of the word, or the claim. **Idle**: no bit, empty queue.
+//! **Cancellation**: the waiter leaves the queue, and the next ones go on if there is enough. A
+//! waiter that was served and is dropped puts back what it got, in the same way as a release.
+//!
+//! **The race to fear**: a release that sees no waiter, while one that saw too few permits is about
+//! to queue. Both work on the one word: either the release comes first, and the other's exchange to
+//! WAITERS fails and sees the permits, or it comes second and sees the bit.
 //!
 //! # Orderings
 //!
 //! | release | acquire | carries |
 //! | --- | --- | --- |
 //! | the exchange that adds permits | the exchange that takes them | what was done under the permits |
-//! | the claim | the waiter's look at its trigger | the same; whoever serves has acquired the word before |
+//! | the claim | the waiter's look at its trigger | the same; the server has acquired the word before |
+//! | the bit CLOSED | the look that finds it | what was done before the close |
 //!
 //! After the weighted semaphores of Go (`x/sync/semaphore`), which keep the same order.
 
-use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, WaitsFor, admit, preemption_point, wait};
+use super::{OwnedPermit, Permit};
+use crate::{Closed, WaitError};
+use segue_core::{Guard, Operation, Source, Unlocked, WaitQueue, Waitable, WaitsFor, admit, preemption_point, wait};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const WAITERS: usize = 1;
-const SHIFT: u32 = 1;
+const CLOSED: usize = 2;
+const SHIFT: u32 = 2;
 
 /// Permits that any number of fibers, threads and tasks take and give back.
 ///
-/// Strictly first in, first out: who asks for many is not starved by those who ask for few, and these wait behind it. A permit goes
-/// back when it is dropped, on any thread.
+/// Strictly first in, first out: a caller that asks for many is not starved by callers that ask for
+/// few, and these wait behind it. A permit goes back when it is dropped, on any thread.
 ///
 /// # Examples
 ///
@@ -61,10 +73,10 @@ const SHIFT: u32 = 1;
 /// assert!(connections.try_acquire().is_none());
 /// drop(first);
 /// assert_eq!(connections.available_permits(), 1);
-/// # Ok::<(), segue::Cancelled>(())
+/// # Ok::<(), segue::WaitError>(())
 /// ```
 pub struct Semaphore {
-    /// The free permits, shifted, and WAITERS.
+    /// The free permits, shifted, and the two bits.
     word: AtomicUsize,
     waiters: WaitQueue<(), usize>,
 }
@@ -85,26 +97,32 @@ impl Semaphore {
 
     /// Takes a permit, after waiting in line for it.
     ///
+    /// In a task, `acquire_source().await`, and not this, which parks the thread that polls.
+    ///
     /// # Cancellation
     /// *Loses its place in the queue*.
     ///
     /// # Errors
-    /// [`Cancelled`] if the caller was cancelled.
+    /// [`WaitError`] says whether the caller was cancelled, or the semaphore
+    /// [closed](Semaphore::close).
     #[inline]
     #[track_caller]
-    pub fn acquire(&self) -> Result<Permit<'_>, Cancelled> {
+    pub fn acquire(&self) -> Result<Permit<'_>, WaitError> {
         self.acquire_many(1)
     }
 
-    /// Takes `count` permits at once, after waiting in line for all of them; those that come later wait behind.
+    /// Takes `count` permits at once, after waiting in line for all of them; those that come later
+    /// wait behind.
     ///
-    /// More than there are can be asked for: it waits until somebody [adds](Semaphore::add_permits) to them.
+    /// More than there are can be asked for: it waits until somebody [adds](Semaphore::add_permits)
+    /// to them.
     ///
     /// # Cancellation
     /// *Loses its place in the queue*; those behind go on if there is enough for them.
     ///
     /// # Errors
-    /// [`Cancelled`] if the caller was cancelled.
+    /// [`WaitError`] says whether the caller was cancelled, or the semaphore
+    /// [closed](Semaphore::close).
     ///
     /// # Panics
     /// If `count` is more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS), which there can never be.
@@ -116,11 +134,11 @@ impl Semaphore {
     /// let mut buffer = memory.acquire_many(1000)?;
     /// drop(buffer.split(600));
     /// assert_eq!((buffer.count(), memory.available_permits()), (400, 624));
-    /// # Ok::<(), segue::Cancelled>(())
+    /// # Ok::<(), segue::WaitError>(())
     /// ```
     #[inline]
     #[track_caller]
-    pub fn acquire_many(&self, count: usize) -> Result<Permit<'_>, Cancelled> {
+    pub fn acquire_many(&self, count: usize) -> Result<Permit<'_>, WaitError> {
         check_count(count);
         admit()?;
         if !self.take_unlocked(count) {
@@ -130,11 +148,12 @@ impl Semaphore {
     }
 
     #[cold]
-    fn acquire_slowly(&self, count: usize, waits_for: WaitsFor) -> Result<Permit<'_>, Cancelled> {
-        wait(&mut self.waiters.operation(waits_for, Acquire { semaphore: self, count }))
+    fn acquire_slowly(&self, count: usize, waits_for: WaitsFor) -> Result<Permit<'_>, WaitError> {
+        Ok(wait(&mut self.waiters.operation(waits_for, Acquire { semaphore: self, count }))??)
     }
 
-    /// [`acquire`](Semaphore::acquire) as a source: to be awaited, or chosen among others.
+    /// [`acquire`](Semaphore::acquire) as a source: to be awaited, or chosen among others. It
+    /// yields [`Closed`] once the semaphore is.
     ///
     /// # Cancellation
     /// *Loses its place in the queue*; a permit that it was handed by then goes to the next.
@@ -144,12 +163,12 @@ impl Semaphore {
     /// ```
     /// # async fn example() {
     /// let connections = segue::sync::Semaphore::new(2);
-    /// let permit = connections.acquire_source().await;
+    /// let permit = connections.acquire_source().await.unwrap();
     /// assert_eq!(permit.count(), 1);
     /// # }
     /// ```
     #[track_caller]
-    pub fn acquire_source(&self) -> Waitable<impl Source<Output = Permit<'_>>> {
+    pub fn acquire_source(&self) -> Waitable<impl Source<Output = Result<Permit<'_>, Closed>>> {
         self.acquire_many_source(1)
     }
 
@@ -161,7 +180,7 @@ impl Semaphore {
     /// # Panics
     /// As for [`acquire_many`](Semaphore::acquire_many).
     #[track_caller]
-    pub fn acquire_many_source(&self, count: usize) -> Waitable<impl Source<Output = Permit<'_>>> {
+    pub fn acquire_many_source(&self, count: usize) -> Waitable<impl Source<Output = Result<Permit<'_>, Closed>>> {
         check_count(count);
         let operation = Acquire { semaphore: self, count };
         Waitable::new(self.waiters.operation(WaitsFor::new("a permit"), operation))
@@ -175,7 +194,8 @@ impl Semaphore {
     /// *Loses its place in the queue*.
     ///
     /// # Errors
-    /// [`Cancelled`] if the caller was cancelled.
+    /// [`WaitError`] says whether the caller was cancelled, or the semaphore
+    /// [closed](Semaphore::close).
     ///
     /// # Examples
     ///
@@ -184,13 +204,14 @@ impl Semaphore {
     /// use std::sync::Arc;
     ///
     /// let connections = Arc::new(Semaphore::new(1));
-    /// let permit = Arc::clone(&connections).acquire_owned()?;
+    /// let permit = connections.acquire_owned()?;
+    /// assert!(connections.try_acquire_owned().is_none());
     /// segue::spawn(move || drop(permit)).join().unwrap();
     /// assert_eq!(connections.available_permits(), 1);
-    /// # Ok::<(), segue::Cancelled>(())
+    /// # Ok::<(), segue::WaitError>(())
     /// ```
     #[track_caller]
-    pub fn acquire_owned(self: Arc<Self>) -> Result<OwnedPermit, Cancelled> {
+    pub fn acquire_owned(self: &Arc<Self>) -> Result<OwnedPermit, WaitError> {
         self.acquire_many_owned(1)
     }
 
@@ -200,22 +221,40 @@ impl Semaphore {
     /// As for [`acquire_many`](Semaphore::acquire_many).
     ///
     /// # Errors
-    /// [`Cancelled`] if the caller was cancelled.
+    /// [`WaitError`] says whether the caller was cancelled, or the semaphore
+    /// [closed](Semaphore::close).
     ///
     /// # Panics
     /// As for [`acquire_many`](Semaphore::acquire_many).
     #[track_caller]
-    pub fn acquire_many_owned(self: Arc<Self>, count: usize) -> Result<OwnedPermit, Cancelled> {
-        Ok(self.acquire_many(count)?.into_owned(&self))
+    pub fn acquire_many_owned(self: &Arc<Self>, count: usize) -> Result<OwnedPermit, WaitError> {
+        Ok(self.acquire_many(count)?.into_owned(self))
     }
 
-    /// Takes a permit if one is free and nobody is in line for it. Never waits.
+    /// As [`try_acquire`](Semaphore::try_acquire), for a permit that is not tied to a borrow. Never
+    /// waits.
+    pub fn try_acquire_owned(self: &Arc<Self>) -> Option<OwnedPermit> {
+        self.try_acquire_many_owned(1)
+    }
+
+    /// As [`try_acquire_many`](Semaphore::try_acquire_many), for permits that are not tied to a
+    /// borrow. Never waits.
+    ///
+    /// # Panics
+    /// As for [`acquire_many`](Semaphore::acquire_many).
+    pub fn try_acquire_many_owned(self: &Arc<Self>, count: usize) -> Option<OwnedPermit> {
+        Some(self.try_acquire_many(count)?.into_owned(self))
+    }
+
+    /// Takes a permit if one is free, nobody is in line for it, and the semaphore is not
+    /// [closed](Semaphore::is_closed). Never waits.
     #[inline]
     pub fn try_acquire(&self) -> Option<Permit<'_>> {
         self.try_acquire_many(1)
     }
 
-    /// Takes `count` permits if so many are free and nobody is in line. Never waits.
+    /// Takes `count` permits if so many are free, nobody is in line, and the semaphore is not
+    /// [closed](Semaphore::is_closed). Never waits.
     ///
     /// # Panics
     /// As for [`acquire_many`](Semaphore::acquire_many).
@@ -233,12 +272,14 @@ impl Semaphore {
         taken.then(|| Permit { semaphore: self, count })
     }
 
-    /// Adds permits, which those in line take first. Never waits.
+    /// Adds permits, which those in line take first. Never waits. Once the semaphore is
+    /// [closed](Semaphore::close) nobody can have them.
     ///
     /// Also the way to give back permits that were [forgotten](Permit::forget).
     ///
     /// # Panics
-    /// If there would be more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS) free ones. A permit that is dropped after too many were added panics as well.
+    /// If there would be more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS) free ones. A permit that
+    /// is dropped after too many were added panics as well.
     #[inline]
     pub fn add_permits(&self, count: usize) {
         preemption_point();
@@ -247,7 +288,51 @@ impl Semaphore {
         }
     }
 
-    /// How many permits are free at this moment.
+    /// Closes the semaphore: from now on nobody gets a permit. Never waits.
+    ///
+    /// All waits end with [`WaitError::Closed`], but for those that were served before, which
+    /// yield what they were handed. Permits that are out stay valid, and are counted when they come
+    /// back. There is no way to open it again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue::WaitError;
+    /// use segue::sync::Semaphore;
+    ///
+    /// let seats = Semaphore::new(1);
+    /// let taken = seats.acquire()?;
+    /// segue::scope(|s| {
+    ///     let late = s.spawn(|| seats.acquire().map(drop));
+    ///     seats.close();
+    ///     assert_eq!(late.join().unwrap(), Err(WaitError::Closed));
+    /// });
+    /// drop(taken);
+    /// assert!(seats.is_closed() && seats.try_acquire().is_none());
+    /// assert_eq!(seats.available_permits(), 1);
+    /// # Ok::<(), WaitError>(())
+    /// ```
+    pub fn close(&self) {
+        preemption_point();
+        let queue = self.waiters.lock();
+        // A waiter that is in the queue from here on is only told; see `serve`.
+        let close = |word| Some((word | CLOSED) & !WAITERS);
+        self.word.fetch_update(Ordering::Release, Ordering::Relaxed, close).expect("it always closes");
+        queue.notify_all(0);
+    }
+
+    /// Whether it was [closed](Semaphore::close).
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        preemption_point();
+        self.closed()
+    }
+
+    fn closed(&self) -> bool {
+        self.word.load(Ordering::Acquire) & CLOSED != 0
+    }
+
+    /// How many permits are free at this moment; of a closed one, how many are not out.
     #[must_use]
     pub fn available_permits(&self) -> usize {
         preemption_point();
@@ -261,11 +346,11 @@ impl Semaphore {
         self.serve(&mut queue);
     }
 
-    /// Takes `count` if they are there and the bit is not.
+    /// Takes `count` if they are there and neither bit is.
     #[inline]
     fn take_unlocked(&self, count: usize) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
-        while word & WAITERS == 0 && word >> SHIFT >= count {
+        while word & (WAITERS | CLOSED) == 0 && word >> SHIFT >= count {
             let less = word - (count << SHIFT);
             match self.word.compare_exchange_weak(word, less, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return true,
@@ -290,8 +375,12 @@ impl Semaphore {
         false
     }
 
-    /// Whether `count` are there and nobody is in line; if not, the bit is set, for the caller to join the queue.
-    fn is_ready(&self, count: usize, queue: &Guard<'_, (), usize>) -> bool {
+    /// Whether `count` are there and nobody is in line; if not, the bit is set, for the caller to
+    /// join the queue. Of one that is not closed.
+    fn is_ready(&self, count: usize, queue: &mut Guard<'_, (), usize>) -> bool {
+        if !queue.is_empty(0) && queue.dismiss_cancelled(0) {
+            self.serve(queue);
+        }
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             if queue.is_empty(0) && word >> SHIFT >= count {
@@ -304,11 +393,15 @@ impl Semaphore {
         }
     }
 
-    /// Hands out what is there, from the front, and mends the bit.
+    /// Hands out what is there, from the front, and mends the bit. Those that are still in the
+    /// queue of one that is closed are about to be told so.
     fn serve(&self, queue: &mut Guard<'_, (), usize>) {
+        if self.closed() {
+            return;
+        }
         let mut permits = self.word.load(Ordering::Acquire) >> SHIFT;
         if !queue.is_empty(0) {
-            // Somebody is in the queue, so the bit is set, and nobody else changes the word.
+            // Somebody is in the queue, so WAITERS is set, and nobody else changes the word.
             loop {
                 let mut wanted = None;
                 let served = queue.exchange_if(0, &mut wanted, |wanted| wanted.is_some_and(|n| *n <= permits));
@@ -333,7 +426,10 @@ fn check_count(count: usize) {
 
 impl std::fmt::Debug for Semaphore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Semaphore").field("available_permits", &self.available_permits()).finish_non_exhaustive()
+        f.debug_struct("Semaphore")
+            .field("available_permits", &self.available_permits())
+            .field("is_closed", &self.closed())
+            .finish_non_exhaustive()
     }
 }
 
@@ -351,26 +447,33 @@ impl<'a> Acquire<'a> {
 }
 
 impl<'a> Operation<(), usize> for Acquire<'a> {
-    type Output = Permit<'a>;
+    type Output = Result<Permit<'a>, Closed>;
 
     #[inline]
-    fn attempt_unlocked(&mut self) -> Option<Permit<'a>> {
-        self.semaphore.take_unlocked(self.count).then(|| self.permit())
+    fn attempt_unlocked(&mut self) -> Unlocked<Self::Output> {
+        if self.semaphore.take_unlocked(self.count) {
+            return Unlocked::Done(Ok(self.permit()));
+        }
+        let word = self.semaphore.word.load(Ordering::Relaxed);
+        if word & CLOSED == 0 && word >> SHIFT < self.count { Unlocked::No } else { Unlocked::Look }
     }
 
-    fn attempt(&mut self, queue: &mut Guard<'_, (), usize>) -> Option<Permit<'a>> {
+    fn attempt(&mut self, queue: &mut Guard<'_, (), usize>) -> Option<Self::Output> {
+        if self.semaphore.closed() {
+            return Some(Err(Closed));
+        }
         while self.semaphore.is_ready(self.count, queue) {
             // The queue is empty, so if the bit is set, it is left over.
             self.semaphore.serve(queue);
-            if let Some(permit) = self.attempt_unlocked() {
-                return Some(permit);
+            if self.semaphore.take_unlocked(self.count) {
+                return Some(Ok(self.permit()));
             }
         }
         None
     }
 
     fn is_ready(&mut self, queue: &mut Guard<'_, (), usize>) -> bool {
-        self.semaphore.is_ready(self.count, queue)
+        self.semaphore.closed() || self.semaphore.is_ready(self.count, queue)
     }
 
     fn offer(&mut self) -> Option<usize> {
@@ -381,111 +484,16 @@ impl<'a> Operation<(), usize> for Acquire<'a> {
         self.semaphore.serve(queue);
     }
 
-    fn commit(&mut self, _: Option<usize>) -> Option<Permit<'a>> {
-        Some(self.permit())
+    /// A server takes the number out of the slot; `close` does not.
+    fn commit(&mut self, wanted: Option<usize>) -> Option<Self::Output> {
+        Some(if wanted.is_none() { Ok(self.permit()) } else { Err(Closed) })
     }
 
-    fn give_back(&mut self, _: Option<usize>, queue: &mut Guard<'_, (), usize>) -> Option<usize> {
-        self.semaphore.put_if(self.count, |_| true);
-        self.semaphore.serve(queue);
+    fn give_back(&mut self, wanted: Option<usize>, queue: &mut Guard<'_, (), usize>) -> Option<usize> {
+        if wanted.is_none() {
+            self.semaphore.put_if(self.count, |_| true);
+            self.semaphore.serve(queue);
+        }
         None
-    }
-}
-
-/// Permits of a [`Semaphore`], which go back when this is dropped.
-#[must_use = "the permits go back when this is dropped"]
-#[derive(Debug)]
-pub struct Permit<'a> {
-    semaphore: &'a Semaphore,
-    count: usize,
-}
-
-impl<'a> Permit<'a> {
-    /// How many they are.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.count
-    }
-
-    /// Keeps them from going back: the semaphore has that many less from now on.
-    pub fn forget(mut self) {
-        self.count = 0;
-    }
-
-    /// Takes `count` of them away into a permit of their own; `None` if they are not that many.
-    pub fn split(&mut self, count: usize) -> Option<Permit<'a>> {
-        self.count = self.count.checked_sub(count)?;
-        Some(Permit { semaphore: self.semaphore, count })
-    }
-
-    /// Adds those of another permit to these.
-    ///
-    /// # Panics
-    /// If they are of another semaphore.
-    pub fn merge(&mut self, mut other: Permit<'a>) {
-        assert!(std::ptr::eq(self.semaphore, other.semaphore), "permits of different semaphores can't be merged");
-        self.count += std::mem::take(&mut other.count);
-    }
-
-    /// The same permits, not tied to a borrow.
-    ///
-    /// # Panics
-    /// If they are not of this semaphore.
-    pub fn into_owned(mut self, semaphore: &Arc<Semaphore>) -> OwnedPermit {
-        assert!(
-            std::ptr::eq(self.semaphore, &raw const **semaphore),
-            "a permit belongs to the semaphore that it is of"
-        );
-        OwnedPermit { semaphore: Arc::clone(semaphore), count: std::mem::take(&mut self.count) }
-    }
-}
-
-impl Drop for Permit<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.semaphore.add_permits(self.count);
-    }
-}
-
-/// Permits of a [`Semaphore`] that they share the ownership of; they go back when this is dropped.
-#[must_use = "the permits go back when this is dropped"]
-#[derive(Debug)]
-pub struct OwnedPermit {
-    semaphore: Arc<Semaphore>,
-    count: usize,
-}
-
-impl OwnedPermit {
-    /// How many they are.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.count
-    }
-
-    /// Keeps them from going back: the semaphore has that many less from now on.
-    pub fn forget(mut self) {
-        self.count = 0;
-    }
-
-    /// Takes `count` of them away into a permit of their own; `None` if they are not that many.
-    pub fn split(&mut self, count: usize) -> Option<OwnedPermit> {
-        self.count = self.count.checked_sub(count)?;
-        Some(OwnedPermit { semaphore: Arc::clone(&self.semaphore), count })
-    }
-
-    /// Adds those of another permit to these.
-    ///
-    /// # Panics
-    /// If they are of another semaphore.
-    pub fn merge(&mut self, mut other: OwnedPermit) {
-        assert!(Arc::ptr_eq(&self.semaphore, &other.semaphore), "permits of different semaphores can't be merged");
-        self.count += std::mem::take(&mut other.count);
-    }
-}
-
-impl Drop for OwnedPermit {
-    #[inline]
-    fn drop(&mut self) {
-        self.semaphore.add_permits(self.count);
     }
 }

@@ -1,4 +1,4 @@
-//! The turn to initialise a cell: who has it, who waits for it, and how it moves on.
+//! The turn to initialise a cell: its holder, its waiters, and how it moves on.
 //!
 //! Used by [`OnceCell`](super::OnceCell), which adds the value and the calls.
 //!
@@ -9,58 +9,64 @@
 //!   EMPTY -----------------------------> RUNNING -----------------------------> FULL
 //!     ^                                  |  ^  |                     (for ever, or until somebody has the cell to itself)
 //!     |   the turn is dropped,           |  |  |
-//!     +---nobody waits for it------------+  +--+ the turn is dropped: it is handed to the first who waits for it
+//!     +---nobody waits for it------------+  +--+ the turn is dropped: it is handed to the first waiter
 //! ```
 //!
-//! The right to initialise is a *turn*, and there is one of it: an [`Initializer`]. Whoever has it may write the value, and nobody reads the value
-//! before FULL. It ends filled or dropped, and so an initialiser that fails, panics or is cancelled hands its turn over on the way out: to the first
-//! in the list of those who would initialise too, each of which has an initialiser of its own. Those who only wait for the value stand in a list of
-//! their own, and are not offered the turn.
+//! The right to initialise is a *turn*, and there is one of it: an [`Initializer`]. Its holder may
+//! write the value, and nobody reads the value before FULL. It ends filled or dropped, and so an
+//! initialiser that fails, panics or is cancelled hands its turn over on the way out: to the first
+//! waiter that brought an initialiser of its own. Waiters that only want the value stand in a list
+//! of their own, and are not offered the turn.
 //!
-//! **Commit point** of a force: the look that finds it FULL, or the instant at which it gets the turn. **Cancellation** before it: the waiter leaves
-//! its list. After it: the initialiser is run, and sees the cancellation at its own first wait. A future that is dropped when it had been handed the
-//! turn, and not polled since, gives it to the next. **Idle**: EMPTY or FULL, and (FULL) empty lists.
+//! **Commit point** of a force: the look that finds it FULL, or the instant at which it gets the
+//! turn. **Cancellation** before it: the waiter leaves its list. After it: the initialiser is run,
+//! and sees the cancellation at its own first wait. A future that is dropped when it had been
+//! handed the turn, and not polled since, gives it to the next. **Idle**: EMPTY or FULL, and (FULL)
+//! empty lists.
 //!
-//! **The race to fear**: the turn is handed to a waiter that is just being cancelled, and nobody initialises. The claim of the wait queue decides
-//! between the two: if it is refused, the next one is asked, under the same lock, and if there is none the cell is EMPTY when the lock is released.
+//! **The race to fear**: the turn is handed to a waiter that is just being cancelled, and nobody
+//! initialises. The claim of the wait queue decides between the two: if it is refused, the next one
+//! is asked, under the same lock, and if there is none the cell is EMPTY when the lock is released.
 //!
-//! # Who is it?
+//! # Which caller is it?
 //!
-//! An initialiser that forces its own cell would wait for itself. To tell it from another fiber, RUNNING says who runs: the address of the running
-//! fiber's header or, where there is none, of a thread-local variable. An address that is used again can't confuse the two. It is written after its
-//! fiber got the turn, and wiped before the same call of a function returns, on that fiber's own stack; so the fiber is alive as long as its address
-//! stands there, and two that live at once have different ones. (A task's initialiser runs inside of one poll, by whichever fiber or thread polls.) A
-//! turn that is in the user's hands, and could be leaked or sent elsewhere, says nothing of who has it. The address is for the diagnosis alone:
-//! exclusion follows from RUNNING.
+//! An initialiser that forces its own cell would wait for itself, on its own fiber or on any that
+//! it waits for without fail: a scope's, the other half of a join, a call that blocks or runs on
+//! another scheduler. So each initialiser runs in an [`Extent`] of its own, RUNNING says which, and
+//! a force that comes from inside of that one fails. It could not have got the value: the
+//! initialiser does not return before the one that forces has ended.
+//!
+//! Nobody is ever inside of the extent of a turn that is in the user's hands, and could be leaked
+//! or sent elsewhere. The extent is for the diagnosis alone: exclusion follows from RUNNING.
 //!
 //! # Orderings
 //!
-//! `fill` stores `full` (release) after it has written the value; `get` loads it (acquire) and then reads the value. Between one initialiser and the
-//! next the lock of the queue orders, or the claim by which the turn was handed over.
+//! `fill` stores `full` (release) after it has written the value; `get` loads it (acquire) and then
+//! reads the value. Between one initialiser and the next the lock of the queue orders, or the claim
+//! by which the turn was handed over.
 //!
-//! After chapter 5 of the thesis (lazy values that suspend), with black holes' recursion check; the turn that moves on where the thesis keeps the
-//! exception for ever is what std's cells do when an initialiser fails.
+//! After chapter 5 of the thesis (lazy values that suspend), with black holes' recursion check; the
+//! turn that moves on where the thesis keeps the exception for ever is what std's cells do when an
+//! initialiser fails.
 
 #![allow(unsafe_code)] // The turn is the right to write the cell of the value.
 
-use segue_core::{Guard, Operation, Source, Waitable, Waiting, preemption_point, wait};
-use std::cell::Cell;
+use segue_core::{Extent, Guard, Operation, Source, Unlocked, Waitable, Waiting, preemption_point, wait};
 use std::panic::Location;
-use std::ptr;
 
 use super::OnceCell;
 use super::force_error::{Called, ForceError, Recursive};
 
-/// The list of those who take the turn if it comes to that.
+/// The list of waiters that take the turn if it comes to that.
 const INITIALISE: usize = 0;
-/// The list of those who only want the value.
+/// The list of waiters that only want the value.
 const READ: usize = 1;
 
-/// Who runs the initialiser, and since where.
+/// The holder of the turn, and where it got it.
 #[derive(Clone, Copy)]
 pub(super) struct Runner {
-    /// The address that stands for a fiber or a thread; zero if it is not known.
-    who: usize,
+    /// What the initialiser runs in, if it is one that the cell runs.
+    extent: Extent,
     since: &'static Location<'static>,
 }
 
@@ -69,15 +75,6 @@ pub(super) enum Stage {
     Empty,
     Running(Runner),
     Full,
-}
-
-/// The address that stands for the caller as long as it lives: its fiber's header, or a variable of its thread.
-fn caller() -> usize {
-    thread_local!(static THREAD: Cell<u8> = const { Cell::new(0) });
-    match segue_core::current().addr() {
-        0 => THREAD.with(|thread| ptr::from_ref(thread).addr()),
-        fiber => fiber,
-    }
 }
 
 /// What comes of waiting for one's turn at a [`OnceCell`].
@@ -90,24 +87,33 @@ pub enum Turn<'a, T> {
 }
 
 impl<'a, T> Turn<'a, T> {
-    /// Initialises the cell by `f` if it is the caller's turn. If `f` fails or panics, the turn is handed over.
+    /// Initialises the cell by `f` if it is the caller's turn. If `f` fails or panics, the turn is
+    /// handed over.
     pub(super) fn run<E>(self, f: impl FnOnce() -> Result<T, E>) -> Result<&'a T, E> {
         match self {
             Turn::Full(value) => Ok(value),
-            Turn::Yours(initializer) => Ok(initializer.fill(f()?)),
+            Turn::Yours(initializer) => {
+                let value = initializer.extent.run(f)?;
+                Ok(initializer.fill(value))
+            }
         }
     }
 }
 
-/// The right to initialise a [`OnceCell`]: nobody else has it. Dropping it hands it to the next who waits for it.
+/// The right to initialise a [`OnceCell`]: nobody else has it. Dropping it hands it to the next
+/// waiter.
 #[must_use = "dropping it hands the turn to the next"]
-pub struct Initializer<'a, T>(&'a OnceCell<T>);
+pub struct Initializer<'a, T> {
+    cell: &'a OnceCell<T>,
+    extent: Extent,
+}
 
 impl<'a, T> Initializer<'a, T> {
-    /// Fills the cell and wakes everybody who waits for it, first those who would have initialised it. Never waits.
+    /// Fills the cell and wakes all its waiters, first those with an initialiser of their own.
+    /// Never waits.
     pub fn fill(self, value: T) -> &'a T {
         preemption_point();
-        let cell = self.0;
+        let cell = self.cell;
         // The turn ends here, filled.
         std::mem::forget(self);
         // SAFETY: this was the turn.
@@ -116,8 +122,7 @@ impl<'a, T> Initializer<'a, T> {
         *turn.state() = Stage::Full;
         cell.publish();
         turn.notify_all(INITIALISE);
-        turn.notify_all(READ);
-        drop(turn);
+        cell.turn.lock().notify_all(READ);
         cell.value()
     }
 }
@@ -125,7 +130,7 @@ impl<'a, T> Initializer<'a, T> {
 impl<T> Drop for Initializer<'_, T> {
     fn drop(&mut self) {
         preemption_point();
-        hand_over(&mut self.0.turn.lock());
+        hand_over(&mut self.cell.turn.lock());
     }
 }
 
@@ -137,10 +142,11 @@ impl<T> std::fmt::Debug for Initializer<'_, T> {
 
 /// The turn in the caller's hands.
 impl<T> OnceCell<T> {
-    /// Waits until the cell is full, or until it is the caller's turn to initialise it: for an initialiser that is not a closure.
+    /// Waits until the cell is full, or until it is the caller's turn to initialise it: for an
+    /// initialiser that is not a closure.
     ///
-    /// The [`Initializer`](super::Initializer) may be kept and sent elsewhere. Therefore a recursion through it is not noticed: who has the turn and
-    /// forces the cell waits.
+    /// The [`Initializer`](super::Initializer) may be kept and sent elsewhere. Therefore a
+    /// recursion through it is not noticed: a holder of the turn that forces the cell waits.
     ///
     /// # Cancellation
     /// *Loses its place in the queue*.
@@ -170,11 +176,12 @@ impl<T> OnceCell<T> {
         self.waiting(Wants::Turn, self.called()).attempt()?.ok()
     }
 
-    /// [`turn`](OnceCell::turn) as a source: how a task initialises a cell by something that it awaits.
+    /// [`turn`](OnceCell::turn) as a source: how a task initialises a cell by something that it
+    /// awaits.
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*. A task that had the turn, and is dropped before its next poll, hands it over; later the
-    /// [`Initializer`](super::Initializer) does, when it is dropped.
+    /// *Loses its place in the queue*. A task that had the turn, and is dropped before its next
+    /// poll, hands it over; later the [`Initializer`](super::Initializer) does, when it is dropped.
     ///
     /// # Examples
     ///
@@ -194,26 +201,19 @@ impl<T> OnceCell<T> {
     }
 }
 
-/// Hands the turn to the first who takes it; if nobody does, the cell is empty again.
+/// Hands the turn to the first waiter that takes it; if none does, the cell is empty again.
 fn hand_over(turn: &mut Guard<'_, Stage, (), 2>) {
-    match turn.state() {
-        // Who runs is not known before the one who is handed the turn has woken up.
-        Stage::Running(runner) => runner.who = 0,
-        Stage::Empty | Stage::Full => unreachable!("there is one turn, and it was not over"),
-    }
     if turn.hand_over(INITIALISE, ()).is_err() {
         *turn.state() = Stage::Empty;
     }
 }
 
-/// What somebody who waits at a cell is after.
+/// What a waiter of a cell wants.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wants {
     /// The value, from somebody else.
     Value,
-    /// The value; or else the turn, to use it before the call or poll returns.
-    Initialise,
-    /// The value; or else the turn, to carry it elsewhere.
+    /// The value; or else the turn.
     Turn,
 }
 
@@ -224,11 +224,12 @@ pub(super) struct Force<'a, T> {
     pub(super) called: Called,
 }
 
-impl<T> Force<'_, T> {
-    /// Writes down who has the turn.
-    fn running(&self) -> Stage {
-        let who = if self.wants == Wants::Initialise { caller() } else { 0 };
-        Stage::Running(Runner { who, since: self.called.at })
+impl<'a, T> Force<'a, T> {
+    /// The turn, and where it was taken.
+    fn take(&self, stage: &mut Stage) -> Turn<'a, T> {
+        let extent = Extent::new();
+        *stage = Stage::Running(Runner { extent, since: self.called.at });
+        Turn::Yours(Initializer { cell: self.cell, extent })
     }
 }
 
@@ -236,18 +237,18 @@ impl<'a, T> Operation<Stage, (), 2> for Force<'a, T> {
     type Output = Result<Turn<'a, T>, Recursive>;
 
     #[inline]
-    fn attempt_unlocked(&mut self) -> Option<Self::Output> {
-        self.cell.get().map(|value| Ok(Turn::Full(value)))
+    fn attempt_unlocked(&mut self) -> Unlocked<Self::Output> {
+        match self.cell.get() {
+            Some(value) => Unlocked::Done(Ok(Turn::Full(value))),
+            None => Unlocked::Look,
+        }
     }
 
     fn attempt(&mut self, turn: &mut Guard<'_, Stage, (), 2>) -> Option<Self::Output> {
         match turn.state() {
             Stage::Full => Some(Ok(Turn::Full(self.cell.value()))),
-            Stage::Running(runner) if runner.who == caller() => Some(Err(self.called.recursive(runner.since))),
-            Stage::Empty if self.wants != Wants::Value => {
-                *turn.state() = self.running();
-                Some(Ok(Turn::Yours(Initializer(self.cell))))
-            }
+            Stage::Running(runner) if runner.extent.is_around() => Some(Err(self.called.recursive(runner.since))),
+            Stage::Empty if self.wants != Wants::Value => Some(Ok(self.take(turn.state()))),
             Stage::Running(_) | Stage::Empty => None,
         }
     }
@@ -255,7 +256,7 @@ impl<'a, T> Operation<Stage, (), 2> for Force<'a, T> {
     fn is_ready(&mut self, turn: &mut Guard<'_, Stage, (), 2>) -> bool {
         match turn.state() {
             Stage::Full => true,
-            Stage::Running(runner) => runner.who == caller(),
+            Stage::Running(runner) => runner.extent.is_around(),
             Stage::Empty => self.wants != Wants::Value,
         }
     }
@@ -267,8 +268,7 @@ impl<'a, T> Operation<Stage, (), 2> for Force<'a, T> {
     fn commit(&mut self, handed: Option<()>) -> Option<Self::Output> {
         // Without the turn: it was told that the cell is full.
         handed?;
-        *self.cell.turn.lock().state() = self.running();
-        Some(Ok(Turn::Yours(Initializer(self.cell))))
+        Some(Ok(self.take(self.cell.turn.lock().state())))
     }
 
     fn give_back(&mut self, handed: Option<()>, turn: &mut Guard<'_, Stage, (), 2>) -> Option<()> {

@@ -1,17 +1,20 @@
 //! Waits until all of a changing number of things are done.
 //!
-//! Used where work is handed out bit by bit, and a scope does not fit. `counter.rs` says how it works.
+//! Used where work is handed out bit by bit, and a scope does not fit. `counter.rs` says how it
+//! works.
 
 use segue_core::{Cancelled, Source, Waitable, WaitsFor, preemption_point, wait};
 use std::fmt;
 
 use super::counter::Counter;
 
-/// Counts what is under way; who waits goes on when nothing is. The semantics are those of Go's `sync.WaitGroup`.
+/// Counts what is under way; its waiters go on when nothing is. The semantics are those of Go's
+/// `sync.WaitGroup`.
 ///
-/// It is used again: each time the count comes to zero, those who wait then are released, also if it goes up again before they have run. (Go forbids
-/// that.) Something is to be [added](WaitGroup::add) before it is started, and not by what was started: otherwise a wait may find nothing to wait for
-/// yet.
+/// It is used again: each time the count comes to zero, the waiters of that moment are released,
+/// also if it goes up again before they have run. (Go forbids that.) Something is to be
+/// [added](WaitGroup::add) before it is started, and not by what was started: otherwise a wait may
+/// find nothing to wait for yet.
 ///
 /// # Examples
 ///
@@ -50,9 +53,9 @@ impl WaitGroup {
         self.0.add(n).expect("a wait group counts up to usize::MAX");
     }
 
-    /// Counts one as done, and releases all who wait if nothing is left. Never waits.
+    /// Counts one as done, and releases all waiters if nothing is left. Never waits.
     ///
-    /// What the caller has done before is seen by those who find nothing left.
+    /// What the caller has done before is seen by every waiter that finds nothing left.
     ///
     /// # Panics
     /// If nothing is under way.
@@ -72,8 +75,8 @@ impl WaitGroup {
         self.0.count_down(1).expect("a wait group was counted down below zero: `done` without `add`");
     }
 
-    /// As [`add(1)`](WaitGroup::add), with [`done`](WaitGroup::done) when what this returns is dropped: also if there is a panic, or the fiber that
-    /// it was moved into never starts.
+    /// As [`add(1)`](WaitGroup::add), with [`done`](WaitGroup::done) when what this returns is
+    /// dropped: also if there is a panic, or the fiber that it was moved into never starts.
     ///
     /// # Panics
     /// As for [`add`](WaitGroup::add).
@@ -112,7 +115,8 @@ impl WaitGroup {
         self.0.get() == 0
     }
 
-    /// Suspends the calling fiber, or parks the calling thread, until nothing is under way. Any number may wait.
+    /// Suspends the calling fiber, or parks the calling thread, until nothing is under way. Any
+    /// number may wait.
     ///
     /// # Cancellation
     /// *No effect*: it can be waited for again.
@@ -163,7 +167,8 @@ pub struct Hold<'a>(&'a WaitGroup);
 impl Drop for Hold<'_> {
     fn drop(&mut self) {
         preemption_point();
-        // Others may have called `done` too often, which has panicked or will: no second panic for it here.
+        // Others may have called `done` too often, which has panicked or will: no second panic for
+        // it here.
         let _ = self.0.0.count_down(1);
     }
 }

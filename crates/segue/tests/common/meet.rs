@@ -1,4 +1,5 @@
-//! What the tests of structures share: every scheduler in turn, and an executor for tasks that is as small as can be.
+//! What the tests of structures share: every scheduler in turn, and an executor for tasks that is
+//! as small as can be.
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use segue::core::{WaitQueue, WaitsFor};
@@ -14,7 +15,8 @@ pub fn pool(workers: usize) -> Pool {
     segue::sched::Builder::new().workers(workers).pool().unwrap()
 }
 
-/// Runs `body` as the first fiber of a simulation for each of so many seeds. What is printed names the one that it failed on.
+/// Runs `body` as the first fiber of a simulation for each of so many seeds. What is printed names
+/// the one that it failed on.
 pub fn simulated(seeds: u64, body: impl Fn(u64)) {
     for seed in 0..seeds {
         println!("on the simulator with seed {seed}");
@@ -22,7 +24,8 @@ pub fn simulated(seeds: u64, body: impl Fn(u64)) {
     }
 }
 
-/// Runs `body` as the first fiber of every scheduler. What is printed names the one that it failed on.
+/// Runs `body` as the first fiber of every scheduler. What is printed names the one that it failed
+/// on.
 pub fn everywhere(body: impl Fn() + Send + Sync) {
     simulated(20, |_| body());
     for workers in [1, 2] {
@@ -39,7 +42,8 @@ pub fn everywhere(body: impl Fn() + Send + Sync) {
     body();
 }
 
-/// Runs `body(n)` for each `n` below `count` at once: as fibers, as tasks, and as plain threads, in turn. Not for the simulator, whose world is closed.
+/// Runs `body(n)` for each `n` below `count` at once: as fibers, as tasks, and as plain threads, in
+/// turn. Not for the simulator, whose world is closed.
 pub fn mixed(count: usize, body: impl Fn(usize) + Sync) {
     let (a, b) = (pool(1), pool(2));
     let body = &body;
@@ -55,7 +59,8 @@ pub fn mixed(count: usize, body: impl Fn(usize) + Sync) {
     });
 }
 
-/// Awaits `future` on the calling fiber or thread, which is suspended or parked while the task is pending. Cancellation does not show, as in any task.
+/// Awaits `future` on the calling fiber or thread, which is suspended or parked while the task is
+/// pending. Cancellation does not show, as in any task.
 pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
     struct Gate(WaitQueue<bool>);
     impl Wake for Gate {

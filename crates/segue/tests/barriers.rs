@@ -1,0 +1,311 @@
+//! The table of callbacks, of the structures: their closures, the wakers that each of their
+//! operations calls, and the clones and drops of what they hold. `segue-sched/tests/barriers` has
+//! the rest, and `common/table.rs` there says what rows, columns and cells are.
+#![cfg(feature = "sched")]
+
+#[path = "../../segue-sched/tests/common/table.rs"]
+mod table;
+
+use segue::sync::{
+    Barrier, Condvar, Latch, Lazy, MVar, Mutex, Notify, Once, OnceCell, RwLock, Semaphore, Turn, WaitGroup, promise,
+};
+use segue::{CancelToken, Waitable, scope, yield_now};
+use segue_core::Source;
+use std::sync::Arc;
+use std::task::Waker;
+use table::{ActsAtDrop, Counts, Must::*, RIGHT, Row, act, arm, disarm, fiber, poll, thread, waker};
+
+const CELL: &str = "OnceCell<u64>";
+const WAKER: &str = "a waker, a drop or other code";
+
+fn acts() -> u64 {
+    act();
+    RIGHT
+}
+
+/// Has two tasks wait, the first of which has a waker that acts, and serves both by `serve`.
+fn two<A: Source, B: Source>(first: Waitable<A>, second: Waitable<B>, serve: impl FnOnce()) -> u64 {
+    let (mut first, mut second) = (Box::pin(first.into_future()), Box::pin(second.into_future()));
+    let behind = Arc::new(Counts::default());
+    assert!(poll(first.as_mut(), &waker()).is_none());
+    assert!(poll(second.as_mut(), &behind.waker()).is_none());
+    serve();
+    assert_eq!(behind.get(), 1, "the waker behind was called before the operation was over");
+    assert!(poll(second.as_mut(), Waker::noop()).is_some());
+    assert!(poll(first.as_mut(), Waker::noop()).is_some());
+    RIGHT
+}
+
+/// Has one task wait that nobody is behind.
+fn one<A: Source>(only: Waitable<A>, serve: impl FnOnce()) -> u64 {
+    let mut only = Box::pin(only.into_future());
+    assert!(poll(only.as_mut(), &waker()).is_none());
+    serve();
+    assert!(poll(only.as_mut(), Waker::noop()).is_some());
+    RIGHT
+}
+
+fn until(it_is_so: impl Fn() -> bool) {
+    while !it_is_so() {
+        yield_now().unwrap();
+    }
+}
+
+/// The caller waits for more than there is, in front of two that could go on, and is cancelled.
+fn cancelled_acquire() -> u64 {
+    let (permits, token) = (Semaphore::new(2), CancelToken::new());
+    let behind = Arc::new(Counts::default());
+    scope(|s| {
+        s.spawn(|| {
+            // A permit can't be had any more when somebody waits for three.
+            until(|| permits.try_acquire().is_none());
+            let (mut first, mut second) =
+                (Box::pin(permits.acquire_source().into_future()), Box::pin(permits.acquire_source().into_future()));
+            assert!(poll(first.as_mut(), &waker()).is_none());
+            assert!(poll(second.as_mut(), &behind.waker()).is_none());
+            token.cancel();
+            // The waiter's own thread serves them.
+            until(|| behind.get() == 1);
+            assert!(poll(first.as_mut(), Waker::noop()).is_some());
+            assert!(poll(second.as_mut(), Waker::noop()).is_some());
+        });
+        assert!(token.run(|| permits.acquire_many(3)).is_err());
+    });
+    assert_eq!((behind.get(), permits.available_permits()), (1, 2));
+    RIGHT
+}
+
+/// The same, in a task that is dropped.
+fn dropped_acquire() -> u64 {
+    let permits = Semaphore::new(2);
+    let mut front = Box::pin(permits.acquire_many_source(3).into_future());
+    assert!(poll(front.as_mut(), Waker::noop()).is_none());
+    two(permits.acquire_source(), permits.acquire_source(), || drop(front))
+}
+
+/// A value whose clone acts.
+struct Acts;
+
+impl Clone for Acts {
+    fn clone(&self) -> Self {
+        act();
+        Self
+    }
+}
+
+fn wait_while() -> u64 {
+    let (value, changed) = (Mutex::new(0), Condvar::new());
+    let guard = value.lock().unwrap();
+    let guard = changed
+        .wait_while(guard, |value| {
+            act();
+            *value += 1;
+            *value < 1
+        })
+        .unwrap();
+    *guard + RIGHT - 1
+}
+
+/// The condition is looked at again by a fiber that was notified.
+fn wait_while_again() -> u64 {
+    let (value, changed) = (Mutex::new(0), Condvar::new());
+    disarm();
+    scope(|s| {
+        s.spawn(|| {
+            until(|| value.try_lock().is_some_and(|value| *value == 1));
+            let mut guard = value.lock().unwrap();
+            *guard = 2;
+            arm();
+            changed.notify_one();
+        });
+        let guard = value.lock().unwrap();
+        let condition = |value: &mut u64| {
+            act();
+            if *value == 0 {
+                *value = 1;
+            }
+            *value < 2
+        };
+        let guard = changed.wait_while(guard, condition).unwrap();
+        *guard + RIGHT - 2
+    })
+}
+
+fn turn() -> u64 {
+    let cell = OnceCell::new();
+    let Ok(Turn::Yours(turn)) = cell.turn() else { unreachable!("it is empty") };
+    two(cell.wait_source(), cell.wait_source(), || _ = turn.fill(1))
+}
+
+fn turn_handed_over() -> u64 {
+    let cell = OnceCell::<u64>::new();
+    let Ok(Turn::Yours(turn)) = cell.turn() else { unreachable!("it is empty") };
+    one(cell.turn_source(), || drop(turn))
+}
+
+fn barrier() -> u64 {
+    let barrier = Barrier::new(3);
+    two(barrier.wait_source(), barrier.wait_source(), || _ = barrier.wait().unwrap())
+}
+
+fn condition_source() -> u64 {
+    let (value, changed) = (Mutex::new(0), Condvar::new());
+    one(changed.wait_source(value.lock().unwrap()), || changed.notify_all())
+}
+
+static ROWS: &[Row] = &[
+    fiber("OnceCell::get_or_init", Captured, || OnceCell::new().get_or_init(acts).copied().unwrap()),
+    thread("OnceCell::get_or_init, on a thread", Captured, || OnceCell::new().get_or_init(acts).copied().unwrap()),
+    fiber("OnceCell::get_or_try_init", Captured, || {
+        OnceCell::new().get_or_try_init(|| Ok::<_, ()>(acts())).copied().unwrap()
+    }),
+    fiber("Once::call_once", Captured, || {
+        let once = Once::new();
+        once.call_once(|| _ = acts()).unwrap();
+        assert!(once.is_completed());
+        RIGHT
+    }),
+    fiber("Lazy::force", Captured, || *Lazy::new(acts).force().unwrap()),
+    fiber("Lazy::force_fallible", Captured, || *Lazy::new(|| Ok::<_, ()>(acts())).force_fallible().unwrap()),
+    fiber("Lazy::force_source, in a poll", Refused("Lazy<u64>"), || {
+        let lazy = Lazy::new(acts);
+        let mut forced = Box::pin(lazy.force_source().into_future());
+        *poll(forced.as_mut(), Waker::noop()).unwrap().unwrap()
+    }),
+    fiber("OnceCell::get_or_init_source, in a poll", Refused(CELL), || {
+        let cell = OnceCell::new();
+        let mut source = Box::pin(cell.get_or_init_source(acts).into_future());
+        *poll(source.as_mut(), Waker::noop()).unwrap().unwrap()
+    }),
+    fiber("OnceCell::get_or_try_init_source, in a poll", Refused(CELL), || {
+        let cell = OnceCell::new();
+        let mut source = Box::pin(cell.get_or_try_init_source(|| Ok::<_, ()>(acts())).into_future());
+        *poll(source.as_mut(), Waker::noop()).unwrap().unwrap()
+    }),
+    fiber("Once::call_once_source, in a poll", Refused(""), || {
+        let once = Once::new();
+        let mut source = Box::pin(once.call_once_source(|| _ = acts()).into_future());
+        poll(source.as_mut(), Waker::noop()).unwrap().unwrap();
+        RIGHT
+    }),
+    fiber("MVar::modify", Captured, || MVar::new(1).modify(|_| acts()).unwrap()),
+    thread("MVar::modify, on a thread", Captured, || MVar::new(1).modify(|_| acts()).unwrap()),
+    fiber("MVar::read: the clone", Captured, || {
+        let cell = MVar::new(Acts);
+        assert!(cell.read().is_ok() && !cell.is_empty());
+        RIGHT
+    }),
+    fiber("Condvar::wait_while", Captured, wait_while),
+    fiber("Condvar::wait_while, again", Captured, wait_while_again),
+    fiber("the drop of a structure with its value", Captured, || {
+        drop((MVar::new(ActsAtDrop), Mutex::new(0)));
+        RIGHT
+    }),
+    fiber("the drop of a value that a try_put did not put", Captured, || {
+        let cell = MVar::new(None);
+        assert!(cell.try_put(Some(ActsAtDrop)).is_err());
+        RIGHT
+    }),
+    fiber("a waker, by MVar::put", Refused(WAKER), || {
+        let cell = MVar::<u64>::empty();
+        one(cell.take_source(), || cell.put(1).unwrap())
+    }),
+    fiber("a waker, by MVar::try_put", Refused(WAKER), || {
+        let cell = MVar::<u64>::empty();
+        one(cell.take_source(), || cell.try_put(1).unwrap())
+    }),
+    fiber("a waker, by MVar::take", Refused(WAKER), || {
+        let cell = MVar::new(1);
+        one(cell.put_source(2), || _ = cell.take().unwrap())
+    }),
+    fiber("a waker, by the end of a loan", Refused(WAKER), || {
+        let cell = MVar::new(1);
+        let loan = cell.borrow().unwrap();
+        one(cell.borrow_source(), || drop(loan))
+    }),
+    fiber("a waker, by a mutex's guard", Refused(WAKER), || {
+        let mutex = Mutex::new(1);
+        let guard = mutex.lock().unwrap();
+        one(mutex.lock_source(), || drop(guard))
+    }),
+    thread("a waker, by a mutex's guard, on a thread", Refused(WAKER), || {
+        let mutex = Mutex::new(1);
+        let guard = mutex.lock().unwrap();
+        one(mutex.lock_source(), || drop(guard))
+    }),
+    fiber("a waker, by a writer's guard", Refused(WAKER), || {
+        let lock = RwLock::new(1);
+        let guard = lock.write().unwrap();
+        two(lock.read_source(), lock.read_source(), || drop(guard))
+    }),
+    fiber("a waker, by a reader's guard", Refused(WAKER), || {
+        let lock = RwLock::new(1);
+        let guard = lock.read().unwrap();
+        one(lock.write_source(), || drop(guard))
+    }),
+    fiber("a waker, by Semaphore::add_permits", Refused(WAKER), || {
+        let permits = Semaphore::new(0);
+        two(permits.acquire_source(), permits.acquire_source(), || permits.add_permits(2))
+    }),
+    fiber("a waker, by a permit's end", Refused(WAKER), || {
+        let permits = Semaphore::new(2);
+        let permit = permits.acquire_many(2).unwrap();
+        two(permits.acquire_source(), permits.acquire_source(), || drop(permit))
+    }),
+    fiber("a waker, by the caller's cancelled acquire_many", Refused(WAKER), cancelled_acquire),
+    thread("a waker, by the caller's cancelled acquire_many, on a thread", Refused(WAKER), cancelled_acquire),
+    fiber("a waker, by a dropped acquire_many", Refused(WAKER), dropped_acquire),
+    thread("a waker, by a dropped acquire_many, on a thread", Refused(WAKER), dropped_acquire),
+    fiber("a waker, by Notify::notify_all", Refused(WAKER), || {
+        let notify = Notify::new();
+        two(notify.wait_source(), notify.wait_source(), || notify.notify_all())
+    }),
+    fiber("a waker, by Notify::notify_one", Refused(WAKER), || {
+        let notify = Notify::new();
+        one(notify.wait_source(), || notify.notify_one())
+    }),
+    fiber("a waker, by Condvar::notify_all", Refused(WAKER), condition_source),
+    fiber("a waker, by Promise: fill", Refused(WAKER), || {
+        let (resolver, given) = promise();
+        two(given.wait_source(), given.wait_source(), || resolver.fill(1).unwrap())
+    }),
+    thread("a waker, by Promise: fill, on a thread", Refused(WAKER), || {
+        let (resolver, given) = promise();
+        two(given.wait_source(), given.wait_source(), || resolver.fill(1).unwrap())
+    }),
+    fiber("a waker, by Promise: the drop of the resolver", Refused(WAKER), || {
+        let (resolver, given) = promise::<u64>();
+        two(given.wait_source(), given.wait_source(), || drop(resolver))
+    }),
+    fiber("a waker, by Initializer::fill", Refused(WAKER), turn),
+    fiber("a waker, by an initializer that is dropped", Refused(WAKER), turn_handed_over),
+    fiber("a waker, by OnceCell::set", Refused(WAKER), || {
+        let cell = OnceCell::new();
+        two(cell.wait_source(), cell.wait_source(), || cell.set(1).unwrap())
+    }),
+    fiber("a waker, by Latch::count_down", Refused(WAKER), || {
+        let latch = Latch::new(1);
+        two(latch.wait_source(), latch.wait_source(), || latch.count_down(1))
+    }),
+    fiber("a waker, by WaitGroup::done", Refused(WAKER), || {
+        let group = WaitGroup::new();
+        group.add(1);
+        two(group.wait_source(), group.wait_source(), || group.done())
+    }),
+    fiber("a waker, by the end of a hold", Refused(WAKER), || {
+        let group = WaitGroup::new();
+        let hold = group.hold();
+        two(group.wait_source(), group.wait_source(), || drop(hold))
+    }),
+    fiber("a waker, by the last at a barrier", Refused(WAKER), barrier),
+    fiber("segue::run", Apart, || segue::run(acts)),
+    thread("segue::run, on a thread", Apart, || segue::run(acts)),
+    fiber("segue::join", Refused("a join"), || segue::join(acts, || 1).0),
+    fiber("segue::spawn", Apart, || segue::spawn(acts).join().unwrap()),
+    fiber("segue::scope: the body", Captured, || scope(|_| acts())),
+];
+
+#[test]
+fn what_a_structure_calls_is_a_body_or_is_not_captured() {
+    table::check(ROWS, &["a waker, by the caller's cancelled acquire_many"]);
+}
