@@ -16,17 +16,20 @@ pub struct Direct<T> {
     token: CancelToken,
 }
 
-/// Starts `f` as a fiber on Segue's own workers, and returns a future of its result, for a task of any executor.
+/// Starts `f` as a fiber on Segue's own workers, and returns a future of its result, for a task of
+/// any executor.
 ///
-/// The fiber starts at once, whether or not the future is polled, and what waits in it suspends it alone. It runs where [`segue_core::spawn`] starts a fiber: under the
-/// caller's scheduler, if a fiber calls this; else in the default runtime; in a program that has set none, in a runtime of this crate's, which has a worker for each processor
-/// and stays.
+/// The fiber starts at once, whether or not the future is polled, and what waits in it suspends it
+/// alone. It runs where [`segue_core::spawn`] starts a fiber: under the caller's scheduler, if a
+/// fiber calls this; else in the default runtime; in a program that has set none, in a runtime of
+/// this crate's, which has a worker for each processor and stays.
 ///
 /// The result is an error if `f` panicked, or if its runtime ended before it could start.
 ///
 /// # Cancellation
-/// Dropping the future cancels the fiber, which goes on, detached, until it has noticed, and its result is dropped. So what it was doing may be done in part. To have it finished in any
-/// case, spawn it and keep the handle.
+/// Dropping the future cancels the fiber, which goes on, detached, until it has noticed, and its
+/// result is dropped. So what it was doing may be done in part. To have it finished in any case,
+/// spawn it and keep the handle.
 ///
 /// # Examples
 ///
@@ -47,12 +50,32 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
+    direct_as(segue_core::Builder::new(), f)
+}
+
+/// As [`direct`], with a name, attributes or a stack size.
+///
+/// # Cancellation
+/// As for [`direct`].
+///
+/// # Examples
+///
+/// ```
+/// let given = segue_core::Builder::new().name("answer").stack_size(1 << 20);
+/// assert_eq!(futures::executor::block_on(segue_bridge::direct_as(given, || 42)).unwrap(), 42);
+/// ```
+#[track_caller]
+pub fn direct_as<F, T>(given: segue_core::Builder, f: F) -> Direct<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
     start(|token| {
         let fiber = move || token.run(f);
         if segue_core::in_fiber() || segue_core::has_default() {
-            segue_core::spawn(fiber)
+            given.spawn(fiber)
         } else {
-            own_pool().spawn(fiber)
+            own_pool().spawn_as(given, fiber)
         }
     })
 }

@@ -1,19 +1,21 @@
 //! Fibers, plain threads, async tasks and rayon jobs that wait for each other.
 //!
-//! Used by programs in which Segue meets another runtime. Much of that needs no bridge: whatever runs can wait at Segue's structures, since a wait suspends a
-//! fiber, parks a thread, and is awaited by a task. This crate has the rest: waits for things that are not Segue's.
+//! Used by programs in which Segue meets another runtime. Much of that needs no bridge: whatever
+//! runs can wait at Segue's structures, since a wait suspends a fiber, parks a thread, and is
+//! awaited by a task. This crate has the rest: waits for things that are not Segue's.
 //!
-//! # Who waits for whom, and how
+//! # How each waits for the others
 //!
-//! | who waits | for a structure of Segue's | for a `Future` | for a fiber | for a rayon job |
+//! | the waiter | waits for a structure of Segue's | for a `Future` | for a fiber | for a rayon job |
 //! | --- | --- | --- | --- | --- |
 //! | fiber, plain thread | `x()` | [`wait`]`(future)`; `tokio::wait` if it needs tokio | `JoinHandle::join` | `rayon::run` |
 //! | task of tokio, smol, any executor | `x_source().await` | `.await` | [`direct`]`(..).await` | `direct(..)` around `rayon::run` |
 //! | task of an executor that stays on one thread | `x_source().await` | `.await` | [`direct_local`]`(..).await` | the same |
 //! | rayon job | `x()` parks the worker; `rayon::wait_yielding` runs other jobs meanwhile | the same | `join` parks the worker | `rayon::join` |
 //!
-//! Executors that are not named need nothing of their own: smol and those of `futures` are in the tests. What is called from async code and may wait has to be awaited there, as
-//! a *source*; the direct forms would block the executor's thread.
+//! Executors that are not named need nothing of their own: smol and those of `futures` are in the
+//! tests. What is called from async code and may wait has to be awaited there, as a *source*; the
+//! direct forms would block the executor's thread.
 //!
 //! # Examples
 //!
@@ -39,7 +41,8 @@
 //!
 //! # Features
 //!
-//! None by default: `tokio` and `rayon` bring these crates in, and with them the modules of the same names.
+//! None by default: `tokio` and `rayon` bring these crates in, and with them the modules of the
+//! same names.
 #![forbid(unsafe_code)]
 
 mod direct;
@@ -48,6 +51,6 @@ pub mod rayon;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 
-pub use direct::{Direct, direct, direct_on};
+pub use direct::{Direct, direct, direct_as, direct_on};
 pub use segue_core::wait_future as wait;
-pub use segue_sched::{Hosted, hosted as direct_local};
+pub use segue_sched::{Hosted, hosted as direct_local, hosted_as as direct_local_as};

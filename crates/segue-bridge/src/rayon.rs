@@ -2,18 +2,21 @@
 //!
 //! Used where computation is rayon's and waiting is Segue's.
 //!
-//! A rayon job may wait at any structure of Segue's: its worker is a plain thread, which is parked meanwhile. That is one worker less; if all of them wait for what
-//! only another job would do, they wait for ever. [`wait_yielding`] runs other jobs meanwhile, which has a hazard of its own.
+//! A rayon job may wait at any structure of Segue's: its worker is a plain thread, which is parked
+//! meanwhile. That is one worker less; if all of them wait for what only another job would do, they
+//! wait for ever. [`wait_yielding`] runs other jobs meanwhile, which has a hazard of its own.
 
 use rayon_core::{ThreadPool, Yield};
-use segue_core::{Cancelled, Ended, JoinError, WaitQueue, WaitsFor, check, contain, now, shield};
+use segue_core::chain::barrier;
+use segue_core::{Cancelled, Ended, JoinError, WaitQueue, WaitsFor, check, contain, now, outside_work, shield};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// Runs `f` as a job of rayon's global pool, and suspends the calling fiber, or parks the calling thread, until it has ended.
+/// Runs `f` as a job of rayon's global pool, and suspends the calling fiber, or parks the calling
+/// thread, until it has ended.
 ///
 /// On a worker of rayon's it runs in place.
 ///
@@ -21,7 +24,8 @@ use std::time::Duration;
 /// The job goes on, or starts later, and its result is dropped.
 ///
 /// # Errors
-/// [`JoinError::Panicked`] if `f` panicked; [`JoinError::Cancelled`] if the caller was cancelled.
+/// [`JoinError::Panicked`] if `f` panicked; [`JoinError::WaitCancelled`] if the caller was
+/// cancelled.
 ///
 /// # Examples
 ///
@@ -72,7 +76,7 @@ where
 }
 
 fn in_place<T>(f: impl FnOnce() -> T) -> Result<T, JoinError> {
-    catch_unwind(AssertUnwindSafe(f)).map_err(JoinError::Panicked)
+    catch_unwind(AssertUnwindSafe(f)).map_err(JoinError::panicked)
 }
 
 /// The queue in which the caller of a job waits for its result, if that is not there yet.
@@ -92,7 +96,7 @@ impl<T> Sender<T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        let result = self.result.take().unwrap_or_else(|| Err(JoinError::Cancelled(Cancelled::new())));
+        let result = self.result.take().unwrap_or_else(|| Err(JoinError::NeverRan(Cancelled::new())));
         let mut results = self.results.lock();
         if let Err(result) = results.hand_over(0, result) {
             *results.state() = Some(result);
@@ -107,9 +111,13 @@ where
     T: Send + 'static,
 {
     let waits_for = WaitsFor::new("a job of rayon's");
+    // As long as the caller waits; a job that nobody waits for any more does not hold a
+    // simulation's clock.
+    let _outside = outside_work();
     let results = Arc::new(Results::new(None));
     let sender = Sender { results: Arc::clone(&results), result: None };
-    // A result that nobody waits for any more is dropped there, and may panic, which would end the process.
+    // A result that nobody waits for any more is dropped there, and may panic, which would end the
+    // process.
     spawn(Box::new(move || {
         contain(|| sender.run(f));
     }));
@@ -142,15 +150,17 @@ impl Bell {
 const SHORTEST: Duration = Duration::from_micros(20);
 const LONGEST: Duration = Duration::from_millis(1);
 
-/// As [`wait`](crate::wait), in a job of rayon's: runs other jobs of the pool while the future is not ready, and sleeps when there are none. Elsewhere, and in a
-/// fiber on a worker of rayon's, it is `wait`.
+/// As [`wait`](crate::wait), in a job of rayon's: runs other jobs of the pool while the future is
+/// not ready, and sleeps when there are none. Elsewhere, and in a fiber on a worker of rayon's, it
+/// is `wait`.
 ///
 /// Waits of Segue's are futures by their sources: `wait_yielding(promise.wait_source())`.
 ///
 /// # Hazard
-/// A stranger's job runs *on top of the waiting frame*, and the wait can't end before that job has. If it waits for something that is behind the frame, a lock that the caller holds, or a
-/// result that the caller would compute next, neither ever goes on. So hold nothing here that another job of the pool may want. Jobs may nest as deep as there are
-/// jobs that wait, on one stack.
+/// A stranger's job runs *on top of the waiting frame*, and the wait can't end before that job has.
+/// If it waits for something that is behind the frame, a lock that the caller holds, or a result
+/// that the caller would compute next, neither ever goes on. So hold nothing here that another job
+/// of the pool may want. Jobs may nest as deep as there are jobs that wait, on one stack.
 ///
 /// # Cancellation
 /// The future is dropped.
@@ -168,7 +178,7 @@ const LONGEST: Duration = Duration::from_millis(1);
 /// let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
 /// let answer = pool.install(|| {
 ///     let (resolver, promise) = segue::sync::promise();
-///     rayon::spawn(move || resolver.fill(42));
+///     rayon::spawn(move || resolver.fill(42).unwrap());
 ///     segue_bridge::rayon::wait_yielding(promise.wait_source()).unwrap().copied()
 /// });
 /// assert_eq!(answer, Ok(42));
@@ -191,8 +201,10 @@ pub fn wait_yielding<F: IntoFuture>(future: F) -> Result<F::Output, Cancelled> {
         let mut sleep = SHORTEST;
         while !bell.was_rung() {
             check()?;
-            // A stranger's job is not to see what cancels this one.
-            if let Some(Yield::Executed) = shield(rayon_core::yield_now) {
+            // A stranger's job is not to see what cancels this one, nor to capture its frames and
+            // rayon's.
+            let other_jobs = || barrier(WaitsFor::new("a job of rayon's"), rayon_core::yield_now);
+            if let Some(Yield::Executed) = shield(other_jobs) {
                 sleep = SHORTEST;
                 continue;
             }

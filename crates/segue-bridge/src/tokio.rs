@@ -2,21 +2,26 @@
 //!
 //! Used where straight-line code calls libraries made for tokio: sockets, timers, clients.
 //!
-//! tokio's types find their runtime through a thread-local variable. It is set here for the length of each poll and of the drop, and never across a suspension, since between two polls the
-//! thread runs other fibers. The runtime itself has to be running: its drivers are run by its worker threads, or, for a current-thread runtime, by whoever is in its `block_on`.
+//! tokio's types find their runtime through a thread-local variable. It is set here for the length
+//! of each poll and of the drop, and never across a suspension, since between two polls the thread
+//! runs other fibers. The runtime itself has to be running: its worker threads run its drivers;
+//! those of a current-thread runtime run only while some thread is in its `block_on`.
 
 use ::tokio::runtime::Handle;
-use segue_core::Cancelled;
+use segue_core::chain::barrier;
+use segue_core::{Cancelled, WaitsFor};
 use std::borrow::Borrow;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 
 /// As [`wait`](crate::wait), for a future that needs the runtime of `handle`.
 ///
-/// Functions that look for the runtime when they are called, not when they are polled, as `tokio::time::sleep` does, belong into an `async` block.
+/// Functions that look for the runtime when they are called, not when they are polled, as
+/// `tokio::time::sleep` does, belong into an `async` block.
 ///
-/// The future has to `.await` what it waits for. If it suspends the fiber from inside of a poll, by a wait in straight-line code, tokio's context stays set for the
-/// other fibers of the thread meanwhile, and tokio may panic.
+/// The future has to `.await` what it waits for. If it suspends the fiber from inside of a poll, by
+/// a wait in straight-line code, tokio's context stays set for the other fibers of the thread
+/// meanwhile, and tokio may panic.
 ///
 /// # Cancellation
 /// As for [`wait`](crate::wait): the future is dropped, in tokio's context.
@@ -44,7 +49,8 @@ pub fn wait<F: IntoFuture>(handle: &Handle, future: F) -> Result<F::Output, Canc
     segue_core::wait_future(entered(handle, future))
 }
 
-/// The future that polls `future`, and drops it, in the context of `handle`: for tasks of other executors.
+/// The future that polls `future`, and drops it, in the context of `handle`: for tasks of other
+/// executors.
 ///
 /// # Cancellation
 /// That of `future`.
@@ -70,20 +76,28 @@ struct Entered<'a, H: Borrow<Handle>, F> {
 
 impl<H: Borrow<Handle>, F> Drop for Entered<'_, H, F> {
     fn drop(&mut self) {
-        let _context = self.handle.borrow().enter();
-        self.future.set(None);
+        in_context(self.handle.borrow(), || self.future.set(None));
     }
+}
+
+/// tokio's contexts end in the reverse order of their beginnings: so nothing is captured across
+/// one, which would take its end along.
+fn in_context<R>(handle: &Handle, f: impl FnOnce() -> R) -> R {
+    let _context = handle.enter();
+    barrier(WaitsFor::new("a future in tokio's context"), f)
 }
 
 async fn entered<H: Borrow<Handle>, F: IntoFuture>(handle: H, future: F) -> F::Output {
     let mut entered = Entered { handle, future: pin!(None) };
     let mut future = Some(future);
     poll_fn(|task| {
-        let _context = entered.handle.borrow().enter();
-        if let Some(future) = future.take() {
-            entered.future.set(Some(future.into_future()));
-        }
-        entered.future.as_mut().as_pin_mut().expect("it is there until the end").poll(task)
+        let Entered { handle, future: place } = &mut entered;
+        in_context((*handle).borrow(), || {
+            if let Some(future) = future.take() {
+                place.set(Some(future.into_future()));
+            }
+            place.as_mut().as_pin_mut().expect("it is there until the end").poll(task)
+        })
     })
     .await
 }

@@ -39,7 +39,7 @@ fn it_is_send_and_starts_without_a_poll() {
         value
     }
     let (resolver, promised) = promise();
-    let fiber = is_send(direct(move || resolver.fill(1)));
+    let fiber = is_send(direct(move || resolver.fill(1).unwrap()));
     assert_eq!(promised.take(), Ok(1));
     futures::executor::block_on(fiber).unwrap();
 }
@@ -56,9 +56,9 @@ fn dropping_it_cancels_the_fiber() {
     let (started, has_started) = promise();
     let (ended, has_ended) = promise();
     let fiber = direct(move || {
-        started.fill(());
+        started.fill(()).unwrap();
         let slept = sleep(Duration::MAX);
-        ended.fill(slept.is_err() && is_cancelled());
+        ended.fill(slept.is_err() && is_cancelled()).unwrap();
     });
     has_started.wait().unwrap();
     drop(fiber);
@@ -82,7 +82,7 @@ fn dropped_before_it_ran_and_after_it_ended() {
         result
     });
     drop(fiber);
-    gate.fill(());
+    gate.fill(()).unwrap();
     blocker.join().unwrap();
     pool.run(|| ()).unwrap();
     assert_eq!(drops.load(SeqCst), 2);
@@ -103,7 +103,7 @@ fn the_end_of_its_pool_is_an_error_or_a_cancelled_fiber() {
     drop(pool);
     assert!(matches!(futures::executor::block_on(running), Ok(true)));
     for fiber in waiting {
-        assert!(matches!(futures::executor::block_on(fiber), Ok(1) | Err(JoinError::Cancelled(_))));
+        assert!(matches!(futures::executor::block_on(fiber), Ok(1) | Err(JoinError::NeverRan(_))));
     }
 }
 

@@ -1,4 +1,5 @@
-//! `direct_local`: fibers that executors host, on tokio's LocalSet, futures' LocalPool, and in fibers of Segue; their ends and their drops.
+//! `direct_local`: fibers that executors host, on tokio's LocalSet, futures' LocalPool, and in
+//! fibers of Segue; their ends and their drops.
 
 mod common;
 
@@ -103,9 +104,9 @@ fn fibers_and_tasks_of_one_thread_meet_at_a_promise() {
     on_each_executor(|| async {
         let (there, promised) = promise();
         let (back, mut answer) = promise();
-        let fiber = direct_local(move || back.fill(promised.take().unwrap() + 1));
+        let fiber = direct_local(move || back.fill(promised.take().unwrap() + 1).unwrap());
         let task = async {
-            there.fill(1);
+            there.fill(1).unwrap();
             assert_eq!(answer.take_source().await, Ok(2));
         };
         let (result, ()) = futures::join!(fiber, task);
@@ -136,7 +137,7 @@ fn a_runtime_inside_of_a_hosted_fiber_suspends_it() {
         let fiber =
             direct_local(|| segue_sched::Builder::new().workers(1).run(move || promised.take().unwrap()).unwrap());
         // Polled after the fiber, which has suspended by then.
-        let (result, ()) = futures::join!(fiber, async { resolver.fill(7) });
+        let (result, ()) = futures::join!(fiber, async { resolver.fill(7).unwrap() });
         assert_eq!(result.unwrap(), 7);
     });
 }
@@ -200,7 +201,7 @@ fn a_shielded_wait_holds_up_the_drop() {
             assert!(poll_once(&mut fiber, Waker::noop()).is_pending());
             std::thread::spawn(move || {
                 (0..round).for_each(|_| std::thread::yield_now());
-                resolver.fill(1);
+                resolver.fill(1).unwrap();
             });
             drop(fiber);
             assert_eq!(finished.load(SeqCst), 1);
@@ -216,7 +217,7 @@ fn a_shielded_wait_holds_up_the_drop() {
             let inside = Arc::clone(&filled);
             drop(segue_core::spawn(move || {
                 inside.fetch_add(1, SeqCst);
-                resolver.fill(1);
+                resolver.fill(1).unwrap();
             }));
             assert_eq!(filled.load(SeqCst), 0);
             drop(fiber);
@@ -243,7 +244,7 @@ fn dropped_while_a_panic_unwinds() {
                 drop(promised.wait());
             });
             assert!(poll_once(&mut fiber, Waker::noop()).is_pending());
-            resolver.fill(1);
+            resolver.fill(1).unwrap();
             let _fiber = fiber;
             std::panic::resume_unwind(Box::new("planted"));
         };
@@ -259,7 +260,8 @@ fn dropped_while_a_panic_unwinds() {
 
 #[test]
 fn cancelled_from_outside_while_suspended_it_is_polled() {
-    // The fiber is under a token of its own choice; cancelling that from elsewhere has the executor poll it.
+    // The fiber is under a token of its own choice; cancelling that from elsewhere has the executor
+    // poll it.
     for _ in 0..200 {
         futures::executor::block_on(async {
             let token = CancelToken::new();
@@ -311,7 +313,7 @@ fn a_poll_for_no_reason_changes_nothing() {
         assert!(poll_once(&mut fiber, Waker::noop()).is_pending());
         assert!(poll_once(&mut fiber, &Waker::from(Arc::clone(&counting))).is_pending());
     }
-    resolver.fill(1);
+    resolver.fill(1).unwrap();
     // The last waker is the one that is called, once.
     assert_eq!(counting.0.load(SeqCst), 1);
     assert!(matches!(poll_once(&mut fiber, Waker::noop()), Poll::Ready(Ok(1))));
@@ -324,7 +326,8 @@ fn a_future_in_it_may_suspend_it_in_its_poll_and_the_task_change_its_waker() {
     let inner = flag.clone();
     let mut fiber = direct_local(move || {
         wait(async {
-            // Suspends the fiber inside of the poll of the outer future, whose context stays in use.
+            // Suspends the fiber inside of the poll of the outer future, whose context stays in
+            // use.
             wait(inner).unwrap();
             yield_now().unwrap();
             let mut polled = false;
@@ -342,7 +345,9 @@ fn a_future_in_it_may_suspend_it_in_its_poll_and_the_task_change_its_waker() {
     flag.set();
     assert_eq!((first.0.load(SeqCst), second.0.load(SeqCst)), (0, 1));
     let third = Waker::from(Arc::new(CountingWaker::default()));
-    // To the yield, then to the end. The first waker is gone by then, but for the context that still has it: what is left there wakes nobody any more, so the future is polled again with the third.
+    // To the yield, then to the end. The first waker is gone by then, but for the context that
+    // still has it: what is left there wakes nobody any more, so the future is polled again with
+    // the third.
     assert!(poll_once(&mut fiber, &third).is_pending());
     assert!(matches!(poll_once(&mut fiber, &third), Poll::Ready(Ok(42))));
     assert_eq!(first.0.load(SeqCst), 1);
@@ -361,20 +366,24 @@ fn resume_against_drop_conservation() {
             inside.set(Some(promised.take()));
         });
         assert!(poll_once(&mut fiber, Waker::noop()).is_pending());
-        let filler = fifo().spawn(move || resolver.fill(round));
+        let filler = fifo().spawn(move || resolver.fill(round).map_err(|rejected| rejected.value));
         for _ in 0..(round % 13) * 40 {
             std::hint::spin_loop();
         }
         drop(fiber);
         assert_eq!(drops.load(SeqCst), 1);
+        let sent = filler.join().unwrap();
         match outcome.take().expect("it has run to its end") {
             Ok(value) => {
-                assert_eq!(value, round);
+                assert_eq!((value, sent), (round, Ok(())));
                 filled += 1;
             }
-            Err(_) => cancelled += 1,
+            // What nobody can take any more comes back.
+            Err(_) => {
+                assert!(sent == Ok(()) || sent == Err(round));
+                cancelled += 1;
+            }
         }
-        filler.join().unwrap();
     }
     println!("{filled} filled, {cancelled} cancelled");
     assert!(filled > 0 && cancelled > 0);
@@ -389,7 +398,7 @@ fn wakes_from_threads_against_polls_of_an_executor() {
             tokio::task::spawn_local(direct_local(|| {
                 for round in 0..100 {
                     let (resolver, promised) = promise();
-                    fifo().spawn(move || resolver.fill(round));
+                    fifo().spawn(move || resolver.fill(round).unwrap());
                     assert_eq!(promised.take(), Ok(round));
                     let flag = Flag::new();
                     let setter = flag.clone();
@@ -460,7 +469,7 @@ fn a_leaked_one_can_still_be_woken() {
     let counting = Arc::new(CountingWaker::default());
     assert!(poll_once(&mut fiber, &Waker::from(Arc::clone(&counting))).is_pending());
     std::mem::forget(fiber);
-    resolver.fill(1);
+    resolver.fill(1).unwrap();
     assert_eq!(counting.0.load(SeqCst), 1);
 }
 

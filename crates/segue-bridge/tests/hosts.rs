@@ -1,4 +1,5 @@
-//! Every host against every other at promises: whoever waits is told, whatever it and the other run on.
+//! Every host against every other at promises: whoever waits is told, whatever it and the other run
+//! on.
 
 mod common;
 
@@ -14,12 +15,12 @@ fn asks(there: Resolver<u32>, answer: Promise<u32>, n: u32) -> Side {
     Side::new(
         move || {
             let (there, answer) = parts.lock().unwrap().take().unwrap();
-            there.fill(n);
+            there.fill(n).unwrap();
             assert_eq!(answer.take(), Ok(n + 1));
         },
         async move {
             let (there, mut answer) = again.lock().unwrap().take().unwrap();
-            there.fill(n);
+            there.fill(n).unwrap();
             assert_eq!(answer.take_source().await, Ok(n + 1));
         },
     )
@@ -32,12 +33,12 @@ fn answers(promised: Promise<u32>, back: Resolver<u32>) -> Side {
     Side::new(
         move || {
             let (promised, back) = parts.lock().unwrap().take().unwrap();
-            back.fill(promised.take().unwrap() + 1);
+            back.fill(promised.take().unwrap() + 1).unwrap();
         },
         async move {
             let (mut promised, back) = again.lock().unwrap().take().unwrap();
             let n = promised.take_source().await.unwrap();
-            back.fill(n + 1);
+            back.fill(n + 1).unwrap();
         },
     )
 }
@@ -67,7 +68,7 @@ fn executors_that_block_their_thread_await_what_each_host_fills() {
             let (back, mut answer) = promise();
             let running = host.spawn(answers(promised, back));
             let task = async move {
-                there.fill(n);
+                there.fill(n).unwrap();
                 answer.take_source().await
             };
             let answer = match n % 4 {
@@ -84,7 +85,8 @@ fn executors_that_block_their_thread_await_what_each_host_fills() {
 
 #[test]
 fn many_of_each_pair_at_once() {
-    // Without rayon, whose workers are parked by jobs that wait, and the simulator, which is a thread for each side.
+    // Without rayon, whose workers are parked by jobs that wait, and the simulator, which is a
+    // thread for each side.
     let hosts = [Host::Fifo, Host::Stealing, Host::TokioCurrent, Host::TokioMulti, Host::Smol];
     for one in hosts {
         for other in hosts {

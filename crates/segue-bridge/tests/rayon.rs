@@ -6,7 +6,8 @@ use common::{Counted, fifo, rayon_pool, stealing};
 use rayon::prelude::*;
 use segue::sync::promise;
 use segue_bridge::rayon::{run, run_on, wait_yielding};
-use segue_core::{CancelToken, JoinError, scope, sleep, spawn, yield_now};
+use segue_core::{CancelToken, JoinError, check, scope, sleep, spawn, timeout, yield_now};
+use segue_sched::Sim;
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -21,7 +22,7 @@ fn a_job_that_waits_parks_its_worker() {
     let (resolver, promised) = promise();
     fifo().spawn(move || {
         let _ = yield_now();
-        resolver.fill(20);
+        resolver.fill(20).unwrap();
     });
     let sum = rayon_pool().install(|| {
         let (left, right) = rayon::join(|| *promised.wait().unwrap(), || 22);
@@ -32,7 +33,7 @@ fn a_job_that_waits_parks_its_worker() {
     // And fibers wait for jobs at structures, in a scope of rayon's.
     let (resolver, promised) = promise();
     let waiter = fifo().spawn(move || promised.take());
-    rayon_pool().scope(|s| s.spawn(move |_| resolver.fill(1)));
+    rayon_pool().scope(|s| s.spawn(move |_| resolver.fill(1).unwrap()));
     assert_eq!(waiter.join().unwrap(), Ok(1));
 }
 
@@ -54,6 +55,32 @@ fn a_fiber_waits_for_a_job_and_the_others_of_its_worker_go_on() {
         sum.unwrap()
     });
     assert_eq!(sum, Ok(36));
+}
+
+#[test]
+fn in_a_simulation_a_job_is_work_outside_for_which_the_clock_stands() {
+    let pool = one_worker();
+    for seed in 0..20 {
+        let run = Sim::new(seed).run(|| {
+            let (release, released) = std::sync::mpsc::channel::<()>();
+            scope(|s| {
+                // Without the work outside the clock would jump to the hour, or there would be a
+                // deadlock.
+                let late = s.spawn(|| timeout(Duration::from_secs(3600), check));
+                let sum = s.spawn(|| {
+                    run_on(&pool, move || {
+                        released.recv().unwrap();
+                        (1..=8).into_par_iter().sum::<u32>()
+                    })
+                });
+                s.spawn(move || release.send(()).unwrap());
+                late.join().unwrap().unwrap();
+                let sum = sum.join().unwrap();
+                (sum.unwrap(), run(|| 1).unwrap())
+            })
+        });
+        assert_eq!(run, Ok((36, 1)));
+    }
 }
 
 #[test]
@@ -89,7 +116,7 @@ fn a_cancelled_wait_leaves_the_job_to_itself() {
         move || {
             token.run(|| {
                 run_on(&pool, move || {
-                    started.fill(());
+                    started.fill(()).unwrap();
                     opens.wait().unwrap();
                     held
                 })
@@ -98,9 +125,9 @@ fn a_cancelled_wait_leaves_the_job_to_itself() {
     });
     has_started.wait().unwrap();
     token.cancel();
-    assert!(matches!(waiter.join().unwrap(), Err(JoinError::Cancelled(_))));
+    assert!(matches!(waiter.join().unwrap(), Err(JoinError::WaitCancelled(..))));
     assert_eq!(drops.load(SeqCst), 0);
-    gate.fill(());
+    gate.fill(()).unwrap();
     run_on(&pool, || ()).unwrap();
     assert_eq!(drops.load(SeqCst), 1);
     // A cancelled caller starts nothing.
@@ -123,7 +150,7 @@ fn an_unwanted_result_that_panics_in_its_drop_leaves_the_pool_as_it_was() {
     let waiter = fifo().spawn(move || {
         waits.run(|| {
             run_on(&inner, move || {
-                started.fill(());
+                started.fill(()).unwrap();
                 opens.wait().unwrap();
                 Loud
             })
@@ -132,8 +159,8 @@ fn an_unwanted_result_that_panics_in_its_drop_leaves_the_pool_as_it_was() {
     });
     has_started.wait().unwrap();
     token.cancel();
-    assert!(matches!(waiter.join().unwrap(), Err(JoinError::Cancelled(_))));
-    gate.fill(());
+    assert!(matches!(waiter.join().unwrap(), Err(JoinError::WaitCancelled(..))));
+    gate.fill(()).unwrap();
     assert_eq!(run_on(&pool, || 1).unwrap(), 1);
 }
 
@@ -144,8 +171,11 @@ fn a_job_that_yields_runs_the_job_that_it_waits_for() {
         let answer = pool.install(|| {
             let (resolver, promised) = promise();
             let (second, also) = promise();
-            rayon::spawn(move || resolver.fill(wait_yielding(also.wait_source()).unwrap().copied().unwrap() + 1));
-            rayon::spawn(move || second.fill(1));
+            rayon::spawn(move || {
+                let more = wait_yielding(also.wait_source()).unwrap().copied().unwrap();
+                resolver.fill(more + 1).unwrap();
+            });
+            rayon::spawn(move || second.fill(1).unwrap());
             wait_yielding(promised.wait_source()).unwrap().copied()
         });
         assert_eq!(answer, Ok(2));
@@ -162,13 +192,13 @@ fn a_job_that_yields_is_woken_by_fibers_and_finds_jobs_that_come_later() {
             // By then the waiting worker sleeps, mostly: nothing says when. Right in any case.
             sleep(Duration::from_millis(3)).unwrap();
             // Only the worker that waits can run it.
-            injecting.spawn(move || resolver.fill(1));
+            injecting.spawn(move || resolver.fill(1).unwrap());
         });
         let later = wait_yielding(promised.wait_source()).unwrap().copied().unwrap();
         let (resolver, promised) = promise();
         fifo().spawn(move || {
             sleep(Duration::from_millis(3)).unwrap();
-            resolver.fill(2);
+            resolver.fill(2).unwrap();
         });
         later + wait_yielding(promised.wait_source()).unwrap().copied().unwrap()
     });
@@ -185,10 +215,12 @@ fn a_job_that_yields_is_cancelled() {
     let (started, has_started) = promise();
     let (ended, has_ended) = promise();
     rayon_pool().spawn(move || {
-        ended.fill(waits.run(|| {
-            started.fill(());
-            wait_yielding(pending::<()>()).is_err()
-        }));
+        ended
+            .fill(waits.run(|| {
+                started.fill(()).unwrap();
+                wait_yielding(pending::<()>()).is_err()
+            }))
+            .unwrap();
     });
     has_started.wait().unwrap();
     token.cancel();

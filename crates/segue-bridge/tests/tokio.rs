@@ -1,4 +1,5 @@
-//! tokio's sockets, timers and channels in fibers and threads, with tokio's context set for each poll alone.
+//! tokio's sockets, timers and channels in fibers and threads, with tokio's context set for each
+//! poll alone.
 
 mod common;
 
@@ -160,7 +161,8 @@ fn hosted_fibers_need_no_handle_on_tokios_own_thread() {
 
 #[test]
 fn tasks_of_many_workers_and_fibers_of_many_meet_at_promises() {
-    // Each task fills what a fiber waits for, and awaits what that fiber fills; tasks move between workers meanwhile.
+    // Each task fills what a fiber waits for, and awaits what that fiber fills; tasks move between
+    // workers meanwhile.
     let task = async {
         let tasks: Vec<_> = (0..200_u32)
             .map(|n| {
@@ -173,7 +175,7 @@ fn tasks_of_many_workers_and_fibers_of_many_meet_at_promises() {
                         if round % 3 == 0 {
                             tokio::task::yield_now().await;
                         }
-                        there.fill(round);
+                        there.fill(round).unwrap();
                         assert_eq!(answer.take_source().await, Ok(round + 1));
                     }
                 })

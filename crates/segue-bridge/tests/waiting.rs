@@ -1,4 +1,5 @@
-//! `wait(future)`: in fibers of every scheduler and in plain threads, with wakers that come early, late, often and from anywhere.
+//! `wait(future)`: in fibers of every scheduler and in plain threads, with wakers that come early,
+//! late, often and from anywhere.
 
 mod common;
 
@@ -76,7 +77,7 @@ fn sources_are_awaited_inside_of_the_future() {
         let (resolver, promised) = promise();
         let filler = spawn(move || {
             let _ = yield_now();
-            resolver.fill(1);
+            resolver.fill(1).unwrap();
         });
         let sum = wait(async { promised.wait_source().await.unwrap() + promised.wait_source().await.unwrap() });
         assert_eq!(sum, Ok(2));
@@ -88,7 +89,7 @@ fn sources_are_awaited_inside_of_the_future() {
 fn a_poll_may_itself_wait() {
     everywhere(|| {
         let (resolver, promised) = promise();
-        let filler = spawn(move || resolver.fill(20));
+        let filler = spawn(move || resolver.fill(20).unwrap());
         let sum = wait(async { promised.wait().unwrap() + wait(busy(3)).unwrap() + busy(17).await });
         assert_eq!(sum, Ok(42));
         filler.join().unwrap();
@@ -141,7 +142,7 @@ fn a_future_cancelled_in_a_queue_leaves_it() {
             s.cancel();
             drop(shield(|| waiter.join()));
         });
-        resolver.fill(5);
+        resolver.fill(5).unwrap();
         assert_eq!(wait(promised.wait_source()), Ok(Ok(&5)));
     });
 }

@@ -1,5 +1,5 @@
-//! A request's body, read from the connection as it arrives.
-//! Handlers read it; the connection loop discards what they left.
+//! A request's body, read from the connection as it arrives. Handlers read it; the connection loop
+//! discards what they left.
 
 use std::fmt;
 use std::io;
@@ -40,7 +40,8 @@ impl<'c> Body<'c> {
         Body { wire, state }
     }
 
-    /// How many bytes are still to be read, or `None` if that is not known: in a chunked body until its end.
+    /// How many bytes are still to be read, or `None` if that is not known: in a chunked body until
+    /// its end.
     ///
     /// ```
     /// use segue_http::{Request, Server};
@@ -79,8 +80,9 @@ impl<'c> Body<'c> {
 /// A server that is shut down lets its handlers finish, so a read of a body is not cancelled.
 ///
 /// # Errors
-/// A [`BodyError`] inside an [`io::Error`], or the transport's error; every further read fails too. A handler
-/// that returns the error, as `?` does, answers with [`BodyError::status`]. The connection ends after the response.
+/// A [`BodyError`] inside an [`io::Error`], or the transport's error; every further read fails too.
+/// A handler that returns the error, as `?` does, answers with [`BodyError::status`]. The
+/// connection ends after the response.
 impl io::Read for Body<'_> {
     fn read(&mut self, dst: &mut [u8]) -> io::Result<usize> {
         self.state.read(self.wire, dst)
@@ -106,6 +108,9 @@ pub enum BodyError {
     TooLarge,
     /// Its chunks or trailers are malformed, or their framing is out of proportion.
     Malformed,
+    /// Its trailers are longer than [`Config::max_head_bytes`], or more than
+    /// [`Config::max_headers`].
+    TrailersTooLarge,
     /// It did not arrive within [`Config::body_timeout`].
     TimedOut,
     /// The client ended the connection before the body's end.
@@ -124,6 +129,7 @@ impl BodyError {
         match self {
             BodyError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             BodyError::Malformed | BodyError::Truncated => StatusCode::BAD_REQUEST,
+            BodyError::TrailersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             BodyError::TimedOut => StatusCode::REQUEST_TIMEOUT,
         }
     }
@@ -134,6 +140,7 @@ impl fmt::Display for BodyError {
         f.write_str(match self {
             BodyError::TooLarge => "the request's body is too long",
             BodyError::Malformed => "the request's body is malformed",
+            BodyError::TrailersTooLarge => "the request's trailers are too long",
             BodyError::TimedOut => "the request's body did not arrive in time",
             BodyError::Truncated => "the request's body is cut short",
         })
@@ -145,7 +152,7 @@ impl std::error::Error for BodyError {}
 impl From<BodyError> for io::Error {
     fn from(error: BodyError) -> io::Error {
         let kind = match error {
-            BodyError::TooLarge => io::ErrorKind::FileTooLarge,
+            BodyError::TooLarge | BodyError::TrailersTooLarge => io::ErrorKind::FileTooLarge,
             BodyError::Malformed => io::ErrorKind::InvalidData,
             BodyError::TimedOut => io::ErrorKind::TimedOut,
             BodyError::Truncated => io::ErrorKind::UnexpectedEof,
@@ -224,6 +231,8 @@ impl State {
     }
 
     /// Reads to the end and forgets what it reads; an error if there are more than `limit` bytes.
+    #[cold]
+    #[inline(never)] // Its caller is to need little of the stack.
     pub(crate) fn discard(&mut self, wire: &mut Wire<dyn Transport>, limit: u64) -> io::Result<()> {
         let mut scratch = [0; 1024];
         let mut left = limit;

@@ -71,7 +71,8 @@ impl Chunked {
         }
     }
 
-    /// Uses the framing at the start of `input`. Returns how many bytes of it are used, and what comes next.
+    /// Uses the framing at the start of `input`. Returns how many bytes of it are used, and what
+    /// comes next.
     pub(crate) fn advance(&mut self, input: &[u8]) -> (usize, Event) {
         let mut used = 0;
         loop {
@@ -131,17 +132,17 @@ impl Chunked {
         };
         match end {
             Some(end) if end <= self.max_trailers => match parse_trailers(&input[..end], self.max_headers) {
-                Some(trailers) => {
+                Ok(trailers) => {
                     self.step = Step::Done;
                     (end, Event::Done(trailers))
                 }
-                None => (end, Event::Failed(BodyError::Malformed)),
+                Err(error) => (end, Event::Failed(error)),
             },
             None if input.len() < self.max_trailers => {
                 self.step = Step::Trailers(input.len());
                 (0, Event::NeedMore)
             }
-            _ => (0, Event::Failed(BodyError::Malformed)),
+            _ => (0, Event::Failed(BodyError::TrailersTooLarge)),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The limits of a server and their defaults.
-//! Programs set them through [`Config`]; the connection code reads them.
+//! The limits of a server and their defaults. Programs set them through [`Config`]; the connection
+//! code reads them.
 
 use std::time::Duration;
 
@@ -13,12 +13,13 @@ use std::time::Duration;
 /// | [`max_head_bytes`](Self::max_head_bytes) | 16 KiB | 431, close |
 /// | [`max_headers`](Self::max_headers) | 100 | 431, close |
 /// | [`max_body_bytes`](Self::max_body_bytes) | 8 MiB | 413, close |
+/// | [`first_byte_timeout`](Self::first_byte_timeout) | 10 s | close |
 /// | [`head_timeout`](Self::head_timeout) | 15 s | 408, close |
 /// | [`body_timeout`](Self::body_timeout) | 60 s | 408, close |
 /// | [`idle_timeout`](Self::idle_timeout) | 60 s | close |
 /// | [`write_timeout`](Self::write_timeout) | 30 s | close |
 /// | [`linger_timeout`](Self::linger_timeout) | 1 s | close |
-/// | [`max_connections`](Self::max_connections) | 65,536 | accepting waits |
+/// | [`max_connections`](Self::max_connections) | 65,536 | an idle one is closed, or accepting waits |
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,6 +33,7 @@ pub struct Config {
     pub(crate) max_head_bytes: usize,
     pub(crate) max_headers: usize,
     pub(crate) max_body_bytes: u64,
+    pub(crate) first_byte_timeout: Duration,
     pub(crate) head_timeout: Duration,
     pub(crate) body_timeout: Duration,
     pub(crate) idle_timeout: Duration,
@@ -47,6 +49,7 @@ impl Default for Config {
             max_head_bytes: 16 << 10,
             max_headers: 100,
             max_body_bytes: 8 << 20,
+            first_byte_timeout: Duration::from_secs(10),
             head_timeout: Duration::from_secs(15),
             body_timeout: Duration::from_secs(60),
             idle_timeout: Duration::from_secs(60),
@@ -70,9 +73,11 @@ impl Config {
         Config::default()
     }
 
-    /// The most bytes a request's head may have: request line, headers and the empty line after them.
+    /// The most bytes a request's head may have: request line, headers and the empty line after
+    /// them.
     ///
-    /// The trailers of a chunked body have the same limit of their own. Values below 64 count as 64.
+    /// The trailers of a chunked body have the same limit of their own. Values below 64 count as
+    /// 64.
     ///
     /// ```
     /// let config = segue_http::Config::new().max_head_bytes(8 << 10);
@@ -98,8 +103,8 @@ impl Config {
 
     /// The most bytes a request's body may have, framing not counted.
     ///
-    /// A declared length above it is refused before the handler runs; a chunked body fails in the read
-    /// that would pass it.
+    /// A declared length above it is refused before the handler runs; a chunked body fails in the
+    /// read that would pass it.
     ///
     /// ```
     /// let config = segue_http::Config::new().max_body_bytes(u64::MAX);
@@ -108,6 +113,22 @@ impl Config {
     #[must_use]
     pub fn max_body_bytes(mut self, bytes: u64) -> Config {
         self.max_body_bytes = bytes;
+        self
+    }
+
+    /// The longest a new connection may stay without a byte. The idle time-out holds for it as
+    /// well, if that is shorter.
+    ///
+    /// A client that has never sent anything costs as much as one that has, and has shown less: so
+    /// this is shorter than [`idle_timeout`](Self::idle_timeout) by default.
+    ///
+    /// ```
+    /// let config = segue_http::Config::new().first_byte_timeout(std::time::Duration::from_secs(5));
+    /// # let _ = config;
+    /// ```
+    #[must_use]
+    pub fn first_byte_timeout(mut self, time: Duration) -> Config {
+        self.first_byte_timeout = time;
         self
     }
 
@@ -139,7 +160,8 @@ impl Config {
         self
     }
 
-    /// The longest a connection may stay without a request: before its first one and between two.
+    /// The longest a connection may stay without a request: before its first one, where
+    /// [`first_byte_timeout`](Self::first_byte_timeout) holds as well, and between two.
     ///
     /// ```
     /// let config = segue_http::Config::new().idle_timeout(std::time::Duration::from_secs(5));
@@ -153,7 +175,9 @@ impl Config {
 
     /// The longest the client may take to accept some of a response.
     ///
-    /// A client that takes part of it must take each further 256 KiB, or the rest, within this time.
+    /// A client that takes part of it must take each further 256 KiB, or the rest, within this
+    /// time. Taken is what the kernel has room for again: where it tells late, the server looks
+    /// once more when the time is over.
     ///
     /// ```
     /// let config = segue_http::Config::new().write_timeout(std::time::Duration::from_secs(5));
@@ -165,11 +189,13 @@ impl Config {
         self
     }
 
-    /// How long a connection that the server ends still takes in, and discards, what the client sends.
+    /// How long a connection that the server ends still takes in, and discards, what the client
+    /// sends.
     ///
-    /// Closing a socket with unread input resets the connection, and the reset can overtake the last
-    /// response. So the server first ends its own direction and waits for the client to do the same,
-    /// for this long and for at most 256 KiB. Zero closes at once.
+    /// Closing a socket with unread input resets the connection, and the reset can overtake the
+    /// last response. So the server first ends its own direction and waits for the client to do the
+    /// same, for this long and for at most 256 KiB. A shutdown, and a client that needs the place,
+    /// end the wait. Zero closes at once.
     ///
     /// ```
     /// let config = segue_http::Config::new().linger_timeout(std::time::Duration::ZERO);
@@ -181,9 +207,12 @@ impl Config {
         self
     }
 
-    /// The most connections served at a time; further ones wait in the listener's backlog.
+    /// The most connections served at a time.
     ///
-    /// Zero counts as one.
+    /// When there are as many and another client comes, the longest idle one of those that have not
+    /// sent anything for 50 ms, or that linger, is closed. If there is none, the next response
+    /// closes its connection, or after 50 ms the longest idle connection is closed. While all of
+    /// them are busy, clients wait in the listener's backlog. Zero counts as one.
     ///
     /// ```
     /// let config = segue_http::Config::new().max_connections(1_000);

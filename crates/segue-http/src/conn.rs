@@ -1,21 +1,24 @@
 //! One connection: reads requests, has them handled, writes the responses, and ends it properly.
 //! Run by the server, a fiber for each connection.
 
+use std::cell::RefCell;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use http::header::{self, HeaderMap};
+use http::uri::Scheme;
 use http::{Method, StatusCode, Version};
-use segue_core::{contain, shield};
+use segue_core::{Cancelled, contain, shield};
 
 use crate::body::{Body, State};
 use crate::config::Config;
 use crate::encode::{self, BodyWriter, Extent, Framed};
+use crate::gate::Place;
 use crate::head::{self, Framing, Head, Reject};
 use crate::response::{IntoResponse, Kind, Payload, Request, Response, internal_error};
 use crate::transport::Transport;
-use crate::wire::{COPY_LIMIT, MEDIUM, SMALL, Wire, is_timeout};
+use crate::wire::{AT_ONCE, COPY_LIMIT, MEDIUM, SMALL, Wire, is_timeout};
 
 /// An unread body is discarded up to this size; with more to come the connection ends.
 const MAX_DISCARD: u64 = 64 << 10;
@@ -44,20 +47,48 @@ impl Shared<'_> {
     }
 }
 
-/// Serves a connection until it ends. An error is the transport's or a response's that could not be completed.
-pub(crate) fn run<T: Transport + 'static>(transport: T, shared: &Shared<'_>) -> io::Result<()> {
+/// Serves a connection until it ends. An error is the transport's or a response's that could not be
+/// completed.
+pub(crate) fn run<T: Transport + 'static>(
+    transport: T,
+    shared: &Shared<'_>,
+    place: Option<&Place<'_>>,
+) -> io::Result<()> {
     let mut wire = Wire::new(transport, shared.config.write_timeout);
-    let mut connection = Connection { wire: &mut wire, shared, spare: HeaderMap::new() };
+    let mut connection =
+        Connection { wire: &mut wire, shared, place, used: false, last: false, spare: HeaderMap::new() };
     loop {
         match connection.next()? {
             Next::Request(head) => {
+                connection.used = true;
                 if !shield(|| connection.exchange(head))? {
-                    return Ok(());
+                    break;
                 }
             }
-            Next::Reject(reject) => return shield(|| connection.reject(reject, false)),
+            Next::Reject(reject) => {
+                // What has arrived begins with the request that is refused.
+                let is_head = connection.wire.arrived().starts_with(b"HEAD ");
+                shield(|| connection.reject(reject, is_head))?;
+                break;
+            }
             Next::End => return Ok(()),
         }
+    }
+    connection.linger();
+    Ok(())
+}
+
+thread_local! {
+    /// A map that no connection of this thread uses, for whichever parses next.
+    static MAPS: RefCell<HeaderMap> = RefCell::default();
+}
+
+/// Leaves a map to the next connection of this thread, if it is not too large.
+fn keep_map(mut map: HeaderMap) {
+    if (1..=MAX_SPARE).contains(&map.capacity()) {
+        map.clear();
+        // One is enough: it is taken for one request at a time, unless a handler waits.
+        let _ = MAPS.try_with(|spare| spare.replace(map));
     }
 }
 
@@ -70,7 +101,14 @@ enum Next {
 struct Connection<'c> {
     wire: &'c mut Wire<dyn Transport>,
     shared: &'c Shared<'c>,
-    /// The next request's headers are parsed into this map; its memory is used again.
+    /// Its place among the server's connections, if it is one of several.
+    place: Option<&'c Place<'c>>,
+    /// There was a request.
+    used: bool,
+    /// There will be no other one: the gate needs the place.
+    last: bool,
+    /// The next request's headers are parsed into this map. Its memory is reused from earlier
+    /// requests.
     spare: HeaderMap,
 }
 
@@ -79,8 +117,9 @@ impl Connection<'_> {
     fn next(&mut self) -> io::Result<Next> {
         let config = self.shared.config;
         let mut empty_lines = 0;
-        // How much had arrived when it was parsed last, and when it was searched for the head's end.
-        // Parsing again only when it may help keeps the work linear in a head that comes in small pieces.
+        // How much had arrived when it was parsed last, and when it was searched for the head's
+        // end. Parsing again only when it may help keeps the work linear in a head that comes in
+        // small pieces.
         let (mut parsed, mut searched) = (0, 0);
         let mut deadline: Option<Instant> = None;
         loop {
@@ -108,8 +147,10 @@ impl Connection<'_> {
                 if self.shared.is_closing() {
                     return Ok(Next::End);
                 }
-                self.wire.rest();
-                config.idle_timeout
+                if let Some(place) = self.place {
+                    place.rest(self.used);
+                }
+                if self.used { config.idle_timeout } else { config.idle_timeout.min(config.first_byte_timeout) }
             } else if config.head_timeout == Duration::MAX {
                 Duration::MAX
             } else {
@@ -118,7 +159,15 @@ impl Connection<'_> {
                 end.saturating_duration_since(now)
             };
             let room = (length * 2).clamp(SMALL, config.max_head_bytes.max(SMALL));
-            let next = match self.wire.fill(time, room) {
+            let mut filled = self.fill(time, room);
+            if length == 0 && !self.place.is_none_or(Place::rise) {
+                // The gate has given its place away. What has arrived already is the last request.
+                self.last = true;
+                if filled.is_err() {
+                    filled = self.fill(AT_ONCE, room);
+                }
+            }
+            let next = match filled {
                 Ok(0) => Next::End,
                 Ok(_) => continue,
                 Err(error) if is_timeout(&error) && length == 0 => Next::End,
@@ -132,22 +181,41 @@ impl Connection<'_> {
         }
     }
 
+    fn fill(&mut self, time: Duration, room: usize) -> io::Result<usize> {
+        if self.wire.arrived().is_empty() {
+            keep_map(std::mem::take(&mut self.spare));
+        }
+        let wire = &mut *self.wire;
+        let mut fill = || if wire.arrived().is_empty() { wire.fill_first(time) } else { wire.fill(time, room) };
+        // The last request is one that was begun.
+        if self.last { shield(fill) } else { fill() }
+    }
+
     /// Parses what has arrived; `None` if it is the beginning of a head.
     fn parse(&mut self) -> Option<Next> {
+        if self.spare.capacity() == 0 {
+            self.spare = MAPS.try_with(RefCell::take).unwrap_or_default();
+        }
         match head::parse(self.wire.arrived(), self.shared.config, &mut self.spare) {
+            Ok(Some(head)) if head.uri.scheme() == Some(&Scheme::HTTPS) && !self.wire.transport.is_secure() => {
+                let status = StatusCode::MISDIRECTED_REQUEST;
+                Some(Next::Reject(Reject::new(status, "an https URI over a connection that is not secured")))
+            }
             Ok(Some(head)) => Some(Next::Request(head)),
             Ok(None) => None,
             Err(reject) => Some(Next::Reject(reject)),
         }
     }
 
-    /// Handles one request. Returns whether another one may follow; if not, the connection has ended.
+    /// Handles one request. Returns whether another one may follow; if not, the connection has
+    /// ended.
     fn exchange(&mut self, head: Head) -> io::Result<bool> {
         self.wire.consume(head.size);
         let is_head = head.method == Method::HEAD;
         if matches!(head.framing, Framing::Length(length) if length > self.shared.config.max_body_bytes) {
             let reject = Reject::new(StatusCode::PAYLOAD_TOO_LARGE, "the request's body is too long");
-            return self.reject(reject, is_head).map(|()| false);
+            self.reject(reject, is_head)?;
+            return Ok(false);
         }
         let mut state = State::new(&head, self.shared.config);
         let (version, wanted) = (head.version, head.keep_alive);
@@ -163,6 +231,8 @@ impl Connection<'_> {
         let keep_alive = keep_alive
             && !self.shared.is_closing()
             && !says_close(response.headers())
+            && !self.last
+            && !self.place.is_some_and(Place::is_wanted)
             && (state.is_complete() || state.discard_arrived(self.wire, MAX_DISCARD))
             && state.failure().is_none();
         let keep_alive = self.respond(response, is_head, version, keep_alive)?;
@@ -176,10 +246,6 @@ impl Connection<'_> {
             }
         }
         self.wire.flush()?;
-        // A client that asked for the end and sent nothing more cannot be hurt by closing at once.
-        if wanted || !state.is_complete() || !self.wire.arrived().is_empty() {
-            self.linger();
-        }
         Ok(false)
     }
 
@@ -192,21 +258,20 @@ impl Connection<'_> {
         *request.headers_mut() = std::mem::take(&mut self.spare);
         let handle = self.shared.handle;
         let handled = contain(|| handle(&mut request));
-        let mut headers = std::mem::take(request.headers_mut());
-        if headers.capacity() <= MAX_SPARE {
-            headers.clear();
-            self.spare = headers;
-        }
+        self.spare = std::mem::take(request.headers_mut());
+        self.spare.clear();
         handled
     }
 
     /// Writes a response. Returns whether the connection can be used again.
     fn respond(&mut self, response: Response, is_head: bool, version: Version, keep_alive: bool) -> io::Result<bool> {
         let (parts, payload) = response.into_parts();
-        let bodiless = matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        let bodiless =
+            matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED);
         let given = parts.headers.contains_key(header::CONTENT_LENGTH);
         let extent = match payload.length() {
             _ if parts.status == StatusCode::NO_CONTENT => Extent::Nothing,
+            _ if parts.status == StatusCode::RESET_CONTENT => Extent::Length(0),
             _ if parts.status == StatusCode::NOT_MODIFIED => Extent::AsGiven,
             Some(0) if is_head && given => Extent::AsGiven,
             Some(length) => Extent::Length(length),
@@ -245,7 +310,8 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Has `write` write the body. If it fails or panics, what it wrote is sent and the connection ends.
+    /// Has `write` write the body. If it fails or panics, what it wrote is sent and the connection
+    /// ends.
     fn stream(&mut self, extent: Extent, write: impl FnOnce(&mut BodyWriter<'_>) -> io::Result<()>) -> io::Result<()> {
         let mut out = BodyWriter::new(self.wire, extent == Extent::Chunked);
         let result =
@@ -263,32 +329,49 @@ impl Connection<'_> {
         }
     }
 
-    /// Answers with an error and ends the connection.
+    /// Answers with an error, after which the connection ends.
     fn reject(&mut self, reject: Reject, is_head: bool) -> io::Result<()> {
-        let is_head = is_head || self.wire.arrived().starts_with(b"HEAD ");
         let response = (reject.status, reject.reason).into_response();
         self.respond(response, is_head, Version::HTTP_11, false)?;
-        self.wire.flush()?;
-        self.linger();
-        Ok(())
+        self.wire.flush()
     }
 
-    /// Ends the connection so that the client gets the last response: see [`Config::linger_timeout`].
+    /// Ends the connection so that the client gets the last response: see
+    /// [`Config::linger_timeout`].
+    ///
+    /// A newcomer that waits for a place ends it early, and so does a shutdown. What has arrived by
+    /// then is discarded all the same.
     fn linger(&mut self) {
         let time = self.shared.config.linger_timeout;
         if time.is_zero() || self.wire.transport.shutdown_write().is_err() {
             return;
         }
+        if let Some(place) = self.place {
+            place.rest(false);
+        }
         let end = self.wire.transport.now().checked_add(time);
-        let mut discarded = 0;
-        while discarded < MAX_LINGER {
-            self.wire.consume(self.wire.arrived().len());
-            let left = end.map_or(time, |end| end.saturating_duration_since(self.wire.transport.now()));
-            match self.wire.fill(left, MEDIUM) {
-                Ok(count @ 1..) => discarded += count,
-                _ => return,
+        let mut left = MAX_LINGER;
+        if !self.shared.is_closing() && !segue_core::is_cancelled() {
+            let rest = |now| end.map_or(time, |end| end.saturating_duration_since(now));
+            if self.discard(&mut left, rest) {
+                return;
             }
         }
+        shield(|| self.discard(&mut left, |_| AT_ONCE));
+    }
+
+    /// Discards what the client sends, each time waiting so long. Answers whether the connection is
+    /// over, by its end or by a limit; else the caller was cancelled.
+    fn discard(&mut self, left: &mut usize, time: impl Fn(Instant) -> Duration) -> bool {
+        while *left > 0 {
+            self.wire.consume(self.wire.arrived().len());
+            match self.wire.fill(time(self.wire.transport.now()), MEDIUM) {
+                Ok(count @ 1..) => *left = left.saturating_sub(count),
+                Ok(0) => return true,
+                Err(error) => return !Cancelled::caused(&error),
+            }
+        }
+        true
     }
 }
 

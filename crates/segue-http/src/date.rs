@@ -1,5 +1,4 @@
-//! The `Date` header's value, formatted once a second.
-//! Used by the response encoder.
+//! The `Date` header's value, formatted once a second. Used by the response encoder.
 
 use std::cell::Cell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

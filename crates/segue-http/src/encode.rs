@@ -1,5 +1,5 @@
-//! Writes responses: the head, and bodies whose length is not known beforehand.
-//! Used by the connection loop; the writer also by handlers that stream.
+//! Writes responses: the head, and bodies of unknown length. Used by the connection loop; the
+//! writer also by handlers that stream.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -85,9 +85,11 @@ const PREFIX: usize = 6;
 /// The most data that one chunk has, so that four digits suffice.
 const CHUNK: usize = MEDIUM;
 
-/// Where a handler that streams its response writes to. See [`Payload::writer`](crate::Payload::writer).
+/// Where a handler that streams its response writes to. See
+/// [`Payload::writer`](crate::Payload::writer).
 ///
-/// Small writes are gathered into chunks of 16 KiB; [`flush`](io::Write::flush) sends what there is.
+/// Small writes are gathered into chunks of 16 KiB; [`flush`](io::Write::flush) sends what there
+/// is.
 ///
 /// ```
 /// use segue_http::{BodyWriter, Payload};
@@ -160,7 +162,8 @@ impl<'c> BodyWriter<'c> {
         if self.open.is_none() { self.wire.flush_if_much() } else { Ok(()) }
     }
 
-    /// Writes what `reader` gives, to its end or at most `limit` bytes. Returns how many were written.
+    /// Writes what `reader` gives, to its end or at most `limit` bytes. Returns how many were
+    /// written.
     pub(crate) fn copy(&mut self, reader: &mut dyn Read, limit: u64) -> io::Result<u64> {
         let mut copied = 0;
         while copied < limit {

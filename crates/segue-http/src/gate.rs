@@ -1,13 +1,50 @@
-//! Counts the connections of a server and holds its acceptor back while there are too many.
-//! Used by the accept loop.
+//! Counts the connections of a server; when there are too many, it ends idle ones to make room for
+//! newcomers. Used by the accept loop, and by each connection, which says when it is idle.
+//!
+//! # Which connection has to go
+//!
+//! A newcomer at a full gate ends the connection that has been idle longest among those that have
+//! had no request yet, or that only linger; those that were accepted just now are spared, since
+//! their requests may be on their way. If there is none it asks the next response to end its
+//! connection, so that a client that asks all the time loses no request. After a moment it ends the
+//! longest idle one of those that were idle all through it.
+//!
+//! # The word of a seat
+//!
+//! | value | meaning | set by |
+//! | --- | --- | --- |
+//! | 0 | busy | the connection, when something has arrived |
+//! | a number | idle since the gate counted so far; [`USED`] is in it if there was a request before | the connection |
+//! | [`EVICTED`] | it has to go | the acceptor, in exchange for the number that it has seen |
+//!
+//! A connection that finds itself evicted, and a request that has arrived all the same, answers
+//! that one and ends then; so the newcomer does not wait for one connection alone. The numbers
+//! order the idle ones and carry nothing else, so all of it is relaxed; the token's cancellation is
+//! what wakes.
 
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use segue_core::{Cancelled, Outcome, Trigger, WaitsFor};
+use segue_core::{CancelToken, Cancelled, Outcome, Trigger, WaitsFor};
+
+/// How long a connection is left alone when it is new, or has been idle since its last request.
+const GRACE: Duration = Duration::from_millis(50);
+/// How many idle connections one look at all seats finds.
+const BATCH: usize = 64;
+
+const BUSY: u64 = 0;
+const USED: u64 = 1 << 62;
+const EVICTED: u64 = u64::MAX;
 
 /// A limit on how many connections there are at a time. One acceptor waits at it.
 pub(crate) struct Gate {
     limit: usize,
+    /// How often a connection has become idle.
+    count: AtomicU64,
+    /// The acceptor waits for a connection to end with its next response.
+    wanted: AtomicBool,
     /// Never held across a wait.
     state: Mutex<State>,
 }
@@ -15,35 +52,81 @@ pub(crate) struct Gate {
 #[derive(Default)]
 struct State {
     inside: usize,
+    /// By number; the seats that are free have none.
+    seats: Vec<Option<Arc<Seat>>>,
+    free: Vec<usize>,
     waiting: Option<Arc<Trigger>>,
+    /// The seats that were idle at the last look at all of them, the longest idle first.
+    idle: VecDeque<(u64, Arc<Seat>)>,
+}
+
+struct Seat {
+    /// See the table above.
+    idle: AtomicU64,
+    /// When it was taken.
+    since: Instant,
+    token: CancelToken,
 }
 
 /// One place inside of the gate; dropping it lets the next one in.
-pub(crate) struct Place<'g>(&'g Gate);
+pub(crate) struct Place<'g> {
+    gate: &'g Gate,
+    number: usize,
+    seat: Arc<Seat>,
+}
 
 impl Gate {
     pub(crate) fn new(limit: usize) -> Gate {
-        Gate { limit, state: Mutex::default() }
+        Gate { limit, count: AtomicU64::new(1), wanted: AtomicBool::new(false), state: Mutex::default() }
     }
 
-    /// Waits for a place.
+    /// Waits for a place; an idle connection may have to give up its own.
     pub(crate) fn enter(&self) -> Result<Place<'_>, Cancelled> {
+        // At first only those that have had no request have to go.
+        let mut before = USED;
         loop {
-            let trigger = {
-                let mut state = self.state();
-                if state.inside < self.limit {
-                    state.inside += 1;
-                    return Ok(Place(self));
-                }
-                let trigger = Arc::new(Trigger::new());
-                state.waiting = Some(Arc::clone(&trigger));
-                trigger
+            let trigger = match self.take() {
+                Ok(place) => return Ok(place),
+                Err(trigger) => trigger,
             };
-            match trigger.wait(WaitsFor::new("the end of a connection")) {
+            if !self.evict(before) {
+                self.wanted.store(true, Ordering::Relaxed);
+            }
+            before = USED | self.count.load(Ordering::Relaxed);
+            let wait = || trigger.wait(WaitsFor::new("the end of a connection"));
+            match segue_core::timeout(GRACE, wait) {
                 Outcome::Taken(_) => {}
+                // By the caller's cancellation, or by the end of the moment.
                 Outcome::Cancelled => segue_core::check()?,
             }
         }
+    }
+
+    /// Takes a place; if there is none, the trigger that says when to try again.
+    fn take(&self) -> Result<Place<'_>, Arc<Trigger>> {
+        let mut state = self.state();
+        if state.inside >= self.limit {
+            return Err(Arc::clone(state.waiting.insert(Arc::new(Trigger::new()))));
+        }
+        self.wanted.store(false, Ordering::Relaxed);
+        state.inside += 1;
+        state.waiting = None;
+        let seat = Seat { idle: AtomicU64::new(BUSY), since: segue_core::now(), token: CancelToken::new() };
+        let seat = Arc::new(seat);
+        let number = state.free.pop().unwrap_or_else(|| {
+            state.seats.push(None);
+            state.seats.len() - 1
+        });
+        state.seats[number] = Some(Arc::clone(&seat));
+        Ok(Place { gate: self, number, seat })
+    }
+
+    /// Ends the longest idle connection of those that became idle before a number. Answers whether
+    /// there was one.
+    fn evict(&self, before: u64) -> bool {
+        let evicted = self.state().evict(before);
+        // Cancelling calls schedulers, so not under the lock.
+        evicted.map(|seat| seat.token.cancel()).is_some()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -52,11 +135,77 @@ impl Gate {
     }
 }
 
+impl State {
+    fn evict(&mut self, before: u64) -> Option<Arc<Seat>> {
+        let now = segue_core::now();
+        let may_go = |(since, seat): &(u64, Arc<Seat>)| {
+            *since < before && (*since >= USED || now.saturating_duration_since(seat.since) >= GRACE)
+        };
+        let mut looked = false;
+        loop {
+            if let Some((since, seat)) = self.idle.iter().position(may_go).and_then(|at| self.idle.remove(at)) {
+                // It may have become busy, or have ended.
+                if seat.idle.compare_exchange(since, EVICTED, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+                    return Some(seat);
+                }
+            } else if looked {
+                return None;
+            } else {
+                self.look();
+                looked = true;
+            }
+        }
+    }
+
+    /// Lists the idle connections.
+    fn look(&mut self) {
+        let seats = self.seats.iter().flatten();
+        let mut idle: Vec<(u64, &Arc<Seat>)> = seats
+            .map(|seat| (seat.idle.load(Ordering::Relaxed), seat))
+            .filter(|(since, _)| *since != BUSY && *since != EVICTED)
+            .collect();
+        if idle.len() > BATCH {
+            idle.select_nth_unstable_by_key(BATCH, |(since, _)| *since);
+            idle.truncate(BATCH);
+        }
+        idle.sort_unstable_by_key(|(since, _)| *since);
+        self.idle = idle.into_iter().map(|(since, seat)| (since, Arc::clone(seat))).collect();
+    }
+}
+
+impl Place<'_> {
+    /// What cancels the connection.
+    pub(crate) fn token(&self) -> &CancelToken {
+        &self.seat.token
+    }
+
+    /// The connection is idle from now on, after a request or without one.
+    pub(crate) fn rest(&self, used: bool) {
+        let count = self.gate.count.fetch_add(1, Ordering::Relaxed);
+        self.seat.idle.store(if used { count | USED } else { count }, Ordering::Relaxed);
+    }
+
+    /// The connection is busy from now on. Answers whether it goes on after this.
+    pub(crate) fn rise(&self) -> bool {
+        self.seat.idle.swap(BUSY, Ordering::Relaxed) != EVICTED
+    }
+
+    /// Whether this connection is to end with its next response, for one that waits.
+    pub(crate) fn is_wanted(&self) -> bool {
+        let wanted = &self.gate.wanted;
+        wanted.load(Ordering::Relaxed) && wanted.swap(false, Ordering::Relaxed)
+    }
+}
+
 impl Drop for Place<'_> {
     fn drop(&mut self) {
+        // Nobody looks for it from now on.
+        self.seat.idle.store(BUSY, Ordering::Relaxed);
         let waiting = {
-            let mut state = self.0.state();
+            let mut state = self.gate.state();
             state.inside -= 1;
+            state.seats[self.number] = None;
+            state.free.push(self.number);
             state.waiting.take()
         };
         if let Some(trigger) = waiting {

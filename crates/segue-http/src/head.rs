@@ -8,12 +8,15 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Uri, Version};
 use httparse::Status;
 
+use crate::authority::is_authority;
+use crate::body::BodyError;
 use crate::config::Config;
 
-/// Header lines parsed on the stack; a request with more takes a second pass.
-const ON_STACK: usize = 64;
-/// With up to this many headers each value is copied by itself; with more, all share one copy of the head.
-const COPIED: usize = 3;
+/// Header lines parsed on the stack; a request with more takes a second pass. An idle connection
+/// keeps the stack that its requests have touched: with as many as this, it is one page.
+const ON_STACK: usize = 16;
+/// The longest target that the `http` crate takes.
+const MAX_TARGET: usize = u16::MAX as usize - 1;
 
 /// A request that is answered with an error and not handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +39,7 @@ pub(crate) const HEAD_TOO_LARGE: Reject =
     Reject::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the request's head is too long");
 const TOO_MANY_HEADERS: Reject =
     Reject::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the request has too many headers");
+const TARGET_TOO_LONG: Reject = Reject::new(StatusCode::URI_TOO_LONG, "the request's target is too long");
 
 /// How long the body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +60,8 @@ pub(crate) struct Head {
     pub(crate) expects_continue: bool,
 }
 
-/// Parses the head at the start of `input`, its headers into `headers`; `None` if it has no end yet.
+/// Parses the head at the start of `input`, its headers into `headers`; `None` if it has no end
+/// yet.
 pub(crate) fn parse(input: &[u8], config: &Config, headers: &mut HeaderMap) -> Result<Option<Head>, Reject> {
     let input = &input[..input.len().min(config.max_head_bytes)];
     match input {
@@ -72,9 +77,53 @@ pub(crate) fn parse(input: &[u8], config: &Config, headers: &mut HeaderMap) -> R
         Err(httparse::Error::TooManyHeaders) if config.max_headers > ON_STACK => {
             return parse_long(input, config, headers);
         }
+        Err(httparse::Error::Version) => return parse_version(input, config, headers),
         parsed => parsed,
     };
     finish(input, parsed, &request, config, headers)
+}
+
+/// A request of a version that the parser does not know. A later minor version is served as 1.1.
+#[cold]
+fn parse_version(input: &[u8], config: &Config, headers: &mut HeaderMap) -> Result<Option<Head>, Reject> {
+    let Some(end) = input.iter().position(|&byte| byte == b'\n') else {
+        return if input.len() >= config.max_head_bytes { Err(too_long(input)) } else { Ok(None) };
+    };
+    let line = &input[..end];
+    match version(line.strip_suffix(b"\r").unwrap_or(line)) {
+        Some((b'1', b'2'..=b'9', at)) => {
+            let mut newest = input.to_vec();
+            newest[at] = b'1';
+            parse(&newest, config, headers)
+        }
+        Some(_) => Err(Reject::new(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "this server speaks HTTP/1.1 and HTTP/1.0")),
+        None => Err(bad("malformed request line")),
+    }
+}
+
+/// The digits of a request line's version, and where the second one is.
+fn version(line: &[u8]) -> Option<(u8, u8, usize)> {
+    let mut words = line.split(|&byte| byte == b' ').skip(2);
+    match (words.next(), words.next()) {
+        (Some(&[b'H', b'T', b'T', b'P', b'/', major, b'.', minor]), None)
+            if major.is_ascii_digit() && minor.is_ascii_digit() =>
+        {
+            Some((major, minor, line.len() - 1))
+        }
+        _ => None,
+    }
+}
+
+/// What to answer a head of which only the beginning has room: its method is too long, its target,
+/// or all of it.
+fn too_long(input: &[u8]) -> Reject {
+    if input.contains(&b'\n') {
+        HEAD_TOO_LARGE
+    } else if input.contains(&b' ') {
+        TARGET_TOO_LONG
+    } else {
+        Reject::new(StatusCode::NOT_IMPLEMENTED, "the request's method is too long")
+    }
 }
 
 /// The second pass for a request with many headers, off the fiber's stack.
@@ -95,17 +144,9 @@ fn finish(
 ) -> Result<Option<Head>, Reject> {
     let size = match parsed {
         Ok(Status::Complete(size)) => size,
-        Ok(Status::Partial) if input.len() >= config.max_head_bytes => return Err(HEAD_TOO_LARGE),
+        Ok(Status::Partial) if input.len() >= config.max_head_bytes => return Err(too_long(input)),
         Ok(Status::Partial) => return Ok(None),
         Err(httparse::Error::TooManyHeaders) => return Err(TOO_MANY_HEADERS),
-        Err(httparse::Error::Version) => {
-            // The whole line tells a foreign version from a malformed one.
-            return match input.iter().position(|&byte| byte == b'\n') {
-                Some(end) => Err(refuse_version(&input[..end])),
-                None if input.len() >= config.max_head_bytes => Err(HEAD_TOO_LARGE),
-                None => Ok(None),
-            };
-        }
         Err(httparse::Error::HeaderName) => return Err(bad("malformed header name")),
         Err(httparse::Error::HeaderValue) => return Err(bad("malformed header value")),
         Err(_) => return Err(bad("malformed request line")),
@@ -120,20 +161,23 @@ fn finish(
     };
     let method = Method::from_bytes(method.as_bytes()).map_err(|_| bad("malformed method"))?;
     let version = if minor == 0 { Version::HTTP_10 } else { Version::HTTP_11 };
-    let uri = parse_target(&method, target)?;
+    // One copy, which the target and all values share.
+    let shared = Bytes::copy_from_slice(head);
+    let share = |part: &[u8]| {
+        let at = part.as_ptr().addr() - head.as_ptr().addr();
+        shared.slice(at..at + part.len())
+    };
+    let uri = parse_target(&method, target, || share(target.as_bytes()))?;
 
     headers.try_reserve(request.headers.len()).map_err(|_| TOO_MANY_HEADERS)?;
     let mut fields = Fields::default();
-    let shared = (request.headers.len() > COPIED).then(|| Bytes::copy_from_slice(head));
     for line in request.headers.iter() {
         let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| bad("malformed header name"))?;
         fields.note(&name, line.value)?;
-        let value = match &shared {
-            Some(shared) if !line.value.is_empty() => {
-                let at = line.value.as_ptr().addr() - head.as_ptr().addr();
-                HeaderValue::from_maybe_shared(shared.slice(at..at + line.value.len()))
-            }
-            _ => HeaderValue::from_bytes(line.value),
+        let value = match line.value {
+            // Its place is not within the head.
+            [] => Ok(HeaderValue::from_static("")),
+            value => HeaderValue::from_maybe_shared(share(value)),
         };
         let value = value.map_err(|_| bad("malformed header value"))?;
         headers.try_append(name, value).map_err(|_| TOO_MANY_HEADERS)?;
@@ -141,12 +185,56 @@ fn finish(
     fields.finish(size, method, uri, version, headers).map(Some)
 }
 
+/// The transfer codings, of all lines together.
+#[derive(Default)]
+struct Codings {
+    any: bool,
+    /// How often `chunked` is among them.
+    chunked: usize,
+    /// The last one is `chunked`.
+    ends: bool,
+    /// There are others.
+    others: bool,
+}
+
+impl Codings {
+    fn note(&mut self, value: &[u8]) {
+        self.any = true;
+        for coding in members(value) {
+            self.ends = coding.eq_ignore_ascii_case(b"chunked");
+            self.chunked += usize::from(self.ends);
+            self.others |= !self.ends;
+        }
+    }
+
+    /// Whether the body is in chunks; an error if its end can't be found, or it is coded in another
+    /// way as well.
+    fn decide(&self, version: Version, has_length: bool) -> Result<bool, Reject> {
+        if !self.any {
+            return Ok(false);
+        }
+        if version == Version::HTTP_10 {
+            return Err(bad("Transfer-Encoding in an HTTP/1.0 request"));
+        }
+        if has_length {
+            return Err(bad("both Transfer-Encoding and Content-Length"));
+        }
+        if !self.ends || self.chunked > 1 {
+            return Err(bad("chunked is not the last Transfer-Encoding, or stands twice"));
+        }
+        if self.others {
+            return Err(Reject::new(StatusCode::NOT_IMPLEMENTED, "the only supported Transfer-Encoding is chunked"));
+        }
+        Ok(true)
+    }
+}
+
 /// What the headers say about the connection and the body.
 #[derive(Default)]
 struct Fields {
     hosts: usize,
     length: Option<u64>,
-    chunked: bool,
+    codings: Codings,
     close: bool,
     keep_alive: bool,
     expects_continue: bool,
@@ -160,7 +248,7 @@ impl Fields {
             if self.hosts > 1 {
                 return Err(bad("more than one Host header"));
             }
-            if !is_host(value) {
+            if !is_authority(value) {
                 return Err(bad("malformed Host header"));
             }
         } else if *name == header::CONTENT_LENGTH {
@@ -169,20 +257,16 @@ impl Fields {
             }
             self.length = Some(parse_length(value).ok_or(bad("malformed Content-Length"))?);
         } else if *name == header::TRANSFER_ENCODING {
-            if self.chunked || !value.eq_ignore_ascii_case(b"chunked") {
-                return Err(Reject::new(
-                    StatusCode::NOT_IMPLEMENTED,
-                    "the only supported Transfer-Encoding is chunked",
-                ));
-            }
-            self.chunked = true;
+            self.codings.note(value);
         } else if *name == header::CONNECTION {
             self.close |= has_token(value, b"close");
             self.keep_alive |= has_token(value, b"keep-alive");
         } else if *name == header::EXPECT {
-            let known = value.eq_ignore_ascii_case(b"100-continue");
-            self.expects_continue |= known;
-            self.expects_other |= !known;
+            for member in members(value) {
+                let known = member.eq_ignore_ascii_case(b"100-continue");
+                self.expects_continue |= known;
+                self.expects_other |= !known;
+            }
         }
         Ok(())
     }
@@ -199,12 +283,7 @@ impl Fields {
         if newer && self.hosts == 0 {
             return Err(bad("the Host header is missing"));
         }
-        if self.chunked && !newer {
-            return Err(bad("Transfer-Encoding in an HTTP/1.0 request"));
-        }
-        if self.chunked && self.length.is_some() {
-            return Err(bad("both Transfer-Encoding and Content-Length"));
-        }
+        let chunked = self.codings.decide(version, self.length.is_some())?;
         if newer && self.expects_other {
             return Err(Reject::new(StatusCode::EXPECTATION_FAILED, "the only supported expectation is 100-continue"));
         }
@@ -213,7 +292,7 @@ impl Fields {
             let host = HeaderValue::from_str(authority.as_str()).map_err(|_| bad("malformed target"))?;
             headers.try_insert(header::HOST, host).map_err(|_| TOO_MANY_HEADERS)?;
         }
-        let framing = if self.chunked { Framing::Chunked } else { Framing::Length(self.length.unwrap_or(0)) };
+        let framing = if chunked { Framing::Chunked } else { Framing::Length(self.length.unwrap_or(0)) };
         Ok(Head {
             size,
             method,
@@ -227,7 +306,7 @@ impl Fields {
 }
 
 /// The request target: a path, an absolute http URI, or `*` for OPTIONS.
-fn parse_target(method: &Method, target: &str) -> Result<Uri, Reject> {
+fn parse_target(method: &Method, target: &str, share: impl FnOnce() -> Bytes) -> Result<Uri, Reject> {
     if *method == Method::CONNECT {
         return Err(Reject::new(StatusCode::NOT_IMPLEMENTED, "this server does not open tunnels"));
     }
@@ -238,16 +317,21 @@ fn parse_target(method: &Method, target: &str) -> Result<Uri, Reject> {
             Err(bad("the target * is for OPTIONS only"))
         };
     }
+    if target.len() > MAX_TARGET {
+        return Err(TARGET_TOO_LONG);
+    }
     if target.contains('#') {
         return Err(bad("the request's target has a fragment"));
     }
-    let uri = Uri::try_from(target).map_err(|_| bad("malformed request target"))?;
+    let uri = Uri::from_maybe_shared(share()).map_err(|_| bad("malformed request target"))?;
     if target.starts_with('/') {
         return Ok(uri);
     }
     let known = matches!(uri.scheme_str(), Some("http" | "https"));
     match uri.authority() {
-        Some(authority) if known && is_host(authority.as_str().as_bytes()) && !authority.host().is_empty() => Ok(uri),
+        Some(authority) if known && is_authority(authority.as_str().as_bytes()) && !authority.host().is_empty() => {
+            Ok(uri)
+        }
         _ => Err(bad("the request's target is neither a path nor an http URI")),
     }
 }
@@ -265,12 +349,12 @@ fn parse_length(value: &[u8]) -> Option<u64> {
 
 /// Whether a comma-separated list has this token, in any case.
 pub(crate) fn has_token(list: &[u8], token: &[u8]) -> bool {
-    list.split(|&byte| byte == b',').any(|item| item.trim_ascii().eq_ignore_ascii_case(token))
+    members(list).any(|member| member.eq_ignore_ascii_case(token))
 }
 
-/// Whether these are bytes that a host and port can have. Empty is allowed: it says that there is none.
-fn is_host(value: &[u8]) -> bool {
-    value.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(byte))
+/// What is in a comma-separated list; empty members do not count.
+fn members(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    list.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }
 
 /// Whether a line ends in LF without CR.
@@ -281,38 +365,27 @@ pub(crate) fn has_bare_line_feed(lines: &[u8]) -> bool {
     lines.iter().zip(rest).fold(*first == b'\n', bare)
 }
 
-/// What to answer a request line whose version is not one that is spoken here.
-fn refuse_version(line: &[u8]) -> Reject {
-    let mut words = line.strip_suffix(b"\r").unwrap_or(line).split(|&byte| byte == b' ').skip(2);
-    match (words.next(), words.next()) {
-        (Some([b'H', b'T', b'T', b'P', b'/', major, b'.', minor]), None)
-            if major.is_ascii_digit() && minor.is_ascii_digit() =>
-        {
-            Reject::new(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "this server speaks HTTP/1.1 and HTTP/1.0")
-        }
-        _ => bad("malformed request line"),
-    }
-}
-
 /// Parses the trailers of a chunked body, which `lines` has in full, up to and with the empty line.
-pub(crate) fn parse_trailers(lines: &[u8], max_headers: usize) -> Option<HeaderMap> {
+pub(crate) fn parse_trailers(lines: &[u8], max_headers: usize) -> Result<HeaderMap, BodyError> {
     let mut trailers = HeaderMap::new();
     if lines == b"\r\n" {
-        return Some(trailers);
+        return Ok(trailers);
     }
     if has_bare_line_feed(lines) {
-        return None;
+        return Err(BodyError::Malformed);
     }
-    let mut slots = vec![httparse::EMPTY_HEADER; max_headers.min(ON_STACK)];
+    // A line has four bytes at least.
+    let mut slots = vec![httparse::EMPTY_HEADER; max_headers.min(lines.len() / 4)];
     match httparse::parse_headers(lines, &mut slots) {
         Ok(Status::Complete((size, parsed))) if size == lines.len() => {
             for line in parsed {
-                let name = HeaderName::from_bytes(line.name.as_bytes()).ok()?;
-                let value = HeaderValue::from_bytes(line.value).ok()?;
-                trailers.try_append(name, value).ok()?;
+                let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| BodyError::Malformed)?;
+                let value = HeaderValue::from_bytes(line.value).map_err(|_| BodyError::Malformed)?;
+                trailers.try_append(name, value).map_err(|_| BodyError::TrailersTooLarge)?;
             }
-            Some(trailers)
+            Ok(trailers)
         }
-        _ => None,
+        Err(httparse::Error::TooManyHeaders) => Err(BodyError::TrailersTooLarge),
+        _ => Err(BodyError::Malformed),
     }
 }

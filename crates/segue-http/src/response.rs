@@ -28,8 +28,8 @@ pub(crate) enum Kind {
 
 /// The body of a response: bytes, a reader, or a function that writes it.
 ///
-/// Bytes come [`From`] the usual types and have a `Content-Length`. What has no known length is sent in
-/// chunks, or to an HTTP/1.0 client until the connection ends.
+/// Bytes come [`From`] the usual types and have a `Content-Length`. What has no known length is
+/// sent in chunks, or to an HTTP/1.0 client until the connection ends.
 ///
 /// ```
 /// use segue_http::{Payload, Response};
@@ -52,7 +52,8 @@ impl Payload {
 
     /// What `reader` gives, to its end, sent as it is read.
     ///
-    /// If reading fails the connection ends, in such a way that the client notices where the protocol allows it.
+    /// If reading fails the connection ends, in such a way that the client notices where the
+    /// protocol allows it.
     ///
     /// ```
     /// use segue_http::{Payload, Server};
@@ -64,9 +65,11 @@ impl Payload {
         Payload(Kind::Reader(None, Box::new(reader)))
     }
 
-    /// The first `length` bytes that `reader` gives, sent as they are read, with a `Content-Length`.
+    /// The first `length` bytes that `reader` gives, sent as they are read, with a
+    /// `Content-Length`.
     ///
-    /// If it gives fewer, or reading fails, the connection ends and the client finds the body cut short.
+    /// If it gives fewer, or reading fails, the connection ends and the client finds the body cut
+    /// short.
     ///
     /// ```
     /// use segue_http::{Payload, Server};
@@ -87,9 +90,9 @@ impl Payload {
 
     /// What `write` writes, sent in chunks as it is written.
     ///
-    /// Small writes are gathered; [`flush`](io::Write::flush) sends what there is. If `write` fails or
-    /// panics the connection ends without the last chunk, so that the client finds the body cut short.
-    /// To a HEAD request, and with a status that allows no body, `write` is not called.
+    /// Small writes are gathered; [`flush`](io::Write::flush) sends what there is. If `write` fails
+    /// or panics the connection ends without the last chunk, so that the client finds the body cut
+    /// short. To a HEAD request, and with a status that allows no body, `write` is not called.
     ///
     /// ```
     /// use segue_http::{Payload, Server};
@@ -176,9 +179,10 @@ impl From<Bytes> for Payload {
 
 /// What a handler may return.
 ///
-/// Text is sent as `text/plain; charset=utf-8` and bytes as `application/octet-stream`, both with status 200;
-/// a status has an empty body; of a `Result`, either side is sent. An [`io::Error`] that a request's body gave is sent as
-/// [`BodyError::status`], and any other error as 500 without its text. A full `http::Response` is sent as it is.
+/// Text is sent as `text/plain; charset=utf-8` and bytes as `application/octet-stream`, both with
+/// status 200; a status has an empty body; of a `Result`, either side is sent. An [`io::Error`]
+/// that a request's body gave is sent as [`BodyError::status`], and any other error as 500 without
+/// its text. A full `http::Response` is sent as it is.
 ///
 /// ```
 /// use http::StatusCode;
@@ -196,19 +200,20 @@ pub trait IntoResponse {
     fn into_response(self) -> Response;
 }
 
-fn plain(status: StatusCode, content_type: Option<&'static str>, payload: Payload) -> Response {
+fn plain(status: StatusCode, content_type: Option<&HeaderValue>, payload: Payload) -> Response {
     let mut response = http::Response::new(payload);
     *response.status_mut() = status;
     if let Some(content_type) = content_type {
         let mut headers = HeaderMap::with_capacity(1);
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        headers.insert(header::CONTENT_TYPE, content_type.clone());
         *response.headers_mut() = headers;
     }
     response
 }
 
-const TEXT: Option<&str> = Some("text/plain; charset=utf-8");
-const BINARY: Option<&str> = Some("application/octet-stream");
+// They are checked once, and not in each response.
+static TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+static BINARY: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
 impl<P: Into<Payload>> IntoResponse for http::Response<P> {
     fn into_response(self) -> Response {
@@ -218,31 +223,31 @@ impl<P: Into<Payload>> IntoResponse for http::Response<P> {
 
 impl IntoResponse for &'static str {
     fn into_response(self) -> Response {
-        plain(StatusCode::OK, TEXT, self.into())
+        plain(StatusCode::OK, Some(&TEXT), self.into())
     }
 }
 
 impl IntoResponse for String {
     fn into_response(self) -> Response {
-        plain(StatusCode::OK, TEXT, self.into())
+        plain(StatusCode::OK, Some(&TEXT), self.into())
     }
 }
 
 impl IntoResponse for Vec<u8> {
     fn into_response(self) -> Response {
-        plain(StatusCode::OK, BINARY, self.into())
+        plain(StatusCode::OK, Some(&BINARY), self.into())
     }
 }
 
 impl IntoResponse for &'static [u8] {
     fn into_response(self) -> Response {
-        plain(StatusCode::OK, BINARY, self.into())
+        plain(StatusCode::OK, Some(&BINARY), self.into())
     }
 }
 
 impl IntoResponse for Bytes {
     fn into_response(self) -> Response {
-        plain(StatusCode::OK, BINARY, self.into())
+        plain(StatusCode::OK, Some(&BINARY), self.into())
     }
 }
 
@@ -271,7 +276,7 @@ impl<R: IntoResponse, E: IntoResponse> IntoResponse for Result<R, E> {
 
 impl IntoResponse for BodyError {
     fn into_response(self) -> Response {
-        plain(self.status(), TEXT, self.to_string().into())
+        plain(self.status(), Some(&TEXT), self.to_string().into())
     }
 }
 
@@ -292,5 +297,5 @@ impl IntoResponse for http::Error {
 
 /// What the client is told when the handler failed.
 pub(crate) fn internal_error() -> Response {
-    plain(StatusCode::INTERNAL_SERVER_ERROR, TEXT, "internal server error".into())
+    plain(StatusCode::INTERNAL_SERVER_ERROR, Some(&TEXT), "internal server error".into())
 }

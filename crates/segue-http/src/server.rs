@@ -21,14 +21,16 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// An HTTP/1.1 server: a handler, and the limits it is called within.
 ///
-/// The handler is an ordinary function from a request to a response. It is called in the fiber of its
-/// connection, for one request of that connection after the other, and for those of different connections at the same time; it may wait as
-/// it likes. It may borrow from its surroundings, as [`serve`](Self::serve) returns only after every connection has ended.
+/// The handler is an ordinary function from a request to a response. It is called in the fiber of
+/// its connection, for one request of that connection after the other, and for those of different
+/// connections at the same time; it may wait as it likes. It may borrow from its surroundings, as
+/// [`serve`](Self::serve) returns only after every connection has ended.
 ///
-/// A handler that panics answers its request with 500 and ends that connection; nothing else is affected.
+/// A handler that panics answers its request with 500 and ends that connection; nothing else is
+/// affected.
 ///
-/// Responses to requests that a client sent in one go are sent together. So a response may wait for the handler
-/// of a request behind it, if that one had arrived in full.
+/// Responses to requests that a client sent in one go are sent together. So a response may wait for
+/// the handler of a request behind it, if that one had arrived in full.
 ///
 /// ```
 /// use segue_http::{Request, Server};
@@ -56,7 +58,8 @@ impl Control {
         self.loops.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has a shutdown cancel `token`, at once if it has happened already, until the result is dropped.
+    /// Has a shutdown cancel `token`, at once if it has happened already, until the result is
+    /// dropped.
     fn register(&self, token: CancelToken) -> Registered<'_> {
         let number = {
             let mut loops = self.loops();
@@ -84,7 +87,8 @@ impl Drop for Registered<'_> {
 }
 
 impl<'h> Server<'h> {
-    /// A server that answers each request with what `handler` returns for it, within the default limits.
+    /// A server that answers each request with what `handler` returns for it, within the default
+    /// limits.
     ///
     /// ```
     /// use segue_http::Server;
@@ -129,22 +133,26 @@ impl<'h> Server<'h> {
         Shutdown { control: Arc::clone(&self.control) }
     }
 
-    /// Serves the connections that `listener` accepts, a fiber for each, until the server is shut down.
+    /// Serves the connections that `listener` accepts, a fiber for each, until the server is shut
+    /// down.
     ///
-    /// The fibers are spawned on the caller's scheduler; from a plain thread, on the default one. At most
-    /// [`Config::max_connections`] are served at a time, counted for each call; further clients wait in the listener's backlog.
-    /// An error in accepting, such as too many open files, makes the server pause, for at most one second, and go on.
+    /// The fibers are spawned on the caller's scheduler; from a plain thread, on the default one.
+    /// At most [`Config::max_connections`] are served at a time, counted for each call; for further
+    /// clients, connections without a request are ended. If there is none, one client more is
+    /// accepted and waits, and all others wait in the listener's backlog. An error in accepting,
+    /// such as too many open files, makes the server pause, for at most one second, and go on.
     ///
-    /// After [`Shutdown::shutdown`] the listener is dropped, connections without a request end, and requests
-    /// that were begun are finished: their responses say `Connection: close`. Then `serve` returns. A handler is not
-    /// cancelled; one that never returns keeps the server from ending.
+    /// After [`Shutdown::shutdown`] the listener is dropped, connections without a request end, and
+    /// requests that were begun are finished: their responses say `Connection: close`. Then `serve`
+    /// returns. A handler is not cancelled; one that never returns keeps the server from ending.
     ///
     /// # Cancellation
-    /// Cancelling the caller shuts down in the same way, for this call; the result is then the error.
+    /// Cancelling the caller shuts down in the same way, for this call; the result is then the
+    /// error.
     ///
     /// # Errors
-    /// [`Cancelled`] inside an [`io::Error`] if the caller was cancelled; a listener's error of kind
-    /// [`io::ErrorKind::InvalidInput`]. In both cases all connections have ended.
+    /// [`Cancelled`] inside an [`io::Error`] if the caller was cancelled; a listener's error of
+    /// kind [`io::ErrorKind::InvalidInput`]. In both cases all connections have ended.
     ///
     /// ```
     /// use segue_http::Server;
@@ -176,18 +184,18 @@ impl<'h> Server<'h> {
             let _registered = self.control.register(scope.token());
             let mut pause = FIRST_PAUSE;
             let error = loop {
-                let place = match gate.enter() {
-                    Ok(place) => place,
-                    Err(cancelled) => break cancelled.into(),
-                };
                 match listener.accept() {
                     Ok(stream) => {
                         pause = FIRST_PAUSE;
+                        let place = match gate.enter() {
+                            Ok(place) => place,
+                            Err(cancelled) => break cancelled.into(),
+                        };
                         let shared = &shared;
                         let connection = scope.spawn(move || {
-                            let _place = place;
-                            // The connection's end is not an error of the server, and neither is its panic, which has been reported.
-                            segue_core::contain(|| conn::run(stream, shared));
+                            // The connection's end is not an error of the server, and neither is
+                            // its panic, which has been reported.
+                            segue_core::contain(|| place.token().run(|| conn::run(stream, shared, Some(&place))));
                         });
                         // The scope waits for it.
                         drop(connection);
@@ -195,8 +203,6 @@ impl<'h> Server<'h> {
                     Err(error) if is_fatal(&error) => break error,
                     Err(error) if is_of_one_client(&error) => {}
                     Err(_) => {
-                        // Places are freed while this waits.
-                        drop(place);
                         if let Err(cancelled) = segue_core::sleep(pause) {
                             break cancelled.into();
                         }
@@ -217,8 +223,8 @@ impl<'h> Server<'h> {
     /// A request that was begun is finished, and its connection ends after it.
     ///
     /// # Errors
-    /// The transport's, cancellation included, or that of a response that could not be completed. What the
-    /// client does wrong within HTTP is answered and is no error here.
+    /// The transport's, cancellation included, or that of a response that could not be completed.
+    /// What the client does wrong within HTTP is answered and is no error here.
     ///
     /// ```no_run
     /// use segue_http::Server;
@@ -230,7 +236,7 @@ impl<'h> Server<'h> {
     /// ```
     pub fn serve_connection<T: Transport + 'static>(&self, transport: T) -> io::Result<()> {
         let closing = [&self.control.closing, &AtomicBool::new(false)];
-        conn::run(transport, &Shared { config: &self.config, closing, handle: &*self.handle })
+        conn::run(transport, &Shared { config: &self.config, closing, handle: &*self.handle }, None)
     }
 }
 
@@ -265,7 +271,8 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// Tells the server to finish the requests that were begun and to stop. Never waits; again has no effect.
+    /// Tells the server to finish the requests that were begun and to stop. Never waits; again has
+    /// no effect.
     ///
     /// A server that is shut down stays so: serving with it again returns at once.
     ///

@@ -5,11 +5,11 @@ use std::io;
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-/// A byte stream in both directions whose waiting can be limited.
+/// A byte stream in both directions, with limits on how long it waits.
 ///
 /// `read` returns zero when the client has ended its direction. A read or write that waits longer
-/// than the time set fails with [`io::ErrorKind::TimedOut`] or [`io::ErrorKind::WouldBlock`]. Any other
-/// error, cancellation included, ends the connection.
+/// than the time set fails with [`io::ErrorKind::TimedOut`] or [`io::ErrorKind::WouldBlock`]. Any
+/// other error, cancellation included, ends the connection.
 ///
 /// ```
 /// use std::{io, time::Duration};
@@ -57,7 +57,15 @@ pub trait Transport: io::Read + io::Write {
     /// An error ends the connection without further ado.
     fn shutdown_write(&self) -> io::Result<()>;
 
-    /// The time by which this stream's limits are counted: the clock of the caller's scheduler, unless it has its own.
+    /// Whether what is sent is secured, as by TLS. It is not unless the stream says so.
+    ///
+    /// A request for an `https` URI, in absolute form, is refused on a stream that is not.
+    fn is_secure(&self) -> bool {
+        false
+    }
+
+    /// The time by which this stream's limits are counted: the clock of the caller's scheduler,
+    /// unless it has its own.
     fn now(&self) -> Instant {
         segue_core::now()
     }
@@ -77,7 +85,8 @@ impl Transport for segue_io::net::TcpStream {
     }
 }
 
-/// For a connection served on a plain thread: on a fiber its waits block the worker, and nothing cancels them.
+/// For a connection served on a plain thread: on a fiber its waits block the worker, and nothing
+/// cancels them.
 impl Transport for std::net::TcpStream {
     fn set_read_timeout(&self, time: Option<Duration>) -> io::Result<()> {
         std::net::TcpStream::set_read_timeout(self, time)
@@ -101,7 +110,7 @@ impl Transport for std::net::TcpStream {
 /// use std::io;
 /// use segue_http::Listener;
 ///
-/// /// Accepts like the listener in it and tells who came.
+/// /// Accepts like the listener in it and reports each peer.
 /// struct Logged(segue_io::net::TcpListener);
 ///
 /// impl Listener for Logged {
@@ -120,11 +129,12 @@ pub trait Listener {
     /// Waits for the next connection.
     ///
     /// # Cancellation
-    /// Shutting the server down cancels the wait; a connection that was accepted is returned all the same.
+    /// Shutting the server down cancels the wait; a connection that was accepted is returned all
+    /// the same.
     ///
     /// # Errors
-    /// After an error of kind [`io::ErrorKind::InvalidInput`] the server stops and returns it; after any
-    /// other one, such as too many open files, it pauses and goes on.
+    /// After an error of kind [`io::ErrorKind::InvalidInput`] the server stops and returns it;
+    /// after any other one, such as too many open files, it pauses and goes on.
     fn accept(&self) -> io::Result<Self::Stream>;
 }
 

@@ -1,21 +1,54 @@
 //! A transport with the connection's one input buffer and one output buffer.
 //! Used by the connection loop, by request bodies and by response writers.
 
+use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::time::Duration;
 
 use crate::transport::Transport;
 
-/// What an idle connection keeps of each buffer, and what a fresh one starts with.
+/// What a buffer begins with.
 pub(crate) const SMALL: usize = 4 << 10;
+/// How much of a request an idle connection can take in at once, on its fiber's stack: it has no
+/// buffers.
+const FIRST: usize = 512;
+/// How many buffers of each kind a thread keeps for whichever connection needs one next, and how
+/// large ones.
+const SPARE: usize = 32;
+const SPARE_SIZE: usize = MEDIUM;
 /// How much room a read gets while a body arrives.
 pub(crate) const MEDIUM: usize = 16 << 10;
 /// Output is sent once it has grown beyond this.
 pub(crate) const HIGH_WATER: usize = 64 << 10;
 /// A body up to this size is copied behind its head, so that one write sends both.
 pub(crate) const COPY_LIMIT: usize = 16 << 10;
+/// The shortest limit of a wait, for what needs none.
+pub(crate) const AT_ONCE: Duration = Duration::from_nanos(1);
 /// How much a slow client must take within each write time-out.
 const PACE: usize = 256 << 10;
+
+/// The buffers of a thread that no connection has.
+struct Spare {
+    /// Each is initialised to its full length.
+    input: Vec<Vec<u8>>,
+    /// Each is empty.
+    out: Vec<Vec<u8>>,
+}
+
+thread_local! {
+    static BUFFERS: RefCell<Spare> = const { RefCell::new(Spare { input: Vec::new(), out: Vec::new() }) };
+}
+
+/// Has `f` change the thread's buffers; nothing comes of it while the thread ends.
+fn with_spare<T: Default>(f: impl FnOnce(&mut Spare) -> T) -> T {
+    BUFFERS.try_with(|spare| f(&mut spare.borrow_mut())).unwrap_or_default()
+}
+
+fn keep(buffers: &mut Vec<Vec<u8>>, buffer: Vec<u8>) {
+    if (SMALL..=SPARE_SIZE).contains(&buffer.capacity()) && buffers.len() < SPARE {
+        buffers.push(buffer);
+    }
+}
 
 /// The stream and its buffers. `T` is last so that `Wire<T>` coerces to `Wire<dyn Transport>`.
 pub(crate) struct Wire<T: ?Sized> {
@@ -82,18 +115,52 @@ impl Wire<dyn Transport> {
         retry(|| self.transport.read(dst))
     }
 
-    /// Gives back what an idle connection does not need. Nothing is lost: arrived bytes stay.
-    pub(crate) fn rest(&mut self) {
-        if self.start == self.end && self.input.len() > SMALL {
-            self.input = Vec::new();
+    /// Waits at most `time` for the first input of a connection that is idle, which meanwhile has
+    /// no buffers. Nothing may have arrived and be left unconsumed. Zero is the end of the stream.
+    pub(crate) fn fill_first(&mut self, time: Duration) -> io::Result<usize> {
+        debug_assert!(self.arrived().is_empty());
+        self.flush()?;
+        let (input, out) = (std::mem::take(&mut self.input), std::mem::take(&mut self.out));
+        if input.capacity() + out.capacity() > 0 {
+            with_spare(|spare| {
+                keep(&mut spare.input, input);
+                keep(&mut spare.out, out);
+            });
         }
-        if self.out.is_empty() && self.out.capacity() > SMALL {
-            self.out = Vec::new();
+        let mut first = [0; FIRST];
+        self.limit_read(time)?;
+        let count = retry(|| self.transport.read(&mut first))?;
+        if count > 0 {
+            self.make_room(SMALL);
+            self.input[..count].copy_from_slice(&first[..count]);
+            self.end = count;
+            if count == FIRST {
+                // There is more, most likely, that belongs to the same requests. An error shows at
+                // the next read.
+                self.limit_read(AT_ONCE)?;
+                self.end += retry(|| self.transport.read(&mut self.input[count..])).unwrap_or(0);
+            }
+        }
+        Ok(count)
+    }
+
+    /// Takes buffers that others have left, where this has none.
+    fn take_spare(&mut self) {
+        if self.input.is_empty() || self.out.capacity() == 0 {
+            with_spare(|spare| {
+                if self.input.is_empty() {
+                    self.input = spare.input.pop().unwrap_or_default();
+                }
+                if self.out.capacity() == 0 {
+                    self.out = spare.out.pop().unwrap_or_else(|| Vec::with_capacity(SMALL));
+                }
+            });
         }
     }
 
     /// Makes the buffer hold `room` bytes from `start` on, at least one of them free.
     fn make_room(&mut self, room: usize) {
+        self.take_spare();
         let kept = self.end - self.start;
         let room = room.max(kept + 1);
         if self.start > 0 && self.input.len() - self.start < room {
@@ -149,8 +216,12 @@ impl Wire<dyn Transport> {
 
     fn send_pair(&mut self, first: &[u8], second: &[u8]) -> io::Result<()> {
         let mut slices = [IoSlice::new(first), IoSlice::new(second)];
-        let mut left = &mut slices[..];
-        IoSlice::advance_slices(&mut left, 0);
+        // One slice is sent by a simpler call.
+        let mut left = match (first, second) {
+            (_, []) => &mut slices[..1],
+            ([], _) => &mut slices[1..],
+            _ => &mut slices[..],
+        };
         let mut deadline = None;
         let mut pace = 0;
         loop {
@@ -158,7 +229,8 @@ impl Wire<dyn Transport> {
                 None => self.write_timeout,
                 Some(deadline) => std::time::Instant::saturating_duration_since(&deadline, self.transport.now()),
             };
-            self.limit_write(time)?;
+            // Also when the time is over: what the client has taken by now counts.
+            self.limit_write(time.max(AT_ONCE))?;
             let count = match left {
                 [one] => retry(|| self.transport.write(one))?,
                 _ => retry(|| self.transport.write_vectored(left))?,
@@ -171,9 +243,12 @@ impl Wire<dyn Transport> {
                 return Ok(());
             }
             pace += count;
+            let now = self.transport.now();
             if deadline.is_none() || pace >= PACE {
-                deadline = self.transport.now().checked_add(self.write_timeout);
+                deadline = now.checked_add(self.write_timeout);
                 pace = 0;
+            } else if deadline.is_some_and(|deadline| deadline <= now) {
+                return Err(io::ErrorKind::TimedOut.into());
             }
         }
     }

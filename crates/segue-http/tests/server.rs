@@ -1,4 +1,5 @@
-//! The server over real sockets: many connections, shutting down, limits on connections, accept errors.
+//! The server over real sockets: many connections, shutting down, limits on connections, accept
+//! errors.
 
 mod common;
 
@@ -68,7 +69,8 @@ fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n")
 }
 
-/// Waits until nobody listens at `address` any more; answers whether that came about. The kernel tells nobody, so it has to be asked again and again.
+/// Waits until nobody listens at `address` any more; answers whether that came about. The kernel
+/// tells nobody, so it has to be asked again and again.
 fn stops_listening(address: SocketAddr) -> bool {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
@@ -305,9 +307,10 @@ fn a_refused_client_that_goes_on_sending_reads_its_answer() {
 }
 
 #[test]
-fn connections_above_the_limit_wait_for_their_turn() {
+fn connections_above_the_limit_wait_while_all_others_are_busy() {
     let (inside, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    // On plain threads each connection has one of its own. They leave three by three: so there are three at a time, and no more.
+    // On plain threads each connection has one of its own. They leave three by three: so there are
+    // three at a time, and no more.
     let meeting = Barrier::new(3);
     let server = Server::new(|request: &mut Request<'_>| {
         if request.uri().path() == "/meet" {
@@ -327,22 +330,115 @@ fn connections_above_the_limit_wait_for_their_turn() {
                 });
             }
         });
-        // Three that stay keep the fourth waiting, until one of them leaves.
+    });
+    assert_eq!(most.into_inner(), 3);
+}
+
+#[test]
+fn at_the_limit_the_longest_idle_connection_makes_room() {
+    with_server(Server::new(echo).config(plain().max_connections(3)), |address| {
         let mut streams: Vec<_> = (0..3).map(|_| connect(address)).collect();
-        for mut stream in &streams {
+        let ask = |mut stream: &TcpStream| {
             stream.write_all(get("/").as_bytes()).unwrap();
             read_response(stream);
+        };
+        ask(&streams[0]);
+        // That the first one is idle by now shows nowhere; it has long been when these are through.
+        for _ in 0..200 {
+            streams[1..].iter().for_each(ask);
         }
         let mut fourth = connect(address);
         fourth.write_all(get("/").as_bytes()).unwrap();
-        // That nothing comes can only be seen by waiting for a while: too short a while would not see a fault, and never reports one that is not there.
-        fourth.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-        assert!(fourth.read(&mut [0]).is_err());
-        fourth.set_read_timeout(Some(PATIENCE)).unwrap();
-        drop(streams.pop());
         read_response(&fourth);
+        assert_eq!(read_all(&streams.remove(0)), b"", "the first one has ended, and without a word");
+        streams.iter().for_each(ask);
     });
-    assert_eq!(most.into_inner(), 3);
+}
+
+#[test]
+fn clients_that_send_nothing_do_not_keep_the_places_from_everybody() {
+    // The times are of no help here.
+    let config = plain().max_connections(50).first_byte_timeout(Duration::MAX).idle_timeout(Duration::MAX);
+    with_server(Server::new(echo).config(config), |address| {
+        let silent: Vec<_> = (0..400).map(|_| connect(address)).collect();
+        for n in 0..20 {
+            let mut stream = connect(address);
+            stream.write_all(get(&format!("/{n}")).as_bytes()).unwrap();
+            assert!(read_response(&stream).ends_with(&format!("GET /{n} ")));
+        }
+        drop(silent);
+    });
+}
+
+#[test]
+fn clients_that_ask_all_the_time_lose_no_request_at_the_limit() {
+    with_server(Server::new(echo).config(plain().max_connections(4)), |address| {
+        thread::scope(|s| {
+            for n in 0..12 {
+                s.spawn(move || {
+                    let mut stream = connect(address);
+                    for round in 0..50 {
+                        stream.write_all(get(&format!("/{n}/{round}")).as_bytes()).unwrap();
+                        let response = read_response(&stream);
+                        assert!(response.ends_with(&format!("GET /{n}/{round} ")));
+                        if response.contains("connection: close") {
+                            stream = connect(address);
+                        }
+                    }
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn late_bytes_do_not_reset_the_last_answer() {
+    // More than the client's receive buffer takes.
+    let server = Server::new(|_: &mut Request<'_>| vec![b'x'; 3_000_000]);
+    with_server(server, |address| {
+        for head in ["GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "GET / HTTP/1.0\r\n\r\n"] {
+            let mut stream = connect(address);
+            stream.write_all(head.as_bytes()).unwrap();
+            let mut answer = vec![0; 1];
+            stream.read_exact(&mut answer).unwrap();
+            // Until the whole answer is in the kernel and the server has ended its direction, which
+            // nothing tells, and beyond.
+            for _ in 0..100 {
+                let _ = stream.write_all(b"late");
+                let mut some = [0; 20_000];
+                let count = stream.read(&mut some).unwrap();
+                answer.extend_from_slice(&some[..count]);
+            }
+            stream.read_to_end(&mut answer).unwrap();
+            assert_eq!(replies(&answer, &[])[0].body.len(), 3_000_000);
+        }
+    });
+}
+
+#[test]
+fn a_connection_that_lingers_does_not_hold_a_shutdown_up() {
+    let (listener, address) = listen();
+    let server = Server::new(echo).config(plain().linger_timeout(Duration::from_secs(3600)));
+    let shutdown = server.shutdown_handle();
+    thread::scope(|s| {
+        let serving = s.spawn(|| server.serve(listener));
+        let streams: Vec<_> =
+            ["BAD\r\n\r\n", "GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"]
+                .into_iter()
+                .map(|request| {
+                    let mut stream = connect(address);
+                    stream.write_all(request.as_bytes()).unwrap();
+                    // To its end: the server lingers.
+                    assert!(!read_all(&stream).is_empty());
+                    stream
+                })
+                .collect();
+        let start = Instant::now();
+        shutdown.shutdown();
+        serving.join().unwrap().unwrap();
+        assert!(start.elapsed() < PATIENCE);
+        drop(streams);
+    });
 }
 
 #[test]

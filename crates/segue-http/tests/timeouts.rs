@@ -18,6 +18,7 @@ fn config() -> Config {
     plain()
         .head_timeout(seconds(10))
         .body_timeout(seconds(20))
+        .first_byte_timeout(seconds(30))
         .idle_timeout(seconds(40))
         .write_timeout(seconds(80))
         .linger_timeout(seconds(1))
@@ -26,13 +27,23 @@ fn config() -> Config {
 #[test]
 fn a_connection_that_never_sends_is_closed_without_a_word() {
     let log = serve(config(), [], echo);
-    assert_eq!((log.text().as_str(), log.waited()), ("", seconds(40)));
+    assert_eq!((log.text().as_str(), log.waited()), ("", seconds(30)));
+    // The shorter one holds.
+    let log = serve(config().idle_timeout(seconds(20)), [], echo);
+    assert_eq!((log.text().as_str(), log.waited()), ("", seconds(20)));
+}
+
+#[test]
+fn by_default_a_first_byte_has_less_time_than_a_next_one() {
+    let first = serve(plain(), [], echo).waited();
+    let next = serve(plain(), [send(GET)], echo).waited();
+    assert!(first < next, "{first:?}, {next:?}");
 }
 
 #[test]
 fn a_connection_that_falls_silent_after_a_response_is_closed_without_a_word() {
-    let log = serve(config(), [pause(39), send(GET), pause(39), send(GET)], echo);
-    assert_eq!((log.responses().len(), log.waited()), (2, seconds(39 + 39 + 40)));
+    let log = serve(config(), [pause(29), send(GET), pause(39), send(GET)], echo);
+    assert_eq!((log.responses().len(), log.waited()), (2, seconds(29 + 39 + 40)));
 }
 
 #[test]
@@ -163,6 +174,7 @@ fn no_limits_means_no_limits() {
     let config = plain()
         .head_timeout(Duration::MAX)
         .body_timeout(Duration::MAX)
+        .first_byte_timeout(Duration::MAX)
         .idle_timeout(Duration::MAX)
         .write_timeout(Duration::MAX)
         .linger_timeout(Duration::MAX);

@@ -1,11 +1,12 @@
 //! The seam between ops and whatever waits for the kernel; and the choice of the driver.
 //!
-//! Used by `net`, through [`run`], for everything that can wait; and by `DriverPark`, which says what its worker's driver is.
+//! Used by `net`, through [`run`], for everything that can wait; and by `DriverPark`, which says
+//! what its worker's driver is.
 //!
 //! # The life of an op
 //!
-//! An op borrows its buffers from its caller's frame, and `run` returns only when nobody else knows of them. With the readiness driver
-//! the kernel sees the buffers only during a system call:
+//! An op borrows its buffers from its caller's frame, and `run` returns only when nobody else knows
+//! of them. With the readiness driver the kernel sees the buffers only during a system call:
 //!
 //! ```text
 //!           check            attempt
@@ -24,7 +25,9 @@
 //! | waiting | the fiber's own thread withdraws its place among the waiters; the last attempt said that it would block: *no effect* |
 //! | completed | nothing: it shows at the next op |
 //!
-//! The **commit point** is the system call. A deadline acts as a cancellation does, and yields `TimedOut`.
+//! The **commit point** is the system call. A deadline acts as a cancellation does, and yields
+//! `TimedOut`; but first the op is attempted once more, since not everything that it can have makes
+//! an edge.
 //!
 //! # The place of a completion driver
 //!
@@ -40,23 +43,26 @@
 //!                                               the op's own completion
 //! ```
 //!
-//! There the kernel holds the buffers while the op is in flight. So the op's record lies on the fiber's stack, its address is the
-//! completion's user data, and the fiber stays suspended, shielded, until that completion has come; cancelled or not. A stack is not freed
-//! before its function has returned, which is why this is sound with a borrowed `&mut [u8]`. The completion's result decides: bytes
-//! that came are returned, and `-ECANCELED` becomes the cancellation or the deadline that asked for it. So the table above holds,
-//! with "in flight" for "waiting": *no effect*, or the result.
+//! There the kernel holds the buffers while the op is in flight. So the op's record lies on the
+//! fiber's stack, its address is the completion's user data, and the fiber stays suspended,
+//! shielded, until that completion has come; cancelled or not. A stack is not freed before its
+//! function has returned, which is why this is sound with a borrowed `&mut [u8]`. The completion's
+//! result decides: bytes that came are returned, and `-ECANCELED` becomes the cancellation or the
+//! deadline that asked for it. So the table above holds, with "in flight" for "waiting": *no
+//! effect*, or the result.
 
 use crate::op::{Half, Op};
 use crate::reactor::{Found, Reactor};
 use crate::selector::{Backend, Interest};
 use crate::socket::Socket;
-use segue_core::{Ended, WaitsFor};
+use segue_core::{Ended, Limit, WaitsFor};
 use std::cell::RefCell;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Carries out an op, suspending the calling fiber, or parking the calling thread, while the kernel isn't ready for it.
+/// Carries out an op, suspending the calling fiber, or parking the calling thread, while the kernel
+/// isn't ready for it.
 ///
 /// `timeout` counts from the first wait; `None` is for ever.
 #[track_caller]
@@ -81,10 +87,29 @@ pub(crate) fn run<O: Op>(socket: &Arc<Socket>, mut op: O, timeout: Option<Durati
         }
         let deadline = *deadline.get_or_insert_with(|| timeout.and_then(|time| segue_core::now().checked_add(time)));
         socket.enlist(Interest::of(O::HALF))?;
-        direction.wait(tick, deadline, WaitsFor::new(O::WAITS_FOR)).map_err(|ended| match ended {
-            Ended::Cancelled(cancelled) => io::Error::from(cancelled),
-            Ended::TimedOut => io::ErrorKind::TimedOut.into(),
-        })?;
+        let _kernel = segue_core::kernel_wait();
+        let limit = deadline.and_then(|at| Limit::set(socket, O::HALF as usize, at));
+        match direction.wait(tick, deadline, limit, WaitsFor::new(O::WAITS_FOR)) {
+            Ok(()) => {}
+            Err(Ended::Cancelled(cancelled)) => return Err(cancelled.into()),
+            Err(Ended::TimedOut) if direction.is_drained(tick) && op.needs_data() => {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            Err(Ended::TimedOut) => return last(socket, op),
+        }
+    }
+}
+
+/// The last attempt of an op that has reached its deadline. The kernel may have reported no edge
+/// although the op can go on: room in a send buffer makes an edge only when a third of the buffer
+/// is free.
+#[cold]
+fn last<O: Op>(socket: &Arc<Socket>, mut op: O) -> io::Result<O::Output> {
+    match op.attempt(socket) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+            Err(io::ErrorKind::TimedOut.into())
+        }
+        result => result,
     }
 }
 
@@ -106,8 +131,8 @@ pub(crate) fn set_workers(driver: Option<Arc<Reactor>>) -> Option<Arc<Reactor>> 
 
 /// The driver for an op of the caller.
 ///
-/// On a worker's thread, but not on a fiber, nobody would look after the worker's driver while the thread is parked; hence the
-/// question whether this is a fiber.
+/// On a worker's thread, but not on a fiber, nobody would look after the worker's driver while the
+/// thread is parked; hence the question whether this is a fiber.
 pub(crate) fn of_caller() -> io::Result<Arc<Reactor>> {
     if segue_core::in_fiber()
         && let Ok(Some(driver)) = WORKERS.try_with(|slot| slot.borrow().clone())
@@ -117,7 +142,8 @@ pub(crate) fn of_caller() -> io::Result<Arc<Reactor>> {
     shared()
 }
 
-/// The driver of all who have none: started on first use, with a thread of its own, and never closed.
+/// The driver of all fibers and threads that have none: started on first use, with a thread of its
+/// own, and never closed.
 pub(crate) fn shared() -> io::Result<Arc<Reactor>> {
     static SHARED: Mutex<Option<Arc<Reactor>>> = Mutex::new(None);
     let mut slot = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -146,7 +172,7 @@ mod tests {
         Socket::new(listener.into())
     }
 
-    /// An op that would block at first, and whose edge is reported before its caller can begin to wait.
+    /// An op that would block at first. Its edge is reported before its caller can begin to wait.
     struct Overtaken {
         attempts: u32,
     }
@@ -170,6 +196,30 @@ mod tests {
     fn an_edge_between_the_attempt_and_the_wait_is_not_slept_through() {
         let ended = run(&socket(), Overtaken { attempts: 0 }, Some(Duration::from_secs(5)));
         assert_eq!(ended.expect("the edge was slept through"), 2);
+    }
+
+    /// An op that would block at first, and for which no edge comes.
+    struct Untold {
+        attempts: u32,
+    }
+
+    impl Op for Untold {
+        type Output = u32;
+        const HALF: Half = Half::Write;
+        const WAITS_FOR: &'static str = "room that makes no edge";
+
+        fn attempt(&mut self, _socket: &Socket) -> io::Result<u32> {
+            self.attempts += 1;
+            if self.attempts == 2 { Ok(self.attempts) } else { Err(io::ErrorKind::WouldBlock.into()) }
+        }
+    }
+
+    #[test]
+    fn an_op_whose_time_is_over_is_attempted_once_more() {
+        let soon = Some(Duration::from_millis(2));
+        assert_eq!(run(&socket(), Untold { attempts: 0 }, soon).unwrap(), 2);
+        let never = run(&socket(), Untold { attempts: 2 }, soon).unwrap_err();
+        assert_eq!(never.kind(), io::ErrorKind::TimedOut);
     }
 
     /// An op that always succeeds, and says that it left nothing.

@@ -1,10 +1,12 @@
 //! The ops: each is one request to the kernel with what it borrows for the length of the request.
 //!
-//! Made by `net`, carried out by `driver::run`. A readiness driver needs of an op only [`attempt`](Op::attempt): the system call, which
-//! does not wait. A completion driver will need two more methods, the request as it goes into the ring and the
-//! result as it comes out; the types and their borrows stay as they are.
+//! Made by `net`, carried out by `driver::run`. A readiness driver needs of an op only
+//! [`attempt`](Op::attempt): the system call, which does not wait. A completion driver will need
+//! two more methods, the request as it goes into the ring and the result as it comes out; the types
+//! and their borrows stay as they are.
 //!
-//! A read into no room yields zero bytes and asks nobody: Linux would wait for data, to then return none of it.
+//! A read into no room yields zero bytes and asks nobody: Linux would wait for data, to then return
+//! none of it.
 
 use crate::socket::Socket;
 use crate::sys;
@@ -19,21 +21,31 @@ pub(crate) enum Half {
     Write,
 }
 
+impl Half {
+    /// The one that `half as usize` was.
+    #[inline]
+    pub(crate) fn numbered(number: usize) -> Self {
+        if number == Half::Read as usize { Half::Read } else { Half::Write }
+    }
+}
+
 /// A request to the kernel.
 pub(crate) trait Op {
     /// What it yields.
     type Output;
 
-    /// The half whose readiness it needs.
+    /// The half that must be ready for it.
     const HALF: Half;
 
     /// What a report says of a fiber that waits in it.
     const WAITS_FOR: &'static str;
 
-    /// Makes the system call, which takes effect at once or says that it would block, and then has not taken effect.
+    /// Makes the system call, which takes effect at once or says that it would block, and then has
+    /// not taken effect.
     fn attempt(&mut self, socket: &Socket) -> io::Result<Self::Output>;
 
-    /// Whether it would block on a socket that has nothing to read. An op without room for a byte does not.
+    /// Whether it would block on a socket that has nothing to read. An op without room for a byte
+    /// does not.
     fn needs_data(&self) -> bool {
         false
     }
@@ -58,7 +70,8 @@ impl Op for Accept {
     }
 }
 
-/// Connects a new socket. The first attempt sends the request; the later ones look what became of it.
+/// Connects a new socket. The first attempt sends the request; the later ones look what became of
+/// it.
 pub(crate) struct Connect<'a> {
     pub(crate) to: &'a SockAddr,
     pub(crate) begun: bool,

@@ -2,13 +2,21 @@
 //!
 //! Made for schedulers, on the thread of each of their workers.
 //!
+//! # Inside of a fiber
+//!
+//! A scheduler may run inside of a fiber of another one. Its worker does not have the thread to
+//! itself, so it must not take the thread into the kernel: it suspends that fiber. Its driver stays
+//! closed meanwhile. The ops of its fibers wait in the outer worker's driver, which that worker
+//! looks after.
+//!
 //! # Waking
 //!
-//! To wake a thread out of the kernel costs a system call, which is needed only while it is in there. One word says so:
+//! To wake a thread out of the kernel costs a system call, which is needed only while it is in
+//! there. One word says so:
 //!
 //! ```text
-//!                    park                 unpark: notify the kernel
-//!   RUNNING ----------------------> PARKED ------------> UNPARKED
+//!                    park                 unpark: notify the kernel, or resume the fiber
+//!   RUNNING -------------> PARKED, SUSPENDED ------------> UNPARKED
 //!      |  ^                           |                     |
 //!      |  +---------------------------+                     |
 //!      |  |     the wait has ended                          |
@@ -18,10 +26,12 @@
 //!                    unpark: no system call
 //! ```
 //!
-//! A park that finds UNPARKED looks for events without waiting. **The race to fear**: an unpark between the last look for work and the
-//! wait in the kernel. If it comes before the exchange to PARKED, then the exchange fails; if after, then it sees PARKED and notifies the
-//! kernel, where a notification stays until a wait has taken it. A notification that comes late, after its wait has ended for another
-//! reason, cuts a later one short, which a park may do.
+//! A park that finds UNPARKED looks for events without waiting. **The race to fear**: an unpark
+//! between the last look for work and the wait in the kernel. If it comes before the exchange to
+//! PARKED, then the exchange fails; if after, then it sees PARKED and notifies the kernel, where a
+//! notification stays until a wait has taken it. A notification that comes late, after its wait has
+//! ended for another reason, cuts a later one short, which a park may do. SUSPENDED is the same
+//! with a [`WaitPark`] in the kernel's place, which keeps an unpark, too.
 //!
 //! | release | acquire | carries |
 //! | --- | --- | --- |
@@ -30,7 +40,7 @@
 use crate::driver;
 use crate::reactor::{Found, Reactor};
 use crate::selector::Backend;
-use segue_core::{Park, Unpark};
+use segue_core::{Park, Unpark, WaitPark};
 use std::io;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -40,15 +50,17 @@ use std::time::Duration;
 const RUNNING: u8 = 0;
 const PARKED: u8 = 1;
 const UNPARKED: u8 = 2;
+const SUSPENDED: u8 = 3;
 
 /// A worker's idling in a driver of its own, for the ops of its fibers.
 ///
-/// While a worker has [entered](Park::enter) it, sockets whose first wait is on one of the worker's fibers are registered here. When it
-/// [leaves](Park::leave), or drops this, ops that still wait, on other workers or on plain threads, move to the shared driver; none
-/// of them fails.
+/// While a worker has [entered](Park::enter) it, a socket is registered here if one of the worker's
+/// fibers is the first to wait for it. When it [leaves](Park::leave), or drops this, ops that still
+/// wait, on other workers or on plain threads, move to the shared driver; none of them fails.
 ///
-/// It blocks its thread when it parks. A scheduler that runs inside a fiber of another one should rather idle in a
-/// [`WaitPark`](segue_core::WaitPark); the ops of its fibers then wait in the outer worker's driver.
+/// It blocks its thread when it parks. A worker that runs inside of a fiber of another scheduler
+/// suspends that fiber instead, and the ops of its own fibers wait in the outer worker's driver.
+/// Made in a fiber, it has no driver of its own at all.
 ///
 /// # Examples
 ///
@@ -64,6 +76,8 @@ const UNPARKED: u8 = 2;
 /// ```
 pub struct DriverPark {
     handle: Arc<Handle>,
+    /// For parks inside of a fiber.
+    fibers: WaitPark,
     found: Found,
     /// While entered: what the thread's driver was before.
     outer: Option<Option<Arc<Reactor>>>,
@@ -72,15 +86,29 @@ pub struct DriverPark {
 }
 
 struct Handle {
-    reactor: Arc<Reactor>,
+    /// None if it was made in a fiber.
+    reactor: Option<Arc<Reactor>>,
+    /// Resumes the fiber that [`DriverPark::fibers`] has suspended.
+    fibers: Arc<dyn Unpark>,
     state: AtomicU8,
 }
 
+impl Handle {
+    /// Waits by `wait`, which `unpark` ends as `state` says; without waiting if it came first.
+    fn park(&self, state: u8, wait: impl FnOnce(bool)) {
+        let parked = self.state.compare_exchange(RUNNING, state, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        wait(parked);
+        self.state.swap(RUNNING, Ordering::AcqRel);
+    }
+}
+
 impl DriverPark {
-    /// A driver over the best interface that this system's kernel has. Never waits.
+    /// A driver over the best interface that this system's kernel has, or, in a fiber, none.
+    /// Never waits.
     ///
     /// # Errors
-    /// What the kernel says when there are no descriptors left, of which a driver needs two or three.
+    /// What the kernel says when there are no descriptors left, of which a driver needs two or
+    /// three.
     pub fn new() -> io::Result<Self> {
         Self::with(Backend::default())
     }
@@ -90,9 +118,10 @@ impl DriverPark {
     /// # Errors
     /// As for [`new`](DriverPark::new).
     pub fn with(backend: Backend) -> io::Result<Self> {
-        let reactor = Arc::new(Reactor::new(backend)?);
-        let handle = Arc::new(Handle { reactor, state: AtomicU8::new(RUNNING) });
-        Ok(Self { handle, found: Found::default(), outer: None, not_send: PhantomData })
+        let reactor = if segue_core::in_fiber() { None } else { Some(Arc::new(Reactor::new(backend)?)) };
+        let fibers = WaitPark::new();
+        let handle = Arc::new(Handle { reactor, fibers: fibers.unparker(), state: AtomicU8::new(RUNNING) });
+        Ok(Self { handle, fibers, found: Found::default(), outer: None, not_send: PhantomData })
     }
 }
 
@@ -102,31 +131,43 @@ impl Park for DriverPark {
     }
 
     fn park(&mut self, timeout: Option<Duration>) {
-        let Handle { reactor, state } = &*self.handle;
-        match state.compare_exchange(RUNNING, PARKED, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => reactor.turn(&mut self.found, timeout),
-            Err(_) => reactor.turn(&mut self.found, Some(Duration::ZERO)),
+        let Self { handle, fibers, found, .. } = self;
+        match &handle.reactor {
+            Some(reactor) if !segue_core::in_fiber() => {
+                handle.park(PARKED, |parked| reactor.turn(found, if parked { timeout } else { Some(Duration::ZERO) }));
+            }
+            _ => handle.park(SUSPENDED, |parked| {
+                if parked {
+                    fibers.park(timeout);
+                }
+            }),
         }
-        state.swap(RUNNING, Ordering::AcqRel);
     }
 
     fn poll(&mut self) {
-        if !self.handle.reactor.is_empty() {
-            self.handle.reactor.turn(&mut self.found, Some(Duration::ZERO));
+        if let Some(reactor) = &self.handle.reactor
+            && !reactor.is_empty()
+        {
+            reactor.turn(&mut self.found, Some(Duration::ZERO));
         }
     }
 
     fn enter(&mut self) {
-        if self.outer.is_none() {
-            self.handle.reactor.open();
-            self.outer = Some(driver::set_workers(Some(Arc::clone(&self.handle.reactor))));
+        if let Some(reactor) = &self.handle.reactor
+            && self.outer.is_none()
+            && !segue_core::in_fiber()
+        {
+            reactor.open();
+            self.outer = Some(driver::set_workers(Some(Arc::clone(reactor))));
         }
     }
 
     fn leave(&mut self) {
         if let Some(outer) = self.outer.take() {
             driver::set_workers(outer);
-            self.handle.reactor.close();
+            if let Some(reactor) = &self.handle.reactor {
+                reactor.close();
+            }
         }
     }
 }
@@ -139,8 +180,10 @@ impl Drop for DriverPark {
 
 impl Unpark for Handle {
     fn unpark(&self) {
-        if self.state.swap(UNPARKED, Ordering::AcqRel) == PARKED {
-            self.reactor.notify();
+        match (self.state.swap(UNPARKED, Ordering::AcqRel), &self.reactor) {
+            (PARKED, Some(reactor)) => reactor.notify(),
+            (SUSPENDED, _) => self.fibers.unpark(),
+            _ => {}
         }
     }
 }

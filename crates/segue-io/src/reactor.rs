@@ -1,30 +1,36 @@
-//! The readiness driver: a table of sockets, a selector that tells which are ready, and the turn that passes it on.
+//! The readiness driver: a table of sockets, a selector that tells which are ready, and the turn
+//! that passes it on.
 //!
-//! A `DriverPark` has one, and the process shares one more; sockets register with it when an op on them has to wait.
+//! A `DriverPark` has one, and the process shares one more; sockets register with it when an op on
+//! them has to wait.
 //!
-//! # Who knows whom
+//! # What refers to what
 //!
-//! A socket holds its reactor, and the reactor's table only a weak reference to the socket, under the key that the kernel has been given.
-//! So a socket that is dropped takes itself out of the kernel and the table before its descriptor is closed, and an event that is
-//! still on its way finds nothing (see `slab`). If an event's socket is dropped while the turn reports to it, then the turn drops it.
+//! A socket holds its reactor, and the reactor's table only a weak reference to the socket, under
+//! the key that the kernel has been given. So a socket that is dropped takes itself out of the
+//! kernel and the table before its descriptor is closed, and an event that is still on its way
+//! finds nothing (see `slab`). If an event's socket is dropped while the turn reports to it, then
+//! the turn drops it.
 //!
 //! # Locks
 //!
-//! A socket's place is locked before a reactor's table, never after. A turn locks the table to look sockets up, releases it, and then
-//! reports: what a report wakes is other people's code.
+//! A socket's place is locked before a reactor's table, never after. A turn locks the table to look
+//! sockets up, releases it, and then reports: what a report wakes is other people's code.
 //!
 //! # Open and closed
 //!
-//! A reactor is *open* while somebody takes its turns. One that is closed accepts nobody, and tells all sockets in it to try again; their
-//! ops find it closed and go to another.
+//! A reactor is *open* while somebody takes its turns. One that is closed accepts nobody, and tells
+//! all sockets in it to try again; their ops find it closed and go to another.
 //!
-//! **The race to fear**: a socket that enters, or an op that waits, just after the close has told everybody. It cannot: to enter and to close
-//! take the table's lock, so the socket is told or turned away. An op that waits has read its tick before it looked whether the
-//! reactor is closed; if it saw it open, then the close tells it later, and so the tick has changed.
+//! **The race to fear**: a socket that enters, or an op that waits, just after the close has told
+//! everybody. It cannot: to enter and to close take the table's lock, so the socket is told or
+//! turned away. An op that waits has read its tick before it looked whether the reactor is closed;
+//! if it saw it open, then the close tells it later, and so the tick has changed.
 //!
-//! `closed` is stored (release) under the lock and loaded (acquire) without; the lock's order serves those who enter.
+//! `closed` is stored (release) under the lock and loaded (acquire) without; a socket that enters
+//! is ordered by the lock.
 
-use crate::selector::{Backend, Ready, Selector};
+use crate::selector::{Backend, Interest, Ready, Selector};
 use crate::slab::Slab;
 use crate::socket::Socket;
 use std::io;
@@ -64,7 +70,12 @@ impl Reactor {
     }
 
     /// Has the kernel watch a socket. `None` if this reactor is closed.
-    pub(crate) fn register(&self, socket: &Arc<Socket>, fd: BorrowedFd<'_>) -> io::Result<Option<usize>> {
+    pub(crate) fn register(
+        &self,
+        socket: &Arc<Socket>,
+        fd: BorrowedFd<'_>,
+        interest: Interest,
+    ) -> io::Result<Option<usize>> {
         let mut sockets = self.sockets();
         if self.is_closed() {
             return Ok(None);
@@ -72,7 +83,7 @@ impl Reactor {
         let key = sockets.insert(Arc::downgrade(socket)).ok_or(io::ErrorKind::OutOfMemory)?;
         drop(sockets);
         self.len.fetch_add(1, Ordering::Relaxed);
-        match self.selector.add(fd, key) {
+        match self.selector.add(fd, key, interest) {
             Ok(()) => Ok(Some(key)),
             Err(error) => {
                 self.forget(key);
@@ -93,7 +104,7 @@ impl Reactor {
         }
     }
 
-    /// The kernel interface, for those who arm.
+    /// The kernel interface, for ops that arm a direction.
     pub(crate) fn selector(&self) -> &dyn Selector {
         &*self.selector
     }
@@ -126,7 +137,8 @@ impl Reactor {
         }
     }
 
-    /// Waits for the kernel, and makes ready who waited for what it says. One thread at a time.
+    /// Waits for the kernel, and resumes the waiters of each socket that it reports. One thread at
+    /// a time.
     ///
     /// # Panics
     /// If the kernel refuses to wait, which it does only when somebody closed its descriptors.
@@ -171,7 +183,7 @@ mod tests {
         for backend in [Backend::Native, Backend::Polling, Backend::PollingOneShot] {
             let reactor = Arc::new(Reactor::new(backend).unwrap());
             let first = socket();
-            assert_eq!(reactor.register(&first, first.io().as_fd()).unwrap(), None);
+            assert_eq!(reactor.register(&first, first.io().as_fd(), Interest::default()).unwrap(), None);
             reactor.open();
             for _ in 0..100 {
                 let socket = socket();

@@ -1,12 +1,14 @@
-//! One direction of a socket, as the readiness driver sees it: a count of events, and those who wait for the next.
+//! One direction of a socket, as the readiness driver sees it: a count of events, and the waiters
+//! for the next.
 //!
 //! Used by `driver::run`, which waits, and by the reactor, which reports what the kernel says.
 //!
 //! # The idea
 //!
-//! The kernel reports *edges*: that a socket has become ready, once. A flag "ready" would have to be cleared by whoever finds that it is not,
-//! and the clearing could wipe out an edge that has just been reported. So there is no flag and nothing is ever cleared. There is a
-//! *tick*: the number of edges so far, which only grows. An op
+//! The kernel reports *edges*: that a socket has become ready, once. An op that would block would
+//! have to clear a flag "ready", and so could wipe out an edge that has just been reported. So
+//! there is no flag and nothing is ever cleared. There is a *tick*: the number of edges so far,
+//! which only grows. An op
 //!
 //! 1. reads the tick,
 //! 2. tries the system call, which says that it would block,
@@ -18,27 +20,35 @@
 //!   reactor                                      \__ tick becomes 8, waiters are told
 //! ```
 //!
-//! **The race to fear**: the data arrives after the failed call, its edge is reported before the op has begun to wait, and the op sleeps
-//! through it. It cannot: an edge that the call of step 2 did not see is reported after step 1, and so the tick differs from what was
-//! read there, however early the report came. If the report comes before the wait registers, the wait finds the tick changed under the
-//! queue's lock; if after, the reactor finds the waiter in the queue. An edge between steps 1 and 2 that the call did see
-//! costs one attempt too many, later.
+//! **The race to fear**: the data arrives after the failed call, its edge is reported before the op
+//! has begun to wait, and the op sleeps through it. It cannot: an edge that the call of step 2 did
+//! not see is reported after step 1, and so the tick differs from what was read there, however
+//! early the report came. If the report comes before the wait registers, the wait finds the tick
+//! changed under the queue's lock; if after, the reactor finds the waiter in the queue. An edge
+//! between steps 1 and 2 that the call did see costs one attempt too many, later.
 //!
-//! Two readers on one socket each have their own step 1, so neither can take the other's edge away. All waiters are told of each
-//! edge; those who come too late find that the call would block and wait again.
+//! Two readers on one socket each have their own step 1, so neither can take the other's edge away.
+//! All waiters are told of each edge; the late ones find that the call would block, and wait again.
 //!
-//! **Cancellation**: a waiter leaves the queue. The tick does not change, the socket keeps its data, and nothing is lost.
+//! **Time limits** are set at each wait and hardly ever come up, so a direction has a lazy timer
+//! for them: the limit of one waiter at a time costs no entry among the timers. When it is over,
+//! all waiters are told, and the one that set the limit sees that at the same look as the tick.
+//!
+//! **Cancellation**: a waiter leaves the queue. The tick does not change, the socket keeps its
+//! data, and nothing is lost.
 //!
 //! # Drained
 //!
-//! A read that returned less than its buffer has emptied the socket, so that the next call would only say that it would block. If the
-//! tick was 7 at the step 1 of that read, then whatever arrives later makes it 8; so the next op may go to step 3 with 7 directly. That
-//! saves one system call of three per request on a connection that is asked and answers.
+//! A read that returned less than its buffer has emptied the socket, so that the next call would
+//! only say that it would block. If the tick was 7 at the step 1 of that read, then whatever
+//! arrives later makes it 8; so the next op may go to step 3 with 7 directly. That saves one system
+//! call of three per request on a connection that is asked and answers.
 //!
-//! It holds only while every later change makes an edge. The end of the stream, errors and urgent data are changes that can be
-//! reported together with the data, in one edge, and be still unread when the data is. A report that names one of
-//! them marks the direction as *unsteady*, for good, and drained is ignored from then on. Selectors that can't tell (see
-//! `Selector::tells_end`) mark nothing drained.
+//! It holds only while every later change makes an edge. The end of the stream, errors and urgent
+//! data are changes that can be reported together with the data, in one edge, and be still unread
+//! when the data is. A report that names one of them marks the direction as *unsteady*, for good,
+//! and drained is ignored from then on. Selectors that can't tell (see `Selector::tells_end`) mark
+//! nothing drained.
 //!
 //! # Orderings
 //!
@@ -47,9 +57,10 @@
 //! | the tick's increment in `report` | step 1's load, and the check in `wait` | `unsteady`, stored before the increment: an op that counts the edge sees the mark |
 //! | the queue's unlock | the queue's lock | tick before notify: a waiter that the notify missed sees the tick |
 //!
-//! `drained` needs no order: it holds a tick, which is true of the socket whoever reads it and whenever.
+//! `drained` needs no order: it holds a tick, which is true of the socket for every reader at any
+//! time.
 
-use segue_core::{Ended, WaitQueue, WaitsFor};
+use segue_core::{Ended, LazyTimer, Limit, WaitQueue, WaitsFor};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -64,6 +75,8 @@ pub(crate) struct Direction {
     drained: AtomicU64,
     unsteady: AtomicBool,
     waiters: WaitQueue<()>,
+    /// The time limit of the waiter.
+    limit: LazyTimer,
 }
 
 impl Direction {
@@ -73,6 +86,7 @@ impl Direction {
             drained: AtomicU64::new(NEVER),
             unsteady: AtomicBool::new(false),
             waiters: WaitQueue::new(()),
+            limit: LazyTimer::new(),
         }
     }
 
@@ -94,12 +108,32 @@ impl Direction {
         self.drained.store(tick, Ordering::Relaxed);
     }
 
-    /// Step 3: waits while the tick is `tick`.
-    pub(crate) fn wait(&self, tick: u64, deadline: Option<Instant>, waits_for: WaitsFor) -> Result<(), Ended> {
-        self.waiters.wait_until(deadline, waits_for, |()| self.tick() != tick, |()| ())
+    /// Step 3: waits while the tick is `tick`. A limit, if there is one, is at the deadline.
+    pub(crate) fn wait(
+        &self,
+        tick: u64,
+        deadline: Option<Instant>,
+        limit: Option<Limit<'_>>,
+        waits_for: WaitsFor,
+    ) -> Result<(), Ended> {
+        let deadline = deadline.filter(|_| limit.is_none());
+        let ready = |_: &()| self.tick() != tick || limit.as_ref().is_some_and(Limit::is_over);
+        self.waiters.wait_until(deadline, waits_for, ready, |()| ())?;
+        if self.tick() == tick { Err(Ended::TimedOut) } else { Ok(()) }
     }
 
-    /// An edge: tells all who wait to try again.
+    /// The timer for the limits of the waiters.
+    #[inline]
+    pub(crate) fn timer(&self) -> &LazyTimer {
+        &self.limit
+    }
+
+    /// A waiter's limit is over.
+    pub(crate) fn expire(&self) {
+        self.waiters.lock().notify_all(0);
+    }
+
+    /// An edge: tells all waiters to try again.
     pub(crate) fn report(&self, unsteady: bool) {
         if unsteady {
             self.unsteady.store(true, Ordering::Relaxed);
@@ -118,14 +152,14 @@ mod tests {
         let direction = Direction::new();
         let tick = direction.tick();
         direction.report(false);
-        assert_eq!(direction.wait(tick, None, WaitsFor::new("an edge")), Ok(()));
+        assert_eq!(direction.wait(tick, None, None, WaitsFor::new("an edge")), Ok(()));
     }
 
     #[test]
     fn a_wait_at_the_present_tick_waits() {
         let direction = Direction::new();
         let now = Some(Instant::now());
-        assert_eq!(direction.wait(direction.tick(), now, WaitsFor::new("an edge")), Err(Ended::TimedOut));
+        assert_eq!(direction.wait(direction.tick(), now, None, WaitsFor::new("an edge")), Err(Ended::TimedOut));
     }
 
     #[test]

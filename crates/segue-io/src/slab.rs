@@ -1,15 +1,17 @@
-//! A table whose keys are never given out twice: a slot's number together with how often the slot was used.
+//! A table that never gives out a key twice: a key is a slot's number together with how often the
+//! slot was used.
 //!
-//! Used by the reactor, which gives the key to the kernel. An event may still be on its way when its socket is closed and the slot serves
-//! another; the key that it carries then fits nothing.
+//! Used by the reactor, which gives the key to the kernel. An event may still be on its way when
+//! its socket is closed and the slot serves another; the key that it carries then fits nothing.
 //!
-//! The generation wraps around after 2^32 uses of one slot (2^16 on 32-bit machines). An event would have to stay on its way that
-//! long, and would then cause a retry of an op and nothing else.
+//! The generation wraps around after 2^32 uses of one slot (2^16 on 32-bit machines). An event
+//! would have to stay on its way that long, and would then cause a retry of an op and nothing else.
 
 /// How many bits of a key are the slot's number; the rest is the generation.
 const INDEX_BITS: u32 = usize::BITS / 2;
 const INDEX_MASK: usize = (1 << INDEX_BITS) - 1;
-/// The largest generation is left out, so that no key is `usize::MAX`, which selectors use themselves.
+/// The largest generation is left out, so that no key is `usize::MAX`, which selectors use
+/// themselves.
 const GENERATIONS: usize = INDEX_MASK;
 
 #[derive(Debug)]

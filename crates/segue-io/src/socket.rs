@@ -4,19 +4,24 @@
 //!
 //! # Its place
 //!
-//! A socket has no place until an op on it must wait for the first time: then it registers with the driver of that op's caller, once, for both
-//! directions. It stays there until it is dropped, or until an op finds that reactor closed and moves it.
+//! A socket has no place until an op on it must wait for the first time: then it registers with the
+//! driver of that op's caller, once, for reading; for writing as well from the first op on that has
+//! to wait for room. It stays there until it is dropped, or until an op finds that reactor closed
+//! and moves it.
 //!
-//! With a selector that reports once per question, `armed` are the directions that somebody has asked for. The kernel forgets all of
-//! a socket's questions when it reports one, so the report asks for the rest again. Questions are put under the lock of the place, in
-//! which `armed` is kept: so the last question put names every direction that is armed. A report takes its directions out of `armed`
-//! first and adds to the ticks second; who armed in between is told by that tick, and asks again.
+//! With a selector that reports once per question, `armed` are the directions that ops have asked
+//! for. The kernel forgets all of a socket's questions when it reports one, so the report asks for
+//! the rest again. Questions are put under the lock of the place, in which `armed` is kept: so the
+//! last question put names every direction that is armed. A report takes its directions out of
+//! `armed` first and adds to the ticks second; an op that armed in between is told by that tick,
+//! and asks again.
 
 use crate::driver;
 use crate::op::Half;
 use crate::reactor::Reactor;
 use crate::readiness::Direction;
 use crate::selector::{Interest, Ready};
+use segue_core::{LazyTimer, TimeLimited};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -75,14 +80,15 @@ impl Socket {
         }
     }
 
-    /// Relaxed: it is set before the socket is known to a reactor, whose reports order it (see `readiness`); earlier
-    /// than that, nothing is reported and `false` is right.
+    /// Relaxed: it is set before the socket is known to a reactor, and the reactor's reports order
+    /// it (see `readiness`); earlier than that, nothing is reported and `false` is right.
     #[inline]
     pub(crate) fn tells_end(&self) -> bool {
         self.tells_end.load(Ordering::Relaxed)
     }
 
-    /// Sees to it that edges of these directions will be reported. The caller has read its tick before.
+    /// Sees to it that edges of these directions will be reported. The caller has read its tick
+    /// before.
     pub(crate) fn enlist(self: &Arc<Self>, interest: Interest) -> io::Result<()> {
         let mut slot = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(closed) = slot.take_if(|place| place.reactor.is_closed()) {
@@ -92,10 +98,10 @@ impl Socket {
             Some(place) => place,
             empty => {
                 let driver = driver::of_caller()?;
-                let place = match self.enter(driver)? {
+                let place = match self.enter(driver, interest)? {
                     Some(place) => place,
                     // Closed this moment. The shared one never is.
-                    None => self.enter(driver::shared()?)?.ok_or(io::ErrorKind::Unsupported)?,
+                    None => self.enter(driver::shared()?, interest)?.ok_or(io::ErrorKind::Unsupported)?,
                 };
                 empty.insert(place)
             }
@@ -105,6 +111,10 @@ impl Socket {
             place.armed.read |= interest.read;
             place.armed.write |= interest.write;
             selector.arm(self.io.as_fd(), place.key, place.armed)?;
+        } else if interest.write && !place.armed.write {
+            // From now on for good: a socket that was full once may be so again.
+            place.armed.write = true;
+            selector.arm(self.io.as_fd(), place.key, place.armed)?;
         }
         Ok(())
     }
@@ -112,15 +122,17 @@ impl Socket {
     /// Registers with a given reactor, which is open.
     #[cfg(test)]
     pub(crate) fn enlist_with(self: &Arc<Self>, reactor: &Arc<Reactor>) -> io::Result<()> {
-        let place = self.enter(Arc::clone(reactor))?;
+        let place = self.enter(Arc::clone(reactor), Interest::default())?;
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
         Ok(())
     }
 
-    fn enter(self: &Arc<Self>, reactor: Arc<Reactor>) -> io::Result<Option<Place>> {
+    fn enter(self: &Arc<Self>, reactor: Arc<Reactor>, interest: Interest) -> io::Result<Option<Place>> {
         self.tells_end.store(reactor.selector().tells_end(), Ordering::Relaxed);
-        let key = reactor.register(self, self.io.as_fd())?;
-        Ok(key.map(|key| Place { reactor, key, armed: Interest::default() }))
+        let key = reactor.register(self, self.io.as_fd(), interest)?;
+        // One that reports once has not been asked yet.
+        let armed = if reactor.selector().one_shot() { Interest::default() } else { interest };
+        Ok(key.map(|key| Place { reactor, key, armed }))
     }
 
     /// The kernel says that directions have become ready. For the turn of the reactor.
@@ -134,7 +146,8 @@ impl Socket {
         }
     }
 
-    /// What one-shot selectors need: the directions that were reported are no longer asked for, the others are asked for again.
+    /// What one-shot selectors need: the directions that were reported are no longer asked for, the
+    /// others are asked for again.
     fn disarm(&self, ready: Ready) {
         if self.tells_end() {
             return; // Edges: the common case, without the lock.
@@ -148,16 +161,27 @@ impl Socket {
         place.armed.read &= !ready.directions.read;
         place.armed.write &= !ready.directions.write;
         if place.armed != Interest::default() && selector.arm(self.io.as_fd(), place.key, place.armed).is_err() {
-            // Whoever waits is to see the error for itself.
+            // Each waiter is to see the error for itself.
             self.read.report(true);
             self.write.report(true);
         }
     }
 
-    /// The reactor is closed: all who wait are to look for another.
+    /// The reactor is closed: all waiters are to look for another.
     pub(crate) fn report_closed(&self) {
         self.read.report(false);
         self.write.report(false);
+    }
+}
+
+/// A timer for each direction, by the number of its half.
+impl TimeLimited for Socket {
+    fn timer(&self, half: usize) -> &LazyTimer {
+        self.direction(Half::numbered(half)).timer()
+    }
+
+    fn expire(&self, half: usize) {
+        self.direction(Half::numbered(half)).expire();
     }
 }
 

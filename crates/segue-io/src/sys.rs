@@ -1,10 +1,12 @@
 //! The system calls of the ops, each once and without waiting.
 //!
-//! Used by `op` and by the constructors of `net`. `rustix` makes them, in safe Rust; options and addresses are left to `socket2`.
+//! Used by `op` and by the constructors of `net`. `rustix` makes them, in safe Rust; options and
+//! addresses are left to `socket2`.
 //!
-//! Where the system can, a call says by itself that it must not wait (`MSG_DONTWAIT`) and must not raise `SIGPIPE` (`MSG_NOSIGNAL`). So
-//! neither someone who clears `O_NONBLOCK` through a duplicate of the descriptor nor a program with its own signal
-//! handling can make an op block its worker or end the process.
+//! Where the system can, a call says by itself that it must not wait (`MSG_DONTWAIT`) and must not
+//! raise `SIGPIPE` (`MSG_NOSIGNAL`). So an op neither blocks its worker when `O_NONBLOCK` is
+//! cleared through a duplicate of the descriptor, nor ends the process of a program with its own
+//! signal handling.
 
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags};
 use socket2::{Domain, Socket, Type};

@@ -1,4 +1,5 @@
-//! No descriptor is left behind. A file of its own, since it counts those of the process: one test at a time.
+//! No descriptor is left behind. A file of its own, since it counts those of the process: one test
+//! at a time.
 #![cfg(target_os = "linux")]
 #![allow(unused_must_use, reason = "a scope waits for what it spawned, handle or not")]
 

@@ -43,7 +43,8 @@ fn an_unpark_during_the_park_ends_it() {
                         }
                     }
                 });
-                // Parks for ever each time: a lost unpark, or one that does not carry the store before it, hangs.
+                // Parks for ever each time: a lost unpark, or one that does not carry the store
+                // before it, hangs.
                 for round in 1..=ROUNDS {
                     while asked.load(Ordering::Relaxed) < round {
                         park.park(None);
@@ -172,7 +173,8 @@ fn who_waits_in_a_driver_that_ends_goes_on_in_another() {
                         while begun.load(Ordering::Relaxed) == 0 {
                             segue_core::yield_now().unwrap();
                         }
-                        // A few more turns, in which it gets to wait in this worker's driver: or not, which must not matter.
+                        // A few more turns, in which it gets to wait in this worker's driver: or
+                        // not, which must not matter.
                         for _ in 0..100 {
                             segue_core::yield_now().unwrap();
                         }

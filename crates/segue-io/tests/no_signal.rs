@@ -1,4 +1,5 @@
-//! A write to a connection that has gone is an error and no signal, also in a program that lets SIGPIPE end it. Alone in its process.
+//! A write to a connection that has gone is an error and no signal, also in a program that lets
+//! SIGPIPE end it. Alone in its process.
 #![allow(unsafe_code, reason = "std ignores the signal; to test anything, that must be undone")]
 
 mod common;

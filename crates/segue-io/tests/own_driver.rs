@@ -1,4 +1,5 @@
-//! On fibers whose worker has a driver, the shared one is not even started. Alone in its process, which must not have started it.
+//! On fibers whose worker has a driver, the shared one is not even started. Alone in its process,
+//! which must not have started it.
 #![cfg(target_os = "linux")]
 
 mod common;

@@ -3,11 +3,13 @@
 
 mod common;
 
-use common::{everywhere, pair, until_watched};
+use common::{everywhere, on_one_worker, pair, until_watched};
 use segue_core::scope;
+use segue_io::Backend;
 use segue_io::net::{TcpListener, TcpStream};
 use std::io::{BufRead, BufReader, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::Shutdown;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Bytes of which each place has its own.
@@ -70,7 +72,8 @@ fn many_connections_are_served_at_once() {
 fn a_write_that_does_not_fit_goes_on_as_the_reader_reads() {
     everywhere(|| {
         let (client, server) = pair();
-        // Small on this side only: with a small window on the other, the kernel makes pauses of its own.
+        // Small on this side only: with a small window on the other, the kernel makes pauses of its
+        // own.
         socket2::SockRef::from(&client).set_send_buffer_size(4096).unwrap();
         let sent = pattern(1 << 20);
         let mut partial = 0;
@@ -298,6 +301,43 @@ fn a_shutdown_wakes_who_waits() {
             until_watched(&client);
             client.shutdown(Shutdown::Write).unwrap();
             assert_eq!(writer.join().unwrap(), ErrorKind::BrokenPipe);
+        });
+    });
+}
+
+/// Room in a send buffer makes an edge only when a third of the buffer is free. Less of it is found
+/// when the time is over.
+#[test]
+fn a_write_whose_time_is_over_takes_the_room_there_is() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(32 << 10).unwrap();
+    socket.connect(&listener.local_addr().unwrap().into()).unwrap();
+    let mut client = std::net::TcpStream::from(socket);
+    let (stream, _) = listener.accept().unwrap();
+    let mut stream = &stream;
+    socket2::SockRef::from(stream).set_send_buffer_size(400_000).unwrap();
+    let piece = [0; 10_000];
+    on_one_worker(Backend::Native, || {
+        // Until the buffers are full, also when the kernel has moved what it can from one to the
+        // other.
+        stream.set_write_timeout(Some(Duration::from_millis(20))).unwrap();
+        for _ in 0..3 {
+            while stream.write(&piece).is_ok() {}
+        }
+        stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+        let begun = AtomicBool::new(false);
+        scope(|s| {
+            let writing = s.spawn(|| {
+                begun.store(true, Ordering::Relaxed);
+                stream.write(&piece)
+            });
+            // There is one worker: once it has begun, and others run again, it waits.
+            while !begun.load(Ordering::Relaxed) {
+                segue_core::yield_now();
+            }
+            client.read_exact(&mut [0; 60_000]).unwrap();
+            assert!(writing.join().unwrap().unwrap() > 0);
         });
     });
 }

@@ -52,6 +52,55 @@ fn a_read_ends_at_its_time_out_and_not_before() {
 }
 
 #[test]
+fn a_time_out_counts_from_its_own_read_after_many_others() {
+    everywhere(|| {
+        let (client, mut server) = pair();
+        let time = Duration::from_millis(20);
+        server.set_read_timeout(Some(time)).unwrap();
+        scope(|s| {
+            s.spawn(|| {
+                for byte in 0..100 {
+                    (&client).write_all(&[byte]).unwrap();
+                    segue_core::yield_now().unwrap();
+                }
+            });
+            // On a machine that is busy elsewhere a read may end early; it has taken nothing then.
+            let mut left = 100;
+            while left > 0 {
+                match server.read(&mut [0; 4]) {
+                    Ok(count) => left -= count,
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::TimedOut),
+                }
+            }
+        });
+        let begun = Instant::now();
+        assert_eq!(server.read(&mut [0]).unwrap_err().kind(), ErrorKind::TimedOut);
+        assert!(begun.elapsed() >= time);
+    });
+}
+
+#[test]
+fn readers_of_one_stream_end_at_their_own_time_outs() {
+    everywhere(|| {
+        let (_client, server) = pair();
+        // The limit of one of them at a time has the stream's timer.
+        scope(|s| {
+            for time in [5, 1, 3, 2] {
+                let server = &server;
+                s.spawn(move || {
+                    let time = Duration::from_millis(time);
+                    server.set_read_timeout(Some(time)).unwrap();
+                    let begun = Instant::now();
+                    let ended = (&mut &*server).read(&mut [0]).unwrap_err();
+                    assert_eq!(ended.kind(), ErrorKind::TimedOut);
+                    assert!(begun.elapsed() >= Duration::from_millis(1));
+                });
+            }
+        });
+    });
+}
+
+#[test]
 fn a_write_ends_at_its_time_out_and_loses_nothing() {
     everywhere(|| {
         let (client, server) = pair();
@@ -224,7 +273,8 @@ fn a_wake_that_races_with_a_cancellation_loses_no_byte() {
                     shield(|| (&client).write_all(b"x")).unwrap();
                     written.fetch_add(1, Ordering::Relaxed);
                 });
-                // On one worker both now run once: the read waits, and its wake is on the way when it is cancelled.
+                // On one worker both now run once: the read waits, and its wake is on the way when
+                // it is cancelled.
                 segue_core::yield_now().unwrap();
                 s.cancel();
                 match shield(|| read.join()) {

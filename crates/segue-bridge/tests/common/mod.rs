@@ -1,7 +1,9 @@
-//! What the tests of this crate share: every kind of host that something can run on, and futures to wait for.
+//! What the tests of this crate share: every kind of host that something can run on, and futures to
+//! wait for.
 //!
-//! A *side* of a test is given twice: as a closure in straight-line code, which waits, and as a future, which awaits. [`Host::spawn`] runs the form that is native to the host.
-//! Sides meet through what they capture, usually an `Arc` of a structure.
+//! A *side* of a test is given twice: as a closure in straight-line code, which waits, and as a
+//! future, which awaits. [`Host::spawn`] runs the form that is native to the host. Sides meet
+//! through what they capture, usually an `Arc` of a structure.
 #![allow(dead_code)] // Each test file uses its part.
 
 use segue::sync::Notify;
@@ -147,7 +149,8 @@ impl Host {
     }
 }
 
-/// A simulator that other threads take part in, on a thread of its own for as long as the process lives.
+/// A simulator that other threads take part in, on a thread of its own for as long as the process
+/// lives.
 #[derive(Default)]
 struct Simulator {
     jobs: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
@@ -215,7 +218,8 @@ pub fn rayon_pool() -> &'static rayon::ThreadPool {
     POOL.get_or_init(|| rayon::ThreadPoolBuilder::new().num_threads(8).build().unwrap())
 }
 
-/// A flag that is set once, and a future of it that keeps a waker as libraries do: in a mutex, replaced at each poll.
+/// A flag that is set once, and a future of it that keeps a waker as libraries do: in a mutex,
+/// replaced at each poll.
 #[derive(Clone, Debug, Default)]
 pub struct Flag(Arc<Mutex<(bool, Option<Waker>)>>);
 

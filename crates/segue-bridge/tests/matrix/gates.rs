@@ -44,7 +44,8 @@ impl Structure for ABarrier {
         self.passed(by!(way, barrier.wait().unwrap(), barrier.wait_source().await));
     }
 
-    /// A task that is dropped when the barrier has opened was counted, and the others are off. So whoever begins anew looks out for them.
+    /// A task that is dropped when the barrier has opened was counted, and the others are off. So
+    /// whoever begins anew looks out for them.
     async fn wait(self: Arc<Self>, how: &How, round: usize) -> bool {
         let arriving = self.of(round).wait_source();
         if how.begins_anew() {

@@ -175,7 +175,7 @@ impl Structure for ASemaphore {
 
     async fn hold(self: Arc<Self>, way: Way, _round: usize, until: Until) {
         let all = self.semaphore.acquire_many_source(PERMITS);
-        let _permits = by!(way, self.semaphore.acquire_many(PERMITS).unwrap(), all.await);
+        let _permits = by!(way, self.semaphore.acquire_many(PERMITS).unwrap(), all.await.unwrap());
         self.using(PERMITS);
         until(way).await;
         self.using(PERMITS);
@@ -184,7 +184,7 @@ impl Structure for ASemaphore {
     /// The one in the middle wants more.
     async fn wait(self: Arc<Self>, how: &How, _round: usize) -> bool {
         let count = if how.who == 1 { PERMITS } else { 1 };
-        let permits = how.wait(self.semaphore.acquire_many_source(count)).await;
+        let permits = how.wait(self.semaphore.acquire_many_source(count)).await.map(Result::unwrap);
         permits.inspect(|permits| self.using(permits.count())).is_some()
     }
 
@@ -192,7 +192,7 @@ impl Structure for ASemaphore {
         for step in 0..MIX {
             let count = 1 + (step + side) % PERMITS;
             let some = self.semaphore.acquire_many_source(count);
-            let permits = by!(way, self.semaphore.acquire_many(count).unwrap(), some.await);
+            let permits = by!(way, self.semaphore.acquire_many(count).unwrap(), some.await.unwrap());
             self.using(permits.count());
         }
     }

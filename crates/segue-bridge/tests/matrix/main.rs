@@ -1,10 +1,14 @@
-//! Every structure between every two hosts: real programs, in which both sides wait for each other at the same object.
+//! Every structure between every two hosts: real programs, in which both sides wait for each other
+//! at the same object.
 //!
-//! A cell is a structure and an ordered pair of hosts. In it, the two sides take turns: one holds, until the other is known to wait in the queue, then lets it go, and waits itself. After that both
-//! use the object in any order. Then three sides wait at once, of which the one in the middle, on the first host, is cancelled, alone or in a race with the hand-over, and begins anew. Waits are unbounded: a lost
-//! wake-up hangs, and a watchdog says where.
+//! A cell is a structure and an ordered pair of hosts. In it, the two sides take turns: one holds,
+//! until the other is known to wait in the queue, then lets it go, and waits itself. After that
+//! both use the object in any order. Then three sides wait at once, of which the one in the middle,
+//! on the first host, is cancelled, alone or in a race with the hand-over, and begins anew. Waits
+//! are unbounded: a lost wake-up hangs, and a watchdog says where.
 //!
-//! The run writes the table `docs/matrix.md`, and fails if that differs from what is in the repository.
+//! The run writes the table `docs/matrix.md`, and fails if that differs from what is in the
+//! repository.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -46,7 +50,7 @@ fn every_structure_between_every_two_hosts() {
         row::<others::ASelect>(&watched),
     ];
     let (raced, withdrawn) =
-        rows.iter().fold((0, 0), |(raced, lost), row| (raced + row.pairs.len() * RACES, lost + row.withdrawn));
+        rows.iter().fold((0, 0), |(raced, lost), row| (raced + row.pairs * RACES, lost + row.withdrawn));
     println!("of {raced} cancellations that raced with a hand-over, {withdrawn} came first");
     assert!(0 < withdrawn && withdrawn < raced, "both outcomes of a race are seen: {withdrawn} of {raced}");
     compare(&table(&rows));
@@ -55,8 +59,8 @@ fn every_structure_between_every_two_hosts() {
 /// What the cells of a structure have shown.
 struct Row {
     name: &'static str,
-    /// The pairs that passed.
-    pairs: Vec<(Host, Host)>,
+    /// How many pairs passed.
+    pairs: usize,
     /// How many waits were in line before what they waited for came.
     waits: usize,
     /// How many of the cancellations that raced with a hand-over came first.
@@ -64,7 +68,7 @@ struct Row {
 }
 
 fn row<S: Structure>(watched: &Sender<String>) -> Row {
-    let mut row = Row { name: S::NAME, pairs: Vec::new(), waits: 0, withdrawn: 0 };
+    let mut row = Row { name: S::NAME, pairs: 0, waits: 0, withdrawn: 0 };
     let started = Instant::now();
     for (one, other) in Host::pairs() {
         let cell = format!("{} between {one} and {other}", S::NAME);
@@ -76,7 +80,7 @@ fn row<S: Structure>(watched: &Sender<String>) -> Row {
         row.waits += waits;
         row.withdrawn += withdrawn;
         structure.check();
-        row.pairs.push((one, other));
+        row.pairs += 1;
     }
     println!("{:12} {:?}", S::NAME, started.elapsed());
     row
@@ -112,7 +116,8 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// The two sides hold and wait in turn, each wait being in line before the other lets go; then both do as they like. Returns how many waits were in line.
+/// The two sides hold and wait in turn, each wait being in line before the other lets go; then both
+/// do as they like. Returns how many waits were in line.
 fn turns<S: Structure>(name: &str, structure: &Arc<S>, one: Host, other: Host) -> usize {
     let [held, line, met]: [Arc<Line>; 3] = Default::default();
     let mut cell = Cell::new(name);
@@ -160,7 +165,8 @@ struct Crowd<S> {
     stops: Vec<Arc<Stop>>,
 }
 
-/// Three wait for what a fourth holds; the second is cancelled. Returns how many waits were in line, and how many cancellations came before the hand-over that they raced with.
+/// Three wait for what a fourth holds; the second is cancelled. Returns how many waits were in
+/// line, and how many cancellations came before the hand-over that they raced with.
 fn crowds<S: Structure>(name: &str, structure: &Arc<S>, one: Host, other: Host) -> (usize, usize) {
     let crowd = Arc::new(Crowd {
         structure: Arc::clone(structure),
@@ -184,7 +190,8 @@ fn crowds<S: Structure>(name: &str, structure: &Arc<S>, one: Host, other: Host) 
     (crowd.line.count(), crowd.gone.count().checked_sub(CROWDS - RACES).expect(name))
 }
 
-/// Whether the cancellation races with the hand-over: with the first of all, or with that from the first waiter to the next.
+/// Whether the cancellation races with the hand-over: with the first of all, or with that from the
+/// first waiter to the next.
 fn is_race(crowd: usize) -> bool {
     crowd >= CROWDS - RACES
 }
@@ -243,7 +250,8 @@ fn watch() -> Sender<String> {
                 Ok(next) => doing = next,
                 Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {
-                    // Straight to the descriptor: what the harness captures is lost with the process.
+                    // Straight to the descriptor: what the harness captures is lost with the
+                    // process.
                     let _ = writeln!(std::io::stderr(), "it hangs: {doing}");
                     std::process::abort();
                 }
@@ -253,47 +261,70 @@ fn watch() -> Sender<String> {
     watched
 }
 
+/// The page. A pair that fails ends the test, so there is nothing to say of single pairs.
 fn table(rows: &[Row]) -> String {
-    let mut page = String::from(
-        "# Who waits for whom\n\n\
-         Every structure between every ordered pair of hosts, both sides at the same object. The numbers say in how many pairs that a host is a part of the structure has passed. This page is written by the test that runs \
-         them all, which fails if it would write another one:\n\n\
-         ```\n\
-         SEGUE_UPDATE_MATRIX=1 cargo test -p segue-bridge --test matrix\n\
-         ```\n\n\
-         Fibers of fifo, stealing and the simulator, plain threads and rayon's jobs wait in straight-line code; tasks await the sources. Who holds, and both in the steps, use the plain \
-         operations. A wait in straight-line code that has to be seen in line is the same operation with a second arm, which never becomes ready. A task runs the slow initialisers of `Once` and `Lazy` by `direct`.\n\n",
+    let hosts = Host::ALL.len();
+    let each = Host::pairs().count();
+    let (pairs, waits) = rows.iter().fold((0, 0), |(pairs, waits), row| (pairs + row.pairs, waits + row.waits));
+    for row in rows {
+        assert_eq!((row.pairs, row.waits), (each, each * WAITS), "{}", row.name);
+    }
+    let mut page = format!(
+        "\
+# Which structures work between which hosts
+
+All of these {} structures do, between all ordered pairs of these {hosts} hosts, with both sides at
+the same object: {each} pairs for each structure, {pairs} in all. A pair that failed would fail the
+test that writes this page. So does a page that differs from the run; to write it:
+
+```
+SEGUE_UPDATE_MATRIX=1 cargo test -p segue-bridge --test matrix
+```
+
+Structures: {}.
+
+| host | what runs there | how it waits |
+| --- | --- | --- |
+",
+        rows.len(),
+        rows.iter().map(|row| row.name).collect::<Vec<_>>().join(", "),
     );
-    let _ = writeln!(
+    for host in Host::ALL {
+        let (name, runs) = title(host);
+        let how = if host.is_async() { "awaits `x_source()`" } else { "calls `x()`" };
+        let _ = writeln!(page, "| {name} | {runs} | {how} |");
+    }
+    let _ = write!(
         page,
-        "In each pair, the sides take {ROUNDS} turns in which one lets the other wait, then {MIX} steps or more in any order; then, {CROWDS} times, three wait, of whom the second, on the first host, is \
-         cancelled: {} times alone, {RACES} times in a race with the hand-over. \"In line\" counts the waits of all pairs that were seen in the queue before what they waited for came.\n",
+        "
+## What a pair does
+
+1. {ROUNDS} turns: one side holds what the other wants until it is seen in the queue, then lets go,
+   and waits itself the next time.
+2. {MIX} steps or more of both sides, in any order.
+3. {CROWDS} times, three waiters stand in the queue, and the second, on the first host, is cancelled:
+   {} times alone, {RACES} times in a race with the hand-over. It begins anew, and all three are
+   served.
+
+Of the waits in all pairs, {waits} were seen in the queue before what they waited for came. To be
+seen there, a wait in straight-line code has a second arm that never becomes ready. A task runs the
+slow initialisers of `Once` and `Lazy` by `direct`.
+",
         CROWDS - RACES,
     );
-    let names = Host::ALL.map(|host| title(host).to_string());
-    let _ = writeln!(page, "| | {} | pairs | in line |", names.join(" | "));
-    let _ = writeln!(page, "|---|{}", "--:|".repeat(Host::ALL.len() + 2));
-    for row in rows {
-        let with = |host| row.pairs.iter().filter(|(one, other)| *one == host || *other == host).count().to_string();
-        let cells = Host::ALL.map(with).join(" | ");
-        let _ = writeln!(page, "| {} | {cells} | {} | {} |", row.name, row.pairs.len(), row.waits);
-        assert_eq!(row.waits, row.pairs.len() * WAITS, "{}", row.name);
-    }
-    let (pairs, waits) = rows.iter().fold((0, 0), |(pairs, waits), row| (pairs + row.pairs.len(), waits + row.waits));
-    let _ = writeln!(page, "\n{pairs} cells, {waits} waits in line.");
     page
 }
 
-fn title(host: Host) -> &'static str {
+fn title(host: Host) -> (&'static str, &'static str) {
     match host {
-        Host::Fifo => "fifo",
-        Host::Stealing => "stealing",
-        Host::Sim => "sim",
-        Host::Threads => "threads",
-        Host::TokioCurrent => "tokio, one thread",
-        Host::TokioMulti => "tokio, several",
-        Host::Smol => "smol",
-        Host::Rayon => "rayon",
+        Host::Fifo => ("`Fifo`", "fibers, on one worker"),
+        Host::Stealing => ("`Stealing`", "fibers, on several workers"),
+        Host::Sim => ("`Sim`", "fibers of an open simulation"),
+        Host::Threads => ("threads", "plain threads"),
+        Host::TokioCurrent => ("tokio, one thread", "tasks"),
+        Host::TokioMulti => ("tokio, several threads", "tasks"),
+        Host::Smol => ("smol", "tasks"),
+        Host::Rayon => ("rayon", "jobs, which park their thread"),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is done once: `Once`, cells and lazy values.
 //!
-//! An initialiser that waits has to be straight-line code; a task runs it by [`segue_bridge::direct`], or takes a cell's turn and awaits in it.
+//! An initialiser that waits has to be straight-line code; a task runs it by
+//! [`segue_bridge::direct`], or takes a cell's turn and awaits in it.
 
 use crate::rig::{HOLDS, How, MIX, Structure, Until, Way, by, straight};
 use segue::sync::{ForceError, Lazy, Once, OnceCell, Turn};

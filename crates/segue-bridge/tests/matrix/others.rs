@@ -14,7 +14,8 @@ struct Spawned {
     ended: Arc<Line>,
 }
 
-/// A fiber for each waiter of each round, spawned by who holds; they end when it says so. In the steps, each side joins what the other has spawned.
+/// A fiber for each waiter of each round, spawned by who holds; they end when it says so. In the
+/// steps, each side joins what the other has spawned.
 pub struct AJoinHandle {
     rounds: Vec<[Spawned; 3]>,
     steps: [MVar<JoinHandle<usize>>; 2],
@@ -75,7 +76,8 @@ impl Structure for AJoinHandle {
 
 const MOMENT: Duration = Duration::from_micros(200);
 
-/// Who waits looks at the clock again and again, until who holds has slept. The clock is each host's own.
+/// Who waits looks at the clock again and again, until who holds has slept. The clock is each
+/// host's own.
 pub struct ATimer {
     rounds: Vec<Latch>,
     steps: [Vec<Latch>; 2],
@@ -146,7 +148,7 @@ impl Structure for ASelect {
     /// Has both, and gives them away in either order.
     async fn hold(self: Arc<Self>, way: Way, round: usize, until: Until) {
         by!(way, self.value.take().unwrap(), self.value.take_source().await);
-        let permit = by!(way, self.permit.acquire().unwrap(), self.permit.acquire_source().await);
+        let permit = by!(way, self.permit.acquire().unwrap(), self.permit.acquire_source().await.unwrap());
         until(way).await;
         if round.is_multiple_of(2) {
             self.value.try_put(()).unwrap();
@@ -166,7 +168,8 @@ impl Structure for ASelect {
                 self.chosen[0].fetch_add(1, SeqCst);
                 self.value.try_put(()).unwrap();
             }
-            Either::Right(_permit) => {
+            Either::Right(permit) => {
+                let _permit = permit.unwrap();
                 self.chosen[1].fetch_add(1, SeqCst);
             }
         }

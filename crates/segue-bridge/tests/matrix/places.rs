@@ -29,7 +29,7 @@ impl Structure for APromise {
     async fn hold(self: Arc<Self>, way: Way, round: usize, until: Until) {
         let resolver = self.rounds[round].0.lock().unwrap().take().unwrap();
         until(way).await;
-        resolver.fill(round);
+        resolver.fill(round).unwrap();
     }
 
     async fn wait(self: Arc<Self>, how: &How, round: usize) -> bool {
@@ -40,7 +40,7 @@ impl Structure for APromise {
     /// A value goes there and comes back greater.
     async fn mix(self: Arc<Self>, way: Way, side: usize) {
         for step in 0..MIX {
-            let fill = |value| self.steps[side][step].lock().unwrap().0.take().unwrap().fill(value);
+            let fill = |value| self.steps[side][step].lock().unwrap().0.take().unwrap().fill(value).unwrap();
             let mut promise = self.steps[1 - side][step].lock().unwrap().1.take().unwrap();
             if side == 0 {
                 fill(step);

@@ -1,7 +1,9 @@
-//! What the programs of the matrix are made of: a body that is written once and waits in either way, and waits that are known to be in line.
+//! What the programs of the matrix are made of: a body that is written once and waits in either
+//! way, and waits that are known to be in line.
 //!
-//! A body is an `async` block with a [`Way`]. In the straight-line way it calls the direct forms, which suspend the fiber or park the thread, and never awaits
-//! anything that is not ready: such a block is straight-line code, and one poll runs it. In the other way it awaits the sources.
+//! A body is an `async` block with a [`Way`]. In the straight-line way it calls the direct forms,
+//! which suspend the fiber or park the thread, and never awaits anything that is not ready: such a
+//! block is straight-line code, and one poll runs it. In the other way it awaits the sources.
 
 use crate::common::Side;
 use segue::core::{Either, Source, WaitQueue, Waitable, WaitsFor};
@@ -169,7 +171,8 @@ impl How {
         }
     }
 
-    /// The second arm of the select never becomes ready. It is asked when it is to be registered, and by then the first arm is.
+    /// The second arm of the select never becomes ready. It is asked when it is to be registered,
+    /// and by then the first arm is.
     fn wait_here<S: Source>(&self, waitable: Waitable<S>) -> Option<S::Output> {
         if self.begins_anew() {
             return self.cancellable(|| waitable.wait());
@@ -212,7 +215,8 @@ pub type Until = Arc<dyn Fn(Way) -> Pin<Box<dyn Future<Output = ()> + Send>> + S
 /// How often a side of a cell holds what the other waits for, in turn.
 pub const ROUNDS: usize = 4;
 
-/// How often three wait at once, of whom the second is cancelled: first while nothing else happens, then in a race with the hand-over.
+/// How often three wait at once, of whom the second is cancelled: first while nothing else happens,
+/// then in a race with the hand-over.
 pub const CROWDS: usize = 8;
 pub const RACES: usize = 6;
 

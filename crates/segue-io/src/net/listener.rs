@@ -2,7 +2,7 @@
 //!
 //! Used by servers.
 
-use super::{TcpStream, each_addr, inet};
+use super::{TcpStream, Tries, inet};
 use crate::driver;
 use crate::op::Accept;
 use crate::socket::Socket;
@@ -13,7 +13,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 
-/// How many connections the kernel may queue; it cuts this to a limit of its own (`somaxconn` on Linux).
+/// How many connections the kernel may queue; it cuts this to a limit of its own (`somaxconn` on
+/// Linux).
 const BACKLOG: i32 = 4096;
 
 /// A TCP socket that accepts connections.
@@ -34,10 +35,12 @@ pub struct TcpListener {
 }
 
 impl TcpListener {
-    /// Listens at the first of these addresses that can be bound. Port 0 is a free one, which [`local_addr`](Self::local_addr) tells.
+    /// Listens at the first of these addresses that can be bound. Port 0 is a free one, which
+    /// [`local_addr`](Self::local_addr) tells.
     ///
-    /// As std does, it lets the port of a server that has just ended be used again (`SO_REUSEADDR`). It never waits, save for a
-    /// name that must be looked up (see [`net`](crate::net)).
+    /// As std does, it lets the port of a server that has just ended be used again
+    /// (`SO_REUSEADDR`). It never waits, save for a name that must be looked up (see
+    /// [`net`](crate::net)).
     ///
     /// # Errors
     /// That of the last address, if none could be bound.
@@ -54,13 +57,21 @@ impl TcpListener {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn bind(addr: impl ToSocketAddrs) -> io::Result<Self> {
-        each_addr(addr, |addr| {
-            let socket = sys::stream_socket(Domain::for_address(*addr))?;
-            socket.set_reuse_address(true)?;
-            socket.bind(&(*addr).into())?;
-            socket.listen(BACKLOG)?;
-            Ok(Self { socket: Socket::new(socket) })
-        })
+        let mut tries = Tries::default();
+        for addr in addr.to_socket_addrs()? {
+            if let Some(listener) = tries.note(Self::bind_one(addr))? {
+                return Ok(listener);
+            }
+        }
+        tries.fail()
+    }
+
+    fn bind_one(addr: SocketAddr) -> io::Result<Self> {
+        let socket = sys::stream_socket(Domain::for_address(addr))?;
+        socket.set_reuse_address(true)?;
+        socket.bind(&addr.into())?;
+        socket.listen(BACKLOG)?;
+        Ok(Self { socket: Socket::new(socket) })
     }
 
     /// Takes over a listener of std's, which stops blocking. Never waits.
@@ -72,7 +83,8 @@ impl TcpListener {
         Ok(Self { socket: Socket::new(listener.into()) })
     }
 
-    /// The same listener for std. It does not block; clear that if this was the last clone. Never waits.
+    /// The same listener for std. It does not block; clear that if this was the last clone. Never
+    /// waits.
     ///
     /// # Errors
     /// If there is no descriptor left: the result has one of its own.
@@ -85,11 +97,12 @@ impl TcpListener {
     /// Several callers may wait at once; which of them gets a connection is not said.
     ///
     /// # Cancellation
-    /// *No effect*: a connection stays in the listener's queue until the system call that also returns it.
+    /// *No effect*: a connection stays in the listener's queue until the system call that also
+    /// returns it.
     ///
     /// # Errors
-    /// What `accept` says: `ConnectionAborted` for a client that has gone again, and errors for a lack of
-    /// descriptors or memory, after which it may be tried again.
+    /// What `accept` says: `ConnectionAborted` for a client that has gone again, and errors for a
+    /// lack of descriptors or memory, after which it may be tried again.
     #[track_caller]
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (socket, peer) = driver::run(&self.socket, Accept, None)?;
@@ -99,8 +112,8 @@ impl TcpListener {
     /// The connections, one after the other, as [`accept`](Self::accept) takes them.
     ///
     /// # Cancellation
-    /// As for [`accept`](Self::accept). The iterator yields the cancellation once and has ended then, so that a loop that passes over errors
-    /// ends too.
+    /// As for [`accept`](Self::accept). The iterator yields the cancellation once and has ended
+    /// then, so that a loop that passes over errors ends too.
     ///
     /// # Examples
     ///

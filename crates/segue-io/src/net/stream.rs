@@ -2,7 +2,7 @@
 //!
 //! Used by servers and clients, and by every library that reads and writes through std's traits.
 
-use super::{each_addr, inet};
+use super::{Tries, inet};
 use crate::driver;
 use crate::op::{Connect, Half, Peek, Read, ReadVectored, Write, WriteVectored};
 use crate::socket::Socket;
@@ -16,13 +16,14 @@ use std::time::Duration;
 
 /// A TCP connection.
 ///
-/// Reads and writes go through [`std::io::Read`] and [`std::io::Write`], which a `&TcpStream` has too: one fiber may read while
-/// another writes. Dropping the last handle closes the connection.
+/// Reads and writes go through [`std::io::Read`] and [`std::io::Write`], which a `&TcpStream` has
+/// too: one fiber may read while another writes. Dropping the last handle closes the connection.
 ///
 /// # Reading and writing
 ///
-/// A read returns as soon as there is a byte; `Ok(0)` is the end of the stream, or an empty buffer's due, for which nothing waits. A write returns how much the kernel took, as soon as it took
-/// something. Both make one system call when they need not wait.
+/// A read returns as soon as there is a byte; `Ok(0)` is the end of the stream, or an empty
+/// buffer's due, for which nothing waits. A write returns how much the kernel took, as soon as it
+/// took something. Both make one system call when they need not wait.
 ///
 /// # Cancellation
 ///
@@ -30,14 +31,18 @@ use std::time::Duration;
 /// [`Cancelled::caused`](segue_core::Cancelled::caused) knows.
 ///
 /// * Read and peek, also vectored: *no effect*. What has arrived stays, for the next read.
-/// * Write, also vectored: *no effect*. A write whose bytes the kernel took, all or some, returns how many. A loop over writes such as
-///   [`write_all`](std::io::Write::write_all) *may already have* written a part, and does not tell how much.
-/// * Connect: *may already have happened*. The other end may see a connection that is closed at once.
+/// * Write, also vectored: *no effect*. If the kernel took some bytes or all, the write returns how
+///   many. A loop over writes such as [`write_all`](std::io::Write::write_all) *may already have*
+///   written a part, and does not tell how much.
+/// * Connect: *may already have happened*. The other end may see a connection that is closed at
+///   once.
 ///
 /// # Errors
 ///
-/// A time-out that was [set](TcpStream::set_read_timeout) gives [`TimedOut`](io::ErrorKind::TimedOut), with the same effect as a cancellation
-/// and none on later ops. Writing to a connection that the other end has closed gives `BrokenPipe` and raises no signal.
+/// A time-out that was [set](TcpStream::set_read_timeout) gives
+/// [`TimedOut`](io::ErrorKind::TimedOut), with the same effect as a cancellation and none on later
+/// ops. Writing to a connection that the other end has closed gives `BrokenPipe` and raises no
+/// signal.
 ///
 /// # Examples
 ///
@@ -85,7 +90,13 @@ impl TcpStream {
     /// ```
     #[track_caller]
     pub fn connect(addr: impl ToSocketAddrs) -> io::Result<Self> {
-        each_addr(addr, |addr| Self::connect_one(addr, None))
+        let mut tries = Tries::default();
+        for addr in addr.to_socket_addrs()? {
+            if let Some(stream) = tries.note(Self::connect_one(&addr, None))? {
+                return Ok(stream);
+            }
+        }
+        tries.fail()
     }
 
     /// Connects to one address, and gives up after `timeout`.
@@ -111,7 +122,8 @@ impl TcpStream {
         Ok(Self { socket })
     }
 
-    /// Takes over a stream of std's, which stops blocking. Its time-outs are not taken over. Never waits.
+    /// Takes over a stream of std's, which stops blocking. Its time-outs are not taken over. Never
+    /// waits.
     ///
     /// # Errors
     /// If it can't be made to not block.
@@ -120,7 +132,8 @@ impl TcpStream {
         Ok(Self { socket: Socket::new(stream.into()) })
     }
 
-    /// The same stream for std. It does not block; clear that if this was the last clone. Never waits.
+    /// The same stream for std. It does not block; clear that if this was the last clone. Never
+    /// waits.
     ///
     /// # Errors
     /// If there is no descriptor left: the result has one of its own.
@@ -154,16 +167,38 @@ impl TcpStream {
 
     /// Ends one or both directions. Never waits.
     ///
-    /// After [`Shutdown::Write`] the other end reads the end of the stream when it has read what was written. Ops that wait in a direction
-    /// that is ended return: a read with `Ok(0)`, a write with `BrokenPipe`.
+    /// After [`Shutdown::Write`] the other end reads the end of the stream when it has read what
+    /// was written. Ops that wait in a direction that is ended return: a read with `Ok(0)`, a write
+    /// with `BrokenPipe`.
+    ///
+    /// To end a direction again has no effect as long as the other one is open. When both ends have
+    /// ended theirs there is no connection any more, and the kernel says `NotConnected`, which
+    /// means no loss.
     ///
     /// # Errors
-    /// What the kernel says: `NotConnected` after the connection was lost.
+    /// What the kernel says: `NotConnected` after the connection was lost, or is over.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_io::net::{TcpListener, TcpStream};
+    /// use std::io::Read;
+    /// use std::net::Shutdown;
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// let client = TcpStream::connect(listener.local_addr()?)?;
+    /// let (mut server, _) = listener.accept()?;
+    /// client.shutdown(Shutdown::Write)?;
+    /// client.shutdown(Shutdown::Write)?;
+    /// assert_eq!(server.read(&mut [0])?, 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.socket.io().shutdown(how)
     }
 
-    /// Copies what has arrived into `buf` and leaves it to be read again, after waiting for a byte if there is none.
+    /// Copies what has arrived into `buf` and leaves it to be read again, after waiting for a byte
+    /// if there is none.
     ///
     /// # Cancellation
     /// *No effect*.
@@ -175,7 +210,8 @@ impl TcpStream {
         driver::run(&self.socket, Peek(buf), self.read_timeout()?)
     }
 
-    /// Sets how long each read and peek may wait; `None` is for ever. A store: it costs nothing. Never waits.
+    /// Sets how long each read and peek may wait; `None` is for ever. A store: it costs nothing.
+    /// Never waits.
     ///
     /// # Errors
     /// `InvalidInput` for a time-out of zero.
@@ -197,7 +233,8 @@ impl TcpStream {
         self.socket.timeout(Half::Read).set(timeout)
     }
 
-    /// Sets how long each write may wait; `None` is for ever. A store: it costs nothing. Never waits.
+    /// Sets how long each write may wait; `None` is for ever. A store: it costs nothing. Never
+    /// waits.
     ///
     /// # Errors
     /// `InvalidInput` for a time-out of zero.

@@ -1,10 +1,11 @@
-//! Linux's epoll, edge-triggered: a descriptor is registered once, for both directions and for the end of the stream.
+//! Linux's epoll, edge-triggered: a descriptor is registered once, for what can be read and for the
+//! end of the stream; for room, when an op first waits for that.
 //!
-//! The native selector on Linux. A wait is one system call; the crate `polling` needs five, since it re-arms a timer and its
-//! own wake-up descriptor each time.
+//! The native selector on Linux. A wait is one system call; the crate `polling` needs five, since
+//! it re-arms a timer and its own wake-up descriptor each time.
 //!
-//! The wake-up descriptor is an eventfd that is edge-triggered too: each write to it is an edge of its own, so that it never has
-//! to be read, save when its counter is full.
+//! The wake-up descriptor is an eventfd that is edge-triggered too: each write to it is an edge of
+//! its own, so that it never has to be read, save when its counter is full.
 
 use super::{Interest, Ready, Selector};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -19,7 +20,8 @@ use std::time::Duration;
 const WAKE: u64 = u64::MAX;
 /// How many reports are fetched at a time: 3 KiB of them, on the worker's stack.
 const EVENTS: usize = 256;
-/// epoll rounds time-outs up to milliseconds. Shorter ones than this are waited for with `ppoll`, which counts nanoseconds.
+/// epoll rounds time-outs up to milliseconds. Shorter ones than this are waited for with `ppoll`,
+/// which counts nanoseconds.
 const COARSE: Duration = Duration::from_millis(10);
 /// Longer than this is waited for in several turns.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -44,6 +46,13 @@ impl Epoll {
     }
 }
 
+/// What is asked of a descriptor. It is told of its end in any case.
+fn flags(interest: Interest) -> EventFlags {
+    let end = EventFlags::RDHUP | EventFlags::PRI | EventFlags::ET;
+    // Most sockets are never full: so a report of data is not one of room as well.
+    if interest.write { end | EventFlags::IN | EventFlags::OUT } else { end | EventFlags::IN }
+}
+
 fn timespec(duration: Duration) -> Timespec {
     let duration = duration.min(LONGEST);
     // At most a day: the conversion can't fail.
@@ -51,13 +60,12 @@ fn timespec(duration: Duration) -> Timespec {
 }
 
 impl Selector for Epoll {
-    fn add(&self, fd: BorrowedFd<'_>, key: usize) -> io::Result<()> {
-        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::PRI | EventFlags::ET;
-        Ok(epoll::add(&self.epoll, fd, EventData::new_u64(key as u64), flags)?)
+    fn add(&self, fd: BorrowedFd<'_>, key: usize, interest: Interest) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, fd, EventData::new_u64(key as u64), flags(interest))?)
     }
 
-    fn arm(&self, _fd: BorrowedFd<'_>, _key: usize, _interest: Interest) -> io::Result<()> {
-        Ok(())
+    fn arm(&self, fd: BorrowedFd<'_>, key: usize, interest: Interest) -> io::Result<()> {
+        Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(key as u64), flags(interest))?)
     }
 
     fn delete(&self, fd: BorrowedFd<'_>) {
@@ -98,7 +106,8 @@ impl Selector for Epoll {
 
     fn notify(&self) {
         let one = 1_u64.to_ne_bytes();
-        // It fails only when the counter is full; then it is emptied first. What was read was an edge before.
+        // It fails only when the counter is full; then it is emptied first. What was read was an
+        // edge before.
         if rustix::io::write(&self.wake, &one) == Err(Errno::AGAIN) {
             let _ = rustix::io::read(&self.wake, &mut [0_u8; 8]);
             let _ = rustix::io::write(&self.wake, &one);

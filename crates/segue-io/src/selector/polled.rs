@@ -1,6 +1,7 @@
 //! The selector over the crate `polling`: kqueue on macOS and the BSDs, and others elsewhere.
 //!
-//! The native selector where there is no epoll. On Linux it is there to be tested: with edges, and with one shot per question.
+//! The native selector where there is no epoll. On Linux it is there to be tested, with the feature
+//! `polling`: with edges, and with one shot per question.
 #![allow(unsafe_code)] // `polling` is told of descriptors by number; see `add`.
 
 use super::{Interest, Ready, Selector};
@@ -25,15 +26,19 @@ impl Polled {
 }
 
 impl Selector for Polled {
-    fn add(&self, fd: BorrowedFd<'_>, key: usize) -> io::Result<()> {
+    fn add(&self, fd: BorrowedFd<'_>, key: usize, _interest: Interest) -> io::Result<()> {
         let interest = if self.one_shot() { Event::none(key) } else { Event::all(key) };
-        // SAFETY: the descriptor must be deleted before it is closed. Only `Reactor::register` calls this, for the descriptor of a
-        // `Socket`, whose `Drop` has the reactor delete it and which closes it only after that. If the socket is forgotten, then
-        // the descriptor stays open.
+        // SAFETY: the descriptor must be deleted before it is closed. Only `Reactor::register`
+        // calls this, for the descriptor of a `Socket`. Its `Drop` has the reactor delete the
+        // descriptor, and closes it only after that. If the socket is forgotten, then the
+        // descriptor stays open.
         unsafe { self.poller.add_with_mode(fd.as_raw_fd(), interest, self.mode) }
     }
 
     fn arm(&self, fd: BorrowedFd<'_>, key: usize, interest: Interest) -> io::Result<()> {
+        if !self.one_shot() {
+            return Ok(()); // It watches both directions.
+        }
         self.poller.modify_with_mode(fd, Event::new(key, interest.read, interest.write), self.mode)
     }
 

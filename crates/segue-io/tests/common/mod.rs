@@ -42,7 +42,8 @@ pub fn on_two_workers<T>(backend: Backend, test: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Runs a test on plain threads, on fibers whose workers have no driver, and on fibers over each backend.
+/// Runs a test on plain threads, on fibers whose workers have no driver, and on fibers over each
+/// backend.
 pub fn everywhere(test: impl Fn()) {
     guarded("plain threads", &test);
     guarded("fibers without a driver", || {
@@ -71,7 +72,8 @@ pub fn enlist(stream: &TcpStream) {
     stream.set_read_timeout(None).unwrap();
 }
 
-/// Lets others run until the kernel watches this descriptor, which an op asks for just before it waits.
+/// Lets others run until the kernel watches this descriptor, which an op asks for just before it
+/// waits.
 pub fn until_watched(fd: &impl AsRawFd) {
     until(|| watched(fd.as_raw_fd()));
 }
