@@ -1,6 +1,8 @@
-//! Search as an effect: a program chooses as if it knew which choice is right, and a handler tries them all, or until one is.
+//! Search as an effect: a program chooses as if it knew which choice is right, and a handler tries
+//! them all, or until one is.
 //!
-//! Here a perform returns more than once, which `segue::multi` does by running the program again with the same answers. So what it runs must do the same when it is told the same.
+//! Here a perform returns more than once, which `segue::multi` does by running the program again
+//! with the same answers. So what it runs must do the same when it is told the same.
 
 use segue::effect::{Effect, perform};
 use segue::multi::{self, Resumption};
@@ -17,7 +19,8 @@ fn fail() -> ! {
     unreachable!("there is nothing to choose")
 }
 
-/// Places as many queens as there are rows, none of which attacks another one. There is no loop over possibilities and no way back in here.
+/// Places as many queens as there are rows, none of which attacks another one. There is no loop
+/// over possibilities and no way back in here.
 fn queens(rows: usize) -> Vec<usize> {
     let mut columns: Vec<usize> = Vec::new();
     for row in 0..rows {

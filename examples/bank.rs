@@ -1,4 +1,5 @@
-//! A bank with a planted race, which the simulator finds, names, and replays from its name; and the same bank without it, which passes every schedule.
+//! A bank with a planted race, which the simulator finds, names, and replays from its name; and the
+//! same bank without it, which passes every schedule.
 //!
 //! The same as a test, in one line more: `crates/segue/tests/bank.rs`.
 
@@ -9,7 +10,8 @@ use segue::{Cancelled, scope};
 /// How a transfer looks at the balance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Care {
-    /// It looks, lets go of the account, and takes the money afterwards. Others may have taken it by then.
+    /// It looks, lets go of the account, and takes the money afterwards. Others may have taken it
+    /// by then.
     Careless,
     /// It looks and takes under one lock.
     Careful,

@@ -1,6 +1,8 @@
-//! A calculator that leaves it to its callers what a division by zero yields, and where input comes from.
+//! A calculator that leaves it to its callers what a division by zero yields, and where input comes
+//! from.
 //!
-//! A division by zero is an exception that can be restarted: the evaluator performs an effect, and goes on with what a handler says.
+//! A division by zero is an exception that can be restarted: the evaluator performs an effect, and
+//! goes on with what a handler says.
 
 use segue::effect::{Effect, Handler, perform};
 
@@ -68,7 +70,8 @@ fn main() {
     // The evaluator went on with the answer: 6 / (1 / 0) is zero.
     assert_eq!(lenient(&div(Expr::Literal(6), by_zero(1))), Number(0));
 
-    // A third caller wants to know where it went wrong, and does not go on: it drops the continuation.
+    // A third caller wants to know where it went wrong, and does not go on: it drops the
+    // continuation.
     let culprit = Handler::new().on(|DivBy0(a), _k| Err(a)).value(Ok).handle(|| eval(&by_zero(7)));
     assert_eq!(culprit, Err(7));
     // Input comes from a handler further out. Neither handler knows of the other.

@@ -7,7 +7,7 @@ use segue::{Builder, Sim};
 
 fn wait_then_fill(mine: &Promise<u32>, others: Resolver<u32>) {
     if let Ok(number) = mine.wait() {
-        others.fill(number + 1);
+        others.fill(number + 1).unwrap();
     }
 }
 

@@ -1,6 +1,8 @@
-//! Asynchronous input as an effect: straight-line code performs a read, and its handler decides what waiting means.
+//! Asynchronous input as an effect: straight-line code performs a read, and its handler decides
+//! what waiting means.
 //!
-//! One handler answers at once. The other one keeps the continuation until the line has come, and lets other conversations go on meanwhile: an event loop.
+//! One handler answers at once. The other one keeps the continuation until the line has come, and
+//! lets other conversations go on meanwhile: an event loop.
 
 use segue::effect::{Continuation, Effect, Handler, perform};
 use std::collections::HashMap;

@@ -1,4 +1,5 @@
-//! State as an effect: the same program under a handler that keeps a value, under one that keeps all of its history, and under one that lets nothing be written.
+//! State as an effect: the same program under a handler that keeps a value, under one that keeps
+//! all of its history, and under one that lets nothing be written.
 
 use segue::effect::{Continuation, Effect, Handler, perform};
 
@@ -27,7 +28,8 @@ fn collatz() -> u32 {
     }
 }
 
-/// The handler owns the state, and its clauses share it. Clauses that only answer are calls: there is no stack and no switch.
+/// The handler owns the state, and its clauses share it. Clauses that only answer are calls: there
+/// is no stack and no switch.
 fn with_value(start: u64) -> (u64, u32) {
     Handler::with_state(start)
         .answer_with(|state: &mut u64, Get| *state)
@@ -45,7 +47,8 @@ fn with_history(start: u64) -> Vec<u64> {
         .handle(collatz)
 }
 
-/// A clause that gets the continuation may stop the program: here as soon as a value is too large. While the computation is suspended the state is the continuation's.
+/// A clause that gets the continuation may stop the program: here as soon as a value is too large.
+/// While the computation is suspended the state is the continuation's.
 fn with_limit(start: u64, limit: u64) -> Option<u32> {
     Handler::with_state(start)
         .answer_with(|state: &mut u64, Get| *state)

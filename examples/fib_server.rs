@@ -1,5 +1,6 @@
-//! The Fibonacci server: an I/O scheduler serves HTTP, a work-stealing pool computes each request's number in parallel, and the two meet at a
-//! promise that knows neither. (After the flagship example of the thesis "Effectively Composing Concurrency Libraries", chapter 2.)
+//! The Fibonacci server: an I/O scheduler serves HTTP, a work-stealing pool computes each request's
+//! number in parallel, and the two meet at a promise that knows neither. (After the flagship
+//! example of the thesis "Effectively Composing Concurrency Libraries", chapter 2.)
 //!
 //! Run it with `cargo run --release --example fib_server`, and see `--help`.
 
@@ -106,13 +107,15 @@ impl Fibonacci<'_> {
             Compose::Promise => {
                 let (resolver, number) = promise();
                 drop(self.pool.spawn(move || resolver.fill(fib_par(n))));
-                // This suspends the fiber of one connection. Its I/O worker serves the others meanwhile.
+                // This suspends the fiber of one connection. Its I/O worker serves the others
+                // meanwhile.
                 number.take().ok()
             }
             Compose::Blocking => {
                 let (sender, number) = mpsc::channel();
                 drop(self.pool.spawn(move || sender.send(fib_par(n))));
-                // This blocks the I/O worker's thread, and so every connection that it serves (the thesis' figure 2.2b).
+                // This blocks the I/O worker's thread, and so every connection that it serves (the
+                // thesis' figure 2.2b).
                 number.recv().ok()
             }
         }

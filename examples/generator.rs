@@ -1,4 +1,5 @@
-//! Iterators made of code that visits: a recursive walk over a tree, and an interface with a callback.
+//! Iterators made of code that visits: a recursive walk over a tree, and an interface with a
+//! callback.
 //!
 //! The visiting code runs on a stack of its own, from one element to the next, and stays as it is.
 
@@ -26,13 +27,15 @@ fn walk(tree: &Tree, y: &Yielder<u32>) {
     }
 }
 
-/// The leaves from left to right. The iterator owns the tree, so it may be kept for as long as one likes.
+/// The leaves from left to right. The iterator owns the tree, so it may be kept for as long as one
+/// likes.
 fn leaves(tree: Tree) -> Generator<'static, u32> {
     generator(move |y| walk(&tree, y))
 }
 
-/// Two trees have the same fringe if their leaves are the same from left to right, whatever their shapes. Each walk is halfway through its own recursion
-/// when they are compared, and neither goes on after the first difference.
+/// Two trees have the same fringe if their leaves are the same from left to right, whatever their
+/// shapes. Each walk is halfway through its own recursion when they are compared, and neither goes
+/// on after the first difference.
 fn same_fringe(a: Tree, b: Tree) -> bool {
     leaves(a).eq(leaves(b))
 }
@@ -59,7 +62,8 @@ fn main() {
     });
     assert_eq!(longest.as_deref(), Some("straight"));
 
-    // A generator that is dropped halfway unwinds its body: destructors run, and what it holds is given back.
+    // A generator that is dropped halfway unwinds its body: destructors run, and what it holds is
+    // given back.
     let held = Rc::new(Cell::new(0));
     let body_holds = Rc::clone(&held);
     let mut squares = generator(move |y| {

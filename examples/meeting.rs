@@ -1,7 +1,9 @@
-//! Four schedulers in one program meet at one MVar: one that waits for the network, a pool that steals, one with priorities that runs inside of a fiber of the first, and one
-//! that this program's own event loop drives.
+//! Four schedulers in one program meet at one MVar: one that waits for the network, a pool that
+//! steals, one with priorities that runs inside of a fiber of the first, and one that this
+//! program's own event loop drives.
 //!
-//! What they meet at knows none of them. Each takes the minutes off the table a thousand times, signs, and puts them back; whoever wants them meanwhile waits as its scheduler does.
+//! What they meet at knows none of them. Each takes the minutes off the table a thousand times,
+//! signs, and puts them back; whoever wants them meanwhile waits as its scheduler does.
 
 use segue::sched::{self, ByPriority, Priority};
 use segue::sync::{Barrier, MVar};
@@ -33,7 +35,8 @@ fn attend(mut signature: impl FnMut(&mut Minutes)) {
     (0..ROUNDS).for_each(|_| sign(&mut signature));
 }
 
-/// Takes the minutes, reads them while others have their turns, has them signed, and puts them back.
+/// Takes the minutes, reads them while others have their turns, has them signed, and puts them
+/// back.
 fn sign(signature: impl FnOnce(&mut Minutes)) {
     let mut minutes = TABLE.take().expect("nobody cancels the meeting");
     segue::yield_now().expect("nobody cancels the meeting");
@@ -41,7 +44,8 @@ fn sign(signature: impl FnOnce(&mut Minutes)) {
     TABLE.put(minutes).expect("nobody cancels the meeting");
 }
 
-/// A fiber that signs whenever a byte has come over the network. Its worker sleeps in the driver meanwhile.
+/// A fiber that signs whenever a byte has come over the network. Its worker sleeps in the driver
+/// meanwhile.
 fn network(listener: &net::TcpListener) {
     OPENING.wait().expect("nobody cancels the meeting");
     let (mut stream, _peer) = listener.accept().expect("a connection");
@@ -52,7 +56,8 @@ fn network(listener: &net::TcpListener) {
     }
 }
 
-/// A scheduler inside of the calling fiber: when it has nothing to run, that fiber is suspended, and the others of its worker go on.
+/// A scheduler inside of the calling fiber: when it has nothing to run, that fiber is suspended,
+/// and the others of its worker go on.
 fn priorities() {
     let urgent = || attend(|minutes| minutes.urgent += 1);
     let patient = || attend(|minutes| minutes.patient += 1);
@@ -100,7 +105,8 @@ fn main() {
         fibers.into_iter().for_each(|fiber| fiber.join().expect("a signature"));
     });
 
-    // The event loop of this program: a queue. It sleeps until there is an event, and one kind of event is that fibers are ready.
+    // The event loop of this program: a queue. It sleeps until there is an event, and one kind of
+    // event is that fibers are ready.
     let (events, queue) = mpsc::channel();
     let mut fibers = sched::Builder::new().driven(move || events.send("fibers").unwrap_or(())).expect("a stack");
     let here = fibers.start(|| attend(|minutes| minutes.event_loop += 1)).expect("a stack");

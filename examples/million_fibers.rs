@@ -1,6 +1,8 @@
-//! A million fibers suspended at once on one worker, then resumed, with what each costs in memory and time.
+//! A million fibers suspended at once on one worker, then resumed, with what each costs in memory
+//! and time.
 //!
-//! Run it by hand: `cargo run --release --example million_fibers [FIBERS]`. It needs about 4.4 GiB for a million.
+//! Run it by hand: `cargo run --release --example million_fibers [FIBERS]`. It needs about 4.4 GiB
+//! for a million.
 
 use segue::sync::promise;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -50,7 +52,7 @@ fn main() -> std::io::Result<()> {
                 bytes / fibers
             );
             let resumed = Instant::now();
-            resolver.fill(1);
+            resolver.fill(1).unwrap();
             let sum: u64 = handles.into_iter().map(|fiber| fiber.join().expect("no panic").expect("filled")).sum();
             assert_eq!(sum, fibers * (fibers + 1) / 2);
             println!("resumed and joined in {:.1?}", resumed.elapsed());

@@ -1,7 +1,8 @@
 //! A policy of one's own: a lottery. It passes the conformance suite, whose report is printed.
 //!
-//! Each fiber holds tickets, and who has the next turn is drawn: with twice as many tickets one gets about twice as many turns, and whoever has any gets one
-//! sooner or later (Waldspurger and Weihl, "Lottery scheduling", 1994).
+//! Each fiber holds tickets, and who has the next turn is drawn: with twice as many tickets one
+//! gets about twice as many turns, and whoever has any gets one sooner or later (Waldspurger and
+//! Weihl, "Lottery scheduling", 1994).
 
 use segue::core::conformance::{Main, Suite};
 use segue::sched::{self, Goes, Policy, Task, Why};
@@ -51,7 +52,8 @@ thread_local! {
     static TURNS: [Cell<u32>; 3] = const { [const { Cell::new(0) }; 3] };
 }
 
-/// Three fibers that take turns for as long as the first has any left to take, with 1, 2 and 4 tickets. Answers who had how many.
+/// Three fibers that take turns for as long as the first has any left to take, with 1, 2 and 4
+/// tickets. Answers who had how many.
 fn race() -> [u32; 3] {
     let runners = [0, 1, 2].map(|n| {
         let builder = Builder::new().attribute(Tickets(1 << n));

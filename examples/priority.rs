@@ -1,8 +1,11 @@
-//! Urgent requests beside ten thousand computations, under three policies: how long until a request starts.
+//! Urgent requests beside ten thousand computations, under three policies: how long until a request
+//! starts.
 //!
-//! A pool of one worker has all the computations queued. Every 10 milliseconds a thread outside of it hands in a request, and the time until that starts is
-//! taken. With priorities it waits for the computation that is under way. Under the other two it waits for all that came before, as what comes from outside is started
-//! in the order in which it came. At the end the program checks that it was so.
+//! A pool of one worker has all the computations queued. Every 10 milliseconds a thread outside of
+//! it hands in a request, and the time until that starts is taken. With priorities it waits for the
+//! computation that is under way. Under the other two it waits for all that came before, as what
+//! comes from outside is started in the order in which it came. At the end the program checks that
+//! it was so.
 
 use segue::sched::{self, Policy};
 use segue::{Builder, ByPriority, Fifo, Priority, Stealing};

@@ -1,7 +1,10 @@
-//! A task of tokio, fibers of three schedulers, a job of rayon's and a plain thread pass one MVar and one mutex around; a tenth of the waits are cancelled, and the sums agree.
+//! A task of tokio, fibers of three schedulers, a job of rayon's and a plain thread pass one MVar
+//! and one mutex around; a tenth of the waits are cancelled, and the sums agree.
 //!
-//! Whoever takes the baton counts it one up, puts it back, and adds one to the sum under the mutex; nobody passes it to himself. A tenth of its waits each party lets the others cancel: whoever takes the baton next cancels
-//! them, in the queue. Straight-line code is cancelled by a token; a task drops the future.
+//! Whoever takes the baton counts it one up, puts it back, and adds one to the sum under the mutex;
+//! nobody passes it to himself. A tenth of its waits each party lets the others cancel: whoever
+//! takes the baton next cancels them, in the queue. Straight-line code is cancelled by a token; a
+//! task drops the future.
 
 use segue::sync::{Barrier, MVar, Mutex, promise};
 use segue::{CancelToken, Sim, runtime, yield_now};
@@ -52,7 +55,8 @@ impl Tally {
         self.passes += 1;
     }
 
-    /// Whether too few of the waits were cancelled. A cancellation may come too late, and then the next wait is to make up for it.
+    /// Whether too few of the waits were cancelled. A cancellation may come too late, and then the
+    /// next wait is to make up for it.
     fn wants_cancel(&self) -> bool {
         self.cancelled * 10 < self.waits
     }
@@ -100,7 +104,8 @@ impl Ring {
         loop {
             let taken = if tally.wants_cancel() {
                 let (canceller, cancelled) = promise();
-                self.ask_to_be_cancelled(move || canceller.fill(()));
+                // It comes too late for a task that has the baton.
+                self.ask_to_be_cancelled(move || _ = canceller.fill(()));
                 tokio::select! {
                     taken = self.baton.take_source().into_future() => Some(taken),
                     _ = cancelled.wait_source().into_future() => None,
@@ -148,7 +153,8 @@ enum Next {
     Add,
 }
 
-/// Runs all parties until the baton was passed `goal` times, and returns the baton, the sum, and what each did.
+/// Runs all parties until the baton was passed `goal` times, and returns the baton, the sum, and
+/// what each did.
 pub fn round(goal: u64) -> (u64, u64, Vec<(&'static str, Tally)>) {
     let ring = Arc::new(Ring {
         goal,

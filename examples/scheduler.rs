@@ -1,6 +1,8 @@
-//! A scheduler written as a handler: fork, yield and suspend are effects, and a thread is a continuation in a queue.
+//! A scheduler written as a handler: fork, yield and suspend are effects, and a thread is a
+//! continuation in a queue.
 //!
-//! (Segue's own schedulers, in `segue::sched`, run fibers on several workers, and wait for time and network; this one is as small as it gets.)
+//! (Segue's own schedulers, in `segue::sched`, run fibers on several workers, and wait for time and
+//! network; this one is as small as it gets.)
 
 use segue::effect::{Effect, Handler, perform};
 use std::cell::{Cell, RefCell};
@@ -34,7 +36,8 @@ impl Ready {
         self.0.borrow_mut().push_back(Box::new(task));
     }
 
-    /// Runs `main` and all that it forks, until nothing is ready. Each clause puts the rest of its thread somewhere, and returns here.
+    /// Runs `main` and all that it forks, until nothing is ready. Each clause puts the rest of its
+    /// thread somewhere, and returns here.
     fn run(main: impl FnOnce() + 'static) {
         let ready = Ready::default();
         ready.spawn(main);

@@ -1,4 +1,5 @@
-//! A program whose clock, network and files are effects runs in the world, and in a test in which time jumps, the network fails when it is told to, and no file is written.
+//! A program whose clock, network and files are effects runs in the world, and in a test in which
+//! time jumps, the network fails when it is told to, and no file is written.
 
 use segue::effect::{Effect, Handler, perform};
 use std::collections::HashMap;
@@ -18,7 +19,8 @@ effects! {
     Store(&'static str, String) -> ();
 }
 
-/// What is to be tested: fetches a page, three times if need be with longer and longer pauses, and stores it. If all fail, what was stored earlier has to do.
+/// What is to be tested: fetches a page, three times if need be with longer and longer pauses, and
+/// stores it. If all fail, what was stored earlier has to do.
 fn page(url: &'static str) -> Option<String> {
     for pause in [1, 2, 4].map(Duration::from_secs) {
         if let Some(text) = perform(Fetch(url)) {
@@ -30,7 +32,8 @@ fn page(url: &'static str) -> Option<String> {
     perform(Load(url)).map(|text| format!("{text} (stored earlier; tried until {:?})", perform(Now())))
 }
 
-/// The world: std's clock and files. The network is not there today, and who waits for it waits in milliseconds.
+/// The world: std's clock and files. The network is not there today, and who waits for it waits in
+/// milliseconds.
 fn in_the_world<T>(directory: &std::path::Path, body: impl FnOnce() -> T) -> T {
     let started = Instant::now();
     Handler::new()

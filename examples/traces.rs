@@ -1,8 +1,8 @@
-//! Stacks that can be seen: from inside of a fiber under nested effect handlers, of a continuation, of fibers that are
-//! stuck, of a worker that is busy.
+//! Stacks that can be seen: from inside of a fiber under nested effect handlers, of a continuation,
+//! of fibers that are stuck, of a worker that is busy.
 //!
-//! `docs/debugging.md` goes through what it prints. With the argument `spin` it is something to look at for `perf` and
-//! `gdb`: a fiber that computes under a handler, and one that waits.
+//! `docs/debugging.md` goes through what it prints. With the argument `spin` it is something to
+//! look at for `perf` and `gdb`: a fiber that computes under a handler, and one that waits.
 
 use segue::Sim;
 use segue::sched::StuckWorker;
@@ -107,7 +107,8 @@ fn of_a_busy_worker() {
     runtime.run(|| segue::Builder::new().name("buyer").spawn(body).join().expect("the buyer comes to an end")).unwrap();
 }
 
-/// For `perf` and `gdb`: ten seconds of work in a fiber named "buyer", and a fiber named "idle" that waits for it.
+/// For `perf` and `gdb`: ten seconds of work in a fiber named "buyer", and a fiber named "idle"
+/// that waits for it.
 fn something_to_look_at() {
     segue::run(|| {
         let (done, until_done) = promise::<()>();
@@ -122,7 +123,7 @@ fn something_to_look_at() {
             }
         });
         buyer.join().expect("the buyer comes to an end");
-        done.fill(());
+        done.fill(()).unwrap();
         assert!(idle.join().expect("the other has waited"));
     });
 }

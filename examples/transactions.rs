@@ -1,6 +1,8 @@
-//! Transactions: a write is an effect, and its handler keeps a log. If the body ends by a panic, all that it has written is taken back.
+//! Transactions: a write is an effect, and its handler keeps a log. If the body ends by a panic,
+//! all that it has written is taken back.
 //!
-//! A transaction inside of another hands its log over when it commits, so that the outer one can still take all of it back.
+//! A transaction inside of another hands its log over when it commits, so that the outer one can
+//! still take all of it back.
 
 use segue::effect::{Effect, Handler, perform, try_perform};
 use std::any::Any;
@@ -34,7 +36,8 @@ fn atomically<T>(body: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
         })
         .answer_with(|log: &mut Log, Committed(inner)| log.extend(inner))
         .value_with(|log, value: T| {
-            // This runs under the outer handlers. If there is no transaction around, the log is not needed any more.
+            // This runs under the outer handlers. If there is no transaction around, the log is not
+            // needed any more.
             let _outermost = try_perform(Committed(log)).is_err();
             Ok(value)
         })
@@ -63,7 +66,8 @@ fn main() {
     assert_eq!(refused.downcast_ref(), Some(&"not enough money"));
     assert_eq!((ours.get(), theirs.get()), (30, 70));
 
-    // The inner transaction fails and is taken back alone; the one after it commits, and is taken back with the outer one.
+    // The inner transaction fails and is taken back alone; the one after it commits, and is taken
+    // back with the outer one.
     let outer: Result<(), _> = atomically(|| {
         assert!(atomically(|| transfer(&ours, &theirs, 70)).is_err());
         assert!(atomically(|| transfer(&theirs, &ours, 70)).is_ok());

@@ -1,6 +1,8 @@
-//! Contestants in a process of their own, and the protocol spoken with them: a line with a number of operations
-//! goes in, a line `operations cpu-nanoseconds wall-nanoseconds` comes out, and the end of the input ends the
-//! process. The child uses its own clocks around the same region as everybody else, so pipes are not timed.
+//! Contestants in a process of their own, and the protocol spoken with them: a line with a number
+//! of operations goes in, a line `operations cpu-nanoseconds wall-nanoseconds` comes out, with a
+//! fourth number where the shares of the workers are told, and the end of the input ends the
+//! process. The child uses its own clocks around the same region as everybody else, so pipes are
+//! not timed.
 
 use crate::measure::{Run, Span};
 use std::io::{BufRead, BufReader, Write};
@@ -44,11 +46,13 @@ impl Process {
         writeln!(input, "{n}")
             .and_then(|()| self.output.read_line(&mut line))
             .map_err(|e| format!("its process is gone: {e}"))?;
-        let numbers: Vec<u64> = line.split_whitespace().flat_map(|word| word.parse()).collect();
+        let mut words = line.split_whitespace();
+        let numbers: Vec<u64> = words.by_ref().take(3).flat_map(str::parse).collect();
         let &[ops, cpu, wall] = &numbers[..] else {
             return Err(format!("its process answered {line:?}"));
         };
-        Ok(Span { ops, cpu: Duration::from_nanos(cpu), wall: Duration::from_nanos(wall) })
+        let busiest = words.next().and_then(|word| word.parse().ok());
+        Ok(Span { ops, cpu: Duration::from_nanos(cpu), wall: Duration::from_nanos(wall), busiest })
     }
 }
 
@@ -64,8 +68,9 @@ pub fn serve(mut run: Run) -> Result<(), String> {
     for line in std::io::stdin().lines() {
         let line = line.map_err(|e| e.to_string())?;
         let n = line.trim().parse().map_err(|_| format!("{line:?} is not a number"))?;
-        let Span { ops, wall, cpu } = run(n)?;
-        println!("{ops} {} {}", cpu.as_nanos(), wall.as_nanos());
+        let Span { ops, wall, cpu, busiest } = run(n)?;
+        let busiest = busiest.map_or(String::new(), |busiest| format!(" {busiest}"));
+        println!("{ops} {} {}{busiest}", cpu.as_nanos(), wall.as_nanos());
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
-//! Rivals in languages of their own: compiles the programs in `go/` and `ocaml/` once per run, into temporary directories, and starts one for each variant, Go with as many Ps as the variant has workers.
-//! Used by `rounds`. Where a compiler is not on the PATH, its language takes no part.
+//! Rivals in languages of their own: compiles the programs in `go/` and `ocaml/` once per run, into
+//! temporary directories, and starts one for each variant, Go with as many Ps as the variant has
+//! workers. Used by `rounds`. Where a compiler is not on the PATH, its language takes no part.
 
 use crate::child;
 use crate::measure::Run;
@@ -79,6 +80,13 @@ impl Compiled {
 
     fn missing(why: String) -> Self {
         Self { program: Err(why), version: None }
+    }
+
+    /// What the compiler is, with its version, if its program takes part.
+    pub fn named(&self, language: &str) -> Option<String> {
+        let version = self.program.as_ref().ok().and(self.version.as_deref())?;
+        let version = version.strip_prefix(&format!("{language} version ")).unwrap_or(version);
+        Some(if version.starts_with(language) { version.to_owned() } else { format!("{language} {version}") })
     }
 
     /// Starts the program for one variant.

@@ -1,39 +1,61 @@
-//! One program, one file per workload, the rivals compiled in and run in the same minutes on the same machine.
+//! One program, one file per workload, the rivals compiled in and run in the same minutes on the
+//! same machine.
 //!
 //! ```text
 //! bench list
-//! bench run [NAME...] [--budget SECONDS] [--json FILE] [--smoke]
+//! bench run [NAME...] [--budget SECONDS] [--json FILE | --keep] [--smoke]
+//! bench versus COMMIT PROGRAM [NAME...] [--budget SECONDS] [--json FILE | --keep] [--smoke]
+//! bench page
 //! ```
 //!
-//! `run` without names runs everything. The budget is for each workload; every contestant gets at least seven
-//! rounds whatever the budget is (three with `--smoke`, which only shows that everything runs).
+//! `run` without names runs everything. The budget is for each workload; every contestant gets at
+//! least seven rounds whatever the budget is (three with `--smoke`, which only shows that
+//! everything runs).
 //!
-//! One-worker figures are CPU time of the contestant's process. Two-worker figures are wall time, with the number of
-//! CPUs that were busy beside them, since many runtimes bring two fibers that talk to each other to one core.
+//! `versus` takes the `bench` that was built from another commit, and runs Segue's entries of both
+//! in turns. `--keep` writes to `bench/results`, from which `page` writes `docs/benchmarks.md`.
+//!
+//! One-worker figures are CPU time of the contestant's process. Two-worker figures are wall time,
+//! with the number of CPUs that were busy beside them, since many runtimes bring two fibers that
+//! talk to each other to one core.
 
 mod child;
 mod compiled;
 mod measure;
+mod page;
 mod report;
+mod results;
 mod rounds;
+mod versus;
 mod workloads;
 
 use lexopt::prelude::*;
 use measure::{Place, Workload};
+use results::{Measured, Results, Versus};
 use rounds::Plan;
-use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-const USAGE: &str = "usage: bench list | bench run [NAME...] [--budget SECONDS] [--json FILE] [--smoke]";
+const USAGE: &str = "usage: bench list | bench page | bench run [NAME...] [--budget SECONDS] \
+                     [--json FILE | --keep] [--smoke] | bench versus COMMIT PROGRAM (as run)";
 
 /// What the command line asks for.
 enum Command {
     Help,
     List,
-    Run { workloads: Vec<&'static Workload>, plan: Plan, json: Option<PathBuf> },
+    Page,
+    Run(Task),
+    Versus { before: String, program: PathBuf, task: Task },
     Child([String; 3]),
+}
+
+/// What to measure, and where to write it.
+struct Task {
+    workloads: Vec<&'static Workload>,
+    plan: Plan,
+    json: Option<PathBuf>,
+    keep: bool,
 }
 
 fn main() -> ExitCode {
@@ -53,7 +75,11 @@ fn main() -> ExitCode {
             list();
             Ok(())
         }
-        Command::Run { workloads, plan, json } => run(&workloads, plan, json),
+        Command::Page => page::committed().and_then(|page| {
+            std::fs::write(page::file(), page).map_err(|e| format!("{}: {e}", page::file().display()))
+        }),
+        Command::Run(task) => run(task),
+        Command::Versus { before, program, task } => versus(before, program, task),
         Command::Child(names) => serve(&names),
     };
     match done {
@@ -73,11 +99,14 @@ fn parse(mut args: lexopt::Parser) -> Result<Command, lexopt::Error> {
         None => return Err(USAGE.into()),
     };
     match subcommand.as_str() {
-        "list" => match args.next()? {
-            None => Ok(Command::List),
-            Some(other) => Err(other.unexpected()),
-        },
-        "run" => parse_run(args),
+        "list" => last(args).map(|()| Command::List),
+        "page" => last(args).map(|()| Command::Page),
+        "run" => Ok(parse_task(args)?.map_or(Command::Help, Command::Run)),
+        "versus" => {
+            let before = args.value()?.string()?;
+            let program = args.value()?.into();
+            Ok(parse_task(args)?.map_or(Command::Help, |task| Command::Versus { before, program, task }))
+        }
         child::SUBCOMMAND => {
             let names: Vec<String> = args.raw_args()?.map(|word| word.string()).collect::<Result<_, _>>()?;
             let names = names.try_into().map_err(|_| "child takes a workload, a variant and a name")?;
@@ -87,23 +116,33 @@ fn parse(mut args: lexopt::Parser) -> Result<Command, lexopt::Error> {
     }
 }
 
-fn parse_run(mut args: lexopt::Parser) -> Result<Command, lexopt::Error> {
+fn last(mut args: lexopt::Parser) -> Result<(), lexopt::Error> {
+    args.next()?.map_or(Ok(()), |other| Err(other.unexpected()))
+}
+
+/// None if it asks for help.
+fn parse_task(mut args: lexopt::Parser) -> Result<Option<Task>, lexopt::Error> {
     let mut workloads = Vec::new();
     let mut budget = None;
     let mut json = None;
+    let mut keep = false;
     let mut smoke = false;
     while let Some(arg) = args.next()? {
         match arg {
             Value(name) => workloads.push(find(&name.string()?)?),
             Long("budget") => budget = Some(args.value()?.parse_with(seconds)?),
             Long("json") => json = Some(args.value()?.into()),
+            Long("keep") => keep = true,
             Long("smoke") => {
                 smoke = true;
                 measure::set_smoke();
             }
-            Long("help") | Short('h') => return Ok(Command::Help),
+            Long("help") | Short('h') => return Ok(None),
             other => return Err(other.unexpected()),
         }
+    }
+    if keep && (smoke || json.is_some()) {
+        return Err("--keep is for whole runs, and names its file itself".into());
     }
     if workloads.is_empty() {
         workloads.extend(workloads::ALL);
@@ -113,7 +152,7 @@ fn parse_run(mut args: lexopt::Parser) -> Result<Command, lexopt::Error> {
         (true, None) => Plan::smoke(),
         (false, budget) => Plan::full(budget.unwrap_or(Duration::from_secs(20))),
     };
-    Ok(Command::Run { workloads, plan, json })
+    Ok(Some(Task { workloads, plan, json, keep }))
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -134,36 +173,65 @@ fn list() {
     }
 }
 
-fn run(workloads: &[&'static Workload], plan: Plan, json: Option<PathBuf>) -> Result<(), String> {
-    // Created first, so that a bad path is told before the measurements and not after them.
-    let json = match json {
-        Some(path) => {
-            let file = File::create(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-            Some((path, file))
-        }
-        None => None,
-    };
+fn run(task: Task) -> Result<(), String> {
+    let Task { workloads, plan, json, keep } = task;
+    writable(&json)?;
     let rivals = compiled::Rivals::build();
-    report::print_host(&rivals);
-    let mut all = Vec::new();
+    let host = results::Host::this(Some(&rivals));
+    report::print_host(&host, Some(&rivals));
+    let mut runs = Vec::new();
     for workload in workloads {
-        println!("\n{}: {}", workload.name, workload.timed);
-        let mut variants = (workload.variants)();
-        let share = plan.budget / variants.len() as u32;
-        for group in variants.chunk_by_mut(|_, next| next.compared) {
-            let outcomes = rounds::measure(workload.name, group, &rivals, plan, share * group.len() as u32);
-            let first = report::rows(workload.name, &group[0], &outcomes[0], &[]);
-            for (variant, outcomes) in group.iter().zip(&outcomes) {
-                let rows = report::rows(workload.name, variant, outcomes, &first);
-                report::print_table(variant, &rows, outcomes);
-                all.extend(rows);
-            }
+        let rows = measure(workload, plan, &rivals);
+        let workload = workload.name.to_owned();
+        runs.push(Measured { workload, commit: results::commit(), budget: plan.budget.as_secs_f64(), rows });
+    }
+    let results = Results { host, date: results::date(), runs };
+    match json {
+        Some(file) => results::write(&file, &results),
+        None if keep => {
+            let file = results.file();
+            results::write(&file, &results.join(&file)?)
+        }
+        None => Ok(()),
+    }
+}
+
+/// Measures all variants of a workload, and prints their tables.
+fn measure(workload: &Workload, plan: Plan, rivals: &compiled::Rivals) -> Vec<results::Row> {
+    println!("\n{}: {}", workload.name, workload.timed);
+    let mut all = Vec::new();
+    let mut variants = (workload.variants)();
+    let share = plan.budget / variants.len() as u32;
+    for group in variants.chunk_by_mut(|_, next| next.compared) {
+        let outcomes = rounds::measure(workload.name, group, rivals, plan, share * group.len() as u32);
+        let first = report::rows(workload.name, &group[0], &outcomes[0], &[]);
+        for (variant, outcomes) in group.iter().zip(&outcomes) {
+            let rows = report::rows(workload.name, variant, outcomes, &first);
+            report::print_table(variant, &rows);
+            all.extend(rows);
         }
     }
-    if let Some((path, file)) = json {
-        serde_json::to_writer_pretty(file, &all).map_err(|e| format!("{}: {e}", path.display()))?;
+    all
+}
+
+fn versus(before: String, program: PathBuf, task: Task) -> Result<(), String> {
+    let Task { workloads, plan, json, keep } = task;
+    writable(&json)?;
+    let host = results::Host::this(None);
+    report::print_host(&host, None);
+    let rows = versus::measure(&program, &workloads, plan);
+    let (date, after, budget) = (results::date(), results::commit(), plan.budget.as_secs_f64());
+    let versus = Versus { host, date, before, after, budget, rows };
+    match json.or_else(|| keep.then(|| versus.file())) {
+        Some(file) => results::write(&file, &versus),
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// A bad path is told before the measurements and not after them.
+fn writable(json: &Option<PathBuf>) -> Result<(), String> {
+    let Some(path) = json else { return Ok(()) };
+    std::fs::File::create(path).map(drop).map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// Runs one contestant for a parent that asks for rounds.

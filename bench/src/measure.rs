@@ -1,15 +1,17 @@
 //! What a measurement is: the clocks, a contestant, a variant, a workload.
 //! Every file under `workloads/` builds these; `rounds.rs` runs them.
 //!
-//! A contestant is a closure that is asked for about `n` operations. It sets up whatever it needs (a runtime,
-//! a pool, its fibers), starts a [`Stopwatch`], works, stops it with the number of operations that really
-//! happened, and tears down again. Set-up and tear-down are therefore never timed.
+//! A contestant is a closure that is asked for about `n` operations. It sets up whatever it needs
+//! (a runtime, a pool, its fibers), starts a [`Stopwatch`], works, stops it with the number of
+//! operations that really happened, and tears down again. Set-up and tear-down are therefore never
+//! timed.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// The name under which Segue's own entry runs. Where it has several, the others' names begin with this and a comma. Everybody else is a rival.
+/// The name under which Segue's own entry runs. Where it has several, the others' names begin with
+/// this and a comma. Everybody else is a rival.
 pub const SEGUE: &str = "segue";
 
 /// Whether this is the name of an entry of Segue's.
@@ -19,7 +21,8 @@ pub fn is_segue(who: &str) -> bool {
 
 static SMOKE: AtomicBool = AtomicBool::new(false);
 
-/// Whether the run is only to show that everything runs. Workloads with much data then make less of it.
+/// Whether the run is only to show that everything runs. Workloads with much data then make less of
+/// it.
 pub fn smoke() -> bool {
     SMOKE.load(Relaxed)
 }
@@ -38,6 +41,8 @@ pub struct Span {
     pub wall: Duration,
     /// CPU time of the whole process, all threads.
     pub cpu: Duration,
+    /// How many times its share the worker had that had the most, in workloads that are about that.
+    pub busiest: Option<f64>,
 }
 
 impl Span {
@@ -46,9 +51,23 @@ impl Span {
         self.cpu.as_secs_f64() / self.wall.as_secs_f64().max(1e-9)
     }
 
+    /// A measurement of memory, for a variant [in bytes](Variant::in_bytes): they stand in the
+    /// place of the processor time.
+    pub fn of_bytes(ops: u64, bytes: u64, wall: Duration) -> Self {
+        Self { ops, wall, cpu: Duration::from_nanos(bytes), busiest: None }
+    }
+
     /// Both together.
     pub fn and(self, other: Self) -> Self {
-        Self { ops: self.ops + other.ops, wall: self.wall + other.wall, cpu: self.cpu + other.cpu }
+        let busiest = self.busiest.into_iter().chain(other.busiest).reduce(f64::max);
+        Self { ops: self.ops + other.ops, wall: self.wall + other.wall, cpu: self.cpu + other.cpu, busiest }
+    }
+
+    /// With what each worker had.
+    pub fn with_shares(self, shares: &[f64]) -> Self {
+        let all: f64 = shares.iter().sum();
+        let most = shares.iter().copied().fold(0.0, f64::max);
+        Self { busiest: Some(most * shares.len() as f64 / all.max(f64::MIN_POSITIVE)), ..self }
     }
 }
 
@@ -69,7 +88,7 @@ impl Stopwatch {
     pub fn stop(self, ops: u64) -> Span {
         let wall = self.wall.elapsed();
         let cpu = process_cpu_time() - self.cpu;
-        Span { ops, wall, cpu }
+        Span { ops, wall, cpu, busiest: None }
     }
 }
 
@@ -85,8 +104,8 @@ pub type Run = Box<dyn FnMut(u64) -> Result<Span, String>>;
 pub enum Place {
     /// In this process.
     Here(Run),
-    /// In a child process of this program: for a library that starts threads which never end, or that can be
-    /// configured only once.
+    /// In a child process of this program: for a library that starts threads which never end, or
+    /// that can be configured only once.
     Apart(Run),
     /// In the Go program, which gets the workload's name and these arguments.
     Go(Vec<String>),
@@ -110,9 +129,11 @@ pub struct Variant {
     pub op: &'static str,
     /// How many workers may run it. One: CPU time counts. More: wall time counts.
     pub workers: usize,
-    /// Whether it is compared with the nearest variant before it that is not: both are then measured in turns, and each contestant's figure is
-    /// also told against its own figure there.
+    /// Whether it is compared with the nearest variant before it that is not: both are then
+    /// measured in turns, and each contestant's figure is also told against its own figure there.
     pub compared: bool,
+    /// Whether the figures are bytes, and not times.
+    pub bytes: bool,
     /// Who takes part.
     pub contestants: Vec<Contestant>,
     /// Who does not take part, and why.
@@ -122,12 +143,26 @@ pub struct Variant {
 impl Variant {
     /// A variant without contestants. An operation is one `op`.
     pub fn new(name: impl Into<String>, op: &'static str, workers: usize) -> Self {
-        Self { name: name.into(), op, workers, compared: false, contestants: Vec::new(), absent: Vec::new() }
+        Self {
+            name: name.into(),
+            op,
+            workers,
+            compared: false,
+            bytes: false,
+            contestants: Vec::new(),
+            absent: Vec::new(),
+        }
     }
 
     /// Has it [compared](Self::compared) with the first variant of its group.
     pub fn against_first(mut self) -> Self {
         self.compared = true;
+        self
+    }
+
+    /// Has its contestants measure memory: see [`Span::of_bytes`].
+    pub fn in_bytes(mut self) -> Self {
+        self.bytes = true;
         self
     }
 
@@ -167,6 +202,9 @@ impl Variant {
 
     /// The unit of the figures.
     pub fn unit(&self) -> String {
+        if self.bytes {
+            return format!("bytes per {}", self.op);
+        }
         let clock = if self.workers == 1 { "CPU" } else { "wall" };
         format!("ns of {clock} time per {}", self.op)
     }

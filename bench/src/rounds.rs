@@ -1,6 +1,7 @@
-//! Runs the contestants of a variant (or of variants that are compared) against each other: first each is calibrated so that a round takes some tens
-//! of milliseconds, then all take turns, round after round, so that whatever disturbs the machine meets all alike.
-//! Whoever began a round comes last in the next. Calibration is also the warm-up and is not counted.
+//! Runs the contestants of a variant (or of variants that are compared) against each other: first
+//! each is calibrated so that a round takes some tens of milliseconds, then all take turns, round
+//! after round, so that whatever disturbs the machine meets all alike. Whoever began a round comes
+//! last in the next. Calibration is also the warm-up and is not counted.
 
 use crate::child;
 use crate::compiled::Rivals;
@@ -17,9 +18,9 @@ pub struct Plan {
 }
 
 /// No more rounds than this, however short they are.
-const MAX_ROUNDS: usize = 201;
+pub const MAX_ROUNDS: usize = 201;
 /// The length of a round that is aimed at, if the budget allows it.
-const ROUND: Duration = Duration::from_millis(50);
+pub const ROUND: Duration = Duration::from_millis(50);
 
 impl Plan {
     /// The default.
@@ -48,7 +49,8 @@ struct Entry {
     ops: u64,
 }
 
-/// Measures variants that have the `budget` to themselves, in turns with each other. Answers with the outcomes of each.
+/// Measures variants that have the `budget` to themselves, in turns with each other. Answers with
+/// the outcomes of each.
 pub fn measure(
     workload: &str,
     variants: &mut [Variant],
@@ -77,7 +79,8 @@ pub fn measure(
             }
         }
     }
-    // One contestant's entries in the group's variants follow each other, so that they are compared within moments.
+    // One contestant's entries in the group's variants follow each other, so that they are compared
+    // within moments.
     if variants.len() > 1 {
         entries.sort_by_key(|entry| entry.outcome.who);
     }
@@ -105,7 +108,7 @@ pub fn measure(
 }
 
 /// Finds how many operations take about `target`.
-fn calibrate(run: &mut Run, target: Duration) -> Result<u64, String> {
+pub fn calibrate(run: &mut Run, target: Duration) -> Result<u64, String> {
     let mut ops = 64;
     loop {
         let span = run(ops)?;
@@ -140,7 +143,7 @@ mod tests {
     fn calibration_finds_the_operations_of_a_round() {
         let mut run: Run = Box::new(|ops| {
             let wall = Duration::from_nanos(100 * ops);
-            Ok(Span { ops, wall, cpu: wall })
+            Ok(Span { ops, wall, cpu: wall, busiest: None })
         });
         let ops = calibrate(&mut run, Duration::from_millis(50)).expect("it runs");
         assert!((490_000..=510_000).contains(&ops), "{ops}");

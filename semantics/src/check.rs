@@ -1,6 +1,8 @@
-//! The check: random programs on the machine and on the runtime, whose observations have to be the same.
+//! The check: random programs on the machine and on the runtime, whose observations have to be the
+//! same.
 //!
-//! Used by the tests and by the `semantics` program. A program on which they differ is made smaller before it is reported.
+//! Used by the tests and by the `semantics` program. A program on which they differ is made smaller
+//! before it is reported.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -69,7 +71,8 @@ impl Drop for Announce {
     }
 }
 
-/// Checks the programs of `count` seeds from `first` on. Each seed is shown to `before`, then its program is run.
+/// Checks the programs of `count` seeds from `first` on. Each seed is shown to `before`, then its
+/// program is run.
 ///
 /// # Errors
 ///
@@ -110,7 +113,8 @@ pub struct Statistics {
     pub outcomes: BTreeMap<&'static str, u64>,
     /// How often what happened.
     pub events: BTreeMap<&'static str, u64>,
-    /// For each rule how often it was used, and by how many programs. In the order of [`Rule::ALL`].
+    /// For each rule how often it was used, and by how many programs. In the order of
+    /// [`Rule::ALL`].
     pub rules: [(u64, u64); Rule::ALL.len()],
     /// How many continuations were never resumed.
     pub abandoned: u64,

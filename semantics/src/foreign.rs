@@ -1,13 +1,15 @@
 //! Frames of C on the stack: a call that goes through the C library.
 //!
-//! Used by the interpreter on the runtime for functions of C, so that effects, resumptions, exceptions and unwinding really cross foreign frames.
+//! Used by the interpreter on the runtime for functions of C, so that effects, resumptions,
+//! exceptions and unwinding really cross foreign frames.
 
 #![allow(unsafe_code)] // A function of the C library that calls back.
 
 use std::ffi::c_void;
 
 unsafe extern "C-unwind" {
-    /// `bsearch(3)`. The C library's own comparison functions may throw: glibc builds it with unwind tables for that.
+    /// `bsearch(3)`. The C library's own comparison functions may throw: glibc builds it with
+    /// unwind tables for that.
     fn bsearch(
         key: *const c_void,
         base: *const c_void,
@@ -17,9 +19,11 @@ unsafe extern "C-unwind" {
     ) -> *mut c_void;
 }
 
-/// Calls `f`, with a frame of the C library between here and there: `f` is what a binary search compares with.
+/// Calls `f`, with a frame of the C library between here and there: `f` is what a binary search
+/// compares with.
 ///
-/// `f` may perform, and its stack may be captured, resumed, or unwound, with the foreign frame on it.
+/// `f` may perform, and its stack may be captured, resumed, or unwound, with the foreign frame on
+/// it.
 ///
 /// # Panics
 ///
@@ -44,8 +48,10 @@ pub fn through_c<R>(f: impl FnOnce() -> R) -> R {
     fn with<F: FnOnce() -> R, R>(f: F) -> R {
         let mut call = Call { f: Some(f), result: None };
         let element = 0u8;
-        // SAFETY: one element of one byte is searched, so that `compare` is called once, with the key as it is. The key is `call`, of these
-        // types, which is not used here before the search returns. The foreign frame holds nothing and has unwind tables, so it may be left by unwinding.
+        // SAFETY: one element of one byte is searched, so that `compare` is called once, with the
+        // key as it is. The key is `call`, of these types, which is not used here before the search
+        // returns. The foreign frame holds nothing and has unwind tables, so it may be left by
+        // unwinding.
         unsafe { bsearch((&raw mut call).cast(), (&raw const element).cast(), 1, 1, compare::<F, R>) };
         call.result.expect("the comparison was called")
     }

@@ -4,7 +4,9 @@
 //!
 //! # Types
 //!
-//! The language has none; the generator has, so that programs do something before they end. It makes an expression *of* one of five types, in one of the two languages, with a number of nodes to spend:
+//! The language has none; the generator has, so that programs do something before they end. It
+//! makes an expression *of* one of five types, in one of the two languages, with a number of nodes
+//! to spend:
 //!
 //! | type | what can be done with it |
 //! | --- | --- |
@@ -14,16 +16,20 @@
 //! | `FunCont` | resumed with a function, gives a number |
 //! | `Escaped` | resumed with a number, gives who knows what, so that is thrown away |
 //!
-//! Effects `A` and `B` carry a number and are answered with one, `Call` is answered with a function, `Give` carries a continuation. Exceptions `E` and `F` carry a number and `Later` a continuation, and `Unhandled` and
-//! `Already_resumed` are also caught.
-//! A continuation that is a value like any other gets everywhere: it is given to an outer handler by `Give`, thrown over others by `Later`, returned by a handler's case, and so resumed later, under other handlers,
-//! a second time, or never.
+//! Effects `A` and `B` carry a number and are answered with one, `Call` is answered with a
+//! function, `Give` carries a continuation. Exceptions `E` and `F` carry a number and `Later` a
+//! continuation, and `Unhandled` and `Already_resumed` are also caught. A continuation that is a
+//! value like any other gets everywhere: it is given to an outer handler by `Give`, thrown over
+//! others by `Later`, returned by a handler's case, and so resumed later, under other handlers, a
+//! second time, or never.
 //!
-//! Nothing in these types makes programs end. In practice they do; the few that do not are left out by the machine's fuel. Variables may shadow each other.
+//! Nothing in these types makes programs end. In practice they do; the few that do not are left out
+//! by the machine's fuel. Variables may shadow each other.
 //!
 //! # Shapes
 //!
-//! What random choice alone would seldom make is made on purpose, with the weights of `SHAPES`: what a case does with its continuation.
+//! What random choice alone would seldom make is made on purpose, with the weights of `SHAPES`:
+//! what a case does with its continuation.
 
 use std::rc::Rc;
 
@@ -96,8 +102,9 @@ const SHAPES: [(Shape, usize); 12] = [
     (Shape::RunThere, 1),
 ];
 
-/// The program of this seed. `size` says roughly how large it gets: it is what there is to spend, and a handler has cases even when
-/// nothing is left. With 60 it is 90 nodes on average, and up to some hundreds.
+/// The program of this seed. `size` says roughly how large it gets: it is what there is to spend,
+/// and a handler has cases even when nothing is left. With 60 it is 90 nodes on average, and up to
+/// some hundreds.
 #[must_use]
 pub fn generate(seed: u64, size: usize) -> Rc<Expr> {
     let mut generator = Generator { rng: Rng::with_seed(seed), scope: Vec::new(), around: Vec::new() };
@@ -114,8 +121,9 @@ struct Generator {
     rng: Rng,
     /// Innermost last.
     scope: Vec<(Name, Type)>,
-    /// What the handlers around this place have cases for, effects and exceptions. A function may be called elsewhere,
-    /// and a case runs elsewhere, so this says only what is likely to be handled.
+    /// What the handlers around this place have cases for, effects and exceptions. A function may
+    /// be called elsewhere, and a case runs elsewhere, so this says only what is likely to be
+    /// handled.
     around: Vec<Label>,
 }
 
@@ -153,7 +161,8 @@ impl Generator {
         (name, made)
     }
 
-    /// One of these labels, and rather one that is likely to be handled. If none is: mostly nothing.
+    /// One of these labels, and rather one that is likely to be handled. If none is: mostly
+    /// nothing.
     fn label(&mut self, of: &[Label]) -> Option<Label> {
         let handled: Vec<Label> = self.around.iter().copied().filter(|label| of.contains(label)).collect();
         if self.chance(8) || (handled.is_empty() && self.chance(10)) {

@@ -1,6 +1,8 @@
-//! What effect handlers mean: an abstract machine that can be read and run, and the check that Segue's runtime means the same.
+//! What effect handlers mean: an abstract machine that can be read and run, and the check that
+//! Segue's runtime means the same.
 //!
-//! For those who want to know exactly what a program with handlers does, and for CI, which runs random programs on both. Not published.
+//! For those who want to know exactly what a program with handlers does, and for CI, which runs
+//! random programs on both. Not published.
 //!
 //! ```
 //! use semantics::check::differ;
@@ -31,8 +33,9 @@
 //! | [`runtime`], [`foreign`] | the same programs with real handlers, stacks and frames of C |
 //! | [`generate`], [`shrink`], [`check`] | random programs, smaller programs, and the comparison |
 //!
-//! `cargo run --release -p semantics -- --programs N --seed S` checks the programs of N seeds from S on. A program on which machine and runtime differ is made smaller and printed with its seed, which
-//! replays it.
+//! `cargo run --release -p semantics -- --programs N --seed S` checks the programs of N seeds from
+//! S on. A program on which machine and runtime differ is made smaller and printed with its seed,
+//! which replays it.
 
 pub mod check;
 pub mod foreign;

@@ -1,7 +1,8 @@
 //! A persistent list: the shape of everything that the machine's configurations are made of.
 //!
-//! Used by the machine for frames, fibers and environments, and by the interpreter on the runtime for environments. A continuation that is captured shares its tail with whoever still
-//! holds it, and nothing is ever changed in place; that is how the paper's rules read.
+//! Used by the machine for frames, fibers and environments, and by the interpreter on the runtime
+//! for environments. A continuation that is captured shares its tail with whoever still holds it,
+//! and nothing is ever changed in place; that is how the paper's rules read.
 
 use std::rc::Rc;
 

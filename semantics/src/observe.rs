@@ -1,15 +1,22 @@
-//! What can be observed of a program: how it ended, what happened on the way, and what it left behind.
+//! What can be observed of a program: how it ended, what happened on the way, and what it left
+//! behind.
 //!
-//! Used by the machine and by the interpreter on the runtime, whose observations have to be the same.
+//! Used by the machine and by the interpreter on the runtime, whose observations have to be the
+//! same.
 //!
 //! # Continuations that nobody resumes
 //!
-//! This is the one place where machine and runtime do different things on purpose. On the paper's machine a continuation that nobody holds any more is gone, and with it the rest of that computation: it
-//! never ends. In Rust that would be a stack that is never unwound, so dropping a continuation discontinues it: its stack unwinds and drops what lies there.
+//! This is the one place where machine and runtime do different things on purpose. On the paper's
+//! machine a continuation that nobody holds any more is gone, and with it the rest of that
+//! computation: it never ends. In Rust that would be a stack that is never unwound, so dropping a
+//! continuation discontinues it: its stack unwinds and drops what lies there.
 //!
-//! Programs cannot see that, as they have no destructors, and no `exception` case matches what the runtime unwinds with. So outcome and trace have to be *equal*, and not equal up to something. What can be
-//! compared beyond that is how many there were: [`Observed::abandoned`] counts, on the machine, continuations that were captured less those that were resumed; and on the runtime, the performs that
-//! came back by such an unwinding. The runtime counts after the program has ended and let go of its values, so that a stack which was forgotten instead of unwound is a difference.
+//! Programs cannot see that, as they have no destructors, and no `exception` case matches what the
+//! runtime unwinds with. So outcome and trace have to be *equal*, and not equal up to something.
+//! What can be compared beyond that is how many there were: [`Observed::abandoned`] counts, on the
+//! machine, continuations that were captured less those that were resumed; and on the runtime, the
+//! performs that came back by such an unwinding. The runtime counts after the program has ended and
+//! let go of its values, so that a stack which was forgotten instead of unwound is a difference.
 
 use std::fmt;
 
@@ -22,7 +29,8 @@ pub enum Outcome {
     Value(Shown),
     /// With an exception that nobody caught; [`UNHANDLED`](crate::syntax::UNHANDLED) among them.
     Exception(Label, Shown),
-    /// No rule applies: a number was called, a variable is free, a division was by zero, C performed or handled.
+    /// No rule applies: a number was called, a variable is free, a division was by zero, C
+    /// performed or handled.
     Stuck,
     /// It went on for longer than it was given.
     OutOfFuel,

@@ -2,8 +2,10 @@
 //!
 //! Used by the check, on programs for which the runtime disagrees with the machine.
 //!
-//! A step replaces one expression by a part of it, by 0, or by a simpler one of its kind, or takes a case out of a handler. A step that leaves a variable free is not taken. What is left at the end
-//! can't be made smaller by one step. This is written here and not taken from a crate: what is shrunk is a tree with binders and not a series of choices, and two functions do it.
+//! A step replaces one expression by a part of it, by 0, or by a simpler one of its kind, or takes
+//! a case out of a handler. A step that leaves a variable free is not taken. What is left at the
+//! end can't be made smaller by one step. This is written here and not taken from a crate: what is
+//! shrunk is a tree with binders and not a series of choices, and two functions do it.
 
 use std::rc::Rc;
 
@@ -33,7 +35,8 @@ pub fn shrink(program: Rc<Expr>, mut fails: impl FnMut(&Rc<Expr>) -> bool) -> Rc
     }
 }
 
-/// What gets smaller with each step: the size, then how much there is of variables, of C and of numbers.
+/// What gets smaller with each step: the size, then how much there is of variables, of C and of
+/// numbers.
 fn measure(e: &Rc<Expr>) -> (usize, u64) {
     fn weight(e: &Expr) -> u64 {
         match e {

@@ -1,16 +1,20 @@
 //! The programs: the expressions and handlers of the paper's core language.
 //!
-//! Used by everything here: the machine reduces them, the interpreter on the runtime performs and handles them, the generator makes them, the shrinker makes them smaller.
+//! Used by everything here: the machine reduces them, the interpreter on the runtime performs and
+//! handles them, the generator makes them, the shrinker makes them smaller.
 //!
 //! ```text
 //! e ::= n | x | e e | \o x. e | \c x. e | e (+) e | raise l e | perform l e | match e with h
 //! h ::= { return x -> e }  +  { exception l x -> e } ...  +  { effect l x k -> e } ...
 //! ```
 //!
-//! `\o` is a function of the language that has effects and handlers (OCaml in the paper, Rust here), `\c` one of the language that has not (C). `continue` and `discontinue` are no expressions of their
-//! own: a continuation is applied to a function and a value, and the function is called with the value where the effect was performed ([`resume_with`]).
+//! `\o` is a function of the language that has effects and handlers (OCaml in the paper, Rust
+//! here), `\c` one of the language that has not (C). `continue` and `discontinue` are no
+//! expressions of their own: a continuation is applied to a function and a value, and the function
+//! is called with the value where the effect was performed ([`resume_with`]).
 //!
-//! Text form, for people: `Display` prints a program with few parentheses. Programs are built by the functions below.
+//! Text form, for people: `Display` prints a program with few parentheses. Programs are built by
+//! the functions below.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -25,7 +29,8 @@ pub type Label = &'static str;
 /// The exception raised where an effect was performed that nobody handles.
 pub const UNHANDLED: Label = "Unhandled";
 
-/// The exception raised by whoever resumes a continuation for the second time, where continuations are one-shot.
+/// The exception raised by whoever resumes a continuation for the second time, where continuations
+/// are one-shot.
 pub const ALREADY_RESUMED: Label = "Already_resumed";
 
 /// Which of the two languages a function is written in.
@@ -51,7 +56,8 @@ pub enum Op {
 }
 
 impl Op {
-    /// `[[ a (+) b ]]`. The paper says nothing of a division by zero, so it has no result, and the machine is stuck.
+    /// `[[ a (+) b ]]`. The paper says nothing of a division by zero, so it has no result, and the
+    /// machine is stuck.
     #[must_use]
     pub fn apply(self, a: i64, b: i64) -> Option<i64> {
         match self {
@@ -84,8 +90,8 @@ pub enum Expr {
     Match(Rc<Expr>, Rc<Handler>),
 }
 
-/// What a `match` does with the outcome of its body: one return case, and cases for exceptions and effects. Of two
-/// cases with the same label the first counts.
+/// What a `match` does with the outcome of its body: one return case, and cases for exceptions and
+/// effects. Of two cases with the same label the first counts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Handler {
     /// `return x -> e`
@@ -114,7 +120,8 @@ pub struct EffectCase {
     pub label: Label,
     /// What it carries.
     pub param: Name,
-    /// The continuation: everything from the `perform` to this handler, the handler included (it is deep).
+    /// The continuation: everything from the `perform` to this handler, the handler included (it is
+    /// deep).
     pub k: Name,
     /// What is done then.
     pub body: Rc<Expr>,
@@ -232,7 +239,8 @@ pub fn seq(first: Rc<Expr>, then: Rc<Expr>) -> Rc<Expr> {
     let_in("_", first, then)
 }
 
-/// `(k f) e`: calls `f` with the value of `e` where the effect was performed whose continuation `k` is.
+/// `(k f) e`: calls `f` with the value of `e` where the effect was performed whose continuation `k`
+/// is.
 #[must_use]
 pub fn resume_with(k: Rc<Expr>, f: Rc<Expr>, e: Rc<Expr>) -> Rc<Expr> {
     app(app(k, f), e)
@@ -250,7 +258,8 @@ pub fn discontinue(k: Rc<Expr>, label: Label, e: Rc<Expr>) -> Rc<Expr> {
     resume_with(k, lam("x", raise(label, var("x"))), e)
 }
 
-/// A whole program: `e` as the main function of the language with effects, `(\o _. e) 0`. Programs start in C.
+/// A whole program: `e` as the main function of the language with effects, `(\o _. e) 0`. Programs
+/// start in C.
 #[must_use]
 pub fn program(e: Rc<Expr>) -> Rc<Expr> {
     app(lam("_", e), int(0))

@@ -28,7 +28,8 @@ fn a_handler_that_is_skipped_is_found_and_the_program_made_small() {
         let options = Options { style, fault: Some(Fault::SkipsHandlers) };
         let found = check(first, 1_000, SIZE, options, |_| ()).expect_err("a planted fault");
         println!("{found}");
-        // \o _. match perform l 0 with { return x -> 0 | exception l' x -> 0 | effect l x k -> 0 }, called with 0
+        // \o _. match perform l 0 with { return x -> 0 | exception l' x -> 0 | effect l x k -> 0 },
+        // called with 0
         assert!(found.program.size() <= 11, "{found}");
         assert!(found.program.size() < found.found.size(), "{found}");
         // It is what the fault is: without it, the two agree.

@@ -1,5 +1,5 @@
-//! Effects cross foreign frames on the runtime, as in Segue's mode of the machine and unlike the paper's: the frames stay
-//! on the fiber's stack, and are captured, resumed and unwound with it.
+//! Effects cross foreign frames on the runtime, as in Segue's mode of the machine and unlike the
+//! paper's: the frames stay on the fiber's stack, and are captured, resumed and unwound with it.
 
 #![allow(unsafe_code)] // The C library's sort, with a comparison of ours.
 
@@ -41,8 +41,10 @@ unsafe extern "C-unwind" fn ask(a: *const c_void, b: *const c_void) -> i32 {
 
 /// Sorts with the C library, in the order that a handler around this says.
 fn sort(mut numbers: Vec<i32>) -> Vec<i32> {
-    // SAFETY: so many numbers are there, of that size, and nobody else uses them before the sort returns. The comparison answers without regard to order at worst, which
-    // leaves them in some order. An unwinding through the sort leaves them as some permutation or with duplicates, which are numbers still.
+    // SAFETY: so many numbers are there, of that size, and nobody else uses them before the sort
+    // returns. The comparison answers without regard to order at worst, which leaves them in some
+    // order. An unwinding through the sort leaves them as some permutation or with duplicates,
+    // which are numbers still.
     unsafe { qsort(numbers.as_mut_ptr().cast(), numbers.len(), size_of::<i32>(), ask) };
     numbers
 }

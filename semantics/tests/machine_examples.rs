@@ -1,4 +1,5 @@
-//! The paper's examples, on the machine in both modes: what the text and the figures say that they do.
+//! The paper's examples, on the machine in both modes: what the text and the figures say that they
+//! do.
 
 use std::rc::Rc;
 
@@ -23,7 +24,8 @@ fn gives(e: Rc<Expr>, outcome: Outcome) {
     }
 }
 
-// The calculator: a division by zero asks its context. Results are numbers here: `Error` is -1, an infinity 1000.
+// The calculator: a division by zero asks its context. Results are numbers here: `Error` is -1, an
+// infinity 1000.
 
 fn division(n: i64, by_zero: bool) -> Rc<Expr> {
     let quotient = if by_zero { perform("DivBy0", int(n)) } else { arith(Op::Div, int(n), int(2)) };
@@ -90,7 +92,8 @@ fn an_exception_meanders_through_c() {
     }
 }
 
-/// The figure of the fibers' layout: `E` passes the handler of `F`, and its continuation has both fibers.
+/// The figure of the fibers' layout: `E` passes the handler of `F`, and its continuation has both
+/// fibers.
 #[test]
 fn an_effect_is_reperformed_by_a_handler_without_a_case() {
     let comp_f = handle(perform("E", int(0)), Handler::identity().effect("F", "x", "kf", int(0)));
@@ -156,7 +159,8 @@ fn an_exception_of_a_case_goes_to_the_handlers_around_it() {
 
 #[test]
 fn a_continuation_may_be_kept_and_resumed_under_another_handler() {
-    // let k = match 1 + perform A 0 with effect A x k -> k in match continue k (perform B 0) with effect B ..
+    // let k = match 1 + perform A 0 with effect A x k -> k in match continue k (perform B 0) with
+    // effect B ..
     let body = arith(Op::Add, int(1), perform("A", perform("B", int(0))));
     let kept = handle(body, Handler::identity().effect("A", "x", "k", var("k")));
     let b = |n| Handler::identity().effect("B", "x", "k", resume(var("k"), int(n)));
@@ -219,7 +223,8 @@ fn unhandled_is_raised_in_the_callback_and_passes_c() {
 
 #[test]
 fn continuations_have_many_shots_in_the_paper_and_one_in_segue() {
-    // The appendix's example, as far as it does not need a mutable variable: `foo` performs, and what is left is done for each resumption.
+    // The appendix's example, as far as it does not need a mutable variable: `foo` performs, and
+    // what is left is done for each resumption.
     let bar = arith(Op::Add, perform("E", int(0)), int(1));
     let both = arith(Op::Add, resume(var("k"), int(0)), resume(var("k"), int(10)));
     let e = handle(bar, Handler::identity().effect("E", "x", "k", both));

@@ -1,4 +1,5 @@
-//! The random programs do what they are for: every rule is used, every outcome reached, every shape run.
+//! The random programs do what they are for: every rule is used, every outcome reached, every shape
+//! run.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;

@@ -1,19 +1,24 @@
 //! `bridge`: where fibers and futures meet.
 //!
-//! * `wait for a future that wakes itself`: an operation is one await of a future that wakes its own waker at the first poll and is ready
-//!   at the second: one suspension, and nobody else has a turn.
-//! * `wait for a future that another fiber wakes`: as above, but the other fiber or task of the same worker makes the future ready, wakes it and yields; an
-//!   operation is one await, and includes that yield.
-//! * `wait for a future that a thread wakes`: a thread and the waiting fiber or task make each other's futures ready in turn, each bound to a
-//!   CPU of its own; an operation is one await of the fiber and one of the thread, which uses `pollster`.
-//! * `wait on tokio's LocalSet`: the first again, by a task of tokio's `LocalSet`, or by a fiber that such a task hosts.
-//! * `an async task awaits a child, same thread`: an operation is one child that returns a number, spawned and awaited one by one by a task
-//!   of tokio's current-thread runtime.
-//! * `an async task awaits a child, another thread`: the same with the children on one other thread, which they are handed by their own runtime or pool.
-//!   Nobody is bound to a CPU; "CPUs busy" shows whether the kernel used two.
+//! * `wait for a future that wakes itself`: an operation is one await of a future that wakes its
+//!   own waker at the first poll and is ready at the second: one suspension, and nobody else has a
+//!   turn.
+//! * `wait for a future that another fiber wakes`: as above, but the other fiber or task of the
+//!   same worker makes the future ready, wakes it and yields; an operation is one await, and
+//!   includes that yield.
+//! * `wait for a future that a thread wakes`: a thread and the waiting fiber or task make each
+//!   other's futures ready in turn, each bound to a CPU of its own; an operation is one await of
+//!   the fiber and one of the thread, which uses `pollster`.
+//! * `wait on tokio's LocalSet`: the first again, by a task of tokio's `LocalSet`, or by a fiber
+//!   that such a task hosts.
+//! * `an async task awaits a child, same thread`: an operation is one child that returns a number,
+//!   spawned and awaited one by one by a task of tokio's current-thread runtime.
+//! * `an async task awaits a child, another thread`: the same with the children on one other
+//!   thread, which they are handed by their own runtime or pool. Nobody is bound to a CPU; "CPUs
+//!   busy" shows whether the kernel used two.
 //!
-//! Timed: making the future, suspending, waking, resuming; for children also spawning, running, their end. Not timed: starting
-//! runtimes, pools and the two sides.
+//! Timed: making the future, suspending, waking, resuming; for children also spawning, running,
+//! their end. Not timed: starting runtimes, pools and the two sides.
 
 use super::{pair, segue_run, smol_executor, tokio_runtime};
 use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
@@ -176,7 +181,8 @@ impl Future for Wait<'_> {
     }
 }
 
-/// The waiting side, and the side that signals whenever the other waits again. The first signal shows that both have started.
+/// The waiting side, and the side that signals whenever the other waits again. The first signal
+/// shows that both have started.
 fn woken_by_task<F>(
     n: u64,
     yield_now: fn() -> F,

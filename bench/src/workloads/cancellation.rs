@@ -1,20 +1,25 @@
-//! `cancellation`: producers and consumers with a place for one number between them, some of whom are cancelled
-//! while they wait; an operation is one of 50,000 items. The set-up of figure 6.3 of the thesis "Effectively Composing
-//! Concurrency Libraries": one producer and 10,000 consumers (SPMC), 10,000 and one (MPSC), 5,000 and 5,000 (MPMC), of which 0, 10, 20 or 30 %
-//! are cancelled. As many items arrive however many are cancelled, so that free cancellation would
-//! show in no figure; "against" is the median divided by the same contestant's at 0 %.
+//! `cancellation`: producers and consumers with a place for one number between them, some of whom
+//! are cancelled while they wait; an operation is one of 50,000 items. The set-up of figure 6.3 of
+//! the thesis "Effectively Composing Concurrency Libraries": one producer and 10,000 consumers
+//! (SPMC), 10,000 and one (MPSC), 5,000 and 5,000 (MPMC), of which 0, 10, 20 or 30 % are cancelled.
+//! As many items arrive however many are cancelled, so that free cancellation would show in no
+//! figure; "against" is the median divided by the same contestant's at 0 %.
 //!
-//! Everybody waits at a gate until all have started. Then the clock starts, producers put and consumers take, for ever, and at
-//! the 50,000th item the clock stops. The cancellations are spread evenly over the items: whoever takes an item after which one is due, cancels the next victim;
-//! victims are spread evenly over those of whom there are many. Timed: the transfers, the cancellations, the ends of the cancelled. Not timed: spawning, the first
-//! turn of each, the end of those who are not cancelled. Those who remain are fewer, so a figure may also fall.
+//! Everybody waits at a gate until all have started. Then the clock starts, producers put and
+//! consumers take, for ever, and at the 50,000th item the clock stops. The cancellations are spread
+//! evenly over the items: whoever takes an item after which one is due, cancels the next victim;
+//! victims are spread evenly over those of whom there are many. Timed: the transfers, the
+//! cancellations, the ends of the cancelled. Not timed: spawning, the first turn of each, the end
+//! of those who are not cancelled. Those who remain are fewer, so a figure may also fall.
 //!
-//! To cancel is what each library's user would do: the scope of a fiber is cancelled, which ends its waits with an error; a task of tokio is aborted, a task of smol dropped, both of which drop the future that
-//! waits; a goroutine selects between the channel and a channel of its own that is closed (in all its waits, at 0 % too).
+//! To cancel is what each library's user would do: the scope of a fiber is cancelled, which ends
+//! its waits with an error; a task of tokio is aborted, a task of smol dropped, both of which drop
+//! the future that waits; a goroutine selects between the channel and a channel of its own that is
+//! closed (in all its waits, at 0 % too).
 //!
-//! In the thesis producers and consumers have a core each; here all share one worker, since parking and waking threads costs a
-//! hundred times what is looked for. Tokio's channel has one receiver, so it takes part in MPSC only. May takes
-//! no part: its channels have no bound.
+//! In the thesis producers and consumers have a core each; here all share one worker, since parking
+//! and waking threads costs a hundred times what is looked for. Tokio's channel has one receiver,
+//! so it takes part in MPSC only. May takes no part: its channels have no bound.
 
 use super::channels::{AsyncChannel, Calls, Kanal, MVar, Tasks, Tokio};
 use super::{segue_run, smol_executor, tokio_runtime};
@@ -81,7 +86,7 @@ fn variants() -> Vec<Variant> {
 
 /// As many runs as have about `n` items.
 fn repeat(n: u64, run: impl Fn() -> Span) -> Span {
-    let mut sum = Span { ops: 0, wall: Duration::ZERO, cpu: Duration::ZERO };
+    let mut sum = Span { ops: 0, wall: Duration::ZERO, cpu: Duration::ZERO, busiest: None };
     while sum.ops < n.max(1) {
         let span = run();
         sum = sum.and(span);
@@ -89,7 +94,8 @@ fn repeat(n: u64, run: impl Fn() -> Span) -> Span {
     sum
 }
 
-/// What all fibers of one run share. They have one worker, so counting needs no locked instructions.
+/// What all fibers of one run share. They have one worker, so counting needs no locked
+/// instructions.
 struct Run {
     arrived: AtomicU64,
     open: AtomicBool,
@@ -196,7 +202,7 @@ async fn consume<C: Tasks, F: Future<Output = ()>>(run: Arc<Run>, mut receiver: 
 fn segue(setup: Setup) -> Span {
     segue_run(1, || {
         let (resolver, ended) = segue::sync::promise();
-        let run = Run::new(setup, move |span| resolver.fill(span));
+        let run = Run::new(setup, move |span| drop(resolver.fill(span)));
         let (sender, receiver) = MVar::new();
         let victims = Arc::new(Mutex::new(VecDeque::new()));
         let arrive = |token, is_victim| {

@@ -1,13 +1,18 @@
-//! `chameneos`: creatures of three colours meet in pairs and take on new colours; an operation is one meeting. Chameneos-redux of the benchmarks game: three creatures
-//! and then ten, half of the meetings each. One of the five programs with which the paper "Composable Scheduler Activations for Haskell" measures.
+//! `chameneos`: creatures of three colours meet in pairs and take on new colours; an operation is
+//! one meeting. Chameneos-redux of the benchmarks game: three creatures and then ten, half of the
+//! meetings each. One of the five programs with which the paper "Composable Scheduler Activations
+//! for Haskell" measures.
 //!
-//! Timed: starting the creatures, entering the place where they meet, waiting for the other, being woken, until all meetings have taken place and every creature
-//! knows it. Not timed: starting the runtime. Whoever comes first waits to be told the other's colour, and whoever comes second tells it. Each
-//! creature counts its meetings, and the sum is checked.
+//! Timed: starting the creatures, entering the place where they meet, waiting for the other, being
+//! woken, until all meetings have taken place and every creature knows it. Not timed: starting the
+//! runtime. Whoever comes first waits to be told the other's colour, and whoever comes second tells
+//! it. Each creature counts its meetings, and the sum is checked.
 //!
-//! Segue is as in the paper: the place is an `MVar`, and each creature waits at an `MVar` of its own. As the place is never full for long, a mutex would do:
-//! "segue, mutex" has one. The rivals' place is in a mutex that blocks threads, as it is never held across a wait, and each of their creatures waits at a channel of its
-//! own, made before the clock starts; with "oneshot on tokio", at a new one for each meeting.
+//! Segue is as in the paper: the place is an `MVar`, and each creature waits at an `MVar` of its
+//! own. As the place is never full for long, a mutex would do: "segue, mutex" has one. The rivals'
+//! place is in a mutex that blocks threads, as it is never held across a wait, and each of their
+//! creatures waits at a channel of its own, made before the clock starts; with "oneshot on tokio",
+//! at a new one for each meeting.
 
 use super::channels::{AsyncChannel, Flume, Kanal, Tasks};
 use super::crowd::{self, SpawnFiber, SpawnTask};
@@ -77,7 +82,8 @@ impl Colour {
     }
 }
 
-/// The place where creatures meet: the meetings to come, and who waits for another, by its colour and by what is told it.
+/// The place where creatures meet: the meetings to come, and who waits for another, by its colour
+/// and by what is told it.
 struct Place<W> {
     left: u64,
     waiting: Option<(Colour, W)>,
@@ -112,7 +118,8 @@ impl<W> Place<W> {
     }
 }
 
-/// Both games, with half of `n` meetings each. A game answers with the sum of its creatures' counts.
+/// Both games, with half of `n` meetings each. A game answers with the sum of its creatures'
+/// counts.
 fn games(n: u64, game: impl Fn(&'static [Colour], u64) -> u64) -> Span {
     let half = n.div_ceil(2);
     let watch = Stopwatch::start();

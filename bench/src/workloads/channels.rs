@@ -1,5 +1,6 @@
-//! The channels of capacity 1 that take part, under two traits: one for those whose waits are awaited and one for
-//! those whose waits are calls. Used by `mvar`, `ping_pong`, `cancellation`, `chameneos`, `primes_sieve` and `wake`.
+//! The channels of capacity 1 that take part, under two traits: one for those whose waits are
+//! awaited and one for those whose waits are calls. Used by `mvar`, `ping_pong`, `cancellation`,
+//! `chameneos`, `primes_sieve` and `wake`.
 
 use std::sync::Arc;
 

@@ -1,10 +1,13 @@
-//! Programs that compute in parallel, and everybody who runs their jobs. Used by `k_nucleotide`, `mandelbrot` and `spectral_norm`.
+//! Programs that compute in parallel, and everybody who runs their jobs. Used by `k_nucleotide`,
+//! `mandelbrot` and `spectral_norm`.
 //!
-//! A program is a function that hands numbered jobs to a [`Crew`] and waits for all their results, as often as it likes. It is written once, as a future,
-//! so that jobs can be tasks; where waiting is a call, that future never waits and is ready when it is first polled. The same jobs go to everybody: one job
-//! is one fiber, task, or fork.
+//! A program is a function that hands numbered jobs to a [`Crew`] and waits for all their results,
+//! as often as it likes. It is written once, as a future, so that jobs can be tasks; where waiting
+//! is a call, that future never waits and is ready when it is first polled. The same jobs go to
+//! everybody: one job is one fiber, task, or fork.
 //!
-//! Threads take numbers from a shared counter; with one worker that is a plain loop without a runtime, which shows what the work itself takes.
+//! Threads take numbers from a shared counter; with one worker that is a plain loop without a
+//! runtime, which shows what the work itself takes.
 
 use super::crowd::{self, SpawnFiber, SpawnTask};
 use super::{policies, segue_run};
@@ -17,7 +20,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Somebody who runs jobs.
 pub trait Crew: Sync {
-    /// Runs `job` for each number below `count`, and answers with the results in the order of the numbers.
+    /// Runs `job` for each number below `count`, and answers with the results in the order of the
+    /// numbers.
     fn all<T: Send + 'static>(
         &self,
         count: usize,
@@ -60,8 +64,9 @@ pub fn variant<P: Program>(name: &str, workers: usize, go: &[&str]) -> Variant {
     .add_go(go)
 }
 
-/// Runs it on a thread of its own, like those whose workers all are: what a process's first thread allocates and frees in large pieces is given back to the system
-/// and got again each time, and that would be counted for those of whose workers it is one.
+/// Runs it on a thread of its own, like those whose workers all are: what a process's first thread
+/// allocates and frees in large pieces is given back to the system and got again each time, and
+/// that would be counted for those of whose workers it is one.
 fn aside(run: impl FnOnce() -> Span + Send) -> Span {
     std::thread::scope(|threads| threads.spawn(run).join().expect("no panic"))
 }

@@ -1,6 +1,8 @@
-//! A program and what it spawns, on each runtime. Used by the workloads in which many fibers or tasks take part.
+//! A program and what it spawns, on each runtime. Used by the workloads in which many fibers or
+//! tasks take part.
 //!
-//! A program spawns through one of two traits: [`SpawnFiber`] where waiting is a call, [`SpawnTask`] where it is an `.await`.
+//! A program spawns through one of two traits: [`SpawnFiber`] where waiting is a call,
+//! [`SpawnTask`] where it is an `.await`.
 
 use super::policies::Policy;
 use super::{may_run, smol_executor, smol_threads, tokio_runtime};

@@ -1,11 +1,16 @@
-//! `effects`: handlers are installed, effects performed, computations resumed; an operation is one of these, or all of them, as each variant says.
+//! `effects`: handlers are installed, effects performed, computations resumed; an operation is one
+//! of these, or all of them, as each variant says.
 //!
-//! Timed: what the paper "Retrofitting Effect Handlers onto OCaml" calls a to e. A new computation and its end (a-b, d-e); a perform and a resume, with the handler in place (b-c, c-d); all of it; all of it
-//! with a computation that is discontinued and unwinds. At a depth of 10 or 100 the handler of the effect is the outermost of as many, and the others handle another one. `answer` is Segue's clause for a handler that always
-//! resumes at once, which needs no stack; `on_tail` the clause that resumes last, which needs none of the resumer's.
+//! Timed: what the paper "Retrofitting Effect Handlers onto OCaml" calls a to e. A new computation
+//! and its end (a-b, d-e); a perform and a resume, with the handler in place (b-c, c-d); all of it;
+//! all of it with a computation that is discontinued and unwinds. At a depth of 10 or 100 the
+//! handler of the effect is the outermost of as many, and the others handle another one. `answer`
+//! is Segue's clause for a handler that always resumes at once, which needs no stack; `on_tail` the
+//! clause that resumes last, which needs none of the resumer's.
 //!
-//! "By hand" is a coroutine of corosensei's on a stack that is kept for the next one: no search for a handler, no clause, the effect's own type in the switch. A closure that is passed down by reference is what an answer
-//! costs at least.
+//! "By hand" is a coroutine of corosensei's on a stack that is kept for the next one: no search for
+//! a handler, no clause, the effect's own type in the switch. A closure that is passed down by
+//! reference is what an answer costs at least.
 
 use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
 use corosensei::stack::DefaultStack;

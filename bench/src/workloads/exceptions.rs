@@ -1,7 +1,10 @@
-//! `exceptions`: something is raised some calls deep, and caught outside; an operation is one that is raised and caught.
+//! `exceptions`: something is raised some calls deep, and caught outside; an operation is one that
+//! is raised and caught.
 //!
-//! Timed: installing what catches, the calls, raising, coming back with a number. The hook that prints a message is not called by anybody. An effect whose handler drops the continuation, or discontinues it,
-//! unwinds what is between, as a panic does; so does an OCaml exception not, which has nothing to clean up on the way, and a `Result` returns through each call.
+//! Timed: installing what catches, the calls, raising, coming back with a number. The hook that
+//! prints a message is not called by anybody. An effect whose handler drops the continuation, or
+//! discontinues it, unwinds what is between, as a panic does; so does an OCaml exception not, which
+//! has nothing to clean up on the way, and a `Result` returns through each call.
 
 use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
 use segue::effect::{Effect, Handler, perform};

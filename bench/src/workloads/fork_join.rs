@@ -1,10 +1,10 @@
-//! `fork_join`: fib(30), forking in every call with an argument above 1; an operation is one fork, of which
-//! fib(30) has 1,346,268.
+//! `fork_join`: fib(30), forking in every call with an argument above 1; an operation is one fork,
+//! of which fib(30) has 1,346,268.
 //!
-//! Timed: the recursion, its forks and joins, and on two workers the stealing. Not timed: starting the pool. There
-//! is no cutoff below which it goes on sequentially: the fork itself is what is measured. Go computes fib(22) as
-//! often as fits a round, with a goroutine per fork, since its fib(30) takes a second. May is left out: it has no
-//! fork-join, and would make a stack per fork.
+//! Timed: the recursion, its forks and joins, and on two workers the stealing. Not timed: starting
+//! the pool. There is no cutoff below which it goes on sequentially: the fork itself is what is
+//! measured. Go computes fib(22) as often as fits a round, with a goroutine per fork, since its
+//! fib(30) takes a second. May is left out: it has no fork-join, and would make a stack per fork.
 
 use super::segue_run;
 use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};

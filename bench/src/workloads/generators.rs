@@ -1,9 +1,13 @@
-//! `generator`: the elements of a complete binary tree, in order, one at a time; an operation is one element.
+//! `generator`: the elements of a complete binary tree, in order, one at a time; an operation is
+//! one element.
 //!
-//! Timed: asking for each element, until as many are there as the round wants; from the tree's left, and again from the left when it is through. Not timed: making the tree, which is made once for each program, and
-//! ending a walk halfway. A tree of depth 25 has 33,554,431 nodes, in about a gigabyte; one of depth 15 fits into a cache.
+//! Timed: asking for each element, until as many are there as the round wants; from the tree's
+//! left, and again from the left when it is through. Not timed: making the tree, which is made once
+//! for each program, and ending a walk halfway. A tree of depth 25 has 33,554,431 nodes, in about a
+//! gigabyte; one of depth 15 fits into a cache.
 //!
-//! All but "by hand" walk the tree by a recursive function. "By hand" is an iterator with a stack of nodes, which somebody has to write for each kind of tree.
+//! All but "by hand" walk the tree by a recursive function. "By hand" is an iterator with a stack
+//! of nodes, which somebody has to write for each kind of tree.
 
 use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload, smoke};
 use corosensei::{Coroutine, Yielder};

@@ -1,7 +1,10 @@
-//! `handler_overhead`: recursive functions with a handler around each call that is not in tail position, none of which performs anything; an operation is one such call.
+//! `handler_overhead`: recursive functions with a handler around each call that is not in tail
+//! position, none of which performs anything; an operation is one such call.
 //!
-//! Timed: the calls, with all that is computed between them. Each function also runs without handlers: the column `against` is the slow-down, of which the paper gives 13.8 on average. `on` is a handler that could keep the
-//! continuation, whose body runs on a stack of its own; `answer` one that always resumes at once, whose body runs in place.
+//! Timed: the calls, with all that is computed between them. Each function also runs without
+//! handlers: the column `against` is the slow-down, of which the paper gives 13.8 on average. `on`
+//! is a handler that could keep the continuation, whose body runs on a stack of its own; `answer`
+//! one that always resumes at once, whose body runs in place.
 
 use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
 use segue::effect::{Effect, Handler};

@@ -1,11 +1,15 @@
-//! `k_nucleotide`: counts all sequences of 1, 2, 3, 4, 6, 12 and 18 nucleotides in a strand of DNA, by hash tables; an operation is one nucleotide of the strand. One
-//! of the five programs with which the paper "Composable Scheduler Activations for Haskell" measures.
+//! `k_nucleotide`: counts all sequences of 1, 2, 3, 4, 6, 12 and 18 nucleotides in a strand of DNA,
+//! by hash tables; an operation is one nucleotide of the strand. One of the five programs with
+//! which the paper "Composable Scheduler Activations for Haskell" measures.
 //!
-//! Timed: 13 jobs, each of which makes a table and looks up what the benchmarks game asks for. For each length there is a job; for 12 and 18, whose tables are large, there
-//! are four, each for the sequences that begin with one of the letters, so that no job is so long that the order of the jobs decides. Not timed: starting the
-//! runtime, and making the strand: sequence THREE of the game's `fasta` for 50,000, from its own random numbers.
+//! Timed: 13 jobs, each of which makes a table and looks up what the benchmarks game asks for. For
+//! each length there is a job; for 12 and 18, whose tables are large, there are four, each for the
+//! sequences that begin with one of the letters, so that no job is so long that the order of the
+//! jobs decides. Not timed: starting the runtime, and making the strand: sequence THREE of the
+//! game's `fasta` for 50,000, from its own random numbers.
 //!
-//! Rust's table is that of the standard library with a multiplication for a hash, Go's is its map: so Go's figure tells about its map too.
+//! Rust's table is that of the standard library with a multiplication for a hash, Go's is its map:
+//! so Go's figure tells about its map too.
 
 use super::crew::{self, Crew, Program};
 use crate::measure::{Variant, Workload};
@@ -31,7 +35,8 @@ fn variants() -> Vec<Variant> {
 
 /// What `fasta` is asked for.
 const SIZE: usize = 50_000;
-/// What is counted by each job: sequences of this length; if a letter is given, only those that begin with it.
+/// What is counted by each job: sequences of this length; if a letter is given, only those that
+/// begin with it.
 const JOBS: [(usize, Option<u8>); 13] = [
     (18, Some(0)),
     (18, Some(1)),
@@ -90,7 +95,8 @@ impl Hasher for Mix {
     }
 }
 
-/// How often each sequence of this length, with this beginning, occurs. A key has two bits for each nucleotide.
+/// How often each sequence of this length, with this beginning, occurs. A key has two bits for each
+/// nucleotide.
 fn count(strand: &[u8], length: usize, first: Option<u8>) -> Table {
     let mask = (1 << (2 * length)) - 1;
     let mut table = Table::default();
@@ -104,8 +110,8 @@ fn count(strand: &[u8], length: usize, first: Option<u8>) -> Table {
     table
 }
 
-/// A job: for the lengths 1 and 2, where the game asks for the whole table, the sum of all counts, each times its key and one; for the others how often the
-/// sequence that is sought occurs.
+/// A job: for the lengths 1 and 2, where the game asks for the whole table, the sum of all counts,
+/// each times its key and one; for the others how often the sequence that is sought occurs.
 fn find(strand: &[u8], (length, first): (usize, Option<u8>)) -> u64 {
     let table = count(strand, length, first);
     if length <= 2 {
@@ -123,7 +129,8 @@ fn code(letter: u8) -> u8 {
     b"ACGT".iter().position(|known| *known == letter).expect("a nucleotide") as u8
 }
 
-/// Sequence THREE of `fasta`: `5 * size` nucleotides as codes. Sequence TWO comes before it from the same random numbers.
+/// Sequence THREE of `fasta`: `5 * size` nucleotides as codes. Sequence TWO comes before it from
+/// the same random numbers.
 fn strand(size: usize) -> Vec<u8> {
     const FREQUENCIES: [f64; 4] = [0.302_954_942_668_0, 0.197_988_300_492_1, 0.197_547_306_639_1, 0.301_509_450_200_8];
     const MODULUS: u32 = 139_968;

@@ -1,8 +1,11 @@
-//! `mandelbrot`: the picture of the benchmarks game with 256 rows of 256 points, at most 50 iterations a point; an operation is one point. One of the five
-//! programs with which the paper "Composable Scheduler Activations for Haskell" measures.
+//! `mandelbrot`: the picture of the benchmarks game with 256 rows of 256 points, at most 50
+//! iterations a point; an operation is one point. One of the five programs with which the paper
+//! "Composable Scheduler Activations for Haskell" measures.
 //!
-//! Timed: making the jobs, of which each is a row, computing, and collecting the rows. Not timed: starting the runtime. The kernel is scalar and the same for
-//! everybody, and Go's is its translation: what differs is how the rows come to the workers. The picture is checked by its hash.
+//! Timed: making the jobs, of which each is a row, computing, and collecting the rows. Not timed:
+//! starting the runtime. The kernel is scalar and the same for everybody, and Go's is its
+//! translation: what differs is how the rows come to the workers. The picture is checked by its
+//! hash.
 
 use super::crew::{self, Crew, Program};
 use crate::measure::{Variant, Workload};

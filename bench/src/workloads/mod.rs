@@ -1,9 +1,10 @@
 //! The workloads, and what several of them share.
 //!
-//! To add a contestant to a workload, write a function `fn name(.., n: u64) -> Span` in its file that does about
-//! `n` operations between `Stopwatch::start()` and `stop(operations)`, and name it in `variants` at the top of that
-//! file. Segue's entries are `.add(SEGUE, ..)`, first in each list: every table then ends with the ratio to the
-//! best rival. Where Segue has several entries, the others' names begin with `segue,`; each gets its ratio.
+//! To add a contestant to a workload, write a function `fn name(.., n: u64) -> Span` in its file
+//! that does about `n` operations between `Stopwatch::start()` and `stop(operations)`, and name it
+//! in `variants` at the top of that file. Segue's entries are `.add(SEGUE, ..)`, first in each
+//! list: every table then ends with the ratio to the best rival. Where Segue has several entries,
+//! the others' names begin with `segue,`; each gets its ratio.
 //!
 //! To add a policy under which Segue takes part, add a line to the table in `policies.rs`.
 
@@ -15,9 +16,11 @@ mod crew;
 mod crowd;
 mod effects;
 mod exceptions;
+mod forced;
 mod fork_join;
 mod generators;
 mod handler_overhead;
+mod http;
 mod k_nucleotide;
 mod mandelbrot;
 mod mutex;
@@ -29,6 +32,7 @@ mod policy_overhead;
 mod primes_sieve;
 mod spawn_join;
 mod spectral_norm;
+mod spread;
 mod switch;
 mod wake;
 mod r#yield;
@@ -45,6 +49,7 @@ pub const ALL: &[Workload] = &[
     ping_pong::WORKLOAD,
     mvar::WORKLOAD,
     mutex::WORKLOAD,
+    forced::WORKLOAD,
     cancellation::WORKLOAD,
     bridge::WORKLOAD,
     fork_join::WORKLOAD,
@@ -54,11 +59,13 @@ pub const ALL: &[Workload] = &[
     chameneos::WORKLOAD,
     primes_sieve::WORKLOAD,
     wake::WORKLOAD,
+    spread::WORKLOAD,
     policy_overhead::WORKLOAD,
     effects::WORKLOAD,
     generators::WORKLOAD,
     handler_overhead::WORKLOAD,
     exceptions::WORKLOAD,
+    http::WORKLOAD,
 ];
 
 /// Runs `main` as the first fiber of a runtime with this many workers, of which the caller is one.
@@ -66,7 +73,8 @@ fn segue_run<T>(workers: usize, main: impl FnOnce() -> T) -> T {
     segue::runtime().workers(workers).run(main).expect("segue starts")
 }
 
-/// This thread's executor of smol's. The leaked kind is the faster one, since it keeps no list of its tasks.
+/// This thread's executor of smol's. The leaked kind is the faster one, since it keeps no list of
+/// its tasks.
 fn smol_executor() -> &'static StaticLocalExecutor {
     thread_local! {
         static EXECUTOR: &'static StaticLocalExecutor = LocalExecutor::new().leak();
@@ -87,7 +95,8 @@ fn smol_threads<T>(workers: usize, executor: &smol::Executor<'_>, main: impl FnO
     })
 }
 
-/// A tokio runtime with one worker, which is the thread that calls `block_on`, or with several threads.
+/// A tokio runtime with one worker, which is the thread that calls `block_on`, or with several
+/// threads.
 fn tokio_runtime(workers: usize) -> tokio::runtime::Runtime {
     let built = match workers {
         1 => tokio::runtime::Builder::new_current_thread().build(),
@@ -96,8 +105,8 @@ fn tokio_runtime(workers: usize) -> tokio::runtime::Runtime {
     built.expect("tokio starts")
 }
 
-/// Runs `main` as a coroutine of may with this many workers, and waits for it. May's workers are set up once per
-/// process and never end, so all its contestants run apart.
+/// Runs `main` as a coroutine of may with this many workers, and waits for it. May's workers are
+/// set up once per process and never end, so all its contestants run apart.
 fn may_run<T: Send + 'static>(workers: usize, main: impl FnOnce() -> T + Send + 'static) -> T {
     may::config().set_workers(workers);
     may::go!(main).join().expect("a contestant does not panic")

@@ -1,14 +1,16 @@
 //! `mutex`: lock, add to the number inside, unlock; an operation is all three.
 //!
 //! * `uncontended`: one fiber or task alone.
-//! * `8 fibers on 2 workers`: each locks and unlocks in a loop and does nothing in between. A runtime whose tasks meet a free mutex runs
-//!   them one after the other on each worker, so that two contend at a time.
-//! * `held across a yield`: 8 fibers on one worker, of which the owner gives up its turn before it adds: all others wait in the mutex's
-//!   queue.
+//! * `8 fibers on 2 workers`: each locks and unlocks in a loop and does nothing in between. A
+//!   runtime whose tasks meet a free mutex runs them one after the other on each worker, so that
+//!   two contend at a time.
+//! * `held across a yield`: 8 fibers on one worker, of which the owner gives up its turn before it
+//!   adds: all others wait in the mutex's queue.
 //!
-//! Timed: the operations, and for eight fibers also spawning and joining them, which a round of milliseconds makes small. Not timed:
-//! starting the runtime, making the mutex. std and parking_lot have threads instead of fibers, except `std on tokio`: tasks may use it
-//! too as long as none awaits while it holds it, so it takes no part in the last variant.
+//! Timed: the operations, and for eight fibers also spawning and joining them, which a round of
+//! milliseconds makes small. Not timed: starting the runtime, making the mutex. std and parking_lot
+//! have threads instead of fibers, except `std on tokio`: tasks may use it too as long as none
+//! awaits while it holds it, so it takes no part in the last variant.
 
 use super::{may_run, segue_run, smol_executor, tokio_runtime};
 use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};

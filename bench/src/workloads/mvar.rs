@@ -1,12 +1,15 @@
-//! `mvar`: one producer and one consumer with a place for one value between them; an operation is one message. The
-//! set-up of Table 6.1 of the thesis "Effectively Composing Concurrency Libraries".
+//! `mvar`: one producer and one consumer with a place for one value between them; an operation is
+//! one message. The set-up of Table 6.1 of the thesis "Effectively Composing Concurrency
+//! Libraries".
 //!
-//! Timed, by the consumer: putting and taking, which on one worker suspends one of the two for almost every message. Not timed:
-//! starting both sides, which the message before the first that counts shows to have happened. An `MVar` and a channel of capacity 1
-//! are alike here; the rivals use channels.
+//! Timed, by the consumer: putting and taking, which on one worker suspends one of the two for
+//! almost every message. Not timed: starting both sides, which the message before the first that
+//! counts shows to have happened. An `MVar` and a channel of capacity 1 are alike here; the rivals
+//! use channels.
 //!
-//! With two workers and free placement a runtime may bring both sides to one core; "CPUs busy" shows it. Kept apart,
-//! each side has a thread of its own, bound to a CPU of its own: fibers have a pool each, tasks a runtime each, goroutines are locked to their threads.
+//! With two workers and free placement a runtime may bring both sides to one core; "CPUs busy"
+//! shows it. Kept apart, each side has a thread of its own, bound to a CPU of its own: fibers have
+//! a pool each, tasks a runtime each, goroutines are locked to their threads.
 //!
 //! May takes no part: its channels have no bound.
 

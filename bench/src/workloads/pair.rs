@@ -1,5 +1,5 @@
-//! Two fibers, tasks or threads of which the first measures, on each runtime that takes part: side by side or each
-//! on a runtime of its own. Used by the workloads in which two talk to each other.
+//! Two fibers, tasks or threads of which the first measures, on each runtime that takes part: side
+//! by side or each on a runtime of its own. Used by the workloads in which two talk to each other.
 //!
 //! A side is a closure where waiting is a call and a future where it is an `.await`.
 
@@ -103,8 +103,8 @@ where
     threads((|| run(first), || run(second)))
 }
 
-/// Runs each side on a thread of its own, which is bound to a CPU of its own: without that, the kernel brings the
-/// two to one CPU in some rounds and not in others.
+/// Runs each side on a thread of its own, which is bound to a CPU of its own: without that, the
+/// kernel brings the two to one CPU in some rounds and not in others.
 pub fn threads<A, B>((first, second): (A, B)) -> Span
 where
     A: FnOnce() -> Span + Send,
@@ -123,8 +123,8 @@ where
     })
 }
 
-/// Binds the calling thread to one of the CPUs on which it may run. Where there is only one, or the system refuses,
-/// the thread stays unbound.
+/// Binds the calling thread to one of the CPUs on which it may run. Where there is only one, or the
+/// system refuses, the thread stays unbound.
 pub fn bind_to_cpu(which: usize) {
     let Ok(allowed) = sched_getaffinity(None) else { return };
     let Some(cpu) = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).nth(which) else { return };

@@ -1,12 +1,14 @@
-//! `ping_pong`: two fibers send a number back and forth; an operation is a round trip: two messages and two waits.
+//! `ping_pong`: two fibers send a number back and forth; an operation is a round trip: two messages
+//! and two waits.
 //!
-//! `promise`: every message travels through a promise or one-shot channel of its own and carries the sender for the reply. Timed: making
-//! the one-shots, sending, suspending, resuming. `channel`: one channel of capacity 1 (or `MVar`) for each direction, made before the clock
-//! starts; timed: sending, suspending, resuming. Not timed: starting the runtime and the two fibers. With two workers a runtime may
-//! place the fibers as it likes; "CPUs busy" shows whether it used both.
+//! `promise`: every message travels through a promise or one-shot channel of its own and carries
+//! the sender for the reply. Timed: making the one-shots, sending, suspending, resuming. `channel`:
+//! one channel of capacity 1 (or `MVar`) for each direction, made before the clock starts; timed:
+//! sending, suspending, resuming. Not timed: starting the runtime and the two fibers. With two
+//! workers a runtime may place the fibers as it likes; "CPUs busy" shows whether it used both.
 //!
-//! May has no one-shots and no bounded channels: its unbounded spsc channel, the fastest that it has, stands in for both and never
-//! holds more than one message.
+//! May has no one-shots and no bounded channels: its unbounded spsc channel, the fastest that it
+//! has, stands in for both and never holds more than one message.
 
 use super::channels::{AsyncChannel, Calls, Flume, Kanal, MVar, May, Tasks, Tokio};
 use super::pair;
@@ -16,8 +18,10 @@ use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
 pub const WORKLOAD: Workload =
     Workload { name: "ping_pong", timed: "two fibers send a number back and forth, per round trip", variants };
 
-/// The two sides over one-shot channels from `$channel`: a ping of `i` is answered by `i + 1`, `n` times. `$recv`
-/// receives from the variable `$rx`; `$sent` sends `$message` to `$to` and answers whether somebody receives it. `$body` is `async move` for tasks and `move ||` for fibers. The first side measures.
+/// The two sides over one-shot channels from `$channel`: a ping of `i` is answered by `i + 1`, `n`
+/// times. `$recv` receives from the variable `$rx`; `$sent` sends `$message` to `$to` and answers
+/// whether somebody receives it. `$body` is `async move` for tasks and `move ||` for fibers. The
+/// first side measures.
 macro_rules! promises {
     ($n:expr, $channel:expr, $sender:ident, |$to:ident, $message:ident| $sent:expr, |$rx:ident| $recv:expr, $($body:tt)+) => {{
         struct Message {
@@ -68,7 +72,7 @@ fn variants() -> Vec<Variant> {
                         promise(),
                         Sender,
                         |to, message| {
-                            to.fill(message);
+                            to.fill(message).unwrap();
                             true
                         },
                         |rx| rx.take(),
@@ -125,7 +129,8 @@ fn variants() -> Vec<Variant> {
     ]
 }
 
-/// The two sides over a channel for each direction. The game before the first that counts shows that both have started.
+/// The two sides over a channel for each direction. The game before the first that counts shows
+/// that both have started.
 fn tasks<C: Tasks>(n: u64) -> (impl Future<Output = Span> + Send + 'static, impl Future<Output = ()> + Send + 'static) {
     let (mut to_pong, mut from_ping) = C::new();
     let (mut to_ping, mut from_pong) = C::new();

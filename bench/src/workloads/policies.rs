@@ -1,4 +1,5 @@
-//! The policies under which Segue takes part: one table. Used by the workloads in which the order of running matters.
+//! The policies under which Segue takes part: one table. Used by the workloads in which the order
+//! of running matters.
 
 use crate::measure::{SEGUE, Span, Variant};
 use segue::sched::{ByPriority, Fifo, Lifo, Policy as Order, RoundRobin, Stealing};
@@ -41,7 +42,8 @@ fn under<P: Order>(workers: usize, policy: impl Fn() -> P + Send + Sync, main: &
 }
 
 impl Policy {
-    /// Runs `main` as the first fiber of a runtime with this many workers, of which the caller is one.
+    /// Runs `main` as the first fiber of a runtime with this many workers, of which the caller is
+    /// one.
     pub fn run<T>(&self, workers: usize, main: impl FnOnce() -> T) -> T {
         let (mut main, mut result) = (Some(main), None);
         (self.run)(workers, &mut || result = main.take().map(|main| main()));

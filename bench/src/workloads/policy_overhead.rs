@@ -1,12 +1,15 @@
-//! `policy_overhead`: Segue's fibers against a loop by hand on the same coroutines: a `VecDeque` of `segue_fiber`'s coroutines that are resumed in turn, without a policy,
-//! cancellation, timers, mail from other threads, or an end of the process when a fiber panics where it must not. All on one worker.
+//! `policy_overhead`: Segue's fibers against a loop by hand on the same coroutines: a `VecDeque` of
+//! `segue_fiber`'s coroutines that are resumed in turn, without a policy, cancellation, timers,
+//! mail from other threads, or an end of the process when a fiber panics where it must not. All on
+//! one worker.
 //!
-//! Yielding: an operation is one turn of a fiber; timed as in `yield`, all fibers have started before the clock. Spawning: an operation is a fiber that is spawned, yields
-//! once, and ends; the main fiber spawns a thousand at a time and waits until all have ended. Timed: spawning, both turns, and the ends, but not the
-//! start of the runtime.
+//! Yielding: an operation is one turn of a fiber; timed as in `yield`, all fibers have started
+//! before the clock. Spawning: an operation is a fiber that is spawned, yields once, and ends; the
+//! main fiber spawns a thousand at a time and waits until all have ended. Timed: spawning, both
+//! turns, and the ends, but not the start of the runtime.
 //!
-//! The loop by hand does as little as possible. What Segue does more is what a scheduler costs; "segue, fifo" has the same order. The other policies show what theirs
-//! adds.
+//! The loop by hand does as little as possible. What Segue does more is what a scheduler costs;
+//! "segue, fifo" has the same order. The other policies show what theirs adds.
 
 use super::policies::{self, LIFO, Policy, RUNS_LIFO};
 use super::r#yield::Round;
@@ -117,7 +120,8 @@ impl Header {
     #[inline]
     fn give_way(&self) {
         let me = self.me.get().expect("set before the first resume");
-        // SAFETY: only the function of this header's coroutine has the header, so that is the one that runs.
+        // SAFETY: only the function of this header's coroutine has the header, so that is the one
+        // that runs.
         #[allow(unsafe_code, reason = "the switch itself is unsafe; schedulers hide it")]
         unsafe {
             suspend(me);

@@ -1,16 +1,22 @@
-//! `primes_sieve`: a chain of fibers, one for each of the first 1,000 primes, of which each drops the multiples of its own; an operation is one message from one fiber to
-//! the next. One of the five programs with which the paper "Composable Scheduler Activations for Haskell" measures (there with 10,000 primes).
+//! `primes_sieve`: a chain of fibers, one for each of the first 1,000 primes, of which each drops
+//! the multiples of its own; an operation is one message from one fiber to the next. One of the
+//! five programs with which the paper "Composable Scheduler Activations for Haskell" measures
+//! (there with 10,000 primes).
 //!
-//! The first fiber sends the numbers from 2 to 7,919. The main fiber takes what comes out at the end of the chain, which is a prime, and starts a filter for it,
-//! from whose end it goes on. A last message goes through all of the chain and ends it. Each number makes as many messages as the smallest of its prime factors has primes up to
-//! it: 518,384 in each run.
+//! The first fiber sends the numbers from 2 to 7,919. The main fiber takes what comes out at the
+//! end of the chain, which is a prime, and starts a filter for it, from whose end it goes on. A
+//! last message goes through all of the chain and ends it. Each number makes as many messages as
+//! the smallest of its prime factors has primes up to it: 518,384 in each run.
 //!
-//! Timed: from before the first fiber is started until the last message is at the end of the chain: waiting, resuming, a division for each message, and starting a
-//! thousand filters. Not timed: starting the runtime, and waiting for the fibers' ends. The sum of the primes is checked.
+//! Timed: from before the first fiber is started until the last message is at the end of the chain:
+//! waiting, resuming, a division for each message, and starting a thousand filters. Not timed:
+//! starting the runtime, and waiting for the fibers' ends. The sum of the primes is checked.
 //!
-//! As in the paper, Segue has an `MVar` between two filters (it has no channels yet); the rivals have channels of capacity 1. A
-//! fiber that has started stays on its worker, so with two workers it matters where the filters start: "segue, two pools" says so, by a pool for
-//! each half of the chain's work, in the default order or last in, first out; under the policies they start where a worker is idle.
+//! As in the paper, Segue has an `MVar` between two filters (it has no channels yet); the rivals
+//! have channels of capacity 1. A fiber that has started stays on its worker, so with two workers
+//! it matters where the filters start: "segue, two pools" says so, by a pool for each half of the
+//! chain's work, in the default order or last in, first out; under the policies they start where a
+//! worker is idle.
 
 use super::channels::{AsyncChannel, Calls, Flume, Kanal, MVar, Tasks, Tokio};
 use super::crowd::{self, SpawnFiber, SpawnTask};
@@ -49,7 +55,8 @@ fn variants() -> Vec<Variant> {
 const LAST: u64 = 7_919;
 /// The sum of the first thousand.
 const SUM: u64 = 3_682_913;
-/// So many filters, from the beginning, get half of the messages: all primes come to the first, and one to the last.
+/// So many filters, from the beginning, get half of the messages: all primes come to the first, and
+/// one to the last.
 const HALF: usize = 293;
 /// Goes through all of the chain.
 const END: u64 = 0;
@@ -85,7 +92,8 @@ fn two_pools<P: Policy>(policy: impl Fn() -> P + Send + Sync + Copy + 'static, n
     pools[1].run(|| repeat(n, || calls::<MVar, _>(place))).expect("nobody cancels")
 }
 
-/// A run with fibers; `place` says where the one with this number is started. `MVar`s cannot be closed: the end is a message for everybody.
+/// A run with fibers; `place` says where the one with this number is started. `MVar`s cannot be
+/// closed: the end is a message for everybody.
 fn calls<'a, C: Calls, S: SpawnFiber + 'a>(place: impl Fn(usize) -> &'a S) -> Span {
     let mut ends = Vec::new();
     let watch = Stopwatch::start();

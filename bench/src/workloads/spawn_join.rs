@@ -1,8 +1,9 @@
 //! `spawn_join`: a fiber spawns another and joins it, one by one; an operation is one child.
 //!
-//! Timed: making the child, its only run, its result's way back, waking the parent, and giving back whatever the
-//! child used. Not timed: starting the runtime. The child only returns a number, which the parent adds up. The
-//! parent is itself a fiber or task: a runtime's entry (`block_on`) is slower to wake.
+//! Timed: making the child, its only run, its result's way back, waking the parent, and giving back
+//! whatever the child used. Not timed: starting the runtime. The child only returns a number, which
+//! the parent adds up. The parent is itself a fiber or task: a runtime's entry (`block_on`) is
+//! slower to wake.
 
 use super::{may_run, segue_run, smol_executor, tokio_runtime};
 use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};

@@ -1,10 +1,13 @@
-//! `spectral_norm`: the largest singular value of the infinite matrix A(i, j) = 1 / ((i + j)(i + j + 1) / 2 + i + 1), cut to 1,000 rows, by the power method of the
-//! benchmarks game: ten rounds of two products with the matrix and its transpose; an operation is one element of a product. One of the five programs
-//! with which the paper "Composable Scheduler Activations for Haskell" measures.
+//! `spectral_norm`: the largest singular value of the infinite matrix
+//! A(i, j) = 1 / ((i + j)(i + j + 1) / 2 + i + 1), cut to 1,000 rows, by the power method of the
+//! benchmarks game: ten rounds of two products with the matrix and its transpose; an operation is
+//! one element of a product. One of the five programs with which the paper "Composable Scheduler
+//! Activations for Haskell" measures.
 //!
-//! Timed: forty products one after the other, each with 16 jobs of consecutive rows, all waited for before the next, and collecting the rows. Not timed: starting the
-//! runtime. So there is a barrier about each millisecond. The kernel is scalar and the same for everybody, and Go's is its translation. The result is
-//! checked to nine digits.
+//! Timed: forty products one after the other, each with 16 jobs of consecutive rows, all waited for
+//! before the next, and collecting the rows. Not timed: starting the runtime. So there is a barrier
+//! about each millisecond. The kernel is scalar and the same for everybody, and Go's is its
+//! translation. The result is checked to nine digits.
 
 use super::crew::{self, Crew, Program};
 use crate::measure::{Variant, Workload};

@@ -1,8 +1,9 @@
-//! `switch`: a coroutine that is resumed and suspends again, over and over; an operation is one resume and one
-//! suspend.
+//! `switch`: a coroutine that is resumed and suspends again, over and over; an operation is one
+//! resume and one suspend.
 //!
-//! Timed: one word in, one word out, and both stack switches. Not timed: making the coroutine and its stack.
-//! Corosensei is also the lower bound: whoever switches stacks in the same manner cannot do less.
+//! Timed: one word in, one word out, and both stack switches. Not timed: making the coroutine and
+//! its stack. Corosensei is also the lower bound: whoever switches stacks in the same manner cannot
+//! do less.
 
 use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
 use corosensei::{Coroutine, CoroutineResult};

@@ -1,20 +1,28 @@
-//! `wake`: a thread outside of a scheduler resumes a fiber or task in it, which answers. A fiber waits at an `MVar`, a task or thread at a channel of capacity 1; "notify on
-//! tokio" waits at tokio's `Notify`, which carries no value. The scheduler has one thread; each of the two threads is bound to a CPU of its own.
+//! `wake`: a thread outside of a scheduler resumes a fiber or task in it, which answers. A fiber
+//! waits at an `MVar`, a task or thread at a channel of capacity 1; "notify on tokio" waits at
+//! tokio's `Notify`, which carries no value. The scheduler has one thread; each of the two threads
+//! is bound to a CPU of its own.
 //!
 //! Round trips, an operation each, from before the wake-up until the answer is there:
 //!
-//! * *both awake*: the scheduler has another fiber, which yields all the time, and the thread spins on an atomic number for the answer. What is measured is
-//!   the way into a scheduler that is busy.
-//! * *both wait*: the scheduler has nothing else to do, and the thread waits at an `MVar` or channel for the answer. Whether they sleep is up to them.
-//! * *the other asleep*: before each wake-up the thread lets 200 us pass, which is not timed, so that the scheduler sleeps; then it spins for the answer.
+//! * *both awake*: the scheduler has another fiber, which yields all the time, and the thread spins
+//!   on an atomic number for the answer. What is measured is the way into a scheduler that is busy.
+//! * *both wait*: the scheduler has nothing else to do, and the thread waits at an `MVar` or
+//!   channel for the answer. Whether they sleep is up to them.
+//! * *the other asleep*: before each wake-up the thread lets 200 us pass, which is not timed, so
+//!   that the scheduler sleeps; then it spins for the answer.
 //!
 //! The sender alone, an operation a wake-up, in CPU time of the thread that wakes:
 //!
-//! * *awake*: 64 fibers wait in a scheduler that is busy with another one; the thread wakes one after the other. The clock stops before it waits for their answers.
-//! * *asleep*: one fiber, after 200 us. Reading the clock is a system call, of some 0.3 us here, which is in the figure.
+//! * *awake*: 64 fibers wait in a scheduler that is busy with another one; the thread wakes one
+//!   after the other. The clock stops before it waits for their answers.
+//! * *asleep*: one fiber, after 200 us. Reading the clock is a system call, of some 0.3 us here,
+//!   which is in the figure.
 //!
-//! Not timed: starting scheduler, threads and fibers, and ending them. "threads" have no scheduler: the fiber is a thread, and there is nothing to keep busy. So they take no part
-//! where the other side is awake. Go takes part where both wait: all its goroutines are in its scheduler, and one that spins keeps those that it wakes from running.
+//! Not timed: starting scheduler, threads and fibers, and ending them. "threads" have no scheduler:
+//! the fiber is a thread, and there is nothing to keep busy. So they take no part where the other
+//! side is awake. Go takes part where both wait: all its goroutines are in its scheduler, and one
+//! that spins keeps those that it wakes from running.
 
 use super::channels::{AsyncChannel, Calls, Crossbeam, Kanal, KanalCalls, MVar, Std, Tasks, Tokio};
 use super::pair::bind_to_cpu;
@@ -89,7 +97,8 @@ const SEND_AWAKE: Mode = Mode { send: true, fibers: 64, ..AWAKE };
 const SEND_ASLEEP: Mode = Mode { send: true, ..ASLEEP };
 
 impl Mode {
-    /// The thread's side: wakes all, waits for all, and again. `back` takes the answer of the only fiber.
+    /// The thread's side: wakes all, waits for all, and again. `back` takes the answer of the only
+    /// fiber.
     fn drive(
         self,
         n: u64,
@@ -261,7 +270,8 @@ impl Mixed for Notify {
     }
 }
 
-/// A runtime for tasks that runs on the calling thread until they have ended; all the while another yields, if it is given.
+/// A runtime for tasks that runs on the calling thread until they have ended; all the while another
+/// yields, if it is given.
 trait Host: Send + 'static {
     fn run(self, tasks: Vec<impl Future<Output = ()> + Send + 'static>, busy: Option<Arc<AtomicBool>>);
 }

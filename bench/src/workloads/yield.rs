@@ -1,12 +1,15 @@
-//! `yield`, `yield_cold`: fibers that do nothing but give up their turn, on one worker; an operation is one turn of one fiber.
+//! `yield`, `yield_cold`: fibers that do nothing but give up their turn, on one worker; an
+//! operation is one turn of one fiber.
 //!
-//! Timed: going from one fiber to the next through the ready queue. Not timed: spawning and ending the fibers.
-//! With 10,000 fibers a turn meets cold caches, with 100,000 every turn does and, where each fiber has a stack, a page that is in no translation cache: that is
-//! `yield_cold`, which measures memory more than schedulers.
+//! Timed: going from one fiber to the next through the ready queue. Not timed: spawning and ending
+//! the fibers. With 10,000 fibers a turn meets cold caches, with 100,000 every turn does and, where
+//! each fiber has a stack, a page that is in no translation cache: that is `yield_cold`, which
+//! measures memory more than schedulers.
 //!
-//! The clock runs for whole rounds of a first-in first-out queue: each fiber yields until all have started; the
-//! last to start runs the clock, takes its turns, and stops it. All others have then had as many turns, which is
-//! checked: a scheduler that favours some fibers would be credited with turns that nobody took.
+//! The clock runs for whole rounds of a first-in first-out queue: each fiber yields until all have
+//! started; the last to start runs the clock, takes its turns, and stops it. All others have then
+//! had as many turns, which is checked: a scheduler that favours some fibers would be credited with
+//! turns that nobody took.
 
 use super::{may_run, segue_run, smol_executor, tokio_runtime};
 use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
@@ -58,8 +61,8 @@ impl Round {
         Arc::new(Self { fibers, turns: (n / fibers).max(4), started: AtomicU64::new(0), span: OnceLock::new() })
     }
 
-    /// The body of a fiber that yields by calling a function. There is one call, so that a library whose yield can be inlined has it
-    /// inlined.
+    /// The body of a fiber that yields by calling a function. There is one call, so that a library
+    /// whose yield can be inlined has it inlined.
     pub fn take_part(&self, yield_now: impl Fn()) {
         let last = self.arrive();
         let mut watch = None;

@@ -1,6 +1,7 @@
 //! The administrative reductions, which both languages share.
 //!
-//! Used by `AdminC` on the frames of a C stack and by `AdminO` on those of the topmost fiber. Each takes a term, its environment and the frames,
+//! Used by `AdminC` on the frames of a C stack and by `AdminO` on those of the topmost fiber. Each
+//! takes a term, its environment and the frames,
 //!
 //! ```text
 //! (t, env, fs)  ~>  (t', env', fs')
@@ -108,8 +109,9 @@ fn app3(t: &Term, _: &Env, fs: &Frames) -> Admin {
     Some((e2.into(), env2.clone(), fs.with(Frame::Fun(function.clone()))))
 }
 
-/// **Resume1.** A continuation is applied to two arguments. This evaluates the first, which has to be a function; the second still
-/// waits under it. A continuation that is given one argument only is stuck.
+/// **Resume1.** A continuation is applied to two arguments. This evaluates the first, which has to
+/// be a function; the second still waits under it. A continuation that is given one argument only
+/// is stuck.
 ///
 /// ```text
 /// (k, _, <e1 env1>a :: <e2 env2>a :: fs)  ~>  (e1, env1, <k>f :: <e2 env2>a :: fs)
@@ -133,8 +135,8 @@ fn resume2(t: &Term, _: &Env, fs: &Frames) -> Admin {
     Some((e2.into(), env2.clone(), fs.with(Frame::Fun(function.clone())).with(k.clone())))
 }
 
-/// **Perform.** Evaluates what the effect carries. The frame under it says that an effect is then on its way; captured
-/// so far is one fiber without frames, whose handler gives back what it gets.
+/// **Perform.** Evaluates what the effect carries. The frame under it says that an effect is then
+/// on its way; captured so far is one fiber without frames, whose handler gives back what it gets.
 ///
 /// ```text
 /// (perform l e, env, fs)  ~>  (e, env, <eff l [([], ({ return x -> x }, {}))]>f :: fs)
@@ -145,7 +147,8 @@ fn perform(t: &Term, env: &Env, fs: &Frames) -> Admin {
     Some((e.into(), env.clone(), fs.with(Frame::Fun(effect))))
 }
 
-/// **Raise.** Evaluates what the exception carries. The frame under it says that an exception is then on its way.
+/// **Raise.** Evaluates what the exception carries. The frame under it says that an exception is
+/// then on its way.
 ///
 /// ```text
 /// (raise l e, env, fs)  ~>  (e, env, <exn l>f :: fs)

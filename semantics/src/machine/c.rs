@@ -1,14 +1,15 @@
 //! The reductions of C: what can happen while the stack is a C stack.
 //!
-//! Used by `StepC`, that is by [`step`](super::step). Each takes a term, its environment, C's frames and the stack under them,
+//! Used by `StepC`, that is by [`step`](super::step). Each takes a term, its environment, C's
+//! frames and the stack under them,
 //!
 //! ```text
 //! (t, env, fs, w)  -c->  configuration
 //! ```
 //!
-//! and answers nothing where it does not apply. There is no rule for an effect on its way and none for `match`: C can
-//! neither perform nor handle. In Segue's mode this is the program's main function only; what is called from there on runs on
-//! fibers.
+//! and answers nothing where it does not apply. There is no rule for an effect on its way and none
+//! for `match`: C can neither perform nor handle. In Segue's mode this is the program's main
+//! function only; what is called from there on runs on fibers.
 
 use std::rc::Rc;
 
@@ -54,7 +55,8 @@ fn call_c(t: &Term, _: &Env, fs: &Frames, w: &OStack) -> Option<Next> {
     Some(Config { term: (&f.body).into(), env: f.env.with((f.param, v.clone())), stack: over(fs, w) }.into())
 }
 
-/// **Callback.** C calls back: a new stack with one fiber, whose handler gives back what it gets, over C's.
+/// **Callback.** C calls back: a new stack with one fiber, whose handler gives back what it gets,
+/// over C's.
 ///
 /// ```text
 /// (v, _, <(| \o x. e, env |)>f :: fs, w)  -c->  || e, env[x -> v], [k, [fs, w]c]o ||
@@ -85,7 +87,8 @@ fn ret_to_o(t: &Term, env: &Env, fs: &Frames, w: &OStack) -> Option<Next> {
     Some(Config { term: Term::Value(v.clone()), env: env.clone(), stack: Stack::O(w.clone()) }.into())
 }
 
-/// **ExnFwdO.** An exception leaves C, whose other frames are unwound, and is on its way in the fiber that called it.
+/// **ExnFwdO.** An exception leaves C, whose other frames are unwound, and is on its way in the
+/// fiber that called it.
 ///
 /// ```text
 /// (v, env, <exn l>f :: _, [(fs, hc) <| k, g]o)  -c->  || v, env, [(<exn l>f :: fs, hc) <| k, g]o ||

@@ -12,7 +12,8 @@
 //! frame          <e env>a | <v>f | <(+) e env>b1 | <(+) n>b2 | <C> | <O>
 //! ```
 //!
-//! A stack is written from its top. The two frames at the end are [`Frame::Mark`], which only Segue's mode has.
+//! A stack is written from its top. The two frames at the end are [`Frame::Mark`], which only
+//! Segue's mode has.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -41,7 +42,8 @@ pub struct Config {
     pub stack: Stack,
 }
 
-/// An expression that is still evaluated, or its value. A number is both to the paper, and always a value here.
+/// An expression that is still evaluated, or its value. A number is both to the paper, and always a
+/// value here.
 #[derive(Clone, Debug)]
 pub enum Term {
     /// To be evaluated.
@@ -50,8 +52,8 @@ pub enum Term {
     Value(Value),
 }
 
-/// A value. The last two are never the value of an expression; they stand in function frames, where they say that an
-/// effect is on its way to its handler, or an exception to its case.
+/// A value. The last two are never the value of an expression; they stand in function frames, where
+/// they say that an effect is on its way to its handler, or an exception to its case.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// `n`
@@ -79,13 +81,14 @@ pub struct Closure {
     pub env: Env,
 }
 
-/// A continuation as a value. Its fibers never change; whether it was resumed does, for the mode in which that is
-/// possible once.
+/// A continuation as a value. Its fibers never change; whether it was resumed does, for the mode in
+/// which that is possible once.
 #[derive(Debug)]
 pub struct Captured {
     /// From the `perform` to the handler.
     pub fibers: Cont,
-    /// Set by the machine after the step that resumes it, so that the rules themselves change nothing.
+    /// Set by the machine after the step that resumes it, so that the rules themselves change
+    /// nothing.
     pub resumed: Cell<bool>,
 }
 
@@ -212,8 +215,8 @@ impl Fiber {
     }
 }
 
-/// The language of the code on top of these frames of a fiber: that of the nearest mark. A fiber begins in the language
-/// with effects, as only that has handlers.
+/// The language of the code on top of these frames of a fiber: that of the nearest mark. A fiber
+/// begins in the language with effects, as only that has handlers.
 #[must_use]
 pub fn language(frames: &Frames) -> Lang {
     let mark = frames.iter().find_map(|frame| match frame {

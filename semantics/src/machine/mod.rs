@@ -1,9 +1,14 @@
-//! The abstract machine of "Retrofitting Effect Handlers onto OCaml" (2021), section "Semantics", as code that can be read beside it.
+//! The abstract machine of "Retrofitting Effect Handlers onto OCaml" (2021), section "Semantics",
+//! as code that can be read beside it.
 //!
-//! Used by the check of the runtime against it ([`crate::check`]), and by people who want to know what a program with handlers means.
+//! Used by the check of the runtime against it ([`crate::check`]), and by people who want to know
+//! what a program with handlers means.
 //!
-//! It is a CEK machine whose continuation is a stack of stacks ([`config`]). A rule is a function of its name: it takes the parts of a configuration that the paper's rule names on its left, and answers the
-//! configuration on the right, or nothing where the rule does not apply. In every configuration at most one rule applies ([`applicable`] lists them, so that this can be tested); where none does, the program has ended or is stuck.
+//! It is a CEK machine whose continuation is a stack of stacks ([`config`]). A rule is a function
+//! of its name: it takes the parts of a configuration that the paper's rule names on its left, and
+//! answers the configuration on the right, or nothing where the rule does not apply. In every
+//! configuration at most one rule applies ([`applicable`] lists them, so that this can be tested);
+//! where none does, the program has ended or is stuck.
 //!
 //! ```text
 //! StepC   || t, env, [fs, w]c ||  ->  configuration        if (t, env, fs, w) -c-> configuration          c.rs
@@ -20,11 +25,15 @@
 //! | a continuation | can be resumed any number of times, from copies of its frames | once; then `Already_resumed` |
 //! | a continuation that nobody resumes | is leaked | is leaked by the machine, discontinued by the runtime ([`crate::observe`] says how the two are compared) |
 //!
-//! The main function of a program is called from C in both modes, and Segue's fibers stand over that one C stack. A program that does neither perform across C nor resume twice means the same in both.
+//! The main function of a program is called from C in both modes, and Segue's fibers stand over
+//! that one C stack. A program that does neither perform across C nor resume twice means the same
+//! in both.
 //!
 //! # What is not in the paper
 //!
-//! Events: what `EffHn`, `EffUnHn`, `ExnHn`, `RetFib` and `Resume` did, for comparison with the runtime. A flag in each continuation, which is set after the step that resumes it. Numbers that wrap around, and no result for a division by zero.
+//! Events: what `EffHn`, `EffUnHn`, `ExnHn`, `RetFib` and `Resume` did, for comparison with the
+//! runtime. A flag in each continuation, which is set after the step that resumes it. Numbers that
+//! wrap around, and no result for a division by zero.
 
 pub mod config;
 
@@ -57,7 +66,8 @@ macro_rules! rules {
         pub enum Rule { $($rule),* }
 
         impl Rule {
-            /// All rules of both modes. `StepC`, `StepO`, `AdminC` and `AdminO` only say where the others apply.
+            /// All rules of both modes. `StepC`, `StepO`, `AdminC` and `AdminO` only say where the
+            /// others apply.
             pub const ALL: [Rule; [$(Rule::$rule),*].len()] = [$(Rule::$rule),*];
         }
     };
@@ -111,7 +121,8 @@ pub fn applicable(config: &Config, mode: Mode) -> Vec<(Rule, Next)> {
     found
 }
 
-/// One step: the rule that applies, and where it leads. Nothing if the program has ended or is stuck.
+/// One step: the rule that applies, and where it leads. Nothing if the program has ended or is
+/// stuck.
 pub fn step(config: &Config, mode: Mode) -> Option<(Rule, Next)> {
     let mut found = None;
     each(config, mode, |rule, next| {
@@ -209,7 +220,8 @@ pub fn run(program: &Rc<Expr>, mode: Mode, fuel: u32) -> Run {
         run.observed.trace.extend(next.event);
         config = next.config;
     }
-    // With many shots there may be more resumptions than continuations, and the figure says nothing.
+    // With many shots there may be more resumptions than continuations, and the figure says
+    // nothing.
     run.observed.abandoned = captured.saturating_sub(resumed);
     run
 }

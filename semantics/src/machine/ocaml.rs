@@ -1,13 +1,15 @@
 //! The reductions of the language with effects: what can happen while the stack is made of fibers.
 //!
-//! Used by `StepO`, that is by [`step`](super::step). Each takes a term, its environment, the fibers, and the C stack under them,
+//! Used by `StepO`, that is by [`step`](super::step). Each takes a term, its environment, the
+//! fibers, and the C stack under them,
 //!
 //! ```text
 //! (t, env, k, g)  -o->  configuration
 //! ```
 //!
-//! and answers nothing where it does not apply. The topmost fiber runs. The last one of a stack was made by `Callback` and has
-//! no cases, so an effect or exception that gets there has found no handler on this stack.
+//! and answers nothing where it does not apply. The topmost fiber runs. The last one of a stack was
+//! made by `Callback` and has no cases, so an effect or exception that gets there has found no
+//! handler on this stack.
 
 use std::rc::Rc;
 
@@ -41,7 +43,8 @@ pub(super) fn over(k: Cont, g: &Rc<CStack>) -> Stack {
     Stack::O(OStack::Over(k, g.clone()))
 }
 
-/// What an applicable call has: the argument, the function, the other frames of its fiber, that fiber, the rest.
+/// What an applicable call has: the argument, the function, the other frames of its fiber, that
+/// fiber, the rest.
 pub(super) type Call<'a> = (&'a Value, &'a Closure, &'a Frames, &'a Fiber, &'a Cont);
 
 /// `(v, _, (<(| \x. e, env |)>f :: fs, hc) <| k, _)`
@@ -106,7 +109,8 @@ pub(super) fn ret_to_c(t: &Term, env: &Env, k: &Cont, g: &Rc<CStack>) -> Option<
     Some(Config { term: Term::Value(v.clone()), env: env.clone(), stack: Stack::C(g.clone()) }.into())
 }
 
-/// **RetFib.** The body of a `match` is done: the fiber is gone, and the return case runs on the one under it.
+/// **RetFib.** The body of a `match` is done: the fiber is gone, and the return case runs on the
+/// one under it.
 ///
 /// ```text
 /// (v, _, ([], (h, env)) <| k, g)  -o->  || e, env[x -> v], [k, g]o ||        if { return x -> e } in h and k is not []
@@ -137,7 +141,8 @@ pub(super) fn handle(t: &Term, env: &Env, k: &Cont, g: &Rc<CStack>) -> Option<Ne
     Some(Config { term: e.into(), env: env.clone(), stack: over(k.with(fiber), g) }.into())
 }
 
-/// What a raised exception has: what it carries, its label, the fiber in which it is on its way, the rest.
+/// What a raised exception has: what it carries, its label, the fiber in which it is on its way,
+/// the rest.
 fn raised<'a>(t: &'a Term, k: &'a Cont) -> Option<(&'a Value, Label, &'a Fiber, &'a Cont)> {
     let v = t.value()?;
     let (fiber, k) = k.split()?;
@@ -145,8 +150,8 @@ fn raised<'a>(t: &'a Term, k: &'a Cont) -> Option<(&'a Value, Label, &'a Fiber, 
     Some((v, label, fiber, k))
 }
 
-/// **ExnHn.** The handler of the topmost fiber has a case for the exception: the fiber is unwound, and the case runs on the one
-/// under it.
+/// **ExnHn.** The handler of the topmost fiber has a case for the exception: the fiber is unwound,
+/// and the case runs on the one under it.
 ///
 /// ```text
 /// (v, _, (<exn l>f :: _, (h, env)) <| k, g)  -o->  || e, env[x -> v], [k, g]o ||        if { exception l x -> e } in h
@@ -173,7 +178,8 @@ pub(super) fn exn_fwd_c(t: &Term, env: &Env, k: &Cont, g: &Rc<CStack>) -> Option
     Some(Config { term: Term::Value(v.clone()), env: env.clone(), stack: Stack::C(Rc::new(stack)) }.into())
 }
 
-/// **ExnFwdFib.** No case: the fiber is unwound, and the exception is on its way in the one under it.
+/// **ExnFwdFib.** No case: the fiber is unwound, and the exception is on its way in the one under
+/// it.
 ///
 /// ```text
 /// (v, env, (<exn l>f :: _, (h, _)) <| (fs, hc) <| k, g)  -o->  || v, env, [(<exn l>f :: fs, hc) <| k, g]o ||
@@ -194,7 +200,8 @@ struct Performed<'a> {
     v: &'a Value,
     label: Label,
     fiber: &'a Fiber,
-    /// `k @ [(fs, (h, env))]`: what was captured, with this fiber, whose frames are those under the effect's.
+    /// `k @ [(fs, (h, env))]`: what was captured, with this fiber, whose frames are those under the
+    /// effect's.
     captured: Cont,
     rest: &'a Cont,
 }
@@ -211,8 +218,9 @@ fn performed<'a>(t: &'a Term, k: &'a Cont) -> Option<Performed<'a>> {
     Some(Performed { v, label, fiber, captured, rest })
 }
 
-/// **EffHn.** The handler of the topmost fiber has a case for the effect. The case runs on the fiber under it, and gets the
-/// continuation: what was captured and this fiber, its handler included, which makes the handler deep.
+/// **EffHn.** The handler of the topmost fiber has a case for the effect. The case runs on the
+/// fiber under it, and gets the continuation: what was captured and this fiber, its handler
+/// included, which makes the handler deep.
 ///
 /// ```text
 /// (v, _, (<eff l k>f :: fs, (h, env)) <| k', g)  -o->  || e, env[r -> k''][x -> v], [k', g]o ||
@@ -227,7 +235,8 @@ pub(super) fn eff_hn(t: &Term, _: &Env, k: &Cont, g: &Rc<CStack>) -> Option<Next
     Some(Next { event: Some(Event::Effect(label, v.shown())), ..next.into() })
 }
 
-/// **EffFwd.** No case: the effect is on its way in the fiber under it, and this one has been captured. This is what reperforms an effect.
+/// **EffFwd.** No case: the effect is on its way in the fiber under it, and this one has been
+/// captured. This is what reperforms an effect.
 ///
 /// ```text
 /// (v, env', (<eff l k>f :: fs, (h, env)) <| (fs', hc') <| k', g)  -o->  || v, env', [(<eff l k''>f :: fs', hc') <| k', g]o ||
@@ -243,8 +252,9 @@ pub(super) fn eff_fwd(t: &Term, env: &Env, k: &Cont, g: &Rc<CStack>) -> Option<N
     Some(Config { term: Term::Value(v.clone()), env: env.clone(), stack: over(rest.with(under), g) }.into())
 }
 
-/// **EffUnHn.** No case, and no other fiber: nobody handles the effect. Everything captured is put back, and `Unhandled` is raised
-/// where the effect was performed. In the paper's mode a handler beyond C frames does not count; in Segue's there is one stack of fibers.
+/// **EffUnHn.** No case, and no other fiber: nobody handles the effect. Everything captured is put
+/// back, and `Unhandled` is raised where the effect was performed. In the paper's mode a handler
+/// beyond C frames does not count; in Segue's there is one stack of fibers.
 ///
 /// ```text
 /// (v, _, [(<eff l k>f :: fs, (h, env))], g)  -o->  || raise Unhandled 0, {}, [k @ [(fs, (h, env))], g]o ||
@@ -259,7 +269,8 @@ pub(super) fn eff_un_hn(t: &Term, _: &Env, k: &Cont, g: &Rc<CStack>) -> Option<N
     Some(Next { event: Some(Event::Unhandled(label, v.shown())), ..next.into() })
 }
 
-/// What a resumption has: the argument, the continuation, the function, the topmost fiber without both, the rest.
+/// What a resumption has: the argument, the continuation, the function, the topmost fiber without
+/// both, the rest.
 pub(super) type Resumption<'a> = (&'a Value, &'a Rc<Captured>, &'a Closure, Fiber, &'a Cont);
 
 /// `(v, _, (<k>f :: <(| \o x. e, env |)>f :: fs, hc) <| k', _)`
@@ -274,8 +285,9 @@ pub(super) fn resumption<'a>(t: &'a Term, k: &'a Cont) -> Option<Resumption<'a>>
     Some((v, captured, f, fiber.with_frames(fs.clone()), rest))
 }
 
-/// **Resume.** The continuation's fibers come on top of the current ones, and the function is called there, that is where
-/// the effect was performed. The paper's continuations can be resumed any number of times.
+/// **Resume.** The continuation's fibers come on top of the current ones, and the function is
+/// called there, that is where the effect was performed. The paper's continuations can be resumed
+/// any number of times.
 ///
 /// ```text
 /// (v, _, (<k>f :: <(| \o x. e, env |)>f :: fs, hc) <| k', g)  -o->  || e, env[x -> v], [k @ ((fs, hc) <| k'), g]o ||

@@ -1,11 +1,16 @@
-//! Segue's rules, where they differ from the paper's: calls into C and back, and the second resumption.
+//! Segue's rules, where they differ from the paper's: calls into C and back, and the second
+//! resumption.
 //!
-//! Used by [`step`](super::step) in [`Mode::Segue`](super::Mode::Segue), in place of `ExtCall` and `Resume`, and beside the paper's other rules.
+//! Used by [`step`](super::step) in [`Mode::Segue`](super::Mode::Segue), in place of `ExtCall` and
+//! `Resume`, and beside the paper's other rules.
 //!
 //! # C frames stay on the fiber
 //!
-//! The paper's C code runs on a stack of its own, between two stacks of fibers, and a continuation is made of fibers only: it can't reach across C. A Rust fiber's stack is a C stack. What a foreign function
-//! does when it is called lies there too, and what it calls back as well. So here a call of C leaves the stack as it is and puts a mark on the frames of the topmost fiber, and so does a callback:
+//! The paper's C code runs on a stack of its own, between two stacks of fibers, and a continuation
+//! is made of fibers only: it can't reach across C. A Rust fiber's stack is a C stack. What a
+//! foreign function does when it is called lies there too, and what it calls back as well. So here
+//! a call of C leaves the stack as it is and puts a mark on the frames of the topmost fiber, and so
+//! does a callback:
 //!
 //! ```text
 //! match                                     paper                          here
@@ -14,14 +19,18 @@
 //! with effect A x k -> ...                  [(fs, hc) <| k, g]o
 //! ```
 //!
-//! Nothing else has to change. `EffHn` and `EffFwd` capture the frames of a fiber whatever they are, so an effect gets to handlers beyond C and takes C's frames with it; `Resume` brings them back; `ExnHn` and
-//! `ExnFwdFib` discard them, marks and all. `EffUnHn` applies where no handler is left on any fiber at all. C itself can still neither perform, nor handle, nor resume: for that, the nearest mark
-//! must be `<O>`, or there must be none.
+//! Nothing else has to change. `EffHn` and `EffFwd` capture the frames of a fiber whatever they
+//! are, so an effect gets to handlers beyond C and takes C's frames with it; `Resume` brings them
+//! back; `ExnHn` and `ExnFwdFib` discard them, marks and all. `EffUnHn` applies where no handler is
+//! left on any fiber at all. C itself can still neither perform, nor handle, nor resume: for that,
+//! the nearest mark must be `<O>`, or there must be none.
 //!
 //! # One shot
 //!
-//! A stack can't be copied, so a continuation is resumed at most once, as in the paper's implementation and unlike its machine. Whoever tries again gets an exception. In Rust this isn't typable, as resuming takes the continuation by value; the
-//! interpreter keeps it in an `Option`, which is then empty.
+//! A stack can't be copied, so a continuation is resumed at most once, as in the paper's
+//! implementation and unlike its machine. Whoever tries again gets an exception. In Rust this isn't
+//! typable, as resuming takes the continuation by value; the interpreter keeps it in an `Option`,
+//! which is then empty.
 
 use std::rc::Rc;
 
@@ -52,7 +61,8 @@ pub(super) const RULES: [(Rule, ORule); 16] = [
     (Rule::ResumeAgain, resume_again),
 ];
 
-/// A call from one of the languages to the other, which leaves a mark, or to itself, which does not.
+/// A call from one of the languages to the other, which leaves a mark, or to itself, which does
+/// not.
 fn call_here(t: &Term, k: &Cont, g: &Rc<CStack>, from: Lang, to: Lang) -> Option<Next> {
     let (v, f, fs, fiber, k) = call(t, k)?;
     if f.lang != to || language(fs) != from {

@@ -32,8 +32,8 @@ enum Clause {
     Answer,
 }
 
-/// A handler with the clauses that are wanted, of those kinds that the style has. Each combination is a type, so all of
-/// them are written out, by this.
+/// A handler with the clauses that are wanted, of those kinds that the style has. Each combination
+/// is a type, so all of them are written out, by this.
 macro_rules! install {
     // All clauses are chosen. Built in a frame of its own, which there is only while this one runs.
     ($at:ident, $body:ident, $new:path, $style:ident [] $($clause:tt)*) => {
@@ -205,7 +205,8 @@ fn usage(case: &EffectCase) -> Option<Usage<'_>> {
     (**k == Expr::Var(case.k) && !knows_k(f) && !knows_k(e)).then_some(Usage::Resume { x: param, body, e })
 }
 
-/// Whether the case is `continue k e`, and `e` raises nothing, so that it may be evaluated by the performer.
+/// Whether the case is `continue k e`, and `e` raises nothing, so that it may be evaluated by the
+/// performer.
 fn only_answers(case: &EffectCase, raises: bool) -> bool {
     fn computes(e: &Expr) -> bool {
         match e {

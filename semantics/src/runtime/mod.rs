@@ -1,7 +1,9 @@
 //! The same programs on the runtime: an interpreter whose performs and handlers are real ones.
 //!
-//! Used by the check. It is straightforward where the machine is explicit: a call is a call, an exception is a panic, `match` is a [`Handler`](effect::Handler), `perform` is a perform, and a continuation is a
-//! [`Continuation`](effect::Continuation). So stacks are switched, captured, resumed and unwound by the runtime; this file only says which expression is which.
+//! Used by the check. It is straightforward where the machine is explicit: a call is a call, an
+//! exception is a panic, `match` is a [`Handler`](effect::Handler), `perform` is a perform, and a
+//! continuation is a [`Continuation`](effect::Continuation). So stacks are switched, captured,
+//! resumed and unwound by the runtime; this file only says which expression is which.
 //!
 //! | machine | here |
 //! | --- | --- |
@@ -14,15 +16,21 @@
 //!
 //! # Styles
 //!
-//! A clause can be written in several ways, and to programs they are the same. [`Style::Plain`] makes all clauses with `on`. [`Style::Tail`] makes them with `on_tail`, which resumes after the clause is over where that is the
-//! last thing a case does; and with `answer`, a call, where a case is `continue k e` and `e` does not know `k`. An exception of `e` would get to the performer then, instead of to the handlers around, so `e` has to be one that only
-//! computes; unless it is known of the program that it raises nothing. [`Style::Scoped`] takes a handler whose continuations can't be kept, where all cases use theirs
-//! at once or not at all, and is as plain otherwise.
+//! A clause can be written in several ways, and to programs they are the same. [`Style::Plain`]
+//! makes all clauses with `on`. [`Style::Tail`] makes them with `on_tail`, which resumes after the
+//! clause is over where that is the last thing a case does; and with `answer`, a call, where a case
+//! is `continue k e` and `e` does not know `k`. An exception of `e` would get to the performer
+//! then, instead of to the handlers around, so `e` has to be one that only computes; unless it is
+//! known of the program that it raises nothing. [`Style::Scoped`] takes a handler whose
+//! continuations can't be kept, where all cases use theirs at once or not at all, and is as plain
+//! otherwise.
 //!
 //! # Waiting arguments
 //!
-//! `(k f) v` is two applications, and `k f` alone means nothing: the machine looks whether a second argument is waiting in the next frame. That can be seen through calls and handlers, as in `((\o x. k f) 0) v`. So `eval` is told whether one is waiting
-//! (`Context`), and then may answer `Value::Partial`. For a handler's cases that is up to whoever resumed last.
+//! `(k f) v` is two applications, and `k f` alone means nothing: the machine looks whether a second
+//! argument is waiting in the next frame. That can be seen through calls and handlers, as in `((\o
+//! x. k f) 0) v`. So `eval` is told whether one is waiting (`Context`), and then may answer
+//! `Value::Partial`. For a handler's cases that is up to whoever resumed last.
 
 mod handler;
 
@@ -86,11 +94,13 @@ pub struct Options {
     pub fault: Option<Fault>,
 }
 
-/// Runs a program for at most `fuel` evaluations. `raises` is false if it is known that no exception is raised in it.
+/// Runs a program for at most `fuel` evaluations. `raises` is false if it is known that no
+/// exception is raised in it.
 ///
 /// # Panics
 ///
-/// If the program has more than [`EFFECTS`] effects. With whatever else than the program's own exceptions leaves it, which would be an error of the runtime.
+/// If the program has more than [`EFFECTS`] effects. With whatever else than the program's own
+/// exceptions leaves it, which would be an error of the runtime.
 #[must_use]
 pub fn run(program: &Rc<Expr>, fuel: u32, raises: bool, options: Options) -> Observed {
     let labels: Vec<Label> = program.effects().into_iter().collect();
@@ -157,8 +167,8 @@ impl<const L: usize> Effect for Op<L> {
     type Output = Answer;
 }
 
-/// The payload of an exception on its way. What it carries is with the interpreter, since payloads have to be `Send`.
-/// There is never more than one: while it is on its way no program runs.
+/// The payload of an exception on its way. What it carries is with the interpreter, since payloads
+/// have to be `Send`. There is never more than one: while it is on its way no program runs.
 struct Flying;
 
 /// The payload that ends the program.
@@ -192,7 +202,8 @@ struct Interpreter {
     trace: RefCell<Vec<Event>>,
     /// The exception on its way.
     flying: RefCell<Option<(Label, Value)>>,
-    /// Set before a perform is made to panic by the program; the next one that panics otherwise was abandoned.
+    /// Set before a perform is made to panic by the program; the next one that panics otherwise was
+    /// abandoned.
     discontinuing: Cell<bool>,
     abandoned: Cell<usize>,
 }

@@ -1,0 +1,298 @@
+//! The page of benchmarks: the text in `page.md`, in which figures are directives, with the figures
+//! of the files in `results/`. Used by `bench page`.
+//!
+//! A line `{{table NAME...}}` becomes a table of these workloads for each processor, from the
+//! newest file that has them; `{{versus}}` the tables of two commits; `{{machines}}` what was
+//! measured where. In a line, `{{median WORKLOAD | VARIANT | WHO}}` is a figure, and
+//! `{{ratio WORKLOAD | VARIANT | WHO | OTHER}}` one over another.
+
+use crate::measure::{SEGUE, is_segue};
+use crate::report::number;
+use crate::results::{self, Host, Measured, Results, Row, Versus};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// What stands for a figure that nobody has kept.
+const NOT_KEPT: &str = "(not measured yet)";
+
+/// All results that are kept.
+pub struct Kept {
+    /// Of all contestants, the newest file last.
+    runs: Vec<Results>,
+    /// Of two commits, the newest file last.
+    versus: Vec<Versus>,
+}
+
+impl Kept {
+    /// Reads a directory.
+    pub fn read(directory: &Path) -> Result<Self, String> {
+        let mut runs: Vec<Results> = results::read_all(directory)?;
+        let mut versus: Vec<Versus> = results::read_all(&directory.join("versus"))?;
+        runs.sort_by(|a, b| a.date.cmp(&b.date));
+        versus.sort_by(|a, b| a.date.cmp(&b.date));
+        Ok(Self { runs, versus })
+    }
+
+    /// The newest rows of a workload, by processor.
+    fn newest(&self, workload: &str) -> BTreeMap<&str, (&Results, &Measured)> {
+        let runs = self.runs.iter().flat_map(|file| file.runs.iter().map(move |run| (file, run)));
+        let these = runs.filter(|(_, run)| run.workload == workload);
+        these.map(|(file, run)| (file.host.cpu.as_str(), (file, run))).collect()
+    }
+
+    /// A row on the first processor.
+    fn rows(&self, workload: &str, variant: &str) -> Vec<&Row> {
+        let newest = self.newest(workload);
+        let rows = newest.values().next().map(|(_, run)| run.rows.iter());
+        rows.into_iter().flatten().filter(|row| row.variant == variant).collect()
+    }
+}
+
+/// The page that is committed.
+pub fn file() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/benchmarks.md")
+}
+
+/// The page as it should be.
+pub fn committed() -> Result<String, String> {
+    let text = Path::new(env!("CARGO_MANIFEST_DIR")).join("page.md");
+    let text = std::fs::read_to_string(&text).map_err(|e| format!("{}: {e}", text.display()))?;
+    render(&text, &Kept::read(&results::directory())?)
+}
+
+/// Fills the text in.
+pub fn render(text: &str, kept: &Kept) -> Result<String, String> {
+    let mut page = String::new();
+    for line in text.lines() {
+        if let Some(directive) = line.strip_prefix("{{").and_then(|line| line.strip_suffix("}}")) {
+            page += block(directive, kept)?.trim_end();
+        } else {
+            page += &inline(line, kept)?;
+        }
+        page.push('\n');
+    }
+    Ok(page)
+}
+
+fn block(directive: &str, kept: &Kept) -> Result<String, String> {
+    let (verb, names) = directive.split_once(' ').unwrap_or((directive, ""));
+    match verb {
+        "table" => table(&names.split_whitespace().collect::<Vec<_>>(), kept),
+        "versus" => Ok(versus(kept)),
+        "machines" => Ok(machines(kept)),
+        _ => inline(&format!("{{{{{directive}}}}}"), kept),
+    }
+}
+
+fn inline(line: &str, kept: &Kept) -> Result<String, String> {
+    let Some((before, rest)) = line.split_once("{{") else { return Ok(line.to_owned()) };
+    let (directive, after) = rest.split_once("}}").ok_or_else(|| format!("no }}}} in: {line}"))?;
+    let (verb, words) = directive.split_once(' ').unwrap_or((directive, ""));
+    let words: Vec<_> = words.split('|').map(str::trim).collect();
+    let figure = match (verb, &words[..]) {
+        ("median", &[workload, variant, who]) => median(kept, workload, variant, who).map(number),
+        ("ratio", &[workload, variant, who, other]) => median(kept, workload, variant, who)
+            .and_then(|ours| Some(format!("{:.2}", ours / median(kept, workload, variant, other)?))),
+        _ => return Err(format!("no directive of the page: {directive}")),
+    };
+    let figure = figure.unwrap_or_else(|| NOT_KEPT.to_owned());
+    Ok(format!("{before}{figure}{}", inline(after, kept)?))
+}
+
+fn median(kept: &Kept, workload: &str, variant: &str, who: &str) -> Option<f64> {
+    kept.rows(workload, variant).iter().find(|row| row.who == who).map(|row| row.median)
+}
+
+fn table(names: &[&str], kept: &Kept) -> Result<String, String> {
+    let known = |name: &&&str| crate::workloads::ALL.iter().any(|workload| workload.name == **name);
+    if let Some(name) = names.iter().find(|name| !known(name)) {
+        return Err(format!("the page wants a table of `{name}`, which is no workload"));
+    }
+    let newest: Vec<_> = names.iter().map(|name| kept.newest(name)).collect();
+    let processors: BTreeSet<_> = newest.iter().flat_map(|found| found.keys().copied()).collect();
+    let mut page = String::new();
+    for processor in processors {
+        let found: Vec<_> = newest.iter().filter_map(|found| found.get(processor)).collect();
+        let when: BTreeSet<_> = found.iter().map(|(file, run)| format!("{} at {}", file.date, run.commit)).collect();
+        let when: Vec<_> = when.into_iter().collect();
+        let _ = writeln!(page, "{}:\n", on(&found[0].0.host, &when.join(", ")));
+        page += "| workload | variant | unit | Segue: min / **median** / max | Segue otherwise | \
+                 the best five rivals' medians | Segue / the best |\n| --- | --- | --- | --- | --- | --- | --- |\n";
+        for (_, run) in found {
+            for variant in run.rows.chunk_by(|a, b| a.variant == b.variant) {
+                variant_row(&mut page, variant);
+            }
+        }
+        page.push('\n');
+    }
+    Ok(if page.is_empty() { format!("{NOT_KEPT}\n") } else { page })
+}
+
+fn on(host: &Host, when: &str) -> String {
+    format!("{} x {}, {when}", host.cpus, host.cpu)
+}
+
+fn variant_row(page: &mut String, rows: &[Row]) {
+    let first = &rows[0];
+    let ours = rows.iter().find(|row| row.who == SEGUE);
+    let figures = ours.map_or(String::new(), |row| {
+        let mut text = format!("{} / **{}** / {}", number(row.min), number(row.median), number(row.max));
+        let _ = row.busy.map(|busy| write!(text, "; {busy:.1} CPUs"));
+        let _ = row.busiest.map(|[_, median, _]| write!(text, "; the busiest worker has {median:.2} shares"));
+        let _ = row.against.map(|against| write!(text, "; {against:.2} of the first"));
+        text
+    });
+    let short = |row: &Row| {
+        let against = row.against.map_or(String::new(), |against| format!(" ({against:.2} of its first)"));
+        let name = row.who.strip_prefix(SEGUE).map_or(row.who.as_str(), |name| name.trim_start_matches(", "));
+        format!("{name} {}{against}", number(row.median))
+    };
+    let others: Vec<_> = rows.iter().filter(|row| is_segue(&row.who) && row.who != SEGUE).map(short).collect();
+    let mut rivals = rows.iter().filter(|row| !is_segue(&row.who));
+    let best = rivals.clone().next();
+    let ratio = ours.zip(best).map_or(String::new(), |(ours, best)| format!("{:.2}", ours.median / best.median));
+    let rivals: Vec<_> = rivals.by_ref().take(5).map(short).collect();
+    let _ = writeln!(
+        page,
+        "| `{}` | {} | {} | {figures} | {} | {} | {ratio} |",
+        first.workload,
+        first.variant,
+        first.unit,
+        others.join(", "),
+        rivals.join(", ")
+    );
+}
+
+fn versus(kept: &Kept) -> String {
+    let mut page = String::new();
+    for file in kept.versus.iter().rev() {
+        let commits = format!("{}: before {}, after {}", file.date, file.before, file.after);
+        let _ = writeln!(page, "{}:\n", on(&file.host, &commits));
+        page += "| workload | variant | who | unit | before: min / **median** | after: min / **median** | \
+                 after / before, by rounds: median (quartiles) |\n| --- | --- | --- | --- | --- | --- | --- |\n";
+        for row in &file.rows {
+            let side = |side: [f64; 3]| format!("{} / **{}**", number(side[0]), number(side[1]));
+            let [low, ratio, high] = row.ratio;
+            let _ = writeln!(
+                page,
+                "| `{}` | {} | {} | {} | {} | {} | {ratio:.2} ({low:.2} to {high:.2}) |",
+                row.workload,
+                row.variant,
+                row.who,
+                row.unit,
+                side(row.before),
+                side(row.after)
+            );
+        }
+        page.push('\n');
+    }
+    if page.is_empty() { format!("{NOT_KEPT}\n") } else { page }
+}
+
+fn machines(kept: &Kept) -> String {
+    let mut page = String::new();
+    for file in &kept.runs {
+        let Host { kernel, rustc, compilers, rivals, .. } = &file.host;
+        let versions = compilers.iter().chain(rivals).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let workloads: Vec<_> = file.runs.iter().map(|run| format!("`{}` {} s", run.workload, run.budget)).collect();
+        let _ = writeln!(
+            page,
+            "| {} | {kernel}; {rustc} | {versions} | {} |",
+            on(&file.host, &file.date),
+            workloads.join(", ")
+        );
+    }
+    if page.is_empty() {
+        return format!("{NOT_KEPT}\n");
+    }
+    "| processor, date | system, compiler | rivals | workloads, each with its budget |\n| --- | --- | --- | --- |\n"
+        .to_owned()
+        + &page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(who: &str, median: f64) -> Row {
+        let text = "mvar".to_owned();
+        let (variant, unit) = ("same worker".to_owned(), "ns".to_owned());
+        let (min, max) = (median / 2.0, median * 2.0);
+        let who = who.to_owned();
+        let (busy, against, busiest) = (None, None, None);
+        Row { workload: text, who, variant, unit, min, median, max, runs: 3, busy, against, busiest }
+    }
+
+    fn results(cpu: &str, date: &str, ours: f64) -> Results {
+        let [kernel, rustc] = ["Linux", "rustc"].map(str::to_owned);
+        let host =
+            Host { cpus: 2, cpu: cpu.to_owned(), kernel, rustc, compilers: Vec::new(), rivals: vec!["kanal 1".into()] };
+        let rows = vec![row("kanal", 40.0), row(SEGUE, ours), row("segue, lifo", 60.0), row("Go", 80.0)];
+        let run = Measured { workload: "mvar".to_owned(), commit: "abc".to_owned(), budget: 20.0, rows };
+        Results { host, date: date.to_owned(), runs: vec![run] }
+    }
+
+    fn kept(runs: Vec<Results>) -> Kept {
+        Kept { runs, versus: Vec::new() }
+    }
+
+    #[test]
+    fn a_table_has_the_newest_figures_of_each_processor() {
+        let all = kept(vec![results("Z", "1", 1.0), results("X", "1", 50.0), results("Z", "2", 20.0)]);
+        let page = render("# Head\n\n{{table mvar}}\n\nEnd", &all).expect("it renders");
+        let row = |ours: &str| format!("| `mvar` | same worker | ns | {ours} | lifo 60.0 | kanal 40.0, Go 80.0 |");
+        assert!(page.starts_with("# Head\n\n2 x X, 1 at abc:\n\n| workload"), "{page}");
+        assert!(page.contains(&(row("25.0 / **50.0** / 100") + " 1.25 |\n\n2 x Z, 2 at abc:\n")), "{page}");
+        assert!(page.ends_with(&(row("10.0 / **20.0** / 40.0") + " 0.50 |\n\nEnd\n")), "{page}");
+    }
+
+    #[test]
+    fn figures_in_the_text_come_from_the_files() {
+        let all = kept(vec![results("X", "1", 50.0)]);
+        let text = "{{median mvar | same worker | Go}} and {{ratio mvar | same worker | segue | kanal}}.";
+        assert_eq!(render(text, &all).expect("it renders"), "80.0 and 1.25.\n");
+        assert_eq!(render(text, &kept(Vec::new())).expect("too"), format!("{NOT_KEPT} and {NOT_KEPT}.\n"));
+        for fault in ["{{medium mvar}}", "{{median mvar | same worker}}", "{{table no_such}}", "{{median"] {
+            assert!(render(fault, &all).is_err(), "{fault}");
+        }
+    }
+
+    #[test]
+    fn two_commits_stand_in_one_table() {
+        let host = results("X", "1", 1.0).host;
+        let row = results::Pair {
+            workload: "mvar".to_owned(),
+            who: SEGUE.to_owned(),
+            variant: "same worker".to_owned(),
+            unit: "ns".to_owned(),
+            before: [9.0, 10.0, 11.0],
+            after: [4.0, 5.0, 6.0],
+            ratio: [0.4, 0.5, 0.6],
+            runs: 9,
+        };
+        let [date, before, after] = ["1", "abc", "def"].map(str::to_owned);
+        let versus = vec![Versus { host, date, before, after, budget: 20.0, rows: vec![row] }];
+        let page = render("{{versus}}", &Kept { runs: Vec::new(), versus }).expect("it renders");
+        assert!(page.starts_with("2 x X, 1: before abc, after def:\n"), "{page}");
+        assert!(page.contains("| 9.00 / **10.0** | 4.00 / **5.00** | 0.50 (0.40 to 0.60) |"), "{page}");
+    }
+
+    fn difference(page: &str, should_be: &str) -> Option<String> {
+        let pairs = page.lines().zip(should_be.lines()).enumerate();
+        let lines = pairs.filter(|(_, (is, must))| is != must);
+        let mut lines = lines.map(|(number, (is, must))| format!("line {}: {is}\nis not {must}", number + 1));
+        lines.next().or_else(|| (page != should_be).then(|| "one is longer".to_owned()))
+    }
+
+    #[test]
+    fn the_page_is_what_the_command_makes() {
+        let page = std::fs::read_to_string(file()).expect("the page is there");
+        let should_be = committed().expect("it renders");
+        let found = difference(&page, &should_be);
+        assert_eq!(found, None, "`cargo run --release -p bench -- page` writes the page");
+        // Planted: a figure that somebody typed.
+        assert!(difference(&page.replacen("Benchmarks", "Benchmarks 0.97", 1), &should_be).is_some());
+        assert!(difference(&(page + "0.97\n"), &should_be).is_some());
+    }
+}
