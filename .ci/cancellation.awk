@@ -1,9 +1,10 @@
-# Prints each public function that may wait and whose docs say neither what cancellation does (a section `# Cancellation`) nor that it never
-# waits (in these words); fails if there is one. A function may wait if its result can be a cancellation, or an I/O error, or is
-# something to be waited for.
+# Prints each public function that may wait and whose docs say neither what cancellation does (a
+# section `# Cancellation`) nor that it never waits (in these words); fails if there is one. A
+# function may wait if its result can be a cancellation, or an I/O error, or is something to be
+# waited for.
 FNR == 1 { docs = ""; signature = ""; tests = 0 }
 /^#\[cfg\(test\)\]/ { tests = 1 }
-/^[ \t]*\/\/\// { docs = docs $0 "\n"; next }
+/^[ \t]*\/\/\// { sub(/^[ \t]*\/\/\//, ""); docs = docs $0; next }
 /^[ \t]*(#\[|\/\/)/ { next }
 {
     if (signature == "" && $0 ~ /^[ \t]*pub (const )?(unsafe )?fn /) { signature = $0; line = FNR }

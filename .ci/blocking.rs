@@ -1,0 +1,53 @@
+//! One use of each name in docs/clippy.toml: clippy has to find all of them.
+#![allow(dead_code)]
+
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::{Barrier, Condvar, Mutex, MutexGuard, RwLock};
+use std::thread::{self, JoinHandle, ScopedJoinHandle};
+use std::time::Duration;
+
+fn threads(handle: JoinHandle<()>, scoped: ScopedJoinHandle<'_, ()>) {
+    thread::sleep(Duration::ZERO);
+    thread::park();
+    thread::park_timeout(Duration::ZERO);
+    thread::scope(|_| ());
+    drop((handle.join(), scoped.join()));
+}
+
+fn channels(receiver: &Receiver<()>, sender: &SyncSender<()>) {
+    drop(receiver.recv());
+    drop(receiver.recv_timeout(Duration::ZERO));
+    drop(receiver.iter());
+    drop(sender.send(()));
+}
+
+fn meetings(guards: [MutexGuard<'_, ()>; 4], condvar: &Condvar, barrier: &Barrier) {
+    let [a, b, c, d] = guards;
+    drop(condvar.wait(a));
+    drop(condvar.wait_while(b, |()| false));
+    drop(condvar.wait_timeout(c, Duration::ZERO));
+    drop(condvar.wait_timeout_while(d, Duration::ZERO, |()| false));
+    barrier.wait();
+}
+
+fn sockets(at: std::net::SocketAddr) {
+    drop(TcpStream::connect(at));
+    drop(TcpStream::connect_timeout(&at, Duration::ZERO));
+    drop(TcpListener::bind(at));
+    drop(UdpSocket::bind(at));
+}
+
+fn processes(mut child: Child, mut command: Command) {
+    drop(child.wait());
+    drop(child.wait_with_output());
+    drop(command.status());
+    drop(command.output());
+}
+
+fn locks(mutex: &Mutex<()>, lock: &RwLock<()>) {
+    drop(mutex.lock());
+    drop(lock.read());
+    drop(lock.write());
+}

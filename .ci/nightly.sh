@@ -1,0 +1,82 @@
+# The steps that need nightly Rust. Sourced by `run`.
+
+# Whether nightly Rust with these components can be had. Where it can't, the step is not checked.
+nightly() {
+    local component installed missing=()
+    installed=$(rustup +nightly component list --installed 2>/dev/null || true)
+    for component in "$@"; do
+        grep -q "^$component" <<<"$installed" || missing+=(-c "$component")
+    done
+    [ ${#missing[@]} = 0 ] && [ -n "$installed" ] && return
+    timeout 300 rustup toolchain install nightly --profile minimal "${missing[@]}" >/dev/null 2>&1 && return
+    not_checked "nightly Rust${*:+ with $*} can't be installed here"
+    return 1
+}
+
+# The core's behaviour tests, interpreted: aliasing, lifetimes, races. The longest suites are left
+# out; they passed by hand.
+miri() {
+    nightly miri rust-src || return 0
+    local flags="-Zmiri-disable-isolation -Zmiri-ignore-leaks"
+    MIRIFLAGS="$flags" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-core \
+        --test futures --test choices --test hostile --test hostile_wakers --test chained_wakers \
+        --test lying_operations --test wait_queue --test cancellation --test tokens \
+        --test handles
+    MIRIFLAGS="$flags" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-fiber --features threads \
+        --test generators --test multi --test effects_ended
+    MIRIFLAGS="$flags -Zmiri-many-seeds=0..4" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-sched --features threads \
+        --test miri_hosts
+    MIRIFLAGS="$flags -Zmiri-many-seeds=0..2" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-sched --features threads \
+        --test miri_tasks
+}
+
+# The core, the schedulers and the structures under the thread sanitizer, on the host with a thread
+# for each fiber.
+tsan() {
+    nightly rust-src || return 0
+    local test="cargo +nightly test -Zbuild-std --target x86_64-unknown-linux-gnu"
+    export RUSTFLAGS=-Zsanitizer=thread TSAN_OPTIONS=halt_on_error=1 CARGO_TARGET_DIR="$target/tsan"
+    # Ten thousand frames are more than the sanitizer's own stack of calls has room for.
+    $test -p segue-core --test futures --test choices --test cancellation \
+        --test tokens -- --skip a_tree_ten
+    $test -p segue-sched --features threads --test cancelling --test shutdown --test composing \
+        --test orphans --test miri_hosts --test miri_tasks
+    $test -p segue --no-default-features --features sched,threads --test mvar \
+        --test mvar_conservation --test mutex --test semaphore --test rwlock --test condvar \
+        --test notifications --test latches --test promises
+    unset RUSTFLAGS TSAN_OPTIONS CARGO_TARGET_DIR
+}
+
+# What callbacks may bring about that are captured in the middle of something, under the address
+# sanitizer, on the same host. What is forgotten there is leaked on purpose.
+asan() {
+    nightly rust-src || return 0
+    local test="cargo +nightly test -Zbuild-std --target x86_64-unknown-linux-gnu"
+    export RUSTFLAGS=-Zsanitizer=address ASAN_OPTIONS=detect_leaks=0 CARGO_TARGET_DIR="$target/asan"
+    $test -p segue-sched --features threads --test barriers
+    $test -p segue --no-default-features --features sched,threads --test barriers
+    $test -p segue-io --features threads --test barriers
+    $test -p segue-bridge --features threads --test barriers
+    unset RUSTFLAGS ASAN_OPTIONS CARGO_TARGET_DIR
+}
+
+# The published crates with the least versions of what they depend on. Only nightly Cargo can look
+# for these; the compiler is the stable one. Planted: a least version that is too low for others.
+minimal() {
+    nightly || return 0
+    local copy lock="cargo +nightly -Z direct-minimal-versions generate-lockfile --quiet"
+    copy=$(mktemp -d)
+    trap 'rm -rf "$copy"' RETURN
+    git ls-files -z --cached --others --exclude-standard |
+        tar -c --null --ignore-failed-read --files-from - | tar -x -C "$copy"
+    rm "$copy/Cargo.lock"
+    sed -i 's|^members = .*|members = ["crates/*"]|; /^default-members/,/^]/d' "$copy/Cargo.toml"
+    sed -i.kept 's|^bytes = .*|bytes = "1.0"|' "$copy/crates/segue-http/Cargo.toml"
+    if $lock --manifest-path "$copy/Cargo.toml" 2>/dev/null; then
+        echo "error: a planted fault was not found: bytes 1.0" && return 1
+    fi
+    mv "$copy/crates/segue-http/Cargo.toml.kept" "$copy/crates/segue-http/Cargo.toml"
+    $lock --manifest-path "$copy/Cargo.toml"
+    cargo check --locked --manifest-path "$copy/Cargo.toml" --target-dir "$target/minimal" --workspace \
+        --features segue-bridge/tokio,segue-bridge/rayon,segue/lines
+}

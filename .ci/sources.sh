@@ -1,0 +1,100 @@
+# What the source has to look like. Sourced by `run`.
+
+# Rust files of a tree, without build directories.
+rust_files() { find "$1" -name target -prune -o -name '*.rs' -print; }
+
+# No file over 800 lines; a warning over 500. `unsafe` only where a lint is lifted in the file, with
+# its reason.
+check_sources() {
+    local file lines bad=0
+    while IFS= read -r file; do
+        lines=$(wc -l <"$file")
+        if [ "$lines" -gt 800 ]; then echo "error: $file has $lines lines; the limit is 800" && bad=1
+        elif [ "$lines" -gt 500 ]; then echo "warning: $file has $lines lines; 500 should do"; fi
+        # The word in code, not in what follows `//`.
+        if sed 's|//.*||' "$file" | grep -qw unsafe && ! grep -q 'allow(unsafe_code' "$file"; then
+            echo "error: $file uses unsafe without allow(unsafe_code)" && bad=1
+        fi
+    done < <(rust_files "$1")
+    return $bad
+}
+
+# The gate above must be able to fail: each planted fault has to be found, and a harmless file
+# passed.
+sources() {
+    local planted fault
+    planted=$(mktemp -d)
+    trap 'rm -rf "$planted"' RETURN
+    echo 'fn f() {} // unsafe is only mentioned' >"$planted/fine.rs"
+    check_sources "$planted"
+    for fault in 'fn f() { unsafe { g() } }' "$(seq -f '// %g' 801)"; do
+        echo "$fault" >"$planted/fault.rs"
+        if check_sources "$planted" >/dev/null; then echo "error: a planted fault was not found: ${fault:0:40}" && return 1; fi
+    done
+    check_sources .
+}
+
+# Comments and prose have at most 100 columns; the script says what is exempt. Tests write two of
+# the pages.
+columns() {
+    local planted fault long
+    long=$(printf 'word %.0s' {1..21})
+    planted=$(mktemp -d)
+    trap 'rm -rf "$planted"' RETURN
+    printf '%s\n' "/// | $long | cell |" '/// ```' "/// $long" '/// ```' '/// Text.' \
+        "fn f() {} // $long" "//! https://${long// /}" >"$planted/fine.rs"
+    printf '%s\n' "| $long | cell |" '```text' "$long" '```' "* <https://${long// /}>" \
+        "${long%word word }µµµµ" >"$planted/fine.md"
+    awk -f .ci/columns.awk "$planted/fine.rs" "$planted/fine.md"
+    for fault in "rs    /// $long" "rs //! * $long" "md $long" "md * $long" \
+        "rs $(printf '/// ```\n/// let x = 1;\n/// ```\n/// %s' "$long")" \
+        "rs $(printf '/// ```\nfn f() {}\n// %s' "$long")" \
+        "md $(printf '```\ncode\n```\n%s' "$long")"; do
+        echo "${fault#* }" >"$planted/fault.${fault%% *}"
+        if awk -f .ci/columns.awk "$planted/fault.${fault%% *}" >/dev/null; then
+            echo "error: a planted fault was not found: ${fault:0:40}" && return 1
+        fi
+    done
+    find . -name target -prune -o \( -name '*.rs' -o -name '*.md' \) -not -path ./docs/http.md \
+        -not -path ./docs/matrix.md -print0 | xargs -0 awk -f .ci/columns.awk
+}
+
+# Every operation that can wait says what cancellation does to it.
+waits() {
+    local planted fault
+    planted=$(mktemp -d)
+    trap 'rm -rf "$planted"' RETURN
+    printf '%s\n' '/// Waits.' '///' '/// # Cancellation' '/// *No effect*.' 'pub fn f(' '    &self,' ') -> Result<(), Cancelled> {' '}' >"$planted/fine.rs"
+    printf '%s\n' '/// Tries. Never' '/// waits.' '#[inline]' 'pub const fn f() -> Waitable<T> {}' 'pub fn g() -> Option<T>;' >>"$planted/fine.rs"
+    awk -f .ci/cancellation.awk "$planted/fine.rs"
+    for fault in '-> Result<(), Cancelled> {' '-> io::Result<T>;' '-> Waitable<impl Source<Output = T>> {'; do
+        printf '%s\n' '/// Waits.' '#[inline]' 'pub fn f()' "    $fault" >"$planted/fault.rs"
+        if awk -f .ci/cancellation.awk "$planted/fault.rs" >/dev/null; then echo "error: a planted fault was not found: $fault" && return 1; fi
+    done
+    # The crate of stacks knows no waits.
+    find crates -path '*/src/*.rs' -not -path 'crates/segue-fiber/*' -print0 | xargs -0 awk -f .ci/cancellation.awk
+}
+
+# The files of the first step of the reading order in a page, with how many lines they have.
+check_reading() {
+    local files lines
+    files=$(awk '/^## Reading order/ { on = 1 } on && /^2\. / { exit } on' "$1" | grep -o '`[^` ]*\.rs`' | tr -d '`')
+    lines=$(xargs cat <<<"$files" | wc -l)
+    echo "the reading path: $(wc -l <<<"$files") files, $lines lines"
+    [ "$(wc -l <<<"$files")" -le 5 ] && [ "$lines" -le "$READING_LINES" ] ||
+        { echo "error: it has at most 5 files and $READING_LINES lines" && return 1; }
+}
+
+# From a spawn to a resume one reads few files. The goal is 1,200 lines; the limit may only fall.
+READING_LINES=1650
+reading() {
+    local planted
+    planted=$(mktemp)
+    trap 'rm -f "$planted"' RETURN
+    sed '/^## Reading order/a `crates/segue-core/src/contract/job.rs`' CONTRIBUTING.md >"$planted"
+    if check_reading "$planted" >/dev/null; then echo "error: a planted fault was not found: a sixth file" && return 1; fi
+    if READING_LINES=1000 check_reading CONTRIBUTING.md >/dev/null; then
+        echo "error: a planted fault was not found: too many lines" && return 1
+    fi
+    check_reading CONTRIBUTING.md
+}

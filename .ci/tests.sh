@@ -1,0 +1,32 @@
+# The tests on stable Rust. Sourced by `run`.
+
+# The README's command, taken from there so that the two cannot differ.
+tests() {
+    grep -qx 'cargo test' README.md || { echo "error: README.md has no line 'cargo test'"; return 1; }
+    cargo test
+}
+
+# Without default features `segue` stands on `segue-core` and nothing else.
+core_alone() {
+    local tree
+    tree=$(cargo tree -p segue --no-default-features -e normal --prefix none | cut -d' ' -f1 | sort -u | xargs)
+    [ "$tree" = "segue segue-core" ] || { echo "error: segue without default features depends on: $tree"; return 1; }
+    cargo build -p segue --no-default-features
+    cargo test -p segue --no-default-features
+}
+
+# Model checks of the source that ships, in a target directory of their own, as the flag rebuilds
+# everything.
+loom() {
+    local crate
+    for crate in segue-core segue-sched; do
+        RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target/loom" cargo test --release -p "$crate" --test 'loom_*'
+    done
+}
+
+# The host with a thread for each fiber. Examples of the docs show on which threads fibers run,
+# which are others there.
+threads() {
+    cargo test -p segue-fiber --features threads --tests
+    cargo test -p segue-sched --features threads --tests
+}
