@@ -50,6 +50,30 @@ fn a_timer_fires_meanwhile() {
         .unwrap();
 }
 
+/// An idle worker wishes for work once, before it sleeps. Checkpoints that have nothing to give
+/// leave the wish to the fork that comes after them: here its first half waits for its second, and
+/// does not suspend, so that another worker has to run it.
+#[test]
+fn checkpoints_with_nothing_to_give_take_no_wish_from_a_fork() {
+    let pool = pool(2);
+    for _ in 0..20 {
+        pool.run(|| {
+            // The other worker has gone to sleep meanwhile, as a rule.
+            (0..200_000).for_each(|_| checkpoint().unwrap());
+            let done = AtomicBool::new(false);
+            join(
+                || {
+                    while !done.load(SeqCst) {
+                        std::thread::yield_now();
+                    }
+                },
+                || done.store(true, SeqCst),
+            );
+        })
+        .unwrap();
+    }
+}
+
 #[test]
 fn mail_from_a_thread_is_read_at_the_next_checkpoint() {
     for run in 0..20 {

@@ -274,6 +274,47 @@ fn closures_that_are_left_to_a_busy_worker_are_taken_after_a_moment() {
     check("left to a busy one", &SLEPT, &NAPPED);
 }
 
+/// A busy worker exposes a child of a fork and takes it back, both perhaps before the worker that
+/// wished for it has lain down: that one is awake, or has a wish at the busy one.
+#[test]
+fn a_worker_that_sleeps_has_a_wish_at_a_busy_one() {
+    static ASLEEP: AtomicUsize = AtomicUsize::new(0);
+    static ROUSED: AtomicUsize = AtomicUsize::new(0);
+    static AWAKE: AtomicUsize = AtomicUsize::new(0);
+    bounded(3, || {
+        let group = Group::new(2);
+        group.beg(1);
+        let idle = {
+            let group = Arc::clone(&group);
+            thread::spawn(move || {
+                group.remote(1).set_unparker(Arc::new(Token::default()));
+                group.lie_down(1, false, true, Modest::ToAll) == Rest::Long
+            })
+        };
+        // This thread stands for worker 0, which forks.
+        if group.remote(0).is_wanted() {
+            group.remote(0).set_wanted(false);
+            let child = job();
+            let header = child.as_raw();
+            group.offer(0, child);
+            group.reclaim(0, header).map(Job::run);
+        }
+        let slept = idle.join().unwrap();
+        // Nobody is there to take what the idle worker has found.
+        group.take_own(0).map(Job::run);
+        let roused = !group.remote(1).inbox.is_asleep();
+        assert!(!slept || roused || group.remote(0).is_wanted(), "it sleeps, and nobody knows what it wants");
+        match (slept, roused) {
+            (true, false) => &ASLEEP,
+            (true, true) => &ROUSED,
+            (false, _) => &AWAKE,
+        }
+        .fetch_add(1, SeqCst);
+    });
+    check("wish", &ASLEEP, &AWAKE);
+    assert!(ROUSED.load(SeqCst) > 0, "it was roused in no execution");
+}
+
 #[test]
 fn a_closure_that_gets_another_place_while_the_group_stops_is_run_once() {
     static THERE: AtomicUsize = AtomicUsize::new(0);

@@ -73,6 +73,10 @@ impl Common {
             self.displaced.set(true);
             let _ = segue_core::in_fiber() && segue_core::shield(segue_core::yield_now).is_ok();
             self.displaced.set(false);
+            if self.group.has_sleepers() {
+                // One of them may have wanted a child; the next fork gives it.
+                self.remote().put_off();
+            }
         } else {
             self.give();
         }

@@ -120,7 +120,7 @@ pub fn checkpoint() -> Result<(), Cancelled> {
 #[cold]
 #[inline(never)]
 fn attend(worker: &Common, fiber: &Fiber) -> Result<(), Cancelled> {
-    if worker.remote().is_wanted() {
+    if worker.remote().is_unheard() {
         worker.give();
     }
     let over = worker.slice.is_over(worker.turns.get(), fiber.scheduler().timers());

@@ -309,7 +309,7 @@ impl Common {
     #[inline]
     pub(crate) fn is_called(&self) -> bool {
         let remote = self.remote();
-        !remote.inbox.is_empty() || remote.is_wanted() || self.group.is_called() || remote.has_sent()
+        !remote.inbox.is_empty() || remote.is_unheard() || self.group.is_called() || remote.has_sent()
     }
 
     /// Gives the oldest private fork, or else a closure of the policy's, to an idle worker that has
@@ -320,6 +320,9 @@ impl Common {
             Some(job) => self.offer(job),
             None => {
                 self.share(false);
+                if !self.has_offers() {
+                    self.remote().put_off();
+                }
             }
         }
     }
@@ -395,7 +398,7 @@ impl Common {
     /// Whether another worker would have a closure. The answer may be late.
     #[inline]
     pub(crate) fn is_asked(&self) -> bool {
-        self.alone.is_none() && (self.group.has_sleepers() || self.remote().is_wanted())
+        self.alone.is_none() && (self.group.has_sleepers() || self.remote().is_unheard())
     }
 
     /// Whether a closure lies on this worker's shelf. The answer may be late.

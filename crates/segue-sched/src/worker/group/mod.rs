@@ -37,6 +37,18 @@
 //! is awake, and looks through the shelves before it sleeps again. A worker that takes a closure
 //! wakes the next sleeper if more is on the shelf.
 //!
+//! # Forks
+//!
+//! A worker that computes exposes a child of a fork only when it is *wanted* (`join/mod.rs`). An
+//! idle worker says so to all others, by the mark `wanted`, when it begins to look for work, and
+//! (3b) once more after it has looked through the shelves, before it parks. A busy worker takes the
+//! mark back, exposes a child, and goes on with (a). The race to fear: it takes back the wish of a
+//! worker that is about to sleep, and the child itself before that worker looks; then the sleeper
+//! would have no wish at anybody, and nobody to wake it. (3b) prevents it: if the busy worker takes
+//! back what (3b) wrote, then its (a) comes after (3), and (c) rouses the sleeper. So **a worker
+//! that sleeps has a wish at each worker that has not roused one since**. A wish that could not be
+//! granted stays for the next fork.
+//!
 //! # Modest workers
 //!
 //! A worker may put closures on the shelf of another one that has fewer fibers (`placing.rs`), and
@@ -82,7 +94,7 @@ pub(crate) use remote::{Remote, reclaim};
 
 use super::inbox::Inbox;
 use remote::{Beat, Shelf};
-use segue_core::atomic::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering};
+use segue_core::atomic::{AtomicBool, AtomicU8, AtomicUsize, Mutex, MutexGuard, Ordering};
 use segue_core::{Family, Job, JobHeader, Spawn, Unpark};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
@@ -174,7 +186,7 @@ impl Group {
             inbox: Inbox::new(),
             unparker: OnceLock::new(),
             beat: Beat::new(),
-            wanted: AtomicBool::new(false),
+            wanted: AtomicU8::new(0),
             shelf: Shelf::new(),
             sent: Shelf::new(),
             nudged: AtomicBool::new(false),
@@ -550,14 +562,18 @@ impl Group {
             (true, true) => Left::Nothing,
             (true, false) => self.anything_left(index, modest),
         };
-        match left {
+        let rest = match left {
             Left::Nothing if has_fibers || !self.is_stopping() => Rest::Long,
             Left::ForOthers if !self.is_stopping() => {
                 worker.naps.store(true, Ordering::Relaxed);
                 Rest::Short
             }
             _ => Rest::No,
+        };
+        if rest == Rest::Long && !starved {
+            self.beg(index);
         }
+        rest
     }
 
     /// Worker `index` is awake again.

@@ -6,7 +6,7 @@
 use super::super::common::Header;
 use super::super::inbox::Inbox;
 use super::super::local::no_unwind;
-use segue_core::atomic::{AtomicBool, AtomicUsize, Mutex, Ordering};
+use segue_core::atomic::{AtomicBool, AtomicU8, AtomicUsize, Mutex, Ordering};
 use segue_core::chain::barrier;
 use segue_core::{Job, JobHeader, Unpark, WaitsFor};
 use std::collections::VecDeque;
@@ -14,16 +14,24 @@ use std::num::NonZero;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
+/// Somebody wants the worker: a fork sees it.
+const WANTED: u8 = 1;
+
+/// So does a checkpoint, which takes this mark back if there was nothing to give. The wish stays
+/// for a fork that comes later: a worker that sleeps does not wish again.
+const UNHEARD: u8 = 2;
+
 /// The part of a worker that other threads may touch.
 pub(crate) struct Remote {
     pub(crate) inbox: Inbox<Header>,
     pub(super) unparker: OnceLock<Arc<dyn Unpark>>,
     /// Which turn the worker is in.
     pub(crate) beat: Beat,
-    /// Whether other threads would like this worker to come to the loop: an idle worker that would
-    /// have a child of a fork, or a closure from outside that nobody was free to take. Read at
-    /// every fork, written rarely.
-    pub(super) wanted: AtomicBool,
+    /// Whether other threads would like this worker to come to the loop, or to give something: an
+    /// idle worker that would have a child of a fork, or a closure from outside that nobody was
+    /// free to take. Read at every fork and checkpoint, written rarely. Zero, or [`WANTED`], maybe
+    /// with [`UNHEARD`].
+    pub(super) wanted: AtomicU8,
     pub(super) shelf: Shelf,
     /// Closures for this worker's policy.
     pub(super) sent: Shelf,
@@ -95,13 +103,28 @@ impl Remote {
 
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
-        self.wanted.load(Ordering::Relaxed)
+        self.wanted.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether somebody wants the worker, and no checkpoint knows it.
+    #[inline]
+    pub(crate) fn is_unheard(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed) & UNHEARD != 0
     }
 
     pub(crate) fn set_wanted(&self, wanted: bool) {
+        self.set_wish(if wanted { WANTED | UNHEARD } else { 0 });
+    }
+
+    /// The worker has nothing to give now: the next fork will.
+    pub(crate) fn put_off(&self) {
+        self.set_wish(WANTED);
+    }
+
+    fn set_wish(&self, wish: u8) {
         // Looking first keeps the line shared while it says the same.
-        if self.is_wanted() != wanted {
-            self.wanted.store(wanted, Ordering::Relaxed);
+        if self.wanted.load(Ordering::Relaxed) != wish {
+            self.wanted.store(wish, Ordering::Relaxed);
         }
     }
 }
