@@ -2,6 +2,11 @@
 
 # The README's command, taken from there so that the two cannot differ.
 tests() {
+    local said
+    # Planted: a program that hangs.
+    if said=$(SEGUE_LIMIT=1 .ci/watched sleep 100 2>&1) || ! grep -q '^== process .*sleep 100' <<<"$said"; then
+        echo "$said" && echo "error: a program that hangs was not reported" && return 1
+    fi
     grep -qx 'cargo test' README.md || { echo "error: README.md has no line 'cargo test'"; return 1; }
     cargo test
 }
