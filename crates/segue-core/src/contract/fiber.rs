@@ -55,7 +55,7 @@ impl std::fmt::Display for WaitsFor {
 }
 
 /// How many operations that need not wait a fiber may begin in one turn.
-const OPERATIONS: u32 = 128;
+const OPERATIONS: u8 = 128;
 
 /// What a fiber says in place of what it waits for while it is [not to](crate::no_suspend) wait.
 pub(crate) static NO_SUSPEND: &str = "nothing: it must not be suspended";
@@ -65,7 +65,7 @@ pub struct Fiber {
     scheduler: Cell<NonNull<dyn Scheduler>>,
     host: Cell<*const ()>,
     id: u64,
-    name: Option<Name>,
+    name: Option<Box<Name>>,
     attributes: OnceCell<Attributes>,
     family: *const Family,
     context: Cell<*const Context>,
@@ -79,7 +79,7 @@ pub struct Fiber {
     waits_in: AtomicPtr<Context>,
     waits_for: Cell<Option<WaitsFor>>,
     /// How many operations it may still begin in this turn.
-    budget: Cell<u32>,
+    budget: Cell<u8>,
     /// See [`draws`](Fiber::draws).
     draws: Cell<u32>,
     /// Whether a [`KernelWait`](crate::KernelWait) is held, in a simulation.
@@ -87,7 +87,7 @@ pub struct Fiber {
     /// Whether its trigger is waited for again if this wait is cancelled.
     retreats: Cell<bool>,
     /// What runs it, if it is a task.
-    executor: Cell<Option<&'static dyn Executor>>,
+    executor: Cell<Option<&'static &'static dyn Executor>>,
 }
 
 /// How a wait ended in which a fiber was suspended.
@@ -159,7 +159,7 @@ impl Fiber {
     /// The name that its spawner gave it.
     #[inline]
     pub fn name(&self) -> Option<&str> {
-        self.name.as_deref()
+        self.name.as_ref().map(|name| &***name)
     }
 
     /// A number that no other fiber of its thread ever has; the address and `id` of one that has
@@ -206,13 +206,13 @@ impl Fiber {
     ///
     /// # Safety
     /// For the fiber's scheduler, before the fiber runs. The fiber is one of the executor's.
-    pub unsafe fn set_executor(&self, executor: &'static dyn Executor) {
+    pub unsafe fn set_executor(&self, executor: &'static &'static dyn Executor) {
         self.executor.set(Some(executor));
     }
 
     #[inline]
     pub(crate) fn executor(&self) -> Option<&'static dyn Executor> {
-        self.executor.get()
+        self.executor.get().copied()
     }
 
     /// What it waits for, if it is suspended. For the fiber's own thread.

@@ -13,7 +13,7 @@ use crate::contract::tree::family::Family;
 use std::cell::{Cell, OnceCell};
 use std::ptr::NonNull;
 
-/// The name of a fiber.
+/// The name of a fiber. Headers keep it behind one word, as few fibers have one.
 pub type Name = Box<str>;
 
 /// What stands at the head of everything that is queued as a [`Job`].
@@ -22,7 +22,7 @@ pub struct JobHeader {
     abandon: unsafe fn(NonNull<JobHeader>),
     context: *const Context,
     family: *const Family,
-    name: Cell<Option<Name>>,
+    name: Cell<Option<Box<Name>>>,
     attributes: Cell<Option<Attributes>>,
     /// Whether a fiber or thread was made for it, to run it.
     has_fiber: Cell<bool>,
@@ -104,7 +104,7 @@ impl JobHeader {
 /// What a spawner says of the fiber to be.
 #[derive(Debug, Default)]
 pub(crate) struct Given {
-    pub(crate) name: Option<Name>,
+    pub(crate) name: Option<Box<Name>>,
     pub(crate) attributes: Option<Attributes>,
     /// The binary logarithm of the stack's size, rounded up; 0 if nothing was said.
     pub(crate) stack: u8,
@@ -211,7 +211,7 @@ impl Job {
         let name = &self.header().name;
         let kept = name.take();
         name.set(kept.clone());
-        kept
+        kept.map(|name| *name)
     }
 
     #[inline]
@@ -251,7 +251,7 @@ impl Job {
 
 /// What a fiber has of its job.
 pub(crate) struct Identity {
-    pub(crate) name: Option<Name>,
+    pub(crate) name: Option<Box<Name>>,
     pub(crate) context: *const Context,
     pub(crate) family: *const Family,
     pub(crate) attributes: OnceCell<Attributes>,

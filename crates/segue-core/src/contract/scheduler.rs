@@ -85,7 +85,7 @@ pub trait Spawn {
 ///
 /// # Safety
 /// An implementation keeps clauses 21 and 22 of `docs/contract.md`.
-pub unsafe trait Executor {
+pub unsafe trait Executor: Sync {
     /// The waker of the task that `fiber`, the running one, is: while one poll of the task lasts
     /// the same `Rc`, and after that as long as it still wakes the task.
     ///

@@ -207,7 +207,7 @@ impl Spawn for Threads {
         let stack = job.stack_size();
         let Identity { name, context, family, .. } = job.identity();
         // A thread's name can't hold a NUL.
-        let name = name.as_deref().unwrap_or("segue").replace('\0', " ");
+        let name = name.as_ref().map_or("segue", |name| name).replace('\0', " ");
         let mut named = std::thread::Builder::new().name(name);
         if let Some(bytes) = stack {
             named = named.stack_size(bytes);

@@ -13,23 +13,28 @@ use std::ptr::{self, NonNull};
 
 /// The links that a member carries.
 pub(crate) struct Links<T> {
+    /// [`Links::OUTSIDE`] for one that is in no list.
     prev: Cell<*const T>,
     next: Cell<*const T>,
-    linked: Cell<bool>,
 }
 
 impl<T> Links<T> {
+    /// No member has this address.
+    const OUTSIDE: *const T = ptr::dangling();
+
     pub(crate) const fn new() -> Self {
-        Self { prev: Cell::new(ptr::null()), next: Cell::new(ptr::null()), linked: Cell::new(false) }
+        Self { prev: Cell::new(Self::OUTSIDE), next: Cell::new(ptr::null()) }
     }
-}
 
-impl<T> Links<T> {
+    fn are_linked(&self) -> bool {
+        self.prev.get() != Self::OUTSIDE
+    }
+
     /// Keeps a pointer for the owner of a member that is in no list: what comes after it in a chain
     /// of the owner's.
     #[inline]
     pub(crate) fn chain(&self, next: *const T) {
-        debug_assert!(!self.linked.get(), "the links of a member belong to its list");
+        debug_assert!(!self.are_linked(), "the links of a member belong to its list");
         self.next.set(next);
     }
 
@@ -77,10 +82,9 @@ impl<T: Linked> List<T> {
     pub(crate) unsafe fn push_back(&mut self, member: NonNull<T>) {
         // SAFETY: the caller keeps the member valid.
         let links = unsafe { member.as_ref() }.links();
-        debug_assert!(!links.linked.get(), "a member may be in one list at a time");
+        debug_assert!(!links.are_linked(), "a member may be in one list at a time");
         links.prev.set(self.tail);
         links.next.set(ptr::null());
-        links.linked.set(true);
         // SAFETY: the tail is a member, which its own `push_back` promised to be valid.
         match unsafe { self.tail.as_ref() } {
             Some(tail) => tail.links().next.set(member.as_ptr()),
@@ -96,10 +100,9 @@ impl<T: Linked> List<T> {
     pub(crate) unsafe fn push_front(&mut self, member: NonNull<T>) {
         // SAFETY: the caller keeps the member valid.
         let links = unsafe { member.as_ref() }.links();
-        debug_assert!(!links.linked.get(), "a member may be in one list at a time");
+        debug_assert!(!links.are_linked(), "a member may be in one list at a time");
         links.prev.set(ptr::null());
         links.next.set(self.head);
-        links.linked.set(true);
         // SAFETY: the head is a member, which was promised to be valid when it joined.
         match unsafe { self.head.as_ref() } {
             Some(head) => head.links().prev.set(member.as_ptr()),
@@ -115,10 +118,10 @@ impl<T: Linked> List<T> {
     pub(crate) unsafe fn remove(&mut self, member: NonNull<T>) -> bool {
         // SAFETY: the caller says that the member is valid.
         let links = unsafe { member.as_ref() }.links();
-        if !links.linked.replace(false) {
+        if !links.are_linked() {
             return false;
         }
-        let (prev, next) = (links.prev.get(), links.next.get());
+        let (prev, next) = (links.prev.replace(Links::OUTSIDE), links.next.get());
         // SAFETY: neighbours of a member are members of the same list, and so valid.
         match unsafe { prev.as_ref() } {
             Some(prev) => prev.links().next.set(next),

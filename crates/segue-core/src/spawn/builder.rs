@@ -37,7 +37,7 @@ impl Builder {
 
     /// The name that reports give to the fiber.
     pub fn name(mut self, name: impl Into<Box<str>>) -> Self {
-        self.0.name = Some(name.into());
+        self.0.name = Some(Box::new(name.into()));
         self
     }
 

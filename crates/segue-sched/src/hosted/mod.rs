@@ -185,7 +185,7 @@ where
     // SAFETY: this is its scheduler and executor, and it has not run yet.
     unsafe {
         fiber.header().fiber.set_host(fiber.header_ptr().as_ptr().cast());
-        fiber.header().fiber.set_executor(&HOSTS);
+        fiber.header().fiber.set_executor(&EXECUTOR);
     }
     Hosted { fiber: Some(fiber), state: State::New, result: PhantomData }
 }
@@ -327,6 +327,7 @@ struct Hosts {
 }
 
 static HOSTS: Hosts = Hosts { _address: 0 };
+static EXECUTOR: &dyn Executor = &HOSTS;
 
 /// # Safety
 /// `fiber` is a hosted one, and its job has not returned.
