@@ -149,9 +149,16 @@ impl<P: Policy> Local<P> {
     }
 
     /// Hands over what was sent to this worker, and what came from outside if the policy takes
-    /// that.
+    /// that. Looks at each turn, and as a rule there is nothing.
     #[inline]
     pub(crate) fn accept_closures(&self) {
+        if self.common.remote().has_sent() || (self.takes_arrivals && self.common.group.is_called()) {
+            self.hand_over_closures();
+        }
+    }
+
+    #[cold]
+    fn hand_over_closures(&self) {
         while let Some(job) = self.common.remote().take_sent() {
             self.ready(Task::Fresh(job), Why::Sent);
         }
