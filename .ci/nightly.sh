@@ -18,6 +18,9 @@ nightly() {
 miri() {
     nightly miri rust-src || return 0
     local flags="-Zmiri-disable-isolation -Zmiri-ignore-leaks"
+    # Miri is itself what runs the programs.
+    local watch=${!runner}
+    unset "$runner"
     MIRIFLAGS="$flags" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-core \
         --test futures --test choices --test hostile --test hostile_wakers --test chained_wakers \
         --test lying_operations --test wait_queue --test cancellation --test tokens \
@@ -28,6 +31,7 @@ miri() {
         --test miri_hosts
     MIRIFLAGS="$flags -Zmiri-many-seeds=0..2" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-sched --features threads \
         --test miri_tasks
+    export "$runner=$watch"
 }
 
 # The core, the schedulers and the structures under the thread sanitizer, on the host with a thread
