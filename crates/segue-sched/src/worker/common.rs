@@ -76,12 +76,14 @@ pub(crate) const INTERRUPT: u8 = 2;
 
 /// What lies at the top of a fiber's stack.
 ///
-/// The fiber's host pointer leads here.
+/// The fiber's host pointer leads here. What a waker on another thread touches comes first, on one
+/// line.
+#[repr(C)]
 pub(crate) struct Header {
-    pub(crate) fiber: Fiber,
     pub(crate) letter: Letter<Header>,
-    pub(crate) job: Cell<Option<Job>>,
     pub(crate) worker: Cell<*const Common>,
+    pub(crate) fiber: Fiber,
+    pub(crate) job: Cell<Option<Job>>,
     /// Where it stands in its worker's list of the living.
     pub(crate) seat: Cell<usize>,
 }
