@@ -84,8 +84,9 @@ fn the_one_that_has_waited_longest_is_notified_first() {
 fn a_cancelled_wait_gives_the_guard_back() {
     everywhere(|| {
         let (mutex, changed) = (Mutex::new(1), Condvar::new());
+        let guard = mutex.lock().unwrap();
         let failed = timeout(Duration::from_millis(1), || {
-            changed.wait(mutex.lock().unwrap()).map(drop).map_err(|error| {
+            changed.wait(guard).map(drop).map_err(|error| {
                 assert!(mutex.try_lock().is_none(), "it is locked again");
                 assert!(error.error.timed_out() && error.to_string().contains("cancelled"));
                 *error.value
