@@ -55,13 +55,12 @@ pub(crate) fn run<T: Transport + 'static>(
     place: Option<&Place<'_>>,
 ) -> io::Result<()> {
     let mut wire = Wire::new(transport, shared.config.write_timeout);
-    let mut connection =
-        Connection { wire: &mut wire, shared, place, used: false, last: false, spare: HeaderMap::new() };
+    let mut connection = Connection { wire: &mut wire, shared, place, used: false, last: false, head: Head::new() };
     loop {
         match connection.next()? {
-            Next::Request(head) => {
+            Next::Request => {
                 connection.used = true;
-                if !shield(|| connection.exchange(head))? {
+                if !shield(|| connection.exchange())? {
                     break;
                 }
             }
@@ -93,7 +92,8 @@ fn keep_map(mut map: HeaderMap) {
 }
 
 enum Next {
-    Request(Head),
+    /// Its head is the connection's.
+    Request,
     Reject(Reject),
     End,
 }
@@ -107,9 +107,8 @@ struct Connection<'c> {
     used: bool,
     /// There will be no other one: the gate needs the place.
     last: bool,
-    /// The next request's headers are parsed into this map. Its memory is reused from earlier
-    /// requests.
-    spare: HeaderMap,
+    /// The next request's, or the one that is handled.
+    head: Head,
 }
 
 impl Connection<'_> {
@@ -183,7 +182,7 @@ impl Connection<'_> {
 
     fn fill(&mut self, time: Duration, room: usize) -> io::Result<usize> {
         if self.wire.arrived().is_empty() {
-            keep_map(std::mem::take(&mut self.spare));
+            keep_map(std::mem::take(&mut self.head.headers));
         }
         let wire = &mut *self.wire;
         let mut fill = || if wire.arrived().is_empty() { wire.fill_first(time) } else { wire.fill(time, room) };
@@ -193,41 +192,32 @@ impl Connection<'_> {
 
     /// Parses what has arrived; `None` if it is the beginning of a head.
     fn parse(&mut self) -> Option<Next> {
-        if self.spare.capacity() == 0 {
-            self.spare = MAPS.try_with(RefCell::take).unwrap_or_default();
+        if self.head.headers.capacity() == 0 {
+            self.head.headers = MAPS.try_with(RefCell::take).unwrap_or_default();
         }
-        match head::parse(self.wire.arrived(), self.shared.config, &mut self.spare) {
-            Ok(Some(head)) if head.uri.scheme() == Some(&Scheme::HTTPS) && !self.wire.transport.is_secure() => {
+        match head::parse(self.wire.arrived(), self.shared.config, &mut self.head) {
+            Ok(true) if self.head.uri.scheme() == Some(&Scheme::HTTPS) && !self.wire.transport.is_secure() => {
                 let status = StatusCode::MISDIRECTED_REQUEST;
                 Some(Next::Reject(Reject::new(status, "an https URI over a connection that is not secured")))
             }
-            Ok(Some(head)) => Some(Next::Request(head)),
-            Ok(None) => None,
+            Ok(true) => Some(Next::Request),
+            Ok(false) => None,
             Err(reject) => Some(Next::Reject(reject)),
         }
     }
 
     /// Handles one request. Returns whether another one may follow; if not, the connection has
     /// ended.
-    fn exchange(&mut self, head: Head) -> io::Result<bool> {
-        self.wire.consume(head.size);
-        let is_head = head.method == Method::HEAD;
-        if matches!(head.framing, Framing::Length(length) if length > self.shared.config.max_body_bytes) {
+    fn exchange(&mut self) -> io::Result<bool> {
+        self.wire.consume(self.head.size);
+        let is_head = self.head.method == Method::HEAD;
+        if matches!(self.head.framing, Framing::Length(length) if length > self.shared.config.max_body_bytes) {
             let reject = Reject::new(StatusCode::PAYLOAD_TOO_LARGE, "the request's body is too long");
             self.reject(reject, is_head)?;
             return Ok(false);
         }
-        let mut state = State::new(&head, self.shared.config);
-        let (version, wanted) = (head.version, head.keep_alive);
-        let handled = self.handle(head, &mut state);
-        let keep_alive = wanted && handled.is_some();
-        let response = match (handled, state.failure()) {
-            // An informational response is not one that ends an exchange.
-            (Some(response), _) if !response.status().is_informational() => response,
-            (None, Some(error)) => error.into_response(),
-            _ => internal_error(),
-        };
-
+        let (mut state, version) = (State::new(&self.head, self.shared.config), self.head.version);
+        let (response, keep_alive) = self.handle(&mut state);
         let keep_alive = keep_alive
             && !self.shared.is_closing()
             && !says_close(response.headers())
@@ -249,30 +239,37 @@ impl Connection<'_> {
         Ok(false)
     }
 
-    /// Calls the handler; nothing comes of it if it panics.
-    fn handle(&mut self, head: Head, state: &mut State) -> Option<Response> {
-        let mut request = http::Request::new(Body::new(self.wire, state));
-        *request.method_mut() = head.method;
-        *request.uri_mut() = head.uri;
-        *request.version_mut() = head.version;
-        *request.headers_mut() = std::mem::take(&mut self.spare);
-        let handle = self.shared.handle;
-        let handled = contain(|| handle(&mut request));
-        self.spare = std::mem::take(request.headers_mut());
-        self.spare.clear();
-        handled
+    /// Calls the handler, and answers for it if it panics. Returns also whether another request may
+    /// follow, as far as request and handler say.
+    fn handle(&mut self, state: &mut State) -> (Response, bool) {
+        let handled = {
+            let mut request = http::Request::new(Body::new(self.wire, state));
+            std::mem::swap(request.method_mut(), &mut self.head.method);
+            std::mem::swap(request.uri_mut(), &mut self.head.uri);
+            std::mem::swap(request.headers_mut(), &mut self.head.headers);
+            *request.version_mut() = self.head.version;
+            let handle = self.shared.handle;
+            let handled = contain(|| handle(&mut request));
+            std::mem::swap(request.headers_mut(), &mut self.head.headers);
+            handled
+        };
+        self.head.headers.clear();
+        match handled {
+            // An informational response is not one that ends an exchange.
+            Some(response) if !response.status().is_informational() => (response, self.head.keep_alive),
+            handled => (fault(handled.is_none(), state), handled.is_some() && self.head.keep_alive),
+        }
     }
 
     /// Writes a response. Returns whether the connection can be used again.
     fn respond(&mut self, response: Response, is_head: bool, version: Version, keep_alive: bool) -> io::Result<bool> {
-        let (parts, payload) = response.into_parts();
-        let bodiless =
-            matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED);
-        let given = parts.headers.contains_key(header::CONTENT_LENGTH);
-        let extent = match payload.length() {
-            _ if parts.status == StatusCode::NO_CONTENT => Extent::Nothing,
-            _ if parts.status == StatusCode::RESET_CONTENT => Extent::Length(0),
-            _ if parts.status == StatusCode::NOT_MODIFIED => Extent::AsGiven,
+        let status = response.status();
+        let bodiless = matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED);
+        let given = response.headers().contains_key(header::CONTENT_LENGTH);
+        let extent = match response.body().length() {
+            _ if status == StatusCode::NO_CONTENT => Extent::Nothing,
+            _ if status == StatusCode::RESET_CONTENT => Extent::Length(0),
+            _ if status == StatusCode::NOT_MODIFIED => Extent::AsGiven,
             Some(0) if is_head && given => Extent::AsGiven,
             Some(length) => Extent::Length(length),
             None if version == Version::HTTP_11 => Extent::Chunked,
@@ -280,9 +277,9 @@ impl Connection<'_> {
         };
         let keep_alive = keep_alive && extent != Extent::UntilClose;
         let framed = Framed { extent, version, keep_alive, send_date: self.shared.config.send_date };
-        encode::head(&mut self.wire.out, parts.status, &parts.headers, &framed);
+        encode::head(&mut self.wire.out, status, response.headers(), &framed);
         if !is_head && !bodiless {
-            self.send_body(payload, extent)?;
+            self.send_body(response.into_body(), extent)?;
         }
         Ok(keep_alive)
     }
@@ -372,6 +369,16 @@ impl Connection<'_> {
             }
         }
         true
+    }
+}
+
+/// The answer in place of the handler's.
+#[cold]
+#[inline(never)]
+fn fault(panicked: bool, state: &State) -> Response {
+    match state.failure() {
+        Some(error) if panicked => error.into_response(),
+        _ => internal_error(),
     }
 }
 

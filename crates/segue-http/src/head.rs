@@ -48,7 +48,8 @@ pub(crate) enum Framing {
     Chunked,
 }
 
-/// A parsed head, its header map apart.
+/// A parsed head. It stays where it is while it is parsed and handled: an idle connection keeps the
+/// pages of its stack that its requests have touched, and each copy would take room there.
 pub(crate) struct Head {
     /// Bytes of input, including the empty line.
     pub(crate) size: usize,
@@ -58,15 +59,32 @@ pub(crate) struct Head {
     pub(crate) framing: Framing,
     pub(crate) keep_alive: bool,
     pub(crate) expects_continue: bool,
+    /// Its memory is used again from request to request.
+    pub(crate) headers: HeaderMap,
 }
 
-/// Parses the head at the start of `input`, its headers into `headers`; `None` if it has no end
-/// yet.
-pub(crate) fn parse(input: &[u8], config: &Config, headers: &mut HeaderMap) -> Result<Option<Head>, Reject> {
+impl Head {
+    pub(crate) fn new() -> Self {
+        Self {
+            size: 0,
+            method: Method::GET,
+            uri: Uri::default(),
+            version: Version::HTTP_11,
+            framing: Framing::Length(0),
+            keep_alive: false,
+            expects_continue: false,
+            headers: HeaderMap::new(),
+        }
+    }
+}
+
+/// Parses the head at the start of `input` into `head`, which has no headers. Answers whether it
+/// has an end yet; if not, `head` is as it was.
+pub(crate) fn parse(input: &[u8], config: &Config, head: &mut Head) -> Result<bool, Reject> {
     let input = &input[..input.len().min(config.max_head_bytes)];
     match input {
         // The connection skips a few empty lines; the parser would skip any number of them.
-        [] | [b'\r'] => return Ok(None),
+        [] | [b'\r'] => return Ok(false),
         [b'\r' | b'\n', ..] => return Err(bad("an empty line where a request was expected")),
         _ => {}
     }
@@ -75,26 +93,26 @@ pub(crate) fn parse(input: &[u8], config: &Config, headers: &mut HeaderMap) -> R
     let mut request = httparse::Request::new(&mut []);
     let parsed = match request.parse_with_uninit_headers(input, &mut slots[..allowed]) {
         Err(httparse::Error::TooManyHeaders) if config.max_headers > ON_STACK => {
-            return parse_long(input, config, headers);
+            return parse_long(input, config, head);
         }
-        Err(httparse::Error::Version) => return parse_version(input, config, headers),
+        Err(httparse::Error::Version) => return parse_version(input, config, head),
         parsed => parsed,
     };
-    finish(input, parsed, &request, config, headers)
+    finish(input, parsed, &request, config, head)
 }
 
 /// A request of a version that the parser does not know. A later minor version is served as 1.1.
 #[cold]
-fn parse_version(input: &[u8], config: &Config, headers: &mut HeaderMap) -> Result<Option<Head>, Reject> {
+fn parse_version(input: &[u8], config: &Config, head: &mut Head) -> Result<bool, Reject> {
     let Some(end) = input.iter().position(|&byte| byte == b'\n') else {
-        return if input.len() >= config.max_head_bytes { Err(too_long(input)) } else { Ok(None) };
+        return if input.len() >= config.max_head_bytes { Err(too_long(input)) } else { Ok(false) };
     };
     let line = &input[..end];
     match version(line.strip_suffix(b"\r").unwrap_or(line)) {
         Some((b'1', b'2'..=b'9', at)) => {
             let mut newest = input.to_vec();
             newest[at] = b'1';
-            parse(&newest, config, headers)
+            parse(&newest, config, head)
         }
         Some(_) => Err(Reject::new(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "this server speaks HTTP/1.1 and HTTP/1.0")),
         None => Err(bad("malformed request line")),
@@ -128,11 +146,11 @@ fn too_long(input: &[u8]) -> Reject {
 
 /// The second pass for a request with many headers, off the fiber's stack.
 #[cold]
-fn parse_long(input: &[u8], config: &Config, headers: &mut HeaderMap) -> Result<Option<Head>, Reject> {
+fn parse_long(input: &[u8], config: &Config, head: &mut Head) -> Result<bool, Reject> {
     let mut slots = vec![MaybeUninit::uninit(); config.max_headers];
     let mut request = httparse::Request::new(&mut []);
     let parsed = request.parse_with_uninit_headers(input, &mut slots);
-    finish(input, parsed, &request, config, headers)
+    finish(input, parsed, &request, config, head)
 }
 
 fn finish(
@@ -140,36 +158,37 @@ fn finish(
     parsed: httparse::Result<usize>,
     request: &httparse::Request<'_, '_>,
     config: &Config,
-    headers: &mut HeaderMap,
-) -> Result<Option<Head>, Reject> {
+    head: &mut Head,
+) -> Result<bool, Reject> {
     let size = match parsed {
         Ok(Status::Complete(size)) => size,
         Ok(Status::Partial) if input.len() >= config.max_head_bytes => return Err(too_long(input)),
-        Ok(Status::Partial) => return Ok(None),
+        Ok(Status::Partial) => return Ok(false),
         Err(httparse::Error::TooManyHeaders) => return Err(TOO_MANY_HEADERS),
         Err(httparse::Error::HeaderName) => return Err(bad("malformed header name")),
         Err(httparse::Error::HeaderValue) => return Err(bad("malformed header value")),
         Err(_) => return Err(bad("malformed request line")),
     };
-    let head = &input[..size];
-    if has_bare_line_feed(head) {
+    let input = &input[..size];
+    if has_bare_line_feed(input) {
         return Err(bad("a line does not end in CR LF"));
     }
     // A complete request has all three.
     let (Some(method), Some(target), Some(minor)) = (request.method, request.path, request.version) else {
         return Err(bad("malformed request line"));
     };
-    let method = Method::from_bytes(method.as_bytes()).map_err(|_| bad("malformed method"))?;
-    let version = if minor == 0 { Version::HTTP_10 } else { Version::HTTP_11 };
+    head.size = size;
+    head.method = Method::from_bytes(method.as_bytes()).map_err(|_| bad("malformed method"))?;
+    head.version = if minor == 0 { Version::HTTP_10 } else { Version::HTTP_11 };
     // One copy, which the target and all values share.
-    let shared = Bytes::copy_from_slice(head);
+    let shared = Bytes::copy_from_slice(input);
     let share = |part: &[u8]| {
-        let at = part.as_ptr().addr() - head.as_ptr().addr();
+        let at = part.as_ptr().addr() - input.as_ptr().addr();
         shared.slice(at..at + part.len())
     };
-    let uri = parse_target(&method, target, || share(target.as_bytes()))?;
+    head.uri = parse_target(&head.method, target, || share(target.as_bytes()))?;
 
-    headers.try_reserve(request.headers.len()).map_err(|_| TOO_MANY_HEADERS)?;
+    head.headers.try_reserve(request.headers.len()).map_err(|_| TOO_MANY_HEADERS)?;
     let mut fields = Fields::default();
     for line in request.headers.iter() {
         let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| bad("malformed header name"))?;
@@ -180,9 +199,10 @@ fn finish(
             value => HeaderValue::from_maybe_shared(share(value)),
         };
         let value = value.map_err(|_| bad("malformed header value"))?;
-        headers.try_append(name, value).map_err(|_| TOO_MANY_HEADERS)?;
+        head.headers.try_append(name, value).map_err(|_| TOO_MANY_HEADERS)?;
     }
-    fields.finish(size, method, uri, version, headers).map(Some)
+    fields.decide(head)?;
+    Ok(true)
 }
 
 /// The transfer codings, of all lines together.
@@ -271,37 +291,25 @@ impl Fields {
         Ok(())
     }
 
-    fn finish(
-        self,
-        size: usize,
-        method: Method,
-        uri: Uri,
-        version: Version,
-        headers: &mut HeaderMap,
-    ) -> Result<Head, Reject> {
-        let newer = version == Version::HTTP_11;
+    /// What they come to for this head, of which the request line is known.
+    fn decide(&self, head: &mut Head) -> Result<(), Reject> {
+        let newer = head.version == Version::HTTP_11;
         if newer && self.hosts == 0 {
             return Err(bad("the Host header is missing"));
         }
-        let chunked = self.codings.decide(version, self.length.is_some())?;
+        let chunked = self.codings.decide(head.version, self.length.is_some())?;
         if newer && self.expects_other {
             return Err(Reject::new(StatusCode::EXPECTATION_FAILED, "the only supported expectation is 100-continue"));
         }
         // An absolute target's authority replaces the Host header.
-        if let Some(authority) = uri.authority() {
+        if let Some(authority) = head.uri.authority() {
             let host = HeaderValue::from_str(authority.as_str()).map_err(|_| bad("malformed target"))?;
-            headers.try_insert(header::HOST, host).map_err(|_| TOO_MANY_HEADERS)?;
+            head.headers.try_insert(header::HOST, host).map_err(|_| TOO_MANY_HEADERS)?;
         }
-        let framing = if chunked { Framing::Chunked } else { Framing::Length(self.length.unwrap_or(0)) };
-        Ok(Head {
-            size,
-            method,
-            uri,
-            version,
-            framing,
-            keep_alive: !self.close && (newer || self.keep_alive),
-            expects_continue: self.expects_continue && newer,
-        })
+        head.framing = if chunked { Framing::Chunked } else { Framing::Length(self.length.unwrap_or(0)) };
+        head.keep_alive = !self.close && (newer || self.keep_alive);
+        head.expects_continue = self.expects_continue && newer;
+        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 
 use crate::body::{Body, BodyError};
 use crate::encode::BodyWriter;
@@ -204,9 +204,9 @@ fn plain(status: StatusCode, content_type: Option<&HeaderValue>, payload: Payloa
     let mut response = http::Response::new(payload);
     *response.status_mut() = status;
     if let Some(content_type) = content_type {
-        let mut headers = HeaderMap::with_capacity(1);
+        let headers = response.headers_mut();
+        headers.reserve(1);
         headers.insert(header::CONTENT_TYPE, content_type.clone());
-        *response.headers_mut() = headers;
     }
     response
 }
