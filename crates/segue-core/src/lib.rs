@@ -78,6 +78,7 @@ pub use contract::job::{Job, JobHeader, Name, Place, Work};
 pub use contract::lazy_timer::{LazyTimer, Limit, TimeLimited};
 pub use contract::park::{Park, Unpark};
 pub use contract::scheduler::{Executor, Scheduler, Spawn, Wake};
+pub use contract::stack::{set_stack_trimmer, trim_stack};
 pub use contract::thread::thread_timers;
 pub use contract::timers::{Timers, now};
 pub use contract::tree::cancelled::{Cancelled, TimedOut};

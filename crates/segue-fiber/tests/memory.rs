@@ -62,6 +62,49 @@ fn the_arena_gives_memory_back_of_stacks_that_are_dropped() {
     assert_eq!(arena.outstanding(), 0);
 }
 
+/// Uses some of the stack below.
+fn deep(n: u64) -> u64 {
+    let numbers = std::hint::black_box([n; 500]);
+    numbers[0] + if n == 0 { 0 } else { deep(n - 1) }
+}
+
+/// How many pages of a running coroutine's stack are there.
+fn resident_pages(stack: &std::ops::Range<usize>) -> usize {
+    let mut pages = vec![0u8; stack.len() / 4096];
+    // SAFETY: the range is mapped, and there is a byte for each page.
+    assert_eq!(unsafe { libc::mincore(stack.start as *mut _, stack.len(), pages.as_mut_ptr()) }, 0);
+    pages.iter().filter(|page| **page & 1 == 1).count()
+}
+
+#[test]
+fn a_running_coroutine_gives_back_what_lies_below_its_frames() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let arena = StackArena::new(StackConfig::new()).unwrap();
+    let mut pool = StackPool::new(arena);
+    let stack = pool.take().unwrap();
+    let bounds = stack.bounds().unwrap();
+    let mut coroutine = Coroutine::new(stack, Cell::new((0, 0)), move |seen: &Cell<(usize, usize)>| {
+        for round in 0..3 {
+            // What was given back is used again.
+            assert_eq!(deep(10), 55);
+            let full = resident_pages(&bounds);
+            let kept = std::hint::black_box([round; 1000]);
+            segue_core::trim_stack();
+            seen.set((full, resident_pages(&bounds)));
+            assert_eq!(std::hint::black_box(kept), [round; 1000]);
+        }
+    });
+    assert_eq!(coroutine.resume(), Step::Returned);
+    let (seen, stack) = coroutine.finish();
+    pool.put(stack);
+    let (full, left) = seen.get();
+    assert!(full >= 11, "{full}");
+    // One page at least for the numbers kept; a build without optimisation has larger frames.
+    assert!((2..8).contains(&left), "{left}");
+    // Elsewhere it does nothing.
+    segue_core::trim_stack();
+}
+
 #[test]
 fn what_was_given_back_is_guarded_and_usable_again() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use http::header::{self, HeaderMap};
 use http::uri::Scheme;
 use http::{Method, StatusCode, Version};
-use segue_core::{Cancelled, contain, shield};
+use segue_core::{Cancelled, contain, shield, trim_stack};
 
 use crate::body::{Body, State};
 use crate::config::Config;
@@ -26,6 +26,9 @@ const MAX_DISCARD: u64 = 64 << 10;
 const MAX_LINGER: usize = 256 << 10;
 /// Empty lines before a request that are skipped.
 const MAX_EMPTY_LINES: usize = 4;
+/// A connection that has been idle for so long gives back what its requests have needed of its
+/// fiber's stack: clients that send one request after the other do not pay for it.
+const REST: Duration = Duration::from_secs(1);
 /// A header map with more room than this is not kept for the next request.
 const MAX_SPARE: usize = 32;
 
@@ -83,7 +86,11 @@ thread_local! {
 }
 
 /// Leaves a map to the next connection of this thread, if it is not too large.
-fn keep_map(mut map: HeaderMap) {
+///
+/// Not inlined: an idle wait is not to have a map on its stack.
+#[inline(never)]
+fn keep_map(map: &mut HeaderMap) {
+    let mut map = std::mem::take(map);
     if (1..=MAX_SPARE).contains(&map.capacity()) {
         map.clear();
         // One is enough: it is taken for one request at a time, unless a handler waits.
@@ -182,10 +189,21 @@ impl Connection<'_> {
 
     fn fill(&mut self, time: Duration, room: usize) -> io::Result<usize> {
         if self.wire.arrived().is_empty() {
-            keep_map(std::mem::take(&mut self.head.headers));
+            keep_map(&mut self.head.headers);
         }
         let wire = &mut *self.wire;
-        let mut fill = || if wire.arrived().is_empty() { wire.fill_first(time) } else { wire.fill(time, room) };
+        let mut fill = || {
+            if !wire.arrived().is_empty() {
+                return wire.fill(time, room);
+            }
+            match wire.fill_first(time.min(REST)) {
+                Err(error) if is_timeout(&error) && time > REST => {
+                    trim_stack();
+                    wire.fill_first(time - REST)
+                }
+                filled => filled,
+            }
+        };
         // The last request is one that was begun.
         if self.last { shield(fill) } else { fill() }
     }

@@ -5,8 +5,8 @@ use std::fmt;
 use std::io::{self, Read};
 
 use bytes::Bytes;
-use http::header::{self, HeaderValue};
 use http::StatusCode;
+use http::header::{self, HeaderValue};
 
 use crate::body::{Body, BodyError};
 use crate::encode::BodyWriter;

@@ -9,8 +9,7 @@ use crate::transport::Transport;
 
 /// What a buffer begins with.
 pub(crate) const SMALL: usize = 4 << 10;
-/// How much of a request an idle connection can take in at once, on its fiber's stack: it has no
-/// buffers.
+/// How much of a request an idle connection can take in at once: it has no larger buffer.
 const FIRST: usize = 512;
 /// How many buffers of each kind a thread keeps for whichever connection needs one next, and how
 /// large ones.
@@ -56,6 +55,9 @@ pub(crate) struct Wire<T: ?Sized> {
     input: Vec<u8>,
     start: usize,
     end: usize,
+    /// What the beginning of a request is read into. Not on the fiber's stack: the frames of an
+    /// idle wait are to fit into a page.
+    first: Box<[u8; FIRST]>,
     /// Written but not sent.
     pub(crate) out: Vec<u8>,
     write_timeout: Duration,
@@ -70,6 +72,7 @@ impl<T> Wire<T> {
             input: Vec::new(),
             start: 0,
             end: 0,
+            first: Box::new([0; FIRST]),
             out: Vec::new(),
             write_timeout,
             read_limit: None,
@@ -127,12 +130,11 @@ impl Wire<dyn Transport> {
                 keep(&mut spare.out, out);
             });
         }
-        let mut first = [0; FIRST];
         self.limit_read(time)?;
-        let count = retry(|| self.transport.read(&mut first))?;
+        let count = retry(|| self.transport.read(&mut self.first[..]))?;
         if count > 0 {
             self.make_room(SMALL);
-            self.input[..count].copy_from_slice(&first[..count]);
+            self.input[..count].copy_from_slice(&self.first[..count]);
             self.end = count;
             if count == FIRST {
                 // There is more, most likely, that belongs to the same requests. An error shows at

@@ -2,6 +2,7 @@
 //!
 //! Used for logs and messages, and to tell fibers apart.
 
+pub use segue_core::trim_stack;
 use segue_core::with_current;
 use std::fmt;
 use std::thread::{self, ThreadId};

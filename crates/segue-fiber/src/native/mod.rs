@@ -17,6 +17,7 @@
 //! | `watch` | asking a running thread where it is |
 //! | `sample` | what its signal handler copies |
 //! | `symbols` | names of functions, for reports |
+//! | `trim` | giving back what lies below the frames of a running coroutine |
 //! | `sys` | the system calls |
 
 mod altstack;
@@ -31,6 +32,7 @@ mod switch;
 mod symbols;
 mod sys;
 mod trace;
+mod trim;
 mod unwind;
 mod watch;
 
