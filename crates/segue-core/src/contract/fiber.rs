@@ -62,8 +62,7 @@ pub(crate) static NO_SUSPEND: &str = "nothing: it must not be suspended";
 
 /// The header of something that runs and can wait.
 ///
-/// What a turn or a waker on another thread touches comes first, so that it lies on few cache
-/// lines, of which few go from one processor to the other.
+/// What a turn or a waker on another thread touches comes first, on few cache lines.
 #[repr(C)]
 pub struct Fiber {
     scheduler: Cell<NonNull<dyn Scheduler>>,
