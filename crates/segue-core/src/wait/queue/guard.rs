@@ -155,8 +155,12 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
     ///
     /// It lets go of the lock after every 32 of them, and resumes those; so it is the last thing
     /// that is done with the guard. A waiter that joins the list meanwhile is not told.
-    pub fn notify_all(self, list: usize) {
-        self.serve_all(list, || |_| ());
+    #[inline]
+    pub fn notify_all(mut self, list: usize) {
+        // As a rule there is one at most.
+        if self.notify_one(list) && !self.is_empty(list) {
+            self.serve_all(list, || |_| ());
+        }
     }
 
     /// Hands a clone of `value` to every waiter of a list; otherwise as
@@ -173,6 +177,7 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
 
     /// Serves all waiters that are in a list now, one by one, in batches; between these the lock is
     /// free.
+    #[cold]
     fn serve_all<E: FnMut(NonNull<Node<T>>)>(mut self, list: usize, exchange: impl Fn() -> E) {
         let round = self.inner.rounds[list];
         // The rounds go around; those of a list's members are close to each other.
