@@ -91,7 +91,8 @@ pub fn run_as_thread<R>(f: impl FnOnce() -> R) -> R {
     let fiber = with_running(|fiber| fiber.map(|fiber| (fiber.context(), fiber.family())));
     match fiber {
         Some((context, family)) => {
-            let run = || as_plain_thread(|| within(context, family, f));
+            // SAFETY: they are the fiber's, which goes on after this.
+            let run = || as_plain_thread(|| unsafe { within(context, family, f) });
             barrier(WaitsFor::new("a call that runs as on a plain thread"), run)
         }
         None => f(),
@@ -115,7 +116,8 @@ pub fn retire<R>(f: impl FnOnce() -> R) -> R {
 #[inline]
 pub(crate) fn leave_contexts() {
     leave_context(ptr::null());
-    enter_context(ptr::null());
+    // SAFETY: none.
+    unsafe { enter_context(ptr::null()) };
 }
 
 /// Has the running fiber, if there is one, leave `context`, or any for null.
@@ -169,10 +171,14 @@ pub fn yield_now() -> Result<(), Cancelled> {
 }
 
 /// Makes `context` the innermost one of whatever runs, fiber or thread, and gives back what was.
+///
+/// # Safety
+/// It is null, or in place until the caller has entered another one.
 #[inline]
-pub(crate) fn enter_context(context: *const Context) -> *const Context {
+pub(crate) unsafe fn enter_context(context: *const Context) -> *const Context {
     with_running(|fiber| match fiber {
-        Some(fiber) => fiber.enter_context(context),
+        // SAFETY: as the caller promises.
+        Some(fiber) => unsafe { fiber.enter_context(context) },
         None => CONTEXT.with(|slot| slot.replace(context)),
     })
 }
@@ -196,10 +202,15 @@ pub(crate) fn family() -> *const Family {
 }
 
 /// Calls `f` in a context and a family, on a plain thread.
-pub(crate) fn within<R>(context: *const Context, family: *const Family, f: impl FnOnce() -> R) -> R {
+///
+/// # Safety
+/// Both are null, or in place until this returns.
+unsafe fn within<R>(context: *const Context, family: *const Family, f: impl FnOnce() -> R) -> R {
     let (outer, detached) = surroundings_of_thread();
-    let _restore = at_end(|| surround_thread(outer, detached));
-    surround_thread(context, family);
+    // SAFETY: they surround the caller.
+    let _restore = at_end(|| unsafe { surround_thread(outer, detached) });
+    // SAFETY: as the caller promises.
+    unsafe { surround_thread(context, family) };
     f()
 }
 
@@ -209,7 +220,10 @@ pub(crate) fn surroundings_of_thread() -> (*const Context, *const Family) {
 }
 
 /// Puts this thread, as a plain one, inside of a context and a family.
-pub(crate) fn surround_thread(context: *const Context, family: *const Family) {
+///
+/// # Safety
+/// Both are null, or in place until the thread is put inside of others.
+pub(crate) unsafe fn surround_thread(context: *const Context, family: *const Family) {
     CONTEXT.with(|slot| slot.set(context));
     FAMILY.with(|slot| slot.set(family));
 }

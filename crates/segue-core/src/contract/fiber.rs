@@ -346,8 +346,11 @@ impl Fiber {
     }
 
     /// Makes `context` the innermost one and returns the one before.
+    ///
+    /// # Safety
+    /// It is null, or in place until the fiber has entered another one.
     #[inline]
-    pub(crate) fn enter_context(&self, context: *const Context) -> *const Context {
+    pub(crate) unsafe fn enter_context(&self, context: *const Context) -> *const Context {
         self.context.replace(context)
     }
 

@@ -54,7 +54,8 @@ impl Link {
     pub(crate) unsafe fn join(&mut self, from: &Trigger, to: &Trigger, arm: usize) -> bool {
         self.to.set(to);
         self.arm.set(arm);
-        let linked = from.link(NonNull::from(&mut *self));
+        // SAFETY: as the caller promises.
+        let linked = unsafe { from.link(NonNull::from(&mut *self)) };
         if !linked {
             self.to.set(ptr::null());
         }

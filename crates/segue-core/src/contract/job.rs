@@ -59,12 +59,16 @@ impl JobHeader {
     #[inline]
     pub unsafe fn of<W: Work>(place: Place, family: Option<&Family>) -> Self {
         let family = family.map_or(std::ptr::null(), std::ptr::from_ref);
-        Self::within::<W>(place.0, family, Given::default())
+        // SAFETY: as the caller promises.
+        unsafe { Self::within::<W>(place.0, family, Given::default()) }
     }
 
     /// Without attributes given, the work has a copy of the caller's.
+    ///
+    /// # Safety
+    /// Context and family are null, or in place until the work was run or abandoned.
     #[inline]
-    pub(crate) fn within<W: Work>(context: *const Context, family: *const Family, given: Given) -> Self {
+    pub(crate) unsafe fn within<W: Work>(context: *const Context, family: *const Family, given: Given) -> Self {
         // SAFETY (both): the header is the first field of a `W`, as `Work` promises, so its address
         // is the work's; and the job that calls these hands on the caller's obligations.
         unsafe fn run<W: Work>(header: NonNull<JobHeader>) {
@@ -202,7 +206,8 @@ impl Job {
         let header = self.into_raw();
         // SAFETY: as in `run`.
         unsafe { (header.as_ref().run)(header) };
-        current::enter_context(context);
+        // SAFETY: the caller was inside of it all the time.
+        unsafe { current::enter_context(context) };
     }
 
     /// The name of the fiber that will run it, if it was given one.

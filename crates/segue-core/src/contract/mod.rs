@@ -2,6 +2,7 @@
 //! ([`fiber`], [`job`]), and the one meeting of a wait and a signal ([`trigger`]).
 
 pub(crate) mod attributes;
+mod bell;
 pub mod chain;
 pub(crate) mod current;
 pub(crate) mod deferred_wakers;

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 static TRIMMER: OnceLock<fn()> = OnceLock::new();
 
-/// Says how the caller's stack is trimmed, for who makes stacks. The first call counts.
+/// Says how the caller's stack is trimmed: for a crate that makes stacks. The first call counts.
 ///
 /// `trim` finds out by itself whether the caller is on one of its stacks.
 pub fn set_stack_trimmer(trim: fn()) {

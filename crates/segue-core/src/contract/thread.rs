@@ -276,10 +276,12 @@ unsafe impl Send for Start {}
 
 impl Start {
     fn run(self) {
-        current::surround_thread(self.context, self.family);
+        // SAFETY: the job keeps both in place until it has run.
+        unsafe { current::surround_thread(self.context, self.family) };
         self.job.run();
         // The job has left its contexts; its family may be gone by now.
-        current::surround_thread(ptr::null(), ptr::null());
+        // SAFETY: none.
+        unsafe { current::surround_thread(ptr::null(), ptr::null()) };
     }
 }
 

@@ -28,25 +28,7 @@
 //! A waiter that has withdrawn, and has left every queue since, may use its trigger again
 //! (`rearm`): nobody else knows it then.
 //!
-//! # Used as a bell
-//!
-//! The trigger behind a waker is a *bell*: any thread rings it, at any time and any number of
-//! times, and its one waiter listens again and again. A bell's word takes other transitions, by
-//! functions of their own, and of those above only `withdraw`:
-//!
-//! ```text
-//!   quiet (INITIAL, TAKEN(0), CANCELLED) --listen: the waiter--> WAITING
-//!   quiet or RUNG (= TAKEN(1)) --ring: anybody--> RUNG
-//!   WAITING --ring--> TAKEN(0), and the ringer resumes the waiter
-//!   WAITING --withdraw: the waiter's thread--> CANCELLED
-//!   RUNG --hush: the waiter--> INITIAL
-//! ```
-//!
-//! A ring is always a read-modify-write, also of a word that says RUNG already: the waiter's `hush`
-//! or `listen` acquires the end of that chain, and so the waiter sees what each ringer did before.
-//! A ring that resumes leaves TAKEN(0) and not RUNG, which saves the waiter the `hush`: the resume
-//! has told it. Both are final states to `withdraw`, so that an interrupt that meets a resume
-//! changes nothing.
+//! The trigger behind a waker is a *bell*, which takes other transitions (`bell.rs`).
 //!
 //! | transition | made by |
 //! | --- | --- |
@@ -147,7 +129,7 @@ use std::ptr::{self, NonNull};
 /// assert!(!trigger.signal(0), "a trigger is used once");
 /// ```
 pub struct Trigger {
-    word: AtomicPtr<Fiber>,
+    pub(super) word: AtomicPtr<Fiber>,
 }
 
 /// How a wait ended.
@@ -182,12 +164,10 @@ impl Retreat {
 /// scheduler's code.
 #[must_use = "the claimed waiter stays suspended while this lives"]
 #[derive(Debug)]
-pub struct Wakeup(Option<NonNull<Fiber>>);
+pub struct Wakeup(pub(super) Option<NonNull<Fiber>>);
 
 const CANCELLED: usize = 1;
-const TAKEN: usize = 3;
-/// A bell that was rung while nobody listened: [`TAKEN`] through arm 1.
-const RUNG: usize = TAKEN + 2;
+pub(super) const TAKEN: usize = 3;
 
 /// In the address of a [`Link`], which stands where a fiber's would.
 const LINKED: usize = 2;
@@ -200,13 +180,13 @@ fn link_of(word: *mut Fiber) -> NonNull<Link> {
 pub const MAX_ARM: usize = 1 << 16;
 
 #[inline]
-fn word(value: usize) -> *mut Fiber {
+pub(super) fn word(value: usize) -> *mut Fiber {
     ptr::without_provenance_mut(value)
 }
 
 /// What a final word means; `None` for INITIAL and WAITING.
 #[inline]
-fn decode(word: *mut Fiber) -> Option<Outcome> {
+pub(super) fn decode(word: *mut Fiber) -> Option<Outcome> {
     match word.addr() {
         CANCELLED => Some(Outcome::Cancelled),
         taken if taken & 1 == 1 => Some(Outcome::Taken((taken - TAKEN) / 2)),
@@ -306,8 +286,10 @@ impl Trigger {
             return;
         }
         let wait = |fiber: &Fiber| {
-            let context = fiber.enter_context(ptr::null());
-            let _restore = at_end(|| _ = fiber.enter_context(context));
+            // SAFETY: none, and then the one that the caller is inside of.
+            let context = unsafe { fiber.enter_context(ptr::null()) };
+            // SAFETY: as above.
+            let _restore = at_end(|| _ = unsafe { fiber.enter_context(context) });
             let outcome = self.suspend(fiber, waits_for);
             debug_assert!(matches!(outcome, Outcome::Taken(_)));
         };
@@ -414,7 +396,10 @@ impl Trigger {
 
     /// Passes the signal on, instead of waiting. Answers whether there was no outcome yet. Panics
     /// if there is a waiter already.
-    pub(crate) fn link(&self, link: NonNull<Link>) -> bool {
+    ///
+    /// # Safety
+    /// The link is in place until it was unlinked, or until somebody has ended the wait through it.
+    pub(crate) unsafe fn link(&self, link: NonNull<Link>) -> bool {
         let linked = link.as_ptr().map_addr(|address| address | LINKED).cast();
         match self.word.compare_exchange(ptr::null_mut(), linked, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => true,
@@ -469,57 +454,14 @@ impl Trigger {
         Retreat { withdrawn: self.withdraw().is_some() }
     }
 
-    /// Makes a withdrawn trigger wait again: for a waiter that has left all queues, so that nobody
-    /// else knows the trigger.
-    pub(crate) fn rearm(&self, waiter: *mut Fiber) {
+    /// Makes a withdrawn trigger wait again.
+    ///
+    /// # Safety
+    /// The waiter has left all queues, so that nobody else knows the trigger. It is the calling
+    /// fiber, or whatever else the trigger's owner has suspended by it, and stays in place until it
+    /// was resumed or has withdrawn; or it is null, for no waiter.
+    pub(crate) unsafe fn rearm(&self, waiter: *mut Fiber) {
         self.word.store(waiter, Ordering::Release);
-    }
-
-    /// Rings the bell: the waiter's wait ends, or its next one is refused.
-    #[inline]
-    pub(crate) fn ring(&self) -> Wakeup {
-        let mut seen = self.word.load(Ordering::Relaxed);
-        loop {
-            let waits = !seen.is_null() && decode(seen).is_none();
-            let rung = word(if waits { TAKEN } else { RUNG });
-            match self.word.compare_exchange_weak(seen, rung, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return Wakeup(NonNull::new(if waits { seen } else { ptr::null_mut() })),
-                Err(now) => seen = now,
-            }
-        }
-    }
-
-    /// Begins a wait for the bell, unless it was rung since the waiter last looked.
-    /// [`slumber`](Trigger::slumber) must follow, or a `withdraw` that succeeds.
-    #[inline]
-    pub(crate) fn listen(&self, fiber: &Fiber) -> bool {
-        let me = ptr::from_ref(fiber).cast_mut();
-        let mut seen = self.word.load(Ordering::Relaxed);
-        while seen.addr() != RUNG {
-            match self.word.compare_exchange_weak(seen, me, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return true,
-                Err(now) => seen = now,
-            }
-        }
-        false
-    }
-
-    /// Forgets earlier rings, and sees what was done before them. For the waiter, when it does not
-    /// listen.
-    #[inline]
-    pub(crate) fn hush(&self) {
-        self.word.swap(ptr::null_mut(), Ordering::AcqRel);
-    }
-
-    /// Suspends a fiber that listens. Answers whether the bell was rung; if not, the wait was
-    /// cancelled.
-    #[inline]
-    pub(crate) fn slumber(&self, fiber: &Fiber, waits_for: WaitsFor) -> bool {
-        fiber.begin_wait(self, waits_for);
-        // SAFETY: the word was WAITING with this fiber and was not withdrawn, so exactly one resume
-        // follows, or is under way: by the ringer, or by this thread when an interrupt cancels it.
-        unsafe { fiber.scheduler().suspend(fiber) };
-        fiber.end_wait() == WaitEnd::Resumed
     }
 
     /// Ends the wait before it has begun, unless a signal has come by now.
@@ -583,8 +525,11 @@ impl Wakeup {
     }
 
     /// The opposite of [`into_fiber`](Wakeup::into_fiber).
+    ///
+    /// # Safety
+    /// It is what `into_fiber` has given, and this is the one use of it.
     #[inline]
-    pub(crate) fn from_fiber(fiber: Option<NonNull<Fiber>>) -> Self {
+    pub(crate) unsafe fn from_fiber(fiber: Option<NonNull<Fiber>>) -> Self {
         Self(fiber)
     }
 }

@@ -76,9 +76,8 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    let header = JobHeader::within::<Task<F, T>>(context, detached_family, given);
     // SAFETY: as the caller promises.
-    unsafe { place(header, closure, family) }
+    unsafe { place(JobHeader::within::<Task<F, T>>(context, detached_family, given), closure, family) }
 }
 
 /// Makes an async task. `family` counts it from here to its end.
@@ -100,9 +99,8 @@ where
     let given = given.or_inherited();
     // SAFETY: as the caller promises.
     let polls = unsafe { Polls::new(future, spawner, &given, context) };
-    let header = JobHeader::within::<AsyncTask<F, T>>(context, detached_family, given);
     // SAFETY: as the caller promises.
-    unsafe { place(header, polls, family) }
+    unsafe { place(JobHeader::within::<AsyncTask<F, T>>(context, detached_family, given), polls, family) }
 }
 
 /// Puts a task into memory of its own.
@@ -291,7 +289,8 @@ pub(crate) unsafe fn settle<T>(head: NonNull<Head<T>>) -> Settled {
     let joiner = match task.done.claim(0) {
         Ok(wakeup) => Some(wakeup),
         Err(refused) => match refused.into_fiber() {
-            joiner @ Some(_) => Some(Wakeup::from_fiber(joiner)),
+            // SAFETY: taken out just now.
+            joiner @ Some(_) => Some(unsafe { Wakeup::from_fiber(joiner) }),
             None => {
                 // SAFETY: the claim failed and nobody waits, so the handle has gone and the job
                 // frees.

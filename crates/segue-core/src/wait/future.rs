@@ -228,7 +228,8 @@ impl<S: Source> SourceFuture<S> {
         // Shared from here on, as long as somebody may resume the task.
         let host = self.host.as_ref().expect("just made");
         let waiter = ptr::from_ref(&host.fiber).cast_mut();
-        host.trigger.rearm(waiter);
+        // SAFETY: nobody knows the trigger yet, and the host stays in place, as below.
+        unsafe { host.trigger.rearm(waiter) };
         // SAFETY: this is its scheduler, and it has not waited yet. The host stays in place, since
         // the future is pinned, until it was resumed or withdrawn.
         unsafe { host.fiber.set_host(ptr::from_ref(host).cast()) };

@@ -232,7 +232,8 @@ pub(crate) unsafe fn retreated<S: Source, E>(
         // SAFETY: the trigger was withdrawn, so not taken; when all arms have left, nobody else
         // knows it.
         unsafe { source.withdraw(slot) };
-        trigger.rearm(waiter);
+        // SAFETY: as above; the caller is the waiter, and goes on waiting or withdraws.
+        unsafe { trigger.rearm(waiter) };
         if !std::mem::take(&mut is_first) {
             pause()?;
         }

@@ -240,7 +240,8 @@ impl Listener {
             }
             let trigger = &self.bell().trigger;
             fiber.join_context();
-            if !trigger.listen(fiber) {
+            // SAFETY: it is the calling one. It withdraws below, or slumbers.
+            if !unsafe { trigger.listen(fiber) } {
                 trigger.hush();
                 // The future has woken itself: it may have begun too much in this turn.
                 return if fiber.is_spent() { exhausted(fiber) } else { Ok(()) };
@@ -262,7 +263,8 @@ impl Drop for Listener {
         if here + away == 1 {
             bell.here.set(1);
             bell.away.store(0, Ordering::Relaxed);
-            bell.trigger.rearm(ptr::null_mut());
+            // SAFETY: the one reference is this one, so nobody else knows the trigger.
+            unsafe { bell.trigger.rearm(ptr::null_mut()) };
             if !POOL.try_with(|pool| pool.put(self.0)).unwrap_or(false) {
                 // SAFETY: the wait's reference is the only one.
                 unsafe { Bell::free(self.0) };

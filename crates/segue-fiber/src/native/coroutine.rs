@@ -88,15 +88,20 @@ const _: () = assert!(mem::size_of::<Core>() == 64);
 #[inline]
 pub(crate) unsafe fn place<H, F: FnOnce(&H)>(stack: Stack, header: H, main: F) -> NonNull<Cell<H>> {
     if is_small::<F>() {
-        place_small(stack, header, main)
+        // SAFETY: as the caller promises.
+        unsafe { place_small(stack, header, main) }
     } else {
         let main = Box::new(main);
-        place_small(stack, header, move |header: &H| main(header))
+        // SAFETY: as the caller promises; a box is small.
+        unsafe { place_small(stack, header, move |header: &H| main(header)) }
     }
 }
 
+/// # Safety
+///
+/// As for [`place`], and the function is small.
 #[inline]
-fn place_small<H, F: FnOnce(&H)>(stack: Stack, header: H, main: F) -> NonNull<Cell<H>> {
+unsafe fn place_small<H, F: FnOnce(&H)>(stack: Stack, header: H, main: F) -> NonNull<Cell<H>> {
     let top = stack.top();
     let below_top = Label::SIZE + room::<F>() + mem::size_of::<Cell<H>>();
     // SAFETY: that is at most 64 + 256 + (1 KiB + 64) bytes, and the slot has more than 15 KiB

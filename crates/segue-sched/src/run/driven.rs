@@ -122,7 +122,8 @@ impl Driven {
         let local = NonNull::from(Box::leak(Box::new(local)));
         // SAFETY: the box is freed in `Drop for Seated`, after the worker.
         let worker = Worker::new(unsafe { local.as_ref() }, park, unparker, None);
-        handle::reside(worker.local.common.at());
+        // SAFETY: it is in its box until it departs, in `Drop for Seated`, or for ever.
+        unsafe { handle::reside(worker.local.common.at()) };
         let mut seated = Seated { worker, local, asleep: false };
         if sleep(&mut seated.worker, &mut seated.asleep, None).is_none() {
             // Nobody has its handle yet, but its policy has its seat.

@@ -48,7 +48,10 @@ thread_local! {
 
 /// A worker takes up residence on this thread. There is no list any more in the destructors of a
 /// thread's local variables.
-pub(crate) fn reside(worker: *const Common) {
+///
+/// # Safety
+/// It stays in its place until it [departs](depart).
+pub(crate) unsafe fn reside(worker: *const Common) {
     let _ = RESIDENTS.try_with(|residents| residents.borrow_mut().push(worker));
 }
 

@@ -5,6 +5,7 @@
 //!
 //! What is true when it idles: the policy has nothing, the inbox says ASLEEP, all shelves were
 //! empty after that was said, and every fiber of the worker is suspended.
+#![allow(unsafe_code)] // A worker is reached by its address while its loop runs.
 
 use crate::worker::group::{Group, Rest};
 use crate::worker::handle;
@@ -132,7 +133,8 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
 
     /// Runs `first`, if given, and then everything until the group stops and no fiber is left.
     pub(crate) fn run(mut self, first: Option<Job>) {
-        handle::reside(self.local.common.at());
+        // SAFETY: it is borrowed until it departs, below.
+        unsafe { handle::reside(self.local.common.at()) };
         self.is_guest = segue_core::in_fiber();
         self.on_thread(|worker| {
             if let Some(job) = first {

@@ -547,29 +547,37 @@ pub(crate) fn enter<R>(context: Option<&Arc<Context>>, f: impl FnOnce() -> R) ->
         return enter_surrounded(context, f);
     }
     let context = context.map_or(ptr::null(), Arc::as_ptr);
-    let before = current::enter_context(context);
-    let _leave = at_end(|| leave(context, before));
+    // SAFETY: the caller has it until `_leave` has entered the one before.
+    let before = unsafe { current::enter_context(context) };
+    // SAFETY: the caller was inside of it.
+    let _leave = at_end(|| unsafe { leave(context, before) });
     f()
 }
 
 /// Goes from `context`, which may end next, to the one around it.
-fn leave(context: *const Context, around: *const Context) {
+///
+/// # Safety
+/// That one is in place, and so is what is around it, until the caller leaves it.
+unsafe fn leave(context: *const Context, around: *const Context) {
     if !context.is_null() {
         current::leave_context(context);
     }
-    current::enter_context(around);
+    // SAFETY: as the caller promises.
+    unsafe { current::enter_context(around) };
 }
 
 /// As [`enter`], where something is around that may capture what runs.
 #[cold]
 fn enter_surrounded<R>(context: Option<&Arc<Context>>, f: impl FnOnce() -> R) -> R {
-    let around = Cell::new(current::enter_context(context.map_or(ptr::null(), Arc::as_ptr)));
+    // SAFETY: it is kept below, until `_leave` has entered the one around.
+    let around = Cell::new(unsafe { current::enter_context(context.map_or(ptr::null(), Arc::as_ptr)) });
     let surrounding =
         Surrounding { frame: Frame::marked(&chain::CONTEXT), past: ptr::null(), context: context.cloned(), around };
     let _leave = at_end(|| {
         // SAFETY: what is around is in place still.
         unsafe { chain::set_top(surrounding.frame.parent.get()) };
-        leave(surrounding.context(), surrounding.around.get());
+        // SAFETY: as above.
+        unsafe { leave(surrounding.context(), surrounding.around.get()) };
     });
     // SAFETY: it is in place until `_leave` sets the top again.
     unsafe { chain::set_top((&raw const surrounding).cast()) };
@@ -626,7 +634,8 @@ impl Surrounding {
                 *around.lock() = Around { shield: context.is_shield, ..Around::default() };
             }
         }
-        current::enter_context(outermost.around.get());
+        // SAFETY: the computation's consumer, which goes on, is inside of that.
+        unsafe { current::enter_context(outermost.around.get()) };
         Away { outermost, innermost }
     }
 
@@ -669,7 +678,8 @@ impl Drop for Away<'_> {
                 }
             }
         }
-        current::enter_context(innermost);
+        // SAFETY: the computation goes on inside of it.
+        unsafe { current::enter_context(innermost) };
     }
 }
 

@@ -136,7 +136,7 @@ impl Family {
     #[inline]
     pub(crate) unsafe fn leave(this: *const Self) {
         // SAFETY: the caller's membership keeps it in place, until it is kept or given up.
-        if unsafe { (*this).reraises } || !spare::keep(this) {
+        if unsafe { (*this).reraises || !spare::keep(this) } {
             // SAFETY: as the caller promises.
             unsafe { Self::depart(this) };
         }

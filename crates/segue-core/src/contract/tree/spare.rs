@@ -131,10 +131,12 @@ pub(crate) fn take(family: &Family) -> bool {
     })
 }
 
-/// Keeps a membership, if there is room. The caller has one, and has it no longer if the answer is
-/// `true`.
+/// Keeps a membership, if there is room.
+///
+/// # Safety
+/// The family counts the caller, once for this call, and not any more if the answer is `true`.
 #[inline]
-pub(crate) fn keep(family: *const Family) -> bool {
+pub(crate) unsafe fn keep(family: *const Family) -> bool {
     SPARE.with(|spare| {
         let room = spare.get().is_null();
         if room {

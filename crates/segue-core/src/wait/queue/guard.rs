@@ -308,7 +308,8 @@ impl<S, T, const LISTS: usize> Drop for Guard<'_, S, T, LISTS> {
         // is dropped; its link is read before that.
         while let Some(head) = unsafe { self.first.as_ref() } {
             self.first = head.links.chained();
-            drop(Wakeup::from_fiber(NonNull::new(head.claimed.get().cast_mut())));
+            // SAFETY: the claim has left it there, for this.
+            drop(unsafe { Wakeup::from_fiber(NonNull::new(head.claimed.get().cast_mut())) });
         }
     }
 }

@@ -1,0 +1,85 @@
+//! A trigger that is signalled again and again.
+//!
+//! Used by the wakers of waits for futures.
+//!
+//! # States
+//!
+//! Any thread rings a bell, at any time and any number of times, and its one waiter listens again
+//! and again. The word takes other transitions than in `trigger.rs`, by functions of their own, and
+//! of those there only `withdraw`:
+//!
+//! ```text
+//!   quiet (INITIAL, TAKEN(0), CANCELLED) --listen: the waiter--> WAITING
+//!   quiet or RUNG (= TAKEN(1)) --ring: anybody--> RUNG
+//!   WAITING --ring--> TAKEN(0), and the ringer resumes the waiter
+//!   WAITING --withdraw: the waiter's thread--> CANCELLED
+//!   RUNG --hush: the waiter--> INITIAL
+//! ```
+//!
+//! A ring is always a read-modify-write, also of a word that says RUNG already: the waiter's `hush`
+//! or `listen` acquires the end of that chain, and so the waiter sees what each ringer did before.
+//! A ring that resumes leaves TAKEN(0) and not RUNG, which saves the waiter the `hush`: the resume
+//! has told it. Both are final states to `withdraw`, so that an interrupt that meets a resume
+//! changes nothing.
+#![allow(unsafe_code)] // The word holds the address of a fiber.
+
+use crate::contract::fiber::{Fiber, WaitEnd, WaitsFor};
+use crate::contract::trigger::{TAKEN, Trigger, Wakeup, decode, word};
+use crate::primitives::atomic::Ordering;
+use std::ptr::{self, NonNull};
+
+/// A bell that was rung while nobody listened: [`TAKEN`] through arm 1.
+const RUNG: usize = TAKEN + 2;
+
+/// As a bell.
+impl Trigger {
+    /// Rings the bell: the waiter's wait ends, or its next one is refused.
+    #[inline]
+    pub(crate) fn ring(&self) -> Wakeup {
+        let mut seen = self.word.load(Ordering::Relaxed);
+        loop {
+            let waits = !seen.is_null() && decode(seen).is_none();
+            let rung = word(if waits { TAKEN } else { RUNG });
+            match self.word.compare_exchange_weak(seen, rung, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Wakeup(NonNull::new(if waits { seen } else { ptr::null_mut() })),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Begins a wait for the bell, unless it was rung since the waiter last looked.
+    ///
+    /// # Safety
+    /// The fiber is the calling one. [`slumber`](Trigger::slumber) follows, or a `withdraw` that
+    /// succeeds.
+    #[inline]
+    pub(crate) unsafe fn listen(&self, fiber: &Fiber) -> bool {
+        let me = ptr::from_ref(fiber).cast_mut();
+        let mut seen = self.word.load(Ordering::Relaxed);
+        while seen.addr() != RUNG {
+            match self.word.compare_exchange_weak(seen, me, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    /// Forgets earlier rings, and sees what was done before them. For the waiter, when it does not
+    /// listen.
+    #[inline]
+    pub(crate) fn hush(&self) {
+        self.word.swap(ptr::null_mut(), Ordering::AcqRel);
+    }
+
+    /// Suspends a fiber that listens. Answers whether the bell was rung; if not, the wait was
+    /// cancelled.
+    #[inline]
+    pub(crate) fn slumber(&self, fiber: &Fiber, waits_for: WaitsFor) -> bool {
+        fiber.begin_wait(self, waits_for);
+        // SAFETY: the word was WAITING with this fiber and was not withdrawn, so exactly one resume
+        // follows, or is under way: by the ringer, or by this thread when an interrupt cancels it.
+        unsafe { fiber.scheduler().suspend(fiber) };
+        fiber.end_wait() == WaitEnd::Resumed
+    }
+}
