@@ -14,6 +14,24 @@ use std::time::Duration;
 
 /// A source under test, in a world that is made anew for each round.
 ///
+/// There are seven storms, of 400 rounds each, one for each clause of docs/contract.md that a
+/// source is checked against:
+///
+/// | clause | what is to hold |
+/// | --- | --- |
+/// | R3 | a look takes nothing that is not there, leaves nothing, and takes what is there |
+/// | R5 | a wait that was withdrawn, or has retreated, has left nothing |
+/// | R6 | a wait that was served commits once, in a choice too |
+/// | R10 | what was served to a wait that is dropped goes on; left out if it [stays done](Self::stays_done) |
+/// | R12 | it goes to a wait that stands behind; left out if it [stays done](Self::stays_done) |
+/// | R4 | a wait that registers while it is served gets it |
+/// | R2 | cancelled or dropped while it is served, a wait gets it or leaves it |
+///
+/// All of them count what is served, so a source that has an output maps it to `()`:
+/// `source.map(drop).boxed()`. What the output is, and what an operation has taken back, they do
+/// not see. An [`is_ready`](crate::Operation::is_ready) that says no too often they see with luck
+/// alone: it takes a server between the look of a choice and its registration.
+///
 /// # Examples
 ///
 /// ```
@@ -101,7 +119,11 @@ where
     F: Fn(&W) + Sync,
 {
     /// The source that `source` makes in a `world` in which it is not ready. `serve` makes it ready
-    /// for one wait, from any thread.
+    /// for one wait, from any thread, and returns: also where nobody waits yet, in which case it
+    /// stays ready for the next one.
+    ///
+    /// Where waiters make each other ready, as at a rendezvous, `serve` is a partner that has come:
+    /// the future of its operation, polled once and kept in the world (`examples/exchange.rs`).
     pub fn new(name: &'static str, world: fn() -> W, source: S, serve: F) -> Self {
         let rounds = if cfg!(miri) { 8 } else { 400 };
         Self { name, world, source, serve, lasts: false, stays_done: false, rounds, patience: Duration::from_secs(20) }
@@ -137,7 +159,7 @@ where
         assert!(seen.is_empty(), "`{}` breaks the contract (docs/contract.md)\n{}", self.name, seen.join("\n"));
     }
 
-    /// Runs every storm and says what was seen broken.
+    /// Runs every storm and says what was seen broken: nothing, if the source keeps the clauses.
     pub fn run(&self) -> Vec<Violation> {
         let storms: [Storm<Self>; 7] = [
             ("R3", "a look takes nothing that is not there, leaves nothing, and takes what is there", Self::look),

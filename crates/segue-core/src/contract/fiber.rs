@@ -39,7 +39,7 @@ pub struct WaitsFor {
 }
 
 impl WaitsFor {
-    /// A wait for `what`, called from here.
+    /// A wait for `what`, called from here; in a `#[track_caller]` operation, from where that is.
     #[track_caller]
     #[must_use]
     #[inline]

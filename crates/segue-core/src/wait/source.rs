@@ -415,6 +415,9 @@ impl<S: Source> Waitable<S> {
 
     /// Takes the value if it is there. Never waits; the closure of a [`map`](Waitable::map), or the
     /// initialiser of a cell, which it then runs, may.
+    ///
+    /// It is no [preemption point](crate::preemption_point): the `try_x` of a structure has one
+    /// before it.
     #[inline]
     pub fn attempt(&mut self) -> Option<S::Output> {
         self.0.attempt()

@@ -182,9 +182,13 @@ impl<S, T> WaitQueue<S, T> {
     /// The source that is ready when `ready` says so, and yields what `take` takes. Its waiters
     /// stand in this queue.
     ///
-    /// Both are called under the lock. A waiter is handed a value by [`Guard::hand_over`], or told
-    /// by [`Guard::notify_all`] to attempt again. A value that was handed to a waiter that has gone
-    /// is dropped: where it must not be lost, write an [`Operation`].
+    /// Both are called under the lock, so they run no foreign code; a `clone` of the user's is
+    /// some. Code that changes the state tells the waiters to attempt again, by
+    /// [`Guard::notify_all`], or hands one of them a value, by [`Guard::hand_over`]. A value that
+    /// was handed to a waiter that has gone is dropped: where it must not be lost, write an
+    /// [`Operation`].
+    ///
+    /// `examples/watch.rs` has a value whose changes are waited for so.
     #[inline]
     pub fn source<R, A>(&self, waits_for: WaitsFor, ready: R, take: A) -> Waiting<'_, Take<R, A>, S, T>
     where

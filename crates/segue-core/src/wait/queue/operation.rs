@@ -40,6 +40,24 @@ impl<T> Unlocked<T> {
 /// `place` or `retract` may end the process, since other arms of a select may be registered then. A
 /// fiber's wait in `is_ready`, `offer` or `place` is refused as if it were cancelled, for the same
 /// reason.
+///
+/// A wait calls them in this order:
+///
+/// ```text
+///   attempt --yields-----------------------------------------------------> done
+///        \--nothing--> offer --is served--> commit --yields--------------> done
+///                        | |                    \--nothing (was told)----> attempt
+///                        | \--is served, its waiter does not want it-----> give_back
+///                        \--its waiter leaves----------------------------> retract
+/// ```
+///
+/// The offer follows the attempt under the same lock. An arm of a choice lets go of the lock in
+/// between, and takes it again with `is_ready`, before the offer. After `retract` a wait may begin
+/// anew.
+///
+/// Where nothing is brought and nothing can be lost, [`WaitQueue::source`] makes an operation of
+/// two closures. `examples/exchange.rs` has one that brings a value, meets a partner, and takes its
+/// value back if it was cancelled.
 pub trait Operation<S, T, const LISTS: usize = 1> {
     /// What it yields.
     type Output;
@@ -58,13 +76,13 @@ pub trait Operation<S, T, const LISTS: usize = 1> {
     /// [partners](Guard::partners), of which the waiter itself is none.
     fn is_ready(&mut self, queue: &mut Guard<'_, S, T, LISTS>) -> bool;
 
-    /// The list to wait in, and whether at its front.
+    /// The list to wait in, and whether at its front: by default at the end of the first.
     #[inline]
     fn place(&self) -> (usize, bool) {
         (0, false)
     }
 
-    /// What it brings: in its slot while it waits.
+    /// What it brings: in its slot while it waits. By default nothing.
     #[inline]
     fn offer(&mut self) -> Option<T> {
         None
