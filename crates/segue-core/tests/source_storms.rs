@@ -38,6 +38,7 @@ enum Fault {
     KeepsWhatItWasTold,
     TakesInALook,
     GetsTwice,
+    IsNeverReady,
 }
 
 /// A counter of things, each for one wait.
@@ -59,7 +60,7 @@ impl Operation<usize, ()> for Take {
     }
 
     fn is_ready(&mut self, queue: &mut Guard<'_, usize, ()>) -> bool {
-        *queue.peek() > 0
+        *queue.peek() > 0 && self.0 != Fault::IsNeverReady
     }
 
     fn commit(&mut self, slot: Option<()>) -> Option<()> {
@@ -81,8 +82,14 @@ impl Operation<usize, ()> for Take {
 
 impl Things {
     fn new<const FAULT: usize>() -> Self {
-        let faults =
-            [Fault::None, Fault::LosesWhatComesBack, Fault::KeepsWhatItWasTold, Fault::TakesInALook, Fault::GetsTwice];
+        let faults = [
+            Fault::None,
+            Fault::LosesWhatComesBack,
+            Fault::KeepsWhatItWasTold,
+            Fault::TakesInALook,
+            Fault::GetsTwice,
+            Fault::IsNeverReady,
+        ];
         let fault = faults[FAULT];
         Self { queue: WaitQueue::new(0), fault, tells: fault == Fault::KeepsWhatItWasTold }
     }
@@ -130,4 +137,9 @@ fn planted_a_look_takes_and_yields_nothing() {
 #[test]
 fn planted_what_was_got_is_still_there() {
     assert!(seen::<4>().contains(&"R6"));
+}
+
+#[test]
+fn planted_a_registration_does_not_see_what_has_come() {
+    assert!(seen::<5>().contains(&"R4"));
 }

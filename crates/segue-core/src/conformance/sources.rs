@@ -6,6 +6,7 @@
 
 use super::report::Violation;
 use crate::{BoxSource, Ended, Retreat, Source, Trigger, Waitable, WaitsFor, now, scope};
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 /// A source under test, in a world that is made anew for each round.
 ///
-/// There are seven storms, of 400 rounds each, one for each clause of docs/contract.md that a
+/// There are eight storms, of 400 rounds each, one for each clause of docs/contract.md that a
 /// source is checked against:
 ///
 /// | clause | what is to hold |
@@ -25,12 +26,12 @@ use std::time::Duration;
 /// | R10 | what was served to a wait that is dropped goes on; left out if it [stays done](Self::stays_done) |
 /// | R12 | it goes to a wait that stands behind; left out if it [stays done](Self::stays_done) |
 /// | R4 | a wait that registers while it is served gets it |
+/// | R4 | so does one that was served between its look and its registration |
 /// | R2 | cancelled or dropped while it is served, a wait gets it or leaves it |
 ///
 /// All of them count what is served, so a source that has an output maps it to `()`:
 /// `source.map(drop).boxed()`. What the output is, and what an operation has taken back, they do
-/// not see. An [`is_ready`](crate::Operation::is_ready) that says no too often they see with luck
-/// alone: it takes a server between the look of a choice and its registration.
+/// not see.
 ///
 /// # Examples
 ///
@@ -89,6 +90,40 @@ unsafe impl Source for Late {
     unsafe fn register(&mut self, (): &mut (), trigger: &Trigger, _arm: usize) -> Result<(), Retreat> {
         self.0 = true;
         Err(trigger.retreat())
+    }
+
+    unsafe fn withdraw(&mut self, (): &mut ()) {}
+
+    unsafe fn commit(&mut self, (): &mut (), _arm: usize) -> Option<()> {
+        None
+    }
+
+    unsafe fn give_back(&mut self, (): &mut (), _arm: usize) {}
+}
+
+/// Registers before all others, and does something then.
+struct Meanwhile<F>(F);
+
+// SAFETY: it registers nothing.
+unsafe impl<F: Fn()> Source for Meanwhile<F> {
+    type Output = ();
+    type Slot = ();
+
+    fn waits_for(&self) -> WaitsFor {
+        WaitsFor::new("nothing")
+    }
+
+    fn address(&self, least: usize) -> Option<usize> {
+        (least == 0).then_some(0)
+    }
+
+    fn attempt(&mut self) -> Option<()> {
+        None
+    }
+
+    unsafe fn register(&mut self, (): &mut (), _trigger: &Trigger, _arm: usize) -> Result<(), Retreat> {
+        (self.0)();
+        Ok(())
     }
 
     unsafe fn withdraw(&mut self, (): &mut ()) {}
@@ -161,13 +196,14 @@ where
 
     /// Runs every storm and says what was seen broken: nothing, if the source keeps the clauses.
     pub fn run(&self) -> Vec<Violation> {
-        let storms: [Storm<Self>; 7] = [
+        let storms: [Storm<Self>; 8] = [
             ("R3", "a look takes nothing that is not there, leaves nothing, and takes what is there", Self::look),
             ("R5", "a withdrawn wait, or one that has retreated, has left nothing", Self::withdraw),
             ("R6", "a wait that was served commits once, in a choice too", Self::commit),
             ("R10", "what was served to a wait that is dropped goes on", Self::give_back),
             ("R12", "it goes to a wait that stands behind", Self::pass_on),
             ("R4", "a wait that registers while it is served gets it", Self::race),
+            ("R4", "so does one that is served between its look and its registration", Self::look_and_register),
             ("R2", "cancelled or dropped while it is served, it gets it or leaves it", Self::race_with_end),
         ];
         let mut seen = Vec::new();
@@ -250,6 +286,18 @@ where
             (self.serve)(&world);
         }
         poll(second.as_mut()) && (self.lasts || self.has_left(&world, false))
+    }
+
+    fn look_and_register(&self, _: usize) -> bool {
+        let world = (self.world)();
+        let served = Cell::new(false);
+        let meanwhile = Waitable::new(Meanwhile(|| {
+            if !served.replace(true) {
+                (self.serve)(&world);
+            }
+        }));
+        let got = poll(pin!(meanwhile.or((self.source)(&world)).map(drop).into_future()));
+        got && served.get() && (self.lasts || self.has_left(&world, false))
     }
 
     fn race(&self, round: usize) -> bool {
