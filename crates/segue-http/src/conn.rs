@@ -153,10 +153,16 @@ impl Connection<'_> {
                 if self.shared.is_closing() {
                     return Ok(Next::End);
                 }
-                if let Some(place) = self.place {
+                if let Some(place) = self.place.filter(|_| !self.last) {
                     place.rest(self.used);
                 }
-                if self.used { config.idle_timeout } else { config.idle_timeout.min(config.first_byte_timeout) }
+                if self.last {
+                    AT_ONCE
+                } else if self.used {
+                    config.idle_timeout
+                } else {
+                    config.idle_timeout.min(config.first_byte_timeout)
+                }
             } else if config.head_timeout == Duration::MAX {
                 Duration::MAX
             } else {
@@ -166,7 +172,7 @@ impl Connection<'_> {
             };
             let room = (length * 2).clamp(SMALL, config.max_head_bytes.max(SMALL));
             let mut filled = self.fill(time, room);
-            if length == 0 && !self.place.is_none_or(Place::rise) {
+            if length == 0 && !self.last && !self.place.is_none_or(Place::rise) {
                 // The gate has given its place away. What has arrived already is the last request.
                 self.last = true;
                 if filled.is_err() {
@@ -196,10 +202,14 @@ impl Connection<'_> {
             if !wire.arrived().is_empty() {
                 return wire.fill(time, room);
             }
-            match wire.fill_first(time.min(REST)) {
-                Err(error) if is_timeout(&error) && time > REST => {
+            debug_assert!(wire.out.is_empty(), "a time-out is that of the read");
+            if !self.used || time <= REST {
+                return wire.fill_first(time);
+            }
+            match wire.fill_first(REST) {
+                Err(error) if is_timeout(&error) => {
                     trim_stack();
-                    wire.fill_first(time - REST)
+                    wire.fill_first(if time == Duration::MAX { time } else { time - REST })
                 }
                 filled => filled,
             }

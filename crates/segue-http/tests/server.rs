@@ -371,6 +371,41 @@ fn clients_that_send_nothing_do_not_keep_the_places_from_everybody() {
 }
 
 #[test]
+fn a_connection_that_is_evicted_keeps_no_place_by_an_empty_line() {
+    let config = plain().max_connections(1).first_byte_timeout(Duration::MAX).idle_timeout(Duration::MAX);
+    let server = Server::new(echo).config(config);
+    let (listener, address) = listen();
+    let shutdown = server.shutdown_handle();
+    let (held, holds) = mpsc::channel();
+    let (release, released) = mpsc::channel();
+    let client = thread::spawn(move || {
+        let _end = ShutDown(shutdown);
+        let mut silent = connect(address);
+        holds.recv_timeout(PATIENCE).unwrap();
+        let mut newcomer = connect(address);
+        newcomer.write_all(get("/").as_bytes()).unwrap();
+        silent.write_all(b"\r\n").unwrap();
+        // The server finds both at once.
+        release.send(()).unwrap();
+        assert!(read_response(&newcomer).ends_with("GET / "));
+    });
+    let run = segue_sched::Builder::new().workers(1).park(segue_io::DriverPark::new).run(|| {
+        segue_core::scope(|s| {
+            s.spawn(move || {
+                // Meanwhile the first one is accepted.
+                segue_core::sleep(Duration::from_millis(100)).unwrap();
+                held.send(()).unwrap();
+                // Nothing is served until there are two things to do.
+                released.recv_timeout(PATIENCE).unwrap();
+            });
+            server.serve(listener).unwrap();
+        });
+    });
+    run.unwrap();
+    client.join().unwrap();
+}
+
+#[test]
 fn clients_that_ask_all_the_time_lose_no_request_at_the_limit() {
     with_server(Server::new(echo).config(plain().max_connections(4)), |address| {
         thread::scope(|s| {

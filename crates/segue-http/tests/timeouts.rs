@@ -34,6 +34,20 @@ fn a_connection_that_never_sends_is_closed_without_a_word() {
 }
 
 #[test]
+fn a_new_connection_waits_for_its_first_byte_in_one_read() {
+    let reads = |log: &Log| log.events().iter().filter(|event| matches!(event, Event::Read(_))).count();
+    assert_eq!(reads(&serve(config(), [], echo)), 1);
+    // What has had a request gives back memory meanwhile.
+    assert_eq!(reads(&serve(config(), [send(GET)], echo)), 1 + 2);
+}
+
+#[test]
+#[should_panic = "the server would wait for ever"]
+fn a_connection_without_a_time_out_has_none_also_after_a_while() {
+    serve(config().idle_timeout(Duration::MAX), [send(GET)], echo);
+}
+
+#[test]
 fn by_default_a_first_byte_has_less_time_than_a_next_one() {
     let first = serve(plain(), [], echo).waited();
     let next = serve(plain(), [send(GET)], echo).waited();

@@ -315,6 +315,23 @@ fn a_worker_that_sleeps_has_a_wish_at_a_busy_one() {
     assert!(ROUSED.load(SeqCst) > 0, "it was roused in no execution");
 }
 
+/// A worker with more fibers leaves closures to a busy one for a moment, and children of forks not.
+#[test]
+fn children_of_forks_are_left_to_nobody() {
+    loom::model(|| {
+        let group = Group::new(2);
+        group.remote(0).beat.set_fibers(3);
+        group.remote(1).beat.set(1);
+        for (forks, rest) in [(false, Rest::Short), (true, Rest::No)] {
+            group.remote(1).set_forks(forks);
+            group.offer(1, job());
+            assert_eq!(group.lie_down(0, false, true, Modest::ToAll), rest);
+            group.got_up(0);
+            group.take_own(1).map(Job::run).expect("nobody took it");
+        }
+    });
+}
+
 #[test]
 fn a_closure_that_gets_another_place_while_the_group_stops_is_run_once() {
     static THERE: AtomicUsize = AtomicUsize::new(0);

@@ -20,6 +20,9 @@ pub fn set_stack_trimmer(trim: fn()) {
 /// long, as an idle connection does, can do with the pages of the frames that wait. Costs a system
 /// call, and a page fault for each page that is touched again: nothing for every turn of a loop.
 ///
+/// Not to be called on a stack that foreign code has made inside of a frame of a fiber's
+/// (`docs/soundness.md`, S17).
+///
 /// Without effect on a plain thread, and on the host with a thread for each fiber.
 ///
 /// ```

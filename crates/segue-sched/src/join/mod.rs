@@ -71,9 +71,11 @@ impl Common {
             self.remote().set_wanted(false);
             // A panicking fiber goes on without giving up its turn.
             self.displaced.set(true);
-            let _ = segue_core::in_fiber() && segue_core::shield(segue_core::yield_now).is_ok();
+            let yielded = segue_core::in_fiber() && segue_core::shield(segue_core::yield_now).is_ok();
             self.displaced.set(false);
-            if self.group.has_sleepers() {
+            if !yielded {
+                self.give();
+            } else if self.group.has_sleepers() {
                 // One of them may have wanted a child; the next fork gives it.
                 self.remote().put_off();
             }

@@ -323,12 +323,17 @@ impl Common {
     pub(crate) fn give(&self) {
         self.remote().set_wanted(false);
         match self.forks.expose_oldest() {
-            Some(job) => self.offer(job),
+            Some(job) => {
+                self.remote().set_forks(true);
+                self.offer(job);
+                if self.group.sleeps_any() {
+                    // The marks of several who wish are one.
+                    self.remote().set_wanted(true);
+                }
+            }
             None => {
                 self.share(false);
-                if !self.has_offers() {
-                    self.remote().put_off();
-                }
+                self.remote().put_off();
             }
         }
     }

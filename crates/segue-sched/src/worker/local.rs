@@ -199,6 +199,11 @@ impl<P: Policy> Local<P> {
         }
     }
 
+    /// Whether a started fiber is ready.
+    pub(crate) fn holds_any(&self) -> bool {
+        self.held.get() != 0
+    }
+
     /// What the policy wants the worker to do while there is nothing to run.
     #[cold]
     pub(crate) fn policy_idles(&self) -> Idle {

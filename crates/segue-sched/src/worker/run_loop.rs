@@ -237,6 +237,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         self.local.common.until_look.set(self.window.renew(self.local.timers.now()));
         self.park.poll();
         self.local.timers.fire();
+        self.local.common.remote().set_forks(false);
         self.local.common.placing.look_around(false);
         if self.is_guest {
             // Else timers, drivers and fibers of the outer worker would wait for as long as this
@@ -340,14 +341,14 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         let common = &self.local.common;
         common.group.got_up(common.index);
         common.placing.look_around(true);
-        if common.remote().inbox.has_mail() {
+        self.window.interrupt();
+        self.local.timers.fire();
+        self.local.feed();
+        if common.remote().inbox.has_mail() || self.local.holds_any() {
             // If it was woken for a closure, that is not to wait for a long turn of another
             // fiber's.
             common.group.wake_if_busy();
         }
-        self.window.interrupt();
-        self.local.timers.fire();
-        self.local.feed();
     }
 
     /// Instead of sleeping.

@@ -46,8 +46,9 @@
 //! worker that is about to sleep, and the child itself before that worker looks; then the sleeper
 //! would have no wish at anybody, and nobody to wake it. (3b) prevents it: if the busy worker takes
 //! back what (3b) wrote, then its (a) comes after (3), and (c) rouses the sleeper. So **a worker
-//! that sleeps has a wish at each worker that has not roused one since**. A wish that could not be
-//! granted stays for the next fork.
+//! that sleeps has a wish at each worker that has not roused one since**. The marks of several
+//! sleepers are one, so a busy worker that has roused one of them sets its mark again for the
+//! others. A wish that could not be granted stays for the next fork.
 //!
 //! # Modest workers
 //!
@@ -59,7 +60,8 @@
 //! worker has nothing to do**, whether or not the owner comes. An offer need not wake a worker that
 //! naps and would leave it. A worker takes back the mark of its nap before it looks through the
 //! shelves again, and (3) carries the mark as it carries (1) and (2): an offer that finds the mark
-//! of an earlier nap is in place before (3), which finds it.
+//! of an earlier nap is in place before (3), which finds it. Nobody leaves children of forks to
+//! their worker, which computes on (`forks`).
 //!
 //! Before a worker ends it looks through all shelves, and leaves nothing to others once the group
 //! stops: the other worker runs what was put there, or this one does.
@@ -187,6 +189,7 @@ impl Group {
             unparker: OnceLock::new(),
             beat: Beat::new(),
             wanted: AtomicU8::new(0),
+            forks: AtomicBool::new(false),
             shelf: Shelf::new(),
             sent: Shelf::new(),
             nudged: AtomicBool::new(false),
@@ -408,7 +411,8 @@ impl Group {
             Modest::ToSleepers => theirs.turn().is_none() && !self.workers[other].away.load(Ordering::Relaxed),
             Modest::No => false,
         };
-        suits && other != index && !self.is_stopping() && mine.has_more(theirs)
+        let waits = self.workers[other].forks.load(Ordering::Relaxed);
+        suits && other != index && !waits && !self.is_stopping() && mine.has_more(theirs)
     }
 
     /// Whether some shelf holds something, as seen under each lock: step (3) of going to sleep.
@@ -516,6 +520,11 @@ impl Group {
         self.others(index).try_fold(0, |sum: usize, other| Some(sum.wrapping_add(settled(other)?)))
     }
 
+    /// Whether some worker sleeps, and was not roused since.
+    pub(crate) fn sleeps_any(&self) -> bool {
+        self.has_sleepers() && self.workers.iter().any(|worker| worker.inbox.is_asleep())
+    }
+
     /// Whether some worker sleeps. The answer may be late.
     #[inline]
     pub(crate) fn has_sleepers(&self) -> bool {
@@ -555,6 +564,7 @@ impl Group {
     pub(crate) fn lie_down(&self, index: usize, starved: bool, has_fibers: bool, modest: Modest) -> Rest {
         let worker = &self.workers[index];
         worker.beat.rest();
+        worker.set_forks(false);
         let announced = worker.inbox.doze();
         self.sleepers.fetch_add(1, Ordering::Relaxed);
         let left = match (announced, starved) {

@@ -32,6 +32,8 @@ pub(crate) struct Remote {
     /// free to take. Read at every fork and checkpoint, written rarely. Zero, or [`WANTED`], maybe
     /// with [`UNHEARD`].
     pub(super) wanted: AtomicU8,
+    /// Whether its fiber forks, and gives children of forks: they are not to wait for this worker.
+    pub(super) forks: AtomicBool,
     pub(super) shelf: Shelf,
     /// Closures for this worker's policy.
     pub(super) sent: Shelf,
@@ -119,6 +121,12 @@ impl Remote {
     /// The worker has nothing to give now: the next fork will.
     pub(crate) fn put_off(&self) {
         self.set_wish(WANTED);
+    }
+
+    pub(crate) fn set_forks(&self, forks: bool) {
+        if self.forks.load(Ordering::Relaxed) != forks {
+            self.forks.store(forks, Ordering::Relaxed);
+        }
     }
 
     fn set_wish(&self, wish: u8) {
