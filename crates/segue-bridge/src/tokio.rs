@@ -21,7 +21,8 @@ use std::pin::{Pin, pin};
 ///
 /// The future has to `.await` what it waits for. If it suspends the fiber from inside of a poll, by
 /// a wait in straight-line code, tokio's context stays set for the other fibers of the thread
-/// meanwhile, and tokio may panic.
+/// meanwhile, and tokio may panic. A computation that performs an effect, or gives, in such a poll
+/// is not captured across it: the handler has to stand inside of the future.
 ///
 /// # Cancellation
 /// As for [`wait`](crate::wait): the future is dropped, in tokio's context.

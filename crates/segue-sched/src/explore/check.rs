@@ -30,7 +30,7 @@ impl Explore {
     /// it.
     ///
     /// The environment can change what is tried: `SEGUE_SEED=random-7`, or whatever schedule a
-    /// report has named, tries that one alone; `SEGUE_SEED=7` tries seed 7;
+    /// report has named, tries that one alone; `SEGUE_SEED=7` tries seed 7 of `random` or `pct`;
     /// `SEGUE_SCHEDULES=100000` tries so many, from whatever seed. `SEGUE_TRACE=1` beside a
     /// schedule prints each turn of it: which fiber stops where, and which one goes on.
     ///
