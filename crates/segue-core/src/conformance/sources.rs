@@ -15,8 +15,8 @@ use std::time::Duration;
 
 /// A source under test, in a world that is made anew for each round.
 ///
-/// There are eight storms, of 400 rounds each, one for each clause of docs/contract.md that a
-/// source is checked against:
+/// There are eight storms, of 400 rounds each, for the clauses of docs/contract.md that a source is
+/// checked against:
 ///
 /// | clause | what is to hold |
 /// | --- | --- |
@@ -300,14 +300,21 @@ where
         got && served.get() && (self.lasts || self.has_left(&world, false))
     }
 
+    /// Runs `f` while another thread serves one wait.
+    fn while_served<R>(&self, world: &W, round: usize, f: impl for<'t> FnOnce(&'t thread::Scope<'t, '_>) -> R) -> R {
+        thread::scope(|t| {
+            t.spawn(|| {
+                stagger(round);
+                (self.serve)(world);
+            });
+            f(t)
+        })
+    }
+
     fn race(&self, round: usize) -> bool {
         let world = (self.world)();
         let deadline = now().checked_add(self.patience);
-        let got = thread::scope(|t| {
-            t.spawn(|| {
-                stagger(round);
-                (self.serve)(&world);
-            });
+        let got = self.while_served(&world, round, |_| {
             stagger(round / 7);
             (self.source)(&world).wait_until(deadline)
         });
@@ -317,11 +324,7 @@ where
     fn race_with_end(&self, round: usize) -> bool {
         let world = (self.world)();
         let deadline = now().checked_add(self.patience);
-        let got = thread::scope(|t| {
-            t.spawn(|| {
-                stagger(round);
-                (self.serve)(&world);
-            });
+        let got = self.while_served(&world, round, |t| {
             if round.is_multiple_of(2) && !self.stays_done {
                 let mut future = pin!((self.source)(&world).into_future());
                 stagger(round / 7);

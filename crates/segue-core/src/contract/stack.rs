@@ -1,7 +1,7 @@
 //! The stack of the caller, and what of it is given back to the system.
 //!
-//! The core knows nothing of stacks. Whoever makes them, as `segue-fiber` does, says how one is
-//! trimmed; on any other stack nothing happens.
+//! The core knows nothing of stacks. A crate that makes them, as `segue-fiber` does, says how one
+//! is trimmed; on any other stack nothing happens.
 
 use std::sync::OnceLock;
 

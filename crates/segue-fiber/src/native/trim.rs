@@ -1,6 +1,6 @@
 //! Gives back the pages of a running coroutine's stack that lie below its frames.
 //!
-//! Used by whoever calls [`segue_core::trim_stack`] on such a stack.
+//! Called by [`segue_core::trim_stack`] on such a stack.
 
 #![allow(unsafe_code)] // Tells the kernel what is not needed of the stack that this runs on.
 
@@ -30,7 +30,7 @@ pub(super) fn trim() {
 /// Tells the kernel that these pages are not needed. If it refuses, as for memory that is locked,
 /// they stay.
 ///
-/// Not by the C library, whose function somebody may have replaced by one with large frames.
+/// Not by the C library: its function may be replaced by one with large frames.
 ///
 /// # Safety
 ///

@@ -327,7 +327,7 @@ impl Common {
                 self.remote().set_forks(true);
                 self.offer(job);
                 if self.group.sleeps_any() {
-                    // The marks of several who wish are one.
+                    // Several sleepers share one mark.
                     self.remote().set_wanted(true);
                 }
             }

@@ -174,7 +174,7 @@ const NONE: &[In] = &[
     In("segue-core: Fiber::set_scheduler", "for schedulers, whose writers sign a contract"),
     In("segue-core: Fiber::set_executor", "for schedulers, whose writers sign a contract"),
     In("segue-core: set_preemption", "for simulators; called as a part of what comes to the point"),
-    In("segue-core: set_stack_trimmer", "for who makes stacks; nothing is in progress in trim_stack"),
+    In("segue-core: set_stack_trimmer", "for crates that make stacks; nothing is in progress in trim_stack"),
     In("segue-core: Timers::call_without_outside_work", "for schedulers; called behind a barrier"),
     In("segue-core: trait Work", "its implementer signs a contract"),
     In("segue-core: trait Scheduler", "its implementer signs a contract"),
