@@ -62,7 +62,9 @@ pub(crate) static NO_SUSPEND: &str = "nothing: it must not be suspended";
 
 /// The header of something that runs and can wait.
 ///
-/// What a turn or a waker on another thread touches comes first, on few cache lines.
+/// What a waker on another thread reads comes first: it is hardly ever written, so that the waker
+/// finds it in its own cache. Then what each turn of the fiber writes. What is seldom touched is
+/// last.
 #[repr(C)]
 pub struct Fiber {
     scheduler: Cell<NonNull<dyn Scheduler>>,
@@ -70,7 +72,10 @@ pub struct Fiber {
     /// `trigger.rs`, "What cancel has marked".
     waits_in: AtomicPtr<Context>,
     context: Cell<*const Context>,
+    member_of: Cell<*const Context>,
     host: Cell<*const ()>,
+    family: *const Family,
+
     /// See [`draws`](Fiber::draws).
     draws: Cell<u32>,
     /// How many operations it may still begin in this turn.
@@ -81,14 +86,13 @@ pub struct Fiber {
     waits_for_kernel: Cell<bool>,
     waits_for: Cell<Option<WaitsFor>>,
     trigger: Cell<*const Trigger>,
-    member_of: Cell<*const Context>,
-    links: Links<Fiber>,
     /// What runs it, if it is a task.
     executor: Cell<Option<&'static &'static dyn Executor>>,
-    family: *const Family,
+
     id: u64,
     /// See [`mark`](Fiber::mark).
     mark: Cell<u64>,
+    links: Links<Fiber>,
     name: Option<Box<Name>>,
     attributes: OnceCell<Attributes>,
 }
@@ -351,6 +355,10 @@ impl Fiber {
     /// It is null, or in place until the fiber has entered another one.
     #[inline]
     pub(crate) unsafe fn enter_context(&self, context: *const Context) -> *const Context {
+        // One that has ended may have lain there, and `expose` would keep the pointer to that.
+        if self.waits_in.load(Ordering::Relaxed).cast_const() == context {
+            self.waits_in.store(context.cast_mut(), Ordering::Relaxed);
+        }
         self.context.replace(context)
     }
 
@@ -392,7 +400,11 @@ impl Fiber {
     /// Says which context can cancel the wait that begins. Before any other thread can claim it.
     #[inline]
     pub(crate) fn expose(&self) {
-        self.waits_in.store(self.context.get().cast_mut(), Ordering::Relaxed);
+        let context = self.context.get().cast_mut();
+        // A store would take the line from those that wake the fiber from other threads.
+        if self.waits_in.load(Ordering::Relaxed) != context {
+            self.waits_in.store(context, Ordering::Relaxed);
+        }
     }
 
     /// Whether the wait that the fiber is in was cancelled, whether or not its own thread knows.

@@ -54,6 +54,7 @@ impl NoUnwind {
 }
 
 impl Drop for NoUnwind {
+    #[inline]
     fn drop(&mut self) {
         abort(self.0);
     }

@@ -70,10 +70,13 @@ pub fn check() -> Result<(), Cancelled> {
 /// ```
 #[inline]
 pub fn admit() -> Result<(), Cancelled> {
-    check()?;
-    current::with_running(|fiber| match fiber {
-        Some(fiber) if !fiber.spend() => exhausted(fiber),
-        _ => Ok(()),
+    preemption_point();
+    current::with_running(|fiber| {
+        look()?;
+        match fiber {
+            Some(fiber) if !fiber.spend() => exhausted(fiber),
+            _ => Ok(()),
+        }
     })
 }
 

@@ -348,6 +348,7 @@ fn as_task<R>(f: impl FnOnce(&Fiber, &dyn Executor) -> R) -> Option<R> {
 
 /// The waker of the task that the calling fiber is. To clone it is foreign code, which has a borrow
 /// of the fiber.
+#[inline]
 fn task_waker(waits_for: WaitsFor) -> Option<Rc<Waker>> {
     // SAFETY: it is the calling one, and one of the executor's, as its scheduler has said.
     barrier(waits_for, || as_task(|fiber, executor| unsafe { executor.task_waker(fiber) }))

@@ -97,7 +97,7 @@ impl Label {
     /// # Safety
     ///
     /// As for [`set`](Self::set).
-    #[cold]
+    #[inline]
     unsafe fn set_name(label: *mut Label, id: u64, name: &str) {
         let len = name.floor_char_boundary(NAME);
         // SAFETY: by the clause above; a handler on this thread that interrupts sees no name or the

@@ -181,7 +181,10 @@ where
     };
     let stack = thread_stacks::take_of(size).unwrap_or_else(|error| panic!("no stack for a hosted fiber: {error}"));
     let fiber = Switch::new(stack, header, move |header: &Header| main(header, f));
-    fiber.set_label(id, Some(fiber.header().fiber.name().unwrap_or("hosted")));
+    match fiber.header().fiber.name() {
+        None => fiber.set_label(id, Some("hosted")),
+        name => fiber.set_label(id, name),
+    }
     // SAFETY: this is its scheduler and executor, and it has not run yet.
     unsafe {
         fiber.header().fiber.set_host(fiber.header_ptr().as_ptr().cast());

@@ -76,16 +76,17 @@ pub(crate) const INTERRUPT: u8 = 2;
 
 /// What lies at the top of a fiber's stack.
 ///
-/// The fiber's host pointer leads here. What a waker on another thread touches comes first, on one
-/// line.
+/// The fiber's host pointer leads here. A waker on another thread reads the first of the three
+/// lines, and writes the letter, on the last. The fiber's own turns read the first and write the
+/// second.
 #[repr(C)]
 pub(crate) struct Header {
-    pub(crate) letter: Letter<Header>,
     pub(crate) worker: Cell<*const Common>,
     pub(crate) fiber: Fiber,
     pub(crate) job: Cell<Option<Job>>,
     /// Where it stands in its worker's list of the living.
     pub(crate) seat: Cell<usize>,
+    pub(crate) letter: Letter<Header>,
 }
 
 /// With the coroutine's own line these are the four lines that `segue_fiber::prefetch` fetches. One
@@ -242,7 +243,7 @@ impl Common {
     /// one.
     #[inline]
     pub(crate) fn is_marked(&self) -> bool {
-        self.placing.is_reached(self.living.borrow().len())
+        self.placing.is_reached(self.remote().beat.fibers())
     }
 
     /// Takes a fiber into the list of the living.

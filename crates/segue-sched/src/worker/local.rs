@@ -120,6 +120,21 @@ impl<P: Policy> Local<P> {
         no_unwind.disarm();
     }
 
+    /// # Safety
+    /// As for [`Scheduler::wake`].
+    #[inline(never)] // Else what it needs is saved by a wake-up on this thread as well.
+    unsafe fn wake_by_mail(&self, header: NonNull<Header>, why: Wake) {
+        let remote = self.common.remote();
+        // SAFETY: the fiber's header stays until its letter was drained, and this worker until its
+        // fibers have ended.
+        unsafe {
+            match why {
+                Wake::Resume => remote.inbox.post(header, RESUME, || remote.waker()),
+                Wake::Interrupt => remote.inbox.post(header, INTERRUPT, || remote.waker_after_interrupt()),
+            }
+        }
+    }
+
     /// Sends a closure to a worker, or gives it back if that has ended.
     #[cold]
     fn send(&self, worker: usize, job: Job) -> Result<(), Job> {
@@ -256,7 +271,7 @@ impl<P: Policy> Local<P> {
             self.held.set(self.held.get().wrapping_sub(1));
         }
         if let Some(upcoming) = policy.upcoming() {
-            upcoming.prefetch(self.common.living.borrow().len() <= FEW);
+            upcoming.prefetch(self.common.remote().beat.fibers() <= FEW);
         }
         task
     }
@@ -599,15 +614,8 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
             self.ready(Task::Started(Started::new(header)), Why::Resumed);
             return;
         }
-        let remote = self.common.remote();
-        // SAFETY: the fiber's header stays until its letter was drained, and this worker until its
-        // fibers have ended.
-        unsafe {
-            match why {
-                Wake::Resume => remote.inbox.post(header, RESUME, || remote.waker()),
-                Wake::Interrupt => remote.inbox.post(header, INTERRUPT, || remote.waker_after_interrupt()),
-            }
-        }
+        // SAFETY: as above.
+        unsafe { self.wake_by_mail(header, why) };
     }
 
     #[inline]

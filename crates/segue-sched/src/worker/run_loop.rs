@@ -7,7 +7,7 @@
 //! empty after that was said, and every fiber of the worker is suspended.
 #![allow(unsafe_code)] // A worker is reached by its address while its loop runs.
 
-use crate::worker::group::{Group, Rest};
+use crate::worker::group::Rest;
 use crate::worker::handle;
 use crate::worker::local::{Local, no_unwind};
 use crate::worker::placing::MODESTY;
@@ -127,10 +127,6 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         Self { local, park, on_deadlock, looks, window, is_guest: false }
     }
 
-    fn group(&self) -> &Arc<Group> {
-        &self.local.common.group
-    }
-
     /// Runs `first`, if given, and then everything until the group stops and no fiber is left.
     pub(crate) fn run(mut self, first: Option<Job>) {
         // SAFETY: it is borrowed until it departs, below.
@@ -181,50 +177,47 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     /// Reads the mail and runs one task, if there is one.
     #[inline(always)]
     pub(crate) fn turn(&mut self) -> Turn {
-        self.local.read_mail();
-        self.local.accept_closures();
-        self.local.adopt();
-        self.local.common.begin_turn();
-        let until_look = &self.local.common.until_look;
+        let local = self.local;
+        let common = &local.common;
+        local.read_mail();
+        local.accept_closures();
+        local.adopt();
+        common.begin_turn();
+        let until_look = &common.until_look;
         until_look.set(until_look.get() - 1);
         if until_look.get() == 0 {
             self.look_around();
         }
         // New closures and started fibers take turns, so that neither starves the other.
-        let turns = self.local.common.turns.get();
+        let turns = common.turns.get();
         // Every 64 turns the order is turned round: a program that repeats itself every two turns
         // is not to meet new closures always at the same step.
         let task = match (turns ^ (turns >> 6)) % 2 {
-            0 if !self.local.is_starved() => {
-                let common = &self.local.common;
-                let job = if self.local.takes_arrivals { common.take_own() } else { common.take_fresh() };
-                job.and_then(|job| self.local.taken(job)).or_else(|| self.local.next())
+            0 if !local.is_starved() => {
+                let job = if local.takes_arrivals { common.take_own() } else { common.take_fresh() };
+                job.and_then(|job| local.taken(job)).or_else(|| local.next())
             }
-            _ => self.local.next(),
+            _ => local.next(),
         };
         if let Some(task) = task {
-            let group = self.group();
-            if group.is_called() {
+            if common.group.is_called() {
                 // More waits outside: this task, too, is to give way at its next fork.
-                self.local.common.remote().set_wanted(true);
+                common.remote().set_wanted(true);
             }
-            if self.local.common.is_asked() {
-                self.local.share(false);
+            if common.is_asked() {
+                local.share(false);
             }
-            self.local.run(task);
+            local.run(task);
             Turn::Ran
         } else if let Some(job) = self.find() {
-            if let Some(task) = self.local.taken(job) {
-                self.local.run(task);
+            if let Some(task) = local.taken(job) {
+                local.run(task);
             }
             Turn::Ran
         } else if segue_core::settle() {
             // The joiner of the last fiber may be ready now.
             Turn::Ran
-        } else if self.group().is_stopping()
-            && !self.local.common.has_fibers()
-            && self.group().retire(self.local.common.index)
-        {
+        } else if common.group.is_stopping() && !common.has_fibers() && common.group.retire(common.index) {
             Turn::Ended
         } else {
             Turn::Idle

@@ -172,7 +172,7 @@ pub(super) struct Take;
 impl<T> Operation<State<T>, Slot<T>, 2> for Take {
     type Output = T;
 
-    #[inline]
+    #[inline(always)]
     fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<T> {
         take_out(queue)
     }

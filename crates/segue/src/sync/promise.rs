@@ -65,7 +65,7 @@ impl<T> Shared<T> {
     }
 
     /// Answers whether it was not settled before.
-    #[inline]
+    #[inline(always)] // Into `fill`; the others are `settle_empty`.
     fn settle(&self, state: u8) -> bool {
         let waiters = self.waiters.lock();
         let first = self.state.load(Ordering::Relaxed) == EMPTY;
@@ -74,6 +74,14 @@ impl<T> Shared<T> {
             waiters.notify_all(0);
         }
         first
+    }
+
+    /// One of its ends goes, and the value has not come.
+    #[cold]
+    #[inline(never)]
+    fn settle_empty(&self, state: u8) {
+        preemption_point();
+        let _was_first = self.settle(state);
     }
 }
 
@@ -270,10 +278,10 @@ impl<T> Promise<T> {
 }
 
 impl<T> Drop for Promise<T> {
+    #[inline]
     fn drop(&mut self) {
-        preemption_point();
         if !self.0.is_settled() {
-            self.0.settle(GONE);
+            self.0.settle_empty(GONE);
         }
     }
 }
@@ -332,8 +340,7 @@ impl<T> Resolver<T> {
 
 impl<T> Drop for Resolver<T> {
     fn drop(&mut self) {
-        preemption_point();
-        self.0.settle(BROKEN);
+        self.0.settle_empty(BROKEN);
     }
 }
 

@@ -28,11 +28,12 @@
 //! puts it there and takes it out again). A timer fires only when its worker looks at the clock,
 //! and a fiber that computes keeps it from that. So each context also keeps the earliest deadline
 //! of its own and those around it, with the clock that tells it. A fiber that checks for
-//! cancellation also checks whether the context [is overdue](Context::is_overdue), and if so
-//! cancels it, as the timer would have. Timer and fiber may both do so; the first one sets the
-//! flag, and both have the same reason. The deadline may have come from a context further out. Then
-//! the fiber cancels only the context that it is in, with everything below; the outer one is
-//! cancelled by its own timer, or by a fiber that checks there.
+//! cancellation also checks whether the context
+//! [is overdue](Context::is_cancelled_or_overdue), and if so cancels it, as the timer would have.
+//! Timer and fiber may both do so; the first one sets the flag, and both have the same reason. The
+//! deadline may have come from a context further out. Then the fiber cancels only the context that
+//! it is in, with everything below; the outer one is cancelled by its own timer, or by a fiber that
+//! checks there.
 //!
 //! **A follower** is the context of what runs under a token: it is nested in the caller's, as every
 //! other, and is cancelled with the token's too. Its entry in the token's list lies in the frame of
@@ -90,7 +91,7 @@ use crate::contract::tree::cancelled::TimedOut;
 use crate::contract::tree::cancelled::{Cancelled, Reason};
 use crate::contract::tree::extent::{Extent, Extents};
 use crate::primitives::at_end::at_end;
-use crate::primitives::atomic::{AtomicBool, AtomicPtr, Ordering};
+use crate::primitives::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 use crate::primitives::list::{Linked, Links, List};
 use crate::primitives::lock::Lock;
 use std::cell::Cell;
@@ -98,9 +99,15 @@ use std::ptr::{self, NonNull};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+/// It is cancelled.
+const CANCELLED: u8 = 1;
+/// There may be a deadline, its own or one around.
+const HURRIES: u8 = 2;
+
 /// One node of the tree.
 pub(crate) struct Context {
-    cancelled: AtomicBool,
+    /// [`CANCELLED`] and [`HURRIES`]. Every operation that can wait reads it, once.
+    flags: AtomicU8,
     /// Set after the flag, when the flags of all below are set too.
     walked: AtomicBool,
     /// If it is a scope's: the fiber or thread that runs the body. Else null.
@@ -117,9 +124,6 @@ pub(crate) struct Context {
     extents: Option<Arc<Extents>>,
     /// The deadlines and extents around that one.
     beyond: Option<Arc<Beyond>>,
-    /// Whether there may be a deadline, its own or one around. Asked by every operation that can
-    /// wait.
-    hurries: bool,
     /// Whether it was made inside of a shield.
     shielded: bool,
     /// Whether it is one: it is in no tree then, and stands there for what it is inside of.
@@ -207,11 +211,10 @@ impl Context {
 
     fn new(deadline: Option<Due>, extents: Option<Arc<Extents>>, beyond: Option<Arc<Beyond>>, shielded: bool) -> Self {
         Self {
-            cancelled: AtomicBool::new(false),
+            flags: AtomicU8::new(if deadline.is_some() || beyond.is_some() { HURRIES } else { 0 }),
             walked: AtomicBool::new(false),
             owner: AtomicPtr::new(ptr::null_mut()),
             reason: OnceLock::new(),
-            hurries: deadline.is_some() || beyond.is_some(),
             deadline,
             extent: None,
             extents,
@@ -230,7 +233,7 @@ impl Context {
     }
 
     /// As [`nested`](Context::nested), with a deadline, which checks for cancellation
-    /// [notice](Context::is_overdue); the caller sees to it that it is cancelled then.
+    /// [notice](Context::is_cancelled_or_overdue); the caller sees to it that it is cancelled then.
     pub(crate) fn nested_until(deadline: Option<Due>) -> Arc<Self> {
         Self::nest(deadline, None)
     }
@@ -354,14 +357,14 @@ impl Context {
 
     #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Acquire)
+        self.flags.load(Ordering::Acquire) & CANCELLED != 0
     }
 
-    /// Whether its deadline has passed, or one around it. It is cancelled then, if its timer has
-    /// not fired yet: a fiber that computes keeps its own worker from it.
+    /// Whether it is cancelled, or its deadline has passed, or one around it. Then it is cancelled,
+    /// if its timer has not fired yet: a fiber that computes keeps its own worker from it.
     #[inline]
-    pub(crate) fn is_overdue(&self) -> bool {
-        self.hurries && self.cancel_if_overdue()
+    fn is_cancelled_or_overdue(&self) -> bool {
+        self.flags.load(Ordering::Acquire) != 0 && (self.is_cancelled() || self.cancel_if_overdue())
     }
 
     fn cancel_if_overdue(&self) -> bool {
@@ -403,7 +406,7 @@ impl Context {
             // The caller holds the lock, or is alone: it is the first to mark.
             let _ = self.reason.set(reason);
         }
-        self.cancelled.store(true, Ordering::Release);
+        self.flags.fetch_or(CANCELLED, Ordering::Release);
         false
     }
 
@@ -523,14 +526,13 @@ pub(crate) fn innermost<R>(f: impl FnOnce(&Context) -> R) -> Option<R> {
 #[must_use]
 #[inline]
 pub fn is_cancelled() -> bool {
-    innermost(|context| context.is_cancelled() || context.is_overdue()).unwrap_or(false)
+    innermost(Context::is_cancelled_or_overdue).unwrap_or(false)
 }
 
 /// As [`check`], without the preemption point: for a fiber that has just been chosen to begin.
 #[inline]
 pub(crate) fn look() -> Result<(), Cancelled> {
-    let asked =
-        |context: &Context| if context.is_cancelled() || context.is_overdue() { Err(context.error()) } else { Ok(()) };
+    let asked = |context: &Context| if context.is_cancelled_or_overdue() { Err(context.error()) } else { Ok(()) };
     innermost(asked).unwrap_or(Ok(()))
 }
 

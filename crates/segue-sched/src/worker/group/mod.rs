@@ -465,7 +465,7 @@ impl Group {
             let workers = self.workers.iter().enumerate();
             workers.filter(|(index, worker)| worker.inbox.is_asleep() && suits(*index)).map(|(_, worker)| worker)
         };
-        let idlest = sleepers().min_by_key(|worker| worker.beat.fibers.load(Ordering::Relaxed));
+        let idlest = sleepers().min_by_key(|worker| worker.beat.fibers());
         // If another thread was faster, any other sleeper.
         idlest.is_some_and(|worker| worker.rouse() || sleepers().any(Remote::rouse))
     }
@@ -477,7 +477,7 @@ impl Group {
     pub(crate) fn find_place(&self, index: usize, only: Option<usize>, uneven: usize) -> Option<(usize, usize)> {
         let load = |worker: &Remote| {
             let queued = worker.shelf.len.load(Ordering::Relaxed) + worker.sent.len.load(Ordering::Relaxed);
-            worker.beat.fibers.load(Ordering::Relaxed) + queued
+            worker.beat.fibers() + queued
         };
         let takes_some =
             |worker: &Remote| !worker.away.load(Ordering::Relaxed) && !worker.ended.load(Ordering::Relaxed);

@@ -154,7 +154,7 @@ pub(super) fn unpark(unparker: &dyn Unpark) {
 #[repr(align(128))]
 pub(crate) struct Beat {
     turn: AtomicUsize,
-    pub(super) fibers: AtomicUsize,
+    fibers: AtomicUsize,
     pub(super) settled: AtomicUsize,
 }
 
@@ -183,10 +183,16 @@ impl Beat {
         self.fibers.store(fibers, Ordering::Relaxed);
     }
 
+    /// How many fibers live on the worker.
+    #[inline]
+    pub(crate) fn fibers(&self) -> usize {
+        self.fibers.load(Ordering::Relaxed)
+    }
+
     /// Whether this worker has so many more fibers that a closure had better start on the other
     /// one.
     pub(super) fn has_more(&self, other: &Self) -> bool {
-        self.fibers.load(Ordering::Relaxed) > other.fibers.load(Ordering::Relaxed) + 1
+        self.fibers() > other.fibers() + 1
     }
 
     /// A fiber has not ended in its first turn.
