@@ -73,7 +73,6 @@ pub use contract::chain;
 pub use contract::current::{current, in_fiber, retire, run_as_thread, set_current, with_current, yield_now};
 pub use contract::deferred_wakers::{afresh, wake_after_interrupt, wake_task};
 pub use contract::fiber::{Fiber, WaitsFor};
-pub use contract::forward::Link;
 pub use contract::job::{Job, JobHeader, Name, Place, Work};
 pub use contract::lazy_timer::{LazyTimer, Limit, TimeLimited};
 pub use contract::park::{Park, Unpark};
@@ -86,6 +85,7 @@ pub use contract::tree::context::is_cancelled;
 pub use contract::tree::extent::Extent;
 pub use contract::tree::family::Family;
 pub use contract::tree::spare::{keep_spares, settle};
+pub use contract::trigger::Link;
 pub use contract::trigger::{MAX_ARM, Outcome, Retreat, Trigger, Wakeup};
 /// For schedulers and bridges that call foreign code.
 #[doc(hidden)]

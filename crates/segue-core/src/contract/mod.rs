@@ -2,12 +2,10 @@
 //! ([`fiber`], [`job`]), and the one meeting of a wait and a signal ([`trigger`]).
 
 pub(crate) mod attributes;
-mod bell;
 pub mod chain;
 pub(crate) mod current;
 pub(crate) mod deferred_wakers;
 pub(crate) mod fiber;
-pub(crate) mod forward;
 pub(crate) mod job;
 pub(crate) mod lazy_timer;
 pub(crate) mod park;

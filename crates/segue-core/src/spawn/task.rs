@@ -23,13 +23,13 @@
 use crate::contract::chain::{self, Heritage};
 use crate::contract::current;
 use crate::contract::fiber::WaitsFor;
-use crate::contract::forward::Link;
 use crate::contract::job::{Given, Job, JobHeader, Work};
 use crate::contract::scheduler::Spawn;
 use crate::contract::tree::cancelled::Cancelled;
 use crate::contract::tree::context::{Context, innermost};
 use crate::contract::tree::family::Family;
 use crate::contract::tree::spare;
+use crate::contract::trigger::Link;
 use crate::contract::trigger::{Retreat, Trigger, Wakeup};
 use crate::contract::unwind::caught;
 use crate::primitives::payload::Payload;

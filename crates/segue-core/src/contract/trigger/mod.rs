@@ -22,13 +22,10 @@
 //!        withdraw, by the waiter's own thread; or cancel
 //! ```
 //!
-//! In place of a fiber a word may have a link, to another trigger to which the claim is passed on
-//! (`forward.rs`).
-//!
-//! A waiter that has withdrawn, and has left every queue since, may use its trigger again
-//! (`rearm`): nobody else knows it then.
-//!
-//! The trigger behind a waker is a *bell*, which takes other transitions (`bell.rs`).
+//! In files of their own: a claim that finds its waiter cancelled (`refusal.rs`), a word that has a
+//! link to another trigger in place of a fiber (`forward.rs`), a waiter that withdraws while it
+//! registers (`retreat.rs`), a trigger that is waited for again (`again.rs`), and the *bell* behind
+//! a waker, which takes other transitions (`bell.rs`).
 //!
 //! | transition | made by |
 //! | --- | --- |
@@ -42,45 +39,6 @@
 //! touches a trigger. It marks the context and asks the scheduler to *interrupt* the fiber; the
 //! fiber's own thread then tries the exchange to CANCELLED. So a trigger lives in its waiter's
 //! frame, and no canceller can reach a frame that is gone.
-//!
-//! # What cancel has marked is served no more
-//!
-//! The waiter's thread may be busy for long before it looks. Until then a claim would win, and hand
-//! over to a waiter that its canceller believes gone. So the claimer looks in the waiter's place:
-//! it exchanges WAITING for TAKEN, and *then* reads the flag of the waiter's context. If that is
-//! set, the claim is refused: the claimer notes it in the header, moves the word to CANCELLED, and
-//! owes the resume all the same, as the waiter has been taken out of its wait. The caller is told
-//! no and keeps what it had; the resume is in the `Err`, to be sent when the caller holds no lock.
-//!
-//! * **Why after the exchange**: before it, the header may be gone, as any other thread may end the
-//!   wait. After it, the waiter can't leave its wait before this claimer resumes it, and so neither
-//!   the header nor any context that the fiber is inside of ends.
-//! * **Which context**: the innermost one when the wait began, which the waiter writes into its
-//!   header (`expose`) before it can be claimed, and nobody changes until it was resumed. Under a
-//!   shield it is null, and nothing is refused. A canceller marks all contexts further in before it
-//!   returns, so one flag is enough.
-//! * **Why that is in time**: the flag was stored before `cancel` returned. A claim that begins
-//!   after that reads it set. One that runs meanwhile may see either, and its answer is what the
-//!   waiter sees.
-//! * **How the waiter knows**: by its header, and not by the word, which may be gone (below).
-//! * **Between the two steps** the word says TAKEN. The waiter's own thread may see that in an
-//!   interrupt, and then leaves the end of the wait to the resume. Other claimers are refused,
-//!   which is right either way.
-//!
-//! It costs a claim two loads, of the header that the resume is about to touch, and of a flag that
-//! is hardly ever written.
-//!
-//! # Waited for again
-//!
-//! The end of a task is waited for through a trigger that outlives the wait. A wait of that kind
-//! which is cancelled must not end the trigger, since its handle joins again:
-//!
-//! ```text
-//!   WAITING --retreat: the waiter's thread, in place of withdraw--> INITIAL
-//! ```
-//!
-//! If a claimer has refused, the word says CANCELLED although the task has ended: its handle takes
-//! either final word for the end. The waiter is told by its header that it was refused.
 //!
 //! **The race to fear**: a signaller that touches the trigger after the waiter has left. It cannot:
 //! a waiter that was seen WAITING leaves only after it has been resumed, which is the last thing
@@ -101,13 +59,23 @@
 //! | the exchange to TAKEN or CANCELLED | the side that finds that it has lost | the other side's last use of what the trigger is part of, which the loser may free |
 #![allow(unsafe_code)] // The word holds the address of a fiber.
 
+mod again;
+mod bell;
+mod forward;
+mod refusal;
+mod retreat;
+mod wakeup;
+
+pub use forward::Link;
+pub(super) use refusal::REFUSED;
+pub use retreat::Retreat;
+pub use wakeup::Wakeup;
+
 use crate::contract::current;
 use crate::contract::fiber::{Fiber, WaitEnd, WaitsFor};
-use crate::contract::forward::Link;
-use crate::contract::scheduler::Wake;
-use crate::contract::tree::cancelled::Cancelled;
 use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::{AtomicPtr, Ordering};
+use forward::is_link;
 use std::ptr::{self, NonNull};
 
 /// Single-use token that joins one wait with one signal.
@@ -129,7 +97,7 @@ use std::ptr::{self, NonNull};
 /// assert!(!trigger.signal(0), "a trigger is used once");
 /// ```
 pub struct Trigger {
-    pub(super) word: AtomicPtr<Fiber>,
+    word: AtomicPtr<Fiber>,
 }
 
 /// How a wait ended.
@@ -142,51 +110,20 @@ pub enum Outcome {
     Cancelled,
 }
 
-/// The answer of a registration that has found its value there: its waiter has been withdrawn, so
-/// that nobody serves it any more, unless somebody had claimed it just before. Made by
-/// [`Trigger::retreat`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "the waiter does not wait any more, or was claimed"]
-pub struct Retreat {
-    withdrawn: bool,
-}
-
-impl Retreat {
-    /// Whether the waiter has been withdrawn. If not, it was claimed.
-    pub(crate) fn is_withdrawn(self) -> bool {
-        self.withdrawn
-    }
-}
-
-/// A claimed waiter that has still to be resumed. Dropping it resumes it.
-///
-/// It exists so that a structure can claim under its lock and resume after it: resuming runs a
-/// scheduler's code.
-#[must_use = "the claimed waiter stays suspended while this lives"]
-#[derive(Debug)]
-pub struct Wakeup(pub(super) Option<NonNull<Fiber>>);
-
 const CANCELLED: usize = 1;
-pub(super) const TAKEN: usize = 3;
-
-/// In the address of a [`Link`], which stands where a fiber's would.
-const LINKED: usize = 2;
-
-fn link_of(word: *mut Fiber) -> NonNull<Link> {
-    NonNull::new(word.map_addr(|address| address & !LINKED).cast()).expect("it is an address")
-}
+const TAKEN: usize = 3;
 
 /// The largest arm that a trigger can carry.
 pub const MAX_ARM: usize = 1 << 16;
 
 #[inline]
-pub(super) fn word(value: usize) -> *mut Fiber {
+fn word(value: usize) -> *mut Fiber {
     ptr::without_provenance_mut(value)
 }
 
 /// What a final word means; `None` for INITIAL and WAITING.
 #[inline]
-pub(super) fn decode(word: *mut Fiber) -> Option<Outcome> {
+fn decode(word: *mut Fiber) -> Option<Outcome> {
     match word.addr() {
         CANCELLED => Some(Outcome::Cancelled),
         taken if taken & 1 == 1 => Some(Outcome::Taken((taken - TAKEN) / 2)),
@@ -252,28 +189,6 @@ impl Trigger {
                 return self.cancel_unless_awaited();
             }
             self.suspend(fiber, waits_for)
-        })
-    }
-
-    /// As [`wait`](Trigger::wait), but a wait that is cancelled leaves the trigger as it was: it
-    /// can still be signalled, and waited for again.
-    #[inline]
-    pub(crate) fn wait_once_more(&self, waits_for: WaitsFor) -> Result<(), Cancelled> {
-        if self.outcome().is_some() {
-            return Ok(());
-        }
-        current::on_current(|fiber| {
-            fiber.join_context();
-            if fiber.is_cancelled() {
-                return Err(fiber.cancelled());
-            }
-            if fiber.must_not_suspend() {
-                return Err(fiber.refused());
-            }
-            fiber.retreats(true);
-            let outcome = self.suspend(fiber, waits_for);
-            fiber.retreats(false);
-            if outcome == Outcome::Cancelled { Err(fiber.cancelled()) } else { Ok(()) }
         })
     }
 
@@ -361,9 +276,9 @@ impl Trigger {
                 Err(now) => seen = now,
             }
         }
-        if seen.addr() & LINKED != 0 {
-            // SAFETY: the waiter that linked it put the link's address there.
-            return Ok(unsafe { Link::pass_on(link_of(seen)) });
+        if is_link(seen) {
+            // SAFETY: it was claimed here.
+            return Ok(unsafe { Link::pass_on(seen) });
         }
         // SAFETY: a fiber that was seen WAITING stays in its wait until the resume, which this call
         // owes it now.
@@ -374,48 +289,6 @@ impl Trigger {
         }
     }
 
-    /// The waiter, which the caller has claimed, was cancelled before.
-    #[cold]
-    fn refuse(&self, fiber: &Fiber) -> Wakeup {
-        fiber.refuse();
-        // For later looks of others. The waiter does not look any more.
-        self.word.store(word(CANCELLED), Ordering::Release);
-        Wakeup(Some(NonNull::from(fiber)))
-    }
-
-    /// Whether a claim would be refused.
-    ///
-    /// # Safety
-    /// The waiter, if there is one, can't leave its wait before this returns.
-    pub(crate) unsafe fn refuses(&self) -> bool {
-        let seen = self.word.load(Ordering::Acquire);
-        // SAFETY: as the caller promises, if it is the address of a waiter.
-        let is_cancelled = |fiber: *mut Fiber| unsafe { fiber.as_ref().is_some_and(|fiber| fiber.is_wait_cancelled()) };
-        decode(seen).is_some() || (seen.addr() & LINKED == 0 && is_cancelled(seen))
-    }
-
-    /// Passes the signal on, instead of waiting. Answers whether there was no outcome yet. Panics
-    /// if there is a waiter already.
-    ///
-    /// # Safety
-    /// The link is in place until it was unlinked, or until somebody has ended the wait through it.
-    pub(crate) unsafe fn link(&self, link: NonNull<Link>) -> bool {
-        let linked = link.as_ptr().map_addr(|address| address | LINKED).cast();
-        match self.word.compare_exchange(ptr::null_mut(), linked, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => true,
-            Err(word) => {
-                let _ = outcome_of_another(word);
-                false
-            }
-        }
-    }
-
-    /// The opposite of [`link`](Trigger::link). Answers whether it came before any outcome.
-    pub(crate) fn unlink(&self, link: NonNull<Link>) -> bool {
-        let linked = link.as_ptr().map_addr(|address| address | LINKED).cast();
-        self.word.compare_exchange(linked, ptr::null_mut(), Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-
     /// Ends the wait as cancelled, and resumes the waiter. Answers whether nobody had signalled
     /// before. Never waits.
     #[must_use]
@@ -423,8 +296,7 @@ impl Trigger {
         match self.move_to_cancelled() {
             Some(waiter) => {
                 // A link is that of a future which was forgotten while it waited.
-                let is_fiber = waiter.addr() & LINKED == 0;
-                drop(Wakeup(NonNull::new(waiter).filter(|_| is_fiber)));
+                drop(Wakeup(NonNull::new(waiter).filter(|_| !is_link(waiter))));
                 true
             }
             None => false,
@@ -436,32 +308,6 @@ impl Trigger {
     #[must_use]
     pub(crate) fn withdraw(&self) -> Option<*mut Fiber> {
         self.move_to_cancelled()
-    }
-
-    /// Ends the wait of `fiber` for a trigger that is waited for [again](Trigger::wait_once_more).
-    /// Answers whether nobody had signalled before.
-    #[must_use]
-    pub(crate) fn stand_down(&self, fiber: &Fiber) -> bool {
-        let me = ptr::from_ref(fiber).cast_mut();
-        self.word.compare_exchange(me, ptr::null_mut(), Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-
-    /// Withdraws the waiter that is being registered, unless somebody has just claimed it. For the
-    /// [`register`](crate::Source::register) of a source, by the waiter itself: a waiter that
-    /// somebody else withdraws so is not resumed by that, and sleeps on.
-    #[inline]
-    pub fn retreat(&self) -> Retreat {
-        Retreat { withdrawn: self.withdraw().is_some() }
-    }
-
-    /// Makes a withdrawn trigger wait again.
-    ///
-    /// # Safety
-    /// The waiter has left all queues, so that nobody else knows the trigger. It is the calling
-    /// fiber, or whatever else the trigger's owner has suspended by it, and stays in place until it
-    /// was resumed or has withdrawn; or it is null, for no waiter.
-    pub(crate) unsafe fn rearm(&self, waiter: *mut Fiber) {
-        self.word.store(waiter, Ordering::Release);
     }
 
     /// Ends the wait before it has begun, unless a signal has come by now.
@@ -504,44 +350,5 @@ impl Default for Trigger {
 impl std::fmt::Debug for Trigger {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Trigger").field("outcome", &self.outcome()).finish()
-    }
-}
-
-// SAFETY: a wakeup is the right to resume a fiber, which the scheduler contract allows on any
-// thread.
-unsafe impl Send for Wakeup {}
-
-impl Wakeup {
-    /// Resumes the waiter. Never waits.
-    #[inline]
-    pub fn wake(self) {}
-
-    /// The fiber that is owed a resume, for code that keeps it elsewhere.
-    #[inline]
-    pub(crate) fn into_fiber(self) -> Option<NonNull<Fiber>> {
-        let fiber = self.0;
-        std::mem::forget(self);
-        fiber
-    }
-
-    /// The opposite of [`into_fiber`](Wakeup::into_fiber).
-    ///
-    /// # Safety
-    /// It is what `into_fiber` has given, and this is the one use of it.
-    #[inline]
-    pub(crate) unsafe fn from_fiber(fiber: Option<NonNull<Fiber>>) -> Self {
-        Self(fiber)
-    }
-}
-
-impl Drop for Wakeup {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(fiber) = self.0 {
-            // SAFETY: the claim found the fiber WAITING, so it is suspended or about to be, and it
-            // stays until it is resumed; a wakeup is made once per claim and not copied, so this is
-            // the one resume.
-            unsafe { Fiber::wake(fiber, Wake::Resume) };
-        }
     }
 }

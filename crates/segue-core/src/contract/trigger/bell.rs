@@ -5,7 +5,7 @@
 //! # States
 //!
 //! Any thread rings a bell, at any time and any number of times, and its one waiter listens again
-//! and again. The word takes other transitions than in `trigger.rs`, by functions of their own, and
+//! and again. The word takes other transitions than in `mod.rs`, by functions of their own, and
 //! of those there only `withdraw`:
 //!
 //! ```text
@@ -23,8 +23,8 @@
 //! changes nothing.
 #![allow(unsafe_code)] // The word holds the address of a fiber.
 
+use super::{TAKEN, Trigger, Wakeup, decode, word};
 use crate::contract::fiber::{Fiber, WaitEnd, WaitsFor};
-use crate::contract::trigger::{TAKEN, Trigger, Wakeup, decode, word};
 use crate::primitives::atomic::Ordering;
 use std::ptr::{self, NonNull};
 

@@ -23,11 +23,21 @@
 //! `passed` is released by the claimer and acquired by the waiter that leaves.
 #![allow(unsafe_code)] // The link is reached by address.
 
-use crate::contract::trigger::{Trigger, Wakeup};
+use super::{Trigger, Wakeup, outcome_of_another};
+use crate::contract::fiber::Fiber;
 use crate::primitives::atomic::{self, AtomicBool, Ordering};
 use std::cell::Cell;
 use std::marker::PhantomPinned;
 use std::ptr::{self, NonNull};
+
+/// In the address of a [`Link`], which stands where a fiber's would.
+const LINKED: usize = 2;
+
+/// Whether a word has a link in it.
+#[inline]
+pub(super) fn is_link(word: *mut Fiber) -> bool {
+    word.addr() & LINKED != 0
+}
 
 /// Where a trigger passes its signal on to.
 pub struct Link {
@@ -82,8 +92,10 @@ impl Link {
     /// claimed it, and that of a waiter which goes on as cancelled if it was.
     ///
     /// # Safety
-    /// `link` was in the word of a trigger that the caller has just claimed.
-    pub(crate) unsafe fn pass_on(link: NonNull<Self>) -> Wakeup {
+    /// `word`, which has a link in it, was that of a trigger that the caller has just claimed.
+    pub(super) unsafe fn pass_on(word: *mut Fiber) -> Wakeup {
+        let link = word.map_addr(|address| address & !LINKED).cast::<Self>();
+        let link = NonNull::new(link).expect("it is an address");
         // SAFETY: the waiter does not leave before `passed`, nor the second trigger's.
         unsafe {
             let wakeup = (*link.as_ref().to.get()).claim(link.as_ref().arm.get());
@@ -91,5 +103,29 @@ impl Link {
             // A waiter that was cancelled goes on as well.
             wakeup.unwrap_or_else(|refused| refused)
         }
+    }
+}
+
+impl Trigger {
+    /// Passes the signal on, instead of waiting. Answers whether there was no outcome yet. Panics
+    /// if there is a waiter already.
+    ///
+    /// # Safety
+    /// The link is in place until it was unlinked, or until somebody has ended the wait through it.
+    unsafe fn link(&self, link: NonNull<Link>) -> bool {
+        let linked = link.as_ptr().map_addr(|address| address | LINKED).cast();
+        match self.word.compare_exchange(ptr::null_mut(), linked, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => true,
+            Err(word) => {
+                let _ = outcome_of_another(word);
+                false
+            }
+        }
+    }
+
+    /// The opposite of [`link`](Trigger::link). Answers whether it came before any outcome.
+    fn unlink(&self, link: NonNull<Link>) -> bool {
+        let linked = link.as_ptr().map_addr(|address| address | LINKED).cast();
+        self.word.compare_exchange(linked, ptr::null_mut(), Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }

@@ -1,8 +1,9 @@
-//! The header of a fiber (identity, name, context, what it waits for), and the way to the current
-//! one.
+//! The header of a fiber: its scheduler, and the wait that it is in.
 //!
-//! Used by every scheduler, which embeds a [`Fiber`] in whatever it switches, and by triggers. The
-//! header knows nothing of stacks: a plain thread that waits gets one for the length of the wait.
+//! `identity.rs` has which fiber it is, `membership.rs` its contexts, `permission.rs` whether it
+//! may wait now. Used by every scheduler, which embeds a [`Fiber`] in whatever it switches, and by
+//! triggers. The header knows nothing of stacks: a plain thread that waits gets one for the length
+//! of the wait.
 //!
 //! The fields fall in two groups. `id` and `name` are fixed before the fiber runs; `host` and
 //! `scheduler` are, too, with one exception: a fiber that moves to another scheduler of its thread
@@ -12,53 +13,26 @@
 // Headers are reached by address, from the current-fiber slot and from other threads.
 #![allow(unsafe_code)]
 
-use crate::contract::attributes::{Attribute, Attributes};
+mod identity;
+mod membership;
+mod permission;
+mod waits_for;
+
+pub(crate) use permission::NO_SUSPEND;
+pub use waits_for::WaitsFor;
+
+use crate::contract::attributes::Attributes;
 use crate::contract::deferred_wakers;
 use crate::contract::job::{Identity, Job, Name};
 use crate::contract::scheduler::{Executor, Scheduler, Wake};
-use crate::contract::thread;
-use crate::contract::tree::cancelled::Cancelled;
 use crate::contract::tree::context::Context;
 use crate::contract::tree::family::Family;
-use crate::contract::trigger::Trigger;
-use crate::primitives::atomic::{AtomicPtr, Ordering, local};
+use crate::contract::trigger::{REFUSED, Trigger};
+use crate::primitives::atomic::{AtomicPtr, Ordering};
 use crate::primitives::list::{Linked, Links};
+use permission::OPERATIONS;
 use std::cell::{Cell, OnceCell};
-use std::panic::Location;
 use std::ptr::{self, NonNull};
-
-local!(static MARKS: Cell<u64> = Cell::new(0));
-
-/// What a suspended fiber waits for, as reports say it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WaitsFor {
-    /// The kind of thing: "a promise".
-    pub what: &'static str,
-    /// Where the wait was called.
-    pub at: &'static Location<'static>,
-}
-
-impl WaitsFor {
-    /// A wait for `what`, called from here; in a `#[track_caller]` operation, from where that is.
-    #[track_caller]
-    #[must_use]
-    #[inline]
-    pub fn new(what: &'static str) -> Self {
-        Self { what, at: Location::caller() }
-    }
-}
-
-impl std::fmt::Display for WaitsFor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} at {}", self.what, self.at)
-    }
-}
-
-/// How many operations that need not wait a fiber may begin in one turn.
-const OPERATIONS: u8 = 128;
-
-/// What a fiber says in place of what it waits for while it is [not to](crate::no_suspend) wait.
-pub(crate) static NO_SUSPEND: &str = "nothing: it must not be suspended";
 
 /// The header of something that runs and can wait.
 ///
@@ -69,8 +43,8 @@ pub(crate) static NO_SUSPEND: &str = "nothing: it must not be suspended";
 pub struct Fiber {
     scheduler: Cell<NonNull<dyn Scheduler>>,
     /// The context that its wait can be cancelled by, null if none can; or [`REFUSED`]. See
-    /// `trigger.rs`, "What cancel has marked".
-    waits_in: AtomicPtr<Context>,
+    /// `trigger/refusal.rs`.
+    pub(super) waits_in: AtomicPtr<Context>,
     context: Cell<*const Context>,
     member_of: Cell<*const Context>,
     host: Cell<*const ()>,
@@ -107,9 +81,6 @@ pub(crate) enum WaitEnd {
     /// An interrupt has cancelled it. The trigger may be gone.
     Withdrawn,
 }
-
-/// In place of a context: the wait is over, as its claimer found it cancelled.
-const REFUSED: *mut Context = ptr::without_provenance_mut(1);
 
 impl Linked for Fiber {
     fn links(&self) -> &Links<Self> {
@@ -156,42 +127,6 @@ impl Fiber {
             retreats: Cell::new(false),
             executor: Cell::new(None),
         }
-    }
-
-    /// The number that its scheduler gave it.
-    pub fn id(&self) -> u64 {
-        self.id
-    }
-
-    /// The name that its spawner gave it.
-    #[inline]
-    pub fn name(&self) -> Option<&str> {
-        self.name.as_ref().map(|name| &***name)
-    }
-
-    /// A number that no other fiber of its thread ever has; the address and `id` of one that has
-    /// ended come again. Never zero. For the fiber's own thread.
-    #[inline]
-    pub fn mark(&self) -> u64 {
-        if self.mark.get() == 0 {
-            self.mark.set(MARKS.with(|marks| {
-                marks.set(marks.get() + 1);
-                marks.get()
-            }));
-        }
-        self.mark.get()
-    }
-
-    /// The value of this type that it carries. For policies, and for the fiber itself.
-    #[inline]
-    #[must_use]
-    pub fn attribute<A: Attribute>(&self) -> Option<A> {
-        self.attributes.get()?.get()
-    }
-
-    #[inline]
-    pub(crate) fn attributes(&self) -> &OnceCell<Attributes> {
-        &self.attributes
     }
 
     /// What its scheduler [set](Fiber::set_host): null until then.
@@ -306,67 +241,6 @@ impl Fiber {
         unsafe { self.family.as_ref() }
     }
 
-    /// Whether the context that the fiber is in was cancelled.
-    #[inline]
-    pub(crate) fn is_cancelled(&self) -> bool {
-        // SAFETY: a fiber is in a context only while that is alive.
-        unsafe { self.context.get().as_ref() }.is_some_and(Context::is_cancelled)
-    }
-
-    /// What a wait of the fiber fails with if it is cancelled.
-    #[cold]
-    pub(crate) fn cancelled(&self) -> Cancelled {
-        // SAFETY: as in `is_cancelled`.
-        unsafe { self.context.get().as_ref() }.map_or_else(Cancelled::new, Context::error)
-    }
-
-    /// Whether to switch stacks now would carry this thread's panic count into another fiber, or
-    /// would use up the resume of a wait that is being registered. For schedulers with ways to
-    /// suspend of their own, about the running fiber.
-    #[must_use]
-    #[inline]
-    pub fn must_not_suspend(&self) -> bool {
-        (std::thread::panicking() || self.waits_for.get().is_some()) && !thread::is_thread(self)
-    }
-
-    /// What a wait fails with that [must not](Fiber::must_not_suspend) suspend.
-    #[cold]
-    pub(crate) fn refused(&self) -> Cancelled {
-        if std::thread::panicking() {
-            Cancelled::while_panicking()
-        } else if self.waits_for.get().is_some_and(|waits_for| ptr::eq(waits_for.what, NO_SUSPEND)) {
-            Cancelled::in_no_suspend()
-        } else {
-            Cancelled::while_registering()
-        }
-    }
-
-    /// Says that the fiber registers itself for a wait, if it is `Some`, and gives back what was. A
-    /// registered fiber may be resumed at any time, and that resume must not end another wait, one
-    /// that foreign code begins in the middle of the registration.
-    #[inline]
-    pub(crate) fn register_for(&self, waits_for: Option<WaitsFor>) -> Option<WaitsFor> {
-        self.waits_for.replace(waits_for)
-    }
-
-    /// Makes `context` the innermost one and returns the one before.
-    ///
-    /// # Safety
-    /// It is null, or in place until the fiber has entered another one.
-    #[inline]
-    pub(crate) unsafe fn enter_context(&self, context: *const Context) -> *const Context {
-        // One that has ended may have lain there, and `expose` would keep the pointer to that.
-        if self.waits_in.load(Ordering::Relaxed).cast_const() == context {
-            self.waits_in.store(context.cast_mut(), Ordering::Relaxed);
-        }
-        self.context.replace(context)
-    }
-
-    #[inline]
-    pub(crate) fn context(&self) -> *const Context {
-        self.context.get()
-    }
-
     #[inline]
     pub(crate) fn family(&self) -> *const Family {
         self.family
@@ -394,108 +268,6 @@ impl Fiber {
             WaitEnd::Refused
         } else {
             WaitEnd::Resumed
-        }
-    }
-
-    /// Says which context can cancel the wait that begins. Before any other thread can claim it.
-    #[inline]
-    pub(crate) fn expose(&self) {
-        let context = self.context.get().cast_mut();
-        // A store would take the line from those that wake the fiber from other threads.
-        if self.waits_in.load(Ordering::Relaxed) != context {
-            self.waits_in.store(context, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether the wait that the fiber is in was cancelled, whether or not its own thread knows.
-    ///
-    /// # Safety
-    /// The fiber is in a wait that it has been exposed for, and can't leave it before this returns.
-    #[inline]
-    pub(crate) unsafe fn is_wait_cancelled(&self) -> bool {
-        let context = self.waits_in.load(Ordering::Relaxed);
-        // SAFETY: the fiber is inside of the context as long as it waits, and a context ends after
-        // it was left.
-        context != REFUSED && unsafe { context.as_ref() }.is_some_and(Context::is_cancelled)
-    }
-
-    /// The wait was cancelled, as its claimer saw. For the claimer, before the resume.
-    #[cold]
-    pub(crate) fn refuse(&self) {
-        self.waits_in.store(REFUSED, Ordering::Relaxed);
-    }
-
-    /// Takes one operation off what it may begin in this turn; answers whether there was one left.
-    #[inline]
-    #[must_use]
-    pub(crate) fn spend(&self) -> bool {
-        let left = self.budget.get();
-        self.budget.set(left.saturating_sub(1));
-        left != 0
-    }
-
-    /// Whether it may begin no further operation in this turn.
-    #[inline]
-    pub(crate) fn is_spent(&self) -> bool {
-        self.budget.get() == 0
-    }
-
-    /// It has given up its turn: a new one begins, with as many operations that need not wait. For
-    /// schedulers with ways of their own to yield.
-    #[inline]
-    pub fn refill(&self) {
-        self.budget.set(OPERATIONS);
-    }
-
-    /// Where its series of drawn numbers is. It begins with the fiber's own number: so a simulated
-    /// schedule draws the same when it is replayed.
-    #[inline]
-    pub(crate) fn draws(&self) -> &Cell<u32> {
-        &self.draws
-    }
-
-    /// Becomes a member of its innermost context, so that its cancellation finds the fiber. Done on
-    /// the first wait in a context and not at spawn: a fiber that never waits costs the tree
-    /// nothing.
-    #[inline]
-    pub(crate) fn join_context(&self) {
-        let context = self.context.get();
-        if self.member_of.get() != context && !context.is_null() {
-            self.change_membership(context);
-        }
-    }
-
-    /// Stops being a member of `context`, or of any for null.
-    #[inline]
-    pub(crate) fn leave_context(&self, context: *const Context) {
-        let member_of = self.member_of.get();
-        if !member_of.is_null() && (context.is_null() || member_of == context) {
-            self.change_membership(ptr::null());
-        }
-    }
-
-    #[cold]
-    fn change_membership(&self, to: *const Context) {
-        let from = self.member_of.replace(to);
-        let me = NonNull::from(self);
-        // SAFETY: a fiber leaves a context before that ends, so both are alive; the links belong to
-        // the lock of `from`, and to that of `to` once it has left.
-        unsafe {
-            if let Some(from) = from.as_ref() {
-                from.remove_member(me);
-            }
-            if let Some(to) = to.as_ref() {
-                to.add_member(me);
-            }
-        }
-    }
-}
-
-impl std::fmt::Display for Fiber {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.name() {
-            Some(name) => write!(f, "fiber `{name}`"),
-            None => write!(f, "fiber {}", self.id),
         }
     }
 }

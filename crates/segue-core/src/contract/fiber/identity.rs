@@ -1,0 +1,65 @@
+//! Which fiber it is: number, name, mark, attributes, drawn numbers.
+//!
+//! Used by reports, policies and users. All of it is fixed before the fiber runs, or for its own
+//! thread alone.
+
+use crate::contract::attributes::{Attribute, Attributes};
+use crate::contract::fiber::Fiber;
+use crate::primitives::atomic::local;
+use std::cell::{Cell, OnceCell};
+
+local!(static MARKS: Cell<u64> = Cell::new(0));
+
+impl Fiber {
+    /// The number that its scheduler gave it.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The name that its spawner gave it.
+    #[inline]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_ref().map(|name| &***name)
+    }
+
+    /// A number that no other fiber of its thread ever has; the address and `id` of one that has
+    /// ended come again. Never zero. For the fiber's own thread.
+    #[inline]
+    pub fn mark(&self) -> u64 {
+        if self.mark.get() == 0 {
+            self.mark.set(MARKS.with(|marks| {
+                marks.set(marks.get() + 1);
+                marks.get()
+            }));
+        }
+        self.mark.get()
+    }
+
+    /// The value of this type that it carries. For policies, and for the fiber itself.
+    #[inline]
+    #[must_use]
+    pub fn attribute<A: Attribute>(&self) -> Option<A> {
+        self.attributes.get()?.get()
+    }
+
+    #[inline]
+    pub(crate) fn attributes(&self) -> &OnceCell<Attributes> {
+        &self.attributes
+    }
+
+    /// Where its series of drawn numbers is. It begins with the fiber's own number: so a simulated
+    /// schedule draws the same when it is replayed.
+    #[inline]
+    pub(crate) fn draws(&self) -> &Cell<u32> {
+        &self.draws
+    }
+}
+
+impl std::fmt::Display for Fiber {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.name() {
+            Some(name) => write!(f, "fiber `{name}`"),
+            None => write!(f, "fiber {}", self.id),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Whether a fiber may be suspended now, and whether it may begin another operation in its turn.
+//!
+//! Used by every wait, before it begins.
+
+use crate::contract::fiber::{Fiber, WaitsFor};
+use crate::contract::thread;
+use crate::contract::tree::cancelled::Cancelled;
+use std::ptr;
+
+/// How many operations that need not wait a fiber may begin in one turn.
+pub(super) const OPERATIONS: u8 = 128;
+
+/// What a fiber says in place of what it waits for while it is [not to](crate::no_suspend) wait.
+pub(crate) static NO_SUSPEND: &str = "nothing: it must not be suspended";
+
+impl Fiber {
+    /// Whether to switch stacks now would carry this thread's panic count into another fiber, or
+    /// would use up the resume of a wait that is being registered. For schedulers with ways to
+    /// suspend of their own, about the running fiber.
+    #[must_use]
+    #[inline]
+    pub fn must_not_suspend(&self) -> bool {
+        (std::thread::panicking() || self.waits_for.get().is_some()) && !thread::is_thread(self)
+    }
+
+    /// What a wait fails with that [must not](Fiber::must_not_suspend) suspend.
+    #[cold]
+    pub(crate) fn refused(&self) -> Cancelled {
+        if std::thread::panicking() {
+            Cancelled::while_panicking()
+        } else if self.waits_for.get().is_some_and(|waits_for| ptr::eq(waits_for.what, NO_SUSPEND)) {
+            Cancelled::in_no_suspend()
+        } else {
+            Cancelled::while_registering()
+        }
+    }
+
+    /// Says that the fiber registers itself for a wait, if it is `Some`, and gives back what was. A
+    /// registered fiber may be resumed at any time, and that resume must not end another wait, one
+    /// that foreign code begins in the middle of the registration.
+    #[inline]
+    pub(crate) fn register_for(&self, waits_for: Option<WaitsFor>) -> Option<WaitsFor> {
+        self.waits_for.replace(waits_for)
+    }
+
+    /// Takes one operation off what it may begin in this turn; answers whether there was one left.
+    #[inline]
+    #[must_use]
+    pub(crate) fn spend(&self) -> bool {
+        let left = self.budget.get();
+        self.budget.set(left.saturating_sub(1));
+        left != 0
+    }
+
+    /// Whether it may begin no further operation in this turn.
+    #[inline]
+    pub(crate) fn is_spent(&self) -> bool {
+        self.budget.get() == 0
+    }
+
+    /// It has given up its turn: a new one begins, with as many operations that need not wait. For
+    /// schedulers with ways of their own to yield.
+    #[inline]
+    pub fn refill(&self) {
+        self.budget.set(OPERATIONS);
+    }
+}

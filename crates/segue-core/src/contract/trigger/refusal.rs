@@ -1,0 +1,92 @@
+//! What cancel has marked is served no more.
+//!
+//! Used by [`claim`](Trigger::claim), and by the guards of queues, which look before they claim.
+//!
+//! The waiter's thread may be busy for long before it looks. Until then a claim would win, and hand
+//! over to a waiter that its canceller believes gone. So the claimer looks in the waiter's place:
+//! it exchanges WAITING for TAKEN, and *then* reads the flag of the waiter's context. If that is
+//! set, the claim is refused: the claimer notes it in the header, moves the word to CANCELLED, and
+//! owes the resume all the same, as the waiter has been taken out of its wait. The caller is told
+//! no and keeps what it had; the resume is in the `Err`, to be sent when the caller holds no lock.
+//!
+//! * **Why after the exchange**: before it, the header may be gone, as any other thread may end the
+//!   wait. After it, the waiter can't leave its wait before this claimer resumes it, and so neither
+//!   the header nor any context that the fiber is inside of ends.
+//! * **Which context**: the innermost one when the wait began, which the waiter writes into its
+//!   header (`expose`) before it can be claimed, and nobody changes until it was resumed. It writes
+//!   only what has changed: so the line stays in the caches of those that wake it from elsewhere.
+//!   Under a shield it is null, and nothing is refused. A canceller marks all contexts further in
+//!   before it returns, so one flag is enough.
+//! * **Why that is in time**: the flag was stored before `cancel` returned. A claim that begins
+//!   after that reads it set. One that runs meanwhile may see either, and its answer is what the
+//!   waiter sees.
+//! * **How the waiter knows**: by its header, and not by the word, which may be gone.
+//! * **Between the two steps** the word says TAKEN. The waiter's own thread may see that in an
+//!   interrupt, and then leaves the end of the wait to the resume. Other claimers are refused,
+//!   which is right either way.
+//!
+//! It costs a claim two loads, of the header that the resume is about to touch, and of a flag that
+//! is hardly ever written.
+#![allow(unsafe_code)] // Contexts and fibers are reached by address.
+
+use super::forward::is_link;
+use super::{CANCELLED, Trigger, Wakeup, decode, word};
+use crate::contract::fiber::Fiber;
+use crate::contract::tree::context::Context;
+use crate::primitives::atomic::Ordering;
+use std::ptr::{self, NonNull};
+
+/// In place of a context: the wait is over, as its claimer found it cancelled.
+pub(crate) const REFUSED: *mut Context = ptr::without_provenance_mut(1);
+
+impl Trigger {
+    /// The waiter, which the caller has claimed, was cancelled before.
+    #[cold]
+    pub(super) fn refuse(&self, fiber: &Fiber) -> Wakeup {
+        fiber.refuse();
+        // For later looks of others. The waiter does not look any more.
+        self.word.store(word(CANCELLED), Ordering::Release);
+        Wakeup(Some(NonNull::from(fiber)))
+    }
+
+    /// Whether a claim would be refused.
+    ///
+    /// # Safety
+    /// The waiter, if there is one, can't leave its wait before this returns.
+    pub(crate) unsafe fn refuses(&self) -> bool {
+        let seen = self.word.load(Ordering::Acquire);
+        // SAFETY: as the caller promises, if it is the address of a waiter.
+        let is_cancelled = |fiber: *mut Fiber| unsafe { fiber.as_ref().is_some_and(|fiber| fiber.is_wait_cancelled()) };
+        decode(seen).is_some() || (!is_link(seen) && is_cancelled(seen))
+    }
+}
+
+impl Fiber {
+    /// Says which context can cancel the wait that begins. Before any other thread can claim it.
+    #[inline]
+    pub(crate) fn expose(&self) {
+        let context = self.context().cast_mut();
+        // A store would take the line from those that wake the fiber from other threads.
+        if self.waits_in.load(Ordering::Relaxed) != context {
+            self.waits_in.store(context, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the wait that the fiber is in was cancelled, whether or not its own thread knows.
+    ///
+    /// # Safety
+    /// The fiber is in a wait that it has been exposed for, and can't leave it before this returns.
+    #[inline]
+    pub(crate) unsafe fn is_wait_cancelled(&self) -> bool {
+        let context = self.waits_in.load(Ordering::Relaxed);
+        // SAFETY: the fiber is inside of the context as long as it waits, and a context ends after
+        // it was left.
+        context != REFUSED && unsafe { context.as_ref() }.is_some_and(Context::is_cancelled)
+    }
+
+    /// The wait was cancelled, as its claimer saw. For the claimer, before the resume.
+    #[cold]
+    fn refuse(&self) {
+        self.waits_in.store(REFUSED, Ordering::Relaxed);
+    }
+}

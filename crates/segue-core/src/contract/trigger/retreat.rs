@@ -1,0 +1,45 @@
+//! A waiter that is withdrawn while it registers, and waits again.
+//!
+//! Used by sources: a choice that has found a value there while it registers its arms retreats,
+//! takes its arms out of their queues, and may then use its trigger again.
+#![allow(unsafe_code)] // The word holds the address of a fiber.
+
+use super::Trigger;
+use crate::contract::fiber::Fiber;
+use crate::primitives::atomic::Ordering;
+
+/// The answer of a registration that has found its value there: its waiter has been withdrawn, so
+/// that nobody serves it any more, unless somebody had claimed it just before. Made by
+/// [`Trigger::retreat`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the waiter does not wait any more, or was claimed"]
+pub struct Retreat {
+    withdrawn: bool,
+}
+
+impl Retreat {
+    /// Whether the waiter has been withdrawn. If not, it was claimed.
+    pub(crate) fn is_withdrawn(self) -> bool {
+        self.withdrawn
+    }
+}
+
+impl Trigger {
+    /// Withdraws the waiter that is being registered, unless somebody has just claimed it. For the
+    /// [`register`](crate::Source::register) of a source, by the waiter itself: a waiter that
+    /// somebody else withdraws so is not resumed by that, and sleeps on.
+    #[inline]
+    pub fn retreat(&self) -> Retreat {
+        Retreat { withdrawn: self.withdraw().is_some() }
+    }
+
+    /// Makes a withdrawn trigger wait again.
+    ///
+    /// # Safety
+    /// The waiter has left all queues, so that nobody else knows the trigger. It is the calling
+    /// fiber, or whatever else the trigger's owner has suspended by it, and stays in place until it
+    /// was resumed or has withdrawn; or it is null, for no waiter.
+    pub(crate) unsafe fn rearm(&self, waiter: *mut Fiber) {
+        self.word.store(waiter, Ordering::Release);
+    }
+}

@@ -1,0 +1,55 @@
+//! The resume that a claim owes.
+//!
+//! Used by everything that claims: first the claim, under a lock perhaps, then the resume.
+#![allow(unsafe_code)] // It has the right to a resume.
+
+use crate::contract::fiber::Fiber;
+use crate::contract::scheduler::Wake;
+use std::ptr::NonNull;
+
+/// A claimed waiter that has still to be resumed. Dropping it resumes it.
+///
+/// It exists so that a structure can claim under its lock and resume after it: resuming runs a
+/// scheduler's code.
+#[must_use = "the claimed waiter stays suspended while this lives"]
+#[derive(Debug)]
+pub struct Wakeup(pub(super) Option<NonNull<Fiber>>);
+
+// SAFETY: a wakeup is the right to resume a fiber, which the scheduler contract allows on any
+// thread.
+unsafe impl Send for Wakeup {}
+
+impl Wakeup {
+    /// Resumes the waiter. Never waits.
+    #[inline]
+    pub fn wake(self) {}
+
+    /// The fiber that is owed a resume, for code that keeps it elsewhere.
+    #[inline]
+    pub(crate) fn into_fiber(self) -> Option<NonNull<Fiber>> {
+        let fiber = self.0;
+        std::mem::forget(self);
+        fiber
+    }
+
+    /// The opposite of [`into_fiber`](Wakeup::into_fiber).
+    ///
+    /// # Safety
+    /// It is what `into_fiber` has given, and this is the one use of it.
+    #[inline]
+    pub(crate) unsafe fn from_fiber(fiber: Option<NonNull<Fiber>>) -> Self {
+        Self(fiber)
+    }
+}
+
+impl Drop for Wakeup {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(fiber) = self.0 {
+            // SAFETY: the claim found the fiber WAITING, so it is suspended or about to be, and it
+            // stays until it is resumed; a wakeup is made once per claim and not copied, so this is
+            // the one resume.
+            unsafe { Fiber::wake(fiber, Wake::Resume) };
+        }
+    }
+}
