@@ -4,7 +4,7 @@
 //! ```text
 //! bench list
 //! bench run [NAME...] [--budget SECONDS] [--json FILE | --keep] [--smoke]
-//! bench versus COMMIT PROGRAM [NAME...] [--budget SECONDS] [--json FILE | --keep] [--smoke]
+//! bench versus COMMIT PROGRAM [NAME...] [--layout BEFORE AFTER]... (and as `run`)
 //! bench page
 //! ```
 //!
@@ -13,7 +13,9 @@
 //! everything runs).
 //!
 //! `versus` takes the `bench` that was built from another commit, and runs Segue's entries of both
-//! in turns. `--keep` writes to `bench/results`, from which `page` writes `docs/benchmarks.md`.
+//! in turns; and again for each further pair of programs of these commits, which are built in
+//! another layout. `--keep` writes to `bench/results`, from which `page` writes
+//! `docs/benchmarks.md`.
 //!
 //! One-worker figures are CPU time of the contestant's process. Two-worker figures are wall time,
 //! with the number of CPUs that were busy beside them, since many runtimes bring two fibers that
@@ -36,9 +38,10 @@ use rounds::Plan;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use versus::Layout;
 
 const USAGE: &str = "usage: bench list | bench page | bench run [NAME...] [--budget SECONDS] \
-                     [--json FILE | --keep] [--smoke] | bench versus COMMIT PROGRAM (as run)";
+                     [--json FILE | --keep] [--smoke] | bench versus COMMIT PROGRAM [--layout BEFORE AFTER]... (as run)";
 
 /// What the command line asks for.
 enum Command {
@@ -46,7 +49,7 @@ enum Command {
     List,
     Page,
     Run(Task),
-    Versus { before: String, program: PathBuf, task: Task },
+    Versus { before: String, program: PathBuf, layouts: Vec<Layout>, task: Task },
     Child([String; 3]),
 }
 
@@ -79,7 +82,7 @@ fn main() -> ExitCode {
             std::fs::write(page::file(), page).map_err(|e| format!("{}: {e}", page::file().display()))
         }),
         Command::Run(task) => run(task),
-        Command::Versus { before, program, task } => versus(before, program, task),
+        Command::Versus { before, program, layouts, task } => versus(before, program, layouts, task),
         Command::Child(names) => serve(&names),
     };
     match done {
@@ -101,11 +104,13 @@ fn parse(mut args: lexopt::Parser) -> Result<Command, lexopt::Error> {
     match subcommand.as_str() {
         "list" => last(args).map(|()| Command::List),
         "page" => last(args).map(|()| Command::Page),
-        "run" => Ok(parse_task(args)?.map_or(Command::Help, Command::Run)),
+        "run" => Ok(parse_task(args, None)?.map_or(Command::Help, Command::Run)),
         "versus" => {
             let before = args.value()?.string()?;
             let program = args.value()?.into();
-            Ok(parse_task(args)?.map_or(Command::Help, |task| Command::Versus { before, program, task }))
+            let mut layouts = Vec::new();
+            let task = parse_task(args, Some(&mut layouts))?;
+            Ok(task.map_or(Command::Help, |task| Command::Versus { before, program, layouts, task }))
         }
         child::SUBCOMMAND => {
             let names: Vec<String> = args.raw_args()?.map(|word| word.string()).collect::<Result<_, _>>()?;
@@ -120,8 +125,8 @@ fn last(mut args: lexopt::Parser) -> Result<(), lexopt::Error> {
     args.next()?.map_or(Ok(()), |other| Err(other.unexpected()))
 }
 
-/// None if it asks for help.
-fn parse_task(mut args: lexopt::Parser) -> Result<Option<Task>, lexopt::Error> {
+/// None if it asks for help. Where there are `layouts`, they may be given.
+fn parse_task(mut args: lexopt::Parser, mut layouts: Option<&mut Vec<Layout>>) -> Result<Option<Task>, lexopt::Error> {
     let mut workloads = Vec::new();
     let mut budget = None;
     let mut json = None;
@@ -133,6 +138,9 @@ fn parse_task(mut args: lexopt::Parser) -> Result<Option<Task>, lexopt::Error> {
             Long("budget") => budget = Some(args.value()?.parse_with(seconds)?),
             Long("json") => json = Some(args.value()?.into()),
             Long("keep") => keep = true,
+            Long("layout") if let Some(layouts) = &mut layouts => {
+                layouts.push([args.value()?.into(), args.value()?.into()]);
+            }
             Long("smoke") => {
                 smoke = true;
                 measure::set_smoke();
@@ -214,12 +222,14 @@ fn measure(workload: &Workload, plan: Plan, rivals: &compiled::Rivals) -> Vec<re
     all
 }
 
-fn versus(before: String, program: PathBuf, task: Task) -> Result<(), String> {
+fn versus(before: String, program: PathBuf, others: Vec<Layout>, task: Task) -> Result<(), String> {
+    let this = std::env::current_exe().map_err(|e| e.to_string())?;
+    let layouts: Vec<_> = std::iter::once([program, this]).chain(others).collect();
     let Task { workloads, plan, json, keep } = task;
     writable(&json)?;
     let host = results::Host::this(None);
     report::print_host(&host, None);
-    let rows = versus::measure(&program, &workloads, plan);
+    let rows = versus::measure(&layouts, &workloads, plan);
     let (date, after, budget) = (results::date(), results::commit(), plan.budget.as_secs_f64());
     let versus = Versus { host, date, before, after, budget, rows };
     match json.or_else(|| keep.then(|| versus.file())) {

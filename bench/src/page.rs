@@ -170,19 +170,22 @@ fn versus(kept: &Kept) -> String {
         let commits = format!("{}: before {}, after {}", file.date, file.before, file.after);
         let _ = writeln!(page, "{}:\n", on(&file.host, &commits));
         page += "| workload | variant | who | unit | before: min / **median** | after: min / **median** | \
-                 after / before, by rounds: median (quartiles) |\n| --- | --- | --- | --- | --- | --- | --- |\n";
+                 after / before: median (quartiles) | in each layout |\n\
+                 | --- | --- | --- | --- | --- | --- | --- | --- |\n";
         for row in &file.rows {
             let side = |side: [f64; 3]| format!("{} / **{}**", number(side[0]), number(side[1]));
             let [low, ratio, high] = row.ratio;
+            let by_layout: Vec<_> = row.by_layout.iter().map(|ratio| format!("{ratio:.2}")).collect();
             let _ = writeln!(
                 page,
-                "| `{}` | {} | {} | {} | {} | {} | {ratio:.2} ({low:.2} to {high:.2}) |",
+                "| `{}` | {} | {} | {} | {} | {} | {ratio:.2} ({low:.2} to {high:.2}) | {} |",
                 row.workload,
                 row.variant,
                 row.who,
                 row.unit,
                 side(row.before),
-                side(row.after)
+                side(row.after),
+                by_layout.join(", ")
             );
         }
         page.push('\n');
@@ -269,13 +272,14 @@ mod tests {
             before: [9.0, 10.0, 11.0],
             after: [4.0, 5.0, 6.0],
             ratio: [0.4, 0.5, 0.6],
+            by_layout: vec![0.5, 0.4],
             runs: 9,
         };
         let [date, before, after] = ["1", "abc", "def"].map(str::to_owned);
         let versus = vec![Versus { host, date, before, after, budget: 20.0, rows: vec![row] }];
         let page = render("{{versus}}", &Kept { runs: Vec::new(), versus }).expect("it renders");
         assert!(page.starts_with("2 x X, 1: before abc, after def:\n"), "{page}");
-        assert!(page.contains("| 9.00 / **10.0** | 4.00 / **5.00** | 0.50 (0.40 to 0.60) |"), "{page}");
+        assert!(page.contains("| 9.00 / **10.0** | 4.00 / **5.00** | 0.50 (0.40 to 0.60) | 0.50, 0.40 |"), "{page}");
     }
 
     fn difference(page: &str, should_be: &str) -> Option<String> {

@@ -163,8 +163,12 @@ pub struct Pair {
     pub before: [f64; 3],
     /// And at the newer one.
     pub after: [f64; 3],
-    /// After over before, round by round: lower quartile, median, upper quartile.
+    /// After over before: lower quartile, median, upper quartile. Of all rounds, or of the medians
+    /// in several layouts.
     pub ratio: [f64; 3],
+    /// The median of the rounds in each layout of the two programs.
+    #[serde(default)]
+    pub by_layout: Vec<f64>,
     /// How many rounds.
     pub runs: usize,
 }

@@ -1,17 +1,26 @@
 //! Two commits against each other: this program and one that was built from an older commit, both
 //! as children, whose rounds alternate. Only entries of Segue's take part. Used by `bench versus`.
+//!
+//! Where functions and loops happen to lie in a program moves a figure by a tenth and more, and is
+//! no difference between the commits (Mytkowicz et al., "Producing wrong data without doing
+//! anything obviously wrong!", 2009). So both may be given in several layouts; `bench/layouts.sh`
+//! builds them. A row then has a ratio for each layout, and the ratio of the commits is their
+//! median.
 
 use crate::child;
 use crate::measure::{Run, Span, Variant, Workload, is_segue};
 use crate::report::number;
 use crate::results::Pair;
 use crate::rounds::{MAX_ROUNDS, Plan, ROUND, calibrate, min_median_max};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+/// A program of either commit, built alike: the older and the newer one.
+pub type Layout = [PathBuf; 2];
+
 /// Measures the workloads, prints a line for each entry, and answers with what can be kept.
-pub fn measure(older: &Path, workloads: &[&'static Workload], plan: Plan) -> Vec<Pair> {
+pub fn measure(layouts: &[Layout], workloads: &[&'static Workload], plan: Plan) -> Vec<Pair> {
     let mut pairs = Vec::new();
     for workload in workloads {
         println!("\n{}: {}", workload.name, workload.timed);
@@ -23,7 +32,7 @@ pub fn measure(older: &Path, workloads: &[&'static Workload], plan: Plan) -> Vec
         let entries: Vec<_> = entries.collect();
         let budget = plan.budget / entries.len().max(1) as u32;
         for (variant, who) in entries {
-            match pair(older, workload.name, variant, who, plan, budget) {
+            match pair(layouts, workload.name, variant, who, plan, budget) {
                 Ok(pair) => {
                     print(&pair);
                     pairs.push(pair);
@@ -36,32 +45,44 @@ pub fn measure(older: &Path, workloads: &[&'static Workload], plan: Plan) -> Vec
 }
 
 fn pair(
-    older: &Path,
+    layouts: &[Layout],
     workload: &str,
     variant: &Variant,
     who: &str,
     plan: Plan,
     budget: Duration,
 ) -> Result<Pair, String> {
-    let mut command = Command::new(older);
-    command.args([child::SUBCOMMAND, workload, &variant.name, who]);
-    let mut sides = [child::start(command)?, child::this_program(workload, &variant.name, who)?];
+    let (mut figures, mut ratios) = ([Vec::new(), Vec::new()], Vec::new());
+    for layout in layouts {
+        let rounds = in_layout(layout, [workload, &variant.name, who], plan, budget / layouts.len() as u32)?;
+        let [before, after] =
+            [0, 1].map(|side| rounds.iter().map(|round| variant.figure(&round[side])).collect::<Vec<_>>());
+        ratios.push(after.iter().zip(&before).map(|(after, before)| after / before).collect::<Vec<_>>());
+        figures[0].extend(before);
+        figures[1].extend(after);
+    }
+    let by_layout: Vec<_> = ratios.iter().map(|ratios| quartiles(ratios.clone())[1]).collect();
+    // The quartiles of the rounds if there is one layout, else of the layouts.
+    let ratio = quartiles(if let [rounds] = &ratios[..] { rounds.clone() } else { by_layout.clone() });
+    let runs = figures[0].len();
+    let [before, after] = figures.map(min_median_max);
+    let (workload, who, unit) = (workload.to_owned(), who.to_owned(), variant.unit());
+    Ok(Pair { workload, who, variant: variant.name.clone(), unit, before, after, ratio, by_layout, runs })
+}
+
+/// The rounds of two programs that are built alike.
+fn in_layout(layout: &Layout, names: [&str; 3], plan: Plan, budget: Duration) -> Result<Vec<[Span; 2]>, String> {
+    let start = |program: &PathBuf| {
+        let mut command = Command::new(program);
+        command.arg(child::SUBCOMMAND).args(names);
+        child::start(command)
+    };
+    let mut sides = [start(&layout[0])?, start(&layout[1])?];
     let target = (budget / (2 * (plan.min_rounds + 3)) as u32).clamp(Duration::from_millis(2), ROUND);
     // As many operations on both sides, so that a round is the same work.
     let [before, after] = &mut sides;
     let ops = calibrate(before, target)?.min(calibrate(after, target)?);
-    let rounds = alternate(&mut sides, ops, plan, budget)?;
-    let figures = |side: usize| rounds.iter().map(move |round| variant.figure(&round[side]));
-    Ok(Pair {
-        workload: workload.to_owned(),
-        who: who.to_owned(),
-        variant: variant.name.clone(),
-        unit: variant.unit(),
-        before: min_median_max(figures(0).collect()),
-        after: min_median_max(figures(1).collect()),
-        ratio: quartiles(figures(1).zip(figures(0)).map(|(after, before)| after / before).collect()),
-        runs: rounds.len(),
-    })
+    alternate(&mut sides, ops, plan, budget)
 }
 
 /// Round after round; the side that began comes second in the next.
@@ -86,14 +107,16 @@ fn quartiles(mut figures: Vec<f64>) -> [f64; 3] {
 
 fn print(pair: &Pair) {
     let [low, ratio, high] = pair.ratio;
+    let by_layout: Vec<_> = pair.by_layout.iter().map(|ratio| format!("{ratio:.2}")).collect();
     println!(
-        "  {}, {}: {} -> {} {}; {ratio:.3} ({low:.3} to {high:.3}) in {} rounds",
+        "  {}, {}: {} -> {} {}; {ratio:.3} ({low:.3} to {high:.3}) in {} rounds; by layout {}",
         pair.variant,
         pair.who,
         number(pair.before[1]),
         number(pair.after[1]),
         pair.unit,
-        pair.runs
+        pair.runs,
+        by_layout.join(" ")
     );
 }
 
