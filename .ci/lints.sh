@@ -1,4 +1,5 @@
-# Formatting, clippy, rustdoc, and the list of names for users' clippy. Sourced by `run`.
+# Formatting, clippy, rustdoc, the list of names for users' clippy, and what the compiler says of
+# users' mistakes. Sourced by `run`.
 
 fmt() { cargo fmt --all --check; }
 clippy() {
@@ -30,6 +31,56 @@ check_disallowed() {
         echo "error: docs/clippy.toml has $2 names, of which $found are found in .ci/blocking.rs"
         return 1
     fi
+}
+
+# What the compiler says of users' mistakes: each sentence of .ci/mistakes.rs, of its line, and
+# nothing of the lines that have none. Not by trybuild: the whole of what is said of a missing trait
+# lists who has it, and changes with each compiler.
+mistakes() (
+    crate=$(mktemp -d)
+    trap 'rm -rf "$crate"' EXIT
+    mkdir "$crate/src" && cp Cargo.lock "$crate/"
+    printf '[package]\nname = "mistakes"\nedition = "2024"\n[workspace]\n[dependencies]\nsegue = { path = "%s" }\n' \
+        "$PWD/crates/segue" >"$crate/Cargo.toml"
+    # Planted: a sentence that nobody says, a mistake that nobody expects, and none where one is
+    # expected.
+    for fault in 's/~ not a source/~ not a sauce/' 's|//~ is not a future|//|; /remove the `.await`/d' \
+        's/or(second.take())/or(second.take_source())/'; do
+        sed "$fault" .ci/mistakes.rs >"$crate/src/lib.rs"
+        cmp -s .ci/mistakes.rs "$crate/src/lib.rs" && echo "error: nothing to plant: $fault" && exit 1
+        if check_mistakes "$crate" >/dev/null; then echo "error: a planted fault was not found: $fault" && exit 1; fi
+    done
+    cp .ci/mistakes.rs "$crate/src/lib.rs"
+    check_mistakes "$crate"
+)
+
+check_mistakes() {
+    local said line number=0 sentence expected=() found=0 bad=0
+    said=$(cargo check --quiet --message-format json --manifest-path "$1/Cargo.toml" --target-dir "$target/mistakes" \
+        2>"$1/stderr" || true)
+    # What is said of the crate's own lines, each with the line's number before it.
+    said=$(jq -r 'select(.reason == "compiler-message" and .target.name == "mistakes") | .message
+        | (first(.spans[] | select(.is_primary)).line_start | tostring) as $line
+        | .rendered | split("\n")[] | $line + " " + .' <<<"$said")
+    while IFS= read -r line; do
+        number=$((number + 1))
+        if [[ $line == *"//~ "* ]]; then
+            expected+=("${line#*//~ }")
+        elif [ ${#expected[@]} -gt 0 ]; then
+            for sentence in "${expected[@]}"; do
+                found=$((found + 1))
+                grep "^$number " <<<"$said" | grep -qF -- "$sentence" ||
+                    { echo "error: of .ci/mistakes.rs:$number it is not said: $sentence" && bad=1; }
+            done
+            expected=()
+        elif grep "^$number " <<<"$said"; then
+            echo "error: nothing was to be said of .ci/mistakes.rs:$number" && bad=1
+        fi
+    done <"$1/src/lib.rs"
+    [ "$found" -gt 0 ] || { echo "error: no sentence was looked for" && return 1; }
+    [ $bad = 0 ] || cat "$1/stderr"
+    echo "$found sentences looked for"
+    return $bad
 }
 
 # The documentation of all that there is.

@@ -75,6 +75,36 @@ waits() {
     find crates -path '*/src/*.rs' -not -path 'crates/segue-fiber/*' -print0 | xargs -0 awk -f .ci/cancellation.awk
 }
 
+# How tests sleep: in the time of a simulator, until they are cancelled, or for at most 60 ms where
+# CONTRIBUTING says that they may.
+check_sleeps() {
+    local file virtual said none_here real_here bad=0 none=0 real=0
+    while IFS= read -r file; do
+        virtual=$(grep -cwE 'Sim|Explore|simulated' "$file" || true)
+        said=$(awk -v virtual=$((virtual > 0)) -f .ci/sleeps.awk "$file") || { head -n -1 <<<"$said" && bad=1; }
+        read -r none_here real_here < <(tail -n 1 <<<"$said")
+        none=$((none + none_here)) real=$((real + real_here))
+    done < <(find "$1" -path '*/tests/*.rs' -print)
+    echo "$none sleeps that take no time, or end by a cancellation; $real of some ms, or in a simulator"
+    return $bad
+}
+
+sleeps() {
+    local planted fault
+    planted=$(mktemp -d)
+    trap 'rm -rf "$planted"' RETURN
+    mkdir "$planted/tests"
+    printf '%s\n' 'sleep(Duration::MAX);' 'sleep(Duration::from_secs(3_600));' 'sleep(Duration::from_millis(60));' \
+        '// A clock.' 'thread::sleep(Duration::from_micros(100));' >"$planted/tests/fine.rs"
+    printf '%s\n' 'Sim::new(1);' 'sleep(Duration::from_secs(5));' >"$planted/tests/virtual.rs"
+    check_sleeps "$planted" >/dev/null
+    for fault in 'thread::sleep(TIME);' 'sleep(Duration::from_secs(5));' 'segue::sleep(Duration::from_millis(1_000));'; do
+        echo "$fault" >"$planted/tests/fault.rs"
+        if check_sleeps "$planted" >/dev/null; then echo "error: a planted fault was not found: $fault" && return 1; fi
+    done
+    check_sleeps crates
+}
+
 # The files of the first step of the reading order in a page, with how many lines they have.
 check_reading() {
     local files lines

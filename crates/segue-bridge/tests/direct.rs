@@ -17,10 +17,13 @@ const ASYNC: [Host; 3] = [Host::TokioCurrent, Host::TokioMulti, Host::Smol];
 fn tasks_await_fibers() {
     for host in ASYNC {
         let task = async {
-            let answer = direct(|| {
-                sleep(Duration::from_millis(1)).unwrap();
+            let (go, gate) = promise();
+            let mut answer = direct(move || {
+                gate.take().unwrap();
                 wait(async { 42 }).unwrap()
             });
+            assert!(futures::poll!(&mut answer).is_pending());
+            go.fill(()).unwrap();
             assert_eq!(answer.await.unwrap(), 42);
             let both = (direct_on(fifo(), || 1), direct_on(common::stealing(), || 2));
             assert_eq!(both.0.await.unwrap() + both.1.await.unwrap(), 3);

@@ -104,13 +104,15 @@ fn the_context_is_set_in_polls_and_drops_and_not_between() {
         wait(handle, Looks(false)).unwrap();
         smol::block_on(segue_bridge::tokio::with(handle, Looks(false)));
         // While a fiber waits, the others of its thread do not see the context.
+        let (looked, all_looks) = tokio::sync::oneshot::channel();
         let other = spawn(|| {
             for _ in 0..10 {
                 assert!(Handle::try_current().is_err());
                 let _ = yield_now();
             }
+            looked.send(()).unwrap();
         });
-        wait(handle, async { tokio::time::sleep(Duration::from_millis(2)).await }).unwrap();
+        wait(handle, all_looks).unwrap().unwrap();
         other.join().unwrap();
     });
 }

@@ -216,3 +216,37 @@ fn members_that_leave_in_two_steps_strand_the_owner() {
 fn members_that_leave_in_one_step_do_not() {
     family(true);
 }
+
+/// Two choices of both ends of a rendezvous, each of which has joined the senders and then finds
+/// the other among these: so it withdraws, to leave and act.
+fn retreats(under_the_lock: bool) {
+    model(5, move || {
+        let senders = Arc::new(Mutex::new(Vec::<Arc<Trigger>>::new()));
+        let retreats = move |senders: &Mutex<Vec<Arc<Trigger>>>| {
+            let own = Arc::new(Trigger::new());
+            senders.lock().unwrap().push(Arc::clone(&own));
+            let list = senders.lock().unwrap();
+            let mut others = list.iter().filter(|sender| !Arc::ptr_eq(sender, &own));
+            let is_found = others.any(|sender| sender.outcome().is_none());
+            let _list = under_the_lock.then_some(list);
+            is_found && own.cancel()
+        };
+        let other = thread::spawn({
+            let senders = Arc::clone(&senders);
+            move || retreats(&senders)
+        });
+        let mine = retreats(&senders);
+        assert!(!(other.join().unwrap() && mine), "each retreated from the other");
+    });
+}
+
+#[test]
+#[should_panic(expected = "each retreated from the other")]
+fn two_that_retreat_after_the_lock_retreat_from_each_other() {
+    retreats(false);
+}
+
+#[test]
+fn two_that_retreat_under_it_do_not() {
+    retreats(true);
+}

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::in_child;
+use common::{Meet, in_child};
 use segue_core::{scope, shield, sleep, wait_future, yield_now};
 use segue_fiber::effect::{Continuation, Effect, Handler, perform, try_perform};
 use segue_fiber::{Generator, generator};
@@ -45,14 +45,12 @@ fn nested(body: impl FnOnce(&Handle) + Send) {
         .workers(1)
         .run_with(Fifo::default, || {
             let (send, receive) = std::sync::mpsc::channel();
-            let (over, ends) = std::sync::mpsc::channel();
+            let over = &Meet::new();
             scope(|s| {
                 s.spawn(move || {
                     let inner = Builder::new().workers(1).run_with(Fifo::default, || {
                         send.send(Handle::current().unwrap()).unwrap();
-                        while ends.try_recv().is_err() {
-                            let _ = sleep(Duration::from_millis(1));
-                        }
+                        over.wait().unwrap();
                     });
                     inner.unwrap();
                 });
@@ -63,7 +61,7 @@ fn nested(body: impl FnOnce(&Handle) + Send) {
                     }
                 };
                 body(&handle);
-                over.send(()).unwrap();
+                over.put(());
             });
         })
         .unwrap();

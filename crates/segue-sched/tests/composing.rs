@@ -40,11 +40,19 @@ fn fibers_of_two_pools_and_a_thread_wait_for_each_other() {
 #[test]
 fn a_handle_is_joined_under_another_scheduler() {
     let (a, b) = (pool(1), pool(1));
-    let inner = a.spawn(|| {
-        sleep(Duration::from_millis(1)).unwrap();
-        7
+    let meet = Arc::new(Meet::new());
+    let inner = a.spawn({
+        let meet = Arc::clone(&meet);
+        move || meet.wait().unwrap()
     });
-    assert_eq!(b.run(move || inner.join().unwrap()), Ok(7));
+    let joined = b.run(move || {
+        let joins = spawn(move || inner.join().unwrap());
+        // On its one worker it waits by then.
+        yield_now().unwrap();
+        meet.put(7);
+        joins.join().unwrap()
+    });
+    assert_eq!(joined, Ok(7));
     let inner = a.spawn(|| -> () { panic_any(8_u8) });
     let payload = b.run(move || inner.join().unwrap_err().into_panic().unwrap());
     assert_eq!(*payload.unwrap().downcast::<u8>().unwrap(), 8);

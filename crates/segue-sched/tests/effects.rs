@@ -7,7 +7,7 @@
 
 mod common;
 
-use common::everywhere;
+use common::{Meet, everywhere};
 use segue_core::{CancelToken, Cancelled, check, scope, sleep, spawn, timeout, yield_now};
 use segue_fiber::effect::{Continuation, Effect, Handler, perform, try_perform};
 use segue_fiber::{Yielder, generator, leaked_stacks, region};
@@ -206,14 +206,20 @@ fn a_computation_goes_on_in_a_scope_of_its_own_inside_of_another() {
 fn a_shielded_scope_in_a_handled_computation_is_not_cancelled_with_its_runtime() {
     let (began, finished) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let (began_inside, finished_inside) = (Arc::clone(&began), Arc::clone(&finished));
+    let over = Arc::new(Meet::new());
+    let told = Arc::clone(&over);
     let run = Builder::new().workers(1).run_with(Fifo::default, || {
+        // Says that the run is cancelled.
+        drop(spawn(move || {
+            assert!(Meet::<()>::new().wait().is_err());
+            over.put(());
+        }));
         drop(spawn(move || {
             let inside = || {
                 scope(|s| {
                     drop(s.spawn(|| {
                         began_inside.store(true, SeqCst);
-                        // The run is cancelled meanwhile.
-                        finished_inside.store(sleep(Duration::from_millis(2)).is_ok(), SeqCst);
+                        finished_inside.store(told.wait().is_ok(), SeqCst);
                     }));
                 })
             };

@@ -5,12 +5,11 @@
 mod common;
 
 use common::{Counted, Meet, STAND_IN, scaled};
-use segue_core::{CancelToken, scope, sleep, spawn, yield_now};
+use segue_core::{CancelToken, scope, spawn, yield_now};
 use segue_sched::{Builder, Fifo, GangTooLarge, Gangs};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
-use std::time::Duration;
 
 fn run<T>(workers: usize, gangs: &Gangs, f: impl FnOnce() -> T) -> T {
     Builder::new().workers(workers).run_with(|| gangs.policy(), f).unwrap()
@@ -88,7 +87,10 @@ fn none_starts_before_all_are_there() {
                 // The first has every chance to run, and may not.
                 (0..round % 5).for_each(|_| yield_now().unwrap());
                 if round % 10 == 0 {
-                    sleep(Duration::from_micros(200)).unwrap();
+                    // Another gang passes it, on both workers.
+                    let others = gangs.gang((0..2).map(|_| || ())).unwrap();
+                    let others: Vec<_> = others.into_iter().map(|part| part.spawn_in(s)).collect();
+                    others.into_iter().for_each(|part| part.join().unwrap());
                 }
                 spawned.store(2, SeqCst);
                 last.spawn_in(s);

@@ -7,8 +7,8 @@ use segue::sched::{Handle, move_to};
 use segue::sync::MVar;
 use segue::{scope, sleep, spawn, timeout, yield_now};
 use std::io::{Read, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Runs `f` as a fiber of a runtime with one worker, which it can stop.
@@ -133,19 +133,14 @@ fn sockets_of_both_runs_are_served() {
 fn a_visitor_on_another_worker_holds_up_only_the_fiber_with_the_run() {
     let gate = Arc::new(MVar::empty());
     let (came, ended) = (Arc::new(AtomicBool::new(false)), AtomicUsize::new(0));
-    let place = Arc::new(Mutex::new(None::<Handle>));
+    let place = Arc::new(MVar::empty());
     let other = segue::runtime().workers(1).pool().unwrap();
     on_one_worker(|| {
         scope(|s| {
             let guest = other.spawn({
                 let (gate, came, place) = (Arc::clone(&gate), Arc::clone(&came), Arc::clone(&place));
                 move || {
-                    let to = loop {
-                        match place.lock().unwrap().clone() {
-                            Some(handle) => break handle,
-                            None => sleep(Duration::from_micros(100)).unwrap(),
-                        }
-                    };
+                    let to: Handle = place.take().unwrap();
                     move_to(&to, || {
                         came.store(true, SeqCst);
                         gate.take().unwrap()
@@ -154,7 +149,7 @@ fn a_visitor_on_another_worker_holds_up_only_the_fiber_with_the_run() {
             });
             let run = s.spawn(|| {
                 let inner = segue::runtime().workers(2).run(|| {
-                    *place.lock().unwrap() = Handle::current();
+                    place.put(Handle::current().unwrap()).unwrap();
                     // It keeps its own worker, so that the visitor comes to the other one.
                     while !came.load(SeqCst) {
                         std::thread::yield_now();
@@ -166,8 +161,8 @@ fn a_visitor_on_another_worker_holds_up_only_the_fiber_with_the_run() {
             while !came.load(SeqCst) {
                 yield_now().unwrap();
             }
-            sleep(Duration::from_millis(1)).unwrap();
-            // This worker, in whose fiber the inner run is about to end, has to get here.
+            // This worker has got here, although the inner run waits in a fiber of it: the inner
+            // body kept this worker until the visitor had come.
             gate.put(5).unwrap();
             run.join().unwrap();
             assert_eq!(guest.join().unwrap(), Ok(5));

@@ -62,7 +62,8 @@
 //!
 //! Without the order two crosswise selects, of which each waits at the first structure of the
 //! other, could retreat from each other again and again. A waiter that has retreated twice lets
-//! others run each time before it looks, and sees there that it was cancelled.
+//! others run each time before it looks, and sees there that it was cancelled. `loom_select.rs` has
+//! a model that fails without the order, and one that fails if a waiter retreats after the lock.
 //!
 //! After Go's `select` and the sources of Gears; what is new is that two waiters never claim each
 //! other crosswise, so that there is no order of locks.
