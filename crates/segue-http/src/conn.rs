@@ -3,13 +3,12 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use http::header::{self, HeaderMap};
 use http::uri::Scheme;
 use http::{Method, StatusCode, Version};
-use segue_core::{Cancelled, contain, shield, trim_stack};
+use segue_core::{CancelToken, Cancelled, contain, shield, trim_stack};
 
 use crate::body::{Body, State};
 use crate::config::Config;
@@ -38,16 +37,10 @@ pub(crate) type Handle<'h> = dyn Fn(&mut Request<'_>) -> Response + Send + Sync 
 /// What a connection shares with its server.
 pub(crate) struct Shared<'s> {
     pub(crate) config: &'s Config,
-    /// The server was told to shut down, or has stopped accepting for another reason: each
-    /// further response ends its connection.
-    pub(crate) closing: [&'s AtomicBool; 2],
+    /// Once it is cancelled, each further response ends its connection: the server was told to
+    /// shut down, or has stopped accepting for another reason.
+    pub(crate) closing: CancelToken,
     pub(crate) handle: &'s Handle<'s>,
-}
-
-impl Shared<'_> {
-    fn is_closing(&self) -> bool {
-        self.closing.iter().any(|closing| closing.load(Ordering::Acquire))
-    }
 }
 
 /// Serves a connection until it ends. An error is the transport's or a response's that could not be
@@ -150,7 +143,7 @@ impl Connection<'_> {
                 shield(|| self.wire.flush())?;
             }
             let time = if length == 0 {
-                if self.shared.is_closing() {
+                if self.shared.closing.is_cancelled() {
                     return Ok(Next::End);
                 }
                 if let Some(place) = self.place.filter(|_| !self.last) {
@@ -247,7 +240,7 @@ impl Connection<'_> {
         let (mut state, version) = (State::new(&self.head, self.shared.config), self.head.version);
         let (response, keep_alive) = self.handle(&mut state);
         let keep_alive = keep_alive
-            && !self.shared.is_closing()
+            && !self.shared.closing.is_cancelled()
             && !says_close(response.headers())
             && !self.last
             && !self.place.is_some_and(Place::is_wanted)
@@ -376,7 +369,7 @@ impl Connection<'_> {
         }
         let end = self.wire.transport.now().checked_add(time);
         let mut left = MAX_LINGER;
-        if !self.shared.is_closing() && !segue_core::is_cancelled() {
+        if !self.shared.closing.is_cancelled() && !segue_core::is_cancelled() {
             let rest = |now| end.map_or(time, |end| end.saturating_duration_since(now));
             if self.discard(&mut left, rest) {
                 return;

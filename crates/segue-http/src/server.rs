@@ -3,11 +3,9 @@
 
 use std::fmt;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use segue_core::{CancelToken, Cancelled};
+use segue_core::{CancelToken, Cancelled, Scope};
 
 use crate::config::Config;
 use crate::conn::{self, Handle, Shared};
@@ -41,49 +39,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub struct Server<'h> {
     handle: Box<Handle<'h>>,
     config: Config,
-    control: Arc<Control>,
-}
-
-/// What a server and its shutdown handles share.
-#[derive(Default)]
-struct Control {
-    closing: AtomicBool,
-    /// The accept loops to be cancelled, each with its number. Never held across a wait.
-    loops: Mutex<Vec<(u64, CancelToken)>>,
-}
-
-impl Control {
-    fn loops(&self) -> MutexGuard<'_, Vec<(u64, CancelToken)>> {
-        // Nothing in here panics half-way.
-        self.loops.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Has a shutdown cancel `token`, at once if it has happened already, until the result is
-    /// dropped.
-    fn register(&self, token: CancelToken) -> Registered<'_> {
-        let number = {
-            let mut loops = self.loops();
-            let number = loops.last().map_or(0, |(number, _)| number + 1);
-            loops.push((number, token.clone()));
-            number
-        };
-        // A shutdown sets the flag before it looks at the list, so one of the two sees the other.
-        if self.closing.load(Ordering::Acquire) {
-            token.cancel();
-        }
-        Registered { control: self, number }
-    }
-}
-
-struct Registered<'c> {
-    control: &'c Control,
-    number: u64,
-}
-
-impl Drop for Registered<'_> {
-    fn drop(&mut self) {
-        self.control.loops().retain(|(number, _)| *number != self.number);
-    }
+    /// Cancelled by a shutdown.
+    control: CancelToken,
 }
 
 impl<'h> Server<'h> {
@@ -103,7 +60,7 @@ impl<'h> Server<'h> {
         Server {
             handle: Box::new(move |request| handler(request).into_response()),
             config: Config::default(),
-            control: Arc::default(),
+            control: CancelToken::new(),
         }
     }
 
@@ -130,7 +87,7 @@ impl<'h> Server<'h> {
     /// ```
     #[must_use]
     pub fn shutdown_handle(&self) -> Shutdown {
-        Shutdown { control: Arc::clone(&self.control) }
+        Shutdown { control: self.control.clone() }
     }
 
     /// Serves the connections that `listener` accepts, a fiber for each, until the server is shut
@@ -176,45 +133,47 @@ impl<'h> Server<'h> {
     /// # Ok::<(), io::Error>(())
     /// ```
     pub fn serve<L: Listener>(&self, listener: L) -> io::Result<()> {
-        let ending = AtomicBool::new(false);
         let gate = Gate::new(self.config.max_connections);
-        let closing = [&self.control.closing, &ending];
-        let shared = Shared { config: &self.config, closing, handle: &*self.handle };
-        segue_core::scope(|scope| {
-            let _registered = self.control.register(scope.token());
-            let mut pause = FIRST_PAUSE;
-            let error = loop {
-                match listener.accept() {
-                    Ok(stream) => {
-                        pause = FIRST_PAUSE;
-                        let place = match gate.enter() {
-                            Ok(place) => place,
-                            Err(cancelled) => break cancelled.into(),
-                        };
-                        let shared = &shared;
-                        let connection = scope.spawn(move || {
-                            // The connection's end is not an error of the server, and neither is
-                            // its panic, which has been reported.
-                            segue_core::contain(|| place.token().run(|| conn::run(stream, shared, Some(&place))));
-                        });
-                        // The scope waits for it.
-                        drop(connection);
-                    }
-                    Err(error) if is_fatal(&error) => break error,
-                    Err(error) if is_of_one_client(&error) => {}
-                    Err(_) => {
-                        if let Err(cancelled) = segue_core::sleep(pause) {
-                            break cancelled.into();
-                        }
-                        pause = (pause * 2).min(LONGEST_PAUSE);
-                    }
+        let serve = || {
+            segue_core::scope(|scope| {
+                let error = self.accept_all(listener, &gate, scope);
+                scope.cancel();
+                if self.control.is_cancelled() && Cancelled::caused(&error) { Ok(()) } else { Err(error) }
+            })
+        };
+        self.control.run(serve)
+    }
+
+    /// Spawns a fiber for each connection, until accepting fails for good.
+    fn accept_all<'s, L: Listener>(&'s self, listener: L, gate: &'s Gate, scope: &'s Scope<'s, '_>) -> io::Error {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match listener.accept() {
+                Ok(stream) => {
+                    pause = FIRST_PAUSE;
+                    let place = match gate.enter() {
+                        Ok(place) => place,
+                        Err(cancelled) => return cancelled.into(),
+                    };
+                    let connection = scope.spawn(move || {
+                        let shared = Shared { config: &self.config, closing: scope.token(), handle: &*self.handle };
+                        // The connection's end is not an error of the server, and neither is its
+                        // panic, which has been reported.
+                        segue_core::contain(|| place.token().run(|| conn::run(stream, &shared, Some(&place))));
+                    });
+                    // The scope waits for it.
+                    drop(connection);
                 }
-            };
-            ending.store(true, Ordering::Release);
-            drop(listener);
-            scope.cancel();
-            if self.control.closing.load(Ordering::Acquire) && Cancelled::caused(&error) { Ok(()) } else { Err(error) }
-        })
+                Err(error) if is_fatal(&error) => return error,
+                Err(error) if is_of_one_client(&error) => {}
+                Err(_) => {
+                    if let Err(cancelled) = segue_core::sleep(pause) {
+                        return cancelled.into();
+                    }
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
     }
 
     /// Serves one connection in the calling fiber, until it ends.
@@ -235,7 +194,7 @@ impl<'h> Server<'h> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn serve_connection<T: Transport + 'static>(&self, transport: T) -> io::Result<()> {
-        let closing = [&self.control.closing, &AtomicBool::new(false)];
+        let closing = self.control.clone();
         conn::run(transport, &Shared { config: &self.config, closing, handle: &*self.handle }, None)
     }
 }
@@ -267,7 +226,7 @@ fn is_of_one_client(error: &io::Error) -> bool {
 /// ```
 #[derive(Clone)]
 pub struct Shutdown {
-    control: Arc<Control>,
+    control: CancelToken,
 }
 
 impl Shutdown {
@@ -281,12 +240,7 @@ impl Shutdown {
     /// server.shutdown_handle().shutdown();
     /// ```
     pub fn shutdown(&self) {
-        self.control.closing.store(true, Ordering::Release);
-        // Cancelling calls schedulers, so not under the lock.
-        let tokens: Vec<CancelToken> = self.control.loops().iter().map(|(_, token)| token.clone()).collect();
-        for token in tokens {
-            token.cancel();
-        }
+        self.control.cancel();
     }
 
     /// Whether the server was told to stop. A handler that goes on for long can ask.
@@ -297,7 +251,7 @@ impl Shutdown {
     /// ```
     #[must_use]
     pub fn is_shut_down(&self) -> bool {
-        self.control.closing.load(Ordering::Acquire)
+        self.control.is_cancelled()
     }
 }
 

@@ -62,7 +62,6 @@ mod park;
 mod reactor;
 mod readiness;
 mod selector;
-mod slab;
 mod socket;
 mod sys;
 

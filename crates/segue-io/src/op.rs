@@ -107,10 +107,10 @@ fn is_in_progress(error: &io::Error) -> bool {
         || matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// Moves bytes out of the kernel.
-pub(crate) struct Read<'a>(pub(crate) &'a mut [u8]);
+/// Moves bytes out of the kernel; or, for a `PEEK`, copies them and leaves them there.
+pub(crate) struct Read<'a, const PEEK: bool = false>(pub(crate) &'a mut [u8]);
 
-impl Op for Read<'_> {
+impl<const PEEK: bool> Op for Read<'_, PEEK> {
     type Output = usize;
     const HALF: Half = Half::Read;
     const WAITS_FOR: &'static str = "data on a socket";
@@ -120,7 +120,7 @@ impl Op for Read<'_> {
         if self.0.is_empty() {
             return Ok(0);
         }
-        sys::recv(socket.io(), self.0)
+        sys::recv(socket.io(), self.0, PEEK)
     }
 
     #[inline]
@@ -130,27 +130,7 @@ impl Op for Read<'_> {
 
     #[inline]
     fn drains(&self, output: &usize) -> bool {
-        (1..self.0.len()).contains(output)
-    }
-}
-
-/// Copies bytes and leaves them in the kernel.
-pub(crate) struct Peek<'a>(pub(crate) &'a mut [u8]);
-
-impl Op for Peek<'_> {
-    type Output = usize;
-    const HALF: Half = Half::Read;
-    const WAITS_FOR: &'static str = "data on a socket";
-
-    fn attempt(&mut self, socket: &Socket) -> io::Result<usize> {
-        if self.0.is_empty() {
-            return Ok(0);
-        }
-        sys::peek(socket.io(), self.0)
-    }
-
-    fn needs_data(&self) -> bool {
-        !self.0.is_empty()
+        !PEEK && (1..self.0.len()).contains(output)
     }
 }
 

@@ -9,8 +9,9 @@
 //! A socket holds its reactor, and the reactor's table only a weak reference to the socket, under
 //! the key that the kernel has been given. So a socket that is dropped takes itself out of the
 //! kernel and the table before its descriptor is closed, and an event that is still on its way
-//! finds nothing (see `slab`). If an event's socket is dropped while the turn reports to it, then
-//! the turn drops it.
+//! finds nothing, or the socket that has got the key since. To that one it is an edge more: its ops
+//! try again, and wait on. If an event's socket is dropped while the turn reports to it, then the
+//! turn drops it.
 //!
 //! # Locks
 //!
@@ -31,8 +32,8 @@
 //! is ordered by the lock.
 
 use crate::selector::{Backend, Interest, Ready, Selector};
-use crate::slab::Slab;
 use crate::socket::Socket;
+use slab::Slab;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -80,7 +81,7 @@ impl Reactor {
         if self.is_closed() {
             return Ok(None);
         }
-        let key = sockets.insert(Arc::downgrade(socket)).ok_or(io::ErrorKind::OutOfMemory)?;
+        let key = sockets.insert(Arc::downgrade(socket));
         drop(sockets);
         self.len.fetch_add(1, Ordering::Relaxed);
         match self.selector.add(fd, key, interest) {
@@ -99,7 +100,7 @@ impl Reactor {
     }
 
     fn forget(&self, key: usize) {
-        if self.sockets().remove(key).is_some() {
+        if self.sockets().try_remove(key).is_some() {
             self.len.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -130,7 +131,7 @@ impl Reactor {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        let told: Vec<Arc<Socket>> = sockets.values().filter_map(Weak::upgrade).collect();
+        let told: Vec<Arc<Socket>> = sockets.iter().filter_map(|(_, socket)| socket.upgrade()).collect();
         drop(sockets);
         for socket in told {
             socket.report_closed();
@@ -192,7 +193,7 @@ mod tests {
                 drop(socket);
                 assert!(reactor.is_empty());
             }
-            assert_eq!(reactor.sockets().capacity(), 1, "slots are not used again");
+            assert_eq!(reactor.sockets().vacant_key(), 0, "keys are not used again");
         }
     }
 }

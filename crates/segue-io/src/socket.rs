@@ -155,7 +155,7 @@ impl Socket {
         let mut slot = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(place) = &mut *slot else { return };
         let selector = place.reactor.selector();
-        if place.key != ready.key || !selector.one_shot() {
+        if !selector.one_shot() {
             return;
         }
         place.armed.read &= !ready.directions.read;

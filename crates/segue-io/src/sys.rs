@@ -56,12 +56,9 @@ mod flavour {
 
 pub(crate) use flavour::{accept, stream_socket};
 
-pub(crate) fn recv(socket: &Socket, buf: &mut [u8]) -> io::Result<usize> {
-    Ok(rustix::net::recv(socket, buf, RecvFlags::DONTWAIT)?.1)
-}
-
-pub(crate) fn peek(socket: &Socket, buf: &mut [u8]) -> io::Result<usize> {
-    Ok(rustix::net::recv(socket, buf, RecvFlags::DONTWAIT.union(RecvFlags::PEEK))?.1)
+pub(crate) fn recv(socket: &Socket, buf: &mut [u8], peek: bool) -> io::Result<usize> {
+    let peek = if peek { RecvFlags::PEEK } else { RecvFlags::empty() };
+    Ok(rustix::net::recv(socket, buf, RecvFlags::DONTWAIT | peek)?.1)
 }
 
 pub(crate) fn recv_vectored(socket: &Socket, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {

@@ -25,14 +25,14 @@ use segue_core::chain::{self, Frame};
 
 /// The type of `Entry::call` of a clause that wants the continuation: with the computation, which
 /// has a request, and the clause.
-pub(super) type Capture<R> = unsafe fn(NonNull<Base>, *const ()) -> RawNext<R>;
+pub(super) type Capture<'k, R> = unsafe fn(NonNull<Base>, *const ()) -> RawNext<'k, R>;
 
 /// The type of `Entry::call` of a clause that answers: with its frame, itself, and the effect.
 pub(super) type Answer<E> = unsafe fn(*const Frame, *const (), E) -> <E as Effect>::Output;
 
 /// The clauses of a handler with results `R` and state `S`.
 pub trait Clauses<R, S> {
-    #[doc(hidden)]
+    /// What a search for the clause of an effect looks at.
     const ENTRIES: Entries;
 }
 
@@ -75,20 +75,22 @@ pub struct Cons<C, L> {
 ///
 /// # Safety
 ///
-/// `CALL` is a function of the type that `CAPTURES` says, for the effect of type `EFFECT`, and
-/// takes the address of a `Self`.
-pub(super) unsafe trait Clause<R, S> {
-    const EFFECT: TypeId;
-    const NAME: fn() -> &'static str;
+/// `CALL` is a function of the type that `CAPTURES` says, for the effect, and takes the address of
+/// a `Self`.
+pub unsafe trait Clause<R, S> {
+    /// What it handles.
+    type Effect: Effect;
+    /// Whether it wants the continuation; otherwise it answers.
     const CAPTURES: bool;
+    /// A [`Capture`] or an [`Answer`].
     const CALL: *const ();
 }
 
 impl<R, S, C: Clause<R, S>, L: Clauses<R, S>> Clauses<R, S> for Cons<C, L> {
     const ENTRIES: Entries = Entries(Some(&Entry {
         all: chain::Clauses { capture: C::CAPTURES || L::ENTRIES.capture() },
-        effect: C::EFFECT,
-        name: C::NAME,
+        effect: TypeId::of::<C::Effect>(),
+        name: type_name::<C::Effect>,
         captures: C::CAPTURES,
         call: C::CALL,
         head: offset_of!(Self, head),
@@ -104,67 +106,48 @@ pub struct Scoped;
 /// or for ever.
 pub struct Stored<'r>(pub(super) Option<List<'r>>, pub(super) PhantomData<fn(&'r ()) -> &'r ()>);
 
-/// A clause that gets the continuation. `W` says what it yields.
-pub struct Capturing<M, E, W>(pub(super) W, pub(super) PhantomData<fn(M, E)>);
-
-/// A clause that yields the handler's result.
-pub struct On<C>(pub(super) C);
-
-/// A clause that yields a result or hands control on.
-pub struct OnTail<C>(pub(super) C);
-
-/// What a clause does with a continuation that it may keep for `'k`.
-pub trait Takes<'k, E: Effect, R, S> {
-    #[doc(hidden)]
-    fn take(&self, effect: E, continuation: Continuation<'k, E::Output, R, S>) -> Next<'k, R>;
-}
-
-impl<'k, E: Effect, R, S, C: Fn(E, Continuation<'k, E::Output, R, S>) -> R> Takes<'k, E, R, S> for On<C> {
-    #[inline]
-    fn take(&self, effect: E, continuation: Continuation<'k, E::Output, R, S>) -> Next<'k, R> {
-        Next::done((self.0)(effect, continuation))
-    }
-}
-
-impl<'k, E: Effect, R, S, C: Fn(E, Continuation<'k, E::Output, R, S>) -> Next<'k, R>> Takes<'k, E, R, S> for OnTail<C> {
-    #[inline]
-    fn take(&self, effect: E, continuation: Continuation<'k, E::Output, R, S>) -> Next<'k, R> {
-        (self.0)(effect, continuation)
-    }
-}
+/// A clause that gets the continuation, and yields a result or hands control on.
+pub struct Capturing<M, E, C>(pub(super) C, pub(super) PhantomData<fn(M, E)>);
 
 /// A [`Capture`].
 ///
 /// # Safety
 ///
 /// The computation is suspended with a request of type `E`, for a handler with results `R` and
-/// state `S`. Called once for the request. `clause` is a `W` that stays in place meanwhile. All
-/// that handler and computation hold is good for `'k`, or `W` is for any lifetime.
-unsafe fn capture<'k, E: Effect, R, S, W: Takes<'k, E, R, S>>(base: NonNull<Base>, clause: *const ()) -> RawNext<R> {
+/// state `S`. Called once for the request. `clause` is a `C` that stays in place meanwhile. All
+/// that handler and computation hold is good for `'k`, or `C` is for any lifetime.
+unsafe fn capture<'k, E: Effect, R, S, C>(base: NonNull<Base>, clause: *const ()) -> RawNext<'k, R>
+where
+    C: Fn(E, Continuation<'k, E::Output, R, S>) -> Next<'k, R>,
+{
     // SAFETY: by the contract. The effect is moved out once; the performer does not touch it any
     // more.
     let (effect, continuation, clause) = unsafe {
-        let request = base.as_ref().request.get().assume_init().cast::<Request<E>>();
+        let request = base.as_ref().asked.get().assume_init().request.cast::<Request<E>>();
         let effect = (&raw const (*request.as_ptr()).effect).cast::<E>().read();
-        (effect, Continuation::new(base), &*clause.cast::<W>())
+        (effect, Continuation::new(base), &*clause.cast::<C>())
     };
-    clause.take(effect, continuation).into_raw()
+    clause(effect, continuation).0
 }
 
 // SAFETY: `call` is a `Capture<R>`, for `E`. The newtype around the clause has its address.
-unsafe impl<E: Effect, R, S, W: for<'k> Takes<'k, E, R, S>> Clause<R, S> for Capturing<Scoped, E, W> {
-    const EFFECT: TypeId = TypeId::of::<E>();
-    const NAME: fn() -> &'static str = type_name::<E>;
+unsafe impl<E: Effect, R, S, C> Clause<R, S> for Capturing<Scoped, E, C>
+where
+    C: for<'k> Fn(E, Continuation<'k, E::Output, R, S>) -> Next<'k, R>,
+{
+    type Effect = E;
     const CAPTURES: bool = true;
-    const CALL: *const () = capture::<'static, E, R, S, W> as Capture<R> as *const ();
+    const CALL: *const () = capture::<'static, E, R, S, C> as Capture<'static, R> as *const ();
 }
 
 // SAFETY: as above.
-unsafe impl<'r, E: Effect, R, S, W: Takes<'r, E, R, S>> Clause<R, S> for Capturing<Stored<'r>, E, W> {
-    const EFFECT: TypeId = TypeId::of::<E>();
-    const NAME: fn() -> &'static str = type_name::<E>;
+unsafe impl<'r, E: Effect, R, S, C> Clause<R, S> for Capturing<Stored<'r>, E, C>
+where
+    C: Fn(E, Continuation<'r, E::Output, R, S>) -> Next<'r, R>,
+{
+    type Effect = E;
     const CAPTURES: bool = true;
-    const CALL: *const () = capture::<'r, E, R, S, W> as Capture<R> as *const ();
+    const CALL: *const () = capture::<'r, E, R, S, C> as Capture<'r, R> as *const ();
 }
 
 /// A clause that answers at once: it can't be entered again while it runs, as the computation waits
@@ -172,11 +155,10 @@ unsafe impl<'r, E: Effect, R, S, W: Takes<'r, E, R, S>> Clause<R, S> for Capturi
 pub struct Answering<E, C>(pub(super) UnsafeCell<C>, pub(super) PhantomData<fn(E)>);
 
 // SAFETY: `answer` is an `Answer<E>`. The cell has the address of the clause.
-unsafe impl<E: Effect, R, S, C: FnMut(E) -> E::Output> Clause<R, S> for Answering<E, C> {
-    const EFFECT: TypeId = TypeId::of::<E>();
-    const NAME: fn() -> &'static str = type_name::<E>;
+unsafe impl<E: Effect, R, S, C: FnMut(&mut S, E) -> E::Output> Clause<R, S> for Answering<E, C> {
+    type Effect = E;
     const CAPTURES: bool = false;
-    const CALL: *const () = answer::<E, C> as Answer<E> as *const ();
+    const CALL: *const () = answer::<E, S, C> as Answer<E> as *const ();
 }
 
 /// An [`Answer`].
@@ -184,36 +166,15 @@ unsafe impl<E: Effect, R, S, C: FnMut(E) -> E::Output> Clause<R, S> for Answerin
 /// # Safety
 ///
 /// `clause` is an `Answering<E, C>` of a handler that is in place, of a computation which performs
-/// `E`.
-unsafe fn answer<E: Effect, C: FnMut(E) -> E::Output>(_: *const Frame, clause: *const (), effect: E) -> E::Output {
-    // SAFETY: by the contract; only the computation could call the clause as well, and it waits for
-    // this. The pointer came from a shared reference to the cell.
-    let clause = unsafe { &mut *UnsafeCell::raw_get(clause.cast::<UnsafeCell<C>>()) };
-    clause(effect)
-}
-
-/// As [`Answering`], with the handler's state.
-pub struct AnsweringWith<E, C>(pub(super) UnsafeCell<C>, pub(super) PhantomData<fn(E)>);
-
-// SAFETY: `answer_with` is an `Answer<E>`. The cell has the address of the clause.
-unsafe impl<E: Effect, R, S, C: FnMut(&mut S, E) -> E::Output> Clause<R, S> for AnsweringWith<E, C> {
-    const EFFECT: TypeId = TypeId::of::<E>();
-    const NAME: fn() -> &'static str = type_name::<E>;
-    const CAPTURES: bool = false;
-    const CALL: *const () = answer_with::<E, S, C> as Answer<E> as *const ();
-}
-
-/// An [`Answer`].
-///
-/// # Safety
-///
-/// As for `answer`, and the state of the handler is an `S`.
-unsafe fn answer_with<E: Effect, S, C>(frame: *const Frame, clause: *const (), effect: E) -> E::Output
+/// `E`; the handler's state is an `S`.
+unsafe fn answer<E: Effect, S, C>(frame: *const Frame, clause: *const (), effect: E) -> E::Output
 where
     C: FnMut(&mut S, E) -> E::Output,
 {
-    // SAFETY: as in `answer`. Clauses use the state as well, but none of them runs while the
-    // computation does, or waits for this; and so do continuations, of which there is none.
+    // SAFETY: by the contract; only the computation could call the clause as well, and it waits for
+    // this. The pointer came from a shared reference to the cell. Other clauses use the state as
+    // well, but none of them runs while the computation does, or waits for this; and so do
+    // continuations, of which there is none.
     let (clause, state) = unsafe {
         let clause = &mut *UnsafeCell::raw_get(clause.cast::<UnsafeCell<C>>());
         (clause, &mut *(*frame).state.get().cast::<S>())
@@ -221,13 +182,12 @@ where
     clause(state, effect)
 }
 
-/// As [`Answering`], from any thread, and by several at once.
+/// As [`Answering`], from any thread, and by several at once; without the state.
 pub struct AnsweringAll<E, C>(pub(super) C, pub(super) PhantomData<fn(E)>);
 
 // SAFETY: `answer_all` is an `Answer<E>`. The newtype around the clause has its address.
 unsafe impl<E: Effect, R, S, C: Fn(E) -> E::Output + Sync> Clause<R, S> for AnsweringAll<E, C> {
-    const EFFECT: TypeId = TypeId::of::<E>();
-    const NAME: fn() -> &'static str = type_name::<E>;
+    type Effect = E;
     const CAPTURES: bool = false;
     const CALL: *const () = answer_all::<E, C> as Answer<E> as *const ();
 }
@@ -245,7 +205,7 @@ unsafe fn answer_all<E: Effect, C: Fn(E) -> E::Output>(_: *const Frame, clause: 
 
 /// What becomes of the value of a computation.
 pub trait ValueCase<S, T, R> {
-    #[doc(hidden)]
+    /// The handler's result, of its state and the value.
     fn end(self, state: S, value: T) -> R;
 }
 
@@ -259,20 +219,10 @@ impl<S, T> ValueCase<S, T, T> for Identity {
     }
 }
 
-/// It is passed to a closure.
+/// It is passed to a closure, with the handler's state.
 pub struct Value<F>(pub(super) F);
 
-impl<S, T, R, F: FnOnce(T) -> R> ValueCase<S, T, R> for Value<F> {
-    #[inline]
-    fn end(self, _: S, value: T) -> R {
-        (self.0)(value)
-    }
-}
-
-/// It is passed to a closure, with the handler's state.
-pub struct ValueWith<F>(pub(super) F);
-
-impl<S, T, R, F: FnOnce(S, T) -> R> ValueCase<S, T, R> for ValueWith<F> {
+impl<S, T, R, F: FnOnce(S, T) -> R> ValueCase<S, T, R> for Value<F> {
     #[inline]
     fn end(self, state: S, value: T) -> R {
         (self.0)(state, value)
@@ -281,9 +231,9 @@ impl<S, T, R, F: FnOnce(S, T) -> R> ValueCase<S, T, R> for ValueWith<F> {
 
 /// What becomes of a panic that leaves a computation.
 pub trait PanicCase<S, R> {
-    #[doc(hidden)]
+    /// Whether it goes no further.
     const CATCHES: bool;
-    #[doc(hidden)]
+    /// The handler's result, of its state and the panic's payload.
     fn end(self, state: S, payload: Payload) -> R;
 }
 
@@ -298,20 +248,10 @@ impl<S, R> PanicCase<S, R> for Reraise {
     }
 }
 
-/// Its payload is passed to a closure.
+/// Its payload is passed to a closure, with the handler's state.
 pub struct Caught<F>(pub(super) F);
 
-impl<S, R, F: FnOnce(Payload) -> R> PanicCase<S, R> for Caught<F> {
-    const CATCHES: bool = true;
-    fn end(self, _: S, payload: Payload) -> R {
-        (self.0)(payload)
-    }
-}
-
-/// Its payload is passed to a closure, with the handler's state.
-pub struct CaughtWith<F>(pub(super) F);
-
-impl<S, R, F: FnOnce(S, Payload) -> R> PanicCase<S, R> for CaughtWith<F> {
+impl<S, R, F: FnOnce(S, Payload) -> R> PanicCase<S, R> for Caught<F> {
     const CATCHES: bool = true;
     fn end(self, state: S, payload: Payload) -> R {
         (self.0)(state, payload)

@@ -20,8 +20,8 @@
 //! # What lies where
 //!
 //! ```text
-//!   coroutine's header:  Block { base, parts }      if that is small enough
-//!                        Base -----> Box<Parts>     else
+//!   coroutine's header:  Block { base, parts }            if that is small enough
+//!                        Block { base, Box<Parts> }       else
 //! ```
 //!
 //! The frame in the base has the address of the clauses, in the parts; so [`Parts::of`] finds them
@@ -30,11 +30,12 @@
 
 #![allow(unsafe_code)] // Computations are reached by address, from whichever stack runs.
 
+use std::borrow::Borrow;
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
-use std::mem::{self, ManuallyDrop, MaybeUninit};
+use std::mem::{self, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::thread;
 
 use super::Dropped;
@@ -59,8 +60,7 @@ struct Parts<L, V, P, S, T> {
     outcome: UnsafeCell<MaybeUninit<thread::Result<T>>>,
 }
 
-/// What lies at the top of the stack, if it is small enough; else a `Base` does, and the parts are
-/// boxed.
+/// What lies at the top of the stack. `X` is the parts, or a box with them.
 #[repr(C)]
 struct Block<X> {
     base: Base,
@@ -114,20 +114,12 @@ where
     };
     let kind = const { &kind::<R, S, T, L, V, P>(free::<L, V, P, S, T>) };
     let base = Base::new(L::ENTRIES, borrows, kind);
-    let base = if Parts::<L, V, P, S, T>::BOXED {
-        let parts = NonNull::from(Box::leak(Box::new(parts)));
-        // SAFETY: by the contract.
-        unsafe { place(stack, base, move |base: &Base| main::<L, V, P, S, T, F>(base, body), move |_| parts) }
-    } else {
-        let block = Block { base, parts };
-        // SAFETY: by the contract. The parts lie in the block, of which this is the address.
-        unsafe {
-            place(
-                stack,
-                block,
-                move |block: &Block<_>| main::<L, V, P, S, T, F>(&block.base, body),
-                |block| NonNull::new_unchecked(&raw mut (*block.cast::<Block<Parts<L, V, P, S, T>>>().as_ptr()).parts),
-            )
+    // SAFETY: by the contract.
+    let base = unsafe {
+        if Parts::<L, V, P, S, T>::BOXED {
+            place(stack, Block { base, parts: Box::new(parts) }, body)
+        } else {
+            place(stack, Block { base, parts }, body)
         }
     };
     if let Some(list) = region {
@@ -146,32 +138,34 @@ const fn kind<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>>(free: unsaf
 ///
 /// # Safety
 ///
-/// As for `start`. `H` starts with the base; `parts` finds the parts.
+/// As for `start`.
 #[inline]
-unsafe fn place<H, L, V, P, S, T>(
+unsafe fn place<L, V, P, S, T, X: Borrow<Parts<L, V, P, S, T>>>(
     stack: Stack,
-    header: H,
-    main: impl FnOnce(&H),
-    parts: impl FnOnce(NonNull<Base>) -> NonNull<Parts<L, V, P, S, T>>,
+    block: Block<X>,
+    body: impl FnOnce() -> T,
 ) -> NonNull<Base> {
+    let main = move |block: &Block<X>| main::<L, V, P, S, T>(&block.base, body);
     // SAFETY: by the contract.
-    let coroutine = unsafe { Coroutine::new_borrowing(stack, header, main) };
+    let coroutine = unsafe { Coroutine::new_borrowing(stack, block, main) };
     let raw = coroutine.raw();
-    let base = coroutine.into_header().cast::<Base>();
-    // SAFETY: both have just been put in place.
+    let block = coroutine.into_header();
+    // SAFETY: it has just been put in place.
+    let Block { base, parts } = unsafe { block.as_ref() };
+    base.raw.set(MaybeUninit::new(raw));
+    let parts = ptr::from_ref(parts.borrow());
+    // SAFETY: these are the parts, wherever they lie. Not the address of a reference to the list,
+    // which is good for that alone.
     unsafe {
-        let parts = parts(base).as_ptr();
-        let base = base.as_ref();
-        base.raw.set(MaybeUninit::new(raw));
         base.frame.list.set((&raw const (*parts).list).cast());
         base.frame.state.set((*parts).state.get().cast());
     }
-    base
+    block.cast()
 }
 
 /// What runs on the stack.
 #[inline(always)]
-fn main<L, V, P, S, T, F: FnOnce() -> T>(base: &Base, body: F) {
+fn main<L, V, P, S, T>(base: &Base, body: impl FnOnce() -> T) {
     // Not the address of the frame alone: `perform` makes that of the base of it.
     // SAFETY: it is in place while the body runs, and names the resumer's surroundings.
     unsafe { chain::set_top(std::ptr::from_ref(base).cast()) };
@@ -283,17 +277,6 @@ unsafe fn take_out<L, V, P, S, T>(base: NonNull<Base>) -> ((V, P), S, thread::Re
     }
 }
 
-/// What is needed of a sealed one. The rest is left to [`free_sealed`].
-///
-/// # Safety
-///
-/// As for [`take_out`].
-#[cold]
-unsafe fn take_outcome<L, V, P, S, T>(base: NonNull<Base>) -> thread::Result<T> {
-    // SAFETY: by the contract; it is moved out once.
-    unsafe { (*Parts::<L, V, P, S, T>::of(base).as_ref().outcome.get()).assume_init_read() }
-}
-
 /// The handler's result, for a computation that is over.
 #[inline(always)]
 fn settle<R, S, T, V: ValueCase<S, T, R>, P: PanicCase<S, R>>(
@@ -323,7 +306,8 @@ unsafe fn run_for_nothing<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>>
             };
         }
         if base.as_ref().is_sealed() {
-            let outcome = take_outcome::<L, V, P, S, T>(base);
+            // The rest is left to `free_sealed`.
+            let outcome = (*Parts::<L, V, P, S, T>::of(base).as_ref().outcome.get()).assume_init_read();
             base.as_ref().kind.set(const { &kind::<R, S, T, L, V, P>(free_sealed::<L, V, P, S, T>) });
             release(base);
             if let Err(payload) = outcome {
@@ -350,27 +334,15 @@ unsafe fn run_for_nothing<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>>
 ///
 /// The computation is of these types and over, and nobody owns it any more.
 unsafe fn free<L, V, P, S, T>(base: NonNull<Base>) {
-    /// Gives the stack back, also when the drop of a clause panics.
-    struct Stack<H>(NonNull<H>);
-    impl<H> Drop for Stack<H> {
-        #[inline]
-        fn drop(&mut self) {
-            // SAFETY: made by `into_header`; its function has returned. What is left in the header
-            // needs no drop.
-            thread_stacks::put(unsafe { Coroutine::from_header(self.0) }.into_stack());
+    // SAFETY: made by `place`, with a block of this type; all but the clauses was moved out.
+    let stack = unsafe {
+        if Parts::<L, V, P, S, T>::BOXED {
+            Coroutine::from_header(base.cast::<Block<Box<Parts<L, V, P, S, T>>>>()).into_stack()
+        } else {
+            Coroutine::from_header(base.cast::<Block<Parts<L, V, P, S, T>>>()).into_stack()
         }
-    }
-
-    if Parts::<L, V, P, S, T>::BOXED {
-        let _stack = Stack(base);
-        // SAFETY: leaked by `start`; all but the clauses was moved out.
-        drop(unsafe { Box::from_raw(Parts::<L, V, P, S, T>::of(base).as_ptr()) });
-    } else {
-        // The header without a drop, since the parts are dropped here.
-        let _stack = Stack(base.cast::<Block<ManuallyDrop<Parts<L, V, P, S, T>>>>());
-        // SAFETY: by the contract, once; all but the clauses was moved out.
-        unsafe { Parts::<L, V, P, S, T>::of(base).drop_in_place() };
-    }
+    };
+    thread_stacks::put(stack);
 }
 
 /// As [`free`], for one that still has its cases and its state.

@@ -43,7 +43,7 @@ pub(super) enum Search {
     Nothing,
 }
 
-/// What lies between a performer and the clause that was found.
+/// What lies between a performer and a handler.
 pub(super) enum Between {
     Nothing,
     /// Contexts, of which this is the outermost.
@@ -113,87 +113,74 @@ pub(super) fn find(effect: TypeId) -> Search {
 ///
 /// The frame is one of the chain, to which the caller's top leads.
 #[cold]
-pub(super) unsafe fn find_past(mut frame: *const Frame, effect: TypeId) -> Option<(Found, Between)> {
-    let mut between = Between::Nothing;
-    // SAFETY: the frames from the top outwards are in place.
-    while let Some(this) = unsafe { frame.as_ref() } {
-        // SAFETY: it is one of the chain. What was inherited outlives its heir, which runs here.
-        unsafe {
+pub(super) unsafe fn find_past(frame: *const Frame, effect: TypeId) -> Option<(Found, Between)> {
+    // SAFETY: by the contract.
+    let found = unsafe {
+        outwards(frame, |frame, first, between| {
+            // SAFETY: it has been come to with its entries.
+            clause_of(frame, first, effect).map(|found| (found, between))
+        })
+    };
+    found.ok()
+}
+
+/// Goes along the handlers from a frame outwards, those that were inherited last, until `visit` has
+/// something. Else what stands in front of the others, if anything does.
+///
+/// # Safety
+///
+/// The frame is one of the chain, to which the caller's top leads; there is no switch in `visit`.
+unsafe fn outwards<T>(
+    mut frame: *const Frame,
+    mut visit: impl FnMut(*const Frame, &'static Entry, Between) -> Option<T>,
+) -> Result<T, Option<WaitsFor>> {
+    let (mut contexts, mut is_border_passed) = (None, false);
+    // SAFETY: the frames from the top outwards are in place. Each is one of the chain. What was
+    // inherited outlives its heir, which runs here, and was one of a chain.
+    unsafe {
+        while let Some(this) = frame.as_ref() {
             match entries(this) {
+                // Not inherited.
+                Some(_) if is_border_passed => {}
                 Some(first) => {
-                    if let Some(found) = clause_of(frame, first, effect) {
-                        return Some((found, between));
+                    let between = contexts.map_or(Between::Nothing, Between::Contexts);
+                    if let Some(found) = visit(frame, first, between) {
+                        return Ok(found);
                     }
                 }
                 None => match Frame::kind(frame) {
                     Kind::Passive | Kind::Shared(_) => {}
-                    Kind::Context(context) => between = Between::Contexts(context),
-                    Kind::Barrier(_) => return None,
-                    Kind::Inherited(inherited) => return find_inherited(inherited.heritage(), effect),
-                },
-            }
-        }
-        frame = this.parent.get();
-    }
-    None
-}
-
-/// The innermost clause of what was inherited.
-///
-/// # Safety
-///
-/// The caller has inherited it.
-unsafe fn find_inherited(mut heritage: Heritage, effect: TypeId) -> Option<(Found, Between)> {
-    // SAFETY: by the contract, and a handler that is inherited is in place, and was one of a chain.
-    unsafe {
-        while let Some((frame, further)) = heritage.split() {
-            // One without clauses is possible, and of no use.
-            let found = entries(&*frame).and_then(|first| clause_of(frame, first, effect));
-            if let Some(found) = found {
-                return Some((found, Between::Border(further)));
-            }
-            heritage = further;
-        }
-    }
-    None
-}
-
-/// What a performer has around it.
-pub(super) struct Surroundings {
-    /// The effects of each handler in place, innermost first.
-    pub handlers: Vec<Vec<&'static str>>,
-    /// What stands in front of the others, if anything does.
-    pub barrier: Option<WaitsFor>,
-}
-
-impl Surroundings {
-    pub fn here() -> Self {
-        let mut handlers = Vec::new();
-        let mut add = |first: Option<&'static Entry>| {
-            handlers.push(std::iter::successors(first, |entry| entry.next).map(|entry| (entry.name)()).collect());
-        };
-        let mut frame = chain::top();
-        // SAFETY: the frames from the top outwards are in place while the thread is here: there is
-        // no switch below.
-        while let Some(this) = unsafe { frame.as_ref() } {
-            // SAFETY: it is one of the chain.
-            let (first, kind) = unsafe { (entries(this), this.clauses.get().is_null().then(|| Frame::kind(frame))) };
-            match kind {
-                None => add(first),
-                Some(Kind::Barrier(barrier)) => return Self { barrier: Some(barrier.what()), handlers },
-                Some(Kind::Inherited(inherited)) => {
-                    let mut heritage = inherited.heritage();
-                    // SAFETY: the caller has inherited it; the handlers in it are in place.
-                    while let Some((frame, further)) = unsafe { heritage.split() } {
-                        // SAFETY: likewise.
-                        add(unsafe { entries(&*frame) });
-                        heritage = further;
+                    Kind::Context(context) => contexts = Some(context),
+                    Kind::Barrier(barrier) => return Err(Some(barrier.what())),
+                    Kind::Inherited(inherited) => {
+                        is_border_passed = true;
+                        let mut heritage = inherited.heritage();
+                        while let Some((frame, further)) = heritage.split() {
+                            // One without clauses is possible, and of no use.
+                            let found = entries(&*frame).and_then(|it| visit(frame, it, Between::Border(further)));
+                            if let Some(found) = found {
+                                return Ok(found);
+                            }
+                            heritage = further;
+                        }
                     }
-                }
-                Some(Kind::Passive | Kind::Context(_) | Kind::Shared(_)) => {}
+                },
             }
             frame = this.parent.get();
         }
-        Self { handlers, barrier: None }
     }
+    Err(None)
+}
+
+/// The effects of each handler in place, innermost first; and what stands in front of the others,
+/// if anything does.
+pub(super) fn surroundings() -> (Vec<Vec<&'static str>>, Option<WaitsFor>) {
+    let mut handlers = Vec::new();
+    let mut add = |first| {
+        handlers.push(std::iter::successors(Some(first), |entry: &&Entry| entry.next).map(|it| (it.name)()).collect());
+        None::<()>
+    };
+    // SAFETY: it is the caller's top, and there is no switch.
+    let barrier = unsafe { outwards(chain::top(), |_, first, _| add(first)) }.err().flatten();
+    (handlers, barrier)
 }

@@ -12,8 +12,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::Effect;
 use super::clauses::{
-    Answering, AnsweringWith, Capturing, Caught, CaughtWith, Clauses, Cons, Identity, Nil, On, OnTail, PanicCase,
-    Reraise, Scoped, Stored, Value, ValueCase, ValueWith,
+    Answering, Capturing, Caught, Clause, Clauses, Cons, Identity, Nil, PanicCase, Reraise, Scoped, Stored, Value,
+    ValueCase,
 };
 use super::computation;
 use super::continuation::{Continuation, Next};
@@ -177,9 +177,9 @@ impl<M, R, S, L, V, P> Handler<M, R, S, L, V, P> {
     #[inline]
     pub fn answer<E: Effect, C: FnMut(E) -> E::Output>(
         self,
-        clause: C,
-    ) -> Handler<M, R, S, Cons<Answering<E, C>, L>, V, P> {
-        self.add(Answering(UnsafeCell::new(clause), PhantomData))
+        mut clause: C,
+    ) -> Handler<M, R, S, Cons<impl Clause<R, S>, L>, V, P> {
+        self.answer_with(move |_, effect: E| clause(effect))
     }
 
     /// As [`answer`](Self::answer), with the handler's state.
@@ -187,40 +187,38 @@ impl<M, R, S, L, V, P> Handler<M, R, S, L, V, P> {
     pub fn answer_with<E: Effect, C: FnMut(&mut S, E) -> E::Output>(
         self,
         clause: C,
-    ) -> Handler<M, R, S, Cons<AnsweringWith<E, C>, L>, V, P> {
-        self.add(AnsweringWith(UnsafeCell::new(clause), PhantomData))
+    ) -> Handler<M, R, S, Cons<impl Clause<R, S>, L>, V, P> {
+        self.add(Answering::<E, C>(UnsafeCell::new(clause), PhantomData))
     }
 
     /// What becomes of the body's value. It runs once, under the outer handlers.
     ///
     /// The type of its argument has to be written, since the body comes later.
     #[inline]
-    pub fn value<T, F: FnOnce(T) -> R>(self, case: F) -> Handler<M, R, S, L, Value<F>, P> {
-        let Handler { list, panic, state, mode, stack, .. } = self;
-        Handler { list, value: Value(case), panic, state, mode, stack, _yields: PhantomData }
+    pub fn value<T, F: FnOnce(T) -> R>(self, case: F) -> Handler<M, R, S, L, impl ValueCase<S, T, R>, P> {
+        self.value_with(|_, value| case(value))
     }
 
     /// As [`value`](Self::value), with the handler's state.
     #[inline]
-    pub fn value_with<T, F: FnOnce(S, T) -> R>(self, case: F) -> Handler<M, R, S, L, ValueWith<F>, P> {
+    pub fn value_with<T, F: FnOnce(S, T) -> R>(self, case: F) -> Handler<M, R, S, L, impl ValueCase<S, T, R>, P> {
         let Handler { list, panic, state, mode, stack, .. } = self;
-        Handler { list, value: ValueWith(case), panic, state, mode, stack, _yields: PhantomData }
+        Handler { list, value: Value(case), panic, state, mode, stack, _yields: PhantomData }
     }
 
     /// What becomes of a panic that leaves the body, a discontinued one included. It runs once,
     /// under the outer handlers. Without it, the panic goes on in the caller that waits for the
     /// result.
     #[inline]
-    pub fn panic<F: FnOnce(Payload) -> R>(self, case: F) -> Handler<M, R, S, L, V, Caught<F>> {
-        let Handler { list, value, state, mode, stack, .. } = self;
-        Handler { list, value, panic: Caught(case), state, mode, stack, _yields: PhantomData }
+    pub fn panic<F: FnOnce(Payload) -> R>(self, case: F) -> Handler<M, R, S, L, V, impl PanicCase<S, R>> {
+        self.panic_with(|_, payload| case(payload))
     }
 
     /// As [`panic`](Self::panic), with the handler's state.
     #[inline]
-    pub fn panic_with<F: FnOnce(S, Payload) -> R>(self, case: F) -> Handler<M, R, S, L, V, CaughtWith<F>> {
+    pub fn panic_with<F: FnOnce(S, Payload) -> R>(self, case: F) -> Handler<M, R, S, L, V, impl PanicCase<S, R>> {
         let Handler { list, value, state, mode, stack, .. } = self;
-        Handler { list, value, panic: CaughtWith(case), state, mode, stack, _yields: PhantomData }
+        Handler { list, value, panic: Caught(case), state, mode, stack, _yields: PhantomData }
     }
 
     /// Runs a body in place; its performs are calls.
@@ -260,24 +258,21 @@ impl<R, S, L, V, P> Handler<Scoped, R, S, L, V, P> {
     ///
     /// The continuation is resumed within the clause, or ended.
     #[inline]
-    pub fn on<E: Effect, C>(self, clause: C) -> Handler<Scoped, R, S, Cons<Capturing<Scoped, E, On<C>>, L>, V, P>
+    pub fn on<E: Effect, C>(self, clause: C) -> Handler<Scoped, R, S, Cons<impl Clause<R, S>, L>, V, P>
     where
         C: for<'k> Fn(E, Continuation<'k, E::Output, R, S>) -> R,
     {
-        self.add(Capturing(On(clause), PhantomData))
+        self.on_tail(move |effect, continuation| Next::done(clause(effect, continuation)))
     }
 
     /// As [`on`](Self::on), for a clause that resumes as the last thing it does: by returning
     /// [`Continuation::tail`]. Any number of performs takes no more stack than one.
     #[inline]
-    pub fn on_tail<E: Effect, C>(
-        self,
-        clause: C,
-    ) -> Handler<Scoped, R, S, Cons<Capturing<Scoped, E, OnTail<C>>, L>, V, P>
+    pub fn on_tail<E: Effect, C>(self, clause: C) -> Handler<Scoped, R, S, Cons<impl Clause<R, S>, L>, V, P>
     where
         C: for<'k> Fn(E, Continuation<'k, E::Output, R, S>) -> Next<'k, R>,
     {
-        self.add(Capturing(OnTail(clause), PhantomData))
+        self.add(Capturing::<Scoped, E, C>(clause, PhantomData))
     }
 
     /// Runs `body` under this handler, and yields the handler's result.
@@ -310,31 +305,23 @@ impl<'r, R, S, L, V, P> Handler<Stored<'r>, R, S, L, V, P> {
     /// Handles an effect with the continuation: what `clause` returns is the handler's result. The
     /// continuation may be kept.
     #[inline]
-    pub fn on<E: Effect, C>(
-        self,
-        clause: C,
-    ) -> Handler<Stored<'r>, R, S, Cons<Capturing<Stored<'r>, E, On<C>>, L>, V, P>
+    pub fn on<E: Effect, C>(self, clause: C) -> Handler<Stored<'r>, R, S, Cons<impl Clause<R, S>, L>, V, P>
     where
         C: Fn(E, Continuation<'r, E::Output, R, S>) -> R,
     {
-        self.add(Capturing(On(clause), PhantomData))
+        self.on_tail(move |effect, continuation| Next::done(clause(effect, continuation)))
     }
 
     /// As [`on`](Self::on), for a clause that resumes as the last thing it does: by returning
     /// [`Continuation::tail`], of this continuation or of one that was kept.
     #[inline]
-    pub fn on_tail<E: Effect, C>(
-        self,
-        clause: C,
-    ) -> Handler<Stored<'r>, R, S, Cons<Capturing<Stored<'r>, E, OnTail<C>>, L>, V, P>
+    pub fn on_tail<E: Effect, C>(self, clause: C) -> Handler<Stored<'r>, R, S, Cons<impl Clause<R, S>, L>, V, P>
     where
         C: Fn(E, Continuation<'r, E::Output, R, S>) -> Next<'r, R>,
     {
-        self.add(Capturing(OnTail(clause), PhantomData))
+        self.add(Capturing::<Stored<'r>, E, C>(clause, PhantomData))
     }
-}
 
-impl<'r, R, S, L, V, P> Handler<Stored<'r>, R, S, L, V, P> {
     /// Runs `body` under this handler, up to a result of the handler. The body goes on later if its
     /// continuation was kept.
     ///

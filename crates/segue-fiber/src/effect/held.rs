@@ -38,7 +38,8 @@
 
 #![allow(unsafe_code)] // Computations are reached by address.
 
-use std::mem;
+use std::marker::PhantomData;
+use std::mem::{self, ManuallyDrop};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::thread;
@@ -47,27 +48,39 @@ use super::Dropped;
 use super::base::{Base, State, release};
 use super::request::{self, Payload};
 use crate::backtrace::Backtrace;
-use crate::outcome::{abort, count_leak};
+use crate::outcome::can_unwind;
 use crate::region::Kept;
-use crate::thread_stacks;
 
 /// The right to go on with a suspended computation. Dropped, it ends the computation.
 ///
 /// It may be revoked: then the computation has been ended by its region, and is there only so that
 /// this can be seen.
-pub(super) struct Held {
+///
+/// To drop it runs frames that hold what is good for `'k`, and what `T` names: the compiler takes
+/// both to be used then.
+pub(super) struct Held<'k, T> {
     base: NonNull<Base>,
     turn: usize,
+    /// Neither longer nor shorter.
+    _good_for: PhantomData<fn(&'k ()) -> &'k ()>,
+    _types: PhantomData<*mut T>,
 }
 
-impl Held {
+impl<'k, T> Held<'k, T> {
     /// # Safety
     ///
     /// The computation is suspended, and nobody else has it.
     #[inline]
-    pub unsafe fn new(base: NonNull<Base>) -> Held {
+    pub unsafe fn new(base: NonNull<Base>) -> Self {
         // SAFETY: by the contract.
-        Held { base, turn: unsafe { base.as_ref() }.turn.get() }
+        Held { base, turn: unsafe { base.as_ref() }.turn.get(), _good_for: PhantomData, _types: PhantomData }
+    }
+
+    /// The same, where other types are known of it.
+    #[inline]
+    pub fn cast<U>(self) -> Held<'k, U> {
+        let this = ManuallyDrop::new(self);
+        Held { base: this.base, turn: this.turn, _good_for: PhantomData, _types: PhantomData }
     }
 
     #[inline]
@@ -109,7 +122,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl<T> Drop for Held<'_, T> {
     #[cold]
     fn drop(&mut self) {
         // SAFETY: if it was not revoked, it has a suspended computation; else it owns what the
@@ -154,16 +167,8 @@ pub(super) unsafe fn end_kept(kept: *const Kept) -> bool {
 pub(super) unsafe fn abandon(base: NonNull<Base>) {
     // SAFETY: by the contract.
     let this = unsafe { base.as_ref() };
-    if cfg!(panic = "abort") && this.borrows {
-        abort(
-            "a handled computation was dropped that may have lent out what it borrows; without unwinding it can neither end nor stay: resume each \
-             continuation, or let the computation borrow nothing (`Handler::stored`); aborting",
-        );
-    }
-    // While the thread's local variables are dropped, what was suspended before may be in the
-    // middle of a use of one; what borrows was not.
-    if cfg!(panic = "abort") || (!this.borrows && thread_stacks::are_gone()) {
-        count_leak();
+    let advice = "resume each continuation, or let the computation borrow nothing (`Handler::stored`)";
+    if !can_unwind("a handled computation", this.borrows, advice) {
         return;
     }
     let turn = this.turn.get();

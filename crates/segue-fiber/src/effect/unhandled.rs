@@ -8,7 +8,7 @@ use std::panic::{Location, catch_unwind, resume_unwind};
 use std::sync::Once;
 
 use super::Effect;
-use super::find::Surroundings;
+use super::find::surroundings;
 use segue_core::WaitsFor;
 
 /// The payload of the panic of a [`perform`](super::perform) for which there is no handler.
@@ -29,7 +29,7 @@ impl Unhandled {
     /// Panics, with the message for the panic's hook.
     #[cold]
     pub(super) fn raise<E: Effect>(location: &'static Location<'static>) -> ! {
-        let Surroundings { handlers, barrier } = Surroundings::here();
+        let (handlers, barrier) = surroundings();
         let unhandled =
             Unhandled { effect: type_name::<E>(), location, handlers, barrier, panicking: std::thread::panicking() };
         // The joiner of the fiber gets the message as well.

@@ -8,10 +8,12 @@
 //! | `switch` | the switch itself, for each architecture |
 //! | `region` | the reservation, guards, giving memory back |
 //! | `registry` | which addresses are guards, for a signal handler |
+//! | `signals` | handlers in front of those that were there before |
 //! | `overflow` | the handler that names the fiber |
 //! | `trace` | where that fiber was, as far as can be told safely |
 //! | `altstack` | a stack for the handler itself |
 //! | `registers` | what unwinding starts with |
+//! | `objects` | what the loader has loaded |
 //! | `unwind` | the calls of one stack, from the program's unwind tables |
 //! | `segments` | from stack to stack: where a suspended coroutine is |
 //! | `watch` | asking a running thread where it is |
@@ -22,12 +24,14 @@
 
 mod altstack;
 mod coroutine;
+mod objects;
 mod overflow;
 mod region;
 mod registers;
 mod registry;
 mod sample;
 mod segments;
+mod signals;
 mod switch;
 mod symbols;
 mod sys;

@@ -14,12 +14,14 @@
 
 #![allow(unsafe_code)] // Maps the program's file.
 
-use std::ffi::c_int;
 use std::fmt::{self, Write};
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::os::fd::AsRawFd;
 use std::ptr;
 use std::slice;
 
-use super::trace::image;
+use super::objects::image;
 
 const SYMBOLS: u32 = 2;
 const NO_BITS: u32 = 8;
@@ -46,27 +48,15 @@ struct Section {
 }
 
 impl Program {
-    /// Async-signal-safe.
+    /// Async-signal-safe: std opens a file with so short a name without allocating.
     pub(super) fn open() -> Option<Program> {
-        // SAFETY: a path that ends in zero; what is opened is closed below, and a mapping stays
-        // without it.
-        let file: c_int = unsafe { libc::open(c"/proc/self/exe".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
-        if file < 0 {
-            return None;
-        }
-        // SAFETY: the descriptor is open.
-        let size = unsafe { libc::lseek(file, 0, libc::SEEK_END) };
-        let size = usize::try_from(size).ok().filter(|size| *size > 0);
-        let map = size.and_then(|size| {
-            // SAFETY: a new mapping where the kernel likes, for reading.
-            let map = unsafe { libc::mmap(ptr::null_mut(), size, libc::PROT_READ, libc::MAP_PRIVATE, file, 0) };
-            // SAFETY: it has that size, and stays until the drop. A program that runs is not
-            // written to.
-            (map != libc::MAP_FAILED).then(|| Program(unsafe { slice::from_raw_parts(map.cast(), size) }))
-        });
-        // SAFETY: opened above, and nobody else's.
-        unsafe { libc::close(file) };
-        map
+        let mut file = File::open("/proc/self/exe").ok()?;
+        let size = file.seek(SeekFrom::End(0)).ok()? as usize;
+        // SAFETY: a new mapping where the kernel likes, for reading, which stays without the file.
+        let map = unsafe { libc::mmap(ptr::null_mut(), size, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0) };
+        // SAFETY: it has that size, and stays until the drop. A program that runs is not written
+        // to.
+        (map != libc::MAP_FAILED).then(|| Program(unsafe { slice::from_raw_parts(map.cast(), size) }))
     }
 
     /// The name of the function at an address of the file, as the linker knows it.

@@ -14,8 +14,8 @@ use std::sync::OnceLock;
 /// own.
 pub(super) const GUARD_INSTALL: c_int = 102;
 
-/// `PIDFD_SELF_THREAD`, Linux 6.14: stands for the calling thread, and so for its memory, without a
-/// descriptor.
+/// `PIDFD_SELF_THREAD`, Linux 6.14: stands for the calling thread, and so for its memory. Before
+/// that, each range takes a call of its own.
 const PIDFD_SELF: c_int = -10_000;
 
 pub(crate) fn page_size() -> usize {
@@ -34,7 +34,8 @@ pub(crate) fn release_heap() {
     }
 }
 
-fn check(result: c_int) -> io::Result<()> {
+/// What a call of the C library says.
+pub(super) fn check(result: c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -118,22 +119,8 @@ fn advise_batch(batch: &[libc::iovec], advice: c_int) -> bool {
         return false;
     }
     let total: usize = batch.iter().map(|range| range.iov_len).sum();
-    let call = |own: c_int| {
-        // SAFETY: the vector is valid for reads, its ranges lie in reservations of ours, and nobody
-        // uses them. Should the descriptor not stand for this process (after a fork it is the
-        // parent's), the kernel refuses both advices: they are allowed for one's own memory only.
-        unsafe { libc::syscall(libc::SYS_process_madvise, own, batch.as_ptr(), batch.len(), advice, 0) }
-    };
-    let mut done = call(PIDFD_SELF);
-    if done < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EBADF) {
-        done = call(own_pidfd());
-    }
+    // SAFETY: the vector is valid for reads, its ranges lie in reservations of ours, and nobody
+    // uses them.
+    let done = unsafe { libc::syscall(libc::SYS_process_madvise, PIDFD_SELF, batch.as_ptr(), batch.len(), advice, 0) };
     done == total as libc::c_long
-}
-
-/// A descriptor for the own process, opened once and kept; -1 if there is none.
-fn own_pidfd() -> c_int {
-    static PIDFD: OnceLock<c_int> = OnceLock::new();
-    // SAFETY: no preconditions.
-    *PIDFD.get_or_init(|| unsafe { libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0) } as c_int)
 }

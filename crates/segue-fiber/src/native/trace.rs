@@ -12,9 +12,10 @@
 #![allow(unsafe_code)] // Reads the stack and code.
 
 use std::ffi::{c_int, c_void};
+use std::fmt::Write;
 use std::ops::Range;
-use std::sync::OnceLock;
 
+use super::objects::image;
 use super::overflow::Writer;
 use super::registers::Registers;
 use super::registry::Slot;
@@ -24,42 +25,6 @@ use super::symbols::{Program, write_name};
 const PRINTED: usize = 16;
 const SCANNED: usize = 64 * 1024;
 
-/// The program's load address and its largest piece of executable code.
-pub(super) struct Image {
-    pub base: usize,
-    pub code: Range<usize>,
-}
-
-static IMAGE: OnceLock<Image> = OnceLock::new();
-
-/// The program's code. To be called ahead of a signal: what it calls at first is not
-/// async-signal-safe.
-pub(super) fn image() -> &'static Image {
-    unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _size: usize, image: *mut c_void) -> c_int {
-        // SAFETY: the loader passes a valid structure, and the pointer given below, to an `Image`.
-        let (info, image) = unsafe { (&*info, &mut *image.cast::<Image>()) };
-        image.base = info.dlpi_addr as usize;
-        for index in 0..info.dlpi_phnum as usize {
-            // SAFETY: there are `dlpi_phnum` headers.
-            let header = unsafe { &*info.dlpi_phdr.add(index) };
-            let start = image.base + header.p_vaddr as usize;
-            let code = start..start + header.p_memsz as usize;
-            if header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_X != 0 && code.len() > image.code.len() {
-                image.code = code;
-            }
-        }
-        // The first is the program itself; stop.
-        1
-    }
-
-    IMAGE.get_or_init(|| {
-        let mut image = Image { base: 0, code: 0..0 };
-        // SAFETY: the callback keeps to its signature and takes the pointer for what it is.
-        unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut image).cast()) };
-        image
-    })
-}
-
 /// Prints the faulting instruction and what look like return addresses, innermost first.
 ///
 /// # Safety
@@ -67,7 +32,7 @@ pub(super) fn image() -> &'static Image {
 /// The slot is in use by the interrupted code of this thread, which is in the handler of its fault,
 /// and does not return from it.
 pub(super) unsafe fn print(slot: &Slot, registers: &Registers, out: &mut Writer) {
-    let Some(image) = IMAGE.get() else { return };
+    let image = image();
     if image.code.is_empty() {
         return;
     }
@@ -82,23 +47,24 @@ pub(super) unsafe fn print(slot: &Slot, registers: &Registers, out: &mut Writer)
         // SAFETY: between the guard and the slot's top all memory is readable (by the contract the
         // slot is in use), and what runs on it is interrupted.
         let value = unsafe { (place as *const usize).read_volatile() };
-        // SAFETY: `IMAGE` holds a mapped piece of code.
+        // SAFETY: the image has a mapped piece of code.
         if unsafe { follows_call(value, &image.code) } {
             // The address of the call rather than of what follows: it may be another function's.
             lines.push(value - 1 - image.base);
         }
         place += word;
     }
-    out.text(b"It was here, called from here (addr2line -Cfie PROGRAM tells lines; calls may be missing or stale):\n");
+    let _ = writeln!(
+        out,
+        "It was here, called from here (addr2line -Cfie PROGRAM tells lines; calls may be missing or stale):"
+    );
     out.flush();
     // SAFETY: the lines stay in place, and nobody else uses them meanwhile; `name_lines` is what it
     // is to be.
     unsafe { on_a_large_stack(name_lines, (&raw mut lines).cast()) };
     if !lines.are_named {
-        for &address in &lines.addresses[..lines.len] {
-            out.text(b"  ");
-            out.hexadecimal(address as u64);
-            out.text(b"\n");
+        for address in &lines.addresses[..lines.len] {
+            let _ = writeln!(out, "  {address:#x}");
         }
     }
 }
@@ -127,13 +93,11 @@ extern "C" fn name_lines(lines: *mut c_void) -> c_int {
     }
     let mut out = Writer::new();
     for &address in &lines.addresses[..lines.len] {
-        out.text(b"  ");
-        out.hexadecimal(address as u64);
+        let _ = write!(out, "  {address:#x}");
         if let Some(name) = program.function(address) {
-            out.text(b" ");
-            let _ = write_name(&mut out, name);
+            let _ = out.write_str(" ").and_then(|()| write_name(&mut out, name));
         }
-        out.text(b"\n");
+        let _ = writeln!(out);
     }
     out.flush();
     lines.are_named = true;

@@ -12,7 +12,7 @@
 
 #![allow(unsafe_code)] // Asks the loader for the program's parts, and reads them.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::CStr;
 use std::ops::Range;
 use std::slice;
 use std::sync::{Mutex, PoisonError};
@@ -21,7 +21,7 @@ use framehop::{CacheNative, ExplicitModuleSectionInfo, FrameAddress, MayAllocate
 use framehop::{UnwindRegsNative, Unwinder, UnwinderNative};
 
 use super::registers::Registers;
-use super::switch;
+use super::{objects, switch};
 
 /// Nobody reads further. It ends traces that go in circles.
 const MOST_CALLS: usize = 100_000;
@@ -78,9 +78,13 @@ impl Tables {
     fn read() -> Tables {
         let mut tables =
             Tables { unwinder: UnwinderNative::new(), cache: CacheNative::new(), version: Version::default() };
-        // SAFETY: `add` has the signature that is asked for, takes the pointer for what it is, and
-        // does not unwind.
-        unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut tables).cast()) };
+        objects::each(|info, headers| {
+            tables.version = version_of(info);
+            if let Some(module) = module_of(info, headers) {
+                tables.unwinder.add_module(module);
+            }
+            true
+        });
         tables
     }
 }
@@ -91,64 +95,42 @@ fn version_of(info: &libc::dl_phdr_info) -> Version {
 
 /// The loader's present version: it tells it with the first object.
 fn current_version() -> Version {
-    unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _size: usize, version: *mut c_void) -> c_int {
-        // SAFETY: the loader passes a valid structure, and the pointer given below.
-        unsafe { *version.cast::<Version>() = version_of(&*info) };
-        1
-    }
-
     let mut version = Version::default();
-    // SAFETY: the callback keeps to its signature and takes the pointer for what it is.
-    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut version).cast()) };
+    objects::each(|info, _| {
+        version = version_of(info);
+        false
+    });
     version
 }
 
-/// Adds one loaded object. Called by the loader, under its lock.
-unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _size: usize, tables: *mut c_void) -> c_int {
-    // SAFETY: the loader passes a valid structure, and the pointer given by `read`, which is
-    // borrowed there.
-    let (info, tables) = unsafe { (&*info, &mut *tables.cast::<Tables>()) };
-    tables.version = version_of(info);
-    // SAFETY: the loader's structure has that many headers, and a name that ends in zero if it has
-    // one.
-    let (headers, name) = unsafe {
-        let headers = slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum as usize);
-        (headers, (!info.dlpi_name.is_null()).then(|| CStr::from_ptr(info.dlpi_name).to_string_lossy().into_owned()))
-    };
+/// A loaded object with its tables, if it has any. It is loaded while this runs.
+fn module_of(info: &libc::dl_phdr_info, headers: &[libc::Elf64_Phdr]) -> Option<Module<Bytes>> {
     let base = info.dlpi_addr as usize;
-    let range = |header: &libc::Elf64_Phdr| {
-        let start = base + header.p_vaddr as usize;
-        start..start + header.p_memsz as usize
+    let of_type = |kind| headers.iter().filter(move |header| header.p_type == kind).map(|it| objects::part(info, it));
+    let loaded = || of_type(libc::PT_LOAD);
+    let index = of_type(libc::PT_GNU_EH_FRAME).next()?;
+    let (start, end) = (loaded().map(|part| part.start).min()?, loaded().map(|part| part.end).max()?);
+    // SAFETY: the index is a part of an object that is loaded, and so is what is copied.
+    let (table, copy) = unsafe {
+        let copy = |range: &Range<usize>| Bytes::from(slice::from_raw_parts(range.start as *const u8, range.len()));
+        (table_behind(&index, loaded())?, copy)
     };
-    let loaded = || headers.iter().filter(|header| header.p_type == libc::PT_LOAD).map(range);
-    let Some(index) = headers.iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME).map(range) else {
-        return 0; // It has no tables.
-    };
-    let (Some(start), Some(end)) = (loaded().map(|part| part.start).min(), loaded().map(|part| part.end).max()) else {
-        return 0;
-    };
-    // SAFETY: both ranges are within parts of an object that is loaded, and stays so while the
-    // loader calls this.
-    let sections = unsafe {
-        table_behind(&index, loaded()).map(|table| {
-            let copy = |range: &Range<usize>| Bytes::from(slice::from_raw_parts(range.start as *const u8, range.len()));
-            (copy(&index), copy(&table), table)
-        })
-    };
-    let Some((index_bytes, table_bytes, table)) = sections else { return 0 };
-    let stated = |range: &Range<usize>| (range.start - base) as u64..(range.end - base) as u64;
+    let stated = |range: &Range<usize>| Some((range.start - base) as u64..(range.end - base) as u64);
     let sections = ExplicitModuleSectionInfo {
-        eh_frame_hdr_svma: Some(stated(&index)),
-        eh_frame_hdr: Some(index_bytes),
-        eh_frame_svma: Some(stated(&table)),
-        eh_frame: Some(table_bytes),
+        eh_frame_hdr_svma: stated(&index),
+        eh_frame_hdr: Some(copy(&index)),
+        eh_frame_svma: stated(&table),
+        eh_frame: Some(copy(&table)),
         ..ExplicitModuleSectionInfo::default()
     };
-    tables.unwinder.add_module(Module::new(name.unwrap_or_default(), start as u64..end as u64, base as u64, sections));
-    0
+    // SAFETY: a name that ends in zero, if there is one.
+    let name = (!info.dlpi_name.is_null()).then(|| unsafe { CStr::from_ptr(info.dlpi_name) });
+    let name = name.unwrap_or_default().to_string_lossy().into_owned();
+    Some(Module::new(name, start as u64..end as u64, base as u64, sections))
 }
 
-/// Where the table lies that an index refers to.
+/// Where the table lies that an index refers to, with what may follow it in its part of the object:
+/// nobody reads past the record that is looked for.
 ///
 /// # Safety
 ///
@@ -157,32 +139,15 @@ unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _size: usize, tables: *m
 unsafe fn table_behind(index: &Range<usize>, mut loaded: impl Iterator<Item = Range<usize>>) -> Option<Range<usize>> {
     /// A signed distance of four bytes from where it stands.
     const RELATIVE: u8 = 0x1b;
-    /// A length that says that the length follows, in eight bytes.
-    const LONG: u32 = u32::MAX;
-    // SAFETY: of the callers below each reads within the index, or within the part in which the
-    // table lies.
-    let word = |address: usize| unsafe { (address as *const u32).read_unaligned() };
-    // SAFETY: as above.
-    let byte = |address: usize| unsafe { *(address as *const u8) };
-    // Version 1, and the one way in which linkers write where the table is.
-    if index.len() < 8 || byte(index.start) != 1 || byte(index.start + 1) != RELATIVE {
+    if index.len() < 8 {
         return None;
     }
-    let place = index.start + 4;
-    let start = place.wrapping_add_signed(word(place) as i32 as isize);
-    let end = loaded.find(|part| part.contains(&start))?.end;
-    // Record after record, each led by its length, to one of length 0 or the part's end.
-    let mut at = start;
-    while at + 4 <= end {
-        let step = match word(at) {
-            0 => break,
-            LONG => return None,
-            length => 4 + length as usize,
-        };
-        match at.checked_add(step) {
-            Some(next) if next <= end => at = next,
-            _ => break,
-        }
+    // SAFETY: by the contract, of a section with eight bytes or more.
+    let [version, form, _, _, distance @ ..] = unsafe { *(index.start as *const [u8; 8]) };
+    // Version 1, and the one way in which linkers write where the table is.
+    if version != 1 || form != RELATIVE {
+        return None;
     }
-    Some(start..at)
+    let start = (index.start + 4).wrapping_add_signed(i32::from_ne_bytes(distance) as isize);
+    Some(start..loaded.find(|part| part.contains(&start))?.end)
 }

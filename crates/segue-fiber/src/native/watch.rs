@@ -76,12 +76,13 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::altstack::ensure_alternate_stack;
-use super::overflow;
 use super::registers::Registers;
 use super::sample::Sample;
+use super::signals::Signals;
 use crate::backtrace::Backtrace;
 use crate::unanswered::Unanswered;
 
@@ -120,8 +121,7 @@ thread_local! {
     static REGISTRATION: Cell<Option<Registration>> = const { Cell::new(None) };
 }
 
-/// What was done about the signal before.
-static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
+static SIGNALS: Signals<1> = Signals::new([SIGNAL]);
 
 /// A thread that other threads may ask where it is.
 ///
@@ -174,7 +174,8 @@ impl Watched {
         if let Some(shared) = known {
             return Ok(Watched(shared));
         }
-        install()?;
+        // SAFETY: `handle` is async-signal-safe.
+        unsafe { SIGNALS.install(handle, libc::SA_RESTART, None)? };
         ensure_alternate_stack()?;
         let shared = Arc::new(Shared {
             word: AtomicU32::new(IDLE),
@@ -255,32 +256,18 @@ impl Shared {
         }
     }
 
-    /// Waits for the word to become another than `state`.
+    /// Waits for the word to become another than `state`: an answer takes microseconds, or is not
+    /// to be expected soon.
     fn wait_while(&self, state: u32, deadline: Option<Instant>) -> Result<(), Unanswered> {
+        let mut pause = Duration::from_micros(20);
         while self.word.load(Ordering::Acquire) == state {
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if left.is_some_and(|left| left.is_zero()) {
+            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 return Err(Unanswered::TimedOut);
             }
-            let left = left.map(|left| libc::timespec {
-                tv_sec: left.as_secs().try_into().unwrap_or(libc::time_t::MAX),
-                tv_nsec: left.subsec_nanos().into(),
-            });
-            let left = left.as_ref().map_or(ptr::null(), ptr::from_ref);
-            let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-            // SAFETY: the word is alive, and the time is read before the call returns. Why it
-            // returns is looked at above.
-            unsafe { libc::syscall(libc::SYS_futex, self.word.as_ptr(), operation, state, left) };
+            thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(1));
         }
         Ok(())
-    }
-
-    /// Changes the word and wakes the asker. Async-signal-safe.
-    fn tell(&self, state: u32) {
-        self.word.store(state, Ordering::Release);
-        let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-        // SAFETY: the kernel does not access the memory of a wake-up's word.
-        unsafe { libc::syscall(libc::SYS_futex, self.word.as_ptr(), operation, 1) };
     }
 
     /// Answers, if the thread was asked. Async-signal-safe.
@@ -297,7 +284,7 @@ impl Shared {
             // interrupted the thread.
             unsafe { (*sample.get()).take(Registers::settled(context), &self.stack) };
         }
-        self.tell(COPIED);
+        self.word.store(COPIED, Ordering::Release);
         true
     }
 }
@@ -307,7 +294,7 @@ impl Drop for Registration {
         // From here on the handler finds nothing. It runs on this thread, so that it is not in the
         // middle of something.
         ASKABLE.set(ptr::null());
-        self.0.tell(ENDED);
+        self.0.word.store(ENDED, Ordering::Release);
     }
 }
 
@@ -335,29 +322,6 @@ fn own_stack() -> io::Result<Range<usize>> {
     Ok(start + guard..start + size)
 }
 
-/// Installs the handler, once.
-fn install() -> io::Result<()> {
-    static INSTALLED: OnceLock<Result<(), c_int>> = OnceLock::new();
-    let installed = INSTALLED.get_or_init(|| {
-        let errno = || io::Error::last_os_error().raw_os_error().unwrap_or(0);
-        let mut previous = overflow::empty_action();
-        // SAFETY: only reads the present action into a place of ours.
-        if unsafe { libc::sigaction(SIGNAL, ptr::null(), &mut previous) } != 0 {
-            return Err(errno());
-        }
-        let _ = PREVIOUS.set(previous);
-        let mut action = overflow::empty_action();
-        action.sa_sigaction = handle as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-        // SAFETY: `handle` has the signature that SA_SIGINFO asks for and is async-signal-safe.
-        if unsafe { libc::sigaction(SIGNAL, &action, ptr::null_mut()) } != 0 {
-            return Err(errno());
-        }
-        Ok(())
-    });
-    installed.map_err(io::Error::from_raw_os_error)
-}
-
 unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the C library's `errno` is this thread's.
     let errno = unsafe { libc::__errno_location() };
@@ -367,9 +331,9 @@ unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: 
     // SAFETY: the thread's own, which its registration owns a share of as long as it stands there.
     // The context is what the kernel passed.
     let answered = unsafe { shared.as_ref().is_some_and(|shared| shared.answer(context)) };
-    if !answered && let Some(previous) = PREVIOUS.get() {
-        // SAFETY: passes on what came from the kernel, to the handler that would have got it.
-        unsafe { overflow::call(previous, signal, info, context) };
+    if !answered {
+        // SAFETY: passes on what came from the kernel.
+        unsafe { SIGNALS.pass_on(signal, info, context) };
     }
     // SAFETY: as above.
     unsafe { *errno = before };

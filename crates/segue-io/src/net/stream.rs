@@ -4,7 +4,7 @@
 
 use super::{Tries, inet};
 use crate::driver;
-use crate::op::{Connect, Half, Peek, Read, ReadVectored, Write, WriteVectored};
+use crate::op::{Connect, Half, Read, ReadVectored, Write, WriteVectored};
 use crate::socket::Socket;
 use crate::sys;
 use socket2::Domain;
@@ -207,7 +207,7 @@ impl TcpStream {
     /// As for a read.
     #[track_caller]
     pub fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
-        driver::run(&self.socket, Peek(buf), self.read_timeout()?)
+        driver::run(&self.socket, Read::<true>(buf), self.read_timeout()?)
     }
 
     /// Sets how long each read and peek may wait; `None` is for ever. A store: it costs nothing.
@@ -303,7 +303,7 @@ impl TcpStream {
 impl io::Read for &TcpStream {
     #[track_caller]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        driver::run(&self.socket, Read(buf), self.socket.timeout(Half::Read).get())
+        driver::run(&self.socket, Read::<false>(buf), self.socket.timeout(Half::Read).get())
     }
 
     #[track_caller]

@@ -16,7 +16,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// The key of the wake-up descriptor. No slab gives it out.
+/// The key of the wake-up descriptor. The table of sockets never gives it out.
 const WAKE: u64 = u64::MAX;
 /// How many reports are fetched at a time: 3 KiB of them, on the worker's stack.
 const EVENTS: usize = 256;

@@ -184,7 +184,7 @@ const NONE: &[In] = &[
     In("segue-core: with_mut", "a cell of the model checker's"),
     In("segue-fiber: Coroutine::new", "the main function of a stack, for schedulers"),
     In("segue-fiber: trait Clauses", "sealed: Handler's methods make them"),
-    In("segue-fiber: trait Takes", "sealed: Handler's methods make them"),
+    In("segue-fiber: trait Clause", "sealed: Handler's methods make them"),
     In("segue-fiber: trait ValueCase", "sealed: Handler's methods make them"),
     In("segue-fiber: trait PanicCase", "sealed: Handler's methods make them"),
     In("segue-sched: trait Post", "its implementer signs a contract"),
