@@ -7,7 +7,7 @@
 mod table;
 
 use segue::sync::{
-    Barrier, Condvar, Latch, Lazy, MVar, Mutex, Notify, Once, OnceCell, RwLock, Semaphore, Turn, WaitGroup, promise,
+    Barrier, Condvar, Entry, Latch, Lazy, MVar, Mutex, Notify, Once, OnceCell, RwLock, Semaphore, WaitGroup, promise,
 };
 use segue::{CancelToken, Waitable, scope, yield_now};
 use segue_core::Source;
@@ -131,16 +131,16 @@ fn wait_while_again() -> u64 {
     })
 }
 
-fn turn() -> u64 {
+fn initializer() -> u64 {
     let cell = OnceCell::new();
-    let Ok(Turn::Yours(turn)) = cell.turn() else { unreachable!("it is empty") };
-    two(cell.wait_source(), cell.wait_source(), || _ = turn.fill(1))
+    let Ok(Entry::Empty(initializer)) = cell.entry() else { unreachable!("it is empty") };
+    two(cell.wait_source(), cell.wait_source(), || _ = initializer.fill(1))
 }
 
 fn turn_handed_over() -> u64 {
     let cell = OnceCell::<u64>::new();
-    let Ok(Turn::Yours(turn)) = cell.turn() else { unreachable!("it is empty") };
-    one(cell.turn_source(), || drop(turn))
+    let Ok(Entry::Empty(initializer)) = cell.entry() else { unreachable!("it is empty") };
+    one(cell.entry_source(), || drop(initializer))
 }
 
 fn barrier() -> u64 {
@@ -277,7 +277,7 @@ static ROWS: &[Row] = &[
         let (resolver, given) = promise::<u64>();
         two(given.wait_source(), given.wait_source(), || drop(resolver))
     }),
-    fiber("a waker, by Initializer::fill", Refused(WAKER), turn),
+    fiber("a waker, by Initializer::fill", Refused(WAKER), initializer),
     fiber("a waker, by an initializer that is dropped", Refused(WAKER), turn_handed_over),
     fiber("a waker, by OnceCell::set", Refused(WAKER), || {
         let cell = OnceCell::new();

@@ -9,7 +9,7 @@ mod counts;
 
 use counts::{Count, Counted, DAY, pauses};
 use meet::{block_on, everywhere, pool};
-use segue::sync::{ForceError, Lazy, Once, OnceCell, SetError, Turn};
+use segue::sync::{Entry, ForceError, Lazy, Once, OnceCell, SetError};
 use segue::{Builder, CancelToken, Either, Rejected, Sim};
 use segue::{after, scope, shield, sleep};
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ fn a_full_cell_is_read_by_the_cancelled_and_an_empty_one_is_not() {
             assert_eq!(full.wait(), Ok(&1));
             assert!(matches!(empty.get_or_init(|| 2), Err(ForceError::Cancelled(_))));
             assert!(matches!(empty.wait(), Err(ForceError::Cancelled(_))));
-            assert!(matches!(empty.turn(), Err(ForceError::Cancelled(_))));
+            assert!(matches!(empty.entry(), Err(ForceError::Cancelled(_))));
             assert!(matches!(empty.set(2), Err(Rejected { value: 2, error: SetError::Cancelled(_) })));
             assert_eq!(shield(|| empty.get_or_init(|| 3)), Ok(&3));
         });
@@ -44,7 +44,7 @@ fn recursion_is_told_to_every_call_and_does_not_hang() {
         let value = cell.get_or_init(|| {
             assert!(matches!(cell.get_or_init(|| 0), Err(ForceError::Recursive(_))));
             assert!(matches!(cell.wait(), Err(ForceError::Recursive(_))));
-            assert!(matches!(cell.turn(), Err(ForceError::Recursive(_))));
+            assert!(matches!(cell.entry(), Err(ForceError::Recursive(_))));
             assert!(matches!(cell.set(0), Err(Rejected { value: 0, error: SetError::Recursive(_) })));
             assert!(matches!(block_on(cell.get_or_init_source(|| 0)), Err(ForceError::Recursive(_))));
             let first = cell.wait_source().or(after(DAY)).wait();
@@ -52,7 +52,7 @@ fn recursion_is_told_to_every_call_and_does_not_hang() {
             let second = after(DAY).or(cell.wait_source()).wait();
             assert!(matches!(second, Ok(Either::Right(Err(ForceError::Recursive(_))))));
             assert_eq!(cell.try_set(0), Err(Rejected { value: 0, error: SetError::Busy }));
-            assert!(cell.try_turn().is_none() && cell.get().is_none());
+            assert!(cell.try_entry().is_none() && cell.get().is_none());
             // Its scope waits for it: `recursion.rs` has the rest.
             scope(|s| {
                 let inside = s.spawn(|| cell.wait_source().or(after(Duration::from_millis(1))).wait());
@@ -206,11 +206,11 @@ fn a_set_waits_for_the_initialiser_and_gives_its_value_back() {
     everywhere(|| {
         let cell = OnceCell::new();
         scope(|s| {
-            let Ok(Turn::Yours(turn)) = cell.turn() else { unreachable!() };
+            let Ok(Entry::Empty(initializer)) = cell.entry() else { unreachable!() };
             let set = s.spawn(|| cell.set(1));
             pauses(2).unwrap();
             assert_eq!(cell.try_set(2), Err(Rejected { value: 2, error: SetError::Busy }));
-            turn.fill(3);
+            initializer.fill(3);
             assert_eq!(set.join().unwrap().map_err(|rejected| rejected.value), Err(1));
             assert_eq!(cell.get(), Some(&3));
         });
@@ -251,11 +251,11 @@ fn values_and_closures_are_dropped_once() {
 fn a_force_is_chosen_among_others_and_has_no_effect_if_it_is_not() {
     everywhere(|| {
         let cell = OnceCell::new();
-        let Ok(Turn::Yours(turn)) = cell.turn() else { unreachable!() };
+        let Ok(Entry::Empty(initializer)) = cell.entry() else { unreachable!() };
         let none = cell.get_or_init_source(|| 1).or(after(Duration::from_millis(1))).wait();
         assert_eq!(none, Ok(Either::Right(())));
-        drop(turn);
-        // Not chosen though it is ready: the turn stays.
+        drop(initializer);
+        // Not chosen though it is ready: the cell stays empty.
         assert_eq!(after(Duration::ZERO).or(cell.get_or_init_source(|| 1)).wait(), Ok(Either::Left(())));
         assert!(cell.get().is_none());
         let some = after(DAY).or(cell.get_or_init_source(|| 1)).wait();
@@ -269,7 +269,7 @@ fn the_initialiser_of_a_source_may_wait_and_panic_wherever_it_is_run() {
         for fails in [false, true] {
             for place in 0..4 {
                 let cell = OnceCell::new();
-                let turn = if place < 2 { cell.try_turn() } else { None };
+                let entry = if place < 2 { cell.try_entry() } else { None };
                 let tries = Count::new();
                 let force = cell.get_or_init_source(|| {
                     tries.up();
@@ -280,7 +280,7 @@ fn the_initialiser_of_a_source_may_wait_and_panic_wherever_it_is_run() {
                     7
                 });
                 let outcome = scope(|s| {
-                    // At once, or after a wait, when it is handed the turn; alone, or as one of
+                    // At once, or after a wait, when it is handed the right; alone, or as one of
                     // two.
                     let forced = s.spawn(move || {
                         catch_unwind(AssertUnwindSafe(|| match place % 2 {
@@ -293,11 +293,11 @@ fn the_initialiser_of_a_source_may_wait_and_panic_wherever_it_is_run() {
                         .ok()
                     });
                     pauses(2).unwrap();
-                    drop(turn);
+                    drop(entry);
                     forced.join().unwrap()
                 });
                 assert_eq!((outcome, tries.get()), ((!fails).then_some(Ok(7)), 1));
-                // A panic has handed the turn back.
+                // A panic has handed the right back.
                 assert_eq!(cell.get_or_init(|| 8), Ok(if fails { &8 } else { &7 }));
             }
         }
@@ -336,7 +336,7 @@ fn a_force_while_panicking_does_not_wait() {
     let outcomes = Mutex::new(Vec::new());
     let run = pool(1).run(|| {
         let (empty, full, busy) = (OnceCell::new(), OnceCell::from(6), OnceCell::new());
-        let turn = busy.try_turn();
+        let entry = busy.try_entry();
         for cell in [&empty, &full, &busy] {
             let panicked = catch_unwind(AssertUnwindSafe(|| {
                 let _forces = Forces(cell, &outcomes);
@@ -344,7 +344,7 @@ fn a_force_while_panicking_does_not_wait() {
             }));
             assert!(panicked.is_err());
         }
-        drop(turn);
+        drop(entry);
     });
     assert_eq!(run, Ok(()));
     let outcomes = outcomes.into_inner().unwrap();
@@ -363,6 +363,6 @@ fn lazies_of_closures_that_are_not_shared_can_be_shared() {
     let lazy = shared(Lazy::new(move || cell.replace(2)));
     assert_eq!(block_on(sent(lazy.force_source().into_future())), Ok(&1));
     let cell = shared(OnceCell::<u32>::new());
-    drop(sent(cell.turn_source().into_future()));
-    drop(sent(cell.try_turn()));
+    drop(sent(cell.entry_source().into_future()));
+    drop(sent(cell.try_entry()));
 }

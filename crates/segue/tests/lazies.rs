@@ -10,7 +10,7 @@ mod counts;
 
 use counts::{Cause, Count, Counted, DAY, pauses};
 use meet::{Task, block_on, everywhere, mixed, pool, simulated};
-use segue::sync::{ForceError, Lazy, OnceCell, Recursive, Turn, promise};
+use segue::sync::{Entry, ForceError, Lazy, OnceCell, Recursive, promise};
 use segue::{CancelToken, Cancelled, Sim};
 use segue::{check, scope, sleep, spawn};
 use std::collections::HashMap;
@@ -53,7 +53,7 @@ fn a_lazy_that_forces_itself_is_told_so() {
         assert!(here > error.since().line() && error.since().line() > error.at().line(), "{text}");
         assert_eq!(text.matches("lazies.rs:").count(), 3, "made, forced, running: {text}");
         assert!(text.starts_with("KNOT (made at ") && text.contains("from inside of its own initialiser"), "{text}");
-        // The turn was handed back: again the same, and not a wait for ever.
+        // The right was handed back: again the same, and not a wait for ever.
         assert_eq!(recursive(), error);
         assert!(KNOT.get().is_none());
     });
@@ -264,7 +264,7 @@ fn readers_wait_for_whoever_sets_the_cell_and_do_not_take_turns() {
                 })
                 .collect();
             pauses(2).unwrap();
-            // A turn that fails passes them by.
+            // An initialiser that fails passes them by.
             assert_eq!(cell.get_or_try_init(|| Err(())), Err(ForceError::Failed(())));
             assert!(cell.get().is_none());
             cell.set(5).unwrap();
@@ -323,7 +323,7 @@ fn conservation_a_cancelled_initialiser_hands_over_in_every_schedule() {
             }
             match outcome {
                 Err(ForceError::Failed(_)) => "cancelled in its initialiser",
-                Err(_) => "cancelled before its turn",
+                Err(_) => "cancelled before it could try",
                 Ok(0) => "done before the cancellation",
                 Ok(_) => "got another's value",
             }
@@ -354,7 +354,7 @@ fn conservation_cancelled_waiters_are_passed_by_in_every_schedule() {
                     for _ in 0..3 {
                         let (cell, token, refused) = (&cell, &token, &refused);
                         drop(s.spawn(move || {
-                            // Who gets the turn fails as well: its initialiser is cancelled.
+                            // Who is handed the right fails as well: its initialiser is cancelled.
                             let outcome = token.run(|| cell.get_or_try_init(|| check().and(pauses(2)).map(|()| 1)));
                             if matches!(outcome, Err(ForceError::Cancelled(_))) {
                                 refused.up();
@@ -384,19 +384,19 @@ fn cancelled() -> Cancelled {
 fn conservation_a_dropped_future_passes_its_turn_on() {
     let cell = OnceCell::new();
     for dropped in 0..=3 {
-        let Ok(Turn::Yours(turn)) = cell.turn() else { unreachable!() };
+        let Ok(Entry::Empty(initializer)) = cell.entry() else { unreachable!() };
         let mut tasks: Vec<_> =
             (0..3).map(|n| Task::waiting(cell.get_or_try_init_source(move || Err::<u32, _>(n)))).collect();
-        drop(turn);
+        drop(initializer);
         assert_eq!(tasks.iter().map(Task::wakes).collect::<Vec<_>>(), [1, 0, 0]);
         // Handed to the first; each that is dropped hands it to the one behind.
         drop(tasks.drain(..dropped));
         if let Some(first) = tasks.first_mut() {
-            assert!(cell.try_turn().is_none(), "somebody has it");
+            assert!(cell.try_entry().is_none(), "somebody has it");
             assert_eq!((first.wakes(), first.poll()), (1, Some(Err(ForceError::Failed(dropped)))));
         }
         drop(tasks);
-        assert!(matches!(cell.try_turn(), Some(Turn::Yours(_))), "it came back");
+        assert!(matches!(cell.try_entry(), Some(Entry::Empty(_))), "it came back");
     }
 }
 
@@ -447,14 +447,14 @@ fn conservation_on_threads_with_failures_cancellations_panics_and_dropped_future
                 Err(_) => drop(panics.up()),
             }
         });
-        // Whatever has happened, the turn is there.
-        match cell.try_turn() {
-            Some(Turn::Full(_)) => {}
-            Some(Turn::Yours(turn)) => drop(turn.fill({
+        // Whatever has happened, the right is there.
+        match cell.try_entry() {
+            Some(Entry::Full(_)) => {}
+            Some(Entry::Empty(initializer)) => drop(initializer.fill({
                 made.up();
                 Counted(&dropped)
             })),
-            None => panic!("the turn was lost"),
+            None => panic!("the right was lost"),
         }
     }
     assert_eq!((made.get(), dropped.get()), (150, 150), "one value for each cell");
@@ -468,11 +468,11 @@ fn conservation_on_threads_with_failures_cancellations_panics_and_dropped_future
 
 #[test]
 fn planted_a_lost_turn_is_found() {
-    // What the tests above would see if a turn were lost: a leaked one is.
+    // What the tests above would see if an initializer were lost: a leaked one is.
     let lost = Sim::new(1).run(|| {
         let cell = OnceCell::new();
-        let Ok(Turn::Yours(turn)) = cell.turn() else { unreachable!() };
-        std::mem::forget(turn);
+        let Ok(Entry::Empty(initializer)) = cell.entry() else { unreachable!() };
+        std::mem::forget(initializer);
         cell.get_or_init(|| 1).copied()
     });
     let report = lost.unwrap_err().to_string();

@@ -12,7 +12,7 @@ mod meet;
 use meet::poll_once;
 use segue::core::Source;
 use segue::sync::{
-    Barrier, Condvar, Latch, MVar, Mutex, Notify, OnceCell, RwLock, Semaphore, Turn, WaitGroup, promise,
+    Barrier, Condvar, Entry, Latch, MVar, Mutex, Notify, OnceCell, RwLock, Semaphore, WaitGroup, promise,
 };
 use segue::{CancelToken, Sim, Waitable, after, scope, timeout, yield_now};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -127,10 +127,10 @@ fn every_structure(visit: &mut impl Visit) {
     group.done();
     let cell = OnceCell::<u8>::new();
     visit.visit("OnceCell, wait", || cell.wait_source());
-    let Some(Turn::Yours(turn)) = cell.try_turn() else { unreachable!("it is empty") };
-    visit.visit("OnceCell, turn", || cell.turn_source());
+    let Some(Entry::Empty(initializer)) = cell.try_entry() else { unreachable!("it is empty") };
+    visit.visit("OnceCell, entry", || cell.entry_source());
     visit.visit("OnceCell, set", || cell.set_source(1));
-    turn.fill(2);
+    initializer.fill(2);
     let barrier = Barrier::new(2);
     visit.visit("Barrier", || barrier.wait_source());
     let (condition, mutex) = (Condvar::new(), Mutex::new(0));

@@ -6,7 +6,7 @@
 mod meet;
 
 use meet::{Task, block_on, everywhere, pool};
-use segue::sync::{Condvar, MVar, Mutex, Notify, OnceCell, RwLock, Semaphore, Turn, promise};
+use segue::sync::{Condvar, Entry, MVar, Mutex, Notify, OnceCell, RwLock, Semaphore, promise};
 use segue::{CancelToken, Cancelled, Fifo, Pool, scope, yield_now};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
@@ -184,11 +184,11 @@ fn section_3_1_nor_a_notification_nor_the_turn_to_initialise() {
     });
     in_each_case(|try_it| {
         let cell = OnceCell::<u8>::new();
-        let Some(Turn::Yours(turn)) = cell.try_turn() else { unreachable!("it is empty") };
-        let turn = std::sync::Mutex::new(Some(turn));
-        // Each gives up, so that the turn goes on.
-        let enter = || cell.turn_source().wait().map(drop);
-        try_it(One { enter: &enter, release: &|| drop(turn.lock().unwrap().take()) });
+        let Some(Entry::Empty(initializer)) = cell.try_entry() else { unreachable!("it is empty") };
+        let initializer = std::sync::Mutex::new(Some(initializer));
+        // Each gives up, so that the right goes on.
+        let enter = || cell.entry_source().wait().map(drop);
+        try_it(One { enter: &enter, release: &|| drop(initializer.lock().unwrap().take()) });
         assert_eq!(cell.try_set(1), Ok(()));
     });
 }

@@ -6,7 +6,7 @@
 mod meet;
 
 use meet::{everywhere, pool, simulated};
-use segue::sync::{Barrier, Latch, MVar, Mutex, Notify, OnceCell, RwLock, Semaphore, Turn, promise};
+use segue::sync::{Barrier, Entry, Latch, MVar, Mutex, Notify, OnceCell, RwLock, Semaphore, promise};
 use segue::{
     CancelToken, Cancelled, JoinError, after, check, deadline, finally, is_cancelled, now, scope, shield, sleep,
 };
@@ -116,9 +116,9 @@ fn a_wait_that_is_ended_by_time_has_left_its_queue() {
         resolver.fill(1).unwrap();
         assert_eq!(promised.wait(), Ok(&1));
         let cell = OnceCell::new();
-        let Some(Turn::Yours(turn)) = cell.try_turn() else { unreachable!("it is empty") };
-        late(|| cell.turn_source().wait().map(drop));
-        drop(turn);
+        let Some(Entry::Empty(initializer)) = cell.try_entry() else { unreachable!("it is empty") };
+        late(|| cell.entry_source().wait().map(drop));
+        drop(initializer);
         assert_eq!(cell.try_set(1), Ok(()));
     });
 }

@@ -1,10 +1,10 @@
 //! What is done once: `Once`, cells and lazy values.
 //!
 //! An initialiser that waits has to be straight-line code; a task runs it by
-//! [`segue_bridge::direct`], or takes a cell's turn and awaits in it.
+//! [`segue_bridge::direct`], or takes an empty cell's entry and awaits before it fills it.
 
 use crate::rig::{HOLDS, How, MIX, Structure, Until, Way, by, straight};
-use segue::sync::{ForceError, Lazy, Once, OnceCell, Turn};
+use segue::sync::{Entry, ForceError, Lazy, Once, OnceCell};
 use segue_bridge::direct;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -84,7 +84,7 @@ impl Structure for AOnceCell {
         match way {
             Way::Direct => assert_eq!(cell.get_or_init(slowly), Ok(&round)),
             Way::Task => {
-                let Turn::Yours(initializer) = cell.turn_source().await.unwrap() else { panic!("it is full") };
+                let Entry::Empty(initializer) = cell.entry_source().await.unwrap() else { panic!("it is full") };
                 until(way).await;
                 initializer.fill(round);
             }
@@ -101,8 +101,8 @@ impl Structure for AOnceCell {
                 value.inspect(|value| assert_eq!(*value, Ok(&round))).is_some()
             }
             _ => {
-                let turn = how.wait(cell.turn_source()).await;
-                turn.inspect(|turn| assert!(matches!(turn, Ok(Turn::Full(value)) if **value == round))).is_some()
+                let entry = how.wait(cell.entry_source()).await;
+                entry.inspect(|entry| assert!(matches!(entry, Ok(Entry::Full(value)) if **value == round))).is_some()
             }
         }
     }

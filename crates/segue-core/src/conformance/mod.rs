@@ -122,7 +122,6 @@ impl Suite {
     /// joined at the end of a run. Skips what speaks of fibers.
     pub fn plain_threads(mut self) -> Self {
         self.setup.plain_threads = true;
-        self.setup.fibers = self.setup.fibers.min(64);
         self
     }
 
@@ -163,13 +162,13 @@ impl Suite {
     /// How often each race is run: 10 000 times, unless this says otherwise (or Miri interprets
     /// it).
     pub fn rounds(mut self, rounds: usize) -> Self {
-        self.setup.rounds = rounds;
+        self.setup.rounds = Some(rounds);
         self
     }
 
     /// How many fibers are alive at once where many are: 500, or 64 plain threads.
     pub fn fibers(mut self, fibers: usize) -> Self {
-        self.setup.fibers = fibers;
+        self.setup.fibers = Some(fibers);
         self
     }
 
@@ -223,7 +222,7 @@ impl Suite {
         }
         let probe = Probe::new(self.setup, Arc::clone(&self.runner));
         let _watched = Watchdog::start(before, case, &probe, self.timeout);
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (case.run)(&probe))) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| case.run(&probe))) {
             probe.take_note_of(payload);
         }
         match probe.seen() {

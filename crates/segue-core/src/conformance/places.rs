@@ -14,55 +14,31 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 pub(super) const CASES: &[Case] = &[
-    Case {
-        name: "a_fiber_stays_on_its_thread",
-        clauses: &["2"],
-        about: "thread, thread-local variables and `errno` are the same ones before and after a wait",
-        needs: &[],
-        run: a_fiber_stays_on_its_thread,
-    },
-    Case {
-        name: "as_many_threads_as_it_says",
-        clauses: &["2"],
-        about: "fibers run on no more threads than the scheduler has workers",
-        needs: &[Need::Workers],
-        run: as_many_threads_as_it_says,
-    },
-    Case {
-        name: "current_is_the_running_fiber",
-        clauses: &["3"],
-        about: "`current` is the header of the fiber that runs, before and after each wait, and `with_current` yields it",
-        needs: &[Need::Fibers],
-        run: current_is_the_running_fiber,
-    },
-    Case {
-        name: "current_is_restored",
-        clauses: &["3"],
-        about: "what was current before a run is current again after it",
-        needs: &[],
-        run: current_is_restored,
-    },
-    Case {
-        name: "threads_have_no_current_fiber",
-        clauses: &["3"],
-        about: "on a plain thread nothing is current, and `with_current` makes a header for the length of the call",
-        needs: &[Need::Threads],
-        run: threads_have_no_current_fiber,
-    },
-    Case {
-        name: "living_fibers_have_headers_of_their_own",
-        clauses: &["4"],
-        about: "no two living fibers share a header, and a header does not move",
-        needs: &[Need::Fibers],
-        run: living_fibers_have_headers_of_their_own,
-    },
-    Case {
-        name: "a_header_is_made_for_its_job",
-        clauses: &["J2"],
-        about: "a fiber has the name and the family that its job brought",
-        needs: &[Need::Fibers],
-        run: a_header_is_made_for_its_job,
-    },
+    Case::new("a_fiber_stays_on_its_thread", a_fiber_stays_on_its_thread)
+        .checks(&["2"], "thread, thread-local variables and `errno` are the same ones before and after a wait"),
+    Case::new("as_many_threads_as_it_says", as_many_threads_as_it_says)
+        .checks(&["2"], "fibers run on no more threads than the scheduler has workers")
+        .needs(&[Need::Workers]),
+    Case::new("current_is_the_running_fiber", current_is_the_running_fiber)
+        .checks(
+            &["3"],
+            "`current` is the header of the fiber that runs, before and after each wait, and `with_current` yields it",
+        )
+        .needs(&[Need::Fibers]),
+    Case::around("current_is_restored", current_is_restored)
+        .checks(&["3"], "what was current before a run is current again after it"),
+    Case::new("threads_have_no_current_fiber", threads_have_no_current_fiber)
+        .checks(
+            &["3"],
+            "on a plain thread nothing is current, and `with_current` makes a header for the length of the call",
+        )
+        .needs(&[Need::Threads]),
+    Case::new("living_fibers_have_headers_of_their_own", living_fibers_have_headers_of_their_own)
+        .checks(&["4"], "no two living fibers share a header, and a header does not move")
+        .needs(&[Need::Fibers]),
+    Case::new("a_header_is_made_for_its_job", a_header_is_made_for_its_job)
+        .checks(&["J2"], "a fiber has the name and the family that its job brought")
+        .needs(&[Need::Fibers]),
 ];
 
 /// Where the caller is, as far as a program can tell.
@@ -86,92 +62,82 @@ fn here() -> Here {
 }
 
 fn a_fiber_stays_on_its_thread(probe: &Probe) {
-    probe.run(|probe| {
-        let gate = Gate::new();
-        let (arrived, fibers) = (Mailbox::new(), probe.fibers().min(64));
-        let look = |what: &str, before: Here| {
-            let after = here();
-            probe.expect("2", before == after && after.errno, || format!("after {what}: {before:?}, then {after:?}"));
-        };
-        scope(|s| {
-            for _ in 0..fibers {
-                s.spawn(|| {
-                    let before = here();
-                    arrived.put(());
-                    gate.pass();
-                    look("a wait", before);
-                    let _ = yield_now();
-                    look("a yield", before);
-                    probe.next("the end of a sleep");
-                    let _ = sleep(Duration::from_millis(1));
-                    look("a sleep", before);
-                });
-            }
-            for _ in 0..fibers {
-                arrived.get();
-            }
-            gate.open();
-        });
+    let gate = Gate::new();
+    let (arrived, fibers) = (Mailbox::new(), probe.fibers().min(64));
+    let look = |what: &str, before: Here| {
+        let after = here();
+        probe.expect("2", before == after && after.errno, || format!("after {what}: {before:?}, then {after:?}"));
+    };
+    scope(|s| {
+        for _ in 0..fibers {
+            s.spawn(|| {
+                let before = here();
+                gate.arrive(&arrived, ());
+                look("a wait", before);
+                let _ = yield_now();
+                look("a yield", before);
+                probe.next("the end of a sleep");
+                let _ = sleep(Duration::from_millis(1));
+                look("a sleep", before);
+            });
+        }
+        for _ in 0..fibers {
+            arrived.get();
+        }
+        gate.open();
     });
 }
 
 fn as_many_threads_as_it_says(probe: &Probe) {
     let workers = probe.setup().workers.unwrap_or(usize::MAX);
-    probe.run(move |probe| {
-        let threads = Mutex::new(HashSet::from([thread::current().id()]));
-        scope(|s| {
-            for _ in 0..probe.fibers() {
-                s.spawn(|| {
-                    let _ = yield_now();
-                    lock(&threads).insert(thread::current().id());
-                });
-            }
-        });
-        let seen = lock(&threads).len();
-        probe.expect("2", seen <= workers, || format!("fibers ran on {seen} threads, and there are {workers} workers"));
+    let threads = Mutex::new(HashSet::from([thread::current().id()]));
+    scope(|s| {
+        for _ in 0..probe.fibers() {
+            s.spawn(|| {
+                let _ = yield_now();
+                lock(&threads).insert(thread::current().id());
+            });
+        }
     });
+    let seen = lock(&threads).len();
+    probe.expect("2", seen <= workers, || format!("fibers ran on {seen} threads, and there are {workers} workers"));
 }
 
 fn current_is_the_running_fiber(probe: &Probe) {
-    probe.run(|probe| {
-        let gate = Gate::new();
-        let (arrived, fibers) = (Mailbox::new(), probe.fibers().min(64));
-        let me = current().addr();
-        let look = |when: &str, due: usize| {
-            let (slot, yielded) = (current().addr(), with_current(|fiber| ptr::from_ref(fiber).addr()));
-            probe.expect("3", slot == due && slot != 0 && in_fiber(), || {
-                format!("{when} `current` is {slot:#x}, and the fiber's header is at {due:#x}")
-            });
-            probe.expect("3", yielded == due, || {
-                format!("{when} `with_current` yields {yielded:#x} instead of {due:#x}")
-            });
-        };
-        look("at the start of the first fiber", me);
-        scope(|s| {
-            for _ in 0..fibers {
-                s.spawn(|| {
-                    let mine = current().addr();
-                    look("at its start", mine);
-                    probe.expect("3", mine != me, || "a fiber has started as the one that spawned it".to_owned());
-                    arrived.put(());
-                    gate.pass();
-                    look("after a wait", mine);
-                    let _ = yield_now();
-                    look("after a yield", mine);
-                    let _ = sleep(Duration::from_micros(100));
-                    look("after a sleep", mine);
-                });
-            }
-            look("after a spawn", me);
-            for _ in 0..fibers {
-                arrived.get();
-                look("after a wait", me);
-            }
-            gate.open();
-            look("after it has resumed others", me);
+    let gate = Gate::new();
+    let (arrived, fibers) = (Mailbox::new(), probe.fibers().min(64));
+    let me = current().addr();
+    let look = |when: &str, due: usize| {
+        let (slot, yielded) = (current().addr(), with_current(|fiber| ptr::from_ref(fiber).addr()));
+        probe.expect("3", slot == due && slot != 0 && in_fiber(), || {
+            format!("{when} `current` is {slot:#x}, and the fiber's header is at {due:#x}")
         });
-        look("after a scope", me);
+        probe.expect("3", yielded == due, || format!("{when} `with_current` yields {yielded:#x} instead of {due:#x}"));
+    };
+    look("at the start of the first fiber", me);
+    scope(|s| {
+        for _ in 0..fibers {
+            s.spawn(|| {
+                let mine = current().addr();
+                look("at its start", mine);
+                probe.expect("3", mine != me, || "a fiber has started as the one that spawned it".to_owned());
+                gate.arrive(&arrived, ());
+                look("after a wait", mine);
+                let _ = yield_now();
+                look("after a yield", mine);
+                let _ = sleep(Duration::from_micros(100));
+                look("after a sleep", mine);
+            });
+        }
+        look("after a spawn", me);
+        for _ in 0..fibers {
+            arrived.get();
+            look("after a wait", me);
+        }
+        gate.open();
+        look("after it has resumed others", me);
     });
+    look("after a scope", me);
 }
 
 fn current_is_restored(probe: &Probe) {
@@ -193,57 +159,47 @@ fn current_is_restored(probe: &Probe) {
 }
 
 fn threads_have_no_current_fiber(probe: &Probe) {
-    probe.run(|probe| {
-        probe.expect("3", current().is_null() && !in_fiber(), || "a plain thread has a current fiber".to_owned());
-        with_current(|_| probe.expect("3", current().is_null(), || "`with_current` has set the slot".to_owned()));
-        scope(|s| {
-            s.spawn(|| {
-                probe
-                    .expect("3", current().is_null() && !in_fiber(), || "a thread was started with a fiber".to_owned());
-            });
+    probe.expect("3", current().is_null() && !in_fiber(), || "a plain thread has a current fiber".to_owned());
+    with_current(|_| probe.expect("3", current().is_null(), || "`with_current` has set the slot".to_owned()));
+    scope(|s| {
+        s.spawn(|| {
+            probe.expect("3", current().is_null() && !in_fiber(), || "a thread was started with a fiber".to_owned());
         });
     });
 }
 
 fn living_fibers_have_headers_of_their_own(probe: &Probe) {
-    probe.run(|probe| {
-        for _ in 0..3 {
-            let gate = Gate::new();
-            let (headers, fibers) = (Mailbox::new(), probe.fibers());
-            scope(|s| {
-                for _ in 0..fibers {
-                    s.spawn(|| {
-                        let mine = current().addr();
-                        headers.put(mine);
-                        gate.pass();
-                        probe.equal("4", "the address of a header after a wait", current().addr(), mine);
-                    });
-                }
-                let mut living = HashSet::from([current().addr()]);
-                for _ in 0..fibers {
-                    probe.next("the start of every fiber that was spawned");
-                    let header = headers.get();
-                    probe.expect("4", living.insert(header), || {
-                        format!("two living fibers have the header {header:#x}")
-                    });
-                }
-                gate.open();
-            });
-        }
-    });
+    for _ in 0..3 {
+        let gate = Gate::new();
+        let (headers, fibers) = (Mailbox::new(), probe.fibers());
+        scope(|s| {
+            for _ in 0..fibers {
+                s.spawn(|| {
+                    let mine = current().addr();
+                    gate.arrive(&headers, mine);
+                    probe.equal("4", "the address of a header after a wait", current().addr(), mine);
+                });
+            }
+            let mut living = HashSet::from([current().addr()]);
+            for _ in 0..fibers {
+                probe.next("the start of every fiber that was spawned");
+                let header = headers.get();
+                probe.expect("4", living.insert(header), || format!("two living fibers have the header {header:#x}"));
+            }
+            gate.open();
+        });
+    }
 }
 
 fn a_header_is_made_for_its_job(probe: &Probe) {
-    probe.run(|probe| {
-        let family = |fiber: &Fiber| fiber.detaches_to().map_or(0, |family| ptr::from_ref(family).addr());
-        let mine = with_current(family);
-        scope(|s| {
-            let look = || with_current(|fiber| (fiber.name().map(str::to_owned), family(fiber)));
-            let named = Builder::new().name("so called").spawn_in(s, look).join();
-            let due = (Some("so called".to_owned()), mine);
-            probe.equal("J2", "name and family of a fiber", named.ok(), Some(due));
-            let unnamed = s.spawn(look).join();
-            probe.equal("J2", "name and family of a fiber without a name", unnamed.ok(), Some((None, mine)));
-        });
+    let family = |fiber: &Fiber| fiber.detaches_to().map_or(0, |family| ptr::from_ref(family).addr());
+    let mine = with_current(family);
+    scope(|s| {
+        let look = || with_current(|fiber| (fiber.name().map(str::to_owned), family(fiber)));
+        let named = Builder::new().name("so called").spawn_in(s, look).join();
+        let due = (Some("so called".to_owned()), mine);
+        probe.equal("J2", "name and family of a fiber", named.ok(), Some(due));
+        let unnamed = s.spawn(look).join();
+        probe.equal("J2", "name and family of a fiber without a name", unnamed.ok(), Some((None, mine)));
     });
 }

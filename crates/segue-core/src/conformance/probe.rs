@@ -12,7 +12,9 @@ use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
 
 /// Runs a first fiber on the scheduler under test.
 pub(super) type Runner = Arc<dyn Fn(Main) + Send + Sync>;
@@ -21,7 +23,7 @@ pub(super) type Runner = Arc<dyn Fn(Main) + Send + Sync>;
 const TOLD: usize = 8;
 
 /// What is known of the scheduler under test.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Setup {
     pub(super) workers: Option<usize>,
     pub(super) plain_threads: bool,
@@ -30,25 +32,8 @@ pub(super) struct Setup {
     pub(super) simulated: bool,
     pub(super) unfair: bool,
     pub(super) nests: bool,
-    pub(super) rounds: usize,
-    pub(super) fibers: usize,
-}
-
-impl Default for Setup {
-    fn default() -> Self {
-        let (rounds, fibers) = if cfg!(miri) { (20, 8) } else { (10_000, 500) };
-        Self {
-            workers: None,
-            plain_threads: false,
-            hosted: false,
-            detaches: false,
-            simulated: false,
-            unfair: false,
-            nests: false,
-            rounds,
-            fibers,
-        }
-    }
+    pub(super) rounds: Option<usize>,
+    pub(super) fibers: Option<usize>,
 }
 
 impl Setup {
@@ -95,17 +80,25 @@ impl Probe {
 
     /// How often to run a race.
     pub(super) fn rounds(&self) -> usize {
-        self.0.setup.rounds
+        // Interpreted, everything takes longer.
+        self.0.setup.rounds.unwrap_or(if cfg!(miri) { 20 } else { 10_000 })
     }
 
     /// How often to do what takes long, or does not race.
     pub(super) fn few(&self) -> usize {
-        (self.0.setup.rounds / 50).max(4)
+        (self.rounds() / 50).max(4)
     }
 
     /// How many fibers may be alive at once.
     pub(super) fn fibers(&self) -> usize {
-        self.0.setup.fibers
+        let Setup { fibers, plain_threads, .. } = self.0.setup;
+        fibers.unwrap_or(if cfg!(miri) {
+            8
+        } else if plain_threads {
+            64
+        } else {
+            500
+        })
     }
 
     /// Runs `main` as the first fiber of the scheduler under test. Its panics are noted.
@@ -189,17 +182,18 @@ pub(super) fn wait_bound(publish: impl FnOnce(&Arc<Trigger>)) -> Outcome {
     })
 }
 
-/// A queue of values, for any number of writers and one reader, on fibers and threads.
-pub(super) struct Mailbox<T>(Mutex<Mail<T>>);
-
-struct Mail<T> {
-    letters: VecDeque<T>,
-    reader: Option<Arc<Trigger>>,
+/// [`wait_bound`], where whoever reads the mailbox claims.
+#[track_caller]
+pub(super) fn wait_posted(triggers: &Mailbox<Arc<Trigger>>) -> Outcome {
+    wait_bound(|trigger| triggers.put(Arc::clone(trigger)))
 }
+
+/// A queue of values, for any number of writers and one reader, on fibers and threads.
+pub(super) struct Mailbox<T>(Mutex<(VecDeque<T>, Option<Arc<Trigger>>)>);
 
 impl<T> Mailbox<T> {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(Mail { letters: VecDeque::new(), reader: None }))
+        Self(Mutex::new((VecDeque::new(), None)))
     }
 
     /// For several owners.
@@ -209,8 +203,9 @@ impl<T> Mailbox<T> {
 
     pub(super) fn put(&self, value: T) {
         let mut mail = lock(&self.0);
-        mail.letters.push_back(value);
-        let reader = mail.reader.take();
+        let (letters, reader) = &mut *mail;
+        letters.push_back(value);
+        let reader = reader.take();
         drop(mail);
         if let Some(reader) = reader {
             // One that was cancelled finds the letter when it comes again.
@@ -224,10 +219,11 @@ impl<T> Mailbox<T> {
         loop {
             let trigger = Arc::new(Trigger::new());
             let mut mail = lock(&self.0);
-            if let Some(value) = mail.letters.pop_front() {
+            let (letters, reader) = &mut *mail;
+            if let Some(value) = letters.pop_front() {
                 return Some(value);
             }
-            mail.reader = Some(Arc::clone(&trigger));
+            *reader = Some(Arc::clone(&trigger));
             drop(mail);
             if trigger.wait(a_case()) == Outcome::Cancelled {
                 return None;
@@ -243,24 +239,17 @@ impl<T> Mailbox<T> {
 }
 
 /// Closed, until somebody opens it for all.
-pub(super) struct Gate(Mutex<Barred>);
-
-struct Barred {
-    is_open: bool,
-    waiting: Vec<Arc<Trigger>>,
-}
+/// It has the waiters; `None` once it is open.
+pub(super) struct Gate(Mutex<Option<Vec<Arc<Trigger>>>>);
 
 impl Gate {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(Barred { is_open: false, waiting: Vec::new() }))
+        Self(Mutex::new(Some(Vec::new())))
     }
 
     pub(super) fn open(&self) {
-        let mut barred = lock(&self.0);
-        barred.is_open = true;
-        let waiting = std::mem::take(&mut barred.waiting);
-        drop(barred);
-        for trigger in waiting {
+        let waiting = lock(&self.0).take();
+        for trigger in waiting.into_iter().flatten() {
             // One that was cancelled does not care.
             trigger.signal(0);
         }
@@ -270,13 +259,18 @@ impl Gate {
     #[track_caller]
     pub(super) fn pass(&self) -> bool {
         let trigger = Arc::new(Trigger::new());
-        let mut barred = lock(&self.0);
-        if barred.is_open {
-            return true;
+        match &mut *lock(&self.0) {
+            Some(waiting) => waiting.push(Arc::clone(&trigger)),
+            None => return true,
         }
-        barred.waiting.push(Arc::clone(&trigger));
-        drop(barred);
         trigger.wait(a_case()) != Outcome::Cancelled
+    }
+
+    /// As [`pass`](Gate::pass), after it has said that it is there.
+    #[track_caller]
+    pub(super) fn arrive<T>(&self, arrivals: &Mailbox<T>, who: T) -> bool {
+        arrivals.put(who);
+        self.pass()
     }
 }
 
@@ -286,11 +280,41 @@ pub(super) fn stagger(round: usize) {
         std::hint::spin_loop();
     }
     if cfg!(miri) || round.is_multiple_of(11) {
-        std::thread::yield_now();
+        thread::yield_now();
     }
 }
 
-/// Starts a plain thread. It has no part in the scheduler under test.
-pub(super) fn plain_thread<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> std::thread::JoinHandle<T> {
-    std::thread::Builder::new().name("segue-other".to_owned()).spawn(f).expect("a plain thread")
+/// A plain thread, which has no part in the scheduler under test, and acts on what it is sent.
+pub(super) struct Other<T> {
+    sender: Sender<T>,
+    thread: JoinHandle<()>,
+}
+
+impl<T: Send + 'static> Other<T> {
+    /// `act` is told how many it was sent before.
+    pub(super) fn start(mut act: impl FnMut(usize, T) + Send + 'static) -> Self {
+        let (sender, sent) = mpsc::channel();
+        let thread = thread::Builder::new().name("segue-other".to_owned());
+        let thread = thread.spawn(move || sent.iter().enumerate().for_each(|(before, value)| act(before, value)));
+        Self { sender, thread: thread.expect("a plain thread") }
+    }
+
+    /// Sends it something. It is there, unless it has panicked, which [`end`](Other::end) notes.
+    pub(super) fn send(&self, value: T) {
+        let _ = self.sender.send(value);
+    }
+
+    /// Waits until it has acted on everything.
+    pub(super) fn end(self, probe: &Probe) {
+        drop(self.sender);
+        probe.expect("9", self.thread.join().is_ok(), || "a plain thread that met fibers panicked".to_owned());
+    }
+}
+
+/// Starts a plain thread that calls `f`.
+pub(super) fn other(f: impl FnOnce() + Send + 'static) -> Other<()> {
+    let mut f = Some(f);
+    let other = Other::start(move |_, ()| f.take().expect("it is told once")());
+    other.send(());
+    other
 }

@@ -14,7 +14,33 @@ pub struct Case {
     /// What is to hold, in a sentence.
     pub about: &'static str,
     pub(super) needs: &'static [Need],
-    pub(super) run: fn(&Probe),
+    run: fn(&Probe),
+    /// Whether `run` is to be called around a run, on a plain thread, and not as the first fiber.
+    around: bool,
+}
+
+impl Case {
+    /// What the first fiber does.
+    pub(super) const fn new(name: &'static str, run: fn(&Probe)) -> Self {
+        Self { name, clauses: &[], about: "", needs: &[], run, around: false }
+    }
+
+    /// What calls [`Probe::run`] itself.
+    pub(super) const fn around(name: &'static str, run: fn(&Probe)) -> Self {
+        Self { around: true, ..Self::new(name, run) }
+    }
+
+    pub(super) const fn checks(self, clauses: &'static [&'static str], about: &'static str) -> Self {
+        Self { clauses, about, ..self }
+    }
+
+    pub(super) const fn needs(self, needs: &'static [Need]) -> Self {
+        Self { needs, ..self }
+    }
+
+    pub(super) fn run(&self, probe: &Probe) {
+        if self.around { (self.run)(probe) } else { probe.run(self.run) }
+    }
 }
 
 impl fmt::Debug for Case {

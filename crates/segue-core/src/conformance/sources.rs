@@ -4,6 +4,7 @@
 //! Used by the tests of structures, in a line for each source.
 #![allow(unsafe_code)] // A source of its own, that has others retreat.
 
+use super::probe::stagger;
 use super::report::Violation;
 use crate::{BoxSource, Ended, Retreat, Source, Trigger, Waitable, WaitsFor, now, scope};
 use std::cell::Cell;
@@ -64,48 +65,26 @@ pub struct Sources<W, S, F> {
     patience: Duration,
 }
 
-/// The clause that it checks, what is to hold, and whether it does in a round.
-type Storm<T> = (&'static str, &'static str, fn(&T, usize) -> bool);
+/// The clause that it checks, what is to hold, and whether it does in a round, in a new world.
+type Storm<T, W> = (&'static str, &'static str, fn(&T, &W, usize) -> bool);
 
-/// Finds its value only when it registers, so that all retreat.
-struct Late(bool);
-
-// SAFETY: it registers nothing.
-unsafe impl Source for Late {
-    type Output = ();
-    type Slot = ();
-
-    fn waits_for(&self) -> WaitsFor {
-        WaitsFor::new("a retreat")
-    }
-
-    fn address(&self, _least: usize) -> Option<usize> {
-        Some(usize::MAX)
-    }
-
-    fn attempt(&mut self) -> Option<()> {
-        self.0.then_some(())
-    }
-
-    unsafe fn register(&mut self, (): &mut (), trigger: &Trigger, _arm: usize) -> Result<(), Retreat> {
-        self.0 = true;
-        Err(trigger.retreat())
-    }
-
-    unsafe fn withdraw(&mut self, (): &mut ()) {}
-
-    unsafe fn commit(&mut self, (): &mut (), _arm: usize) -> Option<()> {
-        None
-    }
-
-    unsafe fn give_back(&mut self, (): &mut (), _arm: usize) {}
+/// An arm that nobody serves. When it registers, it does something, and may find itself ready then,
+/// so that all retreat.
+struct Planted<F> {
+    register: F,
+    /// What it comes by in the order of the addresses (R9).
+    address: usize,
+    is_ready: bool,
 }
 
-/// Registers before all others, and does something then.
-struct Meanwhile<F>(F);
+impl<F: FnMut() -> bool> Planted<F> {
+    fn at(address: usize, register: F) -> Waitable<Self> {
+        Waitable::new(Self { register, address, is_ready: false })
+    }
+}
 
 // SAFETY: it registers nothing.
-unsafe impl<F: Fn()> Source for Meanwhile<F> {
+unsafe impl<F: FnMut() -> bool> Source for Planted<F> {
     type Output = ();
     type Slot = ();
 
@@ -114,16 +93,16 @@ unsafe impl<F: Fn()> Source for Meanwhile<F> {
     }
 
     fn address(&self, least: usize) -> Option<usize> {
-        (least == 0).then_some(0)
+        (least <= self.address).then_some(self.address)
     }
 
     fn attempt(&mut self) -> Option<()> {
-        None
+        self.is_ready.then_some(())
     }
 
-    unsafe fn register(&mut self, (): &mut (), _trigger: &Trigger, _arm: usize) -> Result<(), Retreat> {
-        (self.0)();
-        Ok(())
+    unsafe fn register(&mut self, (): &mut (), trigger: &Trigger, _arm: usize) -> Result<(), Retreat> {
+        self.is_ready = (self.register)();
+        if self.is_ready { Err(trigger.retreat()) } else { Ok(()) }
     }
 
     unsafe fn withdraw(&mut self, (): &mut ()) {}
@@ -137,14 +116,6 @@ unsafe impl<F: Fn()> Source for Meanwhile<F> {
 
 fn poll(future: std::pin::Pin<&mut impl Future<Output = ()>>) -> bool {
     future.poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(())
-}
-
-/// Passes some time, another amount in each round.
-fn stagger(round: usize) {
-    (0..round % 7 * 40).for_each(|_| std::hint::spin_loop());
-    if round.is_multiple_of(11) {
-        thread::yield_now();
-    }
 }
 
 impl<W, S, F> Sources<W, S, F>
@@ -196,7 +167,7 @@ where
 
     /// Runs every storm and says what was seen broken: nothing, if the source keeps the clauses.
     pub fn run(&self) -> Vec<Violation> {
-        let storms: [Storm<Self>; 8] = [
+        let storms: [Storm<Self, W>; 8] = [
             ("R3", "a look takes nothing that is not there, leaves nothing, and takes what is there", Self::look),
             ("R5", "a withdrawn wait, or one that has retreated, has left nothing", Self::withdraw),
             ("R6", "a wait that was served commits once, in a choice too", Self::commit),
@@ -213,7 +184,7 @@ where
             }
             let broken = |round: &usize| {
                 // What a panic has seen is the storm's.
-                !catch_unwind(AssertUnwindSafe(|| storm(self, *round))).unwrap_or(false)
+                !catch_unwind(AssertUnwindSafe(|| storm(self, &(self.world)(), *round))).unwrap_or(false)
             };
             if let Some(round) = (0..self.rounds).find(broken) {
                 seen.push(Violation { clause: Some(clause), seen: format!("not so in round {round}: {about}") });
@@ -228,76 +199,76 @@ where
         looks() == one && looks() == (one && self.lasts)
     }
 
-    fn look(&self, _: usize) -> bool {
-        let world = (self.world)();
-        let nothing = (self.source)(&world).attempt().is_none();
-        (self.serve)(&world);
-        nothing && self.has_left(&world, true)
+    /// Whether all that was served was `got`.
+    fn has_all(&self, world: &W, got: bool) -> bool {
+        got && (self.lasts || self.has_left(world, false))
     }
 
-    fn withdraw(&self, round: usize) -> bool {
-        let world = (self.world)();
+    fn look(&self, world: &W, _: usize) -> bool {
+        let nothing = (self.source)(world).attempt().is_none();
+        (self.serve)(world);
+        nothing && self.has_left(world, true)
+    }
+
+    fn withdraw(&self, world: &W, round: usize) -> bool {
         if round.is_multiple_of(2) {
-            let mut future = pin!((self.source)(&world).into_future());
+            let mut future = pin!((self.source)(world).into_future());
             if poll(future.as_mut()) {
                 return false;
             }
             // It is dropped at the end of this block.
-        } else if (self.source)(&world).or(Late(false)).wait().is_err() {
+        } else if (self.source)(world).or(Planted::at(usize::MAX, || true)).wait().is_err() {
             return false;
         }
-        (self.serve)(&world);
-        self.has_left(&world, true)
+        (self.serve)(world);
+        self.has_left(world, true)
     }
 
-    fn commit(&self, round: usize) -> bool {
-        let world = (self.world)();
-        let both = || (self.source)(&world).or((self.source)(&world)).map(drop);
+    fn commit(&self, world: &W, round: usize) -> bool {
+        let both = || (self.source)(world).or((self.source)(world)).map(drop);
         let once = |source: Waitable<BoxSource<'_, ()>>| {
             let mut future = pin!(source.into_future());
             let early = poll(future.as_mut());
-            (self.serve)(&world);
+            (self.serve)(world);
             !early && poll(future.as_mut())
         };
-        let got = once(if round.is_multiple_of(2) { (self.source)(&world) } else { both().boxed() });
-        got && (self.lasts || self.has_left(&world, false))
+        let got = once(if round.is_multiple_of(2) { (self.source)(world) } else { both().boxed() });
+        self.has_all(world, got)
     }
 
-    fn give_back(&self, _: usize) -> bool {
-        let world = (self.world)();
+    fn give_back(&self, world: &W, _: usize) -> bool {
         {
-            let mut future = pin!((self.source)(&world).into_future());
+            let mut future = pin!((self.source)(world).into_future());
             if poll(future.as_mut()) {
                 return false;
             }
-            (self.serve)(&world);
+            (self.serve)(world);
         }
-        self.has_left(&world, true)
+        self.has_left(world, true)
     }
 
-    fn pass_on(&self, _: usize) -> bool {
-        let world = (self.world)();
-        let mut second = pin!((self.source)(&world).into_future());
+    fn pass_on(&self, world: &W, _: usize) -> bool {
+        let mut second = pin!((self.source)(world).into_future());
         {
-            let mut first = pin!((self.source)(&world).into_future());
+            let mut first = pin!((self.source)(world).into_future());
             if poll(first.as_mut()) | poll(second.as_mut()) {
                 return false;
             }
-            (self.serve)(&world);
+            (self.serve)(world);
         }
-        poll(second.as_mut()) && (self.lasts || self.has_left(&world, false))
+        self.has_all(world, poll(second.as_mut()))
     }
 
-    fn look_and_register(&self, _: usize) -> bool {
-        let world = (self.world)();
+    fn look_and_register(&self, world: &W, _: usize) -> bool {
         let served = Cell::new(false);
-        let meanwhile = Waitable::new(Meanwhile(|| {
+        let meanwhile = Planted::at(0, || {
             if !served.replace(true) {
-                (self.serve)(&world);
+                (self.serve)(world);
             }
-        }));
-        let got = poll(pin!(meanwhile.or((self.source)(&world)).map(drop).into_future()));
-        got && served.get() && (self.lasts || self.has_left(&world, false))
+            false
+        });
+        let got = poll(pin!(meanwhile.or((self.source)(world)).map(drop).into_future()));
+        self.has_all(world, got && served.get())
     }
 
     /// Runs `f` while another thread serves one wait.
@@ -311,22 +282,20 @@ where
         })
     }
 
-    fn race(&self, round: usize) -> bool {
-        let world = (self.world)();
+    fn race(&self, world: &W, round: usize) -> bool {
         let deadline = now().checked_add(self.patience);
-        let got = self.while_served(&world, round, |_| {
+        let got = self.while_served(world, round, |_| {
             stagger(round / 7);
-            (self.source)(&world).wait_until(deadline)
+            (self.source)(world).wait_until(deadline)
         });
-        got == Ok(()) && (self.lasts || self.has_left(&world, false))
+        self.has_all(world, got == Ok(()))
     }
 
-    fn race_with_end(&self, round: usize) -> bool {
-        let world = (self.world)();
+    fn race_with_end(&self, world: &W, round: usize) -> bool {
         let deadline = now().checked_add(self.patience);
-        let got = self.while_served(&world, round, |t| {
+        let got = self.while_served(world, round, |t| {
             if round.is_multiple_of(2) && !self.stays_done {
-                let mut future = pin!((self.source)(&world).into_future());
+                let mut future = pin!((self.source)(world).into_future());
                 stagger(round / 7);
                 return Ok(poll(future.as_mut()));
             }
@@ -336,13 +305,13 @@ where
                     stagger(round / 7);
                     token.cancel();
                 });
-                match (self.source)(&world).wait_until(deadline) {
+                match (self.source)(world).wait_until(deadline) {
                     Ok(()) => Ok(true),
                     Err(Ended::Cancelled(_)) => Ok(false),
                     Err(ended) => Err(ended),
                 }
             })
         });
-        got.is_ok_and(|got| self.has_left(&world, !got || self.lasts))
+        got.is_ok_and(|got| self.has_left(world, !got || self.lasts))
     }
 }

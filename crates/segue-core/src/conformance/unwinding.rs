@@ -3,7 +3,7 @@
 //!
 //! Used by the suite.
 
-use super::probe::{Probe, a_case, plain_thread};
+use super::probe::{Mailbox, Probe, a_case, other};
 use super::report::{Case, Need};
 use crate::{Cancelled, Outcome, Trigger, scope, sleep, spawn, yield_now};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -13,34 +13,21 @@ use std::thread;
 use std::time::Duration;
 
 pub(super) const CASES: &[Case] = &[
-    Case {
-        name: "a_wait_during_a_panic_is_refused",
-        clauses: &["8"],
-        about: "a fiber that panics is not suspended: its waits end as if they were cancelled, and the scheduler goes on",
-        needs: &[Need::Fibers],
-        run: a_wait_during_a_panic_is_refused,
-    },
-    Case {
-        name: "a_thread_waits_during_a_panic",
-        clauses: &["8"],
-        about: "a plain thread that panics can wait, since it takes nobody else with it",
-        needs: &[Need::Threads],
-        run: a_thread_waits_during_a_panic,
-    },
-    Case {
-        name: "a_scope_during_a_panic",
-        clauses: &["8", "J1"],
-        about: "a scope that is opened during a panic runs its jobs, once each",
-        needs: &[],
-        run: a_scope_during_a_panic,
-    },
-    Case {
-        name: "a_panic_does_not_show_in_others",
-        clauses: &["8", "J3"],
-        about: "no other fiber counts as panicking while one unwinds and has been spawning and resuming others",
-        needs: &[],
-        run: a_panic_does_not_show_in_others,
-    },
+    Case::new("a_wait_during_a_panic_is_refused", a_wait_during_a_panic_is_refused)
+        .checks(
+            &["8"],
+            "a fiber that panics is not suspended: its waits end as if they were cancelled, and the scheduler goes on",
+        )
+        .needs(&[Need::Fibers]),
+    Case::new("a_thread_waits_during_a_panic", a_thread_waits_during_a_panic)
+        .checks(&["8"], "a plain thread that panics can wait, since it takes nobody else with it")
+        .needs(&[Need::Threads]),
+    Case::new("a_scope_during_a_panic", a_scope_during_a_panic)
+        .checks(&["8", "J1"], "a scope that is opened during a panic runs its jobs, once each"),
+    Case::new("a_panic_does_not_show_in_others", a_panic_does_not_show_in_others).checks(
+        &["8", "J3"],
+        "no other fiber counts as panicking while one unwinds and has been spawning and resuming others",
+    ),
 ];
 
 /// Calls its closure when it is dropped.
@@ -62,78 +49,71 @@ fn while_panicking(f: impl FnMut()) {
 }
 
 fn a_wait_during_a_panic_is_refused(probe: &Probe) {
-    probe.run(|probe| {
-        let refused = || {
-            let trigger = Trigger::new();
-            probe.next("the refusal of a wait during a panic");
-            while_panicking(|| {
-                probe.equal("8", "whether it is panicking", thread::panicking(), true);
-                probe.equal("8", "the outcome of a wait", trigger.wait(a_case()), Outcome::Cancelled);
-                probe.expect("8", !trigger.signal(0), || "a refused wait took a signal".to_owned());
-                let hour = Duration::from_secs(3600);
-                probe.expect("8", sleep(hour).is_err(), || "a sleep was not refused".to_owned());
-                probe.expect("8", yield_now().is_err(), || "a yield was not refused".to_owned());
-            });
-            probe.equal("8", "whether it can wait again afterwards", sleep(Duration::from_micros(10)), Ok(()));
-        };
-        refused();
-        scope(|s| {
-            for _ in 0..8 {
-                s.spawn(refused);
-            }
+    let refused = || {
+        let trigger = Trigger::new();
+        probe.next("the refusal of a wait during a panic");
+        while_panicking(|| {
+            probe.equal("8", "whether it is panicking", thread::panicking(), true);
+            probe.equal("8", "the outcome of a wait", trigger.wait(a_case()), Outcome::Cancelled);
+            probe.expect("8", !trigger.signal(0), || "a refused wait took a signal".to_owned());
+            let hour = Duration::from_secs(3600);
+            probe.expect("8", sleep(hour).is_err(), || "a sleep was not refused".to_owned());
+            probe.expect("8", yield_now().is_err(), || "a yield was not refused".to_owned());
         });
+        probe.equal("8", "whether it can wait again afterwards", sleep(Duration::from_micros(10)), Ok(()));
+    };
+    refused();
+    scope(|s| {
+        for _ in 0..8 {
+            s.spawn(refused);
+        }
     });
 }
 
 fn a_thread_waits_during_a_panic(probe: &Probe) {
-    probe.run(|probe| {
-        let trigger = Arc::new(Trigger::new());
-        let signaller = Arc::clone(&trigger);
-        let thread = plain_thread(move || signaller.signal(3));
-        while_panicking(|| {
-            probe.equal("8", "the outcome of a wait", trigger.wait(a_case()), Outcome::Taken(3));
-            probe.equal("8", "a sleep", sleep(Duration::from_micros(10)), Ok(()));
-        });
-        probe.equal("T2", "what the signaller was told", thread.join().ok(), Some(true));
+    let (trigger, answers) = (Arc::new(Trigger::new()), Mailbox::shared());
+    let (signaller, to) = (Arc::clone(&trigger), Arc::clone(&answers));
+    let thread = other(move || to.put(signaller.signal(3)));
+    while_panicking(|| {
+        probe.equal("8", "the outcome of a wait", trigger.wait(a_case()), Outcome::Taken(3));
+        probe.equal("8", "a sleep", sleep(Duration::from_micros(10)), Ok(()));
     });
+    probe.equal("T2", "what the signaller was told", answers.get(), true);
+    thread.end(probe);
 }
 
 fn a_scope_during_a_panic(probe: &Probe) {
-    probe.run(|probe| {
-        let runs = AtomicUsize::new(0);
-        while_panicking(|| {
-            scope(|s| {
-                for _ in 0..5 {
-                    s.spawn(|| runs.fetch_add(1, Ordering::SeqCst));
-                }
-            });
+    let runs = AtomicUsize::new(0);
+    while_panicking(|| {
+        scope(|s| {
+            for _ in 0..5 {
+                s.spawn(|| runs.fetch_add(1, Ordering::SeqCst));
+            }
         });
-        probe.equal("J1", "how many jobs of the scope have run", runs.load(Ordering::SeqCst), 5);
     });
+    probe.equal("J1", "how many jobs of the scope have run", runs.load(Ordering::SeqCst), 5);
 }
 
 fn a_panic_does_not_show_in_others(probe: &Probe) {
-    probe.run(|probe| {
-        for _ in 0..probe.few().min(50) {
-            let (watch, trigger) = (probe.clone(), Arc::new(Trigger::new()));
-            let awaited = Arc::clone(&trigger);
-            let look = move || {
-                watch.equal("8", "whether a fiber counts as panicking by another's panic", thread::panicking(), false);
-            };
-            let beside = look.clone();
-            let waiter = spawn(move || {
-                let outcome = awaited.wait(a_case());
-                beside();
-                outcome
-            });
-            let _: Result<(), Cancelled> = yield_now();
-            while_panicking(|| {
-                trigger.signal(0);
-                // A fiber that panics runs it in place, since it could not wait for it.
-                drop(spawn(|| ()));
-            });
-            probe.equal("1", "the outcome of a wait", waiter.join().ok(), Some(Outcome::Taken(0)));
-            look();
-        }
-    });
+    for _ in 0..probe.few().min(50) {
+        let (watch, trigger) = (probe.clone(), Arc::new(Trigger::new()));
+        let awaited = Arc::clone(&trigger);
+        let look = move || {
+            watch.equal("8", "whether a fiber counts as panicking by another's panic", thread::panicking(), false);
+        };
+        let beside = look.clone();
+        let waiter = spawn(move || {
+            let outcome = awaited.wait(a_case());
+            beside();
+            outcome
+        });
+        let _: Result<(), Cancelled> = yield_now();
+        while_panicking(|| {
+            trigger.signal(0);
+            // A fiber that panics runs it in place, since it could not wait for it.
+            drop(spawn(|| ()));
+        });
+        probe.equal("1", "the outcome of a wait", waiter.join().ok(), Some(Outcome::Taken(0)));
+        look();
+    }
 }

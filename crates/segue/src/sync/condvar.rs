@@ -37,7 +37,7 @@
 
 use crate::Rejected;
 
-use super::mutex::{Lock, MutexGuard, Turn};
+use super::mutex::{Lock, MutexGuard, Standing};
 use segue_core::{
     Cancelled, Guard, Node, Operation, Retreat, Source, Trigger, WaitQueue, Waitable, Waiting, WaitsFor,
     preemption_point,
@@ -232,7 +232,7 @@ enum Step<'a, T: ?Sized> {
 struct Wait<'c, 'a, T: ?Sized> {
     condition: &'c Condvar,
     notified: Waiting<'c, Notified, (), ()>,
-    locking: Waiting<'a, Lock<'a, T>, (), Turn>,
+    locking: Waiting<'a, Lock<'a, T>, (), Standing>,
     step: Step<'a, T>,
 }
 
@@ -280,7 +280,7 @@ impl<T: ?Sized> Drop for Wait<'_, '_, T> {
 // no foreign code but wakers, which do not unwind and, as `registered` sees to, do not wait.
 unsafe impl<'a, T: ?Sized> Source for Wait<'_, 'a, T> {
     type Output = MutexGuard<'a, T>;
-    type Slot = (Node<()>, Node<Turn>);
+    type Slot = (Node<()>, Node<Standing>);
 
     fn waits_for(&self) -> WaitsFor {
         self.notified.waits_for()

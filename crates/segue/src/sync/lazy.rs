@@ -2,16 +2,16 @@
 //!
 //! Used for what a program may need, often in a `static`, by fibers, threads and tasks alike.
 //!
-//! It is a [`OnceCell`] (`turn.rs` has the states and the argument) and the closure that
-//! initialises it. The holder of the cell's turn runs the closure, so one at a time, and drops it
-//! as soon as it has made the value.
+//! It is a [`OnceCell`] (`entry.rs` has the states and the argument) and the closure that
+//! initialises it. Whoever has the right to initialise the cell runs the closure, so one at a time,
+//! and drops it as soon as it has made the value.
 //!
 //! # Two decisions
 //!
 //! **The closure is `FnMut`**, where std takes `FnOnce`. An initialiser that is cancelled, fails or
 //! panics hands over to the next waiter, which has to run it again; with `FnOnce` the first failure
 //! would be the last word (std poisons, the thesis keeps the exception). It need not be `Fn`, since
-//! the turn excludes others: a `Lazy` can be shared as soon as the closure can be sent. A closure
+//! that right excludes others: a `Lazy` can be shared as soon as the closure can be sent. A closure
 //! that panicked is called again in the state in which the panic left it.
 //!
 //! **There is no `Deref`.** A force may have to wait, a wait may be cancelled, and cancellation is
@@ -27,7 +27,7 @@ use std::convert::Infallible;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 
 use super::force_error::Called;
-use super::{ForceError, OnceCell, Turn};
+use super::{Entry, ForceError, OnceCell};
 
 /// A value that is computed at its first use, in the shape of [`std::sync::LazyLock`].
 ///
@@ -66,13 +66,13 @@ use super::{ForceError, OnceCell, Turn};
 /// ```
 pub struct Lazy<T, F = fn() -> T> {
     cell: OnceCell<T>,
-    /// `None` once the cell is full. It belongs to the holder of the cell's turn.
+    /// `None` once the cell is full. It belongs to whoever may initialise the cell.
     init: UnsafeCell<Option<F>>,
     name: Option<&'static str>,
     created: &'static Location<'static>,
 }
 
-// SAFETY: only the holder of the cell's turn calls and drops the closure, one at a time, on any
+// SAFETY: only whoever may initialise the cell calls and drops the closure, one at a time, on any
 // thread, hence `F: Send`; nothing shares it. The rest is as in the cell.
 unsafe impl<T: Send + Sync, F: Send> Sync for Lazy<T, F> {}
 impl<T: RefUnwindSafe + UnwindSafe, F: UnwindSafe> RefUnwindSafe for Lazy<T, F> {}
@@ -143,13 +143,13 @@ impl<T, F> Lazy<T, F> {
         Called { what, created: Some(self.created), at: Location::caller() }
     }
 
-    /// Calls the closure by `call` if it is the caller's turn.
-    fn run<'a, E>(&'a self, turn: Turn<'a, T>, call: impl FnOnce(&mut F) -> Result<T, E>) -> Result<&'a T, E> {
+    /// Calls the closure by `call` if the cell is empty.
+    fn run<'a, E>(&'a self, entry: Entry<'a, T>, call: impl FnOnce(&mut F) -> Result<T, E>) -> Result<&'a T, E> {
         // Dropped after the cell was filled: it runs foreign code.
         let mut used = None;
-        turn.run(|| {
-            // SAFETY: `turn` runs this if it has the cell's turn, of which there is one, and as
-            // long as it has it; nobody else looks into `init` of a shared lazy.
+        entry.run(|| {
+            // SAFETY: `entry` runs this if it has the right to initialise the cell, which is there
+            // once, and as long as it has it; nobody else looks into `init` of a shared lazy.
             let init = unsafe { &mut *self.init.get() };
             let value = call(init.as_mut().expect("the closure is there until there is a value"))?;
             used = init.take();
@@ -190,7 +190,7 @@ impl<T, F: FnMut() -> T> Lazy<T, F> {
     }
 
     /// [`force`](Lazy::force) as a source. For a task, the closure runs inside of the poll that
-    /// finds that it is the task's turn, as for [`OnceCell::get_or_init_source`].
+    /// finds that the task may run it, as for [`OnceCell::get_or_init_source`].
     ///
     /// # Cancellation
     /// *Loses its place in the queue*; the closure was not run then.
@@ -208,8 +208,8 @@ impl<T, F: FnMut() -> T> Lazy<T, F> {
     /// ```
     #[track_caller]
     pub fn force_source(&self) -> Waitable<impl Source<Output = Result<&T, ForceError>>> {
-        let run = |turn| self.run(turn, |init| Ok::<_, Infallible>(init())).map_err(ForceError::Failed);
-        Waitable::new(self.cell.force_source(self.called(), move |turn| run(turn?)))
+        let run = |entry| self.run(entry, |init| Ok::<_, Infallible>(init())).map_err(ForceError::Failed);
+        Waitable::new(self.cell.force_source(self.called(), move |entry| run(entry?)))
     }
 }
 
@@ -269,8 +269,8 @@ impl<T, E, F: FnMut() -> Result<T, E>> Lazy<T, F> {
     /// ```
     #[track_caller]
     pub fn force_fallible_source(&self) -> Waitable<impl Source<Output = Result<&T, ForceError<E>>>> {
-        let run = |turn| self.run(turn, |init| init()).map_err(ForceError::Failed);
-        Waitable::new(self.cell.force_source(self.called(), move |turn| run(turn?)))
+        let run = |entry| self.run(entry, |init| init()).map_err(ForceError::Failed);
+        Waitable::new(self.cell.force_source(self.called(), move |entry| run(entry?)))
     }
 }
 
@@ -278,8 +278,8 @@ impl<T, F> Lazy<T, F> {
     #[cold]
     #[track_caller]
     fn force_slowly<E>(&self, call: impl FnOnce(&mut F) -> Result<T, E>) -> Result<&T, ForceError<E>> {
-        let turn = self.cell.turn_to_run(self.called())?;
-        self.run(turn, call).map_err(ForceError::Failed)
+        let entry = self.cell.entry_to_run(self.called())?;
+        self.run(entry, call).map_err(ForceError::Failed)
     }
 }
 

@@ -8,6 +8,7 @@
 mod barrier;
 mod condvar;
 mod counter;
+mod entry;
 mod force_error;
 mod latch;
 mod lazy;
@@ -23,11 +24,11 @@ mod promise;
 mod rwlock;
 mod rwlock_guards;
 mod semaphore;
-mod turn;
 mod wait_group;
 
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use condvar::Condvar;
+pub use entry::{Entry, Initializer};
 pub use force_error::{ForceError, Recursive, SetError};
 pub use latch::Latch;
 pub use lazy::Lazy;
@@ -43,5 +44,4 @@ pub use promise::{Promise, Resolver, promise};
 pub use rwlock::RwLock;
 pub use rwlock_guards::{RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::Semaphore;
-pub use turn::{Initializer, Turn};
 pub use wait_group::{Hold, WaitGroup};

@@ -80,7 +80,7 @@ const FAIR: u32 = 8;
 /// What is in the slot of a waiter. Nothing, if it waits for the first time; it is left so if it is
 /// told.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum Standing {
     /// It was told and found the mutex taken: it is handed over next time.
     Overtaken,
     /// It has the lock.
@@ -90,7 +90,7 @@ pub(super) enum Turn {
 /// The lock without the value.
 struct Raw {
     word: AtomicU32,
-    queue: WaitQueue<(), Turn>,
+    queue: WaitQueue<(), Standing>,
 }
 
 impl Raw {
@@ -133,12 +133,12 @@ impl Raw {
 
     /// Tells a waiter that the mutex is free, or hands it over, if nobody else has it or is told;
     /// and mends the bits.
-    fn pass_on(&self, queue: &mut Guard<'_, (), Turn>) {
+    fn pass_on(&self, queue: &mut Guard<'_, (), Standing>) {
         let word = self.word.load(Ordering::Relaxed);
-        if word & LOCKED == 0 && queue.first(0) == Some(&Turn::Overtaken) {
+        if word & LOCKED == 0 && queue.first(0) == Some(&Standing::Overtaken) {
             // FAIR is set, since that one waits; so nobody locks but another one that was told.
             let locked = self.word.fetch_or(LOCKED, Ordering::Acquire) & LOCKED == 0;
-            if locked && queue.hand_over(0, Turn::Handed).is_err() {
+            if locked && queue.hand_over(0, Standing::Handed).is_err() {
                 self.word.fetch_sub(LOCKED, Ordering::Release);
             }
         } else if word & (LOCKED | TOLD) == 0 && !queue.is_empty(0) {
@@ -151,9 +151,9 @@ impl Raw {
     }
 
     /// Makes WAITERS and FAIR say what is in the queue.
-    fn mend(&self, queue: &Guard<'_, (), Turn>) {
+    fn mend(&self, queue: &Guard<'_, (), Standing>) {
         let waiters = if queue.is_empty(0) { 0 } else { WAITERS };
-        let fair = if queue.first(0) == Some(&Turn::Overtaken) { FAIR } else { 0 };
+        let fair = if queue.first(0) == Some(&Standing::Overtaken) { FAIR } else { 0 };
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             let mended = word & !(WAITERS | FAIR) | waiters | fair;
@@ -165,7 +165,7 @@ impl Raw {
     }
 
     /// The waiter that was told will not lock: the next one is told.
-    fn decline(&self, queue: &mut Guard<'_, (), Turn>) {
+    fn decline(&self, queue: &mut Guard<'_, (), Standing>) {
         self.word.fetch_and(!TOLD, Ordering::Relaxed);
         self.pass_on(queue);
     }
@@ -260,7 +260,7 @@ impl<T: ?Sized> Mutex<T> {
     }
 
     #[inline]
-    pub(super) fn locking(&self, waits_for: WaitsFor) -> Waiting<'_, Lock<'_, T>, (), Turn> {
+    pub(super) fn locking(&self, waits_for: WaitsFor) -> Waiting<'_, Lock<'_, T>, (), Standing> {
         self.raw.queue.operation(waits_for, Lock { mutex: self, told: false, overtaken: false })
     }
 
@@ -368,7 +368,7 @@ impl<'a, T: ?Sized> Lock<'a, T> {
     }
 }
 
-impl<'a, T: ?Sized> Operation<(), Turn> for Lock<'a, T> {
+impl<'a, T: ?Sized> Operation<(), Standing> for Lock<'a, T> {
     type Output = MutexGuard<'a, T>;
 
     #[inline]
@@ -380,7 +380,7 @@ impl<'a, T: ?Sized> Operation<(), Turn> for Lock<'a, T> {
         }
     }
 
-    fn attempt(&mut self, _: &mut Guard<'_, (), Turn>) -> Option<MutexGuard<'a, T>> {
+    fn attempt(&mut self, _: &mut Guard<'_, (), Standing>) -> Option<MutexGuard<'a, T>> {
         while self.is_free() {
             let guard = self.lock();
             if guard.is_some() {
@@ -390,7 +390,7 @@ impl<'a, T: ?Sized> Operation<(), Turn> for Lock<'a, T> {
         None
     }
 
-    fn is_ready(&mut self, _: &mut Guard<'_, (), Turn>) -> bool {
+    fn is_ready(&mut self, _: &mut Guard<'_, (), Standing>) -> bool {
         self.is_free()
     }
 
@@ -398,27 +398,27 @@ impl<'a, T: ?Sized> Operation<(), Turn> for Lock<'a, T> {
         (0, self.overtaken)
     }
 
-    fn offer(&mut self) -> Option<Turn> {
-        self.overtaken.then_some(Turn::Overtaken)
+    fn offer(&mut self) -> Option<Standing> {
+        self.overtaken.then_some(Standing::Overtaken)
     }
 
-    fn retract(&mut self, _: Option<Turn>, queue: &mut Guard<'_, (), Turn>) {
+    fn retract(&mut self, _: Option<Standing>, queue: &mut Guard<'_, (), Standing>) {
         // If it was overtaken, the next in the queue was not.
         self.mutex.raw.pass_on(queue);
     }
 
     #[inline]
-    fn commit(&mut self, slot: Option<Turn>) -> Option<MutexGuard<'a, T>> {
-        if slot == Some(Turn::Handed) {
+    fn commit(&mut self, slot: Option<Standing>) -> Option<MutexGuard<'a, T>> {
+        if slot == Some(Standing::Handed) {
             return Some(self.mutex.guard());
         }
         self.told = true;
         None
     }
 
-    fn give_back(&mut self, slot: Option<Turn>, queue: &mut Guard<'_, (), Turn>) -> Option<Turn> {
+    fn give_back(&mut self, slot: Option<Standing>, queue: &mut Guard<'_, (), Standing>) -> Option<Standing> {
         let raw = &self.mutex.raw;
-        if slot == Some(Turn::Handed) {
+        if slot == Some(Standing::Handed) {
             raw.word.fetch_sub(LOCKED, Ordering::Release);
             raw.pass_on(queue);
         } else {

@@ -97,12 +97,12 @@ impl Once {
         F: FnOnce(),
     {
         let mut f = Some(f);
-        Waitable::new(self.0.force_source(Self::called(), move |turn| {
+        Waitable::new(self.0.force_source(Self::called(), move |entry| {
             let run = || {
                 f.take().expect("it is run once")();
                 Ok(())
             };
-            turn?.run(run).map_err(ForceError::Failed).copied()
+            entry?.run(run).map_err(ForceError::Failed).copied()
         }))
     }
 

@@ -4,9 +4,9 @@
 //! Used for what is computed once and read often, by fibers, threads and tasks alike;
 //! [`Lazy`](super::Lazy) and [`Once`](super::Once) are made of it.
 //!
-//! The file holds the value and the calls. The turn to initialise, the waiters, cancelled and
-//! recursive forces are in `turn.rs`. The rule between the two: the holder of the turn writes the
-//! value before it sets `full`; all others read it only after that.
+//! The file holds the value and the calls. The right to initialise, the waiters, cancelled
+//! and recursive forces are in `entry.rs`. The rule between the two: the holder of the right writes
+//! the value before it sets `full`; all others read it only after that.
 //!
 //! # Orderings
 //!
@@ -24,8 +24,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::Rejected;
 
+use super::entry::{Entry, Force, Forcing, Stage, Wants};
 use super::force_error::{Called, ForceError, Recursive, SetError};
-use super::turn::{Force, Forcing, Stage, Turn, Wants};
 
 /// A cell that is initialised once, in the shape of [`std::sync::OnceLock`].
 ///
@@ -51,7 +51,7 @@ use super::turn::{Force, Forcing, Stage, Turn, Wants};
 /// ```
 pub struct OnceCell<T> {
     full: AtomicBool,
-    pub(super) turn: WaitQueue<Stage, (), 2>,
+    pub(super) stage: WaitQueue<Stage, (), 2>,
     value: UnsafeCell<Option<T>>,
 }
 
@@ -67,7 +67,7 @@ impl<T> OnceCell<T> {
     /// An empty cell.
     #[must_use]
     pub const fn new() -> Self {
-        Self { full: AtomicBool::new(false), turn: WaitQueue::new(Stage::Empty), value: UnsafeCell::new(None) }
+        Self { full: AtomicBool::new(false), stage: WaitQueue::new(Stage::Empty), value: UnsafeCell::new(None) }
     }
 
     /// What errors and reports say of a call to this cell.
@@ -78,15 +78,15 @@ impl<T> OnceCell<T> {
 
     pub(super) fn waiting(&self, wants: Wants, called: Called) -> Forcing<'_, T> {
         let waits_for = WaitsFor { what: called.what, at: called.at };
-        self.turn.operation(waits_for, Force { cell: self, wants, called })
+        self.stage.operation(waits_for, Force { cell: self, wants, called })
     }
 
     /// Writes the value of a cell that is not full yet.
     ///
     /// # Safety
-    /// For the holder of the turn.
+    /// For the holder of the right to initialise it.
     pub(super) unsafe fn put(&self, value: T) {
-        // SAFETY: nobody else has the turn, so nobody else writes; and nobody reads before the cell
+        // SAFETY: nobody else has the right, so nobody else writes; and nobody reads before the cell
         // is full.
         unsafe { *self.value.get() = Some(value) };
     }
@@ -148,8 +148,8 @@ impl<T> OnceCell<T> {
 
     /// The value, after initialising the cell by `f` if it is empty.
     ///
-    /// If somebody else is initialising it, the caller waits, and runs `f` only if the turn comes
-    /// to it because the others have failed; in the order of arrival. `f` may wait.
+    /// If somebody else is initialising it, the caller waits, and runs `f` only if the others
+    /// have failed; in the order of arrival. `f` may wait.
     ///
     /// # Cancellation
     /// *Loses its place in the queue*; `f` was not run then. A full cell gives its value to a
@@ -162,7 +162,7 @@ impl<T> OnceCell<T> {
     /// cancelled.
     ///
     /// # Panics
-    /// If `f` does. The turn was handed over then.
+    /// If `f` does. The next waiter runs its own then.
     ///
     /// # Examples
     ///
@@ -228,34 +228,34 @@ impl<T> OnceCell<T> {
 
     /// Forces a cell that is not full.
     pub(super) fn force<E>(&self, called: Called, f: impl FnOnce() -> Result<T, E>) -> Result<&T, ForceError<E>> {
-        self.turn_to_run(called)?.run(f).map_err(ForceError::Failed)
+        self.entry_to_run(called)?.run(f).map_err(ForceError::Failed)
     }
 
-    /// The value, or the turn, which the caller uses or drops before it returns: it is its own
-    /// initialiser's from now on.
-    pub(super) fn turn_to_run<E>(&self, called: Called) -> Result<Turn<'_, T>, ForceError<E>> {
-        Ok(wait(&mut self.waiting(Wants::Turn, called))??)
+    /// The value, or the right to initialise it, which the caller uses or drops before it returns:
+    /// it is its own initialiser's from now on.
+    pub(super) fn entry_to_run<E>(&self, called: Called) -> Result<Entry<'_, T>, ForceError<E>> {
+        Ok(wait(&mut self.waiting(Wants::Entry, called))??)
     }
 
-    /// The source of a force, which yields what `then` makes of the turn, in the call or poll in
-    /// which the turn came.
+    /// The source of a force, which yields what `then` makes of the entry, in the call or poll in
+    /// which that came.
     pub(super) fn force_source<'a, R, F>(&'a self, called: Called, then: F) -> Map<Forcing<'a, T>, F>
     where
-        F: FnMut(Result<Turn<'a, T>, Recursive>) -> R,
+        F: FnMut(Result<Entry<'a, T>, Recursive>) -> R,
     {
-        Map::new(self.waiting(Wants::Turn, called), then)
+        Map::new(self.waiting(Wants::Entry, called), then)
     }
 
     /// [`get_or_init`](OnceCell::get_or_init) as a source: to be awaited, or chosen among others.
     ///
-    /// For a task: the source waits until the cell is full or it is the task's turn; in the latter
-    /// case `f` runs inside of the poll that finds out, like any other synchronous code of the
+    /// For a task: the source waits until the cell is full or the task may initialise it; in the
+    /// latter case `f` runs inside of the poll that finds out, like any other synchronous code of the
     /// task. So an `f` that waits blocks whatever polls: a fiber is only suspended, a thread is
-    /// parked. To initialise by an `async` block, take the [turn](OnceCell::turn_source).
+    /// parked. To initialise by an `async` block, take the [entry](OnceCell::entry_source).
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*; `f` was not run then. A task that had the turn, and is
-    /// dropped before its next poll, hands it over.
+    /// *Loses its place in the queue*; `f` was not run then. A task that might run it, and
+    /// is dropped before its next poll, leaves that to the next.
     ///
     /// # Panics
     /// If `f` does. Or if it is attempted again after a panic of `f`, which was used up.
@@ -306,8 +306,8 @@ impl<T> OnceCell<T> {
         F: FnOnce() -> Result<T, E>,
     {
         let mut f = Some(f);
-        Waitable::new(self.force_source(self.called(), move |turn| {
-            turn?.run(|| f.take().expect("an initialiser is run once")()).map_err(ForceError::Failed)
+        Waitable::new(self.force_source(self.called(), move |entry| {
+            entry?.run(|| f.take().expect("an initialiser is run once")()).map_err(ForceError::Failed)
         }))
     }
 
@@ -362,9 +362,9 @@ impl<T> OnceCell<T> {
 
     #[cold]
     fn reading(&self, called: Called) -> impl Source<Output = Result<&T, ForceError>> {
-        Map::new(self.waiting(Wants::Value, called), |turn| match turn? {
-            Turn::Full(value) => Ok(value),
-            Turn::Yours(_) => unreachable!("it did not ask for the turn"),
+        Map::new(self.waiting(Wants::Value, called), |entry| match entry? {
+            Entry::Full(value) => Ok(value),
+            Entry::Empty(_) => unreachable!("it did not ask for the right"),
         })
     }
 
@@ -390,8 +390,8 @@ impl<T> OnceCell<T> {
         if self.get().is_some() {
             return Err(Rejected { value, error: SetError::Full });
         }
-        match wait(&mut self.waiting(Wants::Turn, self.called())) {
-            Ok(turn) => set(turn, value),
+        match wait(&mut self.waiting(Wants::Entry, self.called())) {
+            Ok(entry) => set(entry, value),
             Err(cancelled) => Err(Rejected { value, error: cancelled.into() }),
         }
     }
@@ -416,7 +416,7 @@ impl<T> OnceCell<T> {
     pub fn set_source(&self, value: T) -> Waitable<impl Source<Output = Result<(), Rejected<T, SetError>>>> {
         let mut value = Some(value);
         Waitable::new(
-            self.force_source(self.called(), move |turn| set(turn, value.take().expect("a value is set once"))),
+            self.force_source(self.called(), move |entry| set(entry, value.take().expect("a value is set once"))),
         )
     }
 
@@ -437,25 +437,25 @@ impl<T> OnceCell<T> {
     /// assert_eq!(cell.try_set(2), Err(Rejected { value: 2, error: SetError::Full }));
     /// ```
     pub fn try_set(&self, value: T) -> Result<(), Rejected<T, SetError>> {
-        match self.try_turn() {
-            Some(Turn::Yours(initializer)) => {
+        match self.try_entry() {
+            Some(Entry::Empty(initializer)) => {
                 initializer.fill(value);
                 Ok(())
             }
-            Some(Turn::Full(_)) => Err(Rejected { value, error: SetError::Full }),
+            Some(Entry::Full(_)) => Err(Rejected { value, error: SetError::Full }),
             None => Err(Rejected { value, error: SetError::Busy }),
         }
     }
 }
 
-/// Fills the cell that it is the turn of.
-fn set<T>(turn: Result<Turn<'_, T>, Recursive>, value: T) -> Result<(), Rejected<T, SetError>> {
-    match turn {
-        Ok(Turn::Yours(initializer)) => {
+/// Fills the cell that it is the entry of, if that is empty.
+fn set<T>(entry: Result<Entry<'_, T>, Recursive>, value: T) -> Result<(), Rejected<T, SetError>> {
+    match entry {
+        Ok(Entry::Empty(initializer)) => {
             initializer.fill(value);
             Ok(())
         }
-        Ok(Turn::Full(_)) => Err(Rejected { value, error: SetError::Full }),
+        Ok(Entry::Full(_)) => Err(Rejected { value, error: SetError::Full }),
         Err(recursive) => Err(Rejected { value, error: recursive.into() }),
     }
 }
@@ -469,7 +469,7 @@ impl<T> Default for OnceCell<T> {
 impl<T> From<T> for OnceCell<T> {
     fn from(value: T) -> Self {
         let full = AtomicBool::new(true);
-        Self { full, turn: WaitQueue::new(Stage::Full), value: UnsafeCell::new(Some(value)) }
+        Self { full, stage: WaitQueue::new(Stage::Full), value: UnsafeCell::new(Some(value)) }
     }
 }
 

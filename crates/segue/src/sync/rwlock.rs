@@ -117,15 +117,15 @@ impl Raw {
         }
     }
 
-    /// Whether one of that kind may enter, in its turn; if not, WAITERS is set, for it to join its
-    /// list.
+    /// Whether one of that kind may enter, and nobody is before it; if not, WAITERS is set, for it
+    /// to join its list.
     fn is_ready(&self, write: bool, queue: &mut Queue<'_>) -> bool {
         self.dismiss_cancelled(queue);
-        let its_turn = queue.is_empty(WRITERS) && (!write || queue.is_empty(READERS));
+        let is_first = queue.is_empty(WRITERS) && (!write || queue.is_empty(READERS));
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             let closed = if write { !WAITERS } else { WRITER };
-            if its_turn && word & closed == 0 {
+            if is_first && word & closed == 0 {
                 return true;
             }
             match self.word.compare_exchange_weak(word, word | WAITERS, Ordering::Relaxed, Ordering::Relaxed) {

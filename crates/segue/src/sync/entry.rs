@@ -1,30 +1,31 @@
-//! The turn to initialise a cell: its holder, its waiters, and how it moves on.
+//! The entry of a cell: its value, or the right to initialise it; who holds that, who waits for it,
+//! and how it moves on.
 //!
 //! Used by [`OnceCell`](super::OnceCell), which adds the value and the calls.
 //!
 //! # States
 //!
 //! ```text
-//!            an attempt takes the turn          fill: the value into the cell
+//!            an attempt takes the right         fill: the value into the cell
 //!   EMPTY -----------------------------> RUNNING -----------------------------> FULL
 //!     ^                                  |  ^  |                     (for ever, or until somebody has the cell to itself)
-//!     |   the turn is dropped,           |  |  |
-//!     +---nobody waits for it------------+  +--+ the turn is dropped: it is handed to the first waiter
+//!     |   the right is dropped,          |  |  |
+//!     +---nobody waits for it------------+  +--+ the right is dropped: it is handed to the first waiter
 //! ```
 //!
-//! The right to initialise is a *turn*, and there is one of it: an [`Initializer`]. Its holder may
-//! write the value, and nobody reads the value before FULL. It ends filled or dropped, and so an
-//! initialiser that fails, panics or is cancelled hands its turn over on the way out: to the first
-//! waiter that brought an initialiser of its own. Waiters that only want the value stand in a list
-//! of their own, and are not offered the turn.
+//! The right to initialise is there once: an [`Initializer`]. Its holder may write the value, and
+//! nobody reads the value before FULL. It ends filled or dropped, and so an initialiser that fails,
+//! panics or is cancelled hands the right over on the way out: to the first waiter that brought an
+//! initialiser of its own. Waiters that only want the value stand in a list of their own, and are
+//! not offered the right.
 //!
 //! **Commit point** of a force: the look that finds it FULL, or the instant at which it gets the
-//! turn. **Cancellation** before it: the waiter leaves its list. After it: the initialiser is run,
+//! right. **Cancellation** before it: the waiter leaves its list. After it: the initialiser is run,
 //! and sees the cancellation at its own first wait. A future that is dropped when it had been
-//! handed the turn, and not polled since, gives it to the next. **Idle**: EMPTY or FULL, and (FULL)
-//! empty lists.
+//! handed the right, and not polled since, gives it to the next. **Idle**: EMPTY or FULL, and
+//! (FULL) empty lists.
 //!
-//! **The race to fear**: the turn is handed to a waiter that is just being cancelled, and nobody
+//! **The race to fear**: the right is handed to a waiter that is just being cancelled, and nobody
 //! initialises. The claim of the wait queue decides between the two: if it is refused, the next one
 //! is asked, under the same lock, and if there is none the cell is EMPTY when the lock is released.
 //!
@@ -36,20 +37,21 @@
 //! a force that comes from inside of that one fails. It could not have got the value: the
 //! initialiser does not return before the one that forces has ended.
 //!
-//! Nobody is ever inside of the extent of a turn that is in the user's hands, and could be leaked
-//! or sent elsewhere. The extent is for the diagnosis alone: exclusion follows from RUNNING.
+//! Nobody is ever inside of the extent of an [`Initializer`] that is in the user's hands, and could
+//! be leaked or sent elsewhere. The extent is for the diagnosis alone: exclusion follows from RUNNING.
 //!
 //! # Orderings
 //!
 //! `fill` stores `full` (release) after it has written the value; `get` loads it (acquire) and then
 //! reads the value. Between one initialiser and the next the lock of the queue orders, or the claim
-//! by which the turn was handed over.
+//! by which the right was handed over.
 //!
-//! After chapter 5 of the thesis (lazy values that suspend), with black holes' recursion check; the
-//! turn that moves on where the thesis keeps the exception for ever is what std's cells do when an
-//! initialiser fails.
+//! After chapter 5 of the thesis (lazy values that suspend), with black holes' recursion check. The
+//! right moves on where the thesis keeps the exception for ever, as std's cells do when an
+//! initialiser fails. An entry that is full, or else lets the caller fill it, is the shape of std's
+//! maps.
 
-#![allow(unsafe_code)] // The turn is the right to write the cell of the value.
+#![allow(unsafe_code)] // An initializer is the right to write the cell of the value.
 
 use segue_core::{Extent, Guard, Operation, Source, Unlocked, Waitable, Waiting, preemption_point, wait};
 use std::panic::Location;
@@ -57,12 +59,12 @@ use std::panic::Location;
 use super::OnceCell;
 use super::force_error::{Called, ForceError, Recursive};
 
-/// The list of waiters that take the turn if it comes to that.
+/// The list of waiters that take the right if it comes to that.
 const INITIALISE: usize = 0;
 /// The list of waiters that only want the value.
 const READ: usize = 1;
 
-/// The holder of the turn, and where it got it.
+/// The holder of the right, and where it got it.
 #[derive(Clone, Copy)]
 pub(super) struct Runner {
     /// What the initialiser runs in, if it is one that the cell runs.
@@ -77,22 +79,22 @@ pub(super) enum Stage {
     Full,
 }
 
-/// What comes of waiting for one's turn at a [`OnceCell`].
+/// What a caller finds in a [`OnceCell`].
 #[derive(Debug)]
-pub enum Turn<'a, T> {
-    /// The cell is full: somebody else has initialised it.
+pub enum Entry<'a, T> {
+    /// The value: somebody else has initialised the cell.
     Full(&'a T),
-    /// It is the caller's turn to initialise it.
-    Yours(Initializer<'a, T>),
+    /// Nothing, and the right to initialise the cell, which the caller has now.
+    Empty(Initializer<'a, T>),
 }
 
-impl<'a, T> Turn<'a, T> {
-    /// Initialises the cell by `f` if it is the caller's turn. If `f` fails or panics, the turn is
-    /// handed over.
+impl<'a, T> Entry<'a, T> {
+    /// Initialises the cell by `f` if it is empty. If `f` fails or panics, the right is handed
+    /// over.
     pub(super) fn run<E>(self, f: impl FnOnce() -> Result<T, E>) -> Result<&'a T, E> {
         match self {
-            Turn::Full(value) => Ok(value),
-            Turn::Yours(initializer) => {
+            Entry::Full(value) => Ok(value),
+            Entry::Empty(initializer) => {
                 let value = initializer.extent.run(f)?;
                 Ok(initializer.fill(value))
             }
@@ -102,7 +104,7 @@ impl<'a, T> Turn<'a, T> {
 
 /// The right to initialise a [`OnceCell`]: nobody else has it. Dropping it hands it to the next
 /// waiter.
-#[must_use = "dropping it hands the turn to the next"]
+#[must_use = "dropping it hands the right to the next"]
 pub struct Initializer<'a, T> {
     cell: &'a OnceCell<T>,
     extent: Extent,
@@ -114,15 +116,15 @@ impl<'a, T> Initializer<'a, T> {
     pub fn fill(self, value: T) -> &'a T {
         preemption_point();
         let cell = self.cell;
-        // The turn ends here, filled.
+        // The right ends here, filled.
         std::mem::forget(self);
-        // SAFETY: this was the turn.
+        // SAFETY: this was the right to initialise it.
         unsafe { cell.put(value) };
-        let mut turn = cell.turn.lock();
-        *turn.state() = Stage::Full;
+        let mut stage = cell.stage.lock();
+        *stage.state() = Stage::Full;
         cell.publish();
-        turn.notify_all(INITIALISE);
-        cell.turn.lock().notify_all(READ);
+        stage.notify_all(INITIALISE);
+        cell.stage.lock().notify_all(READ);
         cell.value()
     }
 }
@@ -130,7 +132,7 @@ impl<'a, T> Initializer<'a, T> {
 impl<T> Drop for Initializer<'_, T> {
     fn drop(&mut self) {
         preemption_point();
-        hand_over(&mut self.cell.turn.lock());
+        hand_over(&mut self.cell.stage.lock());
     }
 }
 
@@ -140,13 +142,13 @@ impl<T> std::fmt::Debug for Initializer<'_, T> {
     }
 }
 
-/// The turn in the caller's hands.
+/// The entry in the caller's hands.
 impl<T> OnceCell<T> {
-    /// Waits until the cell is full, or until it is the caller's turn to initialise it: for an
-    /// initialiser that is not a closure.
+    /// The value, or the right to initialise the cell, after waiting while somebody else has that:
+    /// for an initialiser that is not a closure.
     ///
     /// The [`Initializer`](super::Initializer) may be kept and sent elsewhere. Therefore a
-    /// recursion through it is not noticed: a holder of the turn that forces the cell waits.
+    /// recursion through it is not noticed: a holder that forces the cell waits.
     ///
     /// # Cancellation
     /// *Loses its place in the queue*.
@@ -157,54 +159,54 @@ impl<T> OnceCell<T> {
     /// # Examples
     ///
     /// ```
-    /// use segue::sync::{OnceCell, Turn};
+    /// use segue::sync::{Entry, OnceCell};
     ///
     /// let cell = OnceCell::new();
-    /// let Ok(Turn::Yours(initializer)) = cell.turn() else { unreachable!("it is empty") };
-    /// assert!(cell.try_turn().is_none());
+    /// let Ok(Entry::Empty(initializer)) = cell.entry() else { unreachable!("it is empty") };
+    /// assert!(cell.try_entry().is_none());
     /// assert_eq!(initializer.fill(7), &7);
     /// ```
     #[track_caller]
-    pub fn turn(&self) -> Result<Turn<'_, T>, ForceError> {
-        Ok(wait(&mut self.waiting(Wants::Turn, self.called()))??)
+    pub fn entry(&self) -> Result<Entry<'_, T>, ForceError> {
+        Ok(wait(&mut self.waiting(Wants::Entry, self.called()))??)
     }
 
-    /// The value or the turn, if either can be had now. Never waits.
+    /// The value or the right, if either can be had now. Never waits.
     #[track_caller]
-    pub fn try_turn(&self) -> Option<Turn<'_, T>> {
+    pub fn try_entry(&self) -> Option<Entry<'_, T>> {
         preemption_point();
-        self.waiting(Wants::Turn, self.called()).attempt()?.ok()
+        self.waiting(Wants::Entry, self.called()).attempt()?.ok()
     }
 
-    /// [`turn`](OnceCell::turn) as a source: how a task initialises a cell by something that it
+    /// [`entry`](OnceCell::entry) as a source: how a task initialises a cell by something that it
     /// awaits.
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*. A task that had the turn, and is dropped before its next
+    /// *Loses its place in the queue*. A task that had the right, and is dropped before its next
     /// poll, hands it over; later the [`Initializer`](super::Initializer) does, when it is dropped.
     ///
     /// # Examples
     ///
     /// ```
-    /// use segue::sync::{OnceCell, Recursive, Turn};
+    /// use segue::sync::{Entry, OnceCell, Recursive};
     ///
     /// async fn force(cell: &OnceCell<u32>) -> Result<&u32, Recursive> {
-    ///     Ok(match cell.turn_source().await? {
-    ///         Turn::Full(value) => value,
-    ///         Turn::Yours(initializer) => initializer.fill(async { 42 }.await),
+    ///     Ok(match cell.entry_source().await? {
+    ///         Entry::Full(value) => value,
+    ///         Entry::Empty(initializer) => initializer.fill(async { 42 }.await),
     ///     })
     /// }
     /// ```
     #[track_caller]
-    pub fn turn_source(&self) -> Waitable<impl Source<Output = Result<Turn<'_, T>, Recursive>>> {
-        Waitable::new(self.waiting(Wants::Turn, self.called()))
+    pub fn entry_source(&self) -> Waitable<impl Source<Output = Result<Entry<'_, T>, Recursive>>> {
+        Waitable::new(self.waiting(Wants::Entry, self.called()))
     }
 }
 
-/// Hands the turn to the first waiter that takes it; if none does, the cell is empty again.
-fn hand_over(turn: &mut Guard<'_, Stage, (), 2>) {
-    if turn.hand_over(INITIALISE, ()).is_err() {
-        *turn.state() = Stage::Empty;
+/// Hands the right to the first waiter that takes it; if none does, the cell is empty again.
+fn hand_over(stage: &mut Guard<'_, Stage, (), 2>) {
+    if stage.hand_over(INITIALISE, ()).is_err() {
+        *stage.state() = Stage::Empty;
     }
 }
 
@@ -213,11 +215,11 @@ fn hand_over(turn: &mut Guard<'_, Stage, (), 2>) {
 pub(super) enum Wants {
     /// The value, from somebody else.
     Value,
-    /// The value; or else the turn.
-    Turn,
+    /// The value; or else the right to initialise it.
+    Entry,
 }
 
-/// Waits until the cell is full, or until it is one's turn.
+/// Waits until the cell is full, or until one may initialise it.
 pub(super) struct Force<'a, T> {
     pub(super) cell: &'a OnceCell<T>,
     pub(super) wants: Wants,
@@ -225,36 +227,36 @@ pub(super) struct Force<'a, T> {
 }
 
 impl<'a, T> Force<'a, T> {
-    /// The turn, and where it was taken.
-    fn take(&self, stage: &mut Stage) -> Turn<'a, T> {
+    /// The right, and where it was taken.
+    fn take(&self, stage: &mut Stage) -> Entry<'a, T> {
         let extent = Extent::new();
         *stage = Stage::Running(Runner { extent, since: self.called.at });
-        Turn::Yours(Initializer { cell: self.cell, extent })
+        Entry::Empty(Initializer { cell: self.cell, extent })
     }
 }
 
 impl<'a, T> Operation<Stage, (), 2> for Force<'a, T> {
-    type Output = Result<Turn<'a, T>, Recursive>;
+    type Output = Result<Entry<'a, T>, Recursive>;
 
     #[inline]
     fn attempt_unlocked(&mut self) -> Unlocked<Self::Output> {
         match self.cell.get() {
-            Some(value) => Unlocked::Done(Ok(Turn::Full(value))),
+            Some(value) => Unlocked::Done(Ok(Entry::Full(value))),
             None => Unlocked::Look,
         }
     }
 
-    fn attempt(&mut self, turn: &mut Guard<'_, Stage, (), 2>) -> Option<Self::Output> {
-        match turn.state() {
-            Stage::Full => Some(Ok(Turn::Full(self.cell.value()))),
+    fn attempt(&mut self, stage: &mut Guard<'_, Stage, (), 2>) -> Option<Self::Output> {
+        match stage.state() {
+            Stage::Full => Some(Ok(Entry::Full(self.cell.value()))),
             Stage::Running(runner) if runner.extent.is_around() => Some(Err(self.called.recursive(runner.since))),
-            Stage::Empty if self.wants != Wants::Value => Some(Ok(self.take(turn.state()))),
+            Stage::Empty if self.wants != Wants::Value => Some(Ok(self.take(stage.state()))),
             Stage::Running(_) | Stage::Empty => None,
         }
     }
 
-    fn is_ready(&mut self, turn: &mut Guard<'_, Stage, (), 2>) -> bool {
-        match turn.state() {
+    fn is_ready(&mut self, stage: &mut Guard<'_, Stage, (), 2>) -> bool {
+        match stage.state() {
             Stage::Full => true,
             Stage::Running(runner) => runner.extent.is_around(),
             Stage::Empty => self.wants != Wants::Value,
@@ -266,14 +268,14 @@ impl<'a, T> Operation<Stage, (), 2> for Force<'a, T> {
     }
 
     fn commit(&mut self, handed: Option<()>) -> Option<Self::Output> {
-        // Without the turn: it was told that the cell is full.
+        // Without the right: it was told that the cell is full.
         handed?;
-        Some(Ok(self.take(self.cell.turn.lock().state())))
+        Some(Ok(self.take(self.cell.stage.lock().state())))
     }
 
-    fn give_back(&mut self, handed: Option<()>, turn: &mut Guard<'_, Stage, (), 2>) -> Option<()> {
+    fn give_back(&mut self, handed: Option<()>, stage: &mut Guard<'_, Stage, (), 2>) -> Option<()> {
         if handed.is_some() {
-            hand_over(turn);
+            hand_over(stage);
         }
         None
     }
