@@ -18,9 +18,8 @@
 use crate::cancel::token::CancelToken;
 use crate::contract::fiber::{Fiber, WaitsFor};
 use crate::contract::job::Identity;
-use crate::contract::scheduler::{Scheduler, Spawn, Wake};
-use crate::contract::thread;
-use crate::contract::timers::Timers;
+use crate::contract::scheduler::Wake;
+use crate::contract::stand_in::{StandIn, StandIns};
 use crate::contract::tree::cancelled::Cancelled;
 use crate::contract::tree::context::Context;
 use crate::contract::trigger::{Retreat, Trigger};
@@ -150,22 +149,14 @@ impl fmt::Debug for Cancellation {
     }
 }
 
-/// The scheduler of the headers that stand for waiters. It has a size so that its address is its
-/// own.
-struct Watches {
-    _address: u8,
-}
+/// The scheduler of the headers that stand for waiters.
+static WATCHES: StandIns<Watches> = StandIns::new();
 
-static WATCHES: Watches = Watches { _address: 0 };
+struct Watches;
 
-// SAFETY: 1 to 3: its fibers never run and are never suspended. 4: the header leaves the context
-// before its slot ends.
-unsafe impl Scheduler for Watches {
-    unsafe fn suspend(&self, _fiber: &Fiber) {
-        unreachable!("what stands for a waiter does not wait itself");
-    }
-
-    unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake) {
+// SAFETY: the header is never current, and leaves the context before its slot ends.
+unsafe impl StandIn for Watches {
+    unsafe fn wake(fiber: NonNull<Fiber>, why: Wake) {
         debug_assert_eq!(why, Wake::Interrupt, "what stands for a waiter does not wait itself");
         // SAFETY: the caller holds the lock of the context, which the waiter takes before slot and
         // trigger end.
@@ -175,15 +166,5 @@ unsafe impl Scheduler for Watches {
         };
         // One that was cancelled itself goes on as well.
         drop(claimed.unwrap_or_else(|refused| refused));
-    }
-
-    unsafe fn yield_now(&self, _fiber: &Fiber) {}
-
-    fn spawner(&self) -> &dyn Spawn {
-        thread::scheduler().spawner()
-    }
-
-    fn timers(&self) -> &Timers {
-        thread::scheduler().timers()
     }
 }
