@@ -16,7 +16,7 @@ use crate::primitives::lock::Lock;
 use crate::primitives::payload::Payload;
 use crate::sim::preemption::preemption_point;
 use crate::spawn::builder::Builder;
-use crate::spawn::default_runtime::{Origin, address, with_origin};
+use crate::spawn::default_runtime::with_origin;
 use crate::spawn::join_handle::JoinHandle;
 use std::error::Error;
 use std::io::{self, Write};
@@ -156,15 +156,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        with_origin(|origin| {
-            // SAFETY: the family is in the frame of `scope`, which calls `complete` before it
-            // returns, however the body ends; what lives for 'scope lives until then. The runtime's
-            // family outlives the caller, which is one of its members or its owner, and so the
-            // scope and its jobs.
-            let (job, handle) = unsafe { self.family.task(given.0, f, address(origin.family)) };
-            origin.submit(job, &self.family);
-            handle
-        })
+        // SAFETY: the family is in the frame of `scope`, which calls `complete` before it returns,
+        // however the body ends; what lives for 'scope lives until then.
+        with_origin(|origin| unsafe { origin.spawn(Some(&self.family), given.0, f) })
     }
 
     /// Starts a fiber that cancels the scope by an error, as by a panic.
@@ -249,13 +243,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: Future + Send + 'scope,
         F::Output: Send + 'scope,
     {
-        with_origin(|Origin { spawner, family, .. }| {
-            // SAFETY: as in `spawn_as`.
-            let (job, handle) =
-                unsafe { self.family.async_task(Given::default(), future, spawner.share(), address(family)) };
-            spawner.spawn(job);
-            handle
-        })
+        // SAFETY: as in `spawn_as`.
+        with_origin(|origin| unsafe { origin.spawn_task(Some(&self.family), Given::default(), future) })
     }
 
     /// Requests that the fibers of this scope, and its body, stop. Never waits.
