@@ -25,7 +25,6 @@ use crate::contract::tree::context::Context;
 use crate::contract::trigger::{Retreat, Trigger};
 use crate::sim::preemption::preemption_point;
 use crate::wait::source::{Source, Waitable};
-use std::fmt;
 use std::marker::PhantomPinned;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -56,7 +55,7 @@ impl CancelToken {
 }
 
 /// The source of [`CancelToken::cancelled_source`].
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Cancellation {
     context: Arc<Context>,
     waits_for: WaitsFor,
@@ -140,12 +139,6 @@ unsafe impl Source for Cancellation {
 
     unsafe fn give_back(&mut self, slot: &mut Watch, _arm: usize) {
         self.leave(slot);
-    }
-}
-
-impl fmt::Debug for Cancellation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cancellation").field("cancelled", &self.context.is_cancelled()).finish()
     }
 }
 

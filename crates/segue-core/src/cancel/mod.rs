@@ -132,7 +132,7 @@ pub fn deadline<T>(at: Option<Instant>, f: impl FnOnce() -> T) -> T {
     let key = Cell::new(None);
     let _end = at_end(|| {
         if let Some(key) = key.get() {
-            timers.cancel_no_more(key);
+            timers.remove(key);
         }
         context.end();
     });

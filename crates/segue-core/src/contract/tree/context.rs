@@ -558,6 +558,7 @@ fn enter_surrounded<R>(context: Option<&Arc<Context>>, f: impl FnOnce() -> R) ->
 /// A frame of the chain: a context that was entered where something around may capture what runs.
 /// Or a *detour*, past contexts that are not seen from there, but captured all the same.
 #[repr(C)] // The frame comes first.
+#[derive(Debug)]
 pub struct Surrounding {
     frame: Frame,
     /// The outermost of the contexts that a detour leads past.
@@ -571,6 +572,7 @@ pub struct Surrounding {
 /// The contexts of a computation that is captured, away from those around. Dropped, it puts them
 /// inside of those that the computation goes on in.
 #[must_use = "what goes on is in its contexts again when this is dropped"]
+#[derive(Debug)]
 pub struct Away<'a> {
     outermost: &'a Surrounding,
     innermost: *const Context,
@@ -650,14 +652,8 @@ impl Drop for Away<'_> {
     }
 }
 
-impl std::fmt::Debug for Surrounding {
+impl std::fmt::Debug for Context {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Surrounding").finish_non_exhaustive()
-    }
-}
-
-impl std::fmt::Debug for Away<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Away").finish_non_exhaustive()
+        f.debug_struct("Context").field("cancelled", &self.is_cancelled()).finish_non_exhaustive()
     }
 }
