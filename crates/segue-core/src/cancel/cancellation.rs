@@ -17,7 +17,6 @@
 
 use crate::cancel::token::CancelToken;
 use crate::contract::fiber::{Fiber, WaitsFor};
-use crate::contract::job::Identity;
 use crate::contract::scheduler::Wake;
 use crate::contract::stand_in::{StandIn, StandIns};
 use crate::contract::tree::cancelled::Cancelled;
@@ -110,9 +109,8 @@ unsafe impl Source for Cancellation {
     unsafe fn register(&mut self, slot: &mut Watch, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
         slot.trigger = trigger;
         slot.arm = arm;
-        // SAFETY: the scheduler is static, and there are no context and no family.
-        let member = unsafe { Fiber::new(NonNull::from(&WATCHES), 0, Identity::in_context(ptr::null())) };
-        slot.member = Some(member);
+        // SAFETY: there is no context.
+        slot.member = Some(unsafe { WATCHES.header(ptr::null()) });
         let watch = ptr::from_ref(&*slot);
         let joined = slot.member.as_ref().is_some_and(|member| {
             // SAFETY: this is its scheduler. It stays in place until it has left.

@@ -5,9 +5,11 @@
 #![allow(unsafe_code)] // A scheduler, although one that suspends nothing.
 
 use crate::contract::fiber::Fiber;
+use crate::contract::job::Identity;
 use crate::contract::scheduler::{Scheduler, Spawn, Wake};
 use crate::contract::thread;
 use crate::contract::timers::Timers;
+use crate::contract::tree::context::Context;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
@@ -33,6 +35,17 @@ pub(crate) struct StandIns<K> {
 impl<K> StandIns<K> {
     pub(crate) const fn new() -> Self {
         Self { _address: 0, _kind: PhantomData }
+    }
+}
+
+impl<K: StandIn> StandIns<K> {
+    /// A header in this context, or in none.
+    ///
+    /// # Safety
+    /// The context outlives the header, or is null.
+    pub(crate) unsafe fn header(&'static self, context: *const Context) -> Fiber {
+        // SAFETY: the scheduler is static; and as the caller promises.
+        unsafe { Fiber::new(NonNull::from(self), 0, Identity::in_context(context)) }
     }
 }
 

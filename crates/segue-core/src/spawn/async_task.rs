@@ -51,7 +51,7 @@ use crate::contract::chain::barrier;
 use crate::contract::current;
 use crate::contract::deferred_wakers;
 use crate::contract::fiber::{Fiber, WaitsFor};
-use crate::contract::job::{Given, Identity, Job, JobHeader, Work};
+use crate::contract::job::{Given, Job, JobHeader, Work};
 use crate::contract::scheduler::{Spawn, Wake};
 use crate::contract::stand_in::{StandIn, StandIns};
 use crate::contract::tree::cancelled::Cancelled;
@@ -173,8 +173,8 @@ impl<F: Future> Polls<F> {
         given: &Given,
         context: *const Tree,
     ) -> Self {
-        // SAFETY: the scheduler is static; as the caller promises.
-        let member = unsafe { Fiber::new(NonNull::from(&ASYNC), 0, Identity::in_context(context)) };
+        // SAFETY: as the caller promises.
+        let member = unsafe { ASYNC.header(context) };
         Self { future, spawner, given: given.copy(), ring: None, began: false, member, _shared: PhantomPinned }
     }
 

@@ -33,6 +33,7 @@ use crate::contract::tree::spare;
 use crate::contract::trigger::{Retreat, Trigger, Wakeup};
 use crate::contract::unwind::caught;
 use crate::primitives::at_end::at_end;
+use crate::primitives::atomic::Ordering;
 use crate::primitives::payload::Payload;
 use crate::sim::preemption::preemption_point;
 use crate::spawn::async_task::{AsyncTask, Polls};
@@ -171,7 +172,7 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
             if let Err(cancelled) = crate::contract::tree::context::look() {
                 store_unstarted(head, caught(|| drop(closure)), cancelled);
             } else {
-                let heritage = head.as_ref().family.as_ref().map_or(Heritage::NONE, Family::heritage);
+                let heritage = head.as_ref().family.as_ref().map_or(Heritage::NONE, |family| family.heritage);
                 match catch_unwind(AssertUnwindSafe(|| chain::inherit(heritage, closure))) {
                     Ok(value) => store(head, Ok(value)),
                     Err(payload) => store_panic(head, payload),
@@ -247,7 +248,7 @@ pub(crate) unsafe fn store_unstarted<T>(head: NonNull<Head<T>>, dropped: Result<
     // SAFETY: as in `store_panic`.
     unsafe {
         if let Some(family) = head.as_ref().family.as_ref() {
-            family.count_unstarted();
+            family.unstarted.fetch_add(1, Ordering::Relaxed);
         }
         match dropped {
             Ok(()) => store(head, Err(Failed::NeverRan(cancelled))),

@@ -45,7 +45,6 @@ use crate::contract::chain::barrier;
 use crate::contract::current;
 use crate::contract::deferred_wakers;
 use crate::contract::fiber::Fiber;
-use crate::contract::job::Identity;
 use crate::contract::scheduler::Wake;
 use crate::contract::stand_in::{StandIn, StandIns};
 use crate::contract::trigger::{Outcome, Trigger};
@@ -216,8 +215,8 @@ impl<S: Source> SourceFuture<S> {
         self.slot = S::Slot::default();
         // SAFETY: it was just made.
         unsafe { source.prepare(&mut self.slot) };
-        // SAFETY: the scheduler is static, and there are no context and no family.
-        let fiber = unsafe { Fiber::new(NonNull::from(&TASKS), 0, Identity::in_context(ptr::null())) };
+        // SAFETY: there is no context.
+        let fiber = unsafe { TASKS.header(ptr::null()) };
         let mail = Mail { waker: Some(waker.clone()), taken: false };
         let resumed = AtomicBool::new(false);
         self.host = Some(Host { fiber, trigger: Trigger::new(), mail: Lock::new(mail), resumed });
