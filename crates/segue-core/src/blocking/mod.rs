@@ -134,10 +134,10 @@ fn can_hand_over() -> bool {
 /// that thread, and what it spawns goes where plain threads spawn. On a plain thread, and while the
 /// caller panics, it runs in place.
 ///
-/// The threads are made as they are needed, up to a [limit](set_blocking_limit); calls beyond it
+/// The threads are made as they are needed, up to a [limit](crate::set_blocking_limit); calls beyond it
 /// are begun in the order in which they came. Threads that wait for one of our structures do not
 /// count: others take their places, so that calls may wait for each other. A thread that had
-/// nothing to do [for a while](set_blocking_idle) ends. If no thread can be had at all, `f` runs in
+/// nothing to do [for a while](crate::set_blocking_idle) ends. If no thread can be had at all, `f` runs in
 /// place.
 ///
 /// A scheduler's run ends only after the calls of its fibers have. A process that exits meanwhile
@@ -258,20 +258,4 @@ impl<H: FnOnce()> Blocking<H> {
         }
         Ok(call.finish())
     }
-}
-
-/// How many threads may run blocking calls at the same time; 512 if this was not called. For the
-/// whole process, from now on.
-///
-/// # Panics
-/// For zero.
-pub fn set_blocking_limit(threads: usize) {
-    assert!(threads > 0, "blocking calls need at least one thread");
-    pool::set_limit(threads);
-}
-
-/// After what time without a call a thread for blocking calls ends; ten seconds if this was not
-/// called. For the whole process, from the next time that a thread has nothing to do.
-pub fn set_blocking_idle(time: std::time::Duration) {
-    pool::set_idle(time);
 }

@@ -47,11 +47,19 @@ static LIMIT: AtomicUsize = AtomicUsize::new(512);
 /// In milliseconds.
 static IDLE: AtomicU64 = AtomicU64::new(10_000);
 
-pub(crate) fn set_limit(threads: usize) {
+/// How many threads may run blocking calls at the same time; 512 if this was not called. For the
+/// whole process, from now on.
+///
+/// # Panics
+/// For zero.
+pub fn set_blocking_limit(threads: usize) {
+    assert!(threads > 0, "blocking calls need at least one thread");
     LIMIT.store(threads, Ordering::Relaxed);
 }
 
-pub(crate) fn set_idle(time: Duration) {
+/// After what time without a call a thread for blocking calls ends; ten seconds if this was not
+/// called. For the whole process, from the next time that a thread has nothing to do.
+pub fn set_blocking_idle(time: Duration) {
     IDLE.store(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 

@@ -17,16 +17,13 @@
 
 use crate::cancel::token::CancelToken;
 use crate::contract::fiber::{Fiber, WaitsFor};
-use crate::contract::job::Identity;
-use crate::contract::scheduler::{Scheduler, Spawn, Wake};
-use crate::contract::thread;
-use crate::contract::timers::Timers;
+use crate::contract::scheduler::Wake;
+use crate::contract::stand_in::{StandIn, StandIns};
 use crate::contract::tree::cancelled::Cancelled;
 use crate::contract::tree::context::Context;
 use crate::contract::trigger::{Retreat, Trigger};
 use crate::sim::preemption::preemption_point;
 use crate::wait::source::{Source, Waitable};
-use std::fmt;
 use std::marker::PhantomPinned;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -57,7 +54,7 @@ impl CancelToken {
 }
 
 /// The source of [`CancelToken::cancelled_source`].
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Cancellation {
     context: Arc<Context>,
     waits_for: WaitsFor,
@@ -112,9 +109,8 @@ unsafe impl Source for Cancellation {
     unsafe fn register(&mut self, slot: &mut Watch, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
         slot.trigger = trigger;
         slot.arm = arm;
-        // SAFETY: the scheduler is static, and there are no context and no family.
-        let member = unsafe { Fiber::new(NonNull::from(&WATCHES), 0, Identity::in_context(ptr::null())) };
-        slot.member = Some(member);
+        // SAFETY: there is no context.
+        slot.member = Some(unsafe { WATCHES.header(ptr::null()) });
         let watch = ptr::from_ref(&*slot);
         let joined = slot.member.as_ref().is_some_and(|member| {
             // SAFETY: this is its scheduler. It stays in place until it has left.
@@ -144,28 +140,14 @@ unsafe impl Source for Cancellation {
     }
 }
 
-impl fmt::Debug for Cancellation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cancellation").field("cancelled", &self.context.is_cancelled()).finish()
-    }
-}
+/// The scheduler of the headers that stand for waiters.
+static WATCHES: StandIns<Watches> = StandIns::new();
 
-/// The scheduler of the headers that stand for waiters. It has a size so that its address is its
-/// own.
-struct Watches {
-    _address: u8,
-}
+struct Watches;
 
-static WATCHES: Watches = Watches { _address: 0 };
-
-// SAFETY: 1 to 3: its fibers never run and are never suspended. 4: the header leaves the context
-// before its slot ends.
-unsafe impl Scheduler for Watches {
-    unsafe fn suspend(&self, _fiber: &Fiber) {
-        unreachable!("what stands for a waiter does not wait itself");
-    }
-
-    unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake) {
+// SAFETY: the header is never current, and leaves the context before its slot ends.
+unsafe impl StandIn for Watches {
+    unsafe fn wake(fiber: NonNull<Fiber>, why: Wake) {
         debug_assert_eq!(why, Wake::Interrupt, "what stands for a waiter does not wait itself");
         // SAFETY: the caller holds the lock of the context, which the waiter takes before slot and
         // trigger end.
@@ -175,15 +157,5 @@ unsafe impl Scheduler for Watches {
         };
         // One that was cancelled itself goes on as well.
         drop(claimed.unwrap_or_else(|refused| refused));
-    }
-
-    unsafe fn yield_now(&self, _fiber: &Fiber) {}
-
-    fn spawner(&self) -> &dyn Spawn {
-        thread::scheduler().spawner()
-    }
-
-    fn timers(&self) -> &Timers {
-        thread::scheduler().timers()
     }
 }

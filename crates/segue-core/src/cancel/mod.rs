@@ -128,11 +128,11 @@ pub fn timeout<T>(limit: Duration, f: impl FnOnce() -> T) -> T {
 pub fn deadline<T>(at: Option<Instant>, f: impl FnOnce() -> T) -> T {
     let Some(at) = at else { return f() };
     let timers = on_current(|fiber| fiber.scheduler().timers().clone());
-    let context = Context::nested_until(Some((at, timers.clone())));
+    let context = Context::nest(Some((at, timers.clone())), None);
     let key = Cell::new(None);
     let _end = at_end(|| {
         if let Some(key) = key.get() {
-            timers.cancel_no_more(key);
+            timers.remove(key);
         }
         context.end();
     });

@@ -6,7 +6,6 @@ use crate::contract::tree::cancelled::Reason;
 use crate::contract::tree::context::Context;
 use crate::sim::preemption::preemption_point;
 use std::error::Error;
-use std::fmt;
 use std::sync::Arc;
 
 /// The right to cancel: whatever [runs](CancelToken::run) under it, or the scope that it is of.
@@ -32,7 +31,7 @@ use std::sync::Arc;
 /// let cancelled = fiber.join().unwrap().unwrap_err();
 /// assert_eq!(cancelled.reason().unwrap().to_string(), "no longer wanted");
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct CancelToken(Arc<Context>);
 
 impl CancelToken {
@@ -85,11 +84,5 @@ impl CancelToken {
 impl Default for CancelToken {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl fmt::Debug for CancelToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CancelToken").field("cancelled", &self.is_cancelled()).finish()
     }
 }

@@ -13,24 +13,21 @@
 //! # States of an entry
 //!
 //! ```text
-//!   free --set, under the lock: writes the value, then the key--> used      (for ever)
+//!   free --set, by one thread: writes the value, then the key--> used      (for ever)
 //!   used --set: writes the value
 //! ```
 //!
-//! A record has room for [`ROOM`] entries and a link to another one, which is made when there is
-//! need. A key never changes, so a reader needs no lock: it sees either no key, or a key and the
-//! value that was written before it (the key's release, the reader's acquire). Values are single
-//! words, and their order among each other says nothing: a policy that reads two attributes may see
-//! one change and not the other.
+//! A record is one entry and a link to the record of the others, which is made when there is need. A
+//! key never changes, so a reader needs no lock: it sees either no key, or a key and the value that
+//! was written before it (the key's release, the reader's acquire). Values are single words, and
+//! their order among each other says nothing: a policy that reads two attributes may see one change
+//! and not the other.
 
 use crate::contract::current::with_running;
-use crate::primitives::lock::Lock;
 use std::any::TypeId;
+use std::iter;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-
-/// How many entries a record has room for.
-const ROOM: usize = 4;
 
 /// A kind of value that fibers carry and policies read. It fits into a word, so that it can be read
 /// and changed at any time from anywhere.
@@ -96,20 +93,14 @@ pub trait Attribute: Copy + 'static {
 /// // A plain thread carries none.
 /// assert_eq!(attribute::<Urgent>(), None);
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Attributes(Arc<Record>);
 
-struct Record {
-    entries: [Entry; ROOM],
-    more: OnceLock<Attributes>,
-    /// Held to add a key.
-    adding: Lock<()>,
-}
-
 #[derive(Default)]
-struct Entry {
+struct Record {
     key: OnceLock<Key>,
     bits: AtomicU64,
+    more: OnceLock<Attributes>,
 }
 
 /// A kind of attribute.
@@ -129,7 +120,7 @@ impl Attributes {
     /// No attributes yet.
     #[must_use]
     pub fn new() -> Self {
-        Self(Arc::new(Record { entries: Default::default(), more: OnceLock::new(), adding: Lock::new(()) }))
+        Self::default()
     }
 
     /// These, with `value`.
@@ -143,7 +134,7 @@ impl Attributes {
     #[must_use]
     #[inline]
     pub fn get<A: Attribute>(&self) -> Option<A> {
-        self.find(TypeId::of::<A>()).map(|entry| A::from_bits(entry.bits.load(Ordering::Relaxed)))
+        self.entries().find(|(key, _)| key.kind == TypeId::of::<A>()).map(|(_, bits)| A::from_bits(bits))
     }
 
     /// Adds a value, or changes it. For a fiber that is ready it counts from the next time that it
@@ -152,33 +143,25 @@ impl Attributes {
         self.put(Key::of::<A>(), value.to_bits());
     }
 
-    fn find(&self, kind: TypeId) -> Option<&Entry> {
-        for entry in &self.0.entries {
-            match entry.key.get() {
-                Some(found) if found.kind == kind => return Some(entry),
-                Some(_) => {}
-                None => return None,
-            }
-        }
-        self.0.more.get()?.find(kind)
+    /// Kinds and values. A record without a key has no further ones.
+    #[inline]
+    fn entries(&self) -> impl Iterator<Item = (Key, u64)> {
+        iter::successors(Some(self), |record| record.0.more.get())
+            .map_while(|Self(record)| Some((*record.key.get()?, record.bits.load(Ordering::Relaxed))))
     }
 
     fn put(&self, key: Key, bits: u64) {
-        if let Some(entry) = self.find(key.kind) {
-            return entry.bits.store(bits, Ordering::Relaxed);
-        }
-        let adding = self.0.adding.lock();
-        let free = |entry: &&Entry| entry.key.get().is_none_or(|found| found.kind == key.kind);
-        match self.0.entries.iter().find(free) {
-            Some(entry) => {
-                entry.bits.store(bits, Ordering::Relaxed);
-                // Somebody may have added it a moment ago: then it is the same key.
-                let _ = entry.key.set(key);
-            }
-            None => {
-                drop(adding);
-                self.0.more.get_or_init(Self::new).put(key, bits);
-            }
+        let write = || self.0.bits.store(bits, Ordering::Relaxed);
+        let mut is_new = false;
+        let taken = self.0.key.get_or_init(|| {
+            write();
+            is_new = true;
+            key
+        });
+        if taken.kind != key.kind {
+            self.0.more.get_or_init(Self::new).put(key, bits);
+        } else if !is_new {
+            write();
         }
     }
 
@@ -187,29 +170,14 @@ impl Attributes {
     #[cold]
     pub(crate) fn copy(&self) -> Self {
         let copy = Self::new();
-        let mut from = Some(self);
-        while let Some(at) = from {
-            for entry in &at.0.entries {
-                if let Some(key) = entry.key.get().filter(|key| key.inherited) {
-                    copy.put(*key, entry.bits.load(Ordering::Relaxed));
-                }
-            }
-            from = at.0.more.get();
-        }
+        self.entries().filter(|(key, _)| key.inherited).for_each(|(key, bits)| copy.put(key, bits));
         copy
-    }
-}
-
-impl Default for Attributes {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
 impl std::fmt::Debug for Attributes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let here = self.0.entries.iter().filter(|entry| entry.key.get().is_some());
-        f.debug_list().entries(here.map(|entry| entry.bits.load(Ordering::Relaxed))).finish_non_exhaustive()
+        f.debug_list().entries(self.entries().map(|(_, bits)| bits)).finish()
     }
 }
 

@@ -98,21 +98,11 @@ pub enum Kind<'a> {
     Inherited(&'a Inherited),
 }
 
-/// The mark of a [`Kind`]. It has a size so that its address is its own.
-pub(crate) struct Mark {
-    _address: u8,
-}
-
-static BARRIER: Mark = Mark { _address: 0 };
-pub(crate) static CONTEXT: Mark = Mark { _address: 1 };
-static SHARED: Mark = Mark { _address: 2 };
-static INHERITED: Mark = Mark { _address: 3 };
-
-impl Mark {
-    fn address(&'static self) -> *const () {
-        ptr::from_ref(self).cast()
-    }
-}
+// The marks of the kinds: in a frame's `list`, where no clauses are.
+const BARRIER: *const () = ptr::without_provenance(1);
+pub(crate) const CONTEXT: *const () = ptr::without_provenance(2);
+const SHARED: *const () = ptr::without_provenance(3);
+const INHERITED: *const () = ptr::without_provenance(4);
 
 impl Frame {
     /// A frame that handles nothing, inside of what is around now.
@@ -127,8 +117,8 @@ impl Frame {
         }
     }
 
-    pub(crate) fn marked(mark: &'static Mark) -> Self {
-        Self { list: Cell::new(mark.address()), ..Self::passive() }
+    pub(crate) fn marked(mark: *const ()) -> Self {
+        Self { list: Cell::new(mark), ..Self::passive() }
     }
 
     /// What this frame is, which handles nothing.
@@ -144,13 +134,13 @@ impl Frame {
         // `repr(C)`; and what is in the chain is in place as a whole.
         unsafe {
             let mark = (*this).list.get();
-            if mark == BARRIER.address() {
+            if mark == BARRIER {
                 Kind::Barrier(&*this.cast())
-            } else if mark == CONTEXT.address() {
+            } else if mark == CONTEXT {
                 Kind::Context(&*this.cast())
-            } else if mark == SHARED.address() {
+            } else if mark == SHARED {
                 Kind::Shared(&*this.cast())
-            } else if mark == INHERITED.address() {
+            } else if mark == INHERITED {
                 Kind::Inherited(&*this.cast())
             } else {
                 Kind::Passive
@@ -200,6 +190,19 @@ impl Drop for Restore {
         // SAFETY: it was in place, and is, as the maker of this promises.
         unsafe { set_top(self.0) };
     }
+}
+
+/// Runs `f` inside of a frame.
+///
+/// # Safety
+/// The frame, and what is around it, are in place until this returns.
+#[inline]
+pub(crate) unsafe fn inside<R>(frame: *const Frame, f: impl FnOnce() -> R) -> R {
+    // SAFETY: what is the top now is in place until `f` has ended.
+    let _restore = unsafe { Restore::new() };
+    // SAFETY: as the caller promises.
+    unsafe { set_top(frame) };
+    f()
 }
 
 /// What stands between the top and a frame further out.
@@ -272,12 +275,9 @@ pub fn barrier<R>(what: WaitsFor, f: impl FnOnce() -> R) -> R {
 #[cold]
 #[inline(never)]
 fn behind<R>(what: WaitsFor, f: impl FnOnce() -> R) -> R {
-    let barrier = Barrier { frame: Frame::marked(&BARRIER), what };
-    // SAFETY: both are dropped at the end of this function, the barrier after the other.
-    let _restore = unsafe { Restore::new() };
-    // SAFETY: it is in place until the top is set again.
-    unsafe { set_top((&raw const barrier).cast()) };
-    f()
+    let barrier = Barrier { frame: Frame::marked(BARRIER), what };
+    // SAFETY: it is dropped at the end of this function.
+    unsafe { inside((&raw const barrier).cast(), f) }
 }
 
 /// A handler that those inherit which start inside of it and end before it does.
@@ -322,12 +322,9 @@ pub unsafe fn share<R>(handler: *const Frame, f: impl FnOnce() -> R) -> R {
     // SAFETY: as the caller promises, the handler is in the chain; what is found further out
     // outlives it.
     let next = unsafe { heritage_from((*handler).parent.get()) };
-    let shared = Shared { frame: Frame::marked(&SHARED), handler, next };
-    // SAFETY: both are dropped at the end of this function, what is shared after the other.
-    let _restore = unsafe { Restore::new() };
-    // SAFETY: it is in place until the top is set again.
-    unsafe { set_top((&raw const shared).cast()) };
-    f()
+    let shared = Shared { frame: Frame::marked(SHARED), handler, next };
+    // SAFETY: it is dropped at the end of this function.
+    unsafe { inside((&raw const shared).cast(), f) }
 }
 
 /// What a join or a scope that is opened here may hand down.
@@ -387,12 +384,9 @@ pub unsafe fn inherit<R>(heritage: Heritage, f: impl FnOnce() -> R) -> R {
     #[cold]
     #[inline(never)]
     unsafe fn behind<R>(heritage: Heritage, f: impl FnOnce() -> R) -> R {
-        let inherited = Inherited { frame: Frame::marked(&INHERITED), heritage };
-        // SAFETY: both are dropped at the end of this function, what is inherited after the other.
-        let _restore = unsafe { Restore::new() };
-        // SAFETY: it is in place until the top is set again.
-        unsafe { set_top((&raw const inherited).cast()) };
-        f()
+        let inherited = Inherited { frame: Frame::marked(INHERITED), heritage };
+        // SAFETY: it is dropped at the end of this function.
+        unsafe { inside((&raw const inherited).cast(), f) }
     }
     // SAFETY: as the caller promises.
     if heritage.0.is_null() { f() } else { unsafe { behind(heritage, f) } }

@@ -10,7 +10,7 @@ use crate::contract::attributes::{self, Attribute, Attributes};
 use crate::contract::current;
 use crate::contract::tree::context::Context;
 use crate::contract::tree::family::Family;
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, UnsafeCell};
 use std::ptr::NonNull;
 
 /// The name of a fiber. Headers keep it behind one word, as few fibers have one.
@@ -22,12 +22,10 @@ pub struct JobHeader {
     abandon: unsafe fn(NonNull<JobHeader>),
     context: *const Context,
     family: *const Family,
-    name: Cell<Option<Box<Name>>>,
-    attributes: Cell<Option<Attributes>>,
+    /// What the next fiber that runs it is to have. For the side that has the job, or makes it.
+    given: UnsafeCell<Given>,
     /// Whether a fiber or thread was made for it, to run it.
     has_fiber: Cell<bool>,
-    /// The binary logarithm of the size that its stack is to have; 0 if nobody has said.
-    stack: Cell<u8>,
 }
 
 /// Work that can stand behind a [`JobHeader`].
@@ -79,17 +77,8 @@ impl JobHeader {
             // SAFETY: see above.
             unsafe { W::abandon(header.cast()) }
         }
-        let attributes = Cell::new(given.attributes.or_else(attributes::inherited));
-        Self {
-            run: run::<W>,
-            abandon: abandon::<W>,
-            context,
-            family,
-            name: Cell::new(given.name),
-            attributes,
-            has_fiber: Cell::new(false),
-            stack: Cell::new(given.stack),
-        }
+        let given = UnsafeCell::new(given.or_inherited());
+        Self { run: run::<W>, abandon: abandon::<W>, context, family, given, has_fiber: Cell::new(false) }
     }
 
     /// The context that the work runs in.
@@ -98,10 +87,12 @@ impl JobHeader {
     }
 
     /// Name and attributes for the next fiber that runs the work, which may run again.
-    pub(crate) fn give(&self, given: Given) {
-        self.name.set(given.name);
-        self.attributes.set(given.attributes);
-        self.stack.set(given.stack);
+    ///
+    /// # Safety
+    /// There is no job, and the caller is the one to make it.
+    pub(crate) unsafe fn give(&self, given: Given) {
+        // SAFETY: nobody else has it, as the caller promises.
+        unsafe { *self.given.get() = given };
     }
 }
 
@@ -116,6 +107,7 @@ pub(crate) struct Given {
 
 impl Given {
     /// What is given, and what the caller hands down.
+    #[inline]
     pub(crate) fn or_inherited(mut self) -> Self {
         self.attributes = self.attributes.or_else(attributes::inherited);
         self
@@ -127,15 +119,10 @@ impl Given {
     }
 
     /// How many bytes of its stack the fiber is to have for use, if that was said.
+    #[inline]
     pub(crate) fn stack_size(&self) -> Option<usize> {
-        bytes_of(self.stack)
+        (self.stack != 0).then(|| 1 << self.stack)
     }
-}
-
-/// The size of which this is the logarithm; none was said if it is 0.
-#[inline]
-fn bytes_of(stack: u8) -> Option<usize> {
-    (stack != 0).then(|| 1 << stack)
 }
 
 /// A place in the cancellation tree: the context that the caller was in.
@@ -213,10 +200,7 @@ impl Job {
     /// The name of the fiber that will run it, if it was given one.
     #[must_use]
     pub fn name(&self) -> Option<Name> {
-        let name = &self.header().name;
-        let kept = name.take();
-        name.set(kept.clone());
-        kept.map(|name| *name)
+        self.given().name.as_deref().cloned()
     }
 
     #[inline]
@@ -225,23 +209,26 @@ impl Job {
         unsafe { self.0.as_ref() }
     }
 
+    #[inline]
+    fn given(&self) -> &Given {
+        // SAFETY: this is the only job for it, and one thread at a time has that; what changes it
+        // has the job to itself, by `&mut`, or is about to make it.
+        unsafe { &*self.header().given.get() }
+    }
+
     /// How many bytes of its stack the fiber that will run it is to have for use, if that was
     /// [said](crate::Builder::stack_size).
     #[inline]
     #[must_use]
     pub fn stack_size(&self) -> Option<usize> {
-        bytes_of(self.header().stack.get())
+        self.given().stack_size()
     }
 
     /// The value of this type that its fiber will carry. For policies.
     #[inline]
     #[must_use]
     pub fn attribute<A: Attribute>(&self) -> Option<A> {
-        let cell = &self.header().attributes;
-        let attributes = cell.take()?;
-        let value = attributes.get();
-        cell.set(Some(attributes));
-        value
+        self.given().attributes.as_ref()?.get()
     }
 
     /// Name, context, family and attributes for the fiber that will run it.
@@ -249,8 +236,10 @@ impl Job {
     pub(crate) fn identity(&mut self) -> Identity {
         let header = self.header();
         header.has_fiber.set(true);
-        let attributes = header.attributes.take().map_or_else(OnceCell::new, OnceCell::from);
-        Identity { name: header.name.take(), context: header.context, family: header.family, attributes }
+        // SAFETY: as in `given`, and this has the only reference.
+        let given = unsafe { &mut *header.given.get() };
+        let attributes = given.attributes.take().map_or_else(OnceCell::new, OnceCell::from);
+        Identity { name: given.name.take(), context: header.context, family: header.family, attributes }
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod lazy_timer;
 pub(crate) mod park;
 pub(crate) mod scheduler;
 pub(crate) mod stack;
+pub(crate) mod stand_in;
 pub(crate) mod thread;
 pub(crate) mod timers;
 pub(crate) mod tree;

@@ -145,13 +145,6 @@ pub(crate) fn with_header<R>(f: impl FnOnce(&Fiber) -> R) -> R {
     f(&header.fiber)
 }
 
-/// The timers of plain threads, for schedulers that have none of their own. A thread that starts on
-/// first use fires them.
-#[must_use]
-pub fn thread_timers() -> &'static Timers {
-    fallback_timers()
-}
-
 /// The scheduler of plain threads.
 pub(crate) fn scheduler() -> &'static dyn Scheduler {
     &THREADS
@@ -197,7 +190,7 @@ unsafe impl Scheduler for Threads {
     }
 
     fn timers(&self) -> &Timers {
-        fallback_timers()
+        thread_timers()
     }
 }
 
@@ -285,8 +278,10 @@ impl Start {
     }
 }
 
-/// The timers of all plain threads, fired by one thread that starts on first use.
-fn fallback_timers() -> &'static Timers {
+/// The timers of all plain threads, fired by one thread that starts on first use. Also for
+/// schedulers that have none of their own.
+#[must_use]
+pub fn thread_timers() -> &'static Timers {
     static TIMERS: OnceLock<Timers> = OnceLock::new();
     static STARTED: OnceLock<()> = OnceLock::new();
     let timers = TIMERS.get_or_init(Timers::real);

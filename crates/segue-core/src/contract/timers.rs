@@ -66,15 +66,21 @@ struct Shared {
     /// The number of entries, for a look without the lock.
     len: AtomicUsize,
     earlier: OnceLock<std::thread::Thread>,
-    is_real: bool,
     /// Nobody fires them any more.
     closed: AtomicBool,
-    /// How much work is under way for which a simulated clock stands.
-    outside: AtomicUsize,
+    /// None for the real clock.
+    simulation: Option<Simulation>,
+}
+
+/// What a simulated clock goes by, besides the timers.
+#[derive(Default)]
+pub(crate) struct Simulation {
+    /// How much work is under way for which the clock stands.
+    pub(crate) outside: AtomicUsize,
     /// What is to be unparked when none is left.
-    idle: OnceLock<Arc<dyn Unpark>>,
-    /// How many fibers of a simulation wait for the kernel.
-    kernel: AtomicUsize,
+    pub(crate) idle: OnceLock<Arc<dyn Unpark>>,
+    /// How many fibers wait for the kernel. The one thread of the simulation both counts and asks.
+    pub(crate) kernel: AtomicUsize,
 }
 
 /// How many timers are claimed under one hold of the lock.
@@ -98,11 +104,8 @@ impl Timers {
             queue: Lock::new(Queue { entries: BTreeMap::new(), registered: 0, simulated }),
             len: AtomicUsize::new(0),
             earlier: OnceLock::new(),
-            is_real: simulated.is_none(),
             closed: AtomicBool::new(false),
-            outside: AtomicUsize::new(0),
-            idle: OnceLock::new(),
-            kernel: AtomicUsize::new(0),
+            simulation: simulated.map(|_| Simulation::default()),
         }))
     }
 
@@ -114,7 +117,7 @@ impl Timers {
 
     /// What the clock shows.
     pub fn now(&self) -> Instant {
-        if self.0.is_real { Instant::now() } else { self.0.queue.lock().simulated.unwrap_or_else(Instant::now) }
+        if self.is_real() { Instant::now() } else { self.0.queue.lock().simulated.unwrap_or_else(Instant::now) }
     }
 
     /// How long until the next timer is due; `None` if there is none. Zero if one is due.
@@ -144,48 +147,17 @@ impl Timers {
     /// Whether a simulated clock is to stand, since somebody [works outside](crate::outside_work)
     /// for one of its fibers.
     pub fn has_outside_work(&self) -> bool {
-        self.0.outside.load(Ordering::Acquire) != 0
+        self.simulation().is_some_and(|simulation| simulation.outside.load(Ordering::Acquire) != 0)
     }
 
     /// Whether a fiber that goes by a simulated clock [waits for the kernel](crate::kernel_wait).
     pub fn has_kernel_waits(&self) -> bool {
-        self.0.kernel.load(Ordering::Relaxed) != 0
-    }
-
-    /// Answers whether it counts: not with the real clock.
-    #[inline]
-    pub(crate) fn begin_kernel_wait(&self) -> bool {
-        if !self.0.is_real {
-            // The simulation's one thread both counts and asks.
-            self.0.kernel.fetch_add(1, Ordering::Relaxed);
-        }
-        !self.0.is_real
-    }
-
-    pub(crate) fn end_kernel_wait(&self) {
-        self.0.kernel.fetch_sub(1, Ordering::Relaxed);
+        self.simulation().is_some_and(|simulation| simulation.kernel.load(Ordering::Relaxed) != 0)
     }
 
     /// Unparks the idle simulator when no work outside is left. The first call counts.
     pub fn call_without_outside_work(&self, idle: Arc<dyn Unpark>) {
-        let _ = self.0.idle.set(idle);
-    }
-
-    /// Answers whether it counts: not with the real clock.
-    #[inline]
-    pub(crate) fn begin_outside_work(&self) -> bool {
-        if !self.0.is_real {
-            self.0.outside.fetch_add(1, Ordering::Relaxed);
-        }
-        !self.0.is_real
-    }
-
-    pub(crate) fn end_outside_work(&self) {
-        if self.0.outside.fetch_sub(1, Ordering::AcqRel) == 1
-            && let Some(idle) = self.0.idle.get()
-        {
-            barrier(WaitsFor::new("an unpark"), || idle.unpark());
-        }
+        self.simulation().map(|simulation| simulation.idle.set(idle));
     }
 
     /// Signals every timer that is due, in the order of their deadlines. Answers how many took it.
@@ -275,7 +247,7 @@ impl Timers {
     }
 
     /// Signals `trigger` at `deadline`, unless the key that this returns is
-    /// [removed](Timers::signal_no_more) before.
+    /// [removed](Timers::remove) before.
     ///
     /// # Safety
     /// The trigger stays in place until it was signalled or the key was removed.
@@ -283,18 +255,20 @@ impl Timers {
         self.insert(deadline, Entry::Wait { trigger: NonNull::from(trigger), arm })
     }
 
-    /// The end of what [`signal_at`](Timers::signal_at) began, if it has not come to its own.
-    pub(crate) fn signal_no_more(&self, key: Key) {
-        self.remove(key);
-    }
-
     /// Whether nobody fires them any more.
     pub(crate) fn is_closed(&self) -> bool {
         self.0.closed.load(Ordering::Acquire)
     }
 
+    /// What there is of a simulation, if the clock is one's.
+    #[inline]
+    pub(crate) fn simulation(&self) -> Option<&Simulation> {
+        self.0.simulation.as_ref()
+    }
+
+    #[inline]
     pub(crate) fn is_real(&self) -> bool {
-        self.0.is_real
+        self.simulation().is_none()
     }
 
     /// What tells them from others, as long as there is a handle of them.
@@ -328,6 +302,7 @@ impl Timers {
         key
     }
 
+    /// Takes an entry out, if it has not come up.
     pub(crate) fn remove(&self, key: Key) {
         let mut queue = self.0.queue.lock();
         let removed = queue.entries.remove(&key);
@@ -338,14 +313,9 @@ impl Timers {
     }
 
     /// Cancels `context` at `deadline`, unless the key that this returns is
-    /// [removed](Timers::cancel_no_more) before.
+    /// [removed](Timers::remove) before.
     pub(crate) fn cancel_at(&self, deadline: Instant, context: Arc<Context>) -> Key {
         self.insert(deadline, Entry::Cancel(context))
-    }
-
-    /// The end of what [`cancel_at`](Timers::cancel_at) began.
-    pub(crate) fn cancel_no_more(&self, key: Key) {
-        self.remove(key);
     }
 }
 

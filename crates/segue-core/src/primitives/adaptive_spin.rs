@@ -42,142 +42,116 @@
 //! A thread does not look: mail that comes early is found by the exchange with which it would lie
 //! down, so that looks add no outcome; and a clock would make two runs of a model differ.
 
-pub(crate) use chosen::{Patience, at_once};
+use crate::primitives::at_end::at_end;
+use crate::primitives::atomic::{local, spin_loop};
+use std::cell::Cell;
+use std::time::{Duration, Instant};
 
-#[cfg(not(loom))]
-mod chosen {
-    use crate::primitives::at_end::at_end;
-    use crate::primitives::atomic::{local, spin_loop};
-    use std::cell::Cell;
-    use std::time::{Duration, Instant};
+/// How often to look at most. On the processors where this was measured a look takes 30 to 45
+/// ns.
+const MOST: u32 = 1024;
+/// Fewer looks than this are none.
+const LEAST: u32 = 8;
+/// A thread that got mail sooner than this after it had parked might have done better to look
+/// for it.
+const SOON: Duration = Duration::from_micros(100);
+/// After so many tries in vain, and twice as many, a thread still tries again: after 127 waits
+/// that were short.
+const MOST_DOUBT: u32 = 127;
 
-    /// How often to look at most. On the processors where this was measured a look takes 30 to 45
-    /// ns.
-    const MOST: u32 = 1024;
-    /// Fewer looks than this are none.
-    const LEAST: u32 = 8;
-    /// A thread that got mail sooner than this after it had parked might have done better to look
-    /// for it.
-    const SOON: Duration = Duration::from_micros(100);
-    /// After so many tries in vain, and twice as many, a thread still tries again: after 127 waits
-    /// that were short.
-    const MOST_DOUBT: u32 = 127;
+/// What a thread has learnt.
+#[derive(Clone, Copy)]
+struct Habit {
+    looks: u32,
+    /// For how many waits the next try in vain is the last one.
+    doubt: u32,
+    /// For how many waits the last one still is.
+    rest: u32,
+}
 
-    /// What a thread has learnt.
-    #[derive(Clone, Copy)]
-    struct Habit {
-        looks: u32,
-        /// For how many waits the next try in vain is the last one.
-        doubt: u32,
-        /// For how many waits the last one still is.
-        rest: u32,
+impl Habit {
+    const NEW: Self = Self { looks: 0, doubt: 0, rest: 0 };
+
+    fn was_rewarded(&mut self, look: u32) {
+        let looks = (4 * look).max(self.looks - self.looks / 8).clamp(LEAST, MOST);
+        *self = Self { looks, ..Self::NEW };
     }
 
-    impl Habit {
-        const NEW: Self = Self { looks: 0, doubt: 0, rest: 0 };
-
-        fn was_rewarded(&mut self, look: u32) {
-            let looks = (4 * look).max(self.looks - self.looks / 8).clamp(LEAST, MOST);
-            *self = Self { looks, ..Self::NEW };
-        }
-
-        fn was_in_vain(&mut self) {
-            self.looks /= 2;
-            if self.looks < LEAST {
-                self.looks = 0;
-            }
-        }
-
-        fn parked_for(&mut self, time: Duration) {
-            if time >= SOON {
-                return;
-            }
-            if self.rest > 0 {
-                self.rest -= 1;
-            } else {
-                self.looks = MOST;
-                self.doubt = (2 * self.doubt + 1).min(MOST_DOUBT);
-                self.rest = self.doubt;
-            }
+    fn was_in_vain(&mut self) {
+        self.looks /= 2;
+        if self.looks < LEAST {
+            self.looks = 0;
         }
     }
 
-    local!(static HABIT: Cell<Habit> = Cell::new(Habit::NEW));
-    local!(static AT_ONCE: Cell<bool> = Cell::new(false));
-
-    /// One wait of this thread.
-    pub(crate) struct Patience {
-        looked: bool,
-        parked: Option<Instant>,
-    }
-
-    impl Patience {
-        /// At the beginning of a wait.
-        #[inline]
-        pub(crate) fn new() -> Self {
-            Self { looked: false, parked: None }
+    fn parked_for(&mut self, time: Duration) {
+        if time >= SOON {
+            return;
         }
-
-        /// Looks for a while, the first time that it is called, and answers whether there was
-        /// something; if not, the thread should park.
-        pub(crate) fn look(&mut self, mut is_there: impl FnMut() -> bool) -> bool {
-            if self.looked || AT_ONCE.get() {
-                return false;
-            }
-            self.looked = true;
-            let mut habit = HABIT.get();
-            for look in 0..habit.looks {
-                if is_there() {
-                    habit.was_rewarded(look);
-                    HABIT.set(habit);
-                    return true;
-                }
-                spin_loop();
-            }
-            if habit.looks > 0 {
-                habit.was_in_vain();
-                HABIT.set(habit);
-            }
-            self.parked = Some(Instant::now());
-            false
+        if self.rest > 0 {
+            self.rest -= 1;
+        } else {
+            self.looks = MOST;
+            self.doubt = (2 * self.doubt + 1).min(MOST_DOUBT);
+            self.rest = self.doubt;
         }
-
-        /// At the end of the wait: learns from how long it was.
-        #[inline]
-        pub(crate) fn end(self) {
-            if let Some(parked) = self.parked {
-                let mut habit = HABIT.get();
-                habit.parked_for(parked.elapsed());
-                HABIT.set(habit);
-            }
-        }
-    }
-
-    /// Calls `f`, in which this thread parks without looking.
-    pub(crate) fn at_once<R>(f: impl FnOnce() -> R) -> R {
-        let before = AT_ONCE.replace(true);
-        let _restore = at_end(|| AT_ONCE.set(before));
-        f()
     }
 }
 
-#[cfg(loom)]
-mod chosen {
-    pub(crate) struct Patience;
+local!(static HABIT: Cell<Habit> = Cell::new(Habit::NEW));
+local!(static AT_ONCE: Cell<bool> = Cell::new(false));
 
-    impl Patience {
-        pub(crate) fn new() -> Self {
-            Self
-        }
+/// One wait of this thread.
+pub(crate) struct Patience {
+    looked: bool,
+    parked: Option<Instant>,
+}
 
-        pub(crate) fn look(&mut self, _: impl FnMut() -> bool) -> bool {
-            false
-        }
-
-        pub(crate) fn end(self) {}
+impl Patience {
+    /// At the beginning of a wait.
+    #[inline]
+    pub(crate) fn new() -> Self {
+        Self { looked: false, parked: None }
     }
 
-    pub(crate) fn at_once<R>(f: impl FnOnce() -> R) -> R {
-        f()
+    /// Looks for a while, the first time that it is called, and answers whether there was
+    /// something; if not, the thread should park.
+    pub(crate) fn look(&mut self, mut is_there: impl FnMut() -> bool) -> bool {
+        if cfg!(loom) || self.looked || AT_ONCE.with(Cell::get) {
+            return false;
+        }
+        self.looked = true;
+        let mut habit = HABIT.with(Cell::get);
+        for look in 0..habit.looks {
+            if is_there() {
+                habit.was_rewarded(look);
+                HABIT.with(|known| known.set(habit));
+                return true;
+            }
+            spin_loop();
+        }
+        if habit.looks > 0 {
+            habit.was_in_vain();
+            HABIT.with(|known| known.set(habit));
+        }
+        self.parked = Some(Instant::now());
+        false
     }
+
+    /// At the end of the wait: learns from how long it was.
+    #[inline]
+    pub(crate) fn end(self) {
+        if let Some(parked) = self.parked {
+            let mut habit = HABIT.with(Cell::get);
+            habit.parked_for(parked.elapsed());
+            HABIT.with(|known| known.set(habit));
+        }
+    }
+}
+
+/// Calls `f`, in which this thread parks without looking.
+pub(crate) fn at_once<R>(f: impl FnOnce() -> R) -> R {
+    let before = AT_ONCE.with(|at_once| at_once.replace(true));
+    let _restore = at_end(|| AT_ONCE.with(|at_once| at_once.set(before)));
+    f()
 }

@@ -80,17 +80,8 @@ impl<T: Linked> List<T> {
     /// `member` stays valid and in place until it has been removed, is in no list now, and its
     /// links are touched only by the thread that may touch this list.
     pub(crate) unsafe fn push_back(&mut self, member: NonNull<T>) {
-        // SAFETY: the caller keeps the member valid.
-        let links = unsafe { member.as_ref() }.links();
-        debug_assert!(!links.are_linked(), "a member may be in one list at a time");
-        links.prev.set(self.tail);
-        links.next.set(ptr::null());
-        // SAFETY: the tail is a member, which its own `push_back` promised to be valid.
-        match unsafe { self.tail.as_ref() } {
-            Some(tail) => tail.links().next.set(member.as_ptr()),
-            None => self.head = member.as_ptr(),
-        }
-        self.tail = member.as_ptr();
+        // SAFETY: as the caller promises; the tail is a member.
+        unsafe { self.insert(self.tail, member, ptr::null()) };
     }
 
     /// Puts a member before all others.
@@ -98,17 +89,50 @@ impl<T: Linked> List<T> {
     /// # Safety
     /// As for [`push_back`](List::push_back).
     pub(crate) unsafe fn push_front(&mut self, member: NonNull<T>) {
+        // SAFETY: as the caller promises; the head is a member.
+        unsafe { self.insert(ptr::null(), member, self.head) };
+    }
+
+    /// # Safety
+    /// As for [`push_back`](List::push_back); and the other two are neighbours, or null for an end.
+    #[inline]
+    unsafe fn insert(&mut self, prev: *const T, member: NonNull<T>, next: *const T) {
         // SAFETY: the caller keeps the member valid.
         let links = unsafe { member.as_ref() }.links();
         debug_assert!(!links.are_linked(), "a member may be in one list at a time");
-        links.prev.set(ptr::null());
-        links.next.set(self.head);
-        // SAFETY: the head is a member, which was promised to be valid when it joined.
-        match unsafe { self.head.as_ref() } {
-            Some(head) => head.links().prev.set(member.as_ptr()),
-            None => self.tail = member.as_ptr(),
+        links.prev.set(prev);
+        links.next.set(next);
+        // SAFETY: members are valid, as their own `push_back` has promised.
+        unsafe {
+            self.set_next(prev, member.as_ptr());
+            self.set_prev(next, member.as_ptr());
         }
-        self.head = member.as_ptr();
+    }
+
+    /// Says what comes after a member, or first for null.
+    ///
+    /// # Safety
+    /// It is a member, or null.
+    #[inline]
+    unsafe fn set_next(&mut self, member: *const T, next: *const T) {
+        // SAFETY: members are valid.
+        match unsafe { member.as_ref() } {
+            Some(member) => member.links().next.set(next),
+            None => self.head = next,
+        }
+    }
+
+    /// Says what comes before a member, or last for null.
+    ///
+    /// # Safety
+    /// As for `set_next`.
+    #[inline]
+    unsafe fn set_prev(&mut self, member: *const T, prev: *const T) {
+        // SAFETY: members are valid.
+        match unsafe { member.as_ref() } {
+            Some(member) => member.links().prev.set(prev),
+            None => self.tail = prev,
+        }
     }
 
     /// Takes a member out. Answers whether it was in.
@@ -122,15 +146,10 @@ impl<T: Linked> List<T> {
             return false;
         }
         let (prev, next) = (links.prev.replace(Links::OUTSIDE), links.next.get());
-        // SAFETY: neighbours of a member are members of the same list, and so valid.
-        match unsafe { prev.as_ref() } {
-            Some(prev) => prev.links().next.set(next),
-            None => self.head = next,
-        }
-        // SAFETY: as above.
-        match unsafe { next.as_ref() } {
-            Some(next) => next.links().prev.set(prev),
-            None => self.tail = prev,
+        // SAFETY: neighbours of a member are members of the same list.
+        unsafe {
+            self.set_next(prev, next);
+            self.set_prev(next, prev);
         }
         true
     }

@@ -4,21 +4,26 @@
 //! while it holds it: the holder never waits, allocates little and runs no user code, so a locker
 //! that finds it taken spins for a moment and then gives its time slice away.
 //!
-//! Under loom `lock_model.rs` stands in for it, since a thread that spins can do so for ever there;
-//! so the models say nothing of this one.
+//! Under loom a locker that finds it taken is blocked, since a thread that spins can do so for ever
+//! there; so the models say nothing of the spinning. It is not loom's own mutex: a thread that waits
+//! for that is disturbed by an `unpark` that was meant for a later `park`.
 //!
 //! Ordering: the unlock releases, the next lock acquires; what was written under the lock is seen
 //! under the lock.
 #![allow(unsafe_code)] // The cell behind the lock.
 
-use crate::primitives::atomic::{AtomicBool, Ordering, UnsafeCell, spin_loop, yield_now};
+use crate::primitives::atomic::{self, AtomicBool, Ordering, UnsafeCell};
 use std::ops::{Deref, DerefMut};
 
 /// How often to look again before the time slice is given away.
+#[cfg(not(loom))]
 const SPINS: u32 = 64;
 
 pub(crate) struct Lock<T> {
     locked: AtomicBool,
+    /// The blocked threads of a model, and not a part of it: nothing here is a step of its own.
+    #[cfg(loom)]
+    blocked: std::sync::Mutex<Vec<atomic::Thread>>,
     value: UnsafeCell<T>,
 }
 
@@ -29,9 +34,15 @@ unsafe impl<T: Send> Sync for Lock<T> {}
 unsafe impl<T: Send> Send for Lock<T> {}
 
 impl<T> Lock<T> {
+    #[cfg(not(loom))]
     #[inline]
     pub(crate) const fn new(value: T) -> Self {
         Self { locked: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn new(value: T) -> Self {
+        Self { locked: AtomicBool::new(false), blocked: Default::default(), value: UnsafeCell::new(value) }
     }
 
     #[inline]
@@ -49,16 +60,30 @@ impl<T> Lock<T> {
         !self.locked.swap(true, Ordering::Acquire)
     }
 
+    #[cfg(not(loom))]
     #[cold]
     fn acquire_slowly(&self) {
         for _ in 0..SPINS {
-            spin_loop();
+            atomic::spin_loop();
             if !self.locked.load(Ordering::Relaxed) && self.try_acquire() {
                 return;
             }
         }
         while !self.try_acquire() {
-            yield_now();
+            atomic::yield_now();
+        }
+    }
+
+    #[cfg(loom)]
+    fn acquire_slowly(&self) {
+        loop {
+            self.blocked.lock().unwrap().push(atomic::current());
+            // An unpark that is meant for the holder's caller may end this too, and is then looked
+            // for where it matters: in the mail.
+            atomic::park();
+            if self.try_acquire() {
+                return;
+            }
         }
     }
 
@@ -102,5 +127,7 @@ impl<T> Drop for LockGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         self.lock.locked.store(false, Ordering::Release);
+        #[cfg(loom)]
+        self.lock.blocked.lock().unwrap().drain(..).for_each(|thread| thread.unpark());
     }
 }

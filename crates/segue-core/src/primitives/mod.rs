@@ -6,10 +6,6 @@ pub(crate) mod adaptive_spin;
 pub(crate) mod at_end;
 pub mod atomic;
 pub(crate) mod list;
-#[cfg(not(loom))]
-pub(crate) mod lock;
-#[cfg(loom)]
-#[path = "lock_model.rs"]
 pub(crate) mod lock;
 pub(crate) mod payload;
 pub(crate) mod shared_pair;

@@ -17,7 +17,6 @@
 //! down (release); the simulator reads the count (acquire) and then looks whether it was called.
 //! The thread that brings the count to zero calls the simulator, so that this does not wait for
 //! mail that never comes.
-
 //!
 //! # Waits for the kernel
 //!
@@ -25,11 +24,15 @@
 //! counted, so that a simulation which is open to the world lets its clock go with the real one
 //! meanwhile; and the fiber is marked, so that a report of a deadlock can say what stands outside.
 
+use crate::contract::chain::barrier;
 use crate::contract::current;
+use crate::contract::fiber::WaitsFor;
 use crate::contract::timers::Timers;
+use crate::primitives::atomic::Ordering;
 use std::marker::PhantomData;
 
 /// Says that a thread outside works for the caller. See [`outside_work`].
+#[derive(Debug)]
 #[must_use = "the work counts as over when this is dropped"]
 pub struct OutsideWork(Option<Timers>);
 
@@ -66,25 +69,24 @@ pub fn outside_work() -> OutsideWork {
     }
     current::on_current(|fiber| {
         let timers = fiber.scheduler().timers();
-        OutsideWork(timers.begin_outside_work().then(|| timers.clone()))
+        let counted = timers.simulation().map(|simulation| simulation.outside.fetch_add(1, Ordering::Relaxed));
+        OutsideWork(counted.map(|_| timers.clone()))
     })
 }
 
 impl Drop for OutsideWork {
     fn drop(&mut self) {
-        if let Some(timers) = &self.0 {
-            timers.end_outside_work();
+        if let Some(simulation) = self.0.as_ref().and_then(Timers::simulation)
+            && simulation.outside.fetch_sub(1, Ordering::AcqRel) == 1
+            && let Some(idle) = simulation.idle.get()
+        {
+            barrier(WaitsFor::new("an unpark"), || idle.unpark());
         }
     }
 }
 
-impl std::fmt::Debug for OutsideWork {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OutsideWork").field("counted", &self.0.is_some()).finish()
-    }
-}
-
 /// Says that the calling fiber waits for the kernel. See [`kernel_wait`].
+#[derive(Debug)]
 #[must_use = "the wait counts as over when this is dropped"]
 pub struct KernelWait {
     timers: Option<Timers>,
@@ -116,29 +118,22 @@ pub fn kernel_wait() -> KernelWait {
     let timers = current::with_running(|fiber| {
         let fiber = fiber?;
         let timers = fiber.scheduler().timers();
-        timers.begin_kernel_wait().then(|| {
-            fiber.set_waits_for_kernel(true);
-            timers.clone()
-        })
+        timers.simulation()?.kernel.fetch_add(1, Ordering::Relaxed);
+        fiber.set_waits_for_kernel(true);
+        Some(timers.clone())
     });
     KernelWait { timers, not_send: PhantomData }
 }
 
 impl Drop for KernelWait {
     fn drop(&mut self) {
-        if let Some(timers) = &self.timers {
-            timers.end_kernel_wait();
+        if let Some(simulation) = self.timers.as_ref().and_then(Timers::simulation) {
+            simulation.kernel.fetch_sub(1, Ordering::Relaxed);
             current::with_running(|fiber| {
                 if let Some(fiber) = fiber {
                     fiber.set_waits_for_kernel(false);
                 }
             });
         }
-    }
-}
-
-impl std::fmt::Debug for KernelWait {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KernelWait").field("counted", &self.timers.is_some()).finish_non_exhaustive()
     }
 }

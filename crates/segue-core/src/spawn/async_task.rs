@@ -51,15 +51,13 @@ use crate::contract::chain::barrier;
 use crate::contract::current;
 use crate::contract::deferred_wakers;
 use crate::contract::fiber::{Fiber, WaitsFor};
-use crate::contract::job::{Given, Identity, Job, JobHeader, Work};
-use crate::contract::scheduler::{Scheduler, Spawn, Wake};
-use crate::contract::thread;
-use crate::contract::timers::Timers;
+use crate::contract::job::{Given, Job, JobHeader, Work};
+use crate::contract::scheduler::{Spawn, Wake};
+use crate::contract::stand_in::{StandIn, StandIns};
 use crate::contract::tree::cancelled::Cancelled;
 use crate::contract::tree::context::Context as Tree;
 use crate::contract::unwind::caught;
 use crate::primitives::atomic::{AtomicU8, Ordering};
-use crate::primitives::payload::Payload;
 use crate::spawn::join_error::{Failed, Panic};
 use crate::spawn::task::{self, Head, Task};
 use std::marker::PhantomPinned;
@@ -175,8 +173,8 @@ impl<F: Future> Polls<F> {
         given: &Given,
         context: *const Tree,
     ) -> Self {
-        // SAFETY: the scheduler is static; as the caller promises.
-        let member = unsafe { Fiber::new(NonNull::from(&ASYNC), 0, Identity::in_context(context)) };
+        // SAFETY: as the caller promises.
+        let member = unsafe { ASYNC.header(context) };
         Self { future, spawner, given: given.copy(), ring: None, began: false, member, _shared: PhantomPinned }
     }
 
@@ -184,13 +182,13 @@ impl<F: Future> Polls<F> {
     ///
     /// # Safety
     /// The future stays in place until it is dropped there.
-    unsafe fn poll(&mut self, header: NonNull<JobHeader>) -> Option<Result<F::Output, Failure>> {
+    unsafe fn poll(&mut self, header: NonNull<JobHeader>) -> Option<Result<F::Output, Failed>> {
         let spawner = &self.spawner;
         let make = || Ring { state: AtomicU8::new(QUEUED), header, spawner: Arc::clone(spawner) };
         let ring = self.ring.get_or_insert_with(|| Arc::new(make()));
         ring.begin();
         if let Err(cancelled) = crate::wait::admission::check() {
-            return Some(Err(Failure::Cancelled(cancelled)));
+            return Some(Err(Failed::Cancelled(cancelled)));
         }
         self.began = true;
         let waker = Waker::from(Arc::clone(ring));
@@ -198,7 +196,7 @@ impl<F: Future> Polls<F> {
         let future = unsafe { Pin::new_unchecked(&mut self.future) };
         match catch_unwind(AssertUnwindSafe(|| future.poll(&mut Context::from_waker(&waker)))) {
             Ok(Poll::Ready(value)) => return Some(Ok(value)),
-            Err(payload) => return Some(Err(Failure::Panicked(payload))),
+            Err(payload) => return Some(Err(Failed::Panicked(Panic::new(payload)))),
             Ok(Poll::Pending) => {}
         }
         // The fiber of this poll ends, and the task is a member in its stead, from the first time
@@ -210,21 +208,7 @@ impl<F: Future> Polls<F> {
             self.member.join_context();
         }
         current::leave_contexts();
-        self.member.is_cancelled().then(|| Err(Failure::Cancelled(self.member.cancelled())))
-    }
-}
-
-enum Failure {
-    Cancelled(Cancelled),
-    Panicked(Payload),
-}
-
-impl From<Failure> for Failed {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Cancelled(cancelled) => Self::Cancelled(cancelled),
-            Failure::Panicked(payload) => Self::Panicked(Panic::new(payload)),
-        }
+        self.member.is_cancelled().then(|| Err(Failed::Cancelled(self.member.cancelled())))
     }
 }
 
@@ -256,7 +240,7 @@ unsafe impl<F: Future<Output = T>, T> Work for AsyncTask<F, T> {
 
     unsafe fn abandon(this: NonNull<Self>) {
         // SAFETY: the job has the task to itself, and is gone.
-        unsafe { over(this.cast::<Task<Polls<F>, T>>(), Err(Failure::Cancelled(Cancelled::new())), false) };
+        unsafe { over(this.cast::<Task<Polls<F>, T>>(), Err(Failed::Cancelled(Cancelled::new())), false) };
     }
 }
 
@@ -265,7 +249,7 @@ unsafe impl<F: Future<Output = T>, T> Work for AsyncTask<F, T> {
 ///
 /// # Safety
 /// Called once, by the side that has the task to itself.
-unsafe fn over<F, T>(task: NonNull<Task<Polls<F>, T>>, result: Result<T, Failure>, retires: bool) {
+unsafe fn over<F, T>(task: NonNull<Task<Polls<F>, T>>, result: Result<T, Failed>, retires: bool) {
     let head = task.cast::<Head<T>>();
     // SAFETY: as the caller promises.
     unsafe {
@@ -279,15 +263,15 @@ unsafe fn over<F, T>(task: NonNull<Task<Polls<F>, T>>, result: Result<T, Failure
         }
         let end = || {
             // Where it is, since it is pinned; foreign code.
-            let dropped = caught(|| drop(Dropper(closure)));
+            let dropped = caught(|| *closure = None);
             match result {
-                Err(Failure::Panicked(payload)) => task::store_panic(head, payload),
-                Err(Failure::Cancelled(cancelled)) if !began => task::store_unstarted(head, dropped, cancelled),
+                Err(Failed::Panicked(panic)) => task::store_panic(head, panic.into_payload()),
+                Err(Failed::Cancelled(cancelled)) if !began => task::store_unstarted(head, dropped, cancelled),
                 result => {
                     if let Err(payload) = dropped {
                         task::note_panic(head, payload);
                     }
-                    task::store(head, result.map_err(Failed::from));
+                    task::store(head, result);
                 }
             }
             // What nobody takes is dropped inside of the context.
@@ -298,32 +282,14 @@ unsafe fn over<F, T>(task: NonNull<Task<Polls<F>, T>>, result: Result<T, Failure
     }
 }
 
-/// Empties a cell in place when it is dropped.
-struct Dropper<P>(*mut Option<P>);
+/// The scheduler of the headers that stand for async tasks.
+static ASYNC: StandIns<Async> = StandIns::new();
 
-impl<P> Drop for Dropper<P> {
-    fn drop(&mut self) {
-        // SAFETY: made by `over`, which has the task to itself.
-        unsafe { *self.0 = None };
-    }
-}
+struct Async;
 
-/// The scheduler of the headers that stand for async tasks. It has a size so that its address is
-/// its own.
-struct Async {
-    _address: u8,
-}
-
-static ASYNC: Async = Async { _address: 0 };
-
-// SAFETY: 1 to 3: its fibers never run and are never suspended. 4: the member leaves its context
-// before the task ends.
-unsafe impl Scheduler for Async {
-    unsafe fn suspend(&self, _fiber: &Fiber) {
-        unreachable!("what stands for a task does not wait");
-    }
-
-    unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake) {
+// SAFETY: the member is never current, and leaves its context before the task ends.
+unsafe impl StandIn for Async {
+    unsafe fn wake(fiber: NonNull<Fiber>, why: Wake) {
         debug_assert_eq!(why, Wake::Interrupt, "what stands for a task does not wait");
         // SAFETY: the caller holds the lock of the context, which the member has to leave before
         // the ring is dropped; and the pointer is that of an `Arc`.
@@ -333,15 +299,5 @@ unsafe impl Scheduler for Async {
             Arc::from_raw(ring)
         };
         deferred_wakers::wake_after_interrupt(Waker::from(ring));
-    }
-
-    unsafe fn yield_now(&self, _fiber: &Fiber) {}
-
-    fn spawner(&self) -> &dyn Spawn {
-        thread::scheduler().spawner()
-    }
-
-    fn timers(&self) -> &Timers {
-        thread::scheduler().timers()
     }
 }

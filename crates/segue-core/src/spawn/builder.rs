@@ -1,20 +1,18 @@
 //! What a spawner says of the fiber to be: its name, attributes and stack.
 //!
 //! Used by applications and by schedulers.
-#![allow(unsafe_code)] // Fibers belong to families by address.
+#![allow(unsafe_code)] // Fibers belong to families, which have to outlive them.
 
 use crate::cancel::token::CancelToken;
 use crate::contract::attributes::{self, Attribute, Attributes};
 use crate::contract::fiber::Fiber;
 use crate::contract::job::{Given, Identity};
 use crate::contract::scheduler::Scheduler;
-use crate::contract::tree::family::Family;
-use crate::spawn::default_runtime::{Origin, address, with_origin};
+use crate::spawn::default_runtime::with_origin;
 use crate::spawn::join_handle::{Cancellable, JoinHandle};
 use crate::spawn::scope::Scope;
-use crate::spawn::task;
 use std::cell::OnceCell;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 /// A spawn with a name, attributes or a stack of its own size, in the shape of
 /// [`std::thread::Builder`].
@@ -112,23 +110,8 @@ impl Builder {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        with_origin(|origin| match origin.family {
-            Some(family) => {
-                // SAFETY: the runtime calls `complete` before it ends, and the closure borrows
-                // nothing.
-                let (job, handle) = unsafe { family.job(self, f) };
-                origin.submit(job, family);
-                handle
-            }
-            None => {
-                // SAFETY: there is no context and no family, and the closure borrows nothing.
-                let (job, task) = unsafe { task::new(f, self.0, ptr::null(), ptr::null(), ptr::null()) };
-                // SAFETY: this is the one handle of a new task.
-                let handle = unsafe { JoinHandle::new(task) };
-                origin.spawner.spawn(job);
-                handle
-            }
-        })
+        // SAFETY: a runtime calls `complete` before it ends, and the closure borrows nothing.
+        with_origin(|origin| unsafe { origin.spawn(origin.family, self.0, f) })
     }
 
     /// As [`spawn_task`](crate::spawn_task).
@@ -137,16 +120,8 @@ impl Builder {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        with_origin(|Origin { spawner, family, .. }| {
-            let context = family.map_or(ptr::null(), Family::context);
-            // SAFETY: a runtime's family outlives its members, of which the caller is one, or is
-            // static. The runtime calls `complete` before it ends, and the future borrows nothing.
-            let (job, task) =
-                unsafe { task::new_async(future, self.0, spawner.share(), context, address(family), address(family)) };
-            spawner.spawn(job);
-            // SAFETY: this is the one handle of a new task.
-            unsafe { JoinHandle::new(task) }
-        })
+        // SAFETY: as in `spawn`.
+        with_origin(|origin| unsafe { origin.spawn_task(origin.family, self.0, future) })
     }
 
     /// As [`Scope::spawn`].

@@ -6,11 +6,13 @@
 
 use crate::contract::current;
 use crate::contract::fiber::Fiber;
-use crate::contract::job::Job;
+use crate::contract::job::{Given, Job};
 use crate::contract::scheduler::Spawn;
 use crate::contract::thread;
 use crate::contract::tree::family::Family;
 use crate::sim::preemption::preemption_point;
+use crate::spawn::join_handle::JoinHandle;
+use crate::spawn::task;
 use std::ptr;
 use std::sync::{Arc, OnceLock};
 
@@ -18,23 +20,52 @@ use std::sync::{Arc, OnceLock};
 pub(crate) struct Origin<'a> {
     /// `None` on a plain thread.
     fiber: Option<&'a Fiber>,
-    pub(crate) spawner: &'a dyn Spawn,
+    spawner: &'a dyn Spawn,
     /// What the caller detaches belongs to it.
     pub(crate) family: Option<&'a Family>,
 }
 
 impl Origin<'_> {
-    /// Hands over a job, unless the caller is a fiber that panics: it could not wait for the job,
-    /// so it runs it.
+    /// Spawns a closure as a member of `family`, or of none; unless the caller is a fiber that
+    /// panics: it could not wait for the job, so it runs it.
+    ///
+    /// # Safety
+    /// The family is [completed](Family::complete) before what the closure and its result borrow
+    /// ends.
     #[inline]
-    pub(crate) fn submit(&self, job: Job, family: &Family) {
-        match self.fiber {
-            Some(fiber) if fiber.must_not_suspend() => run_in_place(job, family),
+    pub(crate) unsafe fn spawn<F, T>(&self, family: Option<&Family>, given: Given, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        // SAFETY: as the caller promises. What the caller belongs to, one of its members or its
+        // owner, outlives the caller, and so the scopes that this has opened and their jobs.
+        let (job, handle) = unsafe { task::new(f, given, address(family), address(self.family)) };
+        match (self.fiber, family) {
+            (Some(fiber), Some(family)) if fiber.must_not_suspend() => run_in_place(job, family),
             _ => {
                 self.spawner.spawn(job);
                 preemption_point();
             }
         }
+        handle
+    }
+
+    /// As [`spawn`](Self::spawn), for a future.
+    ///
+    /// # Safety
+    /// As for `spawn`.
+    pub(crate) unsafe fn spawn_task<F>(&self, family: Option<&Family>, given: Given, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        let Self { spawner, family: detached, .. } = *self;
+        // SAFETY: as in `spawn`.
+        let (job, handle) =
+            unsafe { task::new_async(future, given, spawner.share(), address(family), address(detached)) };
+        spawner.spawn(job);
+        handle
     }
 }
 
@@ -108,6 +139,6 @@ pub(crate) fn with_origin<R>(f: impl FnOnce(Origin<'_>) -> R) -> R {
 
 /// The address of a family, or null.
 #[inline]
-pub(crate) fn address(family: Option<&Family>) -> *const Family {
+fn address(family: Option<&Family>) -> *const Family {
     family.map_or(ptr::null(), ptr::from_ref)
 }

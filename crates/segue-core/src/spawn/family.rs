@@ -4,7 +4,7 @@
 #![allow(unsafe_code)] // Members reach the family by its address.
 
 use crate::cancel::token::CancelToken;
-use crate::contract::job::{Given, Job};
+use crate::contract::job::Job;
 use crate::contract::scheduler::Spawn;
 use crate::contract::tree::family::Family;
 use crate::spawn::builder::Builder;
@@ -29,23 +29,8 @@ impl Family {
         F: FnOnce() -> T + Send,
         T: Send,
     {
-        // SAFETY: as the caller promises.
-        unsafe { self.task(given.0, closure, self) }
-    }
-
-    /// # Safety
-    /// As for [`job`](Family::job); and `detached`, to which what the closure detaches belongs,
-    /// outlives the job.
-    #[inline]
-    pub(crate) unsafe fn task<F, T>(&self, given: Given, closure: F, detached: *const Family) -> (Job, JoinHandle<T>)
-    where
-        F: FnOnce() -> T + Send,
-        T: Send,
-    {
-        // SAFETY: the family counts the task, and so it and its context outlive the job.
-        let (job, task) = unsafe { task::new(closure, given, self.context(), self, detached) };
-        // SAFETY: this is the one handle of a new task.
-        (job, unsafe { JoinHandle::new(task) })
+        // SAFETY: as the caller promises: the family outlives the job.
+        unsafe { task::new(closure, given.0, self, self) }
     }
 
     /// As [`job`](Family::job), for a future.
@@ -62,26 +47,7 @@ impl Family {
         F: Future + Send,
         F::Output: Send,
     {
-        // SAFETY: as the caller promises.
-        unsafe { self.async_task(given.0, future, spawner, self) }
-    }
-
-    /// # Safety
-    /// As for `task`.
-    pub(crate) unsafe fn async_task<F>(
-        &self,
-        given: Given,
-        future: F,
-        spawner: Arc<dyn Spawn + Send + Sync>,
-        detached: *const Family,
-    ) -> (Job, JoinHandle<F::Output>)
-    where
-        F: Future + Send,
-        F::Output: Send,
-    {
-        // SAFETY: the family counts the task, and so it and its context outlive the job.
-        let (job, task) = unsafe { task::new_async(future, given, spawner, self.context(), self, detached) };
-        // SAFETY: this is the one handle of a new task.
-        (job, unsafe { JoinHandle::new(task) })
+        // SAFETY: as in `job`.
+        unsafe { task::new_async(future, given.0, spawner, self, self) }
     }
 }

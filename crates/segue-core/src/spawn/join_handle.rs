@@ -10,11 +10,10 @@ use crate::sim::preemption::preemption_point;
 use crate::spawn::builder::Builder;
 use crate::spawn::join_error::JoinError;
 use crate::spawn::scope::Scope;
-use crate::spawn::task::{Handle, Joining, TaskOf};
+use crate::spawn::task::{Handle, Joining};
 use crate::wait::future::SourceFuture;
 use crate::wait::source::Waitable;
 use std::error::Error;
-use std::ptr::NonNull;
 
 /// Waits for a spawned fiber and takes its result.
 ///
@@ -29,12 +28,9 @@ pub struct JoinHandle<T, C = ()> {
 }
 
 impl<T> JoinHandle<T> {
-    /// # Safety
-    /// As for `Handle::new`.
-    #[allow(unsafe_code, reason = "hands on what it is told")]
-    pub(crate) unsafe fn new(task: NonNull<TaskOf<T>>) -> Self {
-        // SAFETY: as the caller promises.
-        Self { handle: unsafe { Handle::new(task) }, token: () }
+    #[inline]
+    pub(super) fn new(handle: Handle<T>) -> Self {
+        Self { handle, token: () }
     }
 }
 
@@ -165,7 +161,7 @@ impl<T> JoinHandle<T, CancelToken> {
 impl<T> From<JoinHandle<T, CancelToken>> for JoinHandle<T> {
     /// Gives up the right to cancel by this handle.
     fn from(handle: JoinHandle<T, CancelToken>) -> Self {
-        Self { handle: handle.handle, token: () }
+        Self::new(handle.handle)
     }
 }
 

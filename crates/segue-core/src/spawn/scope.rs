@@ -12,31 +12,27 @@ use crate::contract::tree::cancelled::{Cancelled, Reason};
 use crate::contract::tree::context::is_shielded;
 use crate::contract::tree::family::Family;
 use crate::contract::unwind::contain;
-use crate::primitives::lock::Lock;
+use crate::primitives::atomic::{AtomicBool, Ordering};
 use crate::primitives::payload::Payload;
 use crate::sim::preemption::preemption_point;
 use crate::spawn::builder::Builder;
-use crate::spawn::default_runtime::{Origin, address, with_origin};
+use crate::spawn::default_runtime::with_origin;
 use crate::spawn::join_handle::JoinHandle;
 use std::error::Error;
 use std::io::{self, Write};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A block that owns the fibers spawned in it. See [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     family: Family,
-    failure: Lock<Option<Failure>>,
+    /// The first error that has cancelled it.
+    failure: OnceLock<Arc<Reason>>,
+    /// Whether [`Scope::failure`] has returned that.
+    seen: AtomicBool,
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
-}
-
-/// The error that has cancelled a scope.
-struct Failure {
-    error: Arc<Reason>,
-    /// By [`Scope::failure`].
-    seen: bool,
 }
 
 /// Runs `f` with a scope in which fibers can be spawned that borrow from the surroundings, and
@@ -96,8 +92,14 @@ fn scope_here<'env, F, T>(f: F, at: &'static Location<'static>) -> T
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
-    let scope = Scope { family: Family::of_scope(), failure: Lock::new(None), scope: PhantomData, env: PhantomData };
-    scope.family.is_owned_by_caller();
+    let scope = Scope {
+        family: Family::of_scope(),
+        failure: OnceLock::new(),
+        seen: AtomicBool::new(false),
+        scope: PhantomData,
+        env: PhantomData,
+    };
+    scope.family.context.set_owner();
     let body = scope.family.enter_context(|| {
         // Kept like a fiber's: the first one counts.
         catch_unwind(AssertUnwindSafe(|| f(&scope))).map_err(|payload| scope.family.keep_panic("the body", payload))
@@ -105,11 +107,15 @@ where
     // SAFETY: this is the owner, and the body, which made the members, has ended; members can't
     // make others in this family after they have ended themselves.
     unsafe { scope.family.complete_at(at) };
-    if let Some(failed) = scope.unseen_failure() {
-        raise_error(body, &scope.family, &failed, at);
+    if let Some(error) = scope.failure.get()
+        && !scope.seen.load(Ordering::Relaxed)
+    {
+        raise_error(body, &scope.family, error, at);
     }
-    match (body, scope.family.take_panic()) {
-        (body, Some(payload)) => raise(body, payload, scope.family.unstarted(), at),
+    // A statement of its own: what is matched on would keep the lock.
+    let panic = scope.family.panic.lock().take();
+    match (body, panic) {
+        (body, Some(payload)) => raise(body, payload, &scope.family, at),
         (Ok(value), None) => value,
         (Err(_), None) => unreachable!("a panic is kept"),
     }
@@ -117,22 +123,22 @@ where
 
 /// Raises the error that nobody has asked for, as a panic of its own.
 #[cold]
-fn raise_error<T>(body: T, family: &Family, failed: &Cancelled, at: &Location<'_>) -> ! {
-    let superfluous = family.take_panic();
+fn raise_error<T>(body: T, family: &Family, error: &Reason, at: &Location<'_>) -> ! {
+    let superfluous = family.panic.lock().take();
     contain(|| drop(superfluous));
-    let error = failed.reason().map(ToString::to_string).unwrap_or_default();
-    let message = format!("a fiber of the scope at {at} failed: {error}");
+    let message = format!("a fiber of the scope at {at} failed: {}", error.0);
     // The panic hook is told, which has not heard of it yet.
     match catch_unwind(|| -> () { panic!("{message}") }) {
-        Err(payload) => raise(body, payload, family.unstarted(), at),
+        Err(payload) => raise(body, payload, family, at),
         Ok(()) => unreachable!("it panics"),
     }
 }
 
 /// Raises the panic of a scope, and says what became of fibers that can't say it themselves.
 #[cold]
-fn raise<T>(body: T, payload: Payload, unstarted: usize, at: &Location<'_>) -> ! {
+fn raise<T>(body: T, payload: Payload, family: &Family, at: &Location<'_>) -> ! {
     contain(|| drop(body));
+    let unstarted = family.unstarted.load(Ordering::Relaxed);
     if unstarted != 0 {
         // Not by `eprintln`, which panics if nobody can read it.
         let were = if unstarted == 1 { "fiber was" } else { "fibers were" };
@@ -156,15 +162,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        with_origin(|origin| {
-            // SAFETY: the family is in the frame of `scope`, which calls `complete` before it
-            // returns, however the body ends; what lives for 'scope lives until then. The runtime's
-            // family outlives the caller, which is one of its members or its owner, and so the
-            // scope and its jobs.
-            let (job, handle) = unsafe { self.family.task(given.0, f, address(origin.family)) };
-            origin.submit(job, &self.family);
-            handle
-        })
+        // SAFETY: the family is in the frame of `scope`, which calls `complete` before it returns,
+        // however the body ends; what lives for 'scope lives until then.
+        with_origin(|origin| unsafe { origin.spawn(Some(&self.family), given.0, f) })
     }
 
     /// Starts a fiber that cancels the scope by an error, as by a panic.
@@ -205,17 +205,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
     #[cold]
     fn fail(&self, error: Arc<Reason>) -> Cancelled {
-        if !self.family.is_cancelled() {
-            let mut failure = self.failure.lock();
-            let first = failure.is_none();
-            if first {
-                *failure = Some(Failure { error: Arc::clone(&error), seen: false });
-            }
-            drop(failure);
-            // The fibers that it cancels find it.
-            if first {
-                self.family.cancel(Some(Arc::clone(&error)));
-            }
+        // A member that has found itself cancelled from outside finds it here, too: a context is
+        // marked before those inside of it. The fibers that are cancelled find the error.
+        if !self.family.context.is_cancelled() && self.failure.set(Arc::clone(&error)).is_ok() {
+            self.family.context.cancel(Some(Arc::clone(&error)));
         }
         Cancelled::because(Some(error))
     }
@@ -226,21 +219,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// Once this has returned an error, `scope` does not panic with it.
     pub fn failure(&self) -> Option<Cancelled> {
         preemption_point();
-        let mut failure = self.failure.lock();
-        let failure = failure.as_mut()?;
-        failure.seen = true;
-        Some(Cancelled::because(Some(Arc::clone(&failure.error))))
-    }
-
-    /// For the owner, after all have ended.
-    fn unseen_failure(&self) -> Option<Cancelled> {
-        // A fiber that fails cancels the scope, so one that was not cancelled need not look.
-        if !self.family.is_cancelled() {
-            return None;
-        }
-        let failure = self.failure.lock();
-        let failure = failure.as_ref().filter(|failure| !failure.seen)?;
-        Some(Cancelled::because(Some(Arc::clone(&failure.error))))
+        let error = self.failure.get()?;
+        self.seen.store(true, Ordering::Relaxed);
+        Some(Cancelled::because(Some(Arc::clone(error))))
     }
 
     /// Starts an async task that may borrow from the surroundings of the scope. See [`spawn_task`].
@@ -249,19 +230,14 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: Future + Send + 'scope,
         F::Output: Send + 'scope,
     {
-        with_origin(|Origin { spawner, family, .. }| {
-            // SAFETY: as in `spawn_as`.
-            let (job, handle) =
-                unsafe { self.family.async_task(Given::default(), future, spawner.share(), address(family)) };
-            spawner.spawn(job);
-            handle
-        })
+        // SAFETY: as in `spawn_as`.
+        with_origin(|origin| unsafe { origin.spawn_task(Some(&self.family), Given::default(), future) })
     }
 
     /// Requests that the fibers of this scope, and its body, stop. Never waits.
     pub fn cancel(&self) {
         preemption_point();
-        self.family.cancel(None);
+        self.family.context.cancel(None);
     }
 
     /// The right to cancel this scope from elsewhere.

@@ -32,10 +32,13 @@ use crate::contract::tree::spare;
 use crate::contract::trigger::Link;
 use crate::contract::trigger::{Retreat, Trigger, Wakeup};
 use crate::contract::unwind::caught;
+use crate::primitives::at_end::at_end;
+use crate::primitives::atomic::Ordering;
 use crate::primitives::payload::Payload;
 use crate::sim::preemption::preemption_point;
 use crate::spawn::async_task::{AsyncTask, Polls};
 use crate::spawn::join_error::{Failed, JoinError, Panic};
+use crate::spawn::join_handle::JoinHandle;
 use crate::wait::source::Source;
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -59,28 +62,28 @@ pub(crate) struct Task<F, T> {
     pub(crate) closure: UnsafeCell<Option<F>>,
 }
 
-/// Makes a task. `family` counts it from here to its end.
+/// Makes a task of `family`, which counts it from here to its end, or of none. What the closure
+/// detaches belongs to `detached`.
 ///
 /// # Safety
 /// `F` and `T` may borrow; the caller sees to it that the job has run or been dropped before what
-/// they borrow ends, and that `context` and `family` outlive the job.
+/// they borrow ends, and that both families outlive the job, or are null.
 #[inline]
 pub(crate) unsafe fn new<F, T>(
     closure: F,
     given: Given,
-    context: *const Context,
     family: *const Family,
-    detached_family: *const Family,
-) -> (Job, NonNull<TaskOf<T>>)
+    detached: *const Family,
+) -> (Job, JoinHandle<T>)
 where
     F: FnOnce() -> T + Send,
     T: Send,
 {
     // SAFETY: as the caller promises.
-    unsafe { place(JobHeader::within::<Task<F, T>>(context, detached_family, given), closure, family) }
+    unsafe { place(JobHeader::within::<Task<F, T>>(context_of(family), detached, given), closure, family) }
 }
 
-/// Makes an async task. `family` counts it from here to its end.
+/// As [`new`], for a future.
 ///
 /// # Safety
 /// As for [`new`].
@@ -88,19 +91,28 @@ pub(crate) unsafe fn new_async<F, T>(
     future: F,
     given: Given,
     spawner: Arc<dyn Spawn + Send + Sync>,
-    context: *const Context,
     family: *const Family,
-    detached_family: *const Family,
-) -> (Job, NonNull<TaskOf<T>>)
+    detached: *const Family,
+) -> (Job, JoinHandle<T>)
 where
     F: Future<Output = T> + Send,
     T: Send,
 {
     let given = given.or_inherited();
     // SAFETY: as the caller promises.
-    let polls = unsafe { Polls::new(future, spawner, &given, context) };
+    unsafe {
+        let context = context_of(family);
+        let polls = Polls::new(future, spawner, &given, context);
+        place(JobHeader::within::<AsyncTask<F, T>>(context, detached, given), polls, family)
+    }
+}
+
+/// # Safety
+/// The family is in place, or null.
+#[inline]
+unsafe fn context_of(family: *const Family) -> *const Context {
     // SAFETY: as the caller promises.
-    unsafe { place(JobHeader::within::<AsyncTask<F, T>>(context, detached_family, given), polls, family) }
+    unsafe { family.as_ref() }.map_or(ptr::null(), Family::context)
 }
 
 /// Puts a task into memory of its own.
@@ -108,7 +120,7 @@ where
 /// # Safety
 /// As for [`new`]; and the header is that of a work that is laid out like a `Task<F, T>`.
 #[inline]
-unsafe fn place<F, T>(header: JobHeader, closure: F, family: *const Family) -> (Job, NonNull<TaskOf<T>>) {
+unsafe fn place<F, T>(header: JobHeader, closure: F, family: *const Family) -> (Job, JoinHandle<T>) {
     // SAFETY: the caller keeps the family alive.
     if let Some(family) = unsafe { family.as_ref() } {
         family.enter();
@@ -128,28 +140,19 @@ unsafe fn place<F, T>(header: JobHeader, closure: F, family: *const Family) -> (
     }
     // SAFETY: the header is the first field of the task, which stays until job and handle are done
     // with it.
-    (unsafe { Job::from_raw(task.cast()) }, task.cast())
+    let job = unsafe { Job::from_raw(task.cast()) };
+    (job, JoinHandle::new(Handle { task: task.cast(), result: PhantomData }))
 }
-
-/// What a handle points to. Opaque outside of this file.
-#[repr(transparent)]
-pub(crate) struct TaskOf<T>(Head<T>);
 
 /// # Safety
 /// Called once, by the side that the table at the head of the file names.
 unsafe fn free<F, T>(head: NonNull<Head<T>>) {
-    /// Gives the memory back also if a drop panics.
-    struct Memory<X>(NonNull<X>);
-    impl<X> Drop for Memory<X> {
-        #[inline]
-        fn drop(&mut self) {
-            // SAFETY: it was allocated by `new` for this type, and nobody uses it any more.
-            unsafe { spare::release(self.0) };
-        }
-    }
-    let memory = Memory(head.cast::<Task<F, T>>());
+    let task = head.cast::<Task<F, T>>();
+    // SAFETY: it was allocated by `new` for this type, and nobody uses it any more. Also if a drop
+    // panics.
+    let _memory = at_end(|| unsafe { spare::release(task) });
     // SAFETY: the head is the first field of a `Task<F, T>`, and this is its only end.
-    unsafe { memory.0.drop_in_place() };
+    unsafe { task.drop_in_place() };
 }
 
 // SAFETY: `repr(C)` puts the head first and the header first in it; the closure and the result are
@@ -169,7 +172,7 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
             if let Err(cancelled) = crate::contract::tree::context::look() {
                 store_unstarted(head, caught(|| drop(closure)), cancelled);
             } else {
-                let heritage = head.as_ref().family.as_ref().map_or(Heritage::NONE, Family::heritage);
+                let heritage = head.as_ref().family.as_ref().map_or(Heritage::NONE, |family| family.heritage);
                 match catch_unwind(AssertUnwindSafe(|| chain::inherit(heritage, closure))) {
                     Ok(value) => store(head, Ok(value)),
                     Err(payload) => store_panic(head, payload),
@@ -245,7 +248,7 @@ pub(crate) unsafe fn store_unstarted<T>(head: NonNull<Head<T>>, dropped: Result<
     // SAFETY: as in `store_panic`.
     unsafe {
         if let Some(family) = head.as_ref().family.as_ref() {
-            family.count_unstarted();
+            family.unstarted.fetch_add(1, Ordering::Relaxed);
         }
         match dropped {
             Ok(()) => store(head, Err(Failed::NeverRan(cancelled))),
@@ -335,7 +338,7 @@ fn note(family: Option<&Family>, payload: Payload) {
 
 /// The handle's side of a task. Dropping it detaches the fiber.
 pub(crate) struct Handle<T> {
-    task: NonNull<TaskOf<T>>,
+    task: NonNull<Head<T>>,
     result: PhantomData<T>,
 }
 
@@ -345,16 +348,10 @@ unsafe impl<T: Send> Send for Handle<T> {}
 unsafe impl<T: Send> Sync for Handle<T> {}
 
 impl<T> Handle<T> {
-    /// # Safety
-    /// `task` comes from [`new`], and no other handle was made from it.
-    pub(crate) unsafe fn new(task: NonNull<TaskOf<T>>) -> Self {
-        Self { task, result: PhantomData }
-    }
-
     fn head(&self) -> &Head<T> {
         // SAFETY: the task lives until this handle frees it, or gives that up, which consumes the
         // handle.
-        &unsafe { self.task.as_ref() }.0
+        unsafe { self.task.as_ref() }
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -385,7 +382,7 @@ impl<T> Handle<T> {
         if let Err(cancelled) = waited {
             return Err(JoinError::WaitCancelled(cancelled, self));
         }
-        let task = self.task.cast::<Head<T>>();
+        let task = self.task;
         std::mem::forget(self);
         // SAFETY: it was signalled, and this handle, now forgotten, was the one to take the result.
         unsafe { take_result(task) }
@@ -442,7 +439,7 @@ unsafe impl<T, C> Source for Joining<T, C> {
             return None;
         }
         let handle = self.handle.take()?;
-        let task = handle.task.cast::<Head<T>>();
+        let task = handle.task;
         std::mem::forget(handle);
         // SAFETY: it has an outcome, which a handle that is there has not brought about; and the
         // handle is forgotten.
@@ -476,9 +473,8 @@ unsafe impl<T, C> Source for Joining<T, C> {
 impl<T> Drop for Handle<T> {
     fn drop(&mut self) {
         if !self.head().done.cancel() {
-            let task = self.task.cast::<Head<T>>();
             // SAFETY: it was signalled, so freeing falls to the handle, and this is its end.
-            unsafe { (task.as_ref().free)(task) };
+            unsafe { (self.head().free)(self.task) };
         }
     }
 }

@@ -103,7 +103,7 @@ unsafe impl Source for Deadline {
 
     unsafe fn withdraw(&mut self, slot: &mut Alarm) {
         if let (Some(key), Some(timers)) = (slot.key.take(), &slot.timers) {
-            timers.signal_no_more(key);
+            timers.remove(key);
         }
     }
 

@@ -45,10 +45,8 @@ use crate::contract::chain::barrier;
 use crate::contract::current;
 use crate::contract::deferred_wakers;
 use crate::contract::fiber::Fiber;
-use crate::contract::job::Identity;
-use crate::contract::scheduler::{Scheduler, Spawn, Wake};
-use crate::contract::thread;
-use crate::contract::timers::Timers;
+use crate::contract::scheduler::Wake;
+use crate::contract::stand_in::{StandIn, StandIns};
 use crate::contract::trigger::{Outcome, Trigger};
 use crate::primitives::atomic::{self, AtomicBool, Ordering};
 use crate::primitives::lock::Lock;
@@ -59,13 +57,10 @@ use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::task::{Context, Poll, Waker};
 
-/// The scheduler of tasks that wait: it resumes them by their wakers. It has a size so that its
-/// address is its own.
-struct Tasks {
-    _address: u8,
-}
+/// The scheduler of tasks that wait: it resumes them by their wakers.
+static TASKS: StandIns<Tasks> = StandIns::new();
 
-static TASKS: Tasks = Tasks { _address: 0 };
+struct Tasks;
 
 /// What resumers of the task reach.
 struct Host {
@@ -220,8 +215,8 @@ impl<S: Source> SourceFuture<S> {
         self.slot = S::Slot::default();
         // SAFETY: it was just made.
         unsafe { source.prepare(&mut self.slot) };
-        // SAFETY: the scheduler is static, and there are no context and no family.
-        let fiber = unsafe { Fiber::new(NonNull::from(&TASKS), 0, Identity::in_context(ptr::null())) };
+        // SAFETY: there is no context.
+        let fiber = unsafe { TASKS.header(ptr::null()) };
         let mail = Mail { waker: Some(waker.clone()), taken: false };
         let resumed = AtomicBool::new(false);
         self.host = Some(Host { fiber, trigger: Trigger::new(), mail: Lock::new(mail), resumed });
@@ -277,15 +272,11 @@ impl<S: Source> std::fmt::Debug for SourceFuture<S> {
     }
 }
 
-// SAFETY: clause 1 and 2: its fibers are never suspended: a task returns from its poll instead. 3:
-// they are never current. 4: the future stays until it has seen the resume's store, which is the
-// last touch.
-unsafe impl Scheduler for Tasks {
-    unsafe fn suspend(&self, _fiber: &Fiber) {
-        unreachable!("a task that waits returns from its poll");
-    }
-
-    unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake) {
+// SAFETY: a task that waits returns from its poll, so the header is never current. The future stays
+// until it has seen the resume's store, which is the last touch.
+unsafe impl StandIn for Tasks {
+    #[inline]
+    unsafe fn wake(fiber: NonNull<Fiber>, why: Wake) {
         debug_assert_eq!(why, Wake::Resume, "tasks are in no context");
         // SAFETY: `start` has set the host, and it is in place until the resume is seen.
         let host = unsafe { &*fiber.as_ref().host().cast::<Host>() };
@@ -296,15 +287,5 @@ unsafe impl Scheduler for Tasks {
         host.resumed.store(true, Ordering::Release);
         // A waker is foreign code, and a wake does not unwind (clause 9).
         waker.into_iter().for_each(deferred_wakers::wake_task);
-    }
-
-    unsafe fn yield_now(&self, _fiber: &Fiber) {}
-
-    fn spawner(&self) -> &dyn Spawn {
-        thread::scheduler().spawner()
-    }
-
-    fn timers(&self) -> &Timers {
-        thread::scheduler().timers()
     }
 }

@@ -1,7 +1,9 @@
-//! Sources that hold another source and pass every step on: a reference, a [`Waitable`], a box.
+//! Sources that hold another source and pass every step on: a reference, a [`Waitable`], a box, and
+//! one that yields what a closure makes of the output.
 //!
-//! Used by a choice in a loop with arms that keep what they bring ([`Waitable::by_ref`]), and where
-//! sources of several types stand in one list ([`Waitable::boxed`]).
+//! Used by a choice in a loop with arms that keep what they bring ([`Waitable::by_ref`]), where
+//! sources of several types stand in one list ([`Waitable::boxed`]), and by operations that end in
+//! the user's own code, an initialiser for instance ([`Waitable::map`]).
 //!
 //! A reference may end before the future that waits through it does: if that is forgotten. The
 //! slot, which others reach, is pinned in that future, and stays for good. So a source does not
@@ -12,12 +14,14 @@
 use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::{Retreat, Trigger};
 use crate::wait::source::{Source, Waitable};
+use std::convert::identity;
 use std::marker::PhantomData;
 use std::ptr;
 
-/// Passes every step of `self` on to `inner`, with the slot that `slot` makes of the given one.
+/// Passes every step of `self` on to `inner`, with the slot that `slot` makes of the given one, and
+/// yields what `then` makes of the output.
 macro_rules! steps_of {
-    ($self:ident => $inner:expr, $given:ident => $slot:expr) => {
+    ($self:ident => $inner:expr, $given:ident => $slot:expr, $then:expr) => {
         #[inline]
         fn waits_for(&$self) -> WaitsFor {
             $inner.waits_for()
@@ -34,7 +38,7 @@ macro_rules! steps_of {
 
         #[inline]
         fn attempt(&mut $self) -> Option<Self::Output> {
-            $inner.attempt()
+            $inner.attempt().map($then)
         }
 
         unsafe fn register(&mut $self, $given: &mut Self::Slot, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
@@ -56,7 +60,7 @@ macro_rules! steps_of {
         #[inline]
         unsafe fn commit(&mut $self, $given: &mut Self::Slot, arm: usize) -> Option<Self::Output> {
             // SAFETY: as the caller promises.
-            unsafe { $inner.commit($slot, arm) }
+            unsafe { $inner.commit($slot, arm) }.map($then)
         }
 
         unsafe fn give_back(&mut $self, $given: &mut Self::Slot, arm: usize) {
@@ -68,8 +72,8 @@ macro_rules! steps_of {
 
 /// The steps that a slot of another type takes part in before it is made.
 macro_rules! steps_of_the_same_slot {
-    ($self:ident => $inner:expr) => {
-        steps_of!($self => $inner, slot => slot);
+    ($self:ident => $inner:expr, $then:expr) => {
+        steps_of!($self => $inner, slot => slot, $then);
 
         unsafe fn prepare(&mut $self, slot: &mut Self::Slot) {
             // SAFETY: as the caller promises.
@@ -84,7 +88,8 @@ macro_rules! steps_of_the_same_slot {
             arm: usize,
         ) -> Result<Option<Self::Output>, Retreat> {
             // SAFETY: as the caller promises.
-            unsafe { $inner.start(slot, trigger, arm) }
+            let begun = unsafe { $inner.start(slot, trigger, arm)? };
+            Ok(begun.map($then))
         }
 
         unsafe fn withdraw(&mut $self, slot: &mut Self::Slot) {
@@ -99,7 +104,7 @@ unsafe impl<S: Source + ?Sized> Source for &mut S {
     type Output = S::Output;
     type Slot = S::Slot;
 
-    steps_of_the_same_slot!(self => (**self));
+    steps_of_the_same_slot!(self => (**self), identity);
 }
 
 // SAFETY: every step is that of the source in the box.
@@ -107,7 +112,7 @@ unsafe impl<S: Source + ?Sized> Source for Box<S> {
     type Output = S::Output;
     type Slot = S::Slot;
 
-    steps_of_the_same_slot!(self => (**self));
+    steps_of_the_same_slot!(self => (**self), identity);
 }
 
 // SAFETY: every step is that of the source in it.
@@ -115,7 +120,34 @@ unsafe impl<S: Source> Source for Waitable<S> {
     type Output = S::Output;
     type Slot = S::Slot;
 
-    steps_of_the_same_slot!(self => self.0);
+    steps_of_the_same_slot!(self => self.0, identity);
+}
+
+/// The source that yields what a closure makes of another one's output. Made by
+/// [`Waitable::map`](crate::Waitable::map).
+#[derive(Clone, Copy, Debug)]
+pub struct Map<S, F> {
+    source: S,
+    then: F,
+}
+
+impl<S, F> Map<S, F> {
+    /// What `then` makes of the output of `source`.
+    #[inline]
+    pub fn new(source: S, then: F) -> Self {
+        Self { source, then }
+    }
+}
+
+// SAFETY: every step is the inner source's. The closure runs after a `start`, `attempt` or `commit`
+// that has yielded, outside of every lock: the inner slot is registered nowhere then. So the closure
+// may wait, and may unwind: it is as if the inner source had yielded its output and that was
+// dropped. It goes to another thread only together with the source.
+unsafe impl<S: Source, R, F: FnMut(S::Output) -> R> Source for Map<S, F> {
+    type Output = R;
+    type Slot = S::Slot;
+
+    steps_of_the_same_slot!(self => self.source, &mut self.then);
 }
 
 /// Some source with this output, that may go to other threads. Made by [`Waitable::boxed`].
@@ -125,6 +157,7 @@ pub type BoxSource<'a, T> = Box<dyn Source<Output = T, Slot = BoxSlot<'a>> + Sen
 pub type LocalBoxSource<'a, T> = Box<dyn Source<Output = T, Slot = BoxSlot<'a>> + 'a>;
 
 /// The slot of a source of unknown type: in a box of its own, which `prepare` makes.
+#[derive(Debug)]
 pub struct BoxSlot<'a> {
     /// Null before that.
     slot: *mut (),
@@ -158,12 +191,6 @@ impl Drop for BoxSlot<'_> {
     }
 }
 
-impl std::fmt::Debug for BoxSlot<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BoxSlot").finish_non_exhaustive()
-    }
-}
-
 /// A source in a box.
 pub(super) struct Erased<'a, S>(S, PhantomData<&'a mut ()>);
 
@@ -180,7 +207,7 @@ unsafe impl<'a, S: Source + 'a> Source for Erased<'a, S> {
     type Output = S::Output;
     type Slot = BoxSlot<'a>;
 
-    steps_of!(self => self.0, slot => &mut *slot.slot.cast::<S::Slot>());
+    steps_of!(self => self.0, slot => &mut *slot.slot.cast::<S::Slot>(), identity);
 
     unsafe fn prepare(&mut self, slot: &mut BoxSlot<'a>) {
         let mut inner = S::Slot::default();

@@ -5,7 +5,6 @@ pub(crate) mod admission;
 pub(crate) mod deadline;
 pub(crate) mod future;
 pub(crate) mod holders;
-pub(crate) mod map;
 pub(crate) mod no_suspend;
 pub(crate) mod park;
 pub(crate) mod queue;

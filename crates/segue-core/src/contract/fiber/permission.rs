@@ -26,13 +26,14 @@ impl Fiber {
     /// What a wait fails with that [must not](Fiber::must_not_suspend) suspend.
     #[cold]
     pub(crate) fn refused(&self) -> Cancelled {
-        if std::thread::panicking() {
-            Cancelled::while_panicking()
-        } else if self.waits_for.get().is_some_and(|waits_for| ptr::eq(waits_for.what, NO_SUSPEND)) {
-            Cancelled::in_no_suspend()
+        let must_not = self.waits_for.get().is_some_and(|waits_for| ptr::eq(waits_for.what, NO_SUSPEND));
+        Cancelled::with_reason(if std::thread::panicking() {
+            "a fiber that is panicking can't wait"
+        } else if must_not {
+            "a fiber can't wait inside of `no_suspend`"
         } else {
-            Cancelled::while_registering()
-        }
+            "what is called while a fiber begins to wait, a closure of a queue or a waker, can't wait itself"
+        })
     }
 
     /// Says that the fiber registers itself for a wait, if it is `Some`, and gives back what was. A

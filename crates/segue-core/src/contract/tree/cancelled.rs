@@ -30,7 +30,7 @@ pub struct Cancelled {
 }
 
 /// Why something was cancelled. Behind a thin pointer, so that an error is one word.
-pub(crate) struct Reason(Box<dyn Error + Send + Sync>);
+pub(crate) struct Reason(pub(crate) Box<dyn Error + Send + Sync>);
 
 impl Reason {
     pub(crate) fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Arc<Self> {
@@ -65,27 +65,6 @@ impl Cancelled {
     #[inline]
     pub(crate) fn because(reason: Option<Arc<Reason>>) -> Self {
         Self { reason }
-    }
-
-    /// The error of a wait that would suspend a fiber in the middle of a panic.
-    #[cold]
-    pub(crate) fn while_panicking() -> Self {
-        Self::with_reason("a fiber that is panicking can't wait")
-    }
-
-    /// The error of a wait inside of a closure or waker that is called while its fiber registers
-    /// itself for another wait.
-    #[cold]
-    pub(crate) fn while_registering() -> Self {
-        Self::with_reason(
-            "what is called while a fiber begins to wait, a closure of a queue or a waker, can't wait itself",
-        )
-    }
-
-    /// The error of a wait that would suspend a fiber inside of [`no_suspend`](crate::no_suspend).
-    #[cold]
-    pub(crate) fn in_no_suspend() -> Self {
-        Self::with_reason("a fiber can't wait inside of `no_suspend`")
     }
 
     /// The error that the canceller gave, if any.

@@ -115,15 +115,8 @@ pub(crate) struct Context {
     /// Set before the flag, if ever.
     reason: OnceLock<Arc<Reason>>,
     members: Lock<Members>,
-    /// When it is to be cancelled: the earliest of its own deadline and those around it, up to the
-    /// next one that may move.
-    deadline: Option<Due>,
-    /// The extent that it is, if it is one; see `extent.rs`.
-    extent: Option<Extent>,
-    /// Those around it, up to the next context that may move.
-    extents: Option<Arc<Extents>>,
-    /// The deadlines and extents around that one.
-    beyond: Option<Arc<Beyond>>,
+    /// What those inside inherit, its own deadline and extent included.
+    around: Around,
     /// Whether it was made inside of a shield.
     shielded: bool,
     /// Whether it is one: it is in no tree then, and stands there for what it is inside of.
@@ -137,21 +130,27 @@ pub(crate) struct Context {
 /// A point in time, and the clock that tells it.
 type Due = (Instant, Timers);
 
-/// The deadlines and extents around a context that may move, or around a shield.
-struct Beyond(Lock<Around>);
-
+/// The deadlines and extents that something is inside of.
 #[derive(Clone, Default)]
 struct Around {
+    /// The earliest, up to the next context that may move.
     deadline: Option<Due>,
+    /// Up to the same one; see `extent.rs`.
     extents: Option<Arc<Extents>>,
+    /// What is around that one.
     further: Option<Arc<Beyond>>,
-    /// Whether the deadlines further out do not count.
+}
+
+/// What is around a context that may move, or around a shield.
+struct Beyond {
+    around: Lock<Around>,
+    /// Whether it is a shield: then the deadlines do not count.
     shield: bool,
 }
 
 impl Beyond {
-    fn new(around: Around) -> Arc<Self> {
-        Arc::new(Self(Lock::new(around)))
+    fn around(around: Around, shield: bool) -> Around {
+        Around { further: Some(Arc::new(Self { around: Lock::new(around), shield })), ..Around::default() }
     }
 }
 
@@ -190,35 +189,30 @@ unsafe impl Send for Context {}
 impl Context {
     /// A context that nothing above can cancel.
     pub(crate) fn root() -> Arc<Self> {
-        Arc::new(Self::new(None, None, None, false))
+        Arc::new(Self::new(Around::default(), false))
     }
 
     /// What stands in the caller's place in a shield, if it is inside of an extent: nothing above
     /// can cancel it.
     #[inline]
     pub(crate) fn shield() -> Option<Arc<Self>> {
-        let may_be_inside =
-            |context: &Self| context.extent.is_some() || context.extents.is_some() || context.beyond.is_some();
+        let may_be_inside = |context: &Self| context.around.extents.is_some() || context.around.further.is_some();
         if innermost(may_be_inside).unwrap_or(false) { Self::shield_inside() } else { None }
     }
 
     #[cold]
     fn shield_inside() -> Option<Arc<Self>> {
-        let around = innermost(|context| context.has_extents().then(|| context.around())).flatten()?;
-        let beyond = Beyond::new(Around { deadline: None, shield: true, ..around });
-        Some(Arc::new(Self { is_shield: true, ..Self::new(None, None, Some(beyond), true) }))
+        let around = innermost(|context| context.has_extents().then(|| context.around.clone())).flatten()?;
+        Some(Arc::new(Self { is_shield: true, ..Self::new(Beyond::around(around, true), true) }))
     }
 
-    fn new(deadline: Option<Due>, extents: Option<Arc<Extents>>, beyond: Option<Arc<Beyond>>, shielded: bool) -> Self {
+    fn new(around: Around, shielded: bool) -> Self {
         Self {
-            flags: AtomicU8::new(if deadline.is_some() || beyond.is_some() { HURRIES } else { 0 }),
+            flags: AtomicU8::new(if around.deadline.is_some() || around.further.is_some() { HURRIES } else { 0 }),
             walked: AtomicBool::new(false),
             owner: AtomicPtr::new(ptr::null_mut()),
             reason: OnceLock::new(),
-            deadline,
-            extent: None,
-            extents,
-            beyond,
+            around,
             shielded,
             is_shield: false,
             members: Lock::new(Members { fibers: List::new(), nested: List::new(), followers: List::new() }),
@@ -229,37 +223,28 @@ impl Context {
 
     /// A context inside of the caller's. It must [`end`](Context::end) before that does.
     pub(crate) fn nested() -> Arc<Self> {
-        Self::nested_until(None)
+        Self::nest(None, None)
     }
 
-    /// As [`nested`](Context::nested), with a deadline, which checks for cancellation
-    /// [notice](Context::is_cancelled_or_overdue); the caller sees to it that it is cancelled then.
-    pub(crate) fn nested_until(deadline: Option<Due>) -> Arc<Self> {
-        Self::nest(deadline, None)
-    }
-
-    /// As [`nested`](Context::nested), which is this extent.
-    pub(crate) fn nested_as(extent: Extent) -> Arc<Self> {
-        Self::nest(None, Some(extent))
-    }
-
-    fn nest(deadline: Option<Due>, extent: Option<Extent>) -> Arc<Self> {
+    /// As [`nested`](Context::nested), and it is an extent, or has a deadline, which checks for
+    /// cancellation [notice](Context::is_cancelled_or_overdue); the caller sees to it that it is cancelled then.
+    pub(crate) fn nest(deadline: Option<Due>, extent: Option<Extent>) -> Arc<Self> {
         // SAFETY: the caller is inside of the parent, so it is alive.
         let parent = unsafe { current::context().as_ref() };
-        let around = parent.map(Context::around).unwrap_or_default();
-        let shielded = is_shielded();
-        let context = if chain::top().is_null() {
-            let sooner = match (deadline, around.deadline) {
-                // By the clock of the one that is new, if there are two.
-                (Some(new), Some(around)) => Some(if around.0 < new.0 { around } else { new }),
-                (new, around) => new.or(around),
-            };
-            Self::new(sooner, around.extents, around.further, shielded)
-        } else {
+        let mut around = parent.map(|parent| parent.around.clone()).unwrap_or_default();
+        if !chain::top().is_null() {
             // The caller may be captured with it.
-            Self::new(deadline, None, Some(Beyond::new(around)), shielded)
+            around = Beyond::around(around, false);
+        }
+        if let Some(extent) = extent {
+            around.extents = Some(Extents::new(extent, around.extents));
+        }
+        // By the clock of the one that is new, if there are two.
+        around.deadline = match (deadline, around.deadline) {
+            (Some(new), Some(around)) => Some(if around.0 < new.0 { around } else { new }),
+            (new, around) => new.or(around),
         };
-        let context = Arc::new(Self { extent, ..context });
+        let context = Arc::new(Self::new(around, is_shielded()));
         if let Some(parent) = parent {
             // SAFETY: it is alive, and outlives what is made inside of it, or is left before.
             if let Some(reason) = unsafe { context.hang_in(parent) } {
@@ -269,36 +254,25 @@ impl Context {
         context
     }
 
-    /// What those inside inherit.
-    fn around(&self) -> Around {
-        let (deadline, extents, further) = (self.deadline.clone(), self.extents.clone(), self.beyond.clone());
-        let extents = match self.extent {
-            Some(extent) => Some(Extents::new(extent, extents)),
-            None => extents,
-        };
-        Around { deadline, extents, further, shield: false }
-    }
-
     fn has_extents(&self) -> bool {
-        self.extent.is_some() || self.extents.is_some() || self.any_beyond(|around| around.extents.is_some())
+        self.any_around(|around| around.extents.is_some())
     }
 
     /// Whether those inside are inside of this, too.
     pub(crate) fn is_inside(&self, extent: Extent) -> bool {
-        let is_it = |extents: &Option<Arc<Extents>>| extents.as_ref().is_some_and(|extents| extents.contain(extent));
-        self.extent == Some(extent) || is_it(&self.extents) || self.any_beyond(|around| is_it(&around.extents))
+        self.any_around(|around| around.extents.as_ref().is_some_and(|extents| extents.contain(extent)))
     }
 
-    fn any_beyond(&self, mut is_it: impl FnMut(&Around) -> bool) -> bool {
-        let mut next = self.beyond.clone();
-        while let Some(Beyond(around)) = next.as_deref() {
-            let around = around.lock().clone();
+    /// Asks of what is around, and then of what is further out.
+    fn any_around(&self, mut is_it: impl FnMut(&Around) -> bool) -> bool {
+        let mut around = self.around.clone();
+        loop {
             if is_it(&around) {
                 return true;
             }
-            next = around.further;
+            let Some(beyond) = around.further else { return false };
+            around = beyond.around.lock().clone();
         }
-        false
     }
 
     /// Becomes nested in `parent`. Answers with its reason if that was cancelled before.
@@ -368,24 +342,25 @@ impl Context {
     }
 
     fn cancel_if_overdue(&self) -> bool {
-        self.deadline.as_ref().is_some_and(|(at, timers)| self.cancel_if_past(*at, timers))
-            || (self.beyond.is_some() && self.cancel_if_past_beyond())
+        match self.around.further {
+            None => self.around.deadline.as_ref().is_some_and(|due| self.cancel_if_past(due)),
+            Some(_) => self.cancel_if_any_past(),
+        }
     }
 
     #[cold]
-    fn cancel_if_past_beyond(&self) -> bool {
+    fn cancel_if_any_past(&self) -> bool {
         let mut is_past = false;
-        self.any_beyond(|around| {
-            let past = |(at, timers): &Due| self.cancel_if_past(*at, timers);
-            is_past = around.deadline.as_ref().is_some_and(past);
-            is_past || around.shield
+        self.any_around(|around| {
+            is_past = around.deadline.as_ref().is_some_and(|due| self.cancel_if_past(due));
+            is_past || around.further.as_ref().is_some_and(|beyond| beyond.shield)
         });
         is_past
     }
 
     #[cold]
-    fn cancel_if_past(&self, at: Instant, timers: &Timers) -> bool {
-        let past = at <= timers.now();
+    fn cancel_if_past(&self, (at, timers): &Due) -> bool {
+        let past = *at <= timers.now();
         if past {
             self.cancel(Some(Reason::new(TimedOut::new())));
         }
@@ -446,12 +421,8 @@ impl Context {
             });
         }
         members.nested.iter().for_each(|nested| {
-            // SAFETY: every context was made by `new` inside an `Arc`, and one that is linked is
-            // alive.
-            unsafe {
-                Arc::increment_strong_count(nested.as_ptr());
-                below.push(Arc::from_raw(nested.as_ptr()));
-            }
+            // SAFETY: one that is linked is alive.
+            below.extend(unsafe { Self::from_raw(nested.as_ptr()) });
         });
         members.followers.iter().for_each(|follower| {
             // SAFETY: a follower that is linked is in place.
@@ -574,7 +545,7 @@ fn enter_surrounded<R>(context: Option<&Arc<Context>>, f: impl FnOnce() -> R) ->
     // SAFETY: it is kept below, until `_leave` has entered the one around.
     let around = Cell::new(unsafe { current::enter_context(context.map_or(ptr::null(), Arc::as_ptr)) });
     let surrounding =
-        Surrounding { frame: Frame::marked(&chain::CONTEXT), past: ptr::null(), context: context.cloned(), around };
+        Surrounding { frame: Frame::marked(chain::CONTEXT), past: ptr::null(), context: context.cloned(), around };
     let _leave = at_end(|| {
         // SAFETY: what is around is in place still.
         unsafe { chain::set_top(surrounding.frame.parent.get()) };
@@ -589,6 +560,7 @@ fn enter_surrounded<R>(context: Option<&Arc<Context>>, f: impl FnOnce() -> R) ->
 /// A frame of the chain: a context that was entered where something around may capture what runs.
 /// Or a *detour*, past contexts that are not seen from there, but captured all the same.
 #[repr(C)] // The frame comes first.
+#[derive(Debug)]
 pub struct Surrounding {
     frame: Frame,
     /// The outermost of the contexts that a detour leads past.
@@ -602,6 +574,7 @@ pub struct Surrounding {
 /// The contexts of a computation that is captured, away from those around. Dropped, it puts them
 /// inside of those that the computation goes on in.
 #[must_use = "what goes on is in its contexts again when this is dropped"]
+#[derive(Debug)]
 pub struct Away<'a> {
     outermost: &'a Surrounding,
     innermost: *const Context,
@@ -632,8 +605,8 @@ impl Surrounding {
         current::leave_context(ptr::null());
         if let Some(context) = &outermost.context {
             context.end();
-            if let Some(Beyond(around)) = context.beyond.as_deref() {
-                *around.lock() = Around { shield: context.is_shield, ..Around::default() };
+            if let Some(beyond) = &context.around.further {
+                *beyond.around.lock() = Around::default();
             }
         }
         // SAFETY: the computation's consumer, which goes on, is inside of that.
@@ -648,15 +621,12 @@ impl Surrounding {
     /// `parent` is in place, or null.
     #[cold]
     pub unsafe fn detour<R>(&self, parent: *const Frame, f: impl FnOnce() -> R) -> R {
-        let frame = Frame::marked(&chain::CONTEXT);
+        let frame = Frame::marked(chain::CONTEXT);
         frame.parent.set(parent);
         let detour = Self { frame, past: self.outermost(), context: None, around: Cell::new(ptr::null()) };
-        // SAFETY: both are dropped at the end of this function, and `parent` is in place, as the
-        // caller promises.
-        let _restore = unsafe { chain::Restore::new() };
-        // SAFETY: as above.
-        unsafe { chain::set_top((&raw const detour).cast()) };
-        f()
+        // SAFETY: it is dropped at the end of this function, and `parent` is in place, as the caller
+        // promises.
+        unsafe { chain::inside((&raw const detour).cast(), f) }
     }
 }
 
@@ -668,9 +638,8 @@ impl Drop for Away<'_> {
         outermost.around.set(here);
         // SAFETY: the caller is inside of it, so it is alive.
         if let (Some(context), Some(here)) = (&outermost.context, unsafe { here.as_ref() }) {
-            if let Some(Beyond(around)) = context.beyond.as_deref() {
-                let deadline = if context.is_shield { None } else { here.deadline.clone() };
-                *around.lock() = Around { deadline, shield: context.is_shield, ..here.around() };
+            if let Some(beyond) = &context.around.further {
+                *beyond.around.lock() = here.around.clone();
             }
             if !context.is_shield {
                 // SAFETY: it was taken out by `leave`. It ends, or leaves again, in the frame that
@@ -685,14 +654,8 @@ impl Drop for Away<'_> {
     }
 }
 
-impl std::fmt::Debug for Surrounding {
+impl std::fmt::Debug for Context {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Surrounding").finish_non_exhaustive()
-    }
-}
-
-impl std::fmt::Debug for Away<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Away").finish_non_exhaustive()
+        f.debug_struct("Context").field("cancelled", &self.is_cancelled()).finish_non_exhaustive()
     }
 }

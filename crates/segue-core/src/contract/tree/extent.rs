@@ -64,7 +64,7 @@ impl Extent {
     /// # Cancellation
     /// `f` sees the caller's.
     pub fn run<R>(self, f: impl FnOnce() -> R) -> R {
-        let context = Context::nested_as(self);
+        let context = Context::nest(None, Some(self));
         let _end = at_end(|| context.end());
         context.enter(f)
     }

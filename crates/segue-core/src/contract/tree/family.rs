@@ -34,14 +34,14 @@ pub struct Family {
     live: AtomicUsize,
     done: Trigger,
     /// The first panic of a member; kept for the owner if it is one that re-raises.
-    panic: Lock<Option<Payload>>,
+    pub(crate) panic: Lock<Option<Payload>>,
     reraises: bool,
     /// The shared handlers that it was made inside of, if it is a scope's. Here and not in each
     /// closure: what is put together from two is copied in words of another size than it was
     /// written in, which waits for the writes.
-    heritage: Heritage,
-    /// How many members were cancelled before they began.
-    unstarted: AtomicUsize,
+    pub(crate) heritage: Heritage,
+    /// How many members were cancelled before they began. The owner looks after all have ended.
+    pub(crate) unstarted: AtomicUsize,
 }
 
 impl Family {
@@ -88,37 +88,10 @@ impl Family {
         self.context.enter(f)
     }
 
-    /// Says that the caller is the owner, about to run its body.
-    pub(crate) fn is_owned_by_caller(&self) {
-        self.context.set_owner();
-    }
-
-    /// What its members inherit.
-    #[inline]
-    pub(crate) fn heritage(&self) -> Heritage {
-        self.heritage
-    }
-
     /// The context that its members run in.
     #[inline]
     pub(crate) fn context(&self) -> *const Context {
         Arc::as_ptr(&self.context)
-    }
-
-    /// Requests that its members stop.
-    pub(crate) fn cancel(&self, reason: Option<Arc<Reason>>) {
-        self.context.cancel(reason);
-    }
-
-    /// Whether that was requested. A member that has found itself cancelled from outside finds it
-    /// here, too: a context is marked before those inside of it.
-    pub(crate) fn is_cancelled(&self) -> bool {
-        self.context.is_cancelled()
-    }
-
-    /// The first panic of a member, for an owner that re-raises.
-    pub(crate) fn take_panic(&self) -> Option<Payload> {
-        self.panic.lock().take()
     }
 
     #[inline]
@@ -173,17 +146,6 @@ impl Family {
         self.context.cancel(Some(Reason::new(format!("{part} of the scope panicked: {shown}"))));
         contain(|| drop(superfluous));
         message.map_or_else(|| Box::new("(a panic without a message)") as Payload, |message| Box::new(message))
-    }
-
-    /// A member was cancelled before it began.
-    #[cold]
-    pub(crate) fn count_unstarted(&self) {
-        self.unstarted.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// How many members were cancelled before they began. For the owner, after all have ended.
-    pub(crate) fn unstarted(&self) -> usize {
-        self.unstarted.load(Ordering::Relaxed)
     }
 
     /// The owner's end: accepts no more, waits for every member, and leaves the tree. Neither

@@ -114,7 +114,7 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
     /// exchanged. Answers whether anybody took it; if not, `held` is as it was, and the list empty.
     #[inline]
     pub fn exchange(&mut self, list: usize, held: &mut Option<T>) -> bool {
-        self.exchange_with(list, held, |_| true)
+        self.serve(list, |_| true, |node| swap(node, held))
     }
 
     /// As [`exchange`](Guard::exchange), but only with waiters that bring what `suits`: it ends at
@@ -123,14 +123,9 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
     #[track_caller]
     pub fn exchange_if(&mut self, list: usize, held: &mut Option<T>, suits: impl Fn(Option<&T>) -> bool) -> bool {
         // It has what lies in the waiters' frames, and the lock: nothing is captured across that.
-        barrier(WaitsFor::new("a look at who waits"), || self.exchange_with(list, held, suits))
-    }
-
-    #[inline]
-    fn exchange_with(&mut self, list: usize, held: &mut Option<T>, suits: impl Fn(Option<&T>) -> bool) -> bool {
         // SAFETY: as in `first`.
         let suits = |node: &Node<T>| node.slot.with(|slot| suits(unsafe { &*slot }.as_ref()));
-        self.serve(list, suits, |node| swap(node, held))
+        barrier(WaitsFor::new("a look at who waits"), || self.serve(list, suits, |node| swap(node, held)))
     }
 
     /// Hands `value` to the first waiter of a list that takes it; what that one had brought is
