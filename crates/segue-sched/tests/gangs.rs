@@ -4,9 +4,10 @@
 
 mod common;
 
+use common::gangs::{GangTooLarge, Gangs};
 use common::{Counted, Meet, STAND_IN, scaled};
 use segue_core::{CancelToken, scope, sleep, spawn, yield_now};
-use segue_sched::{Builder, Fifo, GangTooLarge, Gangs};
+use segue_sched::{Builder, Fifo};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;

@@ -4,10 +4,11 @@
 
 mod common;
 
+use common::gangs::Gangs;
 use segue_core::{Builder, JoinHandle, scope, spawn, spawn_task, yield_now};
 use segue_sched::{
-    ByDeadline, ByPriority, Class, Due, Fair, Fifo, Gangs, Handle, Hierarchical, Lifo, Policy, Priority, RoundRobin,
-    Share, Sim, Stealing,
+    ByDeadline, ByPriority, Class, Due, Fair, Fifo, Handle, Hierarchical, Lifo, Policy, Priority, RoundRobin, Share,
+    Sim, Stealing,
 };
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};

@@ -116,8 +116,6 @@ const ROWS: &[In] = &[
     In("segue-sched: Fair::with_clock", "the clock of fair shares"),
     In("segue-sched: Hierarchical::with_clock", "the clock of a hierarchy"),
     In("segue-sched: Hierarchical::child", "Policy::push, in a run"),
-    In("segue-sched: Part::spawn", "a member of a gang"),
-    In("segue-sched: Part::spawn_in", "a member of a gang"),
     In("segue-sched: Sim::run", "Sim::run"),
     In("segue-sched: trait Policy", "Policy::push, in a run"),
     In("segue-sched: trait MakePark", "what makes the park of a run"),

@@ -2,10 +2,12 @@
 //! that are expected to die.
 #![allow(dead_code)] // Each test file uses its part.
 
+#[path = "../../../../examples/gangs.rs"]
+pub mod gangs;
+
+use gangs::Gangs;
 use segue_core::{Cancelled, WaitQueue, WaitsFor};
-use segue_sched::{
-    Builder, ByDeadline, ByPriority, Fair, Fifo, Gangs, Hierarchical, Policy, Pool, RoundRobin, Sim, Stealing,
-};
+use segue_sched::{Builder, ByDeadline, ByPriority, Fair, Fifo, Hierarchical, Policy, Pool, RoundRobin, Sim, Stealing};
 use std::fmt;
 use std::io::Read;
 use std::process::{Command, ExitStatus, Stdio};

@@ -1,7 +1,8 @@
-//! Gangs: groups of fibers that run at the same time, each on a worker of its own, or not at all.
+//! A policy whose workers share a table: gangs, groups of fibers that run at the same time, each on
+//! a worker of its own, or not at all.
 //!
 //! For computations in steps, with parts that talk to each other at each step: a part that runs
-//! while another one does not would only wait for it.
+//! while another one does not would only wait for it. The tests of `segue-sched` run it, too.
 //!
 //! # The idea
 //!
@@ -34,13 +35,13 @@
 //! members answers [`Idle::Hold`]. **Cancellation** does nothing here: a cancelled member is let go
 //! as any other and sees it, or is dropped by its fiber if it had not started. **When idle**:
 //! nobody of any gang is out; a gang with members that are ready has some that are awaited.
+#![allow(dead_code)] // `main` and the tests use a part each.
 
-use super::Ordered;
-use crate::worker::policy::{Goes, Idle, Policy, Seat, Task, Why};
-use segue_core::{Attribute, Builder, Job, JoinHandle, Scope};
+use segue_core::{Attribute, Builder, Job, JoinHandle, Scope, scope};
+use segue_sched::{Goes, Idle, Ordered, Policy, Seat, Task, Why};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
 
 /// The gangs of one scheduler: makes its workers' policies, and new gangs.
 ///
@@ -57,27 +58,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// # Starvation
 /// None between members and others. A gang never runs if a member of it is kept and never spawned:
 /// its other members wait for as long, and so do their joiners, also at the end of the scheduler.
-///
-/// # Examples
-///
-/// ```
-/// use segue_core::scope;
-/// use segue_sched::{Builder, Gangs};
-/// use std::sync::Barrier;
-///
-/// let gangs = Gangs::new();
-/// let run = Builder::new().workers(2).run_with(|| gangs.policy(), || {
-///     // Each blocks its thread until the other has come: in a gang both are there, or neither.
-///     let step = &Barrier::new(2);
-///     scope(|s| {
-///         let gang = gangs.gang([1, 2].map(|n| move || (step.wait(), n))).expect("there are two workers");
-///         for member in gang {
-///             member.spawn_in(s);
-///         }
-///     });
-/// });
-/// run.unwrap();
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Gangs(Arc<Shared>);
 
@@ -420,4 +400,35 @@ impl Policy for Ganged {
     fn idle(&mut self) -> Idle {
         if self.waiting.is_empty() { Idle::Sleep } else { Idle::Hold(None) }
     }
+}
+
+/// Some gangs at once, of two members that go through a hundred steps together.
+fn main() -> std::io::Result<()> {
+    let gangs = Gangs::new();
+    let steps = AtomicU64::new(0);
+    segue_sched::Builder::new().workers(2).run_with(
+        || gangs.policy(),
+        || {
+            scope(|s| {
+                for _ in 0..4 {
+                    let together = Arc::new(Barrier::new(2));
+                    let member = |_| {
+                        let (together, steps) = (Arc::clone(&together), &steps);
+                        move || {
+                            for _ in 0..100 {
+                                // Blocks the thread until the other one has come: both run, or neither.
+                                together.wait();
+                                steps.fetch_add(1, Ordering::Relaxed);
+                            }
+                        }
+                    };
+                    let gang = gangs.gang([0, 1].map(member)).expect("there are two workers");
+                    gang.into_iter().for_each(|member| drop(member.spawn_in(s)));
+                }
+            });
+        },
+    )?;
+    assert_eq!(steps.into_inner(), 800);
+    println!("four gangs of two have made a hundred steps each");
+    Ok(())
 }
