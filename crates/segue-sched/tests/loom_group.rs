@@ -10,28 +10,9 @@ mod group;
 #[path = "../src/worker/inbox.rs"]
 mod inbox;
 
-/// What the group expects of its neighbours: a header that can be posted, the worker that runs on
-/// this thread, of which there is none,
+/// What the group expects of its neighbours: a header that can be posted,
 mod common {
-    use crate::group::Group;
     use crate::inbox::{Letter, Post};
-    use segue_core::Job;
-    use std::ptr::NonNull;
-    use std::sync::Arc;
-
-    /// No worker of these models runs tasks.
-    pub(crate) fn worker() -> *const Common {
-        std::ptr::null()
-    }
-
-    pub(crate) struct Common {
-        pub(crate) group: Arc<Group>,
-        pub(crate) calls: Calls,
-    }
-
-    pub(crate) struct Calls {
-        pub(crate) accept: unsafe fn(NonNull<Common>, Job),
-    }
 
     pub(crate) struct Header {
         letter: Letter<Header>,

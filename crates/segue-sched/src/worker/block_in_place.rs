@@ -60,7 +60,7 @@ impl Common {
     /// Gives all that has not been started to the other workers, and says that this one is away.
     fn hand_over(&self) {
         self.expose_forks();
-        self.share(true);
+        self.whole().offer_spare(true);
         self.group.go_away(self.index);
         // It blocks on purpose: that is nothing to report.
         self.remote().beat.rest();

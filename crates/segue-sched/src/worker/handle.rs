@@ -299,7 +299,7 @@ fn go_over(from: &Common, to: &Common, fiber: &Fiber) {
     let header = unsafe { at.as_ref() };
     // SAFETY: the worker `to` is the fiber's home, or one on its thread that it leaves again before
     // that ends, since it has it in its list.
-    unsafe { fiber.set_scheduler(to.scheduler.get().expect("a resident has settled down")) };
+    unsafe { fiber.set_scheduler(to.scheduler()) };
     from.await_letter(header);
     from.strike(header);
     header.worker.set(to.at());

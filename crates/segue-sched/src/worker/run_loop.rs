@@ -7,6 +7,7 @@
 //! empty after that was said, and every fiber of the worker is suspended.
 #![allow(unsafe_code)] // A worker is reached by its address while its loop runs.
 
+use crate::worker::common::Whole;
 use crate::worker::group::{Group, Rest};
 use crate::worker::handle;
 use crate::worker::local::{Local, no_unwind};
@@ -14,6 +15,7 @@ use crate::worker::placing::MODESTY;
 use crate::worker::policy::{Idle, Policy, Task};
 use crate::worker::report::Stuck;
 use segue_core::{Job, Park, Unpark};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -119,7 +121,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         unparker: Arc<dyn Unpark>,
         on_deadlock: Option<OnDeadlock<'a>>,
     ) -> Self {
-        local.settle_down();
+        local.common.settle_down(NonNull::from(local));
         local.common.remote().set_unparker(unparker);
         let looks = if local.common.group.len() == 1 { 0 } else { LEAST_LOOKS };
         let window = Window { turns: MOST_TURNS / 8, was_long: false, since: None };
@@ -209,7 +211,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
                 self.local.common.remote().set_wanted(true);
             }
             if self.local.common.is_asked() {
-                self.local.share(false);
+                self.local.offer_spare(false);
             }
             self.local.run(task);
             Turn::Ran

@@ -97,30 +97,10 @@ pub(crate) use remote::{Remote, reclaim};
 use super::inbox::Inbox;
 use remote::{Beat, Shelf};
 use segue_core::atomic::{AtomicBool, AtomicU8, AtomicUsize, Mutex, MutexGuard, Ordering};
-use segue_core::{Family, Job, JobHeader, Spawn, Unpark};
+use segue_core::{Family, Job, JobHeader, Unpark};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, Weak};
-
-/// The next poll of an async task goes to the worker that wakes it, if it is one of these, else to
-/// any free one.
-impl Spawn for Group {
-    #[allow(unsafe_code)] // The worker is reached by its address.
-    fn spawn(&self, job: Job) {
-        match NonNull::new(super::common::worker().cast_mut()) {
-            // SAFETY: the worker that runs on this thread is in place, and is the head of its
-            // `Local`.
-            Some(worker) if unsafe { std::ptr::eq(&raw const *worker.as_ref().group, self) } => unsafe {
-                (worker.as_ref().calls.accept)(worker, job);
-            },
-            _ => self.inject(job),
-        }
-    }
-
-    fn share(&self) -> Arc<dyn Spawn + Send + Sync> {
-        self.me.upgrade().expect("a group lies in an `Arc`")
-    }
-}
 
 /// Which workers that have fewer fibers a worker leaves their closures to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +136,7 @@ pub(crate) enum Rest {
 /// The workers of one scheduler, as all of them see it.
 pub(crate) struct Group {
     /// For what shares it.
-    me: Weak<Self>,
+    pub(super) me: Weak<Self>,
     workers: Box<[Remote]>,
     outside: Shelf,
     /// How many workers have not ended. Written under the lock of `outside`: at zero that is
