@@ -122,8 +122,8 @@ fn work(world: &World, index: usize) -> usize {
     group.remote(index).set_unparker(Arc::<Token>::clone(&token));
     let mut modest = Modest::ToAll;
     loop {
-        let own = group.remote(index).take_sent().or_else(|| group.take_own(index));
-        let found = own.or_else(|| group.take_outside()).or_else(|| group.take_from_others(index, modest));
+        let own = group.remote(index).sent.take_oldest().or_else(|| group.remote(index).shelf.take_newest());
+        let found = own.or_else(|| group.outside.take_oldest()).or_else(|| group.take_from_others(index, modest));
         if let Some(job) = found {
             group.wake_if_busy();
             job.run();
@@ -278,11 +278,11 @@ fn a_worker_that_sleeps_has_a_wish_at_a_busy_one() {
             let child = job();
             let header = child.as_raw();
             group.offer(0, child);
-            group.reclaim(0, header).map(Job::run);
+            group.remote(0).shelf.take_back(header).map(Job::run);
         }
         let slept = idle.join().unwrap();
         // Nobody is there to take what the idle worker has found.
-        group.take_own(0).map(Job::run);
+        group.remote(0).shelf.take_newest().map(Job::run);
         let roused = !group.remote(1).inbox.is_asleep();
         assert!(!slept || roused || group.remote(0).is_wanted(), "it sleeps, and nobody knows what it wants");
         match (slept, roused) {
@@ -308,7 +308,7 @@ fn children_of_forks_are_left_to_nobody() {
             group.offer(1, job());
             assert_eq!(group.lie_down(0, false, true, Modest::ToAll), rest);
             group.got_up(0);
-            group.take_own(1).map(Job::run).expect("nobody took it");
+            group.remote(1).shelf.take_newest().map(Job::run).expect("nobody took it");
         }
     });
 }
@@ -393,7 +393,7 @@ fn a_worker_that_is_nudged_asks_its_policy_again() {
 fn end(group: &Group, index: usize) -> usize {
     let mut ran = 0;
     loop {
-        if let Some(job) = group.remote(index).take_sent().or_else(|| group.take_outside()) {
+        if let Some(job) = group.remote(index).sent.take_oldest().or_else(|| group.outside.take_oldest()) {
             job.run();
             ran += 1;
         } else if group.retire(index) {
@@ -439,7 +439,7 @@ fn what_meets_the_close_of_a_group_is_dropped_or_given_back() {
         let accepted = group.try_inject(job()).is_ok();
         closer.join().unwrap();
         // What had come before was dropped with the shelf.
-        assert!(group.take_outside().is_none());
+        assert!(group.outside.take_oldest().is_none());
         if accepted { &DROPPED } else { &REFUSED }.fetch_add(1, SeqCst);
     });
     assert!(DROPPED.load(SeqCst) > 0 && REFUSED.load(SeqCst) > 0, "one of the outcomes was never reached");
@@ -548,7 +548,7 @@ fn planted_a_look_before_the_announcement_loses_the_wake_up() {
             thread::spawn(move || {
                 let token = Arc::new(Token::default());
                 group.remote(0).set_unparker(Arc::<Token>::clone(&token));
-                while group.take_outside().map(Job::run).is_none() {
+                while group.outside.take_oldest().map(Job::run).is_none() {
                     if lie_down_wrongly(&group, 0) {
                         token.park();
                     }
@@ -568,7 +568,7 @@ fn take_what_is_sent(group: &Group, slept: &AtomicUsize) -> usize {
     let token = Arc::new(Token::default());
     group.remote(0).set_unparker(Arc::<Token>::clone(&token));
     loop {
-        if let Some(job) = group.remote(0).take_sent().or_else(|| group.take_outside()) {
+        if let Some(job) = group.remote(0).sent.take_oldest().or_else(|| group.outside.take_oldest()) {
             job.run();
             ran += 1;
         } else if group.is_stopping() && group.retire(0) {

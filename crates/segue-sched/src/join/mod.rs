@@ -67,7 +67,7 @@ impl Common {
     #[cold]
     #[inline(never)]
     fn attend(&self) {
-        if self.group.is_called() || self.remote().has_sent() {
+        if self.group.outside.seems_to_hold() || self.remote().sent.seems_to_hold() {
             self.remote().set_wanted(false);
             // A panicking fiber goes on without giving up its turn.
             self.displaced.set(true);

@@ -61,7 +61,7 @@ impl Common {
     fn hand_over(&self) {
         self.expose_forks();
         self.whole().offer_spare(true);
-        self.group.go_away(self.index);
+        self.group.release(self.index, true);
         // It blocks on purpose: that is nothing to report.
         self.remote().beat.rest();
     }

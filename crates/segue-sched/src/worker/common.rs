@@ -8,7 +8,7 @@
 
 use crate::worker::checkpoint::Slice;
 use crate::worker::forks::Forks;
-use crate::worker::group::{Group, Remote, reclaim};
+use crate::worker::group::{Group, Remote, take_back};
 use crate::worker::inbox::{Letter, Post};
 use crate::worker::placing::Placing;
 use crate::worker::policy::Switch;
@@ -337,7 +337,10 @@ impl Common {
     #[inline]
     pub(crate) fn is_called(&self) -> bool {
         let remote = self.remote();
-        !remote.inbox.is_empty() || remote.is_unheard() || self.group.is_called() || remote.has_sent()
+        !remote.inbox.is_empty()
+            || remote.is_unheard()
+            || self.group.outside.seems_to_hold()
+            || remote.sent.seems_to_hold()
     }
 
     /// Gives the oldest private fork, or else a closure of the policy's, to an idle worker that has
@@ -372,11 +375,11 @@ impl Common {
     /// Takes back a certain closure that this worker offered, if nobody has started it.
     pub(crate) fn reclaim(&self, header: NonNull<JobHeader>) -> Option<Job> {
         match &self.alone {
-            Some(shelf) => reclaim(&mut shelf.borrow_mut(), header),
-            None => self.group.reclaim(self.index, header),
+            Some(shelf) => take_back(&mut shelf.borrow_mut(), header),
+            None => self.remote().shelf.take_back(header),
         }
         // It was put back among those from outside if it has found no stack.
-        .or_else(|| self.group.reclaim_outside(header))
+        .or_else(|| self.group.outside.take_back(header))
     }
 
     /// Takes the newest closure that this worker offered; now and then the oldest.
@@ -396,7 +399,7 @@ impl Common {
     fn take_newest(&self) -> Option<Job> {
         match &self.alone {
             Some(shelf) => shelf.borrow_mut().pop_back(),
-            None => self.group.take_own(self.index),
+            None => self.remote().shelf.take_newest(),
         }
     }
 
@@ -404,7 +407,7 @@ impl Common {
     fn take_oldest(&self) -> Option<Job> {
         match &self.alone {
             Some(shelf) => shelf.borrow_mut().pop_front(),
-            None => self.group.take_oldest(self.index),
+            None => self.remote().shelf.take_oldest(),
         }
     }
 
@@ -414,17 +417,12 @@ impl Common {
         self.alone.is_none() && (self.group.has_sleepers() || self.remote().is_unheard())
     }
 
-    /// Whether a closure lies on this worker's shelf. The answer may be late.
-    pub(crate) fn has_offers(&self) -> bool {
-        self.group.has_offers(self.index)
-    }
-
     /// Takes a closure from outside, else the newest that this worker offered; now and then the
     /// oldest of these before any from outside.
     #[inline]
     pub(crate) fn take_fresh(&self) -> Option<Job> {
         if self.is_for_oldest() {
-            return self.take_oldest().or_else(|| self.group.take_outside());
+            return self.take_oldest().or_else(|| self.group.outside.take_oldest());
         }
         self.take_any()
     }
@@ -432,14 +430,14 @@ impl Common {
     /// As [`take_fresh`](Common::take_fresh), for a worker that takes all of them.
     #[inline]
     pub(crate) fn take_any(&self) -> Option<Job> {
-        self.group.take_outside().or_else(|| self.take_newest())
+        self.group.outside.take_oldest().or_else(|| self.take_newest())
     }
 
     /// Looks for a closure: its own newest, then the oldest from outside, then the oldest of
     /// another worker.
     #[inline]
     pub(crate) fn find(&self) -> Option<Job> {
-        self.take_own().or_else(|| self.group.take_outside()).or_else(|| match self.alone {
+        self.take_own().or_else(|| self.group.outside.take_oldest()).or_else(|| match self.alone {
             Some(_) => None,
             None => self.group.take_from_others(self.index, self.placing.modest()),
         })

@@ -139,19 +139,21 @@ impl<P: Policy> Local<P> {
     /// that. Looks at each turn, and as a rule there is nothing.
     #[inline]
     pub(crate) fn accept_closures(&self) {
-        if self.common.remote().has_sent() || (self.takes_arrivals && self.common.group.is_called()) {
+        if self.common.remote().sent.seems_to_hold()
+            || (self.takes_arrivals && self.common.group.outside.seems_to_hold())
+        {
             self.hand_over_closures();
         }
     }
 
     #[cold]
     fn hand_over_closures(&self) {
-        while let Some(job) = self.common.remote().take_sent() {
+        while let Some(job) = self.common.remote().sent.take_oldest() {
             self.ready(Task::Fresh(job), Why::Sent);
         }
         // One that it could not start would come back for ever.
         if self.takes_arrivals && !self.is_starved() {
-            while let Some(job) = self.common.group.take_outside() {
+            while let Some(job) = self.common.group.outside.take_oldest() {
                 self.ready(Task::Fresh(job), Why::Arrived);
             }
         }
@@ -166,7 +168,7 @@ impl<P: Policy> Local<P> {
     }
 
     fn share_spare(&self, all: bool) {
-        while all || !self.common.has_offers() {
+        while all || !self.common.remote().shelf.seems_to_hold() {
             let no_unwind = no_unwind();
             let spare = self.policy.try_borrow_mut().ok().and_then(|mut policy| policy.spare());
             no_unwind.disarm();

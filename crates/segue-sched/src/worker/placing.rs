@@ -151,7 +151,7 @@ impl Placing {
     /// See [`Common::place`]: of worker `index`, which has so many fibers.
     fn place(&self, group: &Group, index: usize, fibers: usize, job: Job) -> Option<Job> {
         let has_slept = self.mark.get() == AFTER_SLEEP;
-        let is_alone = has_slept && !group.has_offers(index);
+        let is_alone = has_slept && !group.remote(index).shelf.seems_to_hold();
         let to = self.gives_to.take();
         let uneven = if is_alone || to.is_some() { 1 } else { UNEVEN };
         let Some((place, number)) = group.find_place(index, to, uneven) else {

@@ -206,7 +206,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         };
         if let Some(task) = task {
             let group = self.group();
-            if group.is_called() {
+            if group.outside.seems_to_hold() {
                 // More waits outside: this task, too, is to give way at its next fork.
                 self.local.common.remote().set_wanted(true);
             }

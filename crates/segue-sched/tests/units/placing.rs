@@ -59,7 +59,7 @@ impl World {
 
     /// The worker starts the newest closure of its shelf, if there is one. It goes on to wait.
     fn start(&mut self, worker: usize) -> bool {
-        let Some(job) = self.group.take_own(worker) else { return false };
+        let Some(job) = self.group.remote(worker).shelf.take_newest() else { return false };
         let (placing, fibers) = &self.workers[worker];
         let placed =
             if placing.is_reached(*fibers) { placing.place(&self.group, worker, *fibers, job) } else { Some(job) };
@@ -135,7 +135,7 @@ fn children_that_end_at_once_stay_however_uneven_the_workers_are() {
             } else {
                 moved += 1;
                 // The other one runs it to its end in one turn.
-                drop(world.group.take_own(1).expect("it is there"));
+                drop(world.group.remote(1).shelf.take_newest().expect("it is there"));
             }
         }
         moved
