@@ -4,9 +4,9 @@
 
 mod common;
 
-use common::pool;
-use segue_core::{no_suspend, scope, sleep, spawn};
-use segue_sched::{Builder, RoundRobin, join};
+use common::{pool, scaled};
+use segue_core::{Job, no_suspend, scope, sleep, spawn, yield_now};
+use segue_sched::{Builder, Fifo, Goes, Policy, RoundRobin, Task, Why, join};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread::current;
 use std::time::Duration;
@@ -98,4 +98,34 @@ fn a_fork_that_must_not_yield_gives_a_child_beside_what_was_sent() {
             });
         })
         .unwrap();
+}
+
+/// First in, first out, and counts how often it was asked to spare a closure.
+struct Asked(Fifo, &'static AtomicUsize);
+
+impl Policy for Asked {
+    fn push(&mut self, task: Task, why: Why) -> Goes {
+        self.0.push(task, why)
+    }
+
+    fn pop(&mut self) -> Option<Task> {
+        self.0.pop()
+    }
+
+    fn spare(&mut self) -> Option<Job> {
+        self.1.fetch_add(1, SeqCst);
+        None
+    }
+}
+
+#[test]
+fn a_policy_that_spares_nothing_is_not_asked_at_each_turn() {
+    const TURNS: usize = scaled(100_000, 1_000);
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    let policy = || Asked(Fifo::default(), &ASKED);
+    // The other worker has nothing to do all the while.
+    Builder::new().workers(2).run_with(policy, || (0..TURNS).for_each(|_| yield_now().unwrap())).unwrap();
+    // Turns are shorter than a microsecond, unless fibers are threads.
+    let asked = ASKED.load(SeqCst);
+    assert!(asked < TURNS / 4, "it was asked {asked} times in {TURNS} turns");
 }

@@ -36,6 +36,9 @@ pub(crate) struct Local<P> {
     pub(crate) takes_arrivals: bool,
     /// How many started fibers the policy has.
     held: Cell<usize>,
+    /// Whether the policy may have a closure to spare: not from when it gave none until one is
+    /// pushed, or the worker looks around.
+    pub(crate) may_spare: Cell<bool>,
     pub(crate) timers: Timers,
     stacks: RefCell<StackPool>,
     /// Whether a closure found no stack: then this worker starts no other before it got one back,
@@ -53,6 +56,7 @@ impl<P: Policy> Local<P> {
         Self {
             takes_arrivals: policy.takes_arrivals(),
             held: Cell::new(0),
+            may_spare: Cell::new(false),
             common: Common::new(group, index),
             policy: RefCell::new(policy),
             timers,
@@ -93,7 +97,11 @@ impl<P: Policy> Local<P> {
                 drop(policy);
                 match goes {
                     Goes::Here if started => {}
-                    Goes::Here => self.share_with_sleepers(),
+                    // This worker may not look at its policy again for long.
+                    Goes::Here => {
+                        self.may_spare.set(true);
+                        self.share();
+                    }
                     Goes::Anywhere(job) => self.common.offer(job),
                     Goes::To(worker, job) => {
                         if let Err(job) = self.send(worker, job) {
@@ -129,7 +137,10 @@ impl<P: Policy> Local<P> {
     fn let_order(&self, job: Job) -> Option<Task> {
         let goes = self.policy.borrow_mut().push(Task::Fresh(job), Why::Taken);
         match goes {
-            Goes::Here => self.next(),
+            Goes::Here => {
+                self.may_spare.set(true);
+                self.next()
+            }
             Goes::Anywhere(job) => Some(Task::Fresh(job)),
             Goes::To(worker, job) => self.send(worker, job).err().map(Task::Fresh),
         }
@@ -159,19 +170,22 @@ impl<P: Policy> Local<P> {
         }
     }
 
-    /// A closure has come to the policy, which this worker may not look at again for long.
+    /// Offers a closure of the policy's to idle workers, if there are any.
     #[inline]
-    fn share_with_sleepers(&self) {
-        if self.common.is_asked() {
+    pub(crate) fn share(&self) {
+        if self.may_spare.get() && self.common.is_asked() {
             self.offer_spare(false);
         }
     }
 
     fn share_spare(&self, all: bool) {
         while all || !self.common.remote().shelf.seems_to_hold() {
+            let Ok(mut policy) = self.policy.try_borrow_mut() else { return };
             let no_unwind = no_unwind();
-            let spare = self.policy.try_borrow_mut().ok().and_then(|mut policy| policy.spare());
+            let spare = policy.spare();
             no_unwind.disarm();
+            drop(policy);
+            self.may_spare.set(spare.is_some());
             let Some(job) = spare else { return };
             self.common.remote().set_wanted(false);
             self.common.offer(job);

@@ -210,9 +210,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
                 // More waits outside: this task, too, is to give way at its next fork.
                 self.local.common.remote().set_wanted(true);
             }
-            if self.local.common.is_asked() {
-                self.local.offer_spare(false);
-            }
+            self.local.share();
             self.local.run(task);
             Turn::Ran
         } else if let Some(job) = self.find() {
@@ -239,6 +237,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         self.local.common.until_look.set(self.window.renew(self.local.timers.now()));
         self.park.poll();
         self.local.timers.fire();
+        self.local.may_spare.set(true);
         self.local.common.remote().set_forks(false);
         self.local.common.placing.look_around(false);
         if self.is_guest {
@@ -345,6 +344,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         common.placing.look_around(true);
         self.window.interrupt();
         self.local.timers.fire();
+        self.local.may_spare.set(true);
         self.local.feed();
         if common.remote().inbox.has_mail() || self.local.holds_any() {
             // If it was woken for a closure, that is not to wait for a long turn of another

@@ -18,7 +18,7 @@ use std::time::Duration;
 pub const STAND_IN: bool = cfg!(feature = "threads");
 
 /// `full`, or less where fibers are threads or every step is interpreted.
-pub fn scaled(full: usize, stand_in: usize) -> usize {
+pub const fn scaled(full: usize, stand_in: usize) -> usize {
     if STAND_IN || cfg!(miri) { stand_in } else { full }
 }
 

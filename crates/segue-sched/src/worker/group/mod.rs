@@ -76,8 +76,9 @@
 //! have found something else to do, and nobody takes the offer. Then the busy worker takes it back
 //! at its second turn from then, and if there is still a sleeper, offers the next one and wakes
 //! that sleeper. So **no worker sleeps for ever while another one that goes on taking turns can
-//! spare a closure**: if the busy worker reads `sleepers` late, it notices in a later turn. There
-//! is no remedy for a turn that does not end, of a fiber that blocks its thread, or computes
+//! spare a closure**: if the busy worker reads `sleepers` late, it notices in a later turn. A
+//! policy that gives none is asked again when a closure is pushed, or when the worker looks around.
+//! There is no remedy for a turn that does not end, of a fiber that blocks its thread, or computes
 //! without forks, spawns and waits: what its worker's policy has kept stays there. Closures that
 //! must not wait for that are to go [anywhere](crate::Goes::Anywhere), which costs a lock for each;
 //! or the policy keeps them where other workers can take them.
