@@ -7,7 +7,6 @@
 //! empty after that was said, and every fiber of the worker is suspended.
 #![allow(unsafe_code)] // A worker is reached by its address while its loop runs.
 
-use crate::worker::common::Whole;
 use crate::worker::group::{Group, Rest};
 use crate::worker::handle;
 use crate::worker::local::{Local, no_unwind};
