@@ -9,6 +9,7 @@
 use crate::worker::checkpoint::Slice;
 use crate::worker::forks::Forks;
 use crate::worker::group::{Group, Remote, take_back};
+use crate::worker::hooks::Hooks;
 use crate::worker::inbox::{Letter, Post};
 use crate::worker::placing::Placing;
 use crate::worker::policy::Switch;
@@ -130,6 +131,8 @@ pub(crate) struct Common {
     /// In a simulation: whether the running fiber, when it yields next, goes on only when nothing
     /// else is ready.
     pub(crate) settles: OnceCell<Rc<Cell<bool>>>,
+    /// What is called around its sleeps.
+    pub(crate) hooks: Hooks,
     /// Whether reports have backtraces.
     pub(crate) backtraces: Cell<bool>,
     /// Counts the turns.
@@ -183,6 +186,7 @@ impl Common {
             living: RefCell::new(Vec::new()),
             away: Cell::new(0),
             settles: OnceCell::new(),
+            hooks: Hooks::default(),
             backtraces: Cell::new(false),
             turns: Cell::new(0),
             slice: Slice::new(),

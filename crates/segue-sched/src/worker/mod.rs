@@ -9,6 +9,7 @@ pub(crate) mod common;
 pub(crate) mod forks;
 pub(crate) mod group;
 pub(crate) mod handle;
+pub(crate) mod hooks;
 pub mod inbox;
 pub(crate) mod local;
 pub(crate) mod placing;

@@ -7,6 +7,7 @@
 //! empty after that was said, and every fiber of the worker is suspended.
 #![allow(unsafe_code)] // A worker is reached by its address while its loop runs.
 
+use crate::worker::common::Common;
 use crate::worker::group::{Group, Rest};
 use crate::worker::handle;
 use crate::worker::local::{Local, no_unwind};
@@ -377,6 +378,8 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     }
 
     fn park_for(&mut self, timeout: Option<Duration>) {
+        let Common { hooks, index, .. } = &self.local.common;
+        hooks.call(*index, |hooks| &hooks.park);
         // A park may suspend the fiber that this loop runs in: meanwhile the outer worker has the
         // thread.
         if self.is_inside() {
@@ -386,6 +389,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         } else {
             self.park.park(timeout);
         }
+        hooks.call(*index, |hooks| &hooks.unpark);
     }
 
     /// Whether this loop runs inside of another one, or in a fiber.
