@@ -340,7 +340,8 @@ impl<T: Verdict, F: Fn() -> T> Lab<'_, F> {
 
     fn try_one(&self, schedule: &Schedule, trace: Option<Trace>) -> Tried {
         let explore = self.explore;
-        let course = Course::new(schedule.strategy()).preemptive(explore.preemptive).noted(explore.steps).traced(trace);
+        let mut course = Course::new(schedule.strategy(), explore.preemptive);
+        (course.choices, course.most_steps, course.trace) = (Some(Vec::new()), explore.steps, trace);
         let report = |fibers| format!("schedule {schedule}: {}", Cause::Deadlock(fibers));
         let run = simulate(course, &self.arena, Setup::default(), &report, &self.f);
         // What comes first explains what comes later: a fiber that is cancelled for a deadlock may
@@ -357,11 +358,11 @@ impl<T: Verdict, F: Fn() -> T> Lab<'_, F> {
         };
         Tried {
             cause,
-            choices: run.course.choices().to_vec(),
-            steps: run.course.steps(),
-            fibers: run.course.fibers().into(),
-            diverged: run.course.has_diverged(),
-            turns: run.course.out_of_order(),
+            turns: run.course.trace.as_ref().map(Trace::lines).unwrap_or_default(),
+            choices: run.course.choices.unwrap_or_default(),
+            steps: run.course.steps,
+            fibers: run.course.fibers.into(),
+            diverged: run.course.diverged,
         }
     }
 }
