@@ -57,8 +57,6 @@ pub use explore::{
     BadSchedule, Cause, Deadlock, Explore, Explored, Failure, Leaks, Schedule, Shrunk, Sim, Verdict, settle,
 };
 pub use hosted::{Hosted, hosted, hosted_as};
-#[doc(hidden)]
-pub use join::join_apart;
 pub use join::{join, try_join};
 pub use plain::Plain;
 pub use policies::{

@@ -3,7 +3,7 @@
 //! handed over or shared is run once or given back, also at the end. Workers park without a
 //! time-out, so that a lost wake-up is a deadlock that the checker reports.
 #![cfg(loom)]
-#![allow(unsafe_code, dead_code)] // Jobs are made by hand; the models use a part of the file.
+#![allow(unsafe_code, dead_code, unused_imports)] // Jobs are made by hand; the models use a part of the file.
 
 #[path = "../src/worker/group/mod.rs"]
 mod group;

@@ -101,7 +101,6 @@ const ROWS: &[In] = &[
     In("segue-sched: trait Verdict", "Verdict::complaint"),
     In("segue-sched: join", "join: the second half"),
     In("segue-sched: try_join", "try_join: the first half"),
-    In("segue-sched: join_apart", "join: the first half"),
     In("segue-sched: Handle::spawn", "Handle::spawn"),
     In("segue-sched: Handle::spawn_as", "Handle::spawn"),
     In("segue-sched: move_to", "move_to"),
