@@ -51,8 +51,6 @@ mod policies;
 mod run;
 mod worker;
 
-#[doc(hidden)]
-pub use explore::test_name;
 pub use explore::{
     BadSchedule, Cause, Deadlock, Explore, Explored, Failure, Leaks, Schedule, Shrunk, Sim, Verdict, settle,
 };
@@ -68,8 +66,6 @@ pub use segue_fiber::{self as fiber, Backtrace, StackConfig};
 pub use worker::block_in_place::blocking_here;
 pub use worker::checkpoint::checkpoint;
 pub use worker::handle::{Handle, move_to};
-#[doc(hidden)]
-pub use worker::inbox;
 pub use worker::local::try_yield;
 pub use worker::policy::{AHEAD, Goes, Idle, Policy, Seat, Started, Task, Why};
 pub use worker::report::{Stuck, StuckWorker};

@@ -20,8 +20,6 @@ mod sim;
 mod strategies;
 mod trace;
 
-#[doc(hidden)]
-pub use check::test_name;
 pub(crate) use course::{Course, Steered};
 pub use failure::{Cause, Explored, Failure, Shrunk, Verdict};
 pub use schedule::{BadSchedule, Schedule};

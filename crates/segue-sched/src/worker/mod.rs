@@ -10,7 +10,7 @@ pub(crate) mod forks;
 pub(crate) mod group;
 pub(crate) mod handle;
 pub(crate) mod hooks;
-pub mod inbox;
+pub(crate) mod inbox;
 pub(crate) mod local;
 pub(crate) mod placing;
 pub(crate) mod policy;
