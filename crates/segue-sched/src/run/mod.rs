@@ -600,7 +600,7 @@ impl Pool {
     /// A handle of it, to [move to](crate::move_to).
     #[must_use]
     pub fn handle(&self) -> Handle {
-        Handle::new(Arc::clone(&self.parts().group))
+        Handle { group: Arc::clone(&self.parts().group) }
     }
 
     /// How many workers it has.

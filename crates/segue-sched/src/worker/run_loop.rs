@@ -315,18 +315,21 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
                 Some(report) if timeout.is_none() && self.park.is_closed() => report(self.local.common.report()),
                 _ => self.park_and_learn(timeout),
             }
+            self.get_up();
         }
-        self.get_up();
     }
 
     /// Announces that the worker sleeps, and answers for how long it may; `None` if there is
-    /// something to do. [`get_up`](Worker::get_up) follows in any case.
+    /// something to do. Else [`get_up`](Worker::get_up) is to follow.
     pub(crate) fn lie_down(&mut self, longest: Option<Duration>) -> Option<Option<Duration>> {
         let common = &self.local.common;
         let modest = common.placing.modest();
         let rest = common.group.lie_down(common.index, self.local.is_starved(), common.has_fibers(), modest);
         let longest = match rest {
-            Rest::No => return None,
+            Rest::No => {
+                self.get_up();
+                return None;
+            }
             Rest::Long => longest,
             Rest::Short => earlier(longest, Some(MODESTY)),
         };
