@@ -416,7 +416,8 @@ fn main() -> std::io::Result<()> {
                         let (together, steps) = (Arc::clone(&together), &steps);
                         move || {
                             for _ in 0..100 {
-                                // Blocks the thread until the other one has come: both run, or neither.
+                                // Blocks the thread until the other one has come: both run, or
+                                // neither.
                                 together.wait();
                                 steps.fetch_add(1, Ordering::Relaxed);
                             }

@@ -26,8 +26,8 @@
 //! | [`Sim`], not on workers | tests | drawn from a seed | one thread | nobody, with luck |
 //!
 //! A policy of one's own is a [`Policy`]: `examples/policy.rs` has one in under forty lines, and
-//! checks it; in `examples/gangs.rs` the workers' policies share a table. [`Ordered`] is a collection
-//! for those that sort.
+//! checks it; in `examples/gangs.rs` the workers' policies share a table. [`Ordered`] is a
+//! collection for those that sort.
 //!
 //! # Entry points
 //!

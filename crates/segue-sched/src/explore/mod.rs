@@ -27,7 +27,7 @@ pub use sim::{Deadlock, Sim, settle};
 pub(crate) use strategies::Random;
 
 use course::Choice;
-use quiet::{begin, once_each, quietly};
+use quiet::{Mode, begin, printing};
 use segue_fiber::{StackArena, StackConfig};
 use sim::{Setup, arena, simulate};
 use std::sync::Arc;
@@ -241,7 +241,7 @@ impl Explore {
         while found.schedules < self.schedules
             && let Some(current) = next.take()
         {
-            let tried = once_each(|| lab.try_one(&current, None));
+            let tried = printing(Mode::OnceEach, || lab.try_one(&current, None));
             found.schedules += 1;
             found.most_steps = found.most_steps.max(tried.steps);
             found.most_fibers = found.most_fibers.max(tried.fibers);
@@ -331,7 +331,7 @@ struct Tried {
 impl<T: Verdict, F: Fn() -> T> Lab<'_, F> {
     /// The turns out of order of the plainest schedule, which is run once more, without a word.
     fn turns_of(&self, failure: &Failure) -> Vec<String> {
-        let tried = quietly(|| self.try_one(failure.plainest(), Some(Trace::new(Told::OutOfOrder))));
+        let tried = printing(Mode::None, || self.try_one(failure.plainest(), Some(Trace::new(Told::OutOfOrder))));
         let cause = failure.shrunk.as_ref().map_or(&failure.cause, |shrunk| &shrunk.cause);
         if tried.cause.is_some_and(|found| found.is_like(cause)) { tried.turns } else { Vec::new() }
     }

@@ -126,7 +126,8 @@ impl Common {
     #[cold]
     #[inline(never)]
     fn fork_surrounded<RA, RB: Send>(&self, a: impl FnOnce() -> RA, b: impl FnOnce() -> RB + Send) -> (RA, RB) {
-        // SAFETY: the join ends after its halves, and is captured neither without them nor with them.
+        // SAFETY: the join ends after its halves, and is captured neither without them nor with
+        // them.
         let (a, b) = unsafe { heirs(a, b) };
         barrier(WaitsFor::new("a join"), || self.fork_here(a, b))
     }
@@ -185,8 +186,8 @@ fn join_in_place<RA, RB>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB + Send) 
 /// The halves of a join with what they inherit.
 ///
 /// # Safety
-/// They are called before the contexts around this call end, which are captured neither without them
-/// nor with them.
+/// They are called before the contexts around this call end, which are captured neither without
+/// them nor with them.
 unsafe fn heirs<RA, RB>(
     a: impl FnOnce() -> RA,
     b: impl FnOnce() -> RB + Send,
@@ -255,8 +256,8 @@ where
     try_join(a, b).unwrap_or_else(|(a, b)| join_in_place(a, b))
 }
 
-/// As [`join`] on a worker of this crate, and on the thread of one that a fiber has taken for itself,
-/// as [`blocking_here`](crate::blocking_here) does; elsewhere it gives both back.
+/// As [`join`] on a worker of this crate, and on the thread of one that a fiber has taken for
+/// itself, as [`blocking_here`](crate::blocking_here) does; elsewhere it gives both back.
 ///
 /// # Errors
 /// `a` and `b`, if the caller is not on the thread of a worker, or is a fiber of another scheduler.

@@ -90,8 +90,8 @@ pub trait Policy: 'static {
 
     /// Gives out a closure for an idle worker. The loop asks only when there is one: when a closure
     /// was pushed, and before each turn. A policy that has given none is not asked again before one
-    /// is pushed, or some turns have passed: as many as take a quarter of a millisecond, and no more
-    /// than 512. If the idle worker finds something else to do, the closure comes back.
+    /// is pushed, or some turns have passed: as many as take a quarter of a millisecond, and no
+    /// more than 512. If the idle worker finds something else to do, the closure comes back.
     ///
     /// By default nothing: closures that are to be shared can also go [anywhere](Goes::Anywhere) in
     /// the first place. The difference: what went anywhere can be taken at any time, in the order

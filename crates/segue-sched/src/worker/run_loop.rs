@@ -85,16 +85,6 @@ impl Window {
         }
         self.turns
     }
-
-    /// The worker has slept, which is not to be counted.
-    fn interrupt(&mut self) {
-        self.since = None;
-    }
-
-    /// Others have had the thread until now, which is not to be counted.
-    fn go_on(&mut self, now: Instant) {
-        self.since = Some(now);
-    }
 }
 
 /// What a turn of the loop was.
@@ -244,7 +234,8 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
             // Else timers, drivers and fibers of the outer worker would wait for as long as this
             // one is busy.
             self.give_way();
-            self.window.go_on(self.local.timers.now());
+            // They have had the thread until now, which is not to be counted.
+            self.window.since = Some(self.local.timers.now());
         }
     }
 
@@ -345,7 +336,8 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         let common = &self.local.common;
         common.group.got_up(common.index);
         common.placing.look_around(true);
-        self.window.interrupt();
+        // Its sleep is not to be counted.
+        self.window.since = None;
         self.local.timers.fire();
         self.local.may_spare.set(true);
         self.local.feed();

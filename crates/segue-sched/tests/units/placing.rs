@@ -1,5 +1,5 @@
-//! What goes where, by numbers alone: no threads, so nothing depends on how busy a machine is. A part
-//! of `worker/placing.rs`, which it sees from inside.
+//! What goes where, by numbers alone: no threads, so nothing depends on how busy a machine is. A
+//! part of `worker/placing.rs`, which it sees from inside.
 #![allow(unsafe_code)] // Closures are made by hand.
 
 use super::*;

@@ -206,8 +206,8 @@ impl Group {
         Ok(())
     }
 
-    /// Something has come from outside: wakes a sleeper for it. If all are busy, the first to reach a
-    /// fork lets it in.
+    /// Something has come from outside: wakes a sleeper for it. If all are busy, the first to reach
+    /// a fork lets it in.
     fn call(&self) {
         if !self.wake_one() {
             self.workers.iter().for_each(|worker| worker.set_wanted(true));
@@ -301,12 +301,12 @@ impl Group {
         Ok(())
     }
 
-    /// Gives what was sent to worker `index` to all, since that does not come back to its loop. If it
-    /// is `away`, blocking its thread on purpose, so is what will be sent to it.
+    /// Gives what was sent to worker `index` to all, since that does not come back to its loop. If
+    /// it is `away`, blocking its thread on purpose, so is what will be sent to it.
     pub(crate) fn release(&self, index: usize, away: bool) {
         let worker = self.remote(index);
-        // Under both locks, as in `retire`: what was accepted is with a worker that has not ended, or
-        // on a shelf that is open.
+        // Under both locks, as in `retire`: what was accepted is with a worker that has not ended,
+        // or on a shelf that is open.
         let released = self.outside.with(|jobs| {
             worker.sent.with(|sent| {
                 worker.away.fetch_or(away, Ordering::Relaxed);
@@ -356,7 +356,8 @@ impl Group {
         suits && other != index && !waits && !self.is_stopping() && mine.has_more(theirs)
     }
 
-    /// What the shelves hold for worker `index`, as seen under each lock: step (3) of going to sleep.
+    /// What the shelves hold for worker `index`, as seen under each lock: step (3) of going to
+    /// sleep.
     fn look_through(&self, index: usize, modest: Modest) -> Rest {
         let holds = |shelf: &Shelf| shelf.with(|jobs| !jobs.is_empty());
         let own = &self.workers[index];
