@@ -184,9 +184,6 @@ const NONE: &[In] = &[
     In("segue-fiber: trait Takes", "sealed: Handler's methods make them"),
     In("segue-fiber: trait ValueCase", "sealed: Handler's methods make them"),
     In("segue-fiber: trait PanicCase", "sealed: Handler's methods make them"),
-    In("segue-sched: trait Post", "its implementer signs a contract"),
-    In("segue-sched: Inbox::post", "the workers' mail, for its models"),
-    In("segue-sched: Inbox::drain", "the workers' mail, for its models"),
 ];
 
 /// What a parameter is that may call back.

@@ -176,13 +176,16 @@ impl End {
 
 const CHILD: &str = "SEGUE_TEST_CHILD";
 
-/// Runs the calling test, whose name is `test`, once more in a process of its own, where `body` is
-/// all that it does.
+/// Runs the calling test, whose function is `test`, once more in a process of its own, where `body`
+/// is all that it does.
 pub fn in_child(test: &str, body: impl FnOnce()) -> End {
     if std::env::var_os(CHILD).is_some() {
         body();
         std::process::exit(0);
     }
+    // Test threads are named by the whole path.
+    let thread = std::thread::current();
+    let test = thread.name().filter(|path| path.ends_with(test)).unwrap_or(test);
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([test, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, "1").env("RUST_BACKTRACE", "0");
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
