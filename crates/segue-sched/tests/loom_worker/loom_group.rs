@@ -12,7 +12,7 @@ mod inbox;
 
 /// What the group expects of its neighbours: a header that can be posted,
 mod common {
-    use crate::inbox::{Letter, Post};
+    use super::inbox::{Letter, Post};
 
     pub(crate) struct Header {
         letter: Letter<Header>,

@@ -3,7 +3,7 @@
 //!
 //! Nothing here is timed: who spawns waits until what it has spawned has begun. Where it lies does
 //! depend on how soon the operating system gives each worker a processor: so one of some rounds has
-//! to be even. What a worker decides by its numbers, `src/placing.rs` tests without threads.
+//! to be even. What a worker decides by its numbers, `tests/units/placing.rs` tests without threads.
 // On the stand-in host each fiber has a thread of its own, which says nothing about its worker.
 #![cfg(not(any(miri, feature = "threads")))]
 
@@ -31,14 +31,17 @@ impl Crowd {
 
     /// Starts another one.
     fn grow<'s>(&'s self, s: &'s Scope<'s, '_>) {
-        s.spawn(|| {
-            let gate = Arc::new(Meet::new());
-            self.places.lock().unwrap().push((thread::current().id(), Arc::clone(&gate)));
-            let mut begun = self.begun.lock();
-            *begun.state() += 1;
-            begun.notify_all(0);
-            gate.wait().unwrap();
-        });
+        s.spawn(|| self.stay());
+    }
+
+    /// The calling fiber is one of them.
+    fn stay(&self) {
+        let gate = Arc::new(Meet::new());
+        self.places.lock().unwrap().push((thread::current().id(), Arc::clone(&gate)));
+        let mut begun = self.begun.lock();
+        *begun.state() += 1;
+        begun.notify_all(0);
+        gate.wait().unwrap();
     }
 
     /// Waits until so many have begun.
@@ -71,16 +74,13 @@ fn alike_in_a_round(round: impl Fn() -> f64) {
     assert!(rounds.len() < 20, "one worker has {rounds:.2?} times its share");
 }
 
-#[test]
-fn fibers_that_trickle_in_lie_on_all_workers_alike() {
+/// A crowd that has `grown` to its size lies alike on 2 workers and on 4: so many for each of them.
+fn lies_alike(each: usize, grown: impl for<'s> Fn(&'s Crowd, &'s Scope<'s, '_>, usize)) {
     let round = |workers| {
         let busiest = Builder::new().workers(workers).run(|| {
             let crowd = Crowd::new();
             scope(|s| {
-                for number in 1..=50 * workers {
-                    crowd.grow(s);
-                    crowd.await_begun(number);
-                }
+                grown(&crowd, s, each * workers);
                 let busiest = crowd.busiest(workers);
                 crowd.let_go(|_| true);
                 busiest
@@ -92,21 +92,21 @@ fn fibers_that_trickle_in_lie_on_all_workers_alike() {
 }
 
 #[test]
+fn fibers_that_trickle_in_lie_on_all_workers_alike() {
+    lies_alike(50, |crowd, s, size| {
+        for number in 1..=size {
+            crowd.grow(s);
+            crowd.await_begun(number);
+        }
+    });
+}
+
+#[test]
 fn fibers_that_come_all_at_once_lie_on_all_workers_alike() {
-    let round = |workers| {
-        let busiest = Builder::new().workers(workers).run(|| {
-            let crowd = Crowd::new();
-            scope(|s| {
-                (0..100 * workers).for_each(|_| crowd.grow(s));
-                crowd.await_begun(100 * workers);
-                let busiest = crowd.busiest(workers);
-                crowd.let_go(|_| true);
-                busiest
-            })
-        });
-        busiest.unwrap()
-    };
-    [2, 4].into_iter().for_each(|workers| alike_in_a_round(|| round(workers)));
+    lies_alike(100, |crowd, s, size| {
+        (0..size).for_each(|_| crowd.grow(s));
+        crowd.await_begun(size);
+    });
 }
 
 #[test]
@@ -120,14 +120,7 @@ fn from_outside() -> f64 {
     let fibers: Vec<_> = (1..=100)
         .map(|number| {
             let all = Arc::clone(&crowd);
-            let fiber = pool.spawn(move || {
-                let gate = Arc::new(Meet::new());
-                all.places.lock().unwrap().push((thread::current().id(), Arc::clone(&gate)));
-                let mut begun = all.begun.lock();
-                *begun.state() += 1;
-                begun.notify_all(0);
-                gate.wait().unwrap();
-            });
+            let fiber = pool.spawn(move || all.stay());
             crowd.await_begun(number);
             fiber
         })
