@@ -28,9 +28,9 @@ miri() {
     MIRIFLAGS="$flags" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-fiber --features threads \
         --test generators --test multi --test effects_ended
     MIRIFLAGS="$flags -Zmiri-many-seeds=0..4" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-sched --features threads \
-        --test miri_hosts
+        --test miri -- miri_hosts::
     MIRIFLAGS="$flags -Zmiri-many-seeds=0..2" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-sched --features threads \
-        --test miri_tasks
+        --test miri -- miri_tasks::
     export "$runner=$watch"
 }
 
@@ -43,8 +43,9 @@ tsan() {
     # Ten thousand frames are more than the sanitizer's own stack of calls has room for.
     $test -p segue-core --test futures --test choices --test cancellation \
         --test tokens -- --skip a_tree_ten
-    $test -p segue-sched --features threads --test cancelling --test shutdown --test composing \
-        --test orphans --test miri_hosts --test miri_tasks
+    $test -p segue-sched --features threads --test shutdown --test miri
+    $test -p segue-sched --features threads --test worker --test run --test tasks -- \
+        cancelling:: composing:: orphans::
     $test -p segue --no-default-features --features sched,threads --test mvar \
         --test mvar_conservation --test mutex --test semaphore --test rwlock --test condvar \
         --test notifications --test latches --test promises

@@ -7,7 +7,7 @@ semantics() { cargo run --release -p semantics -- --programs 100000; }
 # report success.
 examples() {
     local file name
-    cargo build --release -p segue -p segue-bridge --examples
+    cargo build --release -p segue -p segue-bridge -p segue-sched --examples
     for file in examples/*.rs; do
         name=$(basename "$file" .rs)
         echo "-- $name"

@@ -5,20 +5,11 @@
 mod models;
 
 use loom::thread;
+use models::queue::{Queue, canceller, queue, receive, waiter};
 use models::{Reached, check, model};
-use segue_core::{Builder, Cancelled, Family, JoinError, Outcome, Trigger, WaitQueue, WaitsFor, scope, shield};
+use segue_core::{Builder, Cancelled, Family, JoinError, Outcome, Trigger, WaitsFor, scope, shield};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-type Queue = Arc<WaitQueue<Vec<u32>, u32>>;
-
-fn queue() -> Queue {
-    Arc::new(WaitQueue::new(Vec::new()))
-}
-
-fn receive(queue: &Queue) -> Result<u32, Cancelled> {
-    queue.wait(WaitsFor::new("a value"), |kept| !kept.is_empty(), |kept| kept.remove(0))
-}
 
 /// Answers whether somebody who waited took it. It is not kept, so nobody finds it later.
 fn hand_over(queue: &Queue, value: u32) -> bool {
@@ -29,11 +20,8 @@ fn hand_over(queue: &Queue, value: u32) -> bool {
 fn a_waiter_refuses_what_comes_after_its_cancellation() {
     static WAITED: Reached = Reached::new("the waiter stood in the queue");
     model(5, || {
-        let (queue, family) = (queue(), Arc::new(Family::detached()));
-        let waiter = thread::spawn({
-            let (queue, family) = (Arc::clone(&queue), Arc::clone(&family));
-            move || family.enter_context(|| receive(&queue))
-        });
+        let (queue, family) = queue();
+        let waiter = waiter(&family, &queue, receive);
         family.token().cancel();
         WAITED.note_if(!queue.lock().is_empty(0));
         assert!(!hand_over(&queue, 7), "it was cancelled before");
@@ -47,16 +35,10 @@ fn a_waiter_refuses_what_comes_after_its_cancellation() {
 fn whoever_cancels_again_finds_all_marked_when_it_returns() {
     static WAITED: Reached = Reached::new("the waiter stood in the queue");
     model(3, || {
-        let (queue, family) = (queue(), Arc::new(Family::detached()));
+        let (queue, family) = queue();
         // Two scopes further in.
-        let waiter = thread::spawn({
-            let (queue, family) = (Arc::clone(&queue), Arc::clone(&family));
-            move || family.enter_context(|| scope(|_| scope(|_| receive(&queue))))
-        });
-        let canceller = thread::spawn({
-            let token = family.token();
-            move || token.cancel()
-        });
+        let waiter = waiter(&family, &queue, |queue| scope(|_| scope(|_| receive(queue))));
+        let canceller = canceller(&family);
         family.token().cancel();
         WAITED.note_if(!queue.lock().is_empty(0));
         assert!(!hand_over(&queue, 7), "it was cancelled before");
@@ -71,10 +53,7 @@ fn of_two_claims_of_a_cancelled_waiter_none_is_accepted_and_it_goes_on_once() {
     static REFUSED: Reached = Reached::new("it waited when it was claimed");
     model(3, || {
         let (family, trigger) = (Arc::new(Family::detached()), Arc::new(Trigger::new()));
-        let waiter = thread::spawn({
-            let (family, trigger) = (Arc::clone(&family), Arc::clone(&trigger));
-            move || family.enter_context(|| trigger.wait(WaitsFor::new("a model")))
-        });
+        let waiter = waiter(&family, &trigger, |trigger| trigger.wait(WaitsFor::new("a model")));
         family.token().cancel();
         let claims = [(); 2].map(|()| {
             let trigger = Arc::clone(&trigger);
@@ -94,11 +73,8 @@ fn of_two_claims_of_a_cancelled_waiter_none_is_accepted_and_it_goes_on_once() {
 fn a_shielded_waiter_is_served_after_a_cancellation() {
     static SERVED: Reached = Reached::new("served");
     model(3, || {
-        let (queue, family) = (queue(), Arc::new(Family::detached()));
-        let waiter = thread::spawn({
-            let (queue, family) = (Arc::clone(&queue), Arc::clone(&family));
-            move || family.enter_context(|| shield(|| receive(&queue)))
-        });
+        let (queue, family) = queue();
+        let waiter = waiter(&family, &queue, |queue| shield(|| receive(queue)));
         family.token().cancel();
         let mut guard = queue.lock();
         SERVED.note_if(!guard.is_empty(0));
@@ -117,11 +93,8 @@ fn a_cancelled_waiter_is_dismissed_once() {
     static DISMISSED: Reached = Reached::new("dismissed");
     static GONE: Reached = Reached::new("it had gone by itself");
     model(5, || {
-        let (queue, family) = (queue(), Arc::new(Family::detached()));
-        let waiter = thread::spawn({
-            let (queue, family) = (Arc::clone(&queue), Arc::clone(&family));
-            move || family.enter_context(|| receive(&queue))
-        });
+        let (queue, family) = queue();
+        let waiter = waiter(&family, &queue, receive);
         family.token().cancel();
         let mut guard = queue.lock();
         let dismissed = guard.dismiss_cancelled(0);

@@ -5,19 +5,10 @@
 mod models;
 
 use loom::thread;
+use models::queue::{Queue, canceller, queue, receive, waiter};
 use models::{Reached, check, model};
-use segue_core::{Cancelled, Family, WaitQueue, WaitsFor};
+use segue_core::{Family, WaitQueue, WaitsFor};
 use std::sync::Arc;
-
-type Queue = Arc<WaitQueue<Vec<u32>, u32>>;
-
-fn queue() -> Queue {
-    Arc::new(WaitQueue::new(Vec::new()))
-}
-
-fn receive(queue: &Queue) -> Result<u32, Cancelled> {
-    queue.wait(WaitsFor::new("a value"), |kept| !kept.is_empty(), |kept| kept.remove(0))
-}
 
 /// To a waiter, or into the state: as a channel does it.
 fn send(queue: &Queue, value: u32) -> bool {
@@ -37,15 +28,12 @@ fn a_hand_over_and_a_cancellation_lose_nothing() {
     static HANDED: Reached = Reached::new("handed over");
     static KEPT: Reached = Reached::new("kept, since the waiter had gone");
     model(5, || {
-        let (queue, family) = (queue(), Arc::new(Family::detached()));
+        let (queue, family) = queue();
         let sender = thread::spawn({
             let queue = Arc::clone(&queue);
             move || send(&queue, 7)
         });
-        let canceller = thread::spawn({
-            let token = family.token();
-            move || token.cancel()
-        });
+        let canceller = canceller(&family);
         let received = family.enter_context(|| receive(&queue));
         let handed = sender.join().unwrap();
         canceller.join().unwrap();
@@ -66,11 +54,8 @@ fn a_value_that_a_cancelled_waiter_missed_reaches_the_other() {
     static SECOND: Reached = Reached::new("the second got it");
     static CANCELLED: Reached = Reached::new("the first was cancelled");
     model(3, || {
-        let (queue, family) = (queue(), Arc::new(Family::detached()));
-        let first = thread::spawn({
-            let (queue, family) = (Arc::clone(&queue), Arc::clone(&family));
-            move || family.enter_context(|| receive(&queue))
-        });
+        let (queue, family) = queue();
+        let first = waiter(&family, &queue, receive);
         let second = thread::spawn({
             let queue = Arc::clone(&queue);
             move || receive(&queue).expect("nobody cancels it")
@@ -124,14 +109,8 @@ fn a_notification_and_a_cancellation_of_one_of_two_waiters() {
     model(3, || {
         let (gate, family) = (Arc::new(WaitQueue::<bool>::new(false)), Arc::new(Family::detached()));
         let pass = |gate: &WaitQueue<bool>| gate.wait(WaitsFor::new("a gate"), |open| *open, |_| ());
-        let first = thread::spawn({
-            let (gate, family) = (Arc::clone(&gate), Arc::clone(&family));
-            move || family.enter_context(|| pass(&gate)).is_ok()
-        });
-        let canceller = thread::spawn({
-            let token = family.token();
-            move || token.cancel()
-        });
+        let first = waiter(&family, &gate, move |gate| pass(gate).is_ok());
+        let canceller = canceller(&family);
         let opener = thread::spawn({
             let gate = Arc::clone(&gate);
             move || {

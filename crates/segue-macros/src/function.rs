@@ -46,7 +46,7 @@ pub(crate) fn expand(explore: &str, item: TokenStream) -> Result<TokenStream, Er
         "{explore}.command(::std::format!(
             \"cargo test -p {{}} {{}} -- {flags}\",
             ::std::env!(\"CARGO_PKG_NAME\"),
-            ::segue::sched::test_name(::std::concat!(::std::module_path!(), \"::{plain}\")),
+            ::std::concat!(::std::module_path!(), \"::{plain}\").split_once(\"::\").map_or(\"{plain}\", |(_, name)| name),
         )).check({name});",
         plain = name.to_string().trim_start_matches("r#"),
     );

@@ -23,11 +23,11 @@
 //! | [`ByDeadline`] | requests with times to be met | earliest [`Due`] | the spawner's worker, or an idle one | nobody |
 //! | [`Fair`] | several parties, each with its share of the time | the group that has used least by its [`Share`] | the spawner's worker, or an idle one | nobody |
 //! | [`Hierarchical`] | parts that want different policies | the child that has used least by its share, then its own | as the child has it | as in the child |
-//! | [`Gangs`] | fibers that only make sense together | first in, first out, a gang at once on all its workers | a worker for each member | nobody |
 //! | [`Sim`], not on workers | tests | drawn from a seed | one thread | nobody, with luck |
 //!
 //! A policy of one's own is a [`Policy`]: `examples/policy.rs` has one in under forty lines, and
-//! checks it. [`Ordered`] is a collection for those that sort.
+//! checks it; in `examples/gangs.rs` the workers' policies share a table. [`Ordered`] is a
+//! collection for those that sort.
 //!
 //! # Entry points
 //!
@@ -51,19 +51,14 @@ mod policies;
 mod run;
 mod worker;
 
-#[doc(hidden)]
-pub use explore::test_name;
 pub use explore::{
     BadSchedule, Cause, Deadlock, Explore, Explored, Failure, Leaks, Schedule, Shrunk, Sim, Verdict, settle,
 };
 pub use hosted::{Hosted, hosted, hosted_as};
-#[doc(hidden)]
-pub use join::join_apart;
 pub use join::{join, try_join};
 pub use plain::Plain;
 pub use policies::{
-    ByDeadline, ByPriority, Class, Due, Fair, Fifo, GangTooLarge, Ganged, Gangs, Hierarchical, Lifo, Ordered, Part,
-    Priority, RoundRobin, Share, Stealing,
+    ByDeadline, ByPriority, Class, Due, Fair, Fifo, Hierarchical, Lifo, Ordered, Priority, RoundRobin, Share, Stealing,
 };
 pub use run::driven::{Driven, Polled};
 pub use run::{Builder, MakePark, Pool};
@@ -71,8 +66,6 @@ pub use segue_fiber::{self as fiber, Backtrace, StackConfig};
 pub use worker::block_in_place::blocking_here;
 pub use worker::checkpoint::checkpoint;
 pub use worker::handle::{Handle, move_to};
-#[doc(hidden)]
-pub use worker::inbox;
 pub use worker::local::try_yield;
 pub use worker::policy::{AHEAD, Goes, Idle, Policy, Seat, Started, Task, Why};
 pub use worker::report::{Stuck, StuckWorker};

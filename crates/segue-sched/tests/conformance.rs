@@ -3,12 +3,12 @@
 
 mod common;
 
+use common::gangs::Gangs;
 use common::{STAND_IN, pool, scaled};
 use segue_core::conformance::{Main, Suite};
 use segue_core::{scope, yield_now};
 use segue_sched::{
-    Builder, ByDeadline, ByPriority, Fair, Fifo, Gangs, Hierarchical, Lifo, Plain, Policy, Polled, RoundRobin, Sim,
-    Stealing,
+    Builder, ByDeadline, ByPriority, Fair, Fifo, Hierarchical, Lifo, Plain, Policy, Polled, RoundRobin, Sim, Stealing,
 };
 use std::num::NonZero;
 

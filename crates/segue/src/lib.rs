@@ -83,8 +83,8 @@ pub use segue_sched::fiber::{
 };
 #[cfg(feature = "sched")]
 pub use segue_sched::{
-    self as sched, ByDeadline, ByPriority, Driven, Explore, Fair, Fifo, Gangs, Handle, Hierarchical, Lifo, Polled,
-    Pool, Priority, RoundRobin, Sim, StackConfig, Stealing, blocking_here, move_to, settle,
+    self as sched, ByDeadline, ByPriority, Driven, Explore, Fair, Fifo, Handle, Hierarchical, Lifo, Polled, Pool,
+    Priority, RoundRobin, Sim, StackConfig, Stealing, blocking_here, move_to, settle,
 };
 
 /// A test that is run under many schedules, in a simulation: it fails if one of them does, with a

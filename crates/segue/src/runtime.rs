@@ -100,7 +100,7 @@ where
     RA: Send,
     RB: Send,
 {
-    segue_sched::join_apart(a, b).unwrap_or_else(|(a, b)| default_pool().call(|| segue_sched::join(a, b)))
+    default_pool().call(|| segue_sched::join(a, b))
 }
 
 #[inline]

@@ -2,6 +2,8 @@
 //! reached.
 #![allow(dead_code)] // Each model uses a part of it.
 
+pub mod queue;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Explores every schedule with at most `preemptions` switches that no wait asked for.

@@ -100,12 +100,6 @@ impl Explore {
     }
 }
 
-/// The name by which `cargo test` knows a function, of its path with the crate's name.
-#[doc(hidden)]
-pub fn test_name(path: &str) -> &str {
-    path.split_once("::").map_or(path, |(_, name)| name)
-}
-
 fn variable<T: FromStr<Err: Display>>(name: &str) -> Option<T> {
     match env::var(name) {
         Ok(text) => Some(text.parse().unwrap_or_else(|error| panic!("{name}={text} can't be understood: {error}"))),

@@ -51,9 +51,31 @@ pub(crate) trait Strategy {
 /// A choice that was made: the index, and how many there were.
 pub(crate) type Choice = (u32, u32);
 
-/// One simulation.
+/// One simulation. It makes choices only where fibers suspend, unless it is `preemptive`.
 pub(crate) struct Course {
     strategy: Box<dyn Strategy>,
+    /// Makes choices at preemption points too.
+    pub(super) preemptive: bool,
+    /// The choices, if somebody wants to know.
+    pub(super) choices: Option<Vec<Choice>>,
+    /// How many segments were run, each from one point to the next.
+    pub(super) steps: u64,
+    /// After how many of them everything is cancelled, by `stop`.
+    pub(super) most_steps: u64,
+    pub(super) stop: Option<CancelToken>,
+    /// How many fibers there were.
+    pub(super) fibers: FiberNumber,
+    /// Whether a choice was asked for that there was not.
+    pub(super) diverged: bool,
+    /// Which fiber goes on instead of which one, if somebody wants to know.
+    pub(super) trace: Option<Trace>,
+    /// Whether the running fiber, when it yields next, goes on only when nothing else is ready:
+    /// `settle` sets it.
+    pub(super) settles: Rc<Cell<bool>>,
+    /// Fibers that settle wait for their work outside before they go on.
+    pub(super) clock: Option<Timers>,
+    /// Those that settle. While there is one, they are no choice.
+    settling: Vec<(FiberNumber, Task)>,
     /// What is ready, in order, with the number of its fiber.
     ready: Vec<Task>,
     numbers: Vec<FiberNumber>,
@@ -64,83 +86,33 @@ pub(crate) struct Course {
     /// The fiber that was chosen at a preemption point and is to be popped next: an index into
     /// `ready`, which only grows until then.
     next: Option<usize>,
-    /// Kept for its memory.
-    options: Vec<FiberNumber>,
+    /// How often in a row the running fiber was chosen while others were ready.
     streak: u32,
-    /// The choices, if somebody wants to know.
-    choices: Option<Vec<Choice>>,
-    preemptive: bool,
-    steps: u64,
-    most_steps: u64,
-    stop: Option<CancelToken>,
-    fibers: FiberNumber,
-    diverged: bool,
-    trace: Option<Trace>,
-    /// The fibers that have asked to go on when nothing else is ready. While there is one, they are
-    /// no choice.
-    settling: Vec<(FiberNumber, Task)>,
-    /// Whether the running fiber is about to become one of them.
-    settles: Rc<Cell<bool>>,
-    /// Fibers that wait for their work outside before they go on.
-    clock: Option<Timers>,
 }
 
 impl Course {
-    /// A course that makes choices only where fibers suspend, and does not note them.
-    pub(crate) fn new(mut strategy: Box<dyn Strategy>) -> Self {
+    pub(crate) fn new(mut strategy: Box<dyn Strategy>, preemptive: bool) -> Self {
         strategy.born(0);
         Self {
             strategy,
-            ready: Vec::new(),
-            numbers: Vec::new(),
-            ids: HashMap::new(),
-            running: 0,
-            next: None,
-            options: Vec::new(),
-            streak: 0,
+            preemptive,
             choices: None,
-            preemptive: false,
             steps: 0,
             most_steps: u64::MAX,
             stop: None,
             fibers: 1,
             diverged: false,
             trace: None,
-            settling: Vec::new(),
             settles: Rc::default(),
             clock: None,
+            settling: Vec::new(),
+            ready: Vec::new(),
+            numbers: Vec::new(),
+            ids: HashMap::new(),
+            running: 0,
+            next: None,
+            streak: 0,
         }
-    }
-
-    /// Makes choices at preemption points too.
-    pub(crate) fn preemptive(mut self, preemptive: bool) -> Self {
-        self.preemptive = preemptive;
-        self
-    }
-
-    /// Notes the choices, and cancels everything after `most` steps.
-    pub(crate) fn noted(mut self, most: u64) -> Self {
-        self.choices = Some(Vec::new());
-        self.most_steps = most;
-        self
-    }
-
-    /// Notes which fiber goes on instead of which one, too.
-    pub(crate) fn traced(mut self, trace: Option<Trace>) -> Self {
-        self.trace = trace;
-        self
-    }
-
-    /// What it goes by.
-    pub(crate) fn with_clock(mut self, clock: Timers) -> Self {
-        self.clock = Some(clock);
-        self
-    }
-
-    /// Whether the running fiber, when it yields next, goes on only when nothing else is ready:
-    /// `settle` sets it.
-    pub(crate) fn settles(&self) -> Rc<Cell<bool>> {
-        Rc::clone(&self.settles)
     }
 
     /// Those that wait for everything to settle go on, if it has.
@@ -154,40 +126,8 @@ impl Course {
         }
     }
 
-    /// The turns out of order, if they were asked for.
-    pub(crate) fn out_of_order(&self) -> Vec<String> {
-        self.trace.as_ref().map(Trace::lines).unwrap_or_default()
-    }
-
-    pub(crate) fn is_preemptive(&self) -> bool {
-        self.preemptive
-    }
-
-    /// What is cancelled when it takes too long.
-    pub(crate) fn stop_by(&mut self, stop: CancelToken) {
-        self.stop = Some(stop);
-    }
-
-    pub(crate) fn choices(&self) -> &[Choice] {
-        self.choices.as_deref().unwrap_or_default()
-    }
-
-    /// How many segments were run, each from one point to the next.
-    pub(crate) fn steps(&self) -> u64 {
-        self.steps
-    }
-
-    pub(crate) fn fibers(&self) -> FiberNumber {
-        self.fibers
-    }
-
     pub(crate) fn took_too_long(&self) -> bool {
         self.steps > self.most_steps
-    }
-
-    /// Whether a choice was asked for that there was not.
-    pub(crate) fn has_diverged(&self) -> bool {
-        self.diverged
     }
 
     /// Closures that have not started.
@@ -254,17 +194,16 @@ impl Course {
 
     /// At a preemption point: whether another one goes on.
     fn preempts(&mut self) -> bool {
-        let mut options = std::mem::take(&mut self.options);
-        options.clear();
-        options.push(self.running);
-        options.extend_from_slice(&self.numbers);
+        let mut options = std::mem::take(&mut self.numbers);
+        options.insert(0, self.running);
         let chosen = self.decide(&options);
         if let Some(trace) = &mut self.trace
             && chosen != 0
         {
             trace.preempted(self.running, options[chosen]);
         }
-        self.options = options;
+        options.remove(0);
+        self.numbers = options;
         self.next = chosen.checked_sub(1);
         chosen != 0
     }

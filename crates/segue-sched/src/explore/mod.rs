@@ -20,8 +20,6 @@ mod sim;
 mod strategies;
 mod trace;
 
-#[doc(hidden)]
-pub use check::test_name;
 pub(crate) use course::{Course, Steered};
 pub use failure::{Cause, Explored, Failure, Shrunk, Verdict};
 pub use schedule::{BadSchedule, Schedule};
@@ -29,7 +27,7 @@ pub use sim::{Deadlock, Sim, settle};
 pub(crate) use strategies::Random;
 
 use course::Choice;
-use quiet::{begin, once_each, quietly};
+use quiet::{Mode, begin, printing};
 use segue_fiber::{StackArena, StackConfig};
 use sim::{Setup, arena, simulate};
 use std::sync::Arc;
@@ -243,7 +241,7 @@ impl Explore {
         while found.schedules < self.schedules
             && let Some(current) = next.take()
         {
-            let tried = once_each(|| lab.try_one(&current, None));
+            let tried = printing(Mode::OnceEach, || lab.try_one(&current, None));
             found.schedules += 1;
             found.most_steps = found.most_steps.max(tried.steps);
             found.most_fibers = found.most_fibers.max(tried.fibers);
@@ -333,14 +331,15 @@ struct Tried {
 impl<T: Verdict, F: Fn() -> T> Lab<'_, F> {
     /// The turns out of order of the plainest schedule, which is run once more, without a word.
     fn turns_of(&self, failure: &Failure) -> Vec<String> {
-        let tried = quietly(|| self.try_one(failure.plainest(), Some(Trace::new(Told::OutOfOrder))));
+        let tried = printing(Mode::None, || self.try_one(failure.plainest(), Some(Trace::new(Told::OutOfOrder))));
         let cause = failure.shrunk.as_ref().map_or(&failure.cause, |shrunk| &shrunk.cause);
         if tried.cause.is_some_and(|found| found.is_like(cause)) { tried.turns } else { Vec::new() }
     }
 
     fn try_one(&self, schedule: &Schedule, trace: Option<Trace>) -> Tried {
         let explore = self.explore;
-        let course = Course::new(schedule.strategy()).preemptive(explore.preemptive).noted(explore.steps).traced(trace);
+        let mut course = Course::new(schedule.strategy(), explore.preemptive);
+        (course.choices, course.most_steps, course.trace) = (Some(Vec::new()), explore.steps, trace);
         let report = |fibers| format!("schedule {schedule}: {}", Cause::Deadlock(fibers));
         let run = simulate(course, &self.arena, Setup::default(), &report, &self.f);
         // What comes first explains what comes later: a fiber that is cancelled for a deadlock may
@@ -357,11 +356,11 @@ impl<T: Verdict, F: Fn() -> T> Lab<'_, F> {
         };
         Tried {
             cause,
-            choices: run.course.choices().to_vec(),
-            steps: run.course.steps(),
-            fibers: run.course.fibers().into(),
-            diverged: run.course.has_diverged(),
-            turns: run.course.out_of_order(),
+            turns: run.course.trace.as_ref().map(Trace::lines).unwrap_or_default(),
+            choices: run.course.choices.unwrap_or_default(),
+            steps: run.course.steps,
+            fibers: run.course.fibers.into(),
+            diverged: run.course.diverged,
         }
     }
 }

@@ -18,11 +18,13 @@ thread_local! {
     static PRINTED: RefCell<HashSet<String>> = RefCell::default();
 }
 
+/// Which panics are printed.
 #[derive(Clone, Copy)]
-enum Mode {
+pub(super) enum Mode {
     All,
-    /// What was not printed before.
+    /// What the exploration has not printed before.
     OnceEach,
+    /// None: they are those of the first failure once more.
     None,
 }
 
@@ -38,7 +40,8 @@ fn is_printed(info: &PanicHookInfo<'_>) -> bool {
     }
 }
 
-fn with<R>(mode: Mode, f: impl FnOnce() -> R) -> R {
+/// Runs `f`, and prints these of its panics.
+pub(super) fn printing<R>(mode: Mode, f: impl FnOnce() -> R) -> R {
     struct Restore(Mode);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -61,14 +64,4 @@ fn with<R>(mode: Mode, f: impl FnOnce() -> R) -> R {
 /// An exploration begins on this thread.
 pub(super) fn begin() {
     PRINTED.with_borrow_mut(HashSet::clear);
-}
-
-/// Runs `f`, and prints of its panics those that the exploration has not printed before.
-pub(super) fn once_each<R>(f: impl FnOnce() -> R) -> R {
-    with(Mode::OnceEach, f)
-}
-
-/// Runs `f` without the messages of its panics, which are those of the first failure once more.
-pub(super) fn quietly<R>(f: impl FnOnce() -> R) -> R {
-    with(Mode::None, f)
 }

@@ -12,7 +12,7 @@
 
 use super::course::Choice;
 use super::failure::{Cause, Shrunk, Verdict};
-use super::quiet::quietly;
+use super::quiet::{Mode, printing};
 use super::schedule::Schedule;
 use super::{Lab, Tried};
 
@@ -42,7 +42,7 @@ struct Search<'a, F> {
 
 impl<T: Verdict, F: Fn() -> T> Search<'_, F> {
     fn attempt(&self, choices: Vec<u32>) -> (Vec<Choice>, Option<Cause>) {
-        let Tried { cause, choices, .. } = quietly(|| self.lab.try_one(&Schedule::Choices(choices), None));
+        let Tried { cause, choices, .. } = printing(Mode::None, || self.lab.try_one(&Schedule::Choices(choices), None));
         (choices, cause.filter(|found| found.is_like(self.cause)))
     }
 

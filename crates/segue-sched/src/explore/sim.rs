@@ -111,7 +111,7 @@ impl Sim {
     /// they were cancelled (inside of a [`shield`](segue_core::shield)), the process ends with the
     /// report: their stacks could not be freed.
     pub fn run<T>(&self, f: impl FnOnce() -> T) -> Result<T, Deadlock> {
-        let course = Course::new(Box::new(Random::new(self.seed))).preemptive(self.preemptive);
+        let course = Course::new(Box::new(Random::new(self.seed)), self.preemptive);
         let name = |fibers| Deadlock { seed: self.seed, fibers };
         let run = simulate(
             course,
@@ -156,23 +156,25 @@ pub(crate) struct Run<T> {
 /// Runs `f` as the first fiber of a simulation on this thread. A second deadlock, after all was
 /// cancelled, ends the process with what `report` makes of it.
 pub(crate) fn simulate<T>(
-    course: Course,
+    mut course: Course,
     arena: &Arc<StackArena>,
     setup: Setup,
     report: &dyn Fn(Vec<Stuck>) -> String,
     f: impl FnOnce() -> T,
 ) -> Run<T> {
-    let _points = course.is_preemptive().then(PreemptionPoints::enable);
+    let _points = course.preemptive.then(PreemptionPoints::enable);
     let clock = Timers::simulated();
-    let course = Rc::new(RefCell::new(course.with_clock(clock.clone())));
+    course.clock = Some(clock.clone());
+    let settles = Rc::clone(&course.settles);
+    let course = Rc::new(RefCell::new(course));
     let stacks = StackPool::new(Arc::clone(arena));
     let local = Local::new(Group::new(1), 0, Steered(Rc::clone(&course)), clock.clone(), stacks);
     local.common.backtraces.set(setup.backtraces);
-    local.common.settles.set(course.borrow().settles()).expect("the worker is new");
+    local.common.settles.set(settles).expect("the worker is new");
     local.reserve_stack().expect("a stack for the first fiber");
     let (deadlock, left) = (RefCell::new(None), RefCell::new(Vec::new()));
     let outcome = with_family(|family| {
-        course.borrow_mut().stop_by(family.token());
+        course.borrow_mut().stop = Some(family.token());
         let on_deadlock = |fibers| {
             assert!(deadlock.borrow().is_none(), "still stuck after cancellation: {}", report(fibers));
             *deadlock.borrow_mut() = Some(fibers);

@@ -39,6 +39,7 @@ use segue_fiber::{Coroutine, Step, thread_stacks};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
@@ -92,15 +93,9 @@ type Ended<T> = Option<Result<T, JoinError>>;
 pub struct Hosted<T> {
     /// Until it has ended.
     fiber: Option<Switch>,
-    state: State,
+    /// Whether it has run.
+    has_run: bool,
     result: PhantomData<T>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    New,
-    Suspended,
-    Ended,
 }
 
 /// Makes a fiber of `f` that runs inside of the polls of a future: on the executor's thread, among
@@ -190,7 +185,7 @@ where
         fiber.header().fiber.set_host(fiber.header_ptr().as_ptr().cast());
         fiber.header().fiber.set_executor(&EXECUTOR);
     }
-    Hosted { fiber: Some(fiber), state: State::New, result: PhantomData }
+    Hosted { fiber: Some(fiber), has_run: false, result: PhantomData }
 }
 
 /// What a hosted fiber's stack begins with.
@@ -208,28 +203,36 @@ fn main<F: FnOnce() -> T, T>(header: &Header, f: F) {
     unsafe { *header.result.get().cast::<Ended<T>>() = Some(result) };
 }
 
-impl<T> Hosted<T> {
-    /// Requests that the fiber stop. Never waits.
-    fn cancel(&self) {
-        if let Some(fiber) = &self.fiber {
-            fiber.header().token.cancel();
-        }
-    }
-
+impl Header {
     /// Whether the suspended fiber can go on, by what was asked of it.
-    fn is_ready(header: &Header, bits: u8) -> bool {
-        bits & RESUME != 0 || (bits & INTERRUPT != 0 && header.fiber.interrupted())
+    fn is_ready(&self, bits: u8) -> bool {
+        bits & RESUME != 0 || (bits & INTERRUPT != 0 && self.fiber.interrupted())
     }
+}
 
-    /// Runs the fiber until it waits, yields, or ends with a result.
-    fn run(&mut self, context: &Context<'_>) -> Ended<T> {
+impl<T> Future for Hosted<T> {
+    type Output = Result<T, JoinError>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
+        barrier(WaitsFor::new("the poll of a hosted fiber"), || self.go_on(task.waker()))
+    }
+}
+
+impl<T> Hosted<T> {
+    /// Runs the fiber, if it can go on, until it waits, yields, or ends with a result.
+    #[inline(always)]
+    fn go_on(&mut self, task: &Waker) -> Poll<Result<T, JoinError>> {
+        let fiber = self.fiber.as_mut().expect("a future was polled after it had yielded its value");
+        let header = fiber.header();
+        let bits = header.summons.arm(task);
+        let is_first = !mem::replace(&mut self.has_run, true);
+        let mut runs = is_first || header.waits.replace(Waits::Resume) != Waits::Resume || header.is_ready(bits);
         let mut result: Ended<T> = None;
-        let fiber = self.fiber.as_mut().expect("it has not ended");
-        fiber.header().is_kept.set(false);
-        loop {
-            fiber.header().result.set((&raw mut result).cast());
-            fiber.header().task.set(context.waker());
-            self.state = State::Suspended;
+        header.result.set((&raw mut result).cast());
+        header.task.set(task);
+        header.is_kept.set(false);
+        while runs {
             // The fiber is none of the worker's that this thread may belong to.
             // SAFETY: null is always allowed. The header stays in place while it is current: it
             // ends after what was current before is set again.
@@ -242,58 +245,22 @@ impl<T> Hosted<T> {
                 set_worker(worker);
             }
             if step == Step::Returned {
-                self.state = State::Ended;
                 thread_stacks::put(self.fiber.take().expect("it has just run").into_stack());
-                return result;
+                return Poll::Ready(result.expect("a fiber that has ended has left its result"));
             }
             let header = fiber.header();
             match header.waits.get() {
                 Waits::Resume => {}
-                Waits::Poll => return None,
+                Waits::Poll => return Poll::Pending,
                 Waits::Turn => {
-                    context.waker().wake_by_ref();
-                    return None;
+                    task.wake_by_ref();
+                    return Poll::Pending;
                 }
             }
             // It may have been resumed meanwhile. If not, the waker is armed.
-            if !header.summons.is_asked() {
-                return None;
-            }
-            let bits = header.summons.arm(context.waker());
-            if !Self::is_ready(header, bits) {
-                return None;
-            }
+            runs = header.summons.is_asked() && header.is_ready(header.summons.arm(task));
         }
-    }
-}
-
-impl<T> Future for Hosted<T> {
-    type Output = Result<T, JoinError>;
-
-    #[inline]
-    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
-        barrier(WaitsFor::new("the poll of a hosted fiber"), || self.go_on(task))
-    }
-}
-
-impl<T> Hosted<T> {
-    #[inline(always)]
-    fn go_on(&mut self, task: &Context<'_>) -> Poll<Result<T, JoinError>> {
-        let this = self;
-        let fiber = this.fiber.as_ref().expect("a future was polled after it had yielded its value");
-        let header = fiber.header();
-        let bits = header.summons.arm(task.waker());
-        let runs = match this.state {
-            State::New => true,
-            _ => header.waits.replace(Waits::Resume) != Waits::Resume || Self::is_ready(header, bits),
-        };
-        if !runs {
-            return Poll::Pending;
-        }
-        match this.run(task) {
-            Some(result) => Poll::Ready(result),
-            None => Poll::Pending,
-        }
+        Poll::Pending
     }
 }
 
@@ -302,25 +269,25 @@ impl<T> Unpin for Hosted<T> {}
 
 impl<T> Drop for Hosted<T> {
     fn drop(&mut self) {
-        if self.state == State::Suspended && thread_stacks::are_gone() {
-            // The thread's local variables are being dropped, and the fiber may be in the middle of
-            // a use of one of them: it can't ever go on. Its stack is leaked, and counted.
-            drop(self.fiber.take());
-        } else if self.state == State::Suspended {
-            self.cancel();
+        // One that has not run drops its closure with itself, and its stack goes back to its arena.
+        // While the thread's local variables are being dropped the fiber may be in the middle of a
+        // use of one of them: it can't ever go on. Its stack is leaked, and counted.
+        let goes_on = self.has_run && !thread_stacks::are_gone();
+        if let Some(fiber) = self.fiber.as_ref().filter(|_| goes_on) {
+            fiber.header().token.cancel();
             // A panic of its own has been reported by the hook; a result that is dropped may panic,
             // which is the dropper's then.
             drop(segue_core::wait_future_shielded(&mut *self));
-        } else if let Some(fiber) = self.fiber.take() {
-            // Never started: drops the closure. The stack goes back to its arena.
-            drop(fiber);
         }
     }
 }
 
 impl<T> fmt::Debug for Hosted<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hosted").field("state", &self.state).finish_non_exhaustive()
+        f.debug_struct("Hosted")
+            .field("has_run", &self.has_run)
+            .field("has_ended", &self.fiber.is_none())
+            .finish_non_exhaustive()
     }
 }
 
@@ -343,10 +310,10 @@ unsafe fn header_of<'a>(fiber: NonNull<Fiber>) -> &'a Header {
 // SAFETY: 1: `suspend` switches to the poll, which switches back only after it has seen RESUME, of
 // which there is one for each suspension and which the swap in `arm` uses up, or after
 // `interrupted` has won a cancellation, for which no RESUME follows, or, after `yield_now` and
-// `pend`, which owe no resume, at the next poll. 2: `Hosted` is not `Send`. 3: `run`. 4: the header
-// ends after the function has returned, in `run` or never; the last touch by a resume is what sets
-// RESUME, without which the fiber does not run on, and interrupts hold the lock of a context that
-// the fiber has left by then.
+// `pend`, which owe no resume, at the next poll. 2: `Hosted` is not `Send`. 3: `go_on`. 4: the
+// header ends after the function has returned, in `go_on` or never; the last touch by a resume is
+// what sets RESUME, without which the fiber does not run on, and interrupts hold the lock of a
+// context that the fiber has left by then.
 unsafe impl Scheduler for Hosts {
     #[inline]
     unsafe fn suspend(&self, fiber: &Fiber) {

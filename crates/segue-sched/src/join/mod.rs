@@ -67,7 +67,7 @@ impl Common {
     #[cold]
     #[inline(never)]
     fn attend(&self) {
-        if self.group.is_called() || self.remote().has_sent() {
+        if self.group.outside.seems_to_hold() || self.remote().sent.seems_to_hold() {
             self.remote().set_wanted(false);
             // A panicking fiber goes on without giving up its turn.
             self.displaced.set(true);
@@ -88,22 +88,12 @@ impl Common {
     /// program's own inlined into it: the callers' frames are small, and leaves of the recursion
     /// are no calls.
     #[inline(never)]
-    fn fork<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
-    where
-        A: FnOnce() -> RA,
-        B: FnOnce() -> RB + Send,
-        RB: Send,
-    {
+    fn fork<RA, RB: Send>(&self, a: impl FnOnce() -> RA, b: impl FnOnce() -> RB + Send) -> (RA, RB) {
         if chain::top().is_null() { self.fork_here(a, b) } else { self.fork_surrounded(a, b) }
     }
 
     #[inline(always)]
-    fn fork_here<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
-    where
-        A: FnOnce() -> RA,
-        B: FnOnce() -> RB + Send,
-        RB: Send,
-    {
+    fn fork_here<B: FnOnce() -> RB + Send, RA, RB: Send>(&self, a: impl FnOnce() -> RA, b: B) -> (RA, RB) {
         if !segue_core::in_fiber() {
             return fork_apart(a, b);
         }
@@ -135,18 +125,10 @@ impl Common {
     /// runs in contexts that end meanwhile.
     #[cold]
     #[inline(never)]
-    fn fork_surrounded<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
-    where
-        A: FnOnce() -> RA,
-        B: FnOnce() -> RB + Send,
-        RB: Send,
-    {
-        let heritage = chain::heritage();
-        // SAFETY: the join does not end before its halves, and is captured neither without them nor
-        // with them.
-        let a = || unsafe { chain::inherit(heritage, a) };
-        // SAFETY: as above.
-        let b = move || unsafe { chain::inherit(heritage, b) };
+    fn fork_surrounded<RA, RB: Send>(&self, a: impl FnOnce() -> RA, b: impl FnOnce() -> RB + Send) -> (RA, RB) {
+        // SAFETY: the join ends after its halves, and is captured neither without them nor with
+        // them.
+        let (a, b) = unsafe { heirs(a, b) };
         barrier(WaitsFor::new("a join"), || self.fork_here(a, b))
     }
 
@@ -173,12 +155,7 @@ impl Common {
 /// after the other.
 #[cold]
 #[inline(never)]
-fn fork_apart<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
-where
-    A: FnOnce() -> RA,
-    B: FnOnce() -> RB + Send,
-    RB: Send,
-{
+fn fork_apart<RA, RB: Send>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB + Send) -> (RA, RB) {
     let mut halves = Some((a, b));
     let under_one = || {
         halves.take().map(|(a, b)| {
@@ -199,11 +176,27 @@ where
 
 /// One half after the other, with what they inherit.
 #[cold]
-fn join_in_place<RA, RB>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB) -> (RA, RB) {
+#[inline(never)]
+fn join_in_place<RA, RB>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB + Send) -> (RA, RB) {
+    // SAFETY: the join ends after its halves, and is captured neither without them nor with them.
+    let (a, b) = unsafe { heirs(a, b) };
+    barrier(WaitsFor::new("a join"), || (a(), b()))
+}
+
+/// The halves of a join with what they inherit.
+///
+/// # Safety
+/// They are called before the contexts around this call end, which are captured neither without
+/// them nor with them.
+unsafe fn heirs<RA, RB>(
+    a: impl FnOnce() -> RA,
+    b: impl FnOnce() -> RB + Send,
+) -> (impl FnOnce() -> RA, impl FnOnce() -> RB + Send) {
     let heritage = chain::heritage();
-    // SAFETY: the join does not end before its halves, and is captured neither without them nor
-    // with them.
-    barrier(WaitsFor::new("a join"), || unsafe { (chain::inherit(heritage, a), chain::inherit(heritage, b)) })
+    // SAFETY: as the caller promises.
+    let a = move || unsafe { chain::inherit(heritage, a) };
+    // SAFETY: as above.
+    (a, move || unsafe { chain::inherit(heritage, b) })
 }
 
 /// # Safety
@@ -260,25 +253,14 @@ where
     RA: Send,
     RB: Send,
 {
-    try_join(a, b).unwrap_or_else(|(a, b)| without_worker(a, b))
+    try_join(a, b).unwrap_or_else(|(a, b)| join_in_place(a, b))
 }
 
-/// A join where there is no worker.
-#[cold]
-#[inline(never)]
-fn without_worker<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
-where
-    A: FnOnce() -> RA,
-    B: FnOnce() -> RB + Send,
-    RB: Send,
-{
-    join_apart(a, b).unwrap_or_else(|(a, b)| join_in_place(a, b))
-}
-
-/// As [`join`] on a worker of this crate; elsewhere it gives both back.
+/// As [`join`] on a worker of this crate, and on the thread of one that a fiber has taken for
+/// itself, as [`blocking_here`](crate::blocking_here) does; elsewhere it gives both back.
 ///
 /// # Errors
-/// `a` and `b`, if the caller is not on a worker.
+/// `a` and `b`, if the caller is not on the thread of a worker, or is a fiber of another scheduler.
 ///
 /// # Panics
 /// As for [`join`].
@@ -294,28 +276,18 @@ where
     // stays on it.
     match unsafe { crate::worker::common::worker().as_ref() } {
         Some(worker) => Ok(worker.fork(a, b)),
-        None => Err((a, b)),
+        None => try_apart(a, b),
     }
 }
 
-/// A join on the thread of a worker that a fiber has taken for itself, as `blocking_here` does;
-/// elsewhere it gives both back.
+/// A join on the thread of a worker that a fiber has taken for itself.
 #[cold]
-#[doc(hidden)]
-pub fn join_apart<A, B, RA, RB>(a: A, b: B) -> Result<(RA, RB), (A, B)>
-where
-    A: FnOnce() -> RA,
-    B: FnOnce() -> RB + Send,
-    RB: Send,
-{
+#[inline(never)]
+fn try_apart<A: FnOnce() -> RA, B: FnOnce() -> RB + Send, RA, RB: Send>(a: A, b: B) -> Result<(RA, RB), (A, B)> {
     if !handle::is_inhabited() || segue_core::in_fiber() {
         return Err((a, b));
     }
-    let heritage = chain::heritage();
-    // SAFETY: the join does not end before its halves, and is captured neither without them nor
-    // with them.
-    let a = || unsafe { chain::inherit(heritage, a) };
-    // SAFETY: as above.
-    let b = move || unsafe { chain::inherit(heritage, b) };
+    // SAFETY: the join ends after its halves, and is captured neither without them nor with them.
+    let (a, b) = unsafe { heirs(a, b) };
     Ok(barrier(WaitsFor::new("a join"), || fork_apart(a, b)))
 }

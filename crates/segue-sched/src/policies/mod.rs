@@ -1,11 +1,10 @@
 //! The policies that ship, each in a file: `fifo`, `lifo`, `stealing`,
-//! `round_robin`; by attributes `priority`, `deadline`, `fair`; of policies `hierarchical`; with a
-//! table that workers share `gang`. Beside them what several of them use: `ordered`, `meter`.
+//! `round_robin`; by attributes `priority`, `deadline`, `fair`; of policies `hierarchical`. Beside
+//! them what several of them use: `ordered`, `meter`.
 
 mod deadline;
 mod fair;
 mod fifo;
-mod gang;
 mod hierarchical;
 mod lifo;
 mod meter;
@@ -17,7 +16,6 @@ mod stealing;
 pub use deadline::{ByDeadline, Due};
 pub use fair::{Fair, Share};
 pub use fifo::Fifo;
-pub use gang::{GangTooLarge, Ganged, Gangs, Part};
 pub use hierarchical::{Class, Hierarchical};
 pub use lifo::Lifo;
 use meter::{Clock, Meter, Used};

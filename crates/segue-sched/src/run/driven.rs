@@ -117,7 +117,7 @@ impl Driven {
         wake: Wake,
         monitor: Option<Monitor>,
     ) -> Self {
-        let handle = Handle::new(Arc::clone(&local.common.group));
+        let handle = Handle { group: Arc::clone(&local.common.group) };
         let unparker = Arc::new(Both { wake, park: park.unparker() });
         let local = NonNull::from(Box::leak(Box::new(local)));
         // SAFETY: the box is freed in `Drop for Seated`, after the worker.
@@ -125,12 +125,13 @@ impl Driven {
         // SAFETY: it is in its box until it departs, in `Drop for Seated`, or for ever.
         unsafe { handle::reside(worker.local.common.at()) };
         let mut seated = Seated { worker, local, asleep: false };
-        if sleep(&mut seated.worker, &mut seated.asleep, None).is_none() {
+        seated.asleep = seated.worker.lie_down(None).is_some();
+        if !seated.asleep {
             // Nobody has its handle yet, but its policy has its seat.
-            seated.call_wake();
+            handle.group.remote(0).waker()();
         }
         let family: Box<Family> = Family::detached().into();
-        handle.own(&family);
+        handle.group.own(&family);
         Self {
             worker: ManuallyDrop::new(Box::new(seated)),
             family: ManuallyDrop::new(family),
@@ -160,7 +161,7 @@ impl Driven {
         // SAFETY: the family is boxed, and completed by the drop or leaked; the closure borrows
         // nothing.
         let (job, handle) = unsafe { self.family.job(segue_core::Builder::new(), f) };
-        self.handle.inject(job);
+        self.handle.group.inject(job);
         handle
     }
 
@@ -192,7 +193,7 @@ impl Driven {
         // SAFETY: as in `spawn`.
         let (job, handle) = unsafe { self.family.job(segue_core::Builder::new(), move || stays.call()) };
         if self.worker.poll(Some(job)) == Polled::Again {
-            self.worker.call_wake();
+            self.handle.group.remote(0).waker()();
         }
         Ok(handle)
     }
@@ -207,7 +208,7 @@ impl Driven {
 impl Drop for Driven {
     fn drop(&mut self) {
         self.family.token().cancel();
-        self.handle.disown();
+        self.handle.group.disown();
         if std::thread::panicking() || !handle::can_reside() {
             // Worker, fibers and family stay where they are.
             return self.worker.abandon();
@@ -229,7 +230,6 @@ trait Drive {
     /// Starts `first`, then makes turns.
     fn poll(&mut self, first: Option<Job>) -> Polled;
     fn reserve_stack(&self) -> std::io::Result<()>;
-    fn call_wake(&self);
     /// Runs everything to its end.
     fn finish(self: Box<Self>, family: &Family);
     /// Will never run again.
@@ -243,22 +243,8 @@ struct Seated<P: Policy, K: Park> {
     asleep: bool,
 }
 
-/// Announces the sleep if there is nothing to do, and answers how long it may be.
-fn sleep<P: Policy, K: Park>(
-    worker: &mut Worker<'_, P, K>,
-    asleep: &mut bool,
-    longest: Option<Duration>,
-) -> Option<Option<Duration>> {
-    let timeout = worker.lie_down(longest);
-    *asleep = timeout.is_some();
-    if !*asleep {
-        worker.get_up();
-    }
-    timeout
-}
-
 /// Makes turns until nothing is ready, or they are used up.
-fn work<P: Policy, K: Park>(worker: &mut Worker<'_, P, K>, asleep: &mut bool) -> Polled {
+fn work<P: Policy, K: Park>(worker: &mut Worker<'_, P, K>) -> Polled {
     worker.look_around();
     for _ in 0..TURNS {
         match worker.turn() {
@@ -271,7 +257,7 @@ fn work<P: Policy, K: Park>(worker: &mut Worker<'_, P, K>, asleep: &mut bool) ->
             Idle::Hold(longest) => longest,
             Idle::Spin => break,
         };
-        if let Some(timeout) = sleep(worker, asleep, longest) {
+        if let Some(timeout) = worker.lie_down(longest) {
             return Polled::Idle(timeout);
         }
     }
@@ -280,24 +266,21 @@ fn work<P: Policy, K: Park>(worker: &mut Worker<'_, P, K>, asleep: &mut bool) ->
 
 impl<P: Policy, K: Park> Drive for Seated<P, K> {
     fn poll(&mut self, first: Option<Job>) -> Polled {
-        let Self { worker, asleep, .. } = self;
-        if std::mem::take(asleep) {
-            worker.get_up();
+        if self.asleep {
+            self.worker.get_up();
         }
-        worker.on_thread(|worker| {
+        let polled = self.worker.on_thread(|worker| {
             if let Some(job) = first {
                 worker.begin_with(job);
             }
-            work(worker, asleep)
-        })
+            work(worker)
+        });
+        self.asleep = polled != Polled::Again;
+        polled
     }
 
     fn reserve_stack(&self) -> std::io::Result<()> {
         self.worker.local.reserve_stack()
-    }
-
-    fn call_wake(&self) {
-        (self.worker.local.common.remote().waker())();
     }
 
     fn finish(self: Box<Self>, family: &Family) {

@@ -2,56 +2,12 @@
 //!
 //! Used by applications, through [`Builder`]: to set up threads for a library, to count, to keep a
 //! cache warm.
-//!
-//! # What a hook may do
-//!
-//! It is foreign code on a worker's thread outside of its fibers, at places where the worker has
-//! said that it sleeps. A fiber that it made ready in the ordinary way would go straight to the
-//! policy, and the worker would sleep with the fiber in its queue. So no worker runs on the thread
-//! while a hook does: what it wakes is woken by mail, as from any other thread, and the mail ends
-//! the sleep.
 
 use crate::run::Builder;
 use crate::run::processors::{Bound, Processors};
-use crate::worker::common::without_worker;
-use segue_core::chain::barrier;
-use segue_core::{NoUnwind, Park, Unpark, WaitsFor};
-use std::fmt;
+use crate::worker::hooks::Hooks;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
-
-type Hook = Option<Arc<dyn Fn(usize) + Send + Sync>>;
-
-/// What is called when.
-#[derive(Clone, Default)]
-pub(crate) struct Hooks {
-    start: Hook,
-    stop: Hook,
-    park: Hook,
-    unpark: Hook,
-}
-
-impl fmt::Debug for Hooks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hooks").finish_non_exhaustive()
-    }
-}
-
-/// Ends the process if a hook unwinds.
-pub(crate) fn no_unwind() -> NoUnwind {
-    NoUnwind::new("a hook of a scheduler panicked; the scheduler can't go on")
-}
-
-#[inline]
-fn call(hook: &Hook, worker: usize) {
-    if let Some(hook) = hook {
-        let no_unwind = no_unwind();
-        // Nor does it leave the rest of this to an effect: the worker before may end.
-        barrier(WaitsFor::new("a hook of a scheduler"), || without_worker(|| hook(worker)));
-        no_unwind.disarm();
-    }
-}
 
 impl<F> Builder<F> {
     /// Is called on each worker's thread, with the worker's number, when that becomes a worker:
@@ -127,49 +83,13 @@ impl<'a> Service<'a> {
     /// this is dropped.
     pub(crate) fn begin(hooks: &'a Hooks, worker: usize, processors: Option<&Processors>) -> io::Result<Self> {
         let bound = processors.map(|processors| processors.bind(worker)).transpose()?;
-        call(&hooks.start, worker);
+        hooks.call(worker, |hooks| &hooks.start);
         Ok(Self { hooks, worker, _bound: bound })
     }
 }
 
 impl Drop for Service<'_> {
     fn drop(&mut self) {
-        call(&self.hooks.stop, self.worker);
-    }
-}
-
-/// A park around which hooks are called.
-pub(crate) struct Hooked<K> {
-    pub(crate) park: K,
-    pub(crate) hooks: Hooks,
-    pub(crate) worker: usize,
-}
-
-impl<K: Park> Park for Hooked<K> {
-    fn unparker(&self) -> Arc<dyn Unpark> {
-        self.park.unparker()
-    }
-
-    fn park(&mut self, timeout: Option<Duration>) {
-        call(&self.hooks.park, self.worker);
-        self.park.park(timeout);
-        call(&self.hooks.unpark, self.worker);
-    }
-
-    fn is_closed(&self) -> bool {
-        self.park.is_closed()
-    }
-
-    #[inline]
-    fn poll(&mut self) {
-        self.park.poll();
-    }
-
-    fn enter(&mut self) {
-        self.park.enter();
-    }
-
-    fn leave(&mut self) {
-        self.park.leave();
+        self.hooks.call(self.worker, |hooks| &hooks.stop);
     }
 }

@@ -11,11 +11,12 @@ mod processors;
 
 use crate::policies::{Fifo, Stealing};
 use crate::run::driven::Driven;
-use crate::run::hooks::{Hooked, Hooks, Service};
+use crate::run::hooks::Service;
 use crate::run::monitor::{Monitor, Watch};
 use crate::run::processors::Processors;
 use crate::worker::group::Group;
 use crate::worker::handle::Handle;
+use crate::worker::hooks::Hooks;
 use crate::worker::local::Local;
 use crate::worker::policy::Policy;
 use crate::worker::run_loop::{OnDeadlock, Worker};
@@ -173,10 +174,10 @@ impl<F: MakePark + Send + Sync> Builder<F> {
             }
             drop(report);
             started()?;
-            let local = plan.local(0, first, Timers::real());
+            let mut local = plan.local(0, first, Timers::real());
             // The first fiber is started on this thread or nowhere.
             local.reserve_stack()?;
-            let (park, _service) = plan.start(0)?;
+            let (park, _service) = plan.start(&mut local)?;
             let result = catch_unwind(AssertUnwindSafe(|| lead(local, park, None, f)));
             if segue_core::in_fiber() {
                 // The join of the threads would block this one, and those may have visitors that
@@ -261,11 +262,7 @@ impl<F: MakePark + Send + Sync> Builder<F> {
         }
         let (plan, monitor) = self.workers(1).plan()?;
         let local = plan.local(0, policy, Timers::real());
-        let park = (plan.park)()?;
-        if let Some(watch) = &plan.watch {
-            watch.admit(0)?;
-        }
-        Ok(Driven::new(local, park, Box::new(wake), monitor))
+        Ok(Driven::new(local, plan.park(0)?, Box::new(wake), monitor))
     }
 
     fn plan(self) -> io::Result<(Plan<F>, Option<Monitor>)> {
@@ -359,20 +356,27 @@ impl<F> Plan<F> {
 }
 
 impl<F: MakePark> Plan<F> {
-    /// Makes the calling thread that of worker `index`, until the service is dropped.
-    fn start(&self, worker: usize) -> io::Result<(Hooked<F::Park>, Service<'_>)> {
-        let park = Hooked { park: (self.park)()?, hooks: self.hooks.clone(), worker };
+    /// Makes the calling thread that of this worker, until the service is dropped.
+    fn start<P: Policy>(&self, local: &mut Local<P>) -> io::Result<(F::Park, Service<'_>)> {
+        let park = self.park(local.common.index)?;
+        local.common.hooks = self.hooks.clone();
+        Ok((park, Service::begin(&self.hooks, local.common.index, self.processors.as_ref())?))
+    }
+
+    /// Makes the park of worker `index`, on its thread.
+    fn park(&self, index: usize) -> io::Result<F::Park> {
+        let park = (self.park)()?;
         if let Some(watch) = &self.watch {
-            watch.admit(worker)?;
+            watch.admit(index)?;
         }
-        Ok((park, Service::begin(&self.hooks, worker, self.processors.as_ref())?))
+        Ok(park)
     }
 
     /// A worker's thread: says whether it could start, and works until the group stops.
     fn work<P: Policy>(&self, index: usize, policy: &impl Fn() -> P, report: Report) {
         // Before it says that it could start, since a policy may panic here.
-        let local = self.local(index, policy(), Timers::real());
-        let start = segue_fiber::ensure_alternate_stack().and_then(|()| self.start(index));
+        let mut local = self.local(index, policy(), Timers::real());
+        let start = segue_fiber::ensure_alternate_stack().and_then(|()| self.start(&mut local));
         let (started, outcome) = match start {
             Ok(started) => (Some(started), Ok(())),
             Err(error) => (None, Err(error)),
@@ -596,7 +600,7 @@ impl Pool {
     /// A handle of it, to [move to](crate::move_to).
     #[must_use]
     pub fn handle(&self) -> Handle {
-        Handle::new(Arc::clone(&self.parts().group))
+        Handle { group: Arc::clone(&self.parts().group) }
     }
 
     /// How many workers it has.

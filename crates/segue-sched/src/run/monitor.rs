@@ -45,8 +45,8 @@
 //! under way. A pool that is dropped inside of a report can't wait for the thread that reports.
 
 use crate::run::Builder;
-use crate::run::hooks::no_unwind;
 use crate::worker::group::Group;
+use crate::worker::hooks::no_unwind;
 use crate::worker::report::StuckWorker;
 use segue_core::Unpark;
 use segue_fiber::{Backtrace, StackOwner, Watched};

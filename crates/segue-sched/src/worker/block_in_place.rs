@@ -60,8 +60,8 @@ impl Common {
     /// Gives all that has not been started to the other workers, and says that this one is away.
     fn hand_over(&self) {
         self.expose_forks();
-        self.share(true);
-        self.group.go_away(self.index);
+        self.whole().offer_spare(true);
+        self.group.release(self.index, true);
         // It blocks on purpose: that is nothing to report.
         self.remote().beat.rest();
     }

@@ -129,7 +129,7 @@ fn attend(worker: &Common, fiber: &Fiber) -> Result<(), Cancelled> {
         worker.until_look.set(1);
     }
     if (over || worker.is_called()) && !std::thread::panicking() {
-        worker.let_in();
+        worker.whole().let_in();
         // Where it must not be suspended, it goes on.
         let _ = segue_core::yield_now();
     }

@@ -8,12 +8,13 @@
 
 use crate::worker::checkpoint::Slice;
 use crate::worker::forks::Forks;
-use crate::worker::group::{Group, Remote, reclaim};
+use crate::worker::group::{Group, Remote, take_back};
+use crate::worker::hooks::Hooks;
 use crate::worker::inbox::{Letter, Post};
 use crate::worker::placing::Placing;
 use crate::worker::policy::Switch;
 use crate::worker::report::Stuck;
-use segue_core::{Fiber, Job, JobHeader, Scheduler};
+use segue_core::{Fiber, Job, JobHeader, Scheduler, Spawn};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
@@ -71,6 +72,22 @@ pub(crate) fn without_worker<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
+/// The next poll of an async task goes to the worker that wakes it, if it is one of these, else to
+/// any free one.
+impl Spawn for Group {
+    fn spawn(&self, job: Job) {
+        // SAFETY: the worker that runs on this thread is in place.
+        match unsafe { worker().as_ref() } {
+            Some(worker) if ptr::eq(&raw const *worker.group, self) => worker.whole().accept(job),
+            _ => self.inject(job),
+        }
+    }
+
+    fn share(&self) -> Arc<dyn Spawn + Send + Sync> {
+        self.me.upgrade().expect("a group lies in an `Arc`")
+    }
+}
+
 pub(crate) const RESUME: u8 = 1;
 pub(crate) const INTERRUPT: u8 = 2;
 
@@ -107,15 +124,16 @@ pub(crate) struct Common {
     pub(crate) index: usize,
     pub(crate) forks: Forks,
     remote: NonNull<Remote>,
-    pub(crate) calls: &'static Calls,
     /// The whole worker, once it stays in its place.
-    pub(crate) scheduler: Cell<Option<NonNull<dyn Scheduler>>>,
+    whole: Cell<Option<NonNull<dyn Whole>>>,
     pub(crate) living: RefCell<Vec<NonNull<Header>>>,
     /// How many of its fibers are with other workers of this thread, and will come back.
     pub(crate) away: Cell<usize>,
     /// In a simulation: whether the running fiber, when it yields next, goes on only when nothing
     /// else is ready.
     pub(crate) settles: OnceCell<Rc<Cell<bool>>>,
+    /// What is called around its sleeps.
+    pub(crate) hooks: Hooks,
     /// Whether reports have backtraces.
     pub(crate) backtraces: Cell<bool>,
     /// Counts the turns.
@@ -137,25 +155,26 @@ pub(crate) struct Common {
 /// so that none waits for ever behind a chain of spawns.
 pub(crate) const OLDEST: usize = 64;
 
-/// What depends on the policy all the same. Each is called with the head of a `Local<P>`, on the
-/// thread of that worker.
-pub(crate) struct Calls {
+/// What depends on the policy all the same. For the worker's thread.
+pub(crate) trait Whole: Scheduler {
     /// Tells the policy that the running fiber gives up its turn.
-    pub(crate) yields: unsafe fn(NonNull<Common>, &Fiber),
-    /// Reads the mail.
-    pub(crate) read_mail: unsafe fn(NonNull<Common>),
+    fn yields(&self, header: NonNull<Header>);
+    /// Takes the letters out of the mail.
+    fn drain(&self);
+    /// Reads the mail and accepts closures, so that what comes from others is ready before the
+    /// running fiber yields.
+    fn let_in(&self);
     /// Hands a closure to the policy: the next poll of a task.
-    pub(crate) accept: unsafe fn(NonNull<Common>, Job),
-    /// Offers a closure of the policy's, if it gives one.
-    pub(crate) shares: unsafe fn(NonNull<Common>, bool),
-    /// Reads the mail and accepts closures.
-    pub(crate) lets_in: unsafe fn(NonNull<Common>),
+    fn accept(&self, job: Job);
+    /// Offers a closure of the policy's to idle workers, if the policy gives one: they get the next
+    /// when that was taken. Or `all` that it gives.
+    fn offer_spare(&self, all: bool);
     /// Whether a policy that simulates takes the turn away from the running fiber.
-    pub(crate) preempts: unsafe fn(NonNull<Common>) -> bool,
+    fn preempts(&self) -> bool;
 }
 
 impl Common {
-    pub(crate) fn new(group: Arc<Group>, index: usize, calls: &'static Calls) -> Self {
+    pub(crate) fn new(group: Arc<Group>, index: usize) -> Self {
         let alone = (group.len() == 1).then(RefCell::default);
         let placing = Placing::new(group.len() == 1);
         Self {
@@ -164,11 +183,11 @@ impl Common {
             group,
             index,
             alone,
-            calls,
-            scheduler: Cell::new(None),
+            whole: Cell::new(None),
             living: RefCell::new(Vec::new()),
             away: Cell::new(0),
             settles: OnceCell::new(),
+            hooks: Hooks::default(),
             backtraces: Cell::new(false),
             turns: Cell::new(0),
             slice: Slice::new(),
@@ -185,21 +204,29 @@ impl Common {
         unsafe { self.remote.as_ref() }
     }
 
+    /// The worker is in the place where it will stay.
+    pub(crate) fn settle_down(&self, whole: NonNull<dyn Whole>) {
+        self.whole.set(Some(whole));
+    }
+
     /// The worker's address, for what leads back to the whole `Local`: a reference to its head is
     /// good for the head alone. Null until it has settled down.
     #[inline]
     pub(crate) fn at(&self) -> *const Self {
-        self.scheduler.get().map_or(ptr::null(), |scheduler| scheduler.as_ptr().cast_const().cast())
+        self.whole.get().map_or(ptr::null(), |whole| whole.as_ptr().cast_const().cast())
     }
 
-    /// What [`Calls`] are called with.
-    ///
-    /// # Safety
-    /// The worker has settled down, as it has before its first fiber runs.
+    /// The whole worker, which has settled down, as it has before its first fiber runs.
     #[inline]
-    unsafe fn whole(&self) -> NonNull<Self> {
-        // SAFETY: as the caller promises: then it is in place.
-        unsafe { NonNull::new_unchecked(self.at().cast_mut()) }
+    pub(crate) fn whole(&self) -> &dyn Whole {
+        // SAFETY: it was set before anybody could find this worker, and is in place as long as its
+        // head is.
+        unsafe { self.whole.get().unwrap_unchecked().as_ref() }
+    }
+
+    /// The same, for a fiber's header.
+    pub(crate) fn scheduler(&self) -> NonNull<dyn Scheduler> {
+        self.whole.get().expect("a worker with fibers has settled down")
     }
 
     /// Runs `f`, the worker's loop, while the thread is this worker's.
@@ -272,8 +299,7 @@ impl Common {
     #[inline]
     pub(crate) fn await_letter(&self, header: &Header) {
         while header.letter.is_pending() {
-            // SAFETY: this is the thread of the worker, which has fibers.
-            unsafe { (self.calls.read_mail)(self.whole()) };
+            self.whole().drain();
             std::hint::spin_loop();
         }
     }
@@ -316,7 +342,10 @@ impl Common {
     #[inline]
     pub(crate) fn is_called(&self) -> bool {
         let remote = self.remote();
-        !remote.inbox.is_empty() || remote.is_unheard() || self.group.is_called() || remote.has_sent()
+        !remote.inbox.is_empty()
+            || remote.is_unheard()
+            || self.group.outside.seems_to_hold()
+            || remote.sent.seems_to_hold()
     }
 
     /// Gives the oldest private fork, or else a closure of the policy's, to an idle worker that has
@@ -333,30 +362,10 @@ impl Common {
                 }
             }
             None => {
-                self.share(false);
+                self.whole().offer_spare(false);
                 self.remote().put_off();
             }
         }
-    }
-
-    /// Offers a closure of the policy's to idle workers, if the policy gives one, or `all` that it
-    /// gives. For the running fiber.
-    pub(crate) fn share(&self, all: bool) {
-        // SAFETY: this is the thread of the worker, which has fibers.
-        unsafe { (self.calls.shares)(self.whole(), all) };
-    }
-
-    /// Reads the mail and accepts closures, so that what comes from others is ready before the
-    /// running fiber yields. For that fiber.
-    pub(crate) fn let_in(&self) {
-        // SAFETY: this is the thread of the worker, which has fibers.
-        unsafe { (self.calls.lets_in)(self.whole()) };
-    }
-
-    /// Whether a policy that simulates takes the turn away from the running fiber. For that fiber.
-    pub(crate) fn preempts(&self) -> bool {
-        // SAFETY: this is the thread of the worker, which has fibers.
-        unsafe { (self.calls.preempts)(self.whole()) }
     }
 
     /// Offers a closure to all workers of the group.
@@ -371,11 +380,11 @@ impl Common {
     /// Takes back a certain closure that this worker offered, if nobody has started it.
     pub(crate) fn reclaim(&self, header: NonNull<JobHeader>) -> Option<Job> {
         match &self.alone {
-            Some(shelf) => reclaim(&mut shelf.borrow_mut(), header),
-            None => self.group.reclaim(self.index, header),
+            Some(shelf) => take_back(&mut shelf.borrow_mut(), header),
+            None => self.remote().shelf.take_back(header),
         }
         // It was put back among those from outside if it has found no stack.
-        .or_else(|| self.group.reclaim_outside(header))
+        .or_else(|| self.group.outside.take_back(header))
     }
 
     /// Takes the newest closure that this worker offered; now and then the oldest.
@@ -395,7 +404,7 @@ impl Common {
     fn take_newest(&self) -> Option<Job> {
         match &self.alone {
             Some(shelf) => shelf.borrow_mut().pop_back(),
-            None => self.group.take_own(self.index),
+            None => self.remote().shelf.take_newest(),
         }
     }
 
@@ -403,7 +412,7 @@ impl Common {
     fn take_oldest(&self) -> Option<Job> {
         match &self.alone {
             Some(shelf) => shelf.borrow_mut().pop_front(),
-            None => self.group.take_oldest(self.index),
+            None => self.remote().shelf.take_oldest(),
         }
     }
 
@@ -413,17 +422,12 @@ impl Common {
         self.alone.is_none() && (self.group.has_sleepers() || self.remote().is_unheard())
     }
 
-    /// Whether a closure lies on this worker's shelf. The answer may be late.
-    pub(crate) fn has_offers(&self) -> bool {
-        self.group.has_offers(self.index)
-    }
-
     /// Takes a closure from outside, else the newest that this worker offered; now and then the
     /// oldest of these before any from outside.
     #[inline]
     pub(crate) fn take_fresh(&self) -> Option<Job> {
         if self.is_for_oldest() {
-            return self.take_oldest().or_else(|| self.group.take_outside());
+            return self.take_oldest().or_else(|| self.group.outside.take_oldest());
         }
         self.take_any()
     }
@@ -431,14 +435,14 @@ impl Common {
     /// As [`take_fresh`](Common::take_fresh), for a worker that takes all of them.
     #[inline]
     pub(crate) fn take_any(&self) -> Option<Job> {
-        self.group.take_outside().or_else(|| self.take_newest())
+        self.group.outside.take_oldest().or_else(|| self.take_newest())
     }
 
     /// Looks for a closure: its own newest, then the oldest from outside, then the oldest of
     /// another worker.
     #[inline]
     pub(crate) fn find(&self) -> Option<Job> {
-        self.take_own().or_else(|| self.group.take_outside()).or_else(|| match self.alone {
+        self.take_own().or_else(|| self.group.outside.take_oldest()).or_else(|| match self.alone {
             Some(_) => None,
             None => self.group.take_from_others(self.index, self.placing.modest()),
         })

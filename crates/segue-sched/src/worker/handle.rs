@@ -34,7 +34,7 @@ use crate::worker::group::Group;
 use crate::worker::local::{header_of, with_caller};
 use crate::worker::stack_job::StackJob;
 use segue_core::chain::barrier;
-use segue_core::{Cancelled, Family, Fiber, Job, JoinHandle, Place, WaitsFor};
+use segue_core::{Cancelled, Family, Fiber, JoinHandle, Place, WaitsFor};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
@@ -88,29 +88,10 @@ pub(crate) fn is_inhabited() -> bool {
 /// ```
 #[derive(Clone)]
 pub struct Handle {
-    group: Arc<Group>,
+    pub(crate) group: Arc<Group>,
 }
 
 impl Handle {
-    pub(crate) fn new(group: Arc<Group>) -> Self {
-        Self { group }
-    }
-
-    /// Has what is [spawned](Handle::spawn) belong to this family, which its owner takes back by
-    /// `disown` before it completes it.
-    pub(crate) fn own(&self, family: &Family) {
-        self.group.own(family);
-    }
-
-    pub(crate) fn disown(&self) {
-        self.group.disown();
-    }
-
-    /// Accepts a closure, or drops it if the scheduler has ended.
-    pub(crate) fn inject(&self, job: Job) {
-        self.group.inject(job);
-    }
-
     /// Starts a detached fiber there. Never waits.
     ///
     /// It belongs to that scheduler, as if a fiber of it had spawned it: the end of the scheduler
@@ -299,7 +280,7 @@ fn go_over(from: &Common, to: &Common, fiber: &Fiber) {
     let header = unsafe { at.as_ref() };
     // SAFETY: the worker `to` is the fiber's home, or one on its thread that it leaves again before
     // that ends, since it has it in its list.
-    unsafe { fiber.set_scheduler(to.scheduler.get().expect("a resident has settled down")) };
+    unsafe { fiber.set_scheduler(to.scheduler()) };
     from.await_letter(header);
     from.strike(header);
     header.worker.set(to.at());

@@ -42,7 +42,7 @@ use std::ptr::{self, NonNull};
 ///
 /// # Safety
 /// `letter` always answers with the same part of `self`.
-pub unsafe trait Post {
+pub(crate) unsafe trait Post {
     /// The part that the inbox uses.
     fn letter(&self) -> &Letter<Self>
     where
@@ -51,34 +51,27 @@ pub unsafe trait Post {
 
 /// The link and the contents of a letter.
 #[derive(Debug)]
-pub struct Letter<T> {
+pub(crate) struct Letter<T> {
     bits: AtomicU8,
     next: AtomicPtr<T>,
 }
 
 impl<T> Letter<T> {
     /// A letter that is nowhere, with nothing in it.
-    #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { bits: AtomicU8::new(0), next: AtomicPtr::new(ptr::null_mut()) }
     }
 
     /// Whether it is under way.
     #[inline]
-    pub fn is_pending(&self) -> bool {
+    pub(crate) fn is_pending(&self) -> bool {
         self.bits.load(Ordering::Acquire) != 0
-    }
-}
-
-impl<T> Default for Letter<T> {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
 /// The mailbox.
 #[derive(Debug)]
-pub struct Inbox<T> {
+pub(crate) struct Inbox<T> {
     head: AtomicPtr<T>,
 }
 
@@ -89,8 +82,7 @@ fn asleep<T>() -> *mut T {
 
 impl<T: Post> Inbox<T> {
     /// An empty mailbox of a worker that is awake.
-    #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { head: AtomicPtr::new(ptr::null_mut()) }
     }
 
@@ -102,7 +94,7 @@ impl<T: Post> Inbox<T> {
     /// The letter stays in place until the worker has drained it; the inbox until the exchange has
     /// been made.
     #[inline]
-    pub unsafe fn post<W: FnOnce()>(&self, letter: NonNull<T>, bits: u8, wake: impl Fn() -> W) {
+    pub(crate) unsafe fn post<W: FnOnce()>(&self, letter: NonNull<T>, bits: u8, wake: impl Fn() -> W) {
         // SAFETY: the letter is in place until it was drained, which can't be before it is in the
         // stack.
         let link = unsafe { letter.as_ref() }.letter();
@@ -131,7 +123,7 @@ impl<T: Post> Inbox<T> {
     /// Ends the worker's sleep without a letter. Answers whether it slept: then the caller unparks
     /// it.
     #[inline]
-    pub fn rouse(&self) -> bool {
+    pub(crate) fn rouse(&self) -> bool {
         self.head.load(Ordering::Acquire) == asleep()
             && self.head.compare_exchange(asleep(), ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
@@ -139,32 +131,32 @@ impl<T: Post> Inbox<T> {
     /// Whether the worker has announced that it sleeps, and nobody has woken it yet. The answer may
     /// be late.
     #[inline]
-    pub fn is_asleep(&self) -> bool {
+    pub(crate) fn is_asleep(&self) -> bool {
         self.head.load(Ordering::Relaxed) == asleep()
     }
 
     /// Whether there is nothing to drain. For the worker.
     #[inline]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.head.load(Ordering::Relaxed).is_null()
     }
 
     /// Whether letters are in it. For the worker, also after it has announced its sleep.
     #[inline]
-    pub fn has_mail(&self) -> bool {
+    pub(crate) fn has_mail(&self) -> bool {
         let head = self.head.load(Ordering::Relaxed);
         !head.is_null() && head != asleep()
     }
 
     /// Announces that the worker will sleep, unless there is mail. For the worker.
     #[must_use]
-    pub fn doze(&self) -> bool {
+    pub(crate) fn doze(&self) -> bool {
         self.head.compare_exchange(ptr::null_mut(), asleep(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// Takes all letters, oldest first, and calls `f` with each and its bits; ends a sleep. For the
     /// worker.
-    pub fn drain(&self, mut f: impl FnMut(NonNull<T>, u8)) {
+    pub(crate) fn drain(&self, mut f: impl FnMut(NonNull<T>, u8)) {
         let mut at = self.head.swap(ptr::null_mut(), Ordering::AcqRel);
         if at == asleep() {
             return;
@@ -186,11 +178,5 @@ impl<T: Post> Inbox<T> {
             let bits = link.bits.swap(0, Ordering::AcqRel);
             f(letter, bits);
         }
-    }
-}
-
-impl<T: Post> Default for Inbox<T> {
-    fn default() -> Self {
-        Self::new()
     }
 }

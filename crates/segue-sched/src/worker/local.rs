@@ -4,7 +4,7 @@
 //! Only the worker's thread touches it; wakes from other threads go through `group/remote.rs`.
 #![allow(unsafe_code)] // Fibers are reached by their headers' addresses.
 
-use crate::worker::common::{Calls, Common, Header, INTERRUPT, RESUME, set_worker, worker};
+use crate::worker::common::{Common, Header, INTERRUPT, RESUME, Whole, set_worker, worker};
 use crate::worker::group::Group;
 use crate::worker::inbox::Letter;
 use crate::worker::policy::{Goes, Idle, Policy, Seat, Started, Switch, Task, Why};
@@ -19,19 +19,6 @@ use std::sync::Arc;
 /// Up to so many fibers are taken to be in reach of the translation caches, so that fetching more
 /// than a line of each pays off.
 const FEW: usize = 2048;
-
-impl Calls {
-    const fn of<P: Policy>() -> Self {
-        Self {
-            yields: yields::<P>,
-            read_mail: read_mail::<P>,
-            accept: accept::<P>,
-            shares: shares::<P>,
-            lets_in: lets_in::<P>,
-            preempts: preempts::<P>,
-        }
-    }
-}
 
 /// Ends the process if a policy, park or driver unwinds: fibers that were suspended could be
 /// neither continued nor freed.
@@ -49,6 +36,9 @@ pub(crate) struct Local<P> {
     pub(crate) takes_arrivals: bool,
     /// How many started fibers the policy has.
     held: Cell<usize>,
+    /// Whether the policy may have a closure to spare: not from when it gave none until one is
+    /// pushed, or the worker looks around.
+    pub(crate) may_spare: Cell<bool>,
     pub(crate) timers: Timers,
     stacks: RefCell<StackPool>,
     /// Whether a closure found no stack: then this worker starts no other before it got one back,
@@ -66,7 +56,8 @@ impl<P: Policy> Local<P> {
         Self {
             takes_arrivals: policy.takes_arrivals(),
             held: Cell::new(0),
-            common: Common::new(group, index, const { &Calls::of::<P>() }),
+            may_spare: Cell::new(false),
+            common: Common::new(group, index),
             policy: RefCell::new(policy),
             timers,
             stacks: RefCell::new(stacks),
@@ -106,7 +97,11 @@ impl<P: Policy> Local<P> {
                 drop(policy);
                 match goes {
                     Goes::Here if started => {}
-                    Goes::Here => self.share_with_sleepers(),
+                    // This worker may not look at its policy again for long.
+                    Goes::Here => {
+                        self.may_spare.set(true);
+                        self.share();
+                    }
                     Goes::Anywhere(job) => self.common.offer(job),
                     Goes::To(worker, job) => {
                         if let Err(job) = self.send(worker, job) {
@@ -157,7 +152,10 @@ impl<P: Policy> Local<P> {
     fn let_order(&self, job: Job) -> Option<Task> {
         let goes = self.policy.borrow_mut().push(Task::Fresh(job), Why::Taken);
         match goes {
-            Goes::Here => self.next(),
+            Goes::Here => {
+                self.may_spare.set(true);
+                self.next()
+            }
             Goes::Anywhere(job) => Some(Task::Fresh(job)),
             Goes::To(worker, job) => self.send(worker, job).err().map(Task::Fresh),
         }
@@ -167,44 +165,42 @@ impl<P: Policy> Local<P> {
     /// that. Looks at each turn, and as a rule there is nothing.
     #[inline]
     pub(crate) fn accept_closures(&self) {
-        if self.common.remote().has_sent() || (self.takes_arrivals && self.common.group.is_called()) {
+        if self.common.remote().sent.seems_to_hold()
+            || (self.takes_arrivals && self.common.group.outside.seems_to_hold())
+        {
             self.hand_over_closures();
         }
     }
 
     #[cold]
     fn hand_over_closures(&self) {
-        while let Some(job) = self.common.remote().take_sent() {
+        while let Some(job) = self.common.remote().sent.take_oldest() {
             self.ready(Task::Fresh(job), Why::Sent);
         }
         // One that it could not start would come back for ever.
         if self.takes_arrivals && !self.is_starved() {
-            while let Some(job) = self.common.group.take_outside() {
+            while let Some(job) = self.common.group.outside.take_oldest() {
                 self.ready(Task::Fresh(job), Why::Arrived);
             }
         }
     }
 
-    /// A closure has come to the policy, which this worker may not look at again for long.
+    /// Offers a closure of the policy's to idle workers, if there are any.
     #[inline]
-    fn share_with_sleepers(&self) {
-        if self.common.is_asked() {
-            self.share(false);
+    pub(crate) fn share(&self) {
+        if self.may_spare.get() && self.common.is_asked() {
+            self.offer_spare(false);
         }
     }
 
-    /// Offers a closure of the policy's to idle workers, if the policy gives one: they get the next
-    /// when that was taken. Or `all` that it gives.
-    #[cold]
-    pub(crate) fn share(&self, all: bool) {
-        barrier(WaitsFor::new("a policy"), || self.share_spare(all));
-    }
-
     fn share_spare(&self, all: bool) {
-        while all || !self.common.has_offers() {
+        while all || !self.common.remote().shelf.seems_to_hold() {
+            let Ok(mut policy) = self.policy.try_borrow_mut() else { return };
             let no_unwind = no_unwind();
-            let spare = self.policy.try_borrow_mut().ok().and_then(|mut policy| policy.spare());
+            let spare = policy.spare();
             no_unwind.disarm();
+            drop(policy);
+            self.may_spare.set(spare.is_some());
             let Some(job) = spare else { return };
             self.common.remote().set_wanted(false);
             self.common.offer(job);
@@ -230,23 +226,6 @@ impl<P: Policy> Local<P> {
             std::any::type_name::<P>(),
         );
         idle
-    }
-
-    /// The running fiber is about to suspend, and is ready all the same.
-    #[inline]
-    fn enqueue_yielded(&self, header: NonNull<Header>) {
-        // First, since it may unpark another worker, which is foreign code: that must not find a
-        // fiber that is ready and runs.
-        if !self.common.forks.is_empty() {
-            self.common.expose_forks();
-        }
-        let displaced = self.common.displaced.replace(false);
-        if displaced {
-            // What it gives way to comes first.
-            self.accept_closures();
-        }
-        let why = if displaced { Why::Displaced } else { Why::Yielded };
-        self.ready(Task::Started(Started::new(header)), why);
     }
 
     /// Something became ready from inside of the policy, which dropped a closure for instance: it
@@ -276,36 +255,12 @@ impl<P: Policy> Local<P> {
         task
     }
 
-    /// To be called when the worker is in the place where it will stay.
-    pub(crate) fn settle_down(&self) {
-        self.common.scheduler.set(Some(NonNull::from(self as &dyn Scheduler)));
-    }
-
     /// Reads the mail, if there is any.
     #[inline]
     pub(crate) fn read_mail(&self) {
         if !self.common.remote().inbox.is_empty() {
             self.drain();
         }
-    }
-
-    #[cold]
-    fn drain(&self) {
-        self.common.remote().inbox.drain(|header, bits| {
-            // SAFETY: a fiber with a letter under way has not been taken down: `bury` waits for it.
-            let at = unsafe { header.as_ref() };
-            if bits & RESUME == 0 && !at.fiber.interrupted() {
-                return;
-            }
-            let worker = at.worker.get();
-            if ptr::eq(worker, &self.common) {
-                self.ready(Task::Started(Started::new(header)), Why::Resumed);
-            } else {
-                // SAFETY: it has left for a worker of this thread, which has it in its list, and is
-                // suspended by now; its one resume was for us to pass on.
-                unsafe { (*worker).resume_by_mail(header) };
-            }
-        });
     }
 
     /// Runs a task until it suspends or ends.
@@ -440,6 +395,69 @@ impl<P: Policy> Local<P> {
     }
 }
 
+impl<P: Policy> Whole for Local<P> {
+    #[inline]
+    fn yields(&self, header: NonNull<Header>) {
+        // First, since it may unpark another worker, which is foreign code: that must not find a
+        // fiber that is ready and runs.
+        if !self.common.forks.is_empty() {
+            self.common.expose_forks();
+        }
+        let displaced = self.common.displaced.replace(false);
+        if displaced {
+            // What it gives way to comes first.
+            self.accept_closures();
+        }
+        let why = if displaced { Why::Displaced } else { Why::Yielded };
+        self.ready(Task::Started(Started::new(header)), why);
+    }
+
+    #[cold]
+    fn drain(&self) {
+        self.common.remote().inbox.drain(|header, bits| {
+            // SAFETY: a fiber with a letter under way has not been taken down: `bury` waits for it.
+            let at = unsafe { header.as_ref() };
+            if bits & RESUME == 0 && !at.fiber.interrupted() {
+                return;
+            }
+            let worker = at.worker.get();
+            if ptr::eq(worker, &self.common) {
+                self.ready(Task::Started(Started::new(header)), Why::Resumed);
+            } else {
+                // SAFETY: it has left for a worker of this thread, which has it in its list, and is
+                // suspended by now; its one resume was for us to pass on.
+                unsafe { (*worker).resume_by_mail(header) };
+            }
+        });
+    }
+
+    fn let_in(&self) {
+        self.read_mail();
+        self.accept_closures();
+    }
+
+    fn accept(&self, job: Job) {
+        self.ready(Task::Fresh(job), Why::Resumed);
+    }
+
+    #[cold]
+    fn offer_spare(&self, all: bool) {
+        barrier(WaitsFor::new("a policy"), || self.share_spare(all));
+    }
+
+    fn preempts(&self) -> bool {
+        let ask = || {
+            self.policy.try_borrow().is_ok_and(|policy| policy.may_preempt()) && {
+                // The other halves of its joins may run instead of it.
+                self.common.expose_forks();
+                self.adopt();
+                self.policy.borrow_mut().preempts()
+            }
+        };
+        P::simulates() && barrier(WaitsFor::new("a policy"), ask)
+    }
+}
+
 /// The header around a fiber.
 ///
 /// # Safety
@@ -450,68 +468,10 @@ pub(crate) unsafe fn header_of(fiber: &Fiber) -> NonNull<Header> {
     unsafe { NonNull::new_unchecked(fiber.host().cast_mut().cast()) }
 }
 
-/// # Safety
-/// `common` is the head of a `Local<P>`. `fiber`, the running one and that worker's, calls this on
-/// the worker's thread.
-unsafe fn yields<P: Policy>(common: NonNull<Common>, fiber: &Fiber) {
-    // SAFETY: as the caller promises.
-    unsafe { common.cast::<Local<P>>().as_ref().enqueue_yielded(header_of(fiber)) };
-}
-
-/// # Safety
-/// `common` is the head of a `Local<P>`, and this is called on that worker's thread.
-#[cold]
-unsafe fn read_mail<P: Policy>(common: NonNull<Common>) {
-    // SAFETY: as the caller promises.
-    unsafe { common.cast::<Local<P>>().as_ref() }.drain();
-}
-
-/// # Safety
-/// `common` is the head of a `Local<P>`, and this is called on that worker's thread.
-unsafe fn accept<P: Policy>(common: NonNull<Common>, job: Job) {
-    // SAFETY: as the caller promises.
-    unsafe { common.cast::<Local<P>>().as_ref() }.ready(Task::Fresh(job), Why::Resumed);
-}
-
 /// Every fiber of this thread's worker that is suspended.
 pub(crate) fn suspended() -> Vec<Stuck> {
     // SAFETY: a worker is in place while it runs on this thread.
     unsafe { worker().as_ref() }.map(Common::report).unwrap_or_default()
-}
-
-/// # Safety
-/// As for [`read_mail`].
-unsafe fn shares<P: Policy>(common: NonNull<Common>, all: bool) {
-    // SAFETY: as the caller promises.
-    unsafe { common.cast::<Local<P>>().as_ref() }.share(all);
-}
-
-/// # Safety
-/// As for [`read_mail`].
-unsafe fn lets_in<P: Policy>(common: NonNull<Common>) {
-    // SAFETY: as the caller promises.
-    let local = unsafe { common.cast::<Local<P>>().as_ref() };
-    local.read_mail();
-    local.accept_closures();
-}
-
-/// # Safety
-/// As for [`read_mail`], by the running fiber.
-unsafe fn preempts<P: Policy>(common: NonNull<Common>) -> bool {
-    if !P::simulates() {
-        return false;
-    }
-    // SAFETY: as the caller promises.
-    let local = unsafe { common.cast::<Local<P>>().as_ref() };
-    let ask = || {
-        local.policy.try_borrow().is_ok_and(|policy| policy.may_preempt()) && {
-            // The other halves of its joins may run instead of it.
-            local.common.expose_forks();
-            local.adopt();
-            local.policy.borrow_mut().preempts()
-        }
-    };
-    barrier(WaitsFor::new("a policy"), ask)
 }
 
 /// What a [preemption point](segue_core::preemption_point) does in a simulation: the policy may
@@ -519,7 +479,7 @@ unsafe fn preempts<P: Policy>(common: NonNull<Common>) -> bool {
 fn preempt() {
     with_caller(|caller| {
         if let Some((common, fiber)) = caller
-            && common.preempts()
+            && common.whole().preempts()
         {
             // SAFETY: it is the calling one, and this scheduler is its own (14).
             unsafe { fiber.scheduler().yield_now(fiber) };
@@ -557,11 +517,10 @@ pub fn try_yield() -> Option<Result<(), Cancelled>> {
         if fiber.must_not_suspend() || segue_core::is_cancelled() {
             return Some(Err(()));
         }
-        // SAFETY: the fiber is the running one, and belongs to the worker at this address.
-        unsafe {
-            (common.calls.yields)(NonNull::new_unchecked(worker().cast_mut()), fiber);
-            Some(Ok(header_of(fiber)))
-        }
+        // SAFETY: the fiber is the running one.
+        let header = unsafe { header_of(fiber) };
+        common.whole().yields(header);
+        Some(Ok(header))
     })?;
     let Ok(header) = header else { return Some(segue_core::yield_now()) };
     // SAFETY: the caller is the running fiber, and this is its header; it is in the policy, to be
@@ -623,7 +582,7 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
         // SAFETY: the caller is the running fiber; it is in the policy when it suspends, to be
         // switched to once.
         unsafe {
-            self.enqueue_yielded(header_of(fiber));
+            self.yields(header_of(fiber));
             self.suspend(fiber);
         }
     }

@@ -88,9 +88,10 @@ pub trait Policy: 'static {
     /// Gives out what is to run next; `None` if there is nothing that is to run now.
     fn pop(&mut self) -> Option<Task>;
 
-    /// Gives out a closure for an idle worker. The loop asks only when there is one: before each
-    /// turn, and when a closure was pushed. If the idle worker finds something else to do, the
-    /// closure comes back.
+    /// Gives out a closure for an idle worker. The loop asks only when there is one: when a closure
+    /// was pushed, and before each turn. A policy that has given none is not asked again before one
+    /// is pushed, or some turns have passed: as many as take a quarter of a millisecond, and no
+    /// more than 512. If the idle worker finds something else to do, the closure comes back.
     ///
     /// By default nothing: closures that are to be shared can also go [anywhere](Goes::Anywhere) in
     /// the first place. The difference: what went anywhere can be taken at any time, in the order

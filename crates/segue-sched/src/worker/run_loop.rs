@@ -7,6 +7,7 @@
 //! empty after that was said, and every fiber of the worker is suspended.
 #![allow(unsafe_code)] // A worker is reached by its address while its loop runs.
 
+use crate::worker::common::Common;
 use crate::worker::group::Rest;
 use crate::worker::handle;
 use crate::worker::local::{Local, no_unwind};
@@ -14,6 +15,7 @@ use crate::worker::placing::MODESTY;
 use crate::worker::policy::{Idle, Policy, Task};
 use crate::worker::report::Stuck;
 use segue_core::{Job, Park, Unpark};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -83,16 +85,6 @@ impl Window {
         }
         self.turns
     }
-
-    /// The worker has slept, which is not to be counted.
-    fn interrupt(&mut self) {
-        self.since = None;
-    }
-
-    /// Others have had the thread until now, which is not to be counted.
-    fn go_on(&mut self, now: Instant) {
-        self.since = Some(now);
-    }
 }
 
 /// What a turn of the loop was.
@@ -119,7 +111,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         unparker: Arc<dyn Unpark>,
         on_deadlock: Option<OnDeadlock<'a>>,
     ) -> Self {
-        local.settle_down();
+        local.common.settle_down(NonNull::from(local));
         local.common.remote().set_unparker(unparker);
         let looks = if local.common.group.len() == 1 { 0 } else { LEAST_LOOKS };
         let window = Window { turns: MOST_TURNS / 8, was_long: false, since: None };
@@ -200,13 +192,11 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
             _ => local.next(),
         };
         if let Some(task) = task {
-            if common.group.is_called() {
+            if common.group.outside.seems_to_hold() {
                 // More waits outside: this task, too, is to give way at its next fork.
                 common.remote().set_wanted(true);
             }
-            if common.is_asked() {
-                local.share(false);
-            }
+            local.share();
             local.run(task);
             Turn::Ran
         } else if let Some(job) = self.find() {
@@ -230,13 +220,15 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         self.local.common.until_look.set(self.window.renew(self.local.timers.now()));
         self.park.poll();
         self.local.timers.fire();
+        self.local.may_spare.set(true);
         self.local.common.remote().set_forks(false);
         self.local.common.placing.look_around(false);
         if self.is_guest {
             // Else timers, drivers and fibers of the outer worker would wait for as long as this
             // one is busy.
             self.give_way();
-            self.window.go_on(self.local.timers.now());
+            // They have had the thread until now, which is not to be counted.
+            self.window.since = Some(self.local.timers.now());
         }
     }
 
@@ -307,18 +299,21 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
                 Some(report) if timeout.is_none() && self.park.is_closed() => report(self.local.common.report()),
                 _ => self.park_and_learn(timeout),
             }
+            self.get_up();
         }
-        self.get_up();
     }
 
     /// Announces that the worker sleeps, and answers for how long it may; `None` if there is
-    /// something to do. [`get_up`](Worker::get_up) follows in any case.
+    /// something to do. Else [`get_up`](Worker::get_up) is to follow.
     pub(crate) fn lie_down(&mut self, longest: Option<Duration>) -> Option<Option<Duration>> {
         let common = &self.local.common;
         let modest = common.placing.modest();
         let rest = common.group.lie_down(common.index, self.local.is_starved(), common.has_fibers(), modest);
         let longest = match rest {
-            Rest::No => return None,
+            Rest::No => {
+                self.get_up();
+                return None;
+            }
             Rest::Long => longest,
             Rest::Short => earlier(longest, Some(MODESTY)),
         };
@@ -334,8 +329,10 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         let common = &self.local.common;
         common.group.got_up(common.index);
         common.placing.look_around(true);
-        self.window.interrupt();
+        // Its sleep is not to be counted.
+        self.window.since = None;
         self.local.timers.fire();
+        self.local.may_spare.set(true);
         self.local.feed();
         if common.remote().inbox.has_mail() || self.local.holds_any() {
             // If it was woken for a closure, that is not to wait for a long turn of another
@@ -369,6 +366,8 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     }
 
     fn park_for(&mut self, timeout: Option<Duration>) {
+        let Common { hooks, index, .. } = &self.local.common;
+        hooks.call(*index, |hooks| &hooks.park);
         // A park may suspend the fiber that this loop runs in: meanwhile the outer worker has the
         // thread.
         if self.is_inside() {
@@ -378,6 +377,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         } else {
             self.park.park(timeout);
         }
+        hooks.call(*index, |hooks| &hooks.unpark);
     }
 
     /// Whether this loop runs inside of another one, or in a fiber.

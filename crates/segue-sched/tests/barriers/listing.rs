@@ -101,7 +101,6 @@ const ROWS: &[In] = &[
     In("segue-sched: trait Verdict", "Verdict::complaint"),
     In("segue-sched: join", "join: the second half"),
     In("segue-sched: try_join", "try_join: the first half"),
-    In("segue-sched: join_apart", "join: the first half"),
     In("segue-sched: Handle::spawn", "Handle::spawn"),
     In("segue-sched: Handle::spawn_as", "Handle::spawn"),
     In("segue-sched: move_to", "move_to"),
@@ -116,8 +115,6 @@ const ROWS: &[In] = &[
     In("segue-sched: Fair::with_clock", "the clock of fair shares"),
     In("segue-sched: Hierarchical::with_clock", "the clock of a hierarchy"),
     In("segue-sched: Hierarchical::child", "Policy::push, in a run"),
-    In("segue-sched: Part::spawn", "a member of a gang"),
-    In("segue-sched: Part::spawn_in", "a member of a gang"),
     In("segue-sched: Sim::run", "Sim::run"),
     In("segue-sched: trait Policy", "Policy::push, in a run"),
     In("segue-sched: trait MakePark", "what makes the park of a run"),
@@ -187,9 +184,6 @@ const NONE: &[In] = &[
     In("segue-fiber: trait Clause", "sealed: Handler's methods make them"),
     In("segue-fiber: trait ValueCase", "sealed: Handler's methods make them"),
     In("segue-fiber: trait PanicCase", "sealed: Handler's methods make them"),
-    In("segue-sched: trait Post", "its implementer signs a contract"),
-    In("segue-sched: Inbox::post", "the workers' mail, for its models"),
-    In("segue-sched: Inbox::drain", "the workers' mail, for its models"),
 ];
 
 /// What a parameter is that may call back.

@@ -7,7 +7,7 @@ use crate::table::{
 };
 use segue_core::{WaitQueue, WaitsFor, after, check, preemption_point, scope, sleep, spawn, timeout, yield_now};
 use segue_sched::{
-    Builder, ByDeadline, Explore, Fair, Fifo, Gangs, Handle, Hierarchical, Policy, Pool, Sim, StuckWorker, Verdict,
+    Builder, ByDeadline, Explore, Fair, Fifo, Handle, Hierarchical, Policy, Pool, Sim, StuckWorker, Verdict,
     checkpoint, join, move_to, try_join, try_yield,
 };
 use std::pin::pin;
@@ -273,14 +273,6 @@ pub static ROWS: &[Row] = &[
     thread("Explore::run", Apart, || {
         Explore::random(1).run(|| _ = acts()).unwrap();
         RIGHT
-    }),
-    thread("a member of a gang", Apart, || {
-        let gangs = Gangs::new();
-        let members = || {
-            let parts = gangs.gang([acts as fn() -> u64]).unwrap();
-            parts.into_iter().map(|part| part.spawn().join().unwrap()).sum()
-        };
-        Builder::new().workers(1).run_with(|| gangs.policy(), members).unwrap()
     }),
     thread("the clock of fair shares", Apart, || clocked(|| Fair::with_clock(clock))),
     thread("the clock of deadlines", Apart, || clocked(|| ByDeadline::with_clock(LONG, clock))),

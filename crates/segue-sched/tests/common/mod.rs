@@ -2,10 +2,12 @@
 //! that are expected to die.
 #![allow(dead_code)] // Each test file uses its part.
 
+#[path = "../../../../examples/gangs.rs"]
+pub mod gangs;
+
+use gangs::Gangs;
 use segue_core::{Cancelled, WaitQueue, WaitsFor};
-use segue_sched::{
-    Builder, ByDeadline, ByPriority, Fair, Fifo, Gangs, Hierarchical, Policy, Pool, RoundRobin, Sim, Stealing,
-};
+use segue_sched::{Builder, ByDeadline, ByPriority, Fair, Fifo, Hierarchical, Policy, Pool, RoundRobin, Sim, Stealing};
 use std::fmt;
 use std::io::Read;
 use std::process::{Command, ExitStatus, Stdio};
@@ -16,7 +18,7 @@ use std::time::Duration;
 pub const STAND_IN: bool = cfg!(feature = "threads");
 
 /// `full`, or less where fibers are threads or every step is interpreted.
-pub fn scaled(full: usize, stand_in: usize) -> usize {
+pub const fn scaled(full: usize, stand_in: usize) -> usize {
     if STAND_IN || cfg!(miri) { stand_in } else { full }
 }
 
@@ -174,13 +176,16 @@ impl End {
 
 const CHILD: &str = "SEGUE_TEST_CHILD";
 
-/// Runs the calling test, whose name is `test`, once more in a process of its own, where `body` is
-/// all that it does.
+/// Runs the calling test, whose function is `test`, once more in a process of its own, where `body`
+/// is all that it does.
 pub fn in_child(test: &str, body: impl FnOnce()) -> End {
     if std::env::var_os(CHILD).is_some() {
         body();
         std::process::exit(0);
     }
+    // Test threads are named by the whole path.
+    let thread = std::thread::current();
+    let test = thread.name().filter(|path| path.ends_with(test)).unwrap_or(test);
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([test, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, "1").env("RUST_BACKTRACE", "0");
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();

@@ -76,8 +76,9 @@
 //! have found something else to do, and nobody takes the offer. Then the busy worker takes it back
 //! at its second turn from then, and if there is still a sleeper, offers the next one and wakes
 //! that sleeper. So **no worker sleeps for ever while another one that goes on taking turns can
-//! spare a closure**: if the busy worker reads `sleepers` late, it notices in a later turn. There
-//! is no remedy for a turn that does not end, of a fiber that blocks its thread, or computes
+//! spare a closure**: if the busy worker reads `sleepers` late, it notices in a later turn. A
+//! policy that gives none is asked again when a closure is pushed, or when the worker looks around.
+//! There is no remedy for a turn that does not end, of a fiber that blocks its thread, or computes
 //! without forks, spawns and waits: what its worker's policy has kept stays there. Closures that
 //! must not wait for that are to go [anywhere](crate::Goes::Anywhere), which costs a lock for each;
 //! or the policy keeps them where other workers can take them.
@@ -92,35 +93,15 @@
 
 mod remote;
 
-pub(crate) use remote::{Remote, reclaim};
+pub(crate) use remote::{Remote, take_back};
 
 use super::inbox::Inbox;
 use remote::{Beat, Shelf};
 use segue_core::atomic::{AtomicBool, AtomicU8, AtomicUsize, Mutex, MutexGuard, Ordering};
-use segue_core::{Family, Job, JobHeader, Spawn, Unpark};
+use segue_core::{Family, Job, Unpark};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, Weak};
-
-/// The next poll of an async task goes to the worker that wakes it, if it is one of these, else to
-/// any free one.
-impl Spawn for Group {
-    #[allow(unsafe_code)] // The worker is reached by its address.
-    fn spawn(&self, job: Job) {
-        match NonNull::new(super::common::worker().cast_mut()) {
-            // SAFETY: the worker that runs on this thread is in place, and is the head of its
-            // `Local`.
-            Some(worker) if unsafe { std::ptr::eq(&raw const *worker.as_ref().group, self) } => unsafe {
-                (worker.as_ref().calls.accept)(worker, job);
-            },
-            _ => self.inject(job),
-        }
-    }
-
-    fn share(&self) -> Arc<dyn Spawn + Send + Sync> {
-        self.me.upgrade().expect("a group lies in an `Arc`")
-    }
-}
 
 /// Which workers that have fewer fibers a worker leaves their closures to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,15 +111,6 @@ pub(crate) enum Modest {
     /// Workers that are in no turn: they were woken, and have not got up yet.
     ToSleepers,
     No,
-}
-
-/// What is on the shelves when a worker lies down.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Left {
-    Nothing,
-    /// Only what the worker leaves to workers with fewer fibers, for a while.
-    ForOthers,
-    Something,
 }
 
 /// Whether a worker that has lain down may park.
@@ -156,9 +128,10 @@ pub(crate) enum Rest {
 /// The workers of one scheduler, as all of them see it.
 pub(crate) struct Group {
     /// For what shares it.
-    me: Weak<Self>,
+    pub(super) me: Weak<Self>,
     workers: Box<[Remote]>,
-    outside: Shelf,
+    /// What comes from outside.
+    pub(crate) outside: Shelf,
     /// How many workers have not ended. Written under the lock of `outside`: at zero that is
     /// closed.
     working: AtomicUsize,
@@ -229,11 +202,16 @@ impl Group {
                 Ok(())
             }
         })?;
+        self.call();
+        Ok(())
+    }
+
+    /// Something has come from outside: wakes a sleeper for it. If all are busy, the first to reach
+    /// a fork lets it in.
+    fn call(&self) {
         if !self.wake_one() {
-            // All are busy: the first to reach a fork lets it in.
             self.workers.iter().for_each(|worker| worker.set_wanted(true));
         }
-        Ok(())
     }
 
     /// Has what is spawned by handle belong to this family, until `disown`.
@@ -294,50 +272,10 @@ impl Group {
         self.wake_one();
     }
 
-    /// Takes back a certain closure that was put back.
-    pub(crate) fn reclaim_outside(&self, header: NonNull<JobHeader>) -> Option<Job> {
-        if self.outside.looks_empty() { None } else { self.outside.with(|jobs| reclaim(jobs, header)) }
-    }
-
-    /// Whether a closure from outside seems to wait.
-    #[inline]
-    pub(crate) fn is_called(&self) -> bool {
-        !self.outside.looks_empty()
-    }
-
     /// Offers a closure of worker `index` to all.
     pub(crate) fn offer(&self, index: usize, job: Job) {
         self.workers[index].shelf.with(|jobs| jobs.push_back(job));
         self.wake_for(index);
-    }
-
-    /// Takes back a certain closure that worker `index` offered, if it is still there.
-    pub(crate) fn reclaim(&self, index: usize, header: NonNull<JobHeader>) -> Option<Job> {
-        self.workers[index].shelf.with(|jobs| reclaim(jobs, header))
-    }
-
-    /// Whether what worker `index` offered seems to lie there still.
-    pub(crate) fn has_offers(&self, index: usize) -> bool {
-        !self.workers[index].shelf.looks_empty()
-    }
-
-    /// Takes the newest closure that worker `index` offered itself.
-    #[inline]
-    pub(crate) fn take_own(&self, index: usize) -> Option<Job> {
-        let shelf = &self.workers[index].shelf;
-        if shelf.looks_empty() { None } else { shelf.with(VecDeque::pop_back) }
-    }
-
-    /// Takes the oldest closure that worker `index` offered itself.
-    pub(crate) fn take_oldest(&self, index: usize) -> Option<Job> {
-        let shelf = &self.workers[index].shelf;
-        if shelf.looks_empty() { None } else { shelf.with(VecDeque::pop_front) }
-    }
-
-    /// Takes the oldest closure from outside.
-    #[inline]
-    pub(crate) fn take_outside(&self) -> Option<Job> {
-        if self.outside.looks_empty() { None } else { self.outside.with(VecDeque::pop_front) }
     }
 
     /// Sends a closure to the policy of worker `index`, or gives it back if that has ended. From
@@ -363,28 +301,29 @@ impl Group {
         Ok(())
     }
 
-    /// Worker `index` is about to block its thread: what was sent to it, and will be, goes to all.
-    pub(crate) fn go_away(&self, index: usize) {
-        self.release(index, true);
+    /// Gives what was sent to worker `index` to all, since that does not come back to its loop. If
+    /// it is `away`, blocking its thread on purpose, so is what will be sent to it.
+    pub(crate) fn release(&self, index: usize, away: bool) {
+        let worker = self.remote(index);
+        // Under both locks, as in `retire`: what was accepted is with a worker that has not ended,
+        // or on a shelf that is open.
+        let released = self.outside.with(|jobs| {
+            worker.sent.with(|sent| {
+                worker.away.fetch_or(away, Ordering::Relaxed);
+                jobs.append(sent);
+            });
+            !jobs.is_empty()
+        });
+        if released {
+            self.call();
+        }
+        self.wake_if_busy();
     }
 
-    /// The opposite of [`go_away`](Group::go_away).
+    /// The worker is not away any more.
     pub(crate) fn come_back(&self, index: usize) {
         let worker = self.remote(index);
         worker.sent.with(|_| worker.away.store(false, Ordering::Relaxed));
-    }
-
-    /// Gives what was sent to worker `index` to all, and wakes a sleeper for it. From any thread.
-    fn release(&self, index: usize, leaves: bool) {
-        let worker = self.remote(index);
-        let sent = worker.sent.with(|jobs| {
-            if leaves {
-                worker.away.store(true, Ordering::Relaxed);
-            }
-            std::mem::take(jobs)
-        });
-        sent.into_iter().for_each(|job| self.inject(job));
-        self.wake_if_busy();
     }
 
     /// Has worker `index` ask its policy again, if it sleeps or is about to.
@@ -399,7 +338,9 @@ impl Group {
     pub(crate) fn take_from_others(&self, index: usize, modest: Modest) -> Option<Job> {
         let workers = self.len();
         let others = (1..workers).map(|step| (index + step) % workers);
-        others.filter(|&other| !self.leaves_to(index, other, modest)).find_map(|other| self.take_oldest(other))
+        others
+            .filter(|&other| !self.leaves_to(index, other, modest))
+            .find_map(|other| self.workers[other].shelf.take_oldest())
     }
 
     /// Whether worker `index` leaves what is on the shelf of `other` to that one, as it has more
@@ -415,23 +356,24 @@ impl Group {
         suits && other != index && !waits && !self.is_stopping() && mine.has_more(theirs)
     }
 
-    /// Whether some shelf holds something, as seen under each lock: step (3) of going to sleep.
-    fn anything_left(&self, index: usize, modest: Modest) -> Left {
+    /// What the shelves hold for worker `index`, as seen under each lock: step (3) of going to
+    /// sleep.
+    fn look_through(&self, index: usize, modest: Modest) -> Rest {
         let holds = |shelf: &Shelf| shelf.with(|jobs| !jobs.is_empty());
         let own = &self.workers[index];
         let called = own.sent.with(|jobs| own.nudged.swap(false, Ordering::Relaxed) || !jobs.is_empty());
         if called || holds(&self.outside) {
-            return Left::Something;
+            return Rest::No;
         }
-        let mut left = Left::Nothing;
+        let mut rest = Rest::Long;
         for (other, worker) in self.workers.iter().enumerate() {
             match holds(&worker.shelf) {
-                true if self.leaves_to(index, other, modest) => left = Left::ForOthers,
-                true => return Left::Something,
+                true if self.leaves_to(index, other, modest) => rest = Rest::Short,
+                true => return Rest::No,
                 false => {}
             }
         }
-        left
+        rest
     }
 
     /// All other workers, starting behind `index`.
@@ -516,7 +458,8 @@ impl Group {
     /// How many fibers of the workers other than `index` have not ended in their first turn, since
     /// the beginning; `None` while closures wait to be started there.
     pub(crate) fn settled_elsewhere(&self, index: usize) -> Option<usize> {
-        let settled = |other: &Remote| other.shelf.looks_empty().then(|| other.beat.settled.load(Ordering::Relaxed));
+        let settled =
+            |other: &Remote| (!other.shelf.seems_to_hold()).then(|| other.beat.settled.load(Ordering::Relaxed));
         self.others(index).try_fold(0, |sum: usize, other| Some(sum.wrapping_add(settled(other)?)))
     }
 
@@ -540,19 +483,19 @@ impl Group {
     }
 
     fn wake_for_any(&self) {
-        if !self.outside.looks_empty() {
+        if self.outside.seems_to_hold() {
             self.wake_one();
             return;
         }
-        let mut offers = (0..self.len()).filter(|index| !self.workers[*index].shelf.looks_empty());
+        let mut offers = (0..self.len()).filter(|index| self.workers[*index].shelf.seems_to_hold());
         offers.any(|index| self.wake_for(index));
     }
 
     /// Whether some shelf looks as if it held something for worker `index`, which leaves some to
     /// others. Without a lock.
     pub(crate) fn looks_busy_to(&self, index: usize, modest: Modest) -> bool {
-        let mut offers = self.workers.iter().enumerate().filter(|(_, worker)| !worker.shelf.looks_empty());
-        !self.outside.looks_empty() || offers.any(|(other, _)| !self.leaves_to(index, other, modest))
+        let mut offers = self.workers.iter().enumerate().filter(|(_, worker)| worker.shelf.seems_to_hold());
+        self.outside.seems_to_hold() || offers.any(|(other, _)| !self.leaves_to(index, other, modest))
     }
 
     /// Steps (1) to (3) of going to sleep. Answers whether worker `index` may park. One that could
@@ -567,19 +510,14 @@ impl Group {
         worker.set_forks(false);
         let announced = worker.inbox.doze();
         self.sleepers.fetch_add(1, Ordering::Relaxed);
-        let left = match (announced, starved) {
-            (false, _) => Left::Something,
-            (true, true) => Left::Nothing,
-            (true, false) => self.anything_left(index, modest),
+        let rest = match (announced, starved) {
+            (false, _) => Rest::No,
+            (true, true) => Rest::Long,
+            (true, false) => self.look_through(index, modest),
         };
-        let rest = match left {
-            Left::Nothing if has_fibers || !self.is_stopping() => Rest::Long,
-            Left::ForOthers if !self.is_stopping() => {
-                worker.naps.store(true, Ordering::Relaxed);
-                Rest::Short
-            }
-            _ => Rest::No,
-        };
+        let may_rest = !self.is_stopping() || (has_fibers && rest == Rest::Long);
+        let rest = if may_rest { rest } else { Rest::No };
+        worker.naps.store(rest == Rest::Short, Ordering::Relaxed);
         if rest == Rest::Long && !starved {
             self.beg(index);
         }
@@ -628,15 +566,8 @@ impl Group {
         if self.len() == 1 {
             return;
         }
-        let stuck = self.remote(index);
-        if stuck.has_sent() {
-            // Under both locks, as in `retire`: what was accepted is with a worker that has not
-            // ended, or on a shelf that is open.
-            self.outside.with(|jobs| stuck.sent.with(|sent| jobs.append(sent)));
-            self.wake_one();
-        }
-        self.wake_if_busy();
-        stuck.set_wanted(true);
+        self.release(index, false);
+        self.remote(index).set_wanted(true);
     }
 
     /// Tells all workers to end when they have nothing left.

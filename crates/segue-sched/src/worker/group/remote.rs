@@ -34,9 +34,10 @@ pub(crate) struct Remote {
     pub(super) wanted: AtomicU8,
     /// Whether its fiber forks, and gives children of forks: they are not to wait for this worker.
     pub(super) forks: AtomicBool,
-    pub(super) shelf: Shelf,
-    /// Closures for this worker's policy.
-    pub(super) sent: Shelf,
+    /// What it offers to all.
+    pub(crate) shelf: Shelf,
+    /// What was sent to its policy.
+    pub(crate) sent: Shelf,
     /// Whether the policy is to be asked again before the worker sleeps. Written under the lock of
     /// `sent`.
     pub(super) nudged: AtomicBool,
@@ -89,18 +90,6 @@ impl Remote {
             (self.waker())();
         }
         roused
-    }
-
-    /// Whether a closure that was sent to the worker seems to wait.
-    #[inline]
-    pub(crate) fn has_sent(&self) -> bool {
-        !self.sent.looks_empty()
-    }
-
-    /// Takes the oldest closure that was sent to the worker.
-    #[inline]
-    pub(crate) fn take_sent(&self) -> Option<Job> {
-        if self.has_sent() { self.sent.with(VecDeque::pop_front) } else { None }
     }
 
     #[inline]
@@ -203,7 +192,7 @@ impl Beat {
 }
 
 /// Closures that any worker may take, oldest first; their own worker takes the newest.
-pub(super) struct Shelf {
+pub(crate) struct Shelf {
     pub(super) jobs: Mutex<VecDeque<Job>>,
     /// How many, for a look without the lock. Exact only under it.
     pub(super) len: AtomicUsize,
@@ -214,9 +203,27 @@ impl Shelf {
         Self { jobs: Mutex::new(VecDeque::new()), len: AtomicUsize::new(0) }
     }
 
+    /// Whether something lies there, by a look without the lock.
     #[inline]
-    pub(super) fn looks_empty(&self) -> bool {
-        self.len.load(Ordering::Relaxed) == 0
+    pub(crate) fn seems_to_hold(&self) -> bool {
+        self.len.load(Ordering::Relaxed) != 0
+    }
+
+    /// Takes the oldest out.
+    #[inline]
+    pub(crate) fn take_oldest(&self) -> Option<Job> {
+        if self.seems_to_hold() { self.with(VecDeque::pop_front) } else { None }
+    }
+
+    /// Takes the newest out.
+    #[inline]
+    pub(crate) fn take_newest(&self) -> Option<Job> {
+        if self.seems_to_hold() { self.with(VecDeque::pop_back) } else { None }
+    }
+
+    /// Takes a certain closure out, if it is still there.
+    pub(crate) fn take_back(&self, header: NonNull<JobHeader>) -> Option<Job> {
+        if self.seems_to_hold() { self.with(|jobs| take_back(jobs, header)) } else { None }
     }
 
     pub(super) fn with<R>(&self, f: impl FnOnce(&mut VecDeque<Job>) -> R) -> R {
@@ -228,7 +235,7 @@ impl Shelf {
 }
 
 /// Takes a certain closure out: the newest are looked at first.
-pub(crate) fn reclaim(jobs: &mut VecDeque<Job>, header: NonNull<JobHeader>) -> Option<Job> {
+pub(crate) fn take_back(jobs: &mut VecDeque<Job>, header: NonNull<JobHeader>) -> Option<Job> {
     let at = jobs.iter().rposition(|job| job.as_raw() == header)?;
     jobs.remove(at)
 }

@@ -1,0 +1,8 @@
+//! Fibers without a worker, and closures that wait where nobody expects it.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod hosted;
+mod hostile_hosts;
+mod lying_operations;

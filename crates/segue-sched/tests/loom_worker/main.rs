@@ -1,0 +1,4 @@
+//! Models of the protocols between workers.
+
+mod loom_group;
+mod loom_inbox;

@@ -1,0 +1,4 @@
+//! Small programs for Miri and the thread sanitizer.
+
+mod miri_hosts;
+mod miri_tasks;

@@ -1,0 +1,9 @@
+//! Schedulers as a whole: how they are started, composed, driven, attacked.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod attacks;
+mod composing;
+mod driven;
+mod moving;
