@@ -134,11 +134,11 @@ fn can_hand_over() -> bool {
 /// that thread, and what it spawns goes where plain threads spawn. On a plain thread, and while the
 /// caller panics, it runs in place.
 ///
-/// The threads are made as they are needed, up to a [limit](crate::set_blocking_limit); calls beyond it
-/// are begun in the order in which they came. Threads that wait for one of our structures do not
-/// count: others take their places, so that calls may wait for each other. A thread that had
-/// nothing to do [for a while](crate::set_blocking_idle) ends. If no thread can be had at all, `f` runs in
-/// place.
+/// The threads are made as they are needed, up to a [limit](crate::set_blocking_limit); calls
+/// beyond it are begun in the order in which they came. Threads that wait for one of our structures
+/// do not count: others take their places, so that calls may wait for each other. A thread that had
+/// nothing to do [for a while](crate::set_blocking_idle) ends. If no thread can be had at all, `f`
+/// runs in place.
 ///
 /// A scheduler's run ends only after the calls of its fibers have. A process that exits meanwhile
 /// does not wait for them. In the child of a fork there are no threads at first, and calls of

@@ -38,7 +38,8 @@
 //! initialiser does not return before the one that forces has ended.
 //!
 //! Nobody is ever inside of the extent of an [`Initializer`] that is in the user's hands, and could
-//! be leaked or sent elsewhere. The extent is for the diagnosis alone: exclusion follows from RUNNING.
+//! be leaked or sent elsewhere. The extent is for the diagnosis alone: exclusion follows from
+//! RUNNING.
 //!
 //! # Orderings
 //!

@@ -86,8 +86,8 @@ impl<T> OnceCell<T> {
     /// # Safety
     /// For the holder of the right to initialise it.
     pub(super) unsafe fn put(&self, value: T) {
-        // SAFETY: nobody else has the right, so nobody else writes; and nobody reads before the cell
-        // is full.
+        // SAFETY: nobody else has the right, so nobody else writes; and nobody reads before the
+        // cell is full.
         unsafe { *self.value.get() = Some(value) };
     }
 
@@ -249,8 +249,8 @@ impl<T> OnceCell<T> {
     /// [`get_or_init`](OnceCell::get_or_init) as a source: to be awaited, or chosen among others.
     ///
     /// For a task: the source waits until the cell is full or the task may initialise it; in the
-    /// latter case `f` runs inside of the poll that finds out, like any other synchronous code of the
-    /// task. So an `f` that waits blocks whatever polls: a fiber is only suspended, a thread is
+    /// latter case `f` runs inside of the poll that finds out, like any other synchronous code of
+    /// the task. So an `f` that waits blocks whatever polls: a fiber is only suspended, a thread is
     /// parked. To initialise by an `async` block, take the [entry](OnceCell::entry_source).
     ///
     /// # Cancellation

@@ -227,7 +227,8 @@ impl Context {
     }
 
     /// As [`nested`](Context::nested), and it is an extent, or has a deadline, which checks for
-    /// cancellation [notice](Context::is_cancelled_or_overdue); the caller sees to it that it is cancelled then.
+    /// cancellation [notice](Context::is_cancelled_or_overdue); the caller sees to it that it is
+    /// cancelled then.
     pub(crate) fn nest(deadline: Option<Due>, extent: Option<Extent>) -> Arc<Self> {
         // SAFETY: the caller is inside of the parent, so it is alive.
         let parent = unsafe { current::context().as_ref() };
@@ -624,8 +625,8 @@ impl Surrounding {
         let frame = Frame::marked(chain::CONTEXT);
         frame.parent.set(parent);
         let detour = Self { frame, past: self.outermost(), context: None, around: Cell::new(ptr::null()) };
-        // SAFETY: it is dropped at the end of this function, and `parent` is in place, as the caller
-        // promises.
+        // SAFETY: it is dropped at the end of this function, and `parent` is in place, as the
+        // caller promises.
         unsafe { chain::inside((&raw const detour).cast(), f) }
     }
 }
