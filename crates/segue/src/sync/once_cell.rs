@@ -211,6 +211,7 @@ impl<T> OnceCell<T> {
 
     /// The value, or the right to initialise it, which the caller uses or drops before it returns:
     /// it is its own initialiser's from now on.
+    #[inline]
     pub(super) fn entry_to_run<E: From<Cancelled> + From<Recursive>>(&self, called: Called) -> Result<Entry<'_, T>, E> {
         Ok(wait(&mut self.waiting::<INITIALISE>(called))??)
     }

@@ -1,5 +1,5 @@
-//! What happens to the place of an [`MVar`]: its states, the transitions between them, and the
-//! three operations that may have to wait for one.
+//! What happens to the place of an [`MVar`](super::MVar): its states, the transitions between them,
+//! and the operations that may have to wait for one.
 //!
 //! Used by `mvar.rs`, which has the calls and the loan.
 //!
@@ -224,11 +224,11 @@ impl<T, R, F: FnMut(T) -> R, const BORROW: bool> Operation<State<T>, Slot<T>, 2>
     }
 }
 
-/// The operation of [`MVar::put`]: puts the value that it has.
+/// The operation of [`MVar::put`](super::MVar::put): puts the value that it has.
 #[derive(Debug)]
 pub struct Put<T>(pub(super) Option<T>);
 
-/// The source of [`MVar::put_source`].
+/// The source of [`MVar::put_source`](super::MVar::put_source).
 pub type Putting<'a, T> = Waiting<'a, Put<T>, State<T>, Slot<T>, 2>;
 
 impl<T> Put<T> {
