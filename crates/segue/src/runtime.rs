@@ -85,15 +85,9 @@ pub fn default_pool() -> &'static Pool {
     })
 }
 
-/// Tells the core where plain threads spawn.
-#[inline]
-pub(crate) fn offer_default() {
-    segue_core::set_default(|| (default_pool(), default_pool().family()));
-}
-
 /// A join on a plain thread, or on a fiber of a foreign scheduler.
 #[cold]
-fn elsewhere<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+pub(crate) fn join_elsewhere<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
     A: FnOnce() -> RA + Send,
     B: FnOnce() -> RB + Send,
@@ -101,15 +95,4 @@ where
     RB: Send,
 {
     default_pool().call(|| segue_sched::join(a, b))
-}
-
-#[inline]
-pub(crate) fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
-where
-    A: FnOnce() -> RA + Send,
-    B: FnOnce() -> RB + Send,
-    RA: Send,
-    RB: Send,
-{
-    segue_sched::try_join(a, b).unwrap_or_else(|(a, b)| elsewhere(a, b))
 }

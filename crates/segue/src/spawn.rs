@@ -9,7 +9,7 @@ use segue_core::{Attribute, Attributes, CancelToken, Cancellable, Cancelled, Joi
 #[inline]
 fn prepare() {
     #[cfg(feature = "sched")]
-    crate::runtime::offer_default();
+    segue_core::set_default(|| (crate::default_pool(), crate::default_pool().family()));
 }
 
 /// Starts a detached fiber and returns a handle for its result.
@@ -229,7 +229,7 @@ where
     RB: Send,
 {
     #[cfg(feature = "sched")]
-    return crate::runtime::join(a, b);
+    return segue_sched::try_join(a, b).unwrap_or_else(|(a, b)| crate::runtime::join_elsewhere(a, b));
     #[cfg(not(feature = "sched"))]
     (a(), b())
 }

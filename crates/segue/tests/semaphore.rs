@@ -32,8 +32,8 @@ fn permits_are_taken_split_merged_forgotten_and_given_back() {
     assert_eq!(SEMAPHORE.acquire_many(0).unwrap().count(), 0);
 
     let shared = Arc::new(Semaphore::new(3));
-    let mut owned = shared.acquire_many_owned(3).unwrap();
-    assert!(shared.try_acquire_owned().is_none());
+    let mut owned = shared.acquire_many(3).unwrap().into_owned(&shared);
+    assert!(shared.try_acquire().is_none());
     let part = owned.split(2).unwrap();
     let thread = std::thread::spawn(move || drop(part));
     thread.join().unwrap();
@@ -42,10 +42,10 @@ fn permits_are_taken_split_merged_forgotten_and_given_back() {
     assert_eq!((owned.count(), shared.available_permits()), (2, 1));
     owned.forget();
     assert_eq!(shared.available_permits(), 1);
-    let last = shared.try_acquire_owned().unwrap();
-    assert!(shared.try_acquire_many_owned(1).is_none());
+    let last = shared.try_acquire().unwrap().into_owned(&shared);
+    assert!(shared.try_acquire().is_none());
     std::thread::spawn(move || drop(last)).join().unwrap();
-    assert_eq!(shared.try_acquire_many_owned(1).map(|one| one.count()), Some(1));
+    assert_eq!(shared.try_acquire().map(|one| one.count()), Some(1));
 }
 
 #[test]
@@ -311,9 +311,9 @@ fn a_closed_semaphore_tells_all_who_wait_and_all_who_come() {
         drop(out);
         semaphore.add_permits(3);
         assert_eq!(semaphore.available_permits(), 4);
-        assert!(semaphore.try_acquire().is_none() && semaphore.try_acquire_many_owned(0).is_none());
+        assert!(semaphore.try_acquire().is_none() && semaphore.try_acquire_many(0).is_none());
         assert_eq!(semaphore.acquire_many(0).map(drop), Err(WaitError::Closed));
-        assert_eq!(semaphore.acquire_owned().map(drop), Err(WaitError::Closed));
+        assert_eq!(semaphore.acquire().map(|permit| drop(permit.into_owned(&semaphore))), Err(WaitError::Closed));
         assert_eq!(block_on(semaphore.acquire_source()).map(drop), Err(Closed));
         semaphore.close();
         // A cancelled caller is told of that.

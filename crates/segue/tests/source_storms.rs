@@ -1,12 +1,26 @@
 //! The sources of the structures in the suite of sources.
+//!
+//! Three sources have no storm, as the suite makes several of them in one world, and serves them
+//! when it likes:
+//!
+//! * the wait of a condition: a notification that nobody waits for is for nobody, so a look never
+//!   finds one, and what is served before the wait is lost;
+//! * a deadline: it is time that serves it, without being asked, and under a simulator, where it
+//!   could be asked, there are no other threads to race;
+//! * the end of a fiber: it is joined once, by its one handle.
+//!
+//! `condvar.rs`, `choices.rs` and `handles.rs` have their tests; the sources of `segue-core` are in
+//! a suite of that crate.
 
 use segue::sync::{
-    Barrier, Latch, MVar, Mutex, Notify, OnceCell, Promise, Resolver, RwLock, Semaphore, WaitGroup, promise,
+    Barrier, Entry, Initializer, Latch, Lazy, MVar, Mutex, Notify, Once, OnceCell, Promise, Resolver, RwLock,
+    Semaphore, WaitGroup, promise,
 };
 use segue_core::conformance::Sources;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex as StdMutex};
+use std::sync::{Arc, Mutex as StdMutex, mpsc};
 use std::task::{Context, Waker};
+use std::thread::{self, JoinHandle};
 
 #[test]
 fn the_place_of_an_mvar() {
@@ -92,6 +106,71 @@ fn locks() {
     )
     .lasting()
     .check();
+}
+
+/// The right to initialise a cell is taken; it is used, or handed to the first that waits.
+#[test]
+fn entries_of_a_cell() {
+    type Taken = Held<OnceCell<u8>, Initializer<'static, u8>>;
+    let taken = || -> Taken {
+        Held::new(OnceCell::new(), |cell| match cell.try_entry() {
+            Some(Entry::Empty(initializer)) => initializer,
+            _ => unreachable!("it is empty"),
+        })
+    };
+    let fill = |taken: &Taken| assert_eq!(taken.1.lock().unwrap().take().unwrap().fill(1), &1);
+    Sources::new("full entry", taken, |taken| taken.0.entry_source().map(drop).boxed(), fill).lasting().check();
+    Sources::new("empty entry", taken, |taken| taken.0.entry_source().map(drop).boxed(), Held::release)
+        .lasting()
+        .check();
+    Sources::new("filled by others", taken, |taken| taken.0.get_or_init_source(|| 2).map(drop).boxed(), fill)
+        .lasting()
+        .check();
+    Sources::new("filled", taken, |taken| taken.0.get_or_init_source(|| 2).map(drop).boxed(), Held::release)
+        .lasting()
+        .check();
+}
+
+/// What a thread has begun to initialise, and what lets it end.
+struct Begun<C>(Arc<C>, StdMutex<Option<(mpsc::Sender<()>, JoinHandle<()>)>>);
+
+type Initialiser = Box<dyn FnMut() + Send>;
+
+impl<C: Send + Sync + 'static> Begun<C> {
+    fn new(make: fn(Initialiser) -> C, force: fn(&C)) -> Self {
+        let ((begins, begun), (ends, end)) = (mpsc::channel(), mpsc::channel());
+        let cell = Arc::new(make(Box::new(move || {
+            begins.send(()).unwrap();
+            let _ = end.recv();
+        })));
+        let forced = Arc::clone(&cell);
+        let thread = thread::spawn(move || force(&forced));
+        begun.recv().unwrap();
+        Self(cell, StdMutex::new(Some((ends, thread))))
+    }
+
+    fn end(&self) {
+        if let Some((ends, thread)) = self.1.lock().unwrap().take() {
+            drop(ends);
+            thread.join().unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_others_have_begun_to_initialise() {
+    type Call = (Once, StdMutex<Option<Initialiser>>);
+    let once = || -> Begun<Call> {
+        Begun::new(
+            |initialise| (Once::new(), StdMutex::new(Some(initialise))),
+            |(once, initialise)| once.call_once(initialise.lock().unwrap().take().unwrap()).unwrap(),
+        )
+    };
+    Sources::new("once", once, |begun| begun.0.0.call_once_source(|| ()).map(drop).boxed(), Begun::end)
+        .lasting()
+        .check();
+    let lazy = || Begun::new(Lazy::<(), Initialiser>::new, |lazy| *lazy.force().unwrap());
+    Sources::new("lazy", lazy, |begun| begun.0.force_source().map(drop).boxed(), Begun::end).lasting().check();
 }
 
 #[test]

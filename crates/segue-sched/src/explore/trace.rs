@@ -214,8 +214,8 @@ fn name_of(function: &str) -> String {
         let path = without_arguments(dropped.trim_start_matches('<').trim());
         return match path.rsplit("::").next().unwrap_or_default() {
             "MutexGuard" => "unlock of a mutex".to_owned(),
-            "RwLockReadGuard" | "RwLockWriteGuard" => "unlock of a read-write lock".to_owned(),
-            "Permit" | "OwnedPermit" => "return of a permit".to_owned(),
+            "RwLockGuard" => "unlock of a read-write lock".to_owned(),
+            "Permits" => "return of a permit".to_owned(),
             other => format!("drop of a `{other}`"),
         };
     }

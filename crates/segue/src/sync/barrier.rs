@@ -42,7 +42,7 @@
 //!
 //! After the barriers of std, with generations that also survive parties that leave.
 
-use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, wait};
+use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, WaitsFor};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Lets a number of fibers, threads and tasks go on together.
@@ -112,7 +112,7 @@ impl Barrier {
     /// [`Cancelled`] if the caller was cancelled before the barrier opened.
     #[track_caller]
     pub fn wait(&self) -> Result<BarrierWaitResult, Cancelled> {
-        wait(&mut self.arriving(WaitsFor::new("a barrier")))
+        self.wait_source().wait()
     }
 
     /// [`wait`](Barrier::wait) as a source. It arrives when it is first polled or waited for.
@@ -130,11 +130,7 @@ impl Barrier {
     /// ```
     #[track_caller]
     pub fn wait_source(&self) -> Waitable<impl Source<Output = BarrierWaitResult>> {
-        Waitable::new(self.arriving(WaitsFor::new("a barrier")))
-    }
-
-    fn arriving(&self, waits_for: WaitsFor) -> Waiting<'_, Arrive<'_>, (), ()> {
-        self.queue.operation(waits_for, Arrive { barrier: self, joined: None })
+        Waitable::new(self.queue.operation(WaitsFor::new("a barrier"), Arrive { barrier: self, joined: None }))
     }
 
     /// Whether with the caller there are enough.

@@ -39,10 +39,9 @@ use crate::Rejected;
 
 use super::mutex::{Lock, MutexGuard, Standing};
 use segue_core::{
-    Cancelled, Guard, Node, Operation, Retreat, Source, Trigger, WaitQueue, Waitable, Waiting, WaitsFor,
-    preemption_point,
+    Cancelled, Node, Retreat, Source, Take, Trigger, WaitQueue, Waitable, Waiting, WaitsFor, preemption_point,
+    registered, shield, wait,
 };
-use segue_core::{registered, shield, wait};
 use std::fmt;
 
 /// A condition that is waited for with a [`Mutex`](super::Mutex) unlocked.
@@ -72,6 +71,7 @@ use std::fmt;
 ///     changed.notify_one();
 /// });
 /// ```
+#[derive(Default)]
 pub struct Condvar {
     waiters: WaitQueue<()>,
 }
@@ -158,7 +158,7 @@ impl Condvar {
     fn waiting<'c, 'a, T: ?Sized>(&'c self, guard: MutexGuard<'a, T>, waits_for: WaitsFor) -> Wait<'c, 'a, T> {
         Wait {
             condition: self,
-            notified: self.waiters.operation(waits_for, Notified),
+            notified: self.waiters.source(waits_for, |()| false, |()| ()),
             locking: MutexGuard::mutex(&guard).locking(waits_for),
             step: Step::Holds(guard),
         }
@@ -174,20 +174,15 @@ impl Condvar {
     #[inline]
     pub fn notify_one(&self) {
         preemption_point();
-        self.waiters.lock().notify_one(0);
+        // Without a waiter it is for nobody.
+        let _ = self.waiters.lock().hand_over(0, ());
     }
 
     /// Wakes all waiters. Never waits.
     #[inline]
     pub fn notify_all(&self) {
         preemption_point();
-        self.waiters.lock().notify_all(0);
-    }
-}
-
-impl Default for Condvar {
-    fn default() -> Self {
-        Self::new()
+        self.waiters.lock().hand_over_all(0, ());
     }
 }
 
@@ -197,29 +192,9 @@ impl fmt::Debug for Condvar {
     }
 }
 
-/// Waits to be notified, and for nothing else.
-struct Notified;
-
-impl Operation<(), ()> for Notified {
-    type Output = ();
-
-    fn attempt(&mut self, _: &mut Guard<'_, (), ()>) -> Option<()> {
-        None
-    }
-
-    fn is_ready(&mut self, _: &mut Guard<'_, (), ()>) -> bool {
-        false
-    }
-
-    fn commit(&mut self, _: Option<()>) -> Option<()> {
-        Some(())
-    }
-
-    fn give_back(&mut self, _: Option<()>, queue: &mut Guard<'_, (), ()>) -> Option<()> {
-        queue.notify_one(0);
-        None
-    }
-}
+/// Waits to be notified, and for nothing else: it never finds anything by itself, and passes on
+/// what it does not use.
+type Notified<'c> = Waiting<'c, Take<fn(&()) -> bool, fn(&mut ())>, (), ()>;
 
 /// How far a wait is.
 enum Step<'a, T: ?Sized> {
@@ -231,7 +206,7 @@ enum Step<'a, T: ?Sized> {
 /// The source of a wait.
 struct Wait<'c, 'a, T: ?Sized> {
     condition: &'c Condvar,
-    notified: Waiting<'c, Notified, (), ()>,
+    notified: Notified<'c>,
     locking: Waiting<'a, Lock<'a, T>, (), Standing>,
     step: Step<'a, T>,
 }
@@ -302,17 +277,14 @@ unsafe impl<'a, T: ?Sized> Source for Wait<'_, 'a, T> {
     }
 
     unsafe fn register(&mut self, slot: &mut Self::Slot, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
-        // SAFETY: as the caller promises.
-        unsafe {
-            match self.step {
-                Step::Locks { .. } => self.locking.register(&mut slot.1, trigger, arm),
-                _ => {
-                    self.notified.register(&mut slot.0, trigger, arm)?;
-                    self.joined();
-                    Ok(())
-                }
-            }
+        if let Step::Locks { .. } = self.step {
+            // SAFETY: as the caller promises.
+            return unsafe { self.locking.register(&mut slot.1, trigger, arm) };
         }
+        // SAFETY: as the caller promises.
+        unsafe { self.notified.register(&mut slot.0, trigger, arm) }?;
+        self.joined();
+        Ok(())
     }
 
     unsafe fn withdraw(&mut self, slot: &mut Self::Slot) {

@@ -32,17 +32,15 @@
 //! if it is released, through the claim of the party that made the step to zero with an exchange
 //! that acquires.
 
-use segue_core::{Guard, Operation, Unlocked, WaitQueue, Waiting, WaitsFor};
+use segue_core::{Guard, Operation, Unlocked, WaitQueue, Waiting, WaitsFor, preemption_point};
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+#[derive(Default)]
 pub(super) struct Counter {
     count: AtomicUsize,
     waiters: WaitQueue<(), ()>,
 }
-
-/// Why a step was refused; the count is as it was.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct OutOfRange;
 
 impl Counter {
     pub(super) const fn new(count: usize) -> Self {
@@ -55,41 +53,45 @@ impl Counter {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Counts up.
+    /// Counts up. Answers whether it could; if not, the count is as it was.
     #[inline]
-    pub(super) fn add(&self, n: usize) -> Result<(), OutOfRange> {
-        let add = |count: usize| count.checked_add(n);
+    #[must_use]
+    pub(super) fn add(&self, n: usize) -> bool {
         // Nothing is published by it: a party that counts up goes on to do something, and publishes
         // that when it counts down.
-        self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).map(drop).map_err(|_| OutOfRange)
+        self.count.try_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_add(n)).is_ok()
     }
 
-    /// Counts down, and releases the waiters if it reaches zero.
+    /// Counts down, and releases the waiters if it reaches zero. Answers as [`add`](Self::add).
     #[inline]
-    pub(super) fn count_down(&self, n: usize) -> Result<(), OutOfRange> {
+    #[must_use]
+    pub(super) fn count_down(&self, n: usize) -> bool {
         let not_to_zero = |count: usize| count.checked_sub(n).filter(|left| *left > 0 || n == 0);
-        match self.count.fetch_update(Ordering::Release, Ordering::Relaxed, not_to_zero) {
-            Ok(_) => Ok(()),
-            Err(_) => self.count_down_to_zero(n),
-        }
+        self.count.try_update(Ordering::Release, Ordering::Relaxed, not_to_zero).is_ok() || self.count_down_to_zero(n)
     }
 
     #[cold]
-    fn count_down_to_zero(&self, n: usize) -> Result<(), OutOfRange> {
+    fn count_down_to_zero(&self, n: usize) -> bool {
         let waiters = self.waiters.lock();
         // Others may count in between, so it need not be zero any more.
-        let step = |count: usize| count.checked_sub(n);
-        let before = self.count.fetch_update(Ordering::AcqRel, Ordering::Relaxed, step).map_err(|_| OutOfRange)?;
-        if before == n {
+        let before = self.count.try_update(Ordering::AcqRel, Ordering::Relaxed, |count| count.checked_sub(n));
+        if before == Ok(n) {
             waiters.hand_over_all(0, ());
         }
-        Ok(())
+        before.is_ok()
     }
 
     /// The wait for zero.
     #[inline]
     pub(super) fn waiting(&self, waits_for: WaitsFor) -> Waiting<'_, Zero<'_>, (), ()> {
         self.waiters.operation(waits_for, Zero(self))
+    }
+}
+
+impl fmt::Debug for Counter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        preemption_point();
+        self.get().fmt(f)
     }
 }
 

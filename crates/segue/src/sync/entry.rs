@@ -54,16 +54,16 @@
 
 #![allow(unsafe_code)] // An initializer is the right to write the cell of the value.
 
-use segue_core::{Extent, Guard, Operation, Source, Unlocked, Waitable, Waiting, preemption_point, wait};
+use segue_core::{Extent, Guard, Operation, Source, Unlocked, Waitable, Waiting, preemption_point};
 use std::panic::Location;
 
 use super::OnceCell;
 use super::force_error::{Called, ForceError, Recursive};
 
 /// The list of waiters that take the right if it comes to that.
-const INITIALISE: usize = 0;
+pub(super) const INITIALISE: usize = 0;
 /// The list of waiters that only want the value.
-const READ: usize = 1;
+pub(super) const READ: usize = 1;
 
 /// The holder of the right, and where it got it.
 #[derive(Clone, Copy)]
@@ -119,11 +119,10 @@ impl<'a, T> Initializer<'a, T> {
         let cell = self.cell;
         // The right ends here, filled.
         std::mem::forget(self);
-        // SAFETY: this was the right to initialise it.
-        unsafe { cell.put(value) };
         let mut stage = cell.stage.lock();
         *stage.state() = Stage::Full;
-        cell.publish();
+        // SAFETY: this was the right to initialise it.
+        unsafe { cell.put(value) };
         stage.notify_all(INITIALISE);
         cell.stage.lock().notify_all(READ);
         cell.value()
@@ -169,14 +168,14 @@ impl<T> OnceCell<T> {
     /// ```
     #[track_caller]
     pub fn entry(&self) -> Result<Entry<'_, T>, ForceError> {
-        Ok(wait(&mut self.waiting(Wants::Entry, self.called()))??)
+        Ok(self.entry_source().wait()??)
     }
 
     /// The value or the right, if either can be had now. Never waits.
     #[track_caller]
     pub fn try_entry(&self) -> Option<Entry<'_, T>> {
         preemption_point();
-        self.waiting(Wants::Entry, self.called()).attempt()?.ok()
+        self.entry_source().attempt()?.ok()
     }
 
     /// [`entry`](OnceCell::entry) as a source: how a task initialises a cell by something that it
@@ -200,7 +199,7 @@ impl<T> OnceCell<T> {
     /// ```
     #[track_caller]
     pub fn entry_source(&self) -> Waitable<impl Source<Output = Result<Entry<'_, T>, Recursive>>> {
-        Waitable::new(self.waiting(Wants::Entry, self.called()))
+        Waitable::new(self.waiting::<INITIALISE>(Called::of::<Self>()))
     }
 }
 
@@ -211,23 +210,13 @@ fn hand_over(stage: &mut Guard<'_, Stage, (), 2>) {
     }
 }
 
-/// What a waiter of a cell wants.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wants {
-    /// The value, from somebody else.
-    Value,
-    /// The value; or else the right to initialise it.
-    Entry,
-}
-
-/// Waits until the cell is full, or until one may initialise it.
-pub(super) struct Force<'a, T> {
+/// Waits until the cell is full, or, in the list of those that would, until one may initialise it.
+pub(super) struct Force<'a, T, const LIST: usize> {
     pub(super) cell: &'a OnceCell<T>,
-    pub(super) wants: Wants,
     pub(super) called: Called,
 }
 
-impl<'a, T> Force<'a, T> {
+impl<'a, T, const LIST: usize> Force<'a, T, LIST> {
     /// The right, and where it was taken.
     fn take(&self, stage: &mut Stage) -> Entry<'a, T> {
         let extent = Extent::new();
@@ -236,7 +225,7 @@ impl<'a, T> Force<'a, T> {
     }
 }
 
-impl<'a, T> Operation<Stage, (), 2> for Force<'a, T> {
+impl<'a, T, const LIST: usize> Operation<Stage, (), 2> for Force<'a, T, LIST> {
     type Output = Result<Entry<'a, T>, Recursive>;
 
     #[inline]
@@ -251,7 +240,7 @@ impl<'a, T> Operation<Stage, (), 2> for Force<'a, T> {
         match stage.state() {
             Stage::Full => Some(Ok(Entry::Full(self.cell.value()))),
             Stage::Running(runner) if runner.extent.is_around() => Some(Err(self.called.recursive(runner.since))),
-            Stage::Empty if self.wants != Wants::Value => Some(Ok(self.take(stage.state()))),
+            Stage::Empty if LIST == INITIALISE => Some(Ok(self.take(stage.state()))),
             Stage::Running(_) | Stage::Empty => None,
         }
     }
@@ -260,12 +249,12 @@ impl<'a, T> Operation<Stage, (), 2> for Force<'a, T> {
         match stage.state() {
             Stage::Full => true,
             Stage::Running(runner) => runner.extent.is_around(),
-            Stage::Empty => self.wants != Wants::Value,
+            Stage::Empty => LIST == INITIALISE,
         }
     }
 
     fn place(&self) -> (usize, bool) {
-        (if self.wants == Wants::Value { READ } else { INITIALISE }, false)
+        (LIST, false)
     }
 
     fn commit(&mut self, handed: Option<()>) -> Option<Self::Output> {
@@ -283,4 +272,4 @@ impl<'a, T> Operation<Stage, (), 2> for Force<'a, T> {
 }
 
 /// A [`Force`] as a source.
-pub(super) type Forcing<'a, T> = Waiting<'a, Force<'a, T>, Stage, (), 2>;
+pub(super) type Forcing<'a, T, const LIST: usize = INITIALISE> = Waiting<'a, Force<'a, T, LIST>, Stage, (), 2>;

@@ -9,7 +9,7 @@ use std::fmt;
 use std::panic::Location;
 
 /// A call to a cell, as errors and reports say it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Called {
     /// The cell's type, or its name.
     pub(super) what: &'static str,
@@ -20,6 +20,12 @@ pub(super) struct Called {
 }
 
 impl Called {
+    /// To a cell without a name, from the caller's caller.
+    #[track_caller]
+    pub(super) fn of<C>() -> Self {
+        Self { what: std::any::type_name::<C>(), created: None, at: Location::caller() }
+    }
+
     /// The error of this call if the caller has been initialising the cell since another one.
     #[cold]
     pub(super) fn recursive(self, since: &'static Location<'static>) -> Recursive {
@@ -32,7 +38,7 @@ impl Called {
 /// be cancelled; the two wait for each other then, which a simulation reports.
 ///
 /// What it prints names the cell, where the initialiser was started and where it came back.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Recursive {
     called: Called,
     since: &'static Location<'static>,
@@ -57,14 +63,6 @@ impl Recursive {
         self.since
     }
 }
-
-impl PartialEq for Recursive {
-    fn eq(&self, other: &Self) -> bool {
-        (self.what(), self.at(), self.since) == (other.what(), other.at(), other.since)
-    }
-}
-
-impl Eq for Recursive {}
 
 impl fmt::Debug for Recursive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,8 +3,7 @@
 //! Used to wait for the start-up of several parts, or to let several start at once. `counter.rs`
 //! says how it works.
 
-use segue_core::{Cancelled, Source, Waitable, WaitsFor, preemption_point, wait};
-use std::fmt;
+use segue_core::{Cancelled, Source, Waitable, WaitsFor, preemption_point};
 
 use super::counter::Counter;
 
@@ -24,13 +23,16 @@ use super::counter::Counter;
 /// assert_eq!(ready.count(), 0);
 /// # Ok::<(), segue::Cancelled>(())
 /// ```
-pub struct Latch(Counter);
+#[derive(Debug)]
+pub struct Latch {
+    count: Counter,
+}
 
 impl Latch {
     /// A latch that opens after `count`; at once for zero.
     #[must_use]
     pub const fn new(count: usize) -> Self {
-        Self(Counter::new(count))
+        Self { count: Counter::new(count) }
     }
 
     /// Counts down by `n`, and releases all waiters if that makes zero. Never waits.
@@ -51,14 +53,14 @@ impl Latch {
     #[track_caller]
     pub fn count_down(&self, n: usize) {
         preemption_point();
-        self.0.count_down(n).unwrap_or_else(|_| panic!("a latch was counted down below zero, by {n}"));
+        assert!(self.count.count_down(n), "a latch was counted down below zero, by {n}");
     }
 
     /// How many are left. Never waits.
     #[must_use]
     pub fn count(&self) -> usize {
         preemption_point();
-        self.0.get()
+        self.count.get()
     }
 
     /// Whether the latch is open. Never waits.
@@ -75,7 +77,7 @@ impl Latch {
     #[inline]
     pub fn try_wait(&self) -> bool {
         preemption_point();
-        self.0.get() == 0
+        self.count.get() == 0
     }
 
     /// Suspends the calling fiber, or parks the calling thread, until the latch is open. Any number
@@ -99,7 +101,7 @@ impl Latch {
     #[inline]
     #[track_caller]
     pub fn wait(&self) -> Result<(), Cancelled> {
-        wait(&mut self.0.waiting(WaitsFor::new("a latch")))
+        self.wait_source().wait()
     }
 
     /// [`wait`](Latch::wait) as a source: to be awaited, or chosen among others.
@@ -116,14 +118,9 @@ impl Latch {
     /// latch.wait_source().await;
     /// # }
     /// ```
+    #[inline]
     #[track_caller]
     pub fn wait_source(&self) -> Waitable<impl Source<Output = ()>> {
-        Waitable::new(self.0.waiting(WaitsFor::new("a latch")))
-    }
-}
-
-impl fmt::Debug for Latch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Latch").field("count", &self.count()).finish()
+        Waitable::new(self.count.waiting(WaitsFor::new("a latch")))
     }
 }

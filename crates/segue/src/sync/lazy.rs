@@ -23,7 +23,6 @@
 
 use segue_core::{Source, Waitable};
 use std::cell::UnsafeCell;
-use std::convert::Infallible;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 
 use super::force_error::Called;
@@ -208,8 +207,10 @@ impl<T, F: FnMut() -> T> Lazy<T, F> {
     /// ```
     #[track_caller]
     pub fn force_source(&self) -> Waitable<impl Source<Output = Result<&T, ForceError>>> {
-        let run = |entry| self.run(entry, |init| Ok::<_, Infallible>(init())).map_err(ForceError::Failed);
-        Waitable::new(self.cell.force_source(self.called(), move |entry| run(entry?)))
+        Waitable::new(
+            self.cell
+                .force_source(self.called(), |entry| self.run(entry?, |init| Ok(init())).map_err(ForceError::Failed)),
+        )
     }
 }
 
@@ -269,8 +270,9 @@ impl<T, E, F: FnMut() -> Result<T, E>> Lazy<T, F> {
     /// ```
     #[track_caller]
     pub fn force_fallible_source(&self) -> Waitable<impl Source<Output = Result<&T, ForceError<E>>>> {
-        let run = |entry| self.run(entry, |init| init()).map_err(ForceError::Failed);
-        Waitable::new(self.cell.force_source(self.called(), move |entry| run(entry?)))
+        Waitable::new(
+            self.cell.force_source(self.called(), |entry| self.run(entry?, |init| init()).map_err(ForceError::Failed)),
+        )
     }
 }
 
@@ -278,7 +280,7 @@ impl<T, F> Lazy<T, F> {
     #[cold]
     #[track_caller]
     fn force_slowly<E>(&self, call: impl FnOnce(&mut F) -> Result<T, E>) -> Result<&T, ForceError<E>> {
-        let entry = self.cell.entry_to_run(self.called())?;
+        let entry = self.cell.entry_to_run::<ForceError<E>>(self.called())?;
         self.run(entry, call).map_err(ForceError::Failed)
     }
 }

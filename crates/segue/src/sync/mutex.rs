@@ -64,7 +64,6 @@
 
 use segue_core::{
     Cancelled, Guard, Operation, Source, Unlocked, WaitQueue, Waitable, Waiting, WaitsFor, admit, preemption_point,
-    wait,
 };
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -88,6 +87,7 @@ pub(super) enum Standing {
 }
 
 /// The lock without the value.
+#[derive(Default)]
 struct Raw {
     word: AtomicU32,
     queue: WaitQueue<(), Standing>,
@@ -98,15 +98,9 @@ impl Raw {
     #[inline]
     fn try_lock(&self, overtaken: bool, told: bool) -> bool {
         let closed = if overtaken { LOCKED } else { LOCKED | FAIR };
-        let mut word = self.word.load(Ordering::Relaxed);
-        while word & closed == 0 {
-            let locked = (word | LOCKED) & !if told { TOLD } else { 0 };
-            match self.word.compare_exchange_weak(word, locked, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => return true,
-                Err(now) => word = now,
-            }
-        }
-        false
+        let told = if told { TOLD } else { 0 };
+        let lock = |word: u32| (word & closed == 0).then_some((word | LOCKED) & !told);
+        self.word.try_update(Ordering::Acquire, Ordering::Relaxed, lock).is_ok()
     }
 
     /// The first look, by which a free mutex that nobody wants is locked.
@@ -154,20 +148,7 @@ impl Raw {
     fn mend(&self, queue: &Guard<'_, (), Standing>) {
         let waiters = if queue.is_empty(0) { 0 } else { WAITERS };
         let fair = if queue.first(0) == Some(&Standing::Overtaken) { FAIR } else { 0 };
-        let mut word = self.word.load(Ordering::Relaxed);
-        loop {
-            let mended = word & !(WAITERS | FAIR) | waiters | fair;
-            match self.word.compare_exchange_weak(word, mended, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(now) => word = now,
-            }
-        }
-    }
-
-    /// The waiter that was told will not lock: the next one is told.
-    fn decline(&self, queue: &mut Guard<'_, (), Standing>) {
-        self.word.fetch_and(!TOLD, Ordering::Relaxed);
-        self.pass_on(queue);
+        self.word.update(Ordering::Relaxed, Ordering::Relaxed, |word| word & !(WAITERS | FAIR) | waiters | fair);
     }
 }
 
@@ -202,6 +183,7 @@ impl Raw {
 /// });
 /// assert_eq!(total.into_inner(), 10);
 /// ```
+#[derive(Default)]
 pub struct Mutex<T: ?Sized> {
     raw: Raw,
     value: UnsafeCell<T>,
@@ -244,19 +226,14 @@ impl<T: ?Sized> Mutex<T> {
     #[track_caller]
     pub fn lock(&self) -> Result<MutexGuard<'_, T>, Cancelled> {
         admit()?;
-        if self.raw.try_lock_idle() {
-            return Ok(self.guard());
-        }
-        self.lock_slowly(WaitsFor::new("a mutex"))
+        if self.raw.try_lock_idle() { Ok(self.guard()) } else { self.lock_slowly() }
     }
 
     #[cold]
     #[inline(never)]
-    fn lock_slowly(&self, waits_for: WaitsFor) -> Result<MutexGuard<'_, T>, Cancelled> {
-        if self.raw.try_lock(false, false) {
-            return Ok(self.guard());
-        }
-        wait(&mut self.locking(waits_for))
+    #[track_caller]
+    fn lock_slowly(&self) -> Result<MutexGuard<'_, T>, Cancelled> {
+        if self.raw.try_lock(false, false) { Ok(self.guard()) } else { self.lock_source().wait() }
     }
 
     #[inline]
@@ -316,12 +293,6 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     }
 }
 
-impl<T: Default> Default for Mutex<T> {
-    fn default() -> Self {
-        Self::new(T::default())
-    }
-}
-
 impl<T> From<T> for Mutex<T> {
     fn from(value: T) -> Self {
         Self::new(value)
@@ -349,22 +320,15 @@ impl<'a, T: ?Sized> Lock<'a, T> {
 
     /// Whether the mutex is free for this one; if not, the bits are set for it to join the queue.
     fn is_free(&mut self) -> bool {
-        let word = &self.mutex.raw.word;
         let insists = self.told || self.overtaken;
-        let mut seen = word.load(Ordering::Relaxed);
-        loop {
-            if seen & LOCKED == 0 && (insists || seen & FAIR == 0) {
-                return true;
-            }
-            let told = if self.told { TOLD } else { 0 };
-            let waiting = (seen | WAITERS | if insists { FAIR } else { 0 }) & !told;
-            match word.compare_exchange_weak(seen, waiting, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => break,
-                Err(now) => seen = now,
-            }
+        let (closed, set) = if insists { (LOCKED, WAITERS | FAIR) } else { (LOCKED | FAIR, WAITERS) };
+        let told = if self.told { TOLD } else { 0 };
+        let wait = |word: u32| (word & closed != 0).then_some((word | set) & !told);
+        let is_free = self.mutex.raw.word.try_update(Ordering::Relaxed, Ordering::Relaxed, wait).is_err();
+        if !is_free {
+            (self.told, self.overtaken) = (false, insists);
         }
-        (self.told, self.overtaken) = (false, insists);
-        false
+        is_free
     }
 }
 
@@ -420,10 +384,11 @@ impl<'a, T: ?Sized> Operation<(), Standing> for Lock<'a, T> {
         let raw = &self.mutex.raw;
         if slot == Some(Standing::Handed) {
             raw.word.fetch_sub(LOCKED, Ordering::Release);
-            raw.pass_on(queue);
         } else {
-            raw.decline(queue);
+            // It was told, and will not lock: the next one is told.
+            raw.word.fetch_and(!TOLD, Ordering::Relaxed);
         }
+        raw.pass_on(queue);
         None
     }
 }

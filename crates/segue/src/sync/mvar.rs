@@ -6,14 +6,14 @@
 //! The file has the calls and the loan. The place's states, the order of service and the rules for
 //! waiters that leave are in `place.rs`.
 
-use segue_core::{Cancelled, Source, WaitQueue, Waitable, Waiting, WaitsFor, preemption_point, wait};
+use segue_core::{Cancelled, Source, WaitQueue, Waitable, WaitsFor, preemption_point, wait};
 use std::fmt;
 use std::mem;
 use std::ops::{Deref, DerefMut};
 
 use crate::{Full, Rejected};
 
-use super::place::{Borrow, Put, Putting, Queue, Slot, State, Take, end_loan, put_in, take_out};
+use super::place::{Get, Put, Putting, Queue, State, end_loan, put_in, take_out};
 
 /// A place for one value, empty or full.
 ///
@@ -51,23 +51,6 @@ impl<T> MVar<T> {
         Self { queue: WaitQueue::new(State::new(Some(value))) }
     }
 
-    #[inline]
-    #[track_caller]
-    fn taking(&self) -> Waiting<'_, Take, State<T>, Slot<T>, 2> {
-        self.queue.operation(WaitsFor::new("a value in an MVar"), Take)
-    }
-
-    #[inline]
-    #[track_caller]
-    fn putting(&self, value: T) -> Putting<'_, T> {
-        self.queue.operation(WaitsFor::new("room in an MVar"), Put(Some(value)))
-    }
-
-    #[track_caller]
-    fn borrowing(&self) -> Waiting<'_, Borrow<'_, T>, State<T>, Slot<T>, 2> {
-        self.queue.operation(WaitsFor::new("a value in an MVar"), Borrow(self))
-    }
-
     /// Takes the value out, after waiting while there is none.
     ///
     /// # Cancellation
@@ -78,7 +61,7 @@ impl<T> MVar<T> {
     #[track_caller]
     #[inline]
     pub fn take(&self) -> Result<T, Cancelled> {
-        wait(&mut self.taking())
+        self.take_source().wait()
     }
 
     /// Takes the value out, if there is one. Never waits.
@@ -102,9 +85,10 @@ impl<T> MVar<T> {
     /// assert_eq!(place.take_source().await, 7);
     /// # }
     /// ```
+    #[inline]
     #[track_caller]
     pub fn take_source(&self) -> Waitable<impl Source<Output = T>> {
-        Waitable::new(self.taking())
+        Waitable::new(self.queue.operation(WaitsFor::new("a value in an MVar"), Get::<_, false>(|value| value)))
     }
 
     /// Puts a value in, after waiting while there is one.
@@ -117,7 +101,7 @@ impl<T> MVar<T> {
     #[track_caller]
     #[inline]
     pub fn put(&self, value: T) -> Result<(), Rejected<T>> {
-        let mut putting = self.putting(value);
+        let mut putting = self.put_source(value).into_source();
         match wait(&mut putting) {
             Ok(()) => Ok(()),
             Err(cancelled) => {
@@ -161,9 +145,10 @@ impl<T> MVar<T> {
     /// assert_eq!(first, Ok(Either::Right(())));
     /// assert_eq!(putting.into_source().into_operation().into_value(), Some("new"));
     /// ```
+    #[inline]
     #[track_caller]
     pub fn put_source(&self, value: T) -> Waitable<Putting<'_, T>> {
-        Waitable::new(self.putting(value))
+        Waitable::new(self.queue.operation(WaitsFor::new("room in an MVar"), Put(Some(value))))
     }
 
     /// Borrows the value, after waiting while there is none. Until the loan is dropped, nobody else
@@ -185,13 +170,13 @@ impl<T> MVar<T> {
     /// ```
     #[track_caller]
     pub fn borrow(&self) -> Result<Loan<'_, T>, Cancelled> {
-        wait(&mut self.borrowing())
+        self.borrow_source().wait()
     }
 
     /// Borrows the value, if there is one. Never waits.
     pub fn try_borrow(&self) -> Option<Loan<'_, T>> {
         preemption_point();
-        self.borrowing().attempt()
+        self.borrow_source().attempt()
     }
 
     /// [`borrow`](MVar::borrow) as a source.
@@ -201,7 +186,8 @@ impl<T> MVar<T> {
     /// loan ends.
     #[track_caller]
     pub fn borrow_source(&self) -> Waitable<impl Source<Output = Loan<'_, T>>> {
-        Waitable::new(self.borrowing())
+        let lent = |value| Loan { mvar: self, value: Some(value) };
+        Waitable::new(self.queue.operation(WaitsFor::new("a value in an MVar"), Get::<_, true>(lent)))
     }
 
     /// A copy of the value, after waiting while there is none.
@@ -297,13 +283,6 @@ pub struct Loan<'a, T> {
     mvar: &'a MVar<T>,
     /// `None` once it has ended.
     value: Option<T>,
-}
-
-impl<'a, T> Loan<'a, T> {
-    /// Of a value that is out of its place, which is lent.
-    pub(super) fn new(mvar: &'a MVar<T>, value: T) -> Self {
-        Self { mvar, value: Some(value) }
-    }
 }
 
 impl<T> Deref for Loan<'_, T> {

@@ -34,7 +34,7 @@
 //!
 //! The semantics are those of tokio's `Notify`.
 
-use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waiting, WaitsFor, preemption_point, wait};
+use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, WaitsFor, preemption_point};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -71,6 +71,7 @@ enum Told {
 /// })?;
 /// # Ok::<(), segue::Cancelled>(())
 /// ```
+#[derive(Default)]
 pub struct Notify {
     /// Whether a permit is there.
     permit: WaitQueue<bool, Told>,
@@ -121,11 +122,6 @@ impl Notify {
         permit.hand_over_all(0, Told::All);
     }
 
-    fn waiting(&self, waits_for: WaitsFor) -> Waiting<'_, Notified<'_>, bool, Told> {
-        let made_in = self.rounds.load(Ordering::Acquire);
-        self.permit.operation(waits_for, Notified { notify: self, made_in })
-    }
-
     /// Takes the permit, if there is one. Never waits.
     ///
     /// # Examples
@@ -155,7 +151,7 @@ impl Notify {
     #[inline]
     #[track_caller]
     pub fn wait(&self) -> Result<(), Cancelled> {
-        wait(&mut self.waiting(WaitsFor::new("a notification")))
+        self.wait_source().wait()
     }
 
     /// [`wait`](Notify::wait) as a source: to be awaited, or chosen among others.
@@ -180,9 +176,11 @@ impl Notify {
     /// # Cancellation
     /// *Loses its place in the queue*. A task that was woken by [`notify_one`](Notify::notify_one),
     /// and is dropped before its next poll, passes that on, to the next or as the permit.
+    #[inline]
     #[track_caller]
     pub fn wait_source(&self) -> Waitable<impl Source<Output = ()>> {
-        Waitable::new(self.waiting(WaitsFor::new("a notification")))
+        let made_in = self.rounds.load(Ordering::Acquire);
+        Waitable::new(self.permit.operation(WaitsFor::new("a notification"), Notified { notify: self, made_in }))
     }
 }
 
@@ -224,12 +222,6 @@ impl Operation<bool, Told> for Notified<'_> {
             tell_one(permit);
         }
         None
-    }
-}
-
-impl Default for Notify {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

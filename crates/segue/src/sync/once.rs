@@ -5,7 +5,6 @@
 
 use segue_core::{Source, Waitable};
 use std::convert::Infallible;
-use std::panic::Location;
 
 use super::force_error::Called;
 use super::{ForceError, OnceCell};
@@ -37,11 +36,6 @@ impl Once {
         Self(OnceCell::new())
     }
 
-    #[track_caller]
-    fn called() -> Called {
-        Called { what: std::any::type_name::<Self>(), created: None, at: Location::caller() }
-    }
-
     /// Runs `f`, unless somebody has done so; if somebody is at it, waits until it is done. Once it
     /// is done this is one load.
     ///
@@ -58,17 +52,10 @@ impl Once {
     #[inline]
     #[track_caller]
     pub fn call_once<F: FnOnce()>(&self, f: F) -> Result<(), ForceError> {
-        if self.is_completed() { Ok(()) } else { self.call_slowly(f) }
-    }
-
-    #[cold]
-    #[track_caller]
-    fn call_slowly(&self, f: impl FnOnce()) -> Result<(), ForceError> {
-        let run = || {
-            f();
-            Ok::<_, Infallible>(())
-        };
-        self.0.force(Self::called(), run).copied()
+        match self.0.get() {
+            Some(()) => Ok(()),
+            None => self.0.force(Called::of::<Self>(), done_by(f)).copied(),
+        }
     }
 
     /// [`call_once`](Once::call_once) as a source; for a task, `f` runs inside of the poll that
@@ -96,14 +83,7 @@ impl Once {
     where
         F: FnOnce(),
     {
-        let mut f = Some(f);
-        Waitable::new(self.0.force_source(Self::called(), move |entry| {
-            let run = || {
-                f.take().expect("it is run once")();
-                Ok(())
-            };
-            entry?.run(run).map_err(ForceError::Failed).copied()
-        }))
+        self.0.init_source(Called::of::<Self>(), done_by(f)).map(|done| done.copied())
     }
 
     /// Waits until somebody has done it.
@@ -133,5 +113,13 @@ impl Once {
     #[inline]
     pub fn is_completed(&self) -> bool {
         self.0.get().is_some()
+    }
+}
+
+/// `f` as an initialiser, which does not fail.
+fn done_by(f: impl FnOnce()) -> impl FnOnce() -> Result<(), Infallible> {
+    || {
+        f();
+        Ok(())
     }
 }

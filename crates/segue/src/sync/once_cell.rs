@@ -16,15 +16,14 @@
 
 #![allow(unsafe_code)] // The cell of the value.
 
-use segue_core::{Map, Source, WaitQueue, Waitable, WaitsFor, preemption_point, wait};
+use segue_core::{Cancelled, Map, Source, WaitQueue, Waitable, WaitsFor, preemption_point, wait};
 use std::cell::UnsafeCell;
-use std::convert::Infallible;
-use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::Rejected;
 
-use super::entry::{Entry, Force, Forcing, Stage, Wants};
+use super::entry::{Entry, Force, Forcing, INITIALISE, READ, Stage};
 use super::force_error::{Called, ForceError, Recursive, SetError};
 
 /// A cell that is initialised once, in the shape of [`std::sync::OnceLock`].
@@ -70,18 +69,12 @@ impl<T> OnceCell<T> {
         Self { full: AtomicBool::new(false), stage: WaitQueue::new(Stage::Empty), value: UnsafeCell::new(None) }
     }
 
-    /// What errors and reports say of a call to this cell.
-    #[track_caller]
-    pub(super) fn called(&self) -> Called {
-        Called { what: std::any::type_name::<Self>(), created: None, at: Location::caller() }
-    }
-
-    pub(super) fn waiting(&self, wants: Wants, called: Called) -> Forcing<'_, T> {
+    pub(super) fn waiting<const LIST: usize>(&self, called: Called) -> Forcing<'_, T, LIST> {
         let waits_for = WaitsFor { what: called.what, at: called.at };
-        self.stage.operation(waits_for, Force { cell: self, wants, called })
+        self.stage.operation(waits_for, Force { cell: self, called })
     }
 
-    /// Writes the value of a cell that is not full yet.
+    /// Writes the value of a cell that is not full yet, and makes it known to all.
     ///
     /// # Safety
     /// For the holder of the right to initialise it.
@@ -89,10 +82,6 @@ impl<T> OnceCell<T> {
         // SAFETY: nobody else has the right, so nobody else writes; and nobody reads before the
         // cell is full.
         unsafe { *self.value.get() = Some(value) };
-    }
-
-    /// Makes the value that was put known to all.
-    pub(super) fn publish(&self) {
         self.full.store(true, Ordering::Release);
     }
 
@@ -100,12 +89,9 @@ impl<T> OnceCell<T> {
     #[inline]
     pub(super) fn value(&self) -> &T {
         debug_assert!(self.full.load(Ordering::Relaxed));
-        // SAFETY: the caller has seen that the cell is full, so nobody writes the value while the
-        // cell is shared.
-        let value = unsafe { &*self.value.get() };
-        // SAFETY: `fill` puts it there before the cell is full, and only an owner with exclusive
-        // access takes it out.
-        unsafe { value.as_ref().unwrap_unchecked() }
+        // SAFETY: the caller has seen that the cell is full: `put` has put the value there before,
+        // and nobody writes or takes it while the cell is shared.
+        unsafe { (*self.value.get()).as_ref().unwrap_unchecked() }
     }
 
     /// The value, if the cell is full. Never waits: one load.
@@ -180,10 +166,7 @@ impl<T> OnceCell<T> {
     #[inline]
     #[track_caller]
     pub fn get_or_init<F: FnOnce() -> T>(&self, f: F) -> Result<&T, ForceError> {
-        match self.get() {
-            Some(value) => Ok(value),
-            None => self.force_here(|| Ok::<_, Infallible>(f())),
-        }
+        self.get_or_try_init(|| Ok(f()))
     }
 
     /// As [`get_or_init`](OnceCell::get_or_init), by an `f` that may fail. A failure is the
@@ -216,25 +199,21 @@ impl<T> OnceCell<T> {
     {
         match self.get() {
             Some(value) => Ok(value),
-            None => self.force_here(f),
+            None => self.force(Called::of::<Self>(), f),
         }
     }
 
-    #[cold]
-    #[track_caller]
-    fn force_here<E>(&self, f: impl FnOnce() -> Result<T, E>) -> Result<&T, ForceError<E>> {
-        self.force(self.called(), f)
-    }
-
     /// Forces a cell that is not full.
+    #[cold]
     pub(super) fn force<E>(&self, called: Called, f: impl FnOnce() -> Result<T, E>) -> Result<&T, ForceError<E>> {
-        self.entry_to_run(called)?.run(f).map_err(ForceError::Failed)
+        self.entry_to_run::<ForceError<E>>(called)?.run(f).map_err(ForceError::Failed)
     }
 
     /// The value, or the right to initialise it, which the caller uses or drops before it returns:
     /// it is its own initialiser's from now on.
-    pub(super) fn entry_to_run<E>(&self, called: Called) -> Result<Entry<'_, T>, ForceError<E>> {
-        Ok(wait(&mut self.waiting(Wants::Entry, called))??)
+    #[inline]
+    pub(super) fn entry_to_run<E: From<Cancelled> + From<Recursive>>(&self, called: Called) -> Result<Entry<'_, T>, E> {
+        Ok(wait(&mut self.waiting::<INITIALISE>(called))??)
     }
 
     /// The source of a force, which yields what `then` makes of the entry, in the call or poll in
@@ -243,7 +222,20 @@ impl<T> OnceCell<T> {
     where
         F: FnMut(Result<Entry<'a, T>, Recursive>) -> R,
     {
-        Map::new(self.waiting(Wants::Entry, called), then)
+        Map::new(self.waiting::<INITIALISE>(called), then)
+    }
+
+    pub(super) fn init_source<'a, F, E>(
+        &'a self,
+        called: Called,
+        f: F,
+    ) -> Waitable<impl Source<Output = Result<&'a T, ForceError<E>>> + use<'a, T, F, E>>
+    where
+        F: FnOnce() -> Result<T, E>,
+    {
+        let mut f = Some(f);
+        let mut run = move || f.take().expect("an initialiser is run once")();
+        Waitable::new(self.force_source(called, move |entry| entry?.run(&mut run).map_err(ForceError::Failed)))
     }
 
     /// [`get_or_init`](OnceCell::get_or_init) as a source: to be awaited, or chosen among others.
@@ -305,10 +297,7 @@ impl<T> OnceCell<T> {
     where
         F: FnOnce() -> Result<T, E>,
     {
-        let mut f = Some(f);
-        Waitable::new(self.force_source(self.called(), move |entry| {
-            entry?.run(|| f.take().expect("an initialiser is run once")()).map_err(ForceError::Failed)
-        }))
+        self.init_source(Called::of::<Self>(), f)
     }
 
     /// Waits until another caller has initialised the cell. It does not initialise it, nor take
@@ -338,7 +327,7 @@ impl<T> OnceCell<T> {
     pub fn wait(&self) -> Result<&T, ForceError> {
         match self.get() {
             Some(value) => Ok(value),
-            None => wait(&mut self.reading(self.called()))?,
+            None => wait(&mut self.reading(Called::of::<Self>()))?,
         }
     }
 
@@ -357,12 +346,12 @@ impl<T> OnceCell<T> {
     /// ```
     #[track_caller]
     pub fn wait_source(&self) -> Waitable<impl Source<Output = Result<&T, ForceError>>> {
-        Waitable::new(self.reading(self.called()))
+        Waitable::new(self.reading(Called::of::<Self>()))
     }
 
     #[cold]
     fn reading(&self, called: Called) -> impl Source<Output = Result<&T, ForceError>> {
-        Map::new(self.waiting(Wants::Value, called), |entry| match entry? {
+        Map::new(self.waiting::<READ>(called), |entry| match entry? {
             Entry::Full(value) => Ok(value),
             Entry::Empty(_) => unreachable!("it did not ask for the right"),
         })
@@ -387,12 +376,9 @@ impl<T> OnceCell<T> {
     /// ```
     #[track_caller]
     pub fn set(&self, value: T) -> Result<(), Rejected<T, SetError>> {
-        if self.get().is_some() {
-            return Err(Rejected { value, error: SetError::Full });
-        }
-        match wait(&mut self.waiting(Wants::Entry, self.called())) {
-            Ok(entry) => set(entry, value),
-            Err(cancelled) => Err(Rejected { value, error: cancelled.into() }),
+        match self.get() {
+            Some(full) => set(Ok(Entry::Full(full)), value),
+            None => set(self.entry_to_run(Called::of::<Self>()), value),
         }
     }
 
@@ -415,9 +401,9 @@ impl<T> OnceCell<T> {
     #[track_caller]
     pub fn set_source(&self, value: T) -> Waitable<impl Source<Output = Result<(), Rejected<T, SetError>>>> {
         let mut value = Some(value);
-        Waitable::new(
-            self.force_source(self.called(), move |entry| set(entry, value.take().expect("a value is set once"))),
-        )
+        Waitable::new(self.force_source(Called::of::<Self>(), move |entry| {
+            set(entry.map_err(SetError::from), value.take().expect("a value is set once"))
+        }))
     }
 
     /// Fills the cell with `value` if it is empty and nobody is initialising it. Never waits.
@@ -437,27 +423,21 @@ impl<T> OnceCell<T> {
     /// assert_eq!(cell.try_set(2), Err(Rejected { value: 2, error: SetError::Full }));
     /// ```
     pub fn try_set(&self, value: T) -> Result<(), Rejected<T, SetError>> {
-        match self.try_entry() {
-            Some(Entry::Empty(initializer)) => {
-                initializer.fill(value);
-                Ok(())
-            }
-            Some(Entry::Full(_)) => Err(Rejected { value, error: SetError::Full }),
-            None => Err(Rejected { value, error: SetError::Busy }),
-        }
+        set(self.try_entry().ok_or(SetError::Busy), value)
     }
 }
 
 /// Fills the cell that it is the entry of, if that is empty.
-fn set<T>(entry: Result<Entry<'_, T>, Recursive>, value: T) -> Result<(), Rejected<T, SetError>> {
-    match entry {
+fn set<T>(entry: Result<Entry<'_, T>, SetError>, value: T) -> Result<(), Rejected<T, SetError>> {
+    let error = match entry {
         Ok(Entry::Empty(initializer)) => {
             initializer.fill(value);
-            Ok(())
+            return Ok(());
         }
-        Ok(Entry::Full(_)) => Err(Rejected { value, error: SetError::Full }),
-        Err(recursive) => Err(Rejected { value, error: recursive.into() }),
-    }
+        Ok(Entry::Full(_)) => SetError::Full,
+        Err(error) => error,
+    };
+    Err(Rejected { value, error })
 }
 
 impl<T> Default for OnceCell<T> {

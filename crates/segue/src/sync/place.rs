@@ -1,5 +1,5 @@
-//! What happens to the place of an [`MVar`]: its states, the transitions between them, and the
-//! three operations that may have to wait for one.
+//! What happens to the place of an [`MVar`](super::MVar): its states, the transitions between them,
+//! and the operations that may have to wait for one.
 //!
 //! Used by `mvar.rs`, which has the calls and the loan.
 //!
@@ -41,8 +41,6 @@
 
 use segue_core::{Guard, Operation, WaitQueue, Waiting};
 
-use super::mvar::{Loan, MVar};
-
 /// The list of takers and borrowers.
 const TAKERS: usize = 0;
 /// The list of putters.
@@ -55,18 +53,12 @@ const PUTTERS: usize = 1;
 pub struct State<T> {
     /// Of a FULL place.
     pub(super) value: Option<T>,
-    /// Of a LENT place.
-    loan: Option<Lent>,
+    /// Of a LENT place: how many values came back meanwhile. They were taken before the one that is
+    /// lent, and go before it: they are at the end of `displaced`.
+    loan: Option<usize>,
     /// Values that are to come before those of the putters, the earliest last: those that were put
     /// after one that came back, and those that came back to a place that is lent.
     pub(super) displaced: Vec<T>,
-}
-
-/// That a place is lent.
-struct Lent {
-    /// How many values came back meanwhile: they were taken before this one was lent, and go before
-    /// it. They are at the end of `displaced`.
-    returned: usize,
 }
 
 impl<T> State<T> {
@@ -141,7 +133,7 @@ fn hand_over<T>(queue: &mut Locked<'_, T>, mut value: Option<T>) {
         value = match held {
             Some(Slot::WantsToTake) => next_value(queue),
             Some(Slot::WantsToBorrow) => {
-                queue.state().loan = Some(Lent { returned: 0 });
+                queue.state().loan = Some(0);
                 None
             }
             Some(Slot::Value(value)) => {
@@ -153,9 +145,31 @@ fn hand_over<T>(queue: &mut Locked<'_, T>, mut value: Option<T>) {
     }
 }
 
+/// Puts a value back that was taken: it goes before all that are there.
+fn put_back<T>(queue: &mut Locked<'_, T>, value: T) {
+    let state = queue.state();
+    if let Some(returned) = &mut state.loan {
+        *returned += 1;
+        state.displaced.push(value);
+    } else if let Some(later) = state.value.take() {
+        state.displaced.push(later);
+        state.value = Some(value);
+    } else {
+        put_in(queue, Some(value));
+    }
+}
+
+/// Takes the value of a full place, which is lent from now on.
+#[inline]
+fn lend<T>(queue: &mut Locked<'_, T>) -> Option<T> {
+    let value = queue.state().value.take()?;
+    queue.state().loan = Some(0);
+    Some(value)
+}
+
 /// The end of a loan.
 pub(super) fn end_loan<T>(queue: &mut Locked<'_, T>, value: T) {
-    let Some(Lent { returned }) = queue.state().loan.take() else { unreachable!("it was lent") };
+    let Some(returned) = queue.state().loan.take() else { unreachable!("it was lent") };
     let first = if returned == 0 {
         value
     } else {
@@ -166,15 +180,16 @@ pub(super) fn end_loan<T>(queue: &mut Locked<'_, T>, value: T) {
     put_in(queue, Some(first));
 }
 
-/// Takes the value.
-pub(super) struct Take;
+/// Takes the value, or borrows it, and yields what it makes of that.
+pub(super) struct Get<F, const BORROW: bool>(pub(super) F);
 
-impl<T> Operation<State<T>, Slot<T>, 2> for Take {
-    type Output = T;
+impl<T, R, F: FnMut(T) -> R, const BORROW: bool> Operation<State<T>, Slot<T>, 2> for Get<F, BORROW> {
+    type Output = R;
 
-    #[inline(always)]
-    fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<T> {
-        take_out(queue)
+    #[inline]
+    fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<R> {
+        let value = if BORROW { lend(queue) } else { take_out(queue) };
+        value.map(&mut self.0)
     }
 
     fn is_ready(&mut self, queue: &mut Locked<'_, T>) -> bool {
@@ -188,79 +203,32 @@ impl<T> Operation<State<T>, Slot<T>, 2> for Take {
 
     #[inline]
     fn offer(&mut self) -> Option<Slot<T>> {
-        Some(Slot::WantsToTake)
+        Some(if BORROW { Slot::WantsToBorrow } else { Slot::WantsToTake })
     }
 
     #[inline]
-    fn commit(&mut self, slot: Option<Slot<T>>) -> Option<T> {
+    fn commit(&mut self, slot: Option<Slot<T>>) -> Option<R> {
         match slot {
-            Some(Slot::Value(value)) => Some(value),
+            Some(Slot::Value(value)) => Some((self.0)(value)),
             _ => None,
         }
     }
 
     fn give_back(&mut self, slot: Option<Slot<T>>, queue: &mut Locked<'_, T>) -> Option<Slot<T>> {
-        if let Some(Slot::Value(value)) = slot {
-            let state = queue.state();
-            if let Some(Lent { returned }) = &mut state.loan {
-                *returned += 1;
-                state.displaced.push(value);
-            } else if let Some(later) = state.value.take() {
-                state.displaced.push(later);
-                state.value = Some(value);
-            } else {
-                put_in(queue, Some(value));
-            }
-        }
-        None
-    }
-}
-
-/// Borrows the value of this place.
-pub(super) struct Borrow<'a, T>(pub(super) &'a MVar<T>);
-
-impl<'a, T> Operation<State<T>, Slot<T>, 2> for Borrow<'a, T> {
-    type Output = Loan<'a, T>;
-
-    #[inline]
-    fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<Loan<'a, T>> {
-        let value = queue.state().value.take()?;
-        queue.state().loan = Some(Lent { returned: 0 });
-        Some(Loan::new(self.0, value))
-    }
-
-    fn is_ready(&mut self, queue: &mut Locked<'_, T>) -> bool {
-        queue.peek().is_full()
-    }
-
-    fn place(&self) -> (usize, bool) {
-        (TAKERS, false)
-    }
-
-    fn offer(&mut self) -> Option<Slot<T>> {
-        Some(Slot::WantsToBorrow)
-    }
-
-    fn commit(&mut self, slot: Option<Slot<T>>) -> Option<Loan<'a, T>> {
         match slot {
-            Some(Slot::Value(value)) => Some(Loan::new(self.0, value)),
-            _ => None,
-        }
-    }
-
-    fn give_back(&mut self, slot: Option<Slot<T>>, queue: &mut Locked<'_, T>) -> Option<Slot<T>> {
-        if let Some(Slot::Value(value)) = slot {
-            end_loan(queue, value);
+            Some(Slot::Value(value)) if BORROW => end_loan(queue, value),
+            Some(Slot::Value(value)) => put_back(queue, value),
+            _ => {}
         }
         None
     }
 }
 
-/// The operation of [`MVar::put`]: puts the value that it has.
+/// The operation of [`MVar::put`](super::MVar::put): puts the value that it has.
 #[derive(Debug)]
 pub struct Put<T>(pub(super) Option<T>);
 
-/// The source of [`MVar::put_source`].
+/// The source of [`MVar::put_source`](super::MVar::put_source).
 pub type Putting<'a, T> = Waiting<'a, Put<T>, State<T>, Slot<T>, 2>;
 
 impl<T> Put<T> {

@@ -30,7 +30,7 @@
 // pointer with a niche.
 #![allow(unsafe_code)]
 
-use segue_core::{Guard, Half, Operation, Source, Unlocked, WaitQueue, Waitable, WaitsFor, preemption_point, wait};
+use segue_core::{Guard, Half, Operation, Source, Unlocked, WaitQueue, Waitable, WaitsFor, preemption_point};
 use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
 use std::ptr;
@@ -85,81 +85,44 @@ impl<T> Shared<T> {
     }
 }
 
-/// What a wait for a promise yields once that is settled.
-trait Access {
-    type Output;
-
-    fn is_settled(&self) -> bool;
-
-    /// Called when it is settled.
-    fn value(&mut self) -> Self::Output;
+/// Waits until a promise is settled, and yields what it finds in the cell then.
+struct Settled<'a, T, F> {
+    shared: &'a Shared<T>,
+    /// Called when it is settled: the resolver is done with the cell.
+    find: F,
 }
 
-/// Access to the value in place, of a promise that is shared.
-struct Shares<'a, T>(&'a Shared<T>);
+// SAFETY: all that it does with the value is to find what it yields; what else it shares with the
+// resolver is atomic or locked.
+unsafe impl<'a, T, R: Send, F: Fn(&'a Shared<T>) -> R + Send> Send for Settled<'a, T, F> {}
 
-/// Access to the value itself, of a promise that is exclusively borrowed for so long.
-struct Takes<'a, T>(&'a Shared<T>);
-
-// SAFETY: only the owner of this moves the value out; what it shares with the resolver meanwhile is
-// atomic or locked.
-unsafe impl<T: Send> Send for Takes<'_, T> {}
-
-impl<'a, T> Access for Shares<'a, T> {
-    type Output = Result<&'a T, Closed>;
-
+impl<'a, T, R, F: Fn(&'a Shared<T>) -> R> Settled<'a, T, F> {
     #[inline]
-    fn is_settled(&self) -> bool {
-        self.0.is_settled()
-    }
-
-    #[inline]
-    fn value(&mut self) -> Self::Output {
-        // SAFETY: it is settled, so the resolver is done with the cell, and the value is not taken
-        // while this promise is borrowed.
-        unsafe { &*self.0.value.get() }.as_ref().ok_or(Closed)
+    fn look(&self) -> Option<R> {
+        self.shared.is_settled().then(|| (self.find)(self.shared))
     }
 }
 
-impl<T> Access for Takes<'_, T> {
-    type Output = Result<T, Closed>;
+impl<'a, T, R, F: Fn(&'a Shared<T>) -> R> Operation<(), ()> for Settled<'a, T, F> {
+    type Output = R;
 
     #[inline]
-    fn is_settled(&self) -> bool {
-        self.0.is_settled()
+    fn attempt_unlocked(&mut self) -> Unlocked<R> {
+        Unlocked::or_no(self.look())
     }
 
     #[inline]
-    fn value(&mut self) -> Self::Output {
-        // SAFETY: it is settled, so the resolver is done with the cell, and nobody else has this
-        // promise.
-        unsafe { &mut *self.0.value.get() }.take().ok_or(Closed)
-    }
-}
-
-/// Waits until a promise is settled.
-struct Settled<A>(A);
-
-impl<A: Access> Operation<(), ()> for Settled<A> {
-    type Output = A::Output;
-
-    #[inline]
-    fn attempt_unlocked(&mut self) -> Unlocked<A::Output> {
-        Unlocked::or_no(self.0.is_settled().then(|| self.0.value()))
-    }
-
-    #[inline]
-    fn attempt(&mut self, _: &mut Guard<'_, (), ()>) -> Option<A::Output> {
-        self.0.is_settled().then(|| self.0.value())
+    fn attempt(&mut self, _: &mut Guard<'_, (), ()>) -> Option<R> {
+        self.look()
     }
 
     fn is_ready(&mut self, _: &mut Guard<'_, (), ()>) -> bool {
-        self.0.is_settled()
+        self.shared.is_settled()
     }
 
     #[inline]
-    fn commit(&mut self, _: Option<()>) -> Option<A::Output> {
-        Some(self.0.value())
+    fn commit(&mut self, _: Option<()>) -> Option<R> {
+        Some((self.find)(self.shared))
     }
 
     fn give_back(&mut self, _: Option<()>, _: &mut Guard<'_, (), ()>) -> Option<()> {
@@ -193,14 +156,6 @@ unsafe impl<T: Send> Send for Promise<T> {}
 unsafe impl<T: Send + Sync> Sync for Promise<T> {}
 
 impl<T> Promise<T> {
-    fn settled(&self, waits_for: WaitsFor) -> impl Source<Output = Result<&T, Closed>> {
-        self.0.waiters.operation(waits_for, Settled(Shares(&self.0)))
-    }
-
-    fn taking(&mut self, waits_for: WaitsFor) -> impl Source<Output = Result<T, Closed>> {
-        self.0.waiters.operation(waits_for, Settled(Takes(&self.0)))
-    }
-
     /// Suspends the calling fiber, or parks the calling thread, until the promise is filled.
     ///
     /// Any number may wait; all are woken, in the order in which they came. For a promise that is
@@ -214,7 +169,7 @@ impl<T> Promise<T> {
     /// caller was cancelled.
     #[track_caller]
     pub fn wait(&self) -> Result<&T, WaitError> {
-        Ok(wait(&mut self.settled(WaitsFor::new("a promise")))??)
+        Ok(self.wait_source().wait()??)
     }
 
     /// [`wait`](Promise::wait) as a source: to be awaited, or chosen among others.
@@ -231,9 +186,14 @@ impl<T> Promise<T> {
     /// assert_eq!(promise.wait_source().await, Ok(&42));
     /// # }
     /// ```
+    #[inline]
     #[track_caller]
     pub fn wait_source(&self) -> Waitable<impl Source<Output = Result<&T, Closed>>> {
-        Waitable::new(self.settled(WaitsFor::new("a promise")))
+        let shared = &*self.0;
+        // SAFETY: it is settled, so the resolver is done with the cell, and the value is not taken
+        // while this promise is borrowed.
+        let find = |shared: &'_ Shared<T>| unsafe { &*shared.value.get() }.as_ref().ok_or(Closed);
+        Waitable::new(shared.waiters.operation(WaitsFor::new("a promise"), Settled { shared, find }))
     }
 
     /// The value, if the promise is filled. Never waits.
@@ -242,7 +202,7 @@ impl<T> Promise<T> {
     /// [`Closed`] if the resolver was dropped unfilled.
     pub fn try_get(&self) -> Option<Result<&T, Closed>> {
         preemption_point();
-        self.settled(WaitsFor::new("a promise")).attempt()
+        self.wait_source().attempt()
     }
 
     /// As [`wait`](Promise::wait), and takes the value out.
@@ -264,16 +224,21 @@ impl<T> Promise<T> {
     #[track_caller]
     #[inline]
     pub fn take(mut self) -> Result<T, WaitError> {
-        Ok(wait(&mut self.taking(WaitsFor::new("a promise")))??)
+        Ok(self.take_source().wait()??)
     }
 
     /// [`take`](Promise::take) as a source. Once the value is taken, the promise counts as broken.
     ///
     /// # Cancellation
     /// *No effect*: the value stays in the promise, also if the future is dropped.
+    #[inline]
     #[track_caller]
     pub fn take_source(&mut self) -> Waitable<impl Source<Output = Result<T, Closed>>> {
-        Waitable::new(self.taking(WaitsFor::new("a promise")))
+        let shared = &*self.0;
+        // SAFETY: it is settled, so the resolver is done with the cell, and nobody else has this
+        // promise.
+        let find = |shared: &Shared<T>| unsafe { &mut *shared.value.get() }.take().ok_or(Closed);
+        Waitable::new(shared.waiters.operation(WaitsFor::new("a promise"), Settled { shared, find }))
     }
 }
 

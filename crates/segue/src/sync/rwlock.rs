@@ -45,14 +45,12 @@
 
 use segue_core::{
     Cancelled, Guard, Operation, Source, Unlocked, WaitQueue, Waitable, Waiting, WaitsFor, admit, preemption_point,
-    wait,
 };
 use std::cell::UnsafeCell;
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::rwlock_guards::{RwLockReadGuard, RwLockWriteGuard};
+use super::rwlock_guard::{RwLockGuard, RwLockReadGuard, RwLockWriteGuard};
 
 const WRITER: usize = 1;
 const WAITERS: usize = 2;
@@ -67,6 +65,7 @@ const WRITERS: usize = 1;
 type Queue<'a> = Guard<'a, (), (), 2>;
 
 /// The lock without the value.
+#[derive(Default)]
 pub(super) struct Raw {
     word: AtomicUsize,
     queue: WaitQueue<(), (), 2>,
@@ -77,15 +76,13 @@ impl Raw {
     #[inline]
     fn enter(&self, write: bool, past: usize) -> bool {
         let (closed, entry) = if write { (!past, WRITER) } else { ((WRITER | WAITERS) & !past, READER) };
-        let mut word = self.word.load(Ordering::Relaxed);
-        while word & closed == 0 {
-            assert!(word < MOST, "an RwLock has too many readers");
-            match self.word.compare_exchange_weak(word, word + entry, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => return true,
-                Err(now) => word = now,
-            }
-        }
-        false
+        let enter = |word: usize| {
+            (word & closed == 0).then(|| {
+                assert!(word < MOST, "an RwLock has too many readers");
+                word + entry
+            })
+        };
+        self.word.try_update(Ordering::Acquire, Ordering::Relaxed, enter).is_ok()
     }
 
     /// Whether a holder keeps such a one out.
@@ -99,15 +96,17 @@ impl Raw {
     fn try_enter(&self, write: bool) -> bool {
         // The second look settles whether somebody waits: the bit alone may be left over.
         self.enter(write, 0)
-            || (self.word.load(Ordering::Relaxed) & WAITERS != 0 && self.try_enter_among_waiters(write))
+            || (self.word.load(Ordering::Relaxed) & WAITERS != 0
+                && self.among_waiters(|queue| {
+                    self.dismiss_cancelled(queue);
+                    self.mend(queue);
+                    self.enter(write, 0)
+                }))
     }
 
     #[cold]
-    fn try_enter_among_waiters(&self, write: bool) -> bool {
-        let queue = &mut self.queue.lock();
-        self.dismiss_cancelled(queue);
-        self.mend(queue);
-        self.enter(write, 0)
+    fn among_waiters<R>(&self, f: impl FnOnce(&mut Queue<'_>) -> R) -> R {
+        f(&mut self.queue.lock())
     }
 
     /// A waiter that was cancelled and has not noticed yet holds nobody off.
@@ -122,59 +121,36 @@ impl Raw {
     fn is_ready(&self, write: bool, queue: &mut Queue<'_>) -> bool {
         self.dismiss_cancelled(queue);
         let is_first = queue.is_empty(WRITERS) && (!write || queue.is_empty(READERS));
-        let mut word = self.word.load(Ordering::Relaxed);
-        loop {
-            let closed = if write { !WAITERS } else { WRITER };
-            if is_first && word & closed == 0 {
-                return true;
-            }
-            match self.word.compare_exchange_weak(word, word | WAITERS, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return false,
-                Err(now) => word = now,
-            }
-        }
+        let closed = if write { !WAITERS } else { WRITER };
+        let wait = |word: usize| (!is_first || word & closed != 0).then_some(word | WAITERS);
+        self.word.try_update(Ordering::Relaxed, Ordering::Relaxed, wait).is_err()
     }
 
     #[inline]
-    pub(super) fn unlock_read(&self) {
-        let before = self.word.fetch_sub(READER, Ordering::Release);
-        if before < 2 * READER && before & WAITERS != 0 {
-            self.unlocked_read();
+    pub(super) fn unlock(&self, write: bool) {
+        if write {
+            if self.word.compare_exchange(WRITER, 0, Ordering::Release, Ordering::Relaxed).is_err() {
+                self.among_waiters(|queue| self.give_back(true, queue));
+            }
+        } else {
+            let before = self.word.fetch_sub(READER, Ordering::Release);
+            if before < 2 * READER && before & WAITERS != 0 {
+                self.among_waiters(|queue| self.serve(queue, WRITERS));
+            }
         }
     }
 
-    #[cold]
-    fn unlocked_read(&self) {
-        self.serve(&mut self.queue.lock(), WRITERS);
-    }
-
-    #[inline]
-    pub(super) fn unlock_write(&self) {
-        if self.word.compare_exchange(WRITER, 0, Ordering::Release, Ordering::Relaxed).is_err() {
-            self.leave_write();
-        }
-    }
-
-    #[cold]
-    fn leave_write(&self) {
-        self.give_back_write(&mut self.queue.lock());
-    }
-
-    fn give_back_write(&self, queue: &mut Queue<'_>) {
-        self.word.fetch_sub(WRITER, Ordering::Release);
-        self.serve(queue, READERS);
-    }
-
-    fn give_back_read(&self, queue: &mut Queue<'_>) {
-        self.word.fetch_sub(READER, Ordering::Release);
-        self.serve(queue, WRITERS);
+    fn give_back(&self, write: bool, queue: &mut Queue<'_>) {
+        let (entry, first) = if write { (WRITER, READERS) } else { (READER, WRITERS) };
+        self.word.fetch_sub(entry, Ordering::Release);
+        self.serve(queue, first);
     }
 
     /// A writer goes on as a reader.
     pub(super) fn downgrade(&self) {
         let before = self.word.fetch_add(READER - WRITER, Ordering::Release);
         if before & WAITERS != 0 {
-            self.serve(&mut self.queue.lock(), READERS);
+            self.among_waiters(|queue| self.serve(queue, READERS));
         }
     }
 
@@ -239,6 +215,7 @@ impl Raw {
 /// assert_eq!(lock.into_inner(), 6);
 /// # Ok::<(), segue::Cancelled>(())
 /// ```
+#[derive(Default)]
 pub struct RwLock<T: ?Sized> {
     pub(super) raw: Raw,
     pub(super) value: UnsafeCell<T>,
@@ -282,21 +259,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn read(&self) -> Result<RwLockReadGuard<'_, T>, Cancelled> {
-        admit()?;
-        if self.raw.enter(false, 0) {
-            return Ok(RwLockReadGuard { lock: self });
-        }
-        self.read_slowly(WaitsFor::new("an RwLock, to read"))
-    }
-
-    #[cold]
-    fn read_slowly(&self, waits_for: WaitsFor) -> Result<RwLockReadGuard<'_, T>, Cancelled> {
-        wait(&mut self.reading(waits_for))
-    }
-
-    #[inline]
-    fn reading(&self, waits_for: WaitsFor) -> Waiting<'_, Read<'_, T>, (), (), 2> {
-        self.raw.queue.operation(waits_for, Read(self))
+        self.lock()
     }
 
     /// [`read`](RwLock::read) as a source: to be awaited, or chosen among others.
@@ -318,7 +281,7 @@ impl<T: ?Sized> RwLock<T> {
     /// ```
     #[track_caller]
     pub fn read_source(&self) -> Waitable<impl Source<Output = RwLockReadGuard<'_, T>>> {
-        Waitable::new(self.reading(WaitsFor::new("an RwLock, to read")))
+        self.lock_source()
     }
 
     /// Locks for reading if nobody writes or waits to write. Never waits.
@@ -327,8 +290,7 @@ impl<T: ?Sized> RwLock<T> {
     /// As for [`read`](RwLock::read).
     #[inline]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
-        preemption_point();
-        self.raw.try_enter(false).then(|| RwLockReadGuard { lock: self })
+        self.try_lock()
     }
 
     /// Locks for writing, after waiting while anybody else has the lock or came before.
@@ -344,21 +306,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn write(&self) -> Result<RwLockWriteGuard<'_, T>, Cancelled> {
-        admit()?;
-        if self.raw.enter(true, 0) {
-            return Ok(self.write_guard());
-        }
-        self.write_slowly(WaitsFor::new("an RwLock, to write"))
-    }
-
-    #[cold]
-    fn write_slowly(&self, waits_for: WaitsFor) -> Result<RwLockWriteGuard<'_, T>, Cancelled> {
-        wait(&mut self.writing(waits_for))
-    }
-
-    #[inline]
-    fn writing(&self, waits_for: WaitsFor) -> Waiting<'_, Write<'_, T>, (), (), 2> {
-        self.raw.queue.operation(waits_for, Write(self))
+        self.lock()
     }
 
     /// [`write`](RwLock::write) as a source.
@@ -367,14 +315,13 @@ impl<T: ?Sized> RwLock<T> {
     /// As for [`read_source`](RwLock::read_source).
     #[track_caller]
     pub fn write_source(&self) -> Waitable<impl Source<Output = RwLockWriteGuard<'_, T>>> {
-        Waitable::new(self.writing(WaitsFor::new("an RwLock, to write")))
+        self.lock_source()
     }
 
     /// Locks for writing if nobody has the lock or waits for it. Never waits.
     #[inline]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
-        preemption_point();
-        self.raw.try_enter(true).then(|| self.write_guard())
+        self.try_lock()
     }
 
     /// The value, to change. Nobody else has the lock.
@@ -383,10 +330,30 @@ impl<T: ?Sized> RwLock<T> {
         self.value.get_mut()
     }
 
-    /// For a caller that has just locked for writing.
     #[inline]
-    fn write_guard(&self) -> RwLockWriteGuard<'_, T> {
-        RwLockWriteGuard { lock: self, value: PhantomData }
+    #[track_caller]
+    fn lock<const WRITE: bool>(&self) -> Result<RwLockGuard<'_, T, WRITE>, Cancelled> {
+        admit()?;
+        if self.raw.enter(WRITE, 0) { Ok(RwLockGuard { lock: self }) } else { self.lock_slowly() }
+    }
+
+    #[cold]
+    #[track_caller]
+    fn lock_slowly<const WRITE: bool>(&self) -> Result<RwLockGuard<'_, T, WRITE>, Cancelled> {
+        self.lock_source().wait()
+    }
+
+    #[inline]
+    #[track_caller]
+    fn lock_source<const WRITE: bool>(&self) -> Waitable<Waiting<'_, Enter<'_, T, WRITE>, (), (), 2>> {
+        let waits_for = WaitsFor::new(if WRITE { "an RwLock, to write" } else { "an RwLock, to read" });
+        Waitable::new(self.raw.queue.operation(waits_for, Enter(self)))
+    }
+
+    #[inline]
+    fn try_lock<const WRITE: bool>(&self) -> Option<RwLockGuard<'_, T, WRITE>> {
+        preemption_point();
+        self.raw.try_enter(WRITE).then(|| RwLockGuard { lock: self })
     }
 }
 
@@ -401,78 +368,58 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     }
 }
 
-impl<T: Default> Default for RwLock<T> {
-    fn default() -> Self {
-        Self::new(T::default())
-    }
-}
-
 impl<T> From<T> for RwLock<T> {
     fn from(value: T) -> Self {
         Self::new(value)
     }
 }
 
-/// The two operations differ in what they enter as, where they wait, and what they yield.
-macro_rules! operation {
-    ($(#[$doc:meta])* $name:ident, $write:expr, $list:expr, $output:ident, $guard:expr, $leave:ident) => {
-        $(#[$doc])*
-        struct $name<'a, T: ?Sized>(&'a RwLock<T>);
+/// Locks for reading, or for writing.
+struct Enter<'a, T: ?Sized, const WRITE: bool>(&'a RwLock<T>);
 
-        impl<'a, T: ?Sized> Operation<(), (), 2> for $name<'a, T> {
-            type Output = $output<'a, T>;
+impl<'a, T: ?Sized, const WRITE: bool> Operation<(), (), 2> for Enter<'a, T, WRITE> {
+    type Output = RwLockGuard<'a, T, WRITE>;
 
-            #[inline]
-            fn attempt_unlocked(&mut self) -> Unlocked<Self::Output> {
-                if self.0.raw.enter($write, 0) {
-                    Unlocked::Done($guard(self.0))
-                } else if self.0.raw.is_held($write) {
-                    Unlocked::No
-                } else {
-                    Unlocked::Look
-                }
-            }
+    #[inline]
+    fn attempt_unlocked(&mut self) -> Unlocked<Self::Output> {
+        if self.0.raw.enter(WRITE, 0) {
+            Unlocked::Done(RwLockGuard { lock: self.0 })
+        } else if self.0.raw.is_held(WRITE) {
+            Unlocked::No
+        } else {
+            Unlocked::Look
+        }
+    }
 
-            fn attempt(&mut self, queue: &mut Queue<'_>) -> Option<Self::Output> {
-                while self.0.raw.is_ready($write, queue) {
-                    if self.0.raw.enter($write, WAITERS) {
-                        self.0.raw.mend(queue);
-                        return Some($guard(self.0));
-                    }
-                }
-                None
-            }
-
-            fn is_ready(&mut self, queue: &mut Queue<'_>) -> bool {
-                self.0.raw.is_ready($write, queue)
-            }
-
-            fn place(&self) -> (usize, bool) {
-                ($list, false)
-            }
-
-            fn retract(&mut self, _: Option<()>, queue: &mut Queue<'_>) {
-                self.0.raw.serve(queue, WRITERS);
-            }
-
-            #[inline]
-            fn commit(&mut self, _: Option<()>) -> Option<Self::Output> {
-                Some($guard(self.0))
-            }
-
-            fn give_back(&mut self, _: Option<()>, queue: &mut Queue<'_>) -> Option<()> {
-                self.0.raw.$leave(queue);
-                None
+    fn attempt(&mut self, queue: &mut Queue<'_>) -> Option<Self::Output> {
+        while self.0.raw.is_ready(WRITE, queue) {
+            if self.0.raw.enter(WRITE, WAITERS) {
+                self.0.raw.mend(queue);
+                return Some(RwLockGuard { lock: self.0 });
             }
         }
-    };
-}
+        None
+    }
 
-operation!(
-    /// Locks for reading.
-    Read, false, READERS, RwLockReadGuard, |lock| RwLockReadGuard { lock }, give_back_read
-);
-operation!(
-    /// Locks for writing.
-    Write, true, WRITERS, RwLockWriteGuard, RwLock::write_guard, give_back_write
-);
+    fn is_ready(&mut self, queue: &mut Queue<'_>) -> bool {
+        self.0.raw.is_ready(WRITE, queue)
+    }
+
+    fn place(&self) -> (usize, bool) {
+        (if WRITE { WRITERS } else { READERS }, false)
+    }
+
+    fn retract(&mut self, _: Option<()>, queue: &mut Queue<'_>) {
+        self.0.raw.serve(queue, WRITERS);
+    }
+
+    #[inline]
+    fn commit(&mut self, _: Option<()>) -> Option<Self::Output> {
+        Some(RwLockGuard { lock: self.0 })
+    }
+
+    fn give_back(&mut self, _: Option<()>, queue: &mut Queue<'_>) -> Option<()> {
+        self.0.raw.give_back(WRITE, queue);
+        None
+    }
+}

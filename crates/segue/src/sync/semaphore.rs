@@ -47,10 +47,9 @@
 //!
 //! After the weighted semaphores of Go (`x/sync/semaphore`), which keep the same order.
 
-use super::{OwnedPermit, Permit};
+use super::Permit;
 use crate::{Closed, WaitError};
-use segue_core::{Guard, Operation, Source, Unlocked, WaitQueue, Waitable, WaitsFor, admit, preemption_point, wait};
-use std::sync::Arc;
+use segue_core::{Guard, Operation, Source, Unlocked, WaitQueue, Waitable, WaitsFor, admit, preemption_point};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const WAITERS: usize = 1;
@@ -60,7 +59,8 @@ const SHIFT: u32 = 2;
 /// Permits that any number of fibers, threads and tasks take and give back.
 ///
 /// Strictly first in, first out: a caller that asks for many is not starved by callers that ask for
-/// few, and these wait behind it. A permit goes back when it is dropped, on any thread.
+/// few, and these wait behind it. A permit goes back when it is dropped, on any thread; for one
+/// that is not tied to a borrow, [make it owned](Permit::into_owned).
 ///
 /// # Examples
 ///
@@ -141,15 +141,13 @@ impl Semaphore {
     pub fn acquire_many(&self, count: usize) -> Result<Permit<'_>, WaitError> {
         check_count(count);
         admit()?;
-        if !self.take_unlocked(count) {
-            return self.acquire_slowly(count, WaitsFor::new("a permit"));
-        }
-        Ok(Permit { semaphore: self, count })
+        if self.take_unlocked(count) { Ok(Permit::new(self, count)) } else { self.acquire_slowly(count) }
     }
 
     #[cold]
-    fn acquire_slowly(&self, count: usize, waits_for: WaitsFor) -> Result<Permit<'_>, WaitError> {
-        Ok(wait(&mut self.waiters.operation(waits_for, Acquire { semaphore: self, count }))??)
+    #[track_caller]
+    fn acquire_slowly(&self, count: usize) -> Result<Permit<'_>, WaitError> {
+        Ok(self.acquire_many_source(count).wait()??)
     }
 
     /// [`acquire`](Semaphore::acquire) as a source: to be awaited, or chosen among others. It
@@ -186,66 +184,6 @@ impl Semaphore {
         Waitable::new(self.waiters.operation(WaitsFor::new("a permit"), operation))
     }
 
-    /// As [`acquire`](Semaphore::acquire), for a permit that is not tied to a borrow.
-    ///
-    /// In a task, await the source and [make it owned](Permit::into_owned).
-    ///
-    /// # Cancellation
-    /// *Loses its place in the queue*.
-    ///
-    /// # Errors
-    /// [`WaitError`] says whether the caller was cancelled, or the semaphore
-    /// [closed](Semaphore::close).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use segue::sync::Semaphore;
-    /// use std::sync::Arc;
-    ///
-    /// let connections = Arc::new(Semaphore::new(1));
-    /// let permit = connections.acquire_owned()?;
-    /// assert!(connections.try_acquire_owned().is_none());
-    /// segue::spawn(move || drop(permit)).join().unwrap();
-    /// assert_eq!(connections.available_permits(), 1);
-    /// # Ok::<(), segue::WaitError>(())
-    /// ```
-    #[track_caller]
-    pub fn acquire_owned(self: &Arc<Self>) -> Result<OwnedPermit, WaitError> {
-        self.acquire_many_owned(1)
-    }
-
-    /// As [`acquire_many`](Semaphore::acquire_many), for permits that are not tied to a borrow.
-    ///
-    /// # Cancellation
-    /// As for [`acquire_many`](Semaphore::acquire_many).
-    ///
-    /// # Errors
-    /// [`WaitError`] says whether the caller was cancelled, or the semaphore
-    /// [closed](Semaphore::close).
-    ///
-    /// # Panics
-    /// As for [`acquire_many`](Semaphore::acquire_many).
-    #[track_caller]
-    pub fn acquire_many_owned(self: &Arc<Self>, count: usize) -> Result<OwnedPermit, WaitError> {
-        Ok(self.acquire_many(count)?.into_owned(self))
-    }
-
-    /// As [`try_acquire`](Semaphore::try_acquire), for a permit that is not tied to a borrow. Never
-    /// waits.
-    pub fn try_acquire_owned(self: &Arc<Self>) -> Option<OwnedPermit> {
-        self.try_acquire_many_owned(1)
-    }
-
-    /// As [`try_acquire_many`](Semaphore::try_acquire_many), for permits that are not tied to a
-    /// borrow. Never waits.
-    ///
-    /// # Panics
-    /// As for [`acquire_many`](Semaphore::acquire_many).
-    pub fn try_acquire_many_owned(self: &Arc<Self>, count: usize) -> Option<OwnedPermit> {
-        Some(self.try_acquire_many(count)?.into_owned(self))
-    }
-
     /// Takes a permit if one is free, nobody is in line for it, and the semaphore is not
     /// [closed](Semaphore::is_closed). Never waits.
     #[inline]
@@ -269,7 +207,7 @@ impl Semaphore {
                 self.serve(queue);
                 self.take_unlocked(count)
             });
-        taken.then(|| Permit { semaphore: self, count })
+        taken.then(|| Permit::new(self, count))
     }
 
     /// Adds permits, which those in line take first. Never waits. Once the semaphore is
@@ -316,8 +254,7 @@ impl Semaphore {
         preemption_point();
         let queue = self.waiters.lock();
         // A waiter that is in the queue from here on is only told; see `serve`.
-        let close = |word| Some((word | CLOSED) & !WAITERS);
-        self.word.fetch_update(Ordering::Release, Ordering::Relaxed, close).expect("it always closes");
+        self.word.update(Ordering::Release, Ordering::Relaxed, |word| (word | CLOSED) & !WAITERS);
         queue.notify_all(0);
     }
 
@@ -349,30 +286,21 @@ impl Semaphore {
     /// Takes `count` if they are there and neither bit is.
     #[inline]
     fn take_unlocked(&self, count: usize) -> bool {
-        let mut word = self.word.load(Ordering::Relaxed);
-        while word & (WAITERS | CLOSED) == 0 && word >> SHIFT >= count {
-            let less = word - (count << SHIFT);
-            match self.word.compare_exchange_weak(word, less, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => return true,
-                Err(now) => word = now,
-            }
-        }
-        false
+        let take =
+            |word: usize| (word & (WAITERS | CLOSED) == 0 && word >> SHIFT >= count).then(|| word - (count << SHIFT));
+        self.word.try_update(Ordering::Acquire, Ordering::Relaxed, take).is_ok()
     }
 
     /// Adds `count` if `may` says so of the word.
     #[inline]
     fn put_if(&self, count: usize, may: impl Fn(usize) -> bool) -> bool {
-        let mut word = self.word.load(Ordering::Relaxed);
-        while may(word) {
-            assert!(count <= Self::MAX_PERMITS - (word >> SHIFT), "a semaphore can't have that many permits");
-            let more = word + (count << SHIFT);
-            match self.word.compare_exchange_weak(word, more, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => return true,
-                Err(now) => word = now,
-            }
-        }
-        false
+        let put = |word: usize| {
+            may(word).then(|| {
+                assert!(count <= Self::MAX_PERMITS - (word >> SHIFT), "a semaphore can't have that many permits");
+                word + (count << SHIFT)
+            })
+        };
+        self.word.try_update(Ordering::Release, Ordering::Relaxed, put).is_ok()
     }
 
     /// Whether `count` are there and nobody is in line; if not, the bit is set, for the caller to
@@ -381,16 +309,8 @@ impl Semaphore {
         if !queue.is_empty(0) && queue.dismiss_cancelled(0) {
             self.serve(queue);
         }
-        let mut word = self.word.load(Ordering::Relaxed);
-        loop {
-            if queue.is_empty(0) && word >> SHIFT >= count {
-                return true;
-            }
-            match self.word.compare_exchange_weak(word, word | WAITERS, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return false,
-                Err(now) => word = now,
-            }
-        }
+        let wait = |word: usize| (!queue.is_empty(0) || word >> SHIFT < count).then_some(word | WAITERS);
+        self.word.try_update(Ordering::Relaxed, Ordering::Relaxed, wait).is_err()
     }
 
     /// Hands out what is there, from the front, and mends the bit. Those that are still in the
@@ -442,7 +362,7 @@ struct Acquire<'a> {
 impl<'a> Acquire<'a> {
     #[inline]
     fn permit(&self) -> Permit<'a> {
-        Permit { semaphore: self.semaphore, count: self.count }
+        Permit::new(self.semaphore, self.count)
     }
 }
 

@@ -3,8 +3,7 @@
 //! Used where work is handed out bit by bit, and a scope does not fit. `counter.rs` says how it
 //! works.
 
-use segue_core::{Cancelled, Source, Waitable, WaitsFor, preemption_point, wait};
-use std::fmt;
+use segue_core::{Cancelled, Source, Waitable, WaitsFor, preemption_point};
 
 use super::counter::Counter;
 
@@ -33,13 +32,16 @@ use super::counter::Counter;
 /// GROUP.wait()?;
 /// # Ok::<(), segue::Cancelled>(())
 /// ```
-pub struct WaitGroup(Counter);
+#[derive(Debug, Default)]
+pub struct WaitGroup {
+    count: Counter,
+}
 
 impl WaitGroup {
     /// A group of nothing.
     #[must_use]
     pub const fn new() -> Self {
-        Self(Counter::new(0))
+        Self { count: Counter::new(0) }
     }
 
     /// Counts `n` more as under way. Never waits.
@@ -50,7 +52,7 @@ impl WaitGroup {
     #[track_caller]
     pub fn add(&self, n: usize) {
         preemption_point();
-        self.0.add(n).expect("a wait group counts up to usize::MAX");
+        assert!(self.count.add(n), "a wait group counts up to usize::MAX");
     }
 
     /// Counts one as done, and releases all waiters if nothing is left. Never waits.
@@ -72,7 +74,7 @@ impl WaitGroup {
     #[track_caller]
     pub fn done(&self) {
         preemption_point();
-        self.0.count_down(1).expect("a wait group was counted down below zero: `done` without `add`");
+        assert!(self.count.count_down(1), "a wait group was counted down below zero: `done` without `add`");
     }
 
     /// As [`add(1)`](WaitGroup::add), with [`done`](WaitGroup::done) when what this returns is
@@ -104,7 +106,7 @@ impl WaitGroup {
     #[must_use]
     pub fn count(&self) -> usize {
         preemption_point();
-        self.0.get()
+        self.count.get()
     }
 
     /// Whether nothing is under way. Never waits.
@@ -112,7 +114,7 @@ impl WaitGroup {
     #[inline]
     pub fn try_wait(&self) -> bool {
         preemption_point();
-        self.0.get() == 0
+        self.count.get() == 0
     }
 
     /// Suspends the calling fiber, or parks the calling thread, until nothing is under way. Any
@@ -126,7 +128,7 @@ impl WaitGroup {
     #[inline]
     #[track_caller]
     pub fn wait(&self) -> Result<(), Cancelled> {
-        wait(&mut self.0.waiting(WaitsFor::new("a wait group")))
+        self.wait_source().wait()
     }
 
     /// [`wait`](WaitGroup::wait) as a source: to be awaited, or chosen among others.
@@ -141,21 +143,10 @@ impl WaitGroup {
     /// segue::sync::WaitGroup::new().wait_source().await;
     /// # }
     /// ```
+    #[inline]
     #[track_caller]
     pub fn wait_source(&self) -> Waitable<impl Source<Output = ()>> {
-        Waitable::new(self.0.waiting(WaitsFor::new("a wait group")))
-    }
-}
-
-impl Default for WaitGroup {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl fmt::Debug for WaitGroup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WaitGroup").field("count", &self.count()).finish()
+        Waitable::new(self.count.waiting(WaitsFor::new("a wait group")))
     }
 }
 
@@ -169,6 +160,6 @@ impl Drop for Hold<'_> {
         preemption_point();
         // Others may have called `done` too often, which has panicked or will: no second panic for
         // it here.
-        let _ = self.0.0.count_down(1);
+        let _ = self.0.count.count_down(1);
     }
 }

@@ -164,6 +164,9 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
     where
         T: Clone,
     {
+        if self.is_empty(list) {
+            return;
+        }
         self.serve_all(list, || {
             let mut held = Some(value.clone());
             move |node| swap(node, &mut held)

@@ -252,6 +252,12 @@ impl<S, T> WaitQueue<S, T> {
     }
 }
 
+impl<S: Default, T, const LISTS: usize> Default for WaitQueue<S, T, LISTS> {
+    fn default() -> Self {
+        Self::new(S::default())
+    }
+}
+
 impl<S, T, const LISTS: usize> std::fmt::Debug for WaitQueue<S, T, LISTS> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Without the state: its own `Debug` must not run under the lock.

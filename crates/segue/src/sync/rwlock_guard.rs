@@ -1,5 +1,4 @@
-//! The guards of an [`RwLock`]: the owner of one reads or changes the value, and unlocks by
-//! dropping the guard.
+//! The guard of an [`RwLock`]: its owner reads or changes the value, and unlocks by dropping it.
 //!
 //! Made by `rwlock.rs`, which has the states, when it has entered the lock for the guard's owner.
 #![allow(unsafe_code)] // The cell behind the lock.
@@ -7,25 +6,22 @@
 use super::RwLock;
 use segue_core::preemption_point;
 use std::fmt;
-use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 
-/// The right to read the value of an [`RwLock`], until it is dropped, on any thread.
+/// The right to use the value of an [`RwLock`], until it is dropped, on any thread: to read it, and
+/// to change it if `WRITE` says so.
 #[must_use = "the lock is unlocked when this is dropped"]
 #[clippy::has_significant_drop]
-pub struct RwLockReadGuard<'a, T: ?Sized> {
+pub struct RwLockGuard<'a, T: ?Sized, const WRITE: bool> {
     pub(super) lock: &'a RwLock<T>,
 }
 
+/// The right to read the value of an [`RwLock`], until it is dropped, on any thread.
+pub type RwLockReadGuard<'a, T> = RwLockGuard<'a, T, false>;
+
 /// The right to change the value of an [`RwLock`], until it is dropped, on any thread.
-#[must_use = "the lock is unlocked when this is dropped"]
-#[clippy::has_significant_drop]
-pub struct RwLockWriteGuard<'a, T: ?Sized> {
-    pub(super) lock: &'a RwLock<T>,
-    /// Shared and sent as an exclusive reference is.
-    pub(super) value: PhantomData<&'a mut T>,
-}
+pub type RwLockWriteGuard<'a, T> = RwLockGuard<'a, T, true>;
 
 impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     /// Goes on as a reader, with no writer in between. Never waits.
@@ -48,26 +44,16 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
         preemption_point();
         let lock = ManuallyDrop::new(guard).lock;
         lock.raw.downgrade();
-        RwLockReadGuard { lock }
+        RwLockGuard { lock }
     }
 }
 
-impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
+impl<T: ?Sized, const WRITE: bool> Deref for RwLockGuard<'_, T, WRITE> {
     type Target = T;
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: there is a reader, so nobody writes while this guard is there.
-        unsafe { &*self.lock.value.get() }
-    }
-}
-
-impl<T: ?Sized> Deref for RwLockWriteGuard<'_, T> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        // SAFETY: this is the one guard that there is, and it is borrowed.
+        // SAFETY: nobody else writes while this guard is there, and it is borrowed.
         unsafe { &*self.lock.value.get() }
     }
 }
@@ -80,29 +66,15 @@ impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
     }
 }
 
-impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
+impl<T: ?Sized, const WRITE: bool> Drop for RwLockGuard<'_, T, WRITE> {
     #[inline]
     fn drop(&mut self) {
         preemption_point();
-        self.lock.raw.unlock_read();
+        self.lock.raw.unlock(WRITE);
     }
 }
 
-impl<T: ?Sized> Drop for RwLockWriteGuard<'_, T> {
-    #[inline]
-    fn drop(&mut self) {
-        preemption_point();
-        self.lock.raw.unlock_write();
-    }
-}
-
-impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLockReadGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLockWriteGuard<'_, T> {
+impl<T: ?Sized + fmt::Debug, const WRITE: bool> fmt::Debug for RwLockGuard<'_, T, WRITE> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
