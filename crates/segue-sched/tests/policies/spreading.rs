@@ -3,7 +3,8 @@
 //!
 //! Nothing here is timed: who spawns waits until what it has spawned has begun. Where it lies does
 //! depend on how soon the operating system gives each worker a processor: so one of some rounds has
-//! to be even. What a worker decides by its numbers, `tests/units/placing.rs` tests without threads.
+//! to be even. What a worker decides by its numbers, `tests/units/placing.rs` tests without
+//! threads.
 // On the stand-in host each fiber has a thread of its own, which says nothing about its worker.
 #![cfg(not(any(miri, feature = "threads")))]
 
