@@ -351,20 +351,25 @@ impl Common {
     /// Gives the oldest private fork, or else a closure of the policy's, to an idle worker that has
     /// asked. For the running fiber.
     pub(crate) fn give(&self) {
-        self.remote().set_wanted(false);
         match self.forks.expose_oldest() {
             Some(job) => {
                 self.remote().set_forks(true);
-                self.offer(job);
-                if self.group.sleeps_any() {
-                    // Several sleepers share one mark.
-                    self.remote().set_wanted(true);
-                }
+                self.grant(job);
             }
             None => {
                 self.whole().offer_spare(false);
                 self.remote().put_off();
             }
+        }
+    }
+
+    /// Offers a closure to one of those that want this worker.
+    pub(crate) fn grant(&self, job: Job) {
+        self.remote().set_wanted(false);
+        self.offer(job);
+        if self.group.sleeps_any() {
+            // Several sleepers share one mark.
+            self.remote().set_wanted(true);
         }
     }
 

@@ -202,8 +202,7 @@ impl<P: Policy> Local<P> {
             drop(policy);
             self.may_spare.set(spare.is_some());
             let Some(job) = spare else { return };
-            self.common.remote().set_wanted(false);
-            self.common.offer(job);
+            self.common.grant(job);
             if !all {
                 return;
             }

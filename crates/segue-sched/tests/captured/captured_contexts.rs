@@ -14,7 +14,7 @@ use segue_sched::{Builder, Fifo, Sim};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
@@ -172,7 +172,9 @@ fn whoever_asks_surrounds_the_body_for_as_long() {
 #[test]
 fn a_deadline_that_was_around_at_the_birth_is_left_behind() {
     everywhere(|| {
-        let k = deadline(Some(now() + MS), || {
+        // Long enough for the capture to come first, also on a machine with much else to do.
+        let passes = now() + 20 * MS;
+        let k = deadline(Some(passes), || {
             captured(|| {
                 timeout(LONG, || {
                     scope(|s| {
@@ -184,7 +186,7 @@ fn a_deadline_that_was_around_at_the_birth_is_left_behind() {
                 })
             })
         });
-        sleep(3 * MS).unwrap();
+        sleep(passes.saturating_duration_since(now()) + MS).unwrap();
         assert_eq!(k.resume(1), 2);
     });
 }
@@ -291,10 +293,12 @@ fn fibers_of_a_scope_in_a_generator_outlive_their_consumers_cancellation_and_end
     let counts = Arc::clone(&ended);
     let case = move || {
         counts.store(0, SeqCst);
-        let child = Arc::clone(&counts);
+        let (child, begun) = (Arc::clone(&counts), Arc::new(AtomicBool::new(false)));
+        let begins = Arc::clone(&begun);
         let mut elements = generator(move |y| {
             scope(|s| {
                 s.spawn(|| {
+                    begins.store(true, SeqCst);
                     assert!(after(LONG).wait().is_err());
                     child.fetch_add(1, SeqCst);
                 });
@@ -308,6 +312,9 @@ fn fibers_of_a_scope_in_a_generator_outlive_their_consumers_cancellation_and_end
             token.cancel();
         });
         // Not the child's cancellation: it was cancelled where the generator was not.
+        while !begun.load(SeqCst) {
+            sleep(MS).unwrap();
+        }
         sleep(MS).unwrap();
         assert_eq!(counts.load(SeqCst), 0);
         assert_eq!(elements.next(), Some(2));

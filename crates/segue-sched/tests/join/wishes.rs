@@ -4,7 +4,7 @@
 
 use crate::common::{pool, scaled};
 use segue_core::{Job, no_suspend, scope, sleep, spawn, yield_now};
-use segue_sched::{Builder, Fifo, Goes, Policy, RoundRobin, Task, Why, join};
+use segue_sched::{Builder, ByPriority, Fifo, Goes, Policy, RoundRobin, Task, Why, join};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread::current;
 use std::time::Duration;
@@ -94,6 +94,35 @@ fn a_fork_that_must_not_yield_gives_a_child_beside_what_was_sent() {
                     }
                 });
             });
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_closure_that_a_policy_spares_to_one_sleeper_leaves_the_wish_of_another() {
+    Builder::new()
+        .workers(3)
+        .run_with(ByPriority::strict, || {
+            for _ in 0..20 {
+                // Both others sleep by then.
+                sleep(Duration::from_millis(2)).unwrap();
+                let (begun, helped) = (AtomicBool::new(false), AtomicBool::new(false));
+                scope(|s| {
+                    // One of them gets this, and computes without a fork.
+                    s.spawn(|| {
+                        begun.store(true, SeqCst);
+                        while !helped.load(SeqCst) {
+                            std::thread::yield_now();
+                        }
+                    });
+                    while !begun.load(SeqCst) {
+                        // If nobody slept yet: then it is given at a fork.
+                        join(|| (), || ());
+                    }
+                    assert!(is_helped());
+                    helped.store(true, SeqCst);
+                });
+            }
         })
         .unwrap();
 }
