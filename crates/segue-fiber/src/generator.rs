@@ -41,7 +41,7 @@ use crate::backtrace::Backtrace;
 use crate::coroutine::Coroutine;
 use crate::effect::Dropped;
 use crate::host::RawCoroutine;
-use crate::outcome::{Step, abort, count_leak};
+use crate::outcome::{Step, can_unwind, count_leak};
 use crate::region::{Kept, List};
 use crate::thread_stacks;
 use segue_core::chain::{self, Frame, Path};
@@ -365,14 +365,8 @@ impl<'r, T> Generator<'r, T> {
     unsafe fn end(header: NonNull<Header<T>>) -> bool {
         // SAFETY: in place, as it is not over.
         let this = unsafe { header.as_ref() };
-        if cfg!(panic = "abort") && this.borrows {
-            abort(
-                "a generator was dropped halfway that may have lent out what it borrows; without unwinding it can neither end nor stay: ask for all \
-                 of its elements, or let it borrow nothing (`generator`); aborting",
-            );
-        }
-        if cfg!(panic = "abort") || (!this.borrows && thread_stacks::are_gone()) {
-            count_leak();
+        let advice = "ask for all of its elements, or let it borrow nothing (`generator`)";
+        if !can_unwind("a generator", this.borrows, advice) {
             return false;
         }
         this.ending.set(true);

@@ -1,10 +1,13 @@
-//! What both hosts share about how a coroutine ends: the result of a resume, the count of leaks,
-//! the abort.
+//! What both hosts share about how a coroutine ends: the result of a resume, the panic that leaves
+//! it, the count of leaks.
 //!
 //! Used by the coroutines of either host; [`Step`] and [`leaked_stacks`] are public.
 
-use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use crate::thread_stacks;
+use segue_core::abort;
 
 /// Why [`Coroutine::resume`](crate::Coroutine::resume) came back.
 #[must_use = "a coroutine that returned must not be resumed again"]
@@ -35,25 +38,36 @@ pub(crate) fn count_leak() {
     LEAKED.fetch_add(1, Relaxed);
 }
 
-/// Ends the process, and says why on the standard error if anybody reads it. It never unwinds, as
-/// `eprintln!` does when the other end of a pipe is closed.
-#[cold]
-#[inline(never)]
-pub(crate) fn abort(why: &str) -> ! {
-    let _ = writeln!(io::stderr(), "{why}");
-    std::process::abort();
-}
-
-/// Aborts the process if it is dropped, which only an unwind does: a panic must not leave a
-/// coroutine.
-pub(crate) struct AbortOnUnwind;
-
-impl Drop for AbortOnUnwind {
-    #[cold]
-    fn drop(&mut self) {
+/// Runs the main function of a coroutine. A panic of its ends the process: it has no caller.
+#[inline(always)]
+pub(crate) fn run_main(main: impl FnOnce()) {
+    // A panic looks for a frame that catches it before it unwinds anything. It finds this one, and
+    // so does not look further, on the resumer's stack.
+    let outcome = catch_unwind(AssertUnwindSafe(main));
+    if outcome.is_err() {
         abort(
             "a panic left the main function of a coroutine, which has no caller to go on to: the function must \
              catch it; aborting",
         );
     }
+}
+
+/// Whether a suspended body can be unwound; if not, it is leaked.
+///
+/// It can't where programs abort on panics: there what `borrows` ends the process, as it can't stay
+/// either. And while the thread's local variables are dropped, what was suspended before may be in
+/// the middle of a use of one; what borrows was not.
+#[cold]
+pub(crate) fn can_unwind(what: &str, borrows: bool, advice: &str) -> bool {
+    if cfg!(panic = "abort") && borrows {
+        abort(format_args!(
+            "{what} was dropped halfway that may have lent out what it borrows; without unwinding it can neither end \
+             nor stay: {advice}; aborting"
+        ));
+    }
+    let can = !cfg!(panic = "abort") && (borrows || !thread_stacks::are_gone());
+    if !can {
+        count_leak();
+    }
+    can
 }

@@ -47,9 +47,8 @@ use super::Dropped;
 use super::base::{Base, State, release};
 use super::request::{self, Payload};
 use crate::backtrace::Backtrace;
-use crate::outcome::{abort, count_leak};
+use crate::outcome::can_unwind;
 use crate::region::Kept;
-use crate::thread_stacks;
 
 /// The right to go on with a suspended computation. Dropped, it ends the computation.
 ///
@@ -154,16 +153,8 @@ pub(super) unsafe fn end_kept(kept: *const Kept) -> bool {
 pub(super) unsafe fn abandon(base: NonNull<Base>) {
     // SAFETY: by the contract.
     let this = unsafe { base.as_ref() };
-    if cfg!(panic = "abort") && this.borrows {
-        abort(
-            "a handled computation was dropped that may have lent out what it borrows; without unwinding it can neither end nor stay: resume each \
-             continuation, or let the computation borrow nothing (`Handler::stored`); aborting",
-        );
-    }
-    // While the thread's local variables are dropped, what was suspended before may be in the
-    // middle of a use of one; what borrows was not.
-    if cfg!(panic = "abort") || (!this.borrows && thread_stacks::are_gone()) {
-        count_leak();
+    let advice = "resume each continuation, or let the computation borrow nothing (`Handler::stored`)";
+    if !can_unwind("a handled computation", this.borrows, advice) {
         return;
     }
     let turn = this.turn.get();

@@ -49,7 +49,6 @@
 #![allow(unsafe_code)] // Stacks are raw memory: no type can say what runs on one.
 
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 
 use super::registry::Label;
@@ -58,7 +57,7 @@ use super::switch::{self, PREPARED, Resting, Root};
 use crate::arena::Stack;
 use crate::backtrace::Backtrace;
 use crate::coroutine::Cell;
-use crate::outcome::{AbortOnUnwind, Step, count_leak};
+use crate::outcome::{Step, count_leak, run_main};
 
 /// A function larger than this is boxed: the first page of a stack should do for header, function
 /// and a few frames.
@@ -254,22 +253,14 @@ unsafe extern "C" fn run<H, F: FnOnce(&H)>(root: *mut Root) -> ! {
     // The root is the core's first field.
     // SAFETY: by the contract the core lies in a cell.
     let cell = unsafe { root.byte_sub(mem::offset_of!(Cell<H>, core)) }.cast::<Cell<H>>();
-    let call = || {
+    run_main(|| {
         // SAFETY: written by `place_small` and moved out here, once: a coroutine starts once, and
         // one that has is not abandoned.
         let main = unsafe { place_of::<H, F>(cell).read() };
-        let bomb = AbortOnUnwind;
         // SAFETY: the header was written before any resume, is moved out or dropped only after this
         // function returned, and nobody makes a mutable reference to it before.
         main(unsafe { &(*cell).header });
-        mem::forget(bomb);
-    };
-    // A panic looks for a frame that catches it before it unwinds anything. It finds this one, and
-    // so does not look further, on the resumer's stack. It does not get here, as the bomb comes
-    // first.
-    if catch_unwind(AssertUnwindSafe(call)).is_err() {
-        std::process::abort();
-    }
+    });
     // SAFETY: the cell is alive: this runs in a `resume`, which put itself to rest at the link, or
     // in one that it has let go on since, which did so again. There is nothing left on this stack:
     // `main` is consumed. Null is read by that `resume` and says that nobody will come back here.
