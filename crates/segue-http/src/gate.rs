@@ -28,6 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use segue_core::{CancelToken, Cancelled, Outcome, Trigger, WaitsFor};
+use slab::Slab;
 
 /// How long a connection is left alone when it is new, or has been idle since its last request.
 const GRACE: Duration = Duration::from_millis(50);
@@ -51,10 +52,7 @@ pub(crate) struct Gate {
 
 #[derive(Default)]
 struct State {
-    inside: usize,
-    /// By number; the seats that are free have none.
-    seats: Vec<Option<Arc<Seat>>>,
-    free: Vec<usize>,
+    seats: Slab<Arc<Seat>>,
     waiting: Option<Arc<Trigger>>,
     /// The seats that were idle at the last look at all of them, the longest idle first.
     idle: VecDeque<(u64, Arc<Seat>)>,
@@ -105,19 +103,14 @@ impl Gate {
     /// Takes a place; if there is none, the trigger that says when to try again.
     fn take(&self) -> Result<Place<'_>, Arc<Trigger>> {
         let mut state = self.state();
-        if state.inside >= self.limit {
+        if state.seats.len() >= self.limit {
             return Err(Arc::clone(state.waiting.insert(Arc::new(Trigger::new()))));
         }
         self.wanted.store(false, Ordering::Relaxed);
-        state.inside += 1;
         state.waiting = None;
         let seat = Seat { idle: AtomicU64::new(BUSY), since: segue_core::now(), token: CancelToken::new() };
         let seat = Arc::new(seat);
-        let number = state.free.pop().unwrap_or_else(|| {
-            state.seats.push(None);
-            state.seats.len() - 1
-        });
-        state.seats[number] = Some(Arc::clone(&seat));
+        let number = state.seats.insert(Arc::clone(&seat));
         Ok(Place { gate: self, number, seat })
     }
 
@@ -159,9 +152,10 @@ impl State {
 
     /// Lists the idle connections.
     fn look(&mut self) {
-        let seats = self.seats.iter().flatten();
-        let mut idle: Vec<(u64, &Arc<Seat>)> = seats
-            .map(|seat| (seat.idle.load(Ordering::Relaxed), seat))
+        let mut idle: Vec<(u64, &Arc<Seat>)> = self
+            .seats
+            .iter()
+            .map(|(_, seat)| (seat.idle.load(Ordering::Relaxed), seat))
             .filter(|(since, _)| *since != BUSY && *since != EVICTED)
             .collect();
         if idle.len() > BATCH {
@@ -203,9 +197,7 @@ impl Drop for Place<'_> {
         self.seat.idle.store(BUSY, Ordering::Relaxed);
         let waiting = {
             let mut state = self.gate.state();
-            state.inside -= 1;
-            state.seats[self.number] = None;
-            state.free.push(self.number);
+            state.seats.remove(self.number);
             state.waiting.take()
         };
         if let Some(trigger) = waiting {
