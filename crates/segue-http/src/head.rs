@@ -205,56 +205,17 @@ fn finish(
     Ok(true)
 }
 
-/// The transfer codings, of all lines together.
-#[derive(Default)]
-struct Codings {
-    any: bool,
-    /// How often `chunked` is among them.
-    chunked: usize,
-    /// The last one is `chunked`.
-    ends: bool,
-    /// There are others.
-    others: bool,
-}
-
-impl Codings {
-    fn note(&mut self, value: &[u8]) {
-        self.any = true;
-        for coding in members(value) {
-            self.ends = coding.eq_ignore_ascii_case(b"chunked");
-            self.chunked += usize::from(self.ends);
-            self.others |= !self.ends;
-        }
-    }
-
-    /// Whether the body is in chunks; an error if its end can't be found, or it is coded in another
-    /// way as well.
-    fn decide(&self, version: Version, has_length: bool) -> Result<bool, Reject> {
-        if !self.any {
-            return Ok(false);
-        }
-        if version == Version::HTTP_10 {
-            return Err(bad("Transfer-Encoding in an HTTP/1.0 request"));
-        }
-        if has_length {
-            return Err(bad("both Transfer-Encoding and Content-Length"));
-        }
-        if !self.ends || self.chunked > 1 {
-            return Err(bad("chunked is not the last Transfer-Encoding, or stands twice"));
-        }
-        if self.others {
-            return Err(Reject::new(StatusCode::NOT_IMPLEMENTED, "the only supported Transfer-Encoding is chunked"));
-        }
-        Ok(true)
-    }
-}
-
 /// What the headers say about the connection and the body.
 #[derive(Default)]
 struct Fields {
     hosts: usize,
     length: Option<u64>,
-    codings: Codings,
+    /// There is a Transfer-Encoding, with so many codings on all its lines together.
+    is_coded: bool,
+    codings: usize,
+    /// How often `chunked` is among them, and whether it is the last one.
+    chunked: usize,
+    ends_chunked: bool,
     close: bool,
     keep_alive: bool,
     expects_continue: bool,
@@ -277,7 +238,12 @@ impl Fields {
             }
             self.length = Some(parse_length(value).ok_or(bad("malformed Content-Length"))?);
         } else if *name == header::TRANSFER_ENCODING {
-            self.codings.note(value);
+            self.is_coded = true;
+            for coding in members(value) {
+                self.ends_chunked = coding.eq_ignore_ascii_case(b"chunked");
+                self.chunked += usize::from(self.ends_chunked);
+                self.codings += 1;
+            }
         } else if *name == header::CONNECTION {
             self.close |= has_token(value, b"close");
             self.keep_alive |= has_token(value, b"keep-alive");
@@ -297,7 +263,9 @@ impl Fields {
         if newer && self.hosts == 0 {
             return Err(bad("the Host header is missing"));
         }
-        let chunked = self.codings.decide(head.version, self.length.is_some())?;
+        if self.is_coded {
+            self.check_codings(newer)?;
+        }
         if newer && self.expects_other {
             return Err(Reject::new(StatusCode::EXPECTATION_FAILED, "the only supported expectation is 100-continue"));
         }
@@ -306,10 +274,25 @@ impl Fields {
             let host = HeaderValue::from_str(authority.as_str()).map_err(|_| bad("malformed target"))?;
             head.headers.try_insert(header::HOST, host).map_err(|_| TOO_MANY_HEADERS)?;
         }
-        head.framing = if chunked { Framing::Chunked } else { Framing::Length(self.length.unwrap_or(0)) };
+        head.framing = if self.is_coded { Framing::Chunked } else { Framing::Length(self.length.unwrap_or(0)) };
         head.keep_alive = !self.close && (newer || self.keep_alive);
         head.expects_continue = self.expects_continue && newer;
         Ok(())
+    }
+
+    /// Whether the end of a coded body can be found, and chunks are all that it is coded in.
+    fn check_codings(&self, newer: bool) -> Result<(), Reject> {
+        if !newer {
+            Err(bad("Transfer-Encoding in an HTTP/1.0 request"))
+        } else if self.length.is_some() {
+            Err(bad("both Transfer-Encoding and Content-Length"))
+        } else if !self.ends_chunked || self.chunked > 1 {
+            Err(bad("chunked is not the last Transfer-Encoding, or stands twice"))
+        } else if self.codings > 1 {
+            Err(Reject::new(StatusCode::NOT_IMPLEMENTED, "the only supported Transfer-Encoding is chunked"))
+        } else {
+            Ok(())
+        }
     }
 }
 
