@@ -2,7 +2,7 @@
 //! writer also by handlers that stream.
 
 use std::fmt;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 
 use http::header::{self, HeaderMap};
 use http::{StatusCode, Version};
@@ -138,19 +138,12 @@ impl<'c> BodyWriter<'c> {
             out.truncate(at);
             return;
         }
-        let digits = (size.ilog2() / 4 + 1) as usize;
-        for place in 0..digits {
-            let digit = size >> (4 * (digits - 1 - place)) & 15;
-            out[at + place] = b"0123456789abcdef"[digit];
-        }
-        out[at + digits] = b'\r';
-        out[at + digits + 1] = b'\n';
-        // Only a chunk that is not full has fewer digits than were left room for.
-        let unused = PREFIX - (digits + 2);
-        if unused > 0 {
-            out.copy_within(at + PREFIX.., at + PREFIX - unused);
-            out.truncate(at + PREFIX - unused + size);
-        }
+        // A chunk that is not full has fewer digits than were left room for.
+        let mut prefix = [0; PREFIX];
+        let mut rest = &mut prefix[..];
+        let _ = write!(rest, "{size:x}\r\n");
+        let len = PREFIX - rest.len();
+        out.splice(at..at + PREFIX, prefix[..len].iter().copied());
         out.extend_from_slice(b"\r\n");
     }
 
@@ -179,7 +172,7 @@ impl<'c> BodyWriter<'c> {
                     self.settle()?;
                     if count < room && copied < limit {
                         // The reader may wait before it gives more.
-                        io::Write::flush(self)?;
+                        self.flush()?;
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -208,7 +201,7 @@ impl<'c> BodyWriter<'c> {
 ///
 /// # Errors
 /// The transport's, a time-out included. The connection ends.
-impl io::Write for BodyWriter<'_> {
+impl Write for BodyWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if bytes.is_empty() {
             return Ok(0);

@@ -61,8 +61,9 @@ pub(crate) struct Wire<T: ?Sized> {
     /// Written but not sent.
     pub(crate) out: Vec<u8>,
     write_timeout: Duration,
-    read_limit: Option<Option<Duration>>,
-    write_limit: Option<Option<Duration>>,
+    /// The limits that are set; zero before the first one.
+    read_limit: Duration,
+    write_limit: Duration,
     pub(crate) transport: T,
 }
 
@@ -75,8 +76,8 @@ impl<T> Wire<T> {
             first: Box::new([0; FIRST]),
             out: Vec::new(),
             write_timeout,
-            read_limit: None,
-            write_limit: None,
+            read_limit: Duration::ZERO,
+            write_limit: Duration::ZERO,
             transport,
         }
     }
@@ -177,21 +178,8 @@ impl Wire<dyn Transport> {
     }
 
     fn limit_read(&mut self, time: Duration) -> io::Result<()> {
-        let limit = limit(time)?;
-        if self.read_limit != Some(limit) {
-            self.transport.set_read_timeout(limit)?;
-            self.read_limit = Some(limit);
-        }
-        Ok(())
-    }
-
-    fn limit_write(&mut self, time: Duration) -> io::Result<()> {
-        let limit = limit(time)?;
-        if self.write_limit != Some(limit) {
-            self.transport.set_write_timeout(limit)?;
-            self.write_limit = Some(limit);
-        }
-        Ok(())
+        let Self { read_limit, transport, .. } = self;
+        limit(time, read_limit, |limit| transport.set_read_timeout(limit))
     }
 
     /// Sends what is written.
@@ -232,7 +220,7 @@ impl Wire<dyn Transport> {
                 Some(deadline) => std::time::Instant::saturating_duration_since(&deadline, self.transport.now()),
             };
             // Also when the time is over: what the client has taken by now counts.
-            self.limit_write(time.max(AT_ONCE))?;
+            limit(time.max(AT_ONCE), &mut self.write_limit, |limit| self.transport.set_write_timeout(limit))?;
             let count = match left {
                 [one] => retry(|| self.transport.write(one))?,
                 _ => retry(|| self.transport.write_vectored(left))?,
@@ -256,13 +244,16 @@ impl Wire<dyn Transport> {
     }
 }
 
-/// A time as a transport takes it; none left is a time-out already.
-fn limit(time: Duration) -> io::Result<Option<Duration>> {
-    match time {
-        Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
-        Duration::MAX => Ok(None),
-        time => Ok(Some(time)),
+/// Sets a time limit, if it is another than the last. No time left is a time-out already.
+fn limit(time: Duration, last: &mut Duration, set: impl FnOnce(Option<Duration>) -> io::Result<()>) -> io::Result<()> {
+    if time.is_zero() {
+        return Err(io::ErrorKind::TimedOut.into());
     }
+    if *last != time {
+        set(Some(time).filter(|time| *time != Duration::MAX))?;
+        *last = time;
+    }
+    Ok(())
 }
 
 /// Whether a read or write ended because its time was over.
