@@ -7,7 +7,7 @@
 //! #[test] #[ignore] fn name() { fn name() -> Result<..> { .. }  Explore::random(200).command(..).check(name); }
 //! ```
 
-use super::Error;
+use super::{Error, respanned};
 use proc_macro::{Delimiter, Group, Span, TokenStream, TokenTree};
 
 /// The test that checks `item` by what `explore` makes.
@@ -55,10 +55,7 @@ pub(crate) fn expand(explore: &str, item: TokenStream) -> Result<TokenStream, Er
     let outer: TokenStream = "#[::core::prelude::v1::test]".parse().map_err(|_| Error::new(name.span(), "no test"))?;
     let head: TokenStream = format!("fn {name}()").parse().map_err(|_| Error::new(name.span(), "no function"))?;
     // A search for the test finds the function.
-    let head = head.into_iter().map(|mut token| {
-        token.set_span(name.span());
-        token
-    });
+    let head = head.into_iter().map(|token| respanned(token, name.span()));
     let body = TokenTree::from(Group::new(Delimiter::Brace, body));
     Ok(outer.into_iter().chain(attributes).chain(visibility).chain(head).chain([body]).collect())
 }

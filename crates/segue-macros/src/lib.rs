@@ -9,7 +9,7 @@
 mod arguments;
 mod function;
 
-use proc_macro::{Delimiter, Group, Ident, Literal, Punct, Spacing, Span, TokenStream, TokenTree};
+use proc_macro::{Span, TokenStream, TokenTree};
 
 /// Runs a test under many schedules. See `segue::test`.
 #[proc_macro_attribute]
@@ -36,19 +36,14 @@ impl Error {
 
     /// `::core::compile_error! { "..." }`, at the place of the error.
     fn into_tokens(self) -> TokenStream {
-        let punct = |character, spacing| TokenTree::from(Punct::new(character, spacing));
-        let message = TokenTree::from(Literal::string(&self.message));
-        let mut tokens = vec![
-            punct(':', Spacing::Joint),
-            punct(':', Spacing::Alone),
-            Ident::new("core", self.span).into(),
-            punct(':', Spacing::Joint),
-            punct(':', Spacing::Alone),
-            Ident::new("compile_error", self.span).into(),
-            punct('!', Spacing::Alone),
-            Group::new(Delimiter::Brace, message.into()).into(),
-        ];
-        tokens.iter_mut().for_each(|token| token.set_span(self.span));
-        tokens.into_iter().collect()
+        let text = format!("::core::compile_error! {{ {:?} }}", self.message);
+        let tokens: TokenStream = text.parse().expect("a macro call with a string");
+        tokens.into_iter().map(|token| respanned(token, self.span)).collect()
     }
+}
+
+/// The token as if it stood there.
+fn respanned(mut token: TokenTree, span: Span) -> TokenTree {
+    token.set_span(span);
+    token
 }
