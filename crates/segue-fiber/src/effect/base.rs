@@ -52,10 +52,8 @@ pub(super) enum State {
 pub(super) struct Base {
     pub frame: Frame,
     pub raw: Cell<MaybeUninit<RawCoroutine>>,
-    /// While it is suspended: what it waits for, the clause for that, and the clause's function.
-    pub request: Cell<MaybeUninit<NonNull<RequestBase>>>,
-    pub clause: Cell<MaybeUninit<*const ()>>,
-    pub call: Cell<MaybeUninit<*const ()>>,
+    /// While it is suspended.
+    pub asked: Cell<MaybeUninit<Asked>>,
     pub state: Cell<State>,
     /// Whether what the computation borrows may end: then it must not be leaked.
     pub borrows: bool,
@@ -67,6 +65,14 @@ pub(super) struct Base {
     pub kind: Cell<&'static Kind>,
     /// The request for which there is a continuation that has lent out the state.
     pub lent: Cell<usize>,
+}
+
+/// What a computation waits for, the clause for that, and the clause's function.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    pub request: NonNull<RequestBase>,
+    pub clause: *const (),
+    pub call: *const (),
 }
 
 /// What is known of all computations of the same types.
@@ -97,9 +103,7 @@ impl Base {
                 state: Cell::new(ptr::null_mut()),
             },
             raw: Cell::new(MaybeUninit::uninit()),
-            request: Cell::new(MaybeUninit::uninit()),
-            clause: Cell::new(MaybeUninit::uninit()),
-            call: Cell::new(MaybeUninit::uninit()),
+            asked: Cell::new(MaybeUninit::uninit()),
             state: Cell::new(State::Running),
             borrows,
             turn: Cell::new(0),

@@ -25,7 +25,7 @@ use segue_core::chain::{self, Frame};
 
 /// The type of `Entry::call` of a clause that wants the continuation: with the computation, which
 /// has a request, and the clause.
-pub(super) type Capture<R> = unsafe fn(NonNull<Base>, *const ()) -> RawNext<R>;
+pub(super) type Capture<'k, R> = unsafe fn(NonNull<Base>, *const ()) -> RawNext<'k, R>;
 
 /// The type of `Entry::call` of a clause that answers: with its frame, itself, and the effect.
 pub(super) type Answer<E> = unsafe fn(*const Frame, *const (), E) -> <E as Effect>::Output;
@@ -116,18 +116,18 @@ pub struct Capturing<M, E, C>(pub(super) C, pub(super) PhantomData<fn(M, E)>);
 /// The computation is suspended with a request of type `E`, for a handler with results `R` and
 /// state `S`. Called once for the request. `clause` is a `C` that stays in place meanwhile. All
 /// that handler and computation hold is good for `'k`, or `C` is for any lifetime.
-unsafe fn capture<'k, E: Effect, R, S, C>(base: NonNull<Base>, clause: *const ()) -> RawNext<R>
+unsafe fn capture<'k, E: Effect, R, S, C>(base: NonNull<Base>, clause: *const ()) -> RawNext<'k, R>
 where
     C: Fn(E, Continuation<'k, E::Output, R, S>) -> Next<'k, R>,
 {
     // SAFETY: by the contract. The effect is moved out once; the performer does not touch it any
     // more.
     let (effect, continuation, clause) = unsafe {
-        let request = base.as_ref().request.get().assume_init().cast::<Request<E>>();
+        let request = base.as_ref().asked.get().assume_init().request.cast::<Request<E>>();
         let effect = (&raw const (*request.as_ptr()).effect).cast::<E>().read();
         (effect, Continuation::new(base), &*clause.cast::<C>())
     };
-    clause(effect, continuation).into_raw()
+    clause(effect, continuation).0
 }
 
 // SAFETY: `call` is a `Capture<R>`, for `E`. The newtype around the clause has its address.
@@ -137,7 +137,7 @@ where
 {
     type Effect = E;
     const CAPTURES: bool = true;
-    const CALL: *const () = capture::<'static, E, R, S, C> as Capture<R> as *const ();
+    const CALL: *const () = capture::<'static, E, R, S, C> as Capture<'static, R> as *const ();
 }
 
 // SAFETY: as above.
@@ -147,7 +147,7 @@ where
 {
     type Effect = E;
     const CAPTURES: bool = true;
-    const CALL: *const () = capture::<'r, E, R, S, C> as Capture<R> as *const ();
+    const CALL: *const () = capture::<'r, E, R, S, C> as Capture<'r, R> as *const ();
 }
 
 /// A clause that answers at once: it can't be entered again while it runs, as the computation waits

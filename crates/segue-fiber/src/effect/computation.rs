@@ -277,17 +277,6 @@ unsafe fn take_out<L, V, P, S, T>(base: NonNull<Base>) -> ((V, P), S, thread::Re
     }
 }
 
-/// What is needed of a sealed one. The rest is left to [`free_sealed`].
-///
-/// # Safety
-///
-/// As for [`take_out`].
-#[cold]
-unsafe fn take_outcome<L, V, P, S, T>(base: NonNull<Base>) -> thread::Result<T> {
-    // SAFETY: by the contract; it is moved out once.
-    unsafe { (*Parts::<L, V, P, S, T>::of(base).as_ref().outcome.get()).assume_init_read() }
-}
-
 /// The handler's result, for a computation that is over.
 #[inline(always)]
 fn settle<R, S, T, V: ValueCase<S, T, R>, P: PanicCase<S, R>>(
@@ -317,7 +306,8 @@ unsafe fn run_for_nothing<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>>
             };
         }
         if base.as_ref().is_sealed() {
-            let outcome = take_outcome::<L, V, P, S, T>(base);
+            // The rest is left to `free_sealed`.
+            let outcome = (*Parts::<L, V, P, S, T>::of(base).as_ref().outcome.get()).assume_init_read();
             base.as_ref().kind.set(const { &kind::<R, S, T, L, V, P>(free_sealed::<L, V, P, S, T>) });
             release(base);
             if let Err(payload) = outcome {

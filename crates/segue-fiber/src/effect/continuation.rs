@@ -6,8 +6,6 @@
 
 use std::any::Any;
 use std::fmt;
-use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 use super::base::{self, Base};
@@ -15,9 +13,6 @@ use super::held::Held;
 use super::request::{self, Payload};
 use super::trampoline::{self, RawNext};
 use crate::backtrace::Backtrace;
-
-/// Neither longer nor shorter than `'k`.
-type Invariant<'k> = PhantomData<fn(&'k ()) -> &'k ()>;
 
 /// The rest of a handled computation, from a [`perform`](super::perform) on: usable once.
 ///
@@ -51,10 +46,7 @@ type Invariant<'k> = PhantomData<fn(&'k ()) -> &'k ()>;
 /// ```
 #[must_use = "a continuation that is dropped ends its computation"]
 pub struct Continuation<'k, O, R, S = ()> {
-    held: ManuallyDrop<Held>,
-    /// Runs frames that hold what is good for `'k`.
-    _good_for: Invariant<'k>,
-    _types: PhantomData<*mut (O, R, S)>,
+    held: Held<'k, (O, R, S)>,
 }
 
 impl<'k, O, R, S> Continuation<'k, O, R, S> {
@@ -65,14 +57,7 @@ impl<'k, O, R, S> Continuation<'k, O, R, S> {
     #[inline]
     pub(super) unsafe fn new(base: NonNull<Base>) -> Self {
         // SAFETY: by the contract.
-        Self { held: ManuallyDrop::new(unsafe { Held::new(base) }), _good_for: PhantomData, _types: PhantomData }
-    }
-
-    #[inline]
-    fn into_held(self) -> Held {
-        let mut this = ManuallyDrop::new(self);
-        // SAFETY: the rest of it is forgotten.
-        unsafe { ManuallyDrop::take(&mut this.held) }
+        Self { held: unsafe { Held::new(base) } }
     }
 
     /// The perform returns `value`; this call returns what the handler yields in the end.
@@ -86,7 +71,7 @@ impl<'k, O, R, S> Continuation<'k, O, R, S> {
     /// clauses and cases.
     #[inline]
     pub fn resume(self, value: O) -> R {
-        let base = self.into_held().take();
+        let base = self.held.take();
         // SAFETY: it is suspended, wants an `O` and yields an `R`, and was this continuation's.
         unsafe {
             request::answer(base, value);
@@ -113,7 +98,7 @@ impl<'k, O, R, S> Continuation<'k, O, R, S> {
     ///
     /// As [`discontinue`](Self::discontinue).
     pub fn discontinue_with(self, payload: Payload) -> R {
-        let base = self.into_held().take();
+        let base = self.held.take();
         // SAFETY: it is suspended and yields an `R`, and was this continuation's.
         unsafe {
             request::fail(base, payload);
@@ -129,14 +114,14 @@ impl<'k, O, R, S> Continuation<'k, O, R, S> {
     pub fn tail(self, value: O) -> Next<'k, R> {
         // SAFETY: it is suspended, wants an `O`, and is this continuation's.
         unsafe { request::answer(self.held.get(), value) };
-        Next::new(RawNext::Run(self.into_held()))
+        Next(RawNext::Run(self.held.cast()))
     }
 
     /// To discontinue as the last thing that a clause does, see [`tail`](Self::tail).
     pub fn tail_discontinue<P: Any + Send>(self, payload: P) -> Next<'k, R> {
         // SAFETY: it is suspended, and is this continuation's.
         unsafe { request::fail(self.held.get(), Box::new(payload)) };
-        Next::new(RawNext::Run(self.into_held()))
+        Next(RawNext::Run(self.held.cast()))
     }
 
     /// Where the computation is: from the perform outwards, through the stacks of all handlers that
@@ -161,15 +146,6 @@ impl<'k, O, R, S> Continuation<'k, O, R, S> {
     }
 }
 
-// By hand, so that the compiler takes all that the types name to be used here.
-impl<O, R, S> Drop for Continuation<'_, O, R, S> {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: once.
-        unsafe { ManuallyDrop::drop(&mut self.held) }
-    }
-}
-
 impl<O, R, S> fmt::Debug for Continuation<'_, O, R, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Continuation").finish_non_exhaustive()
@@ -181,40 +157,19 @@ impl<O, R, S> fmt::Debug for Continuation<'_, O, R, S> {
 ///
 /// Dropped instead of returned, it is as a continuation that was dropped.
 #[must_use = "it is to be returned by the clause"]
-pub struct Next<'k, R>(ManuallyDrop<RawNext<R>>, Invariant<'k>);
+pub struct Next<'k, R>(pub(super) RawNext<'k, R>);
 
 impl<R> Next<'_, R> {
-    #[inline]
-    fn new(raw: RawNext<R>) -> Self {
-        Next(ManuallyDrop::new(raw), PhantomData)
-    }
-
-    #[inline]
-    pub(super) fn into_raw(self) -> RawNext<R> {
-        let mut this = ManuallyDrop::new(self);
-        // SAFETY: the rest of it is forgotten.
-        unsafe { ManuallyDrop::take(&mut this.0) }
-    }
-
     /// The handler yields `result`.
     #[inline]
     pub fn done(result: R) -> Self {
-        Next::new(RawNext::Done(result))
-    }
-}
-
-// By hand, as for continuations.
-impl<R> Drop for Next<'_, R> {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: once.
-        unsafe { ManuallyDrop::drop(&mut self.0) }
+        Next(RawNext::Done(result))
     }
 }
 
 impl<R> fmt::Debug for Next<'_, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match *self.0 {
+        f.write_str(match self.0 {
             RawNext::Done(_) => "Next::done",
             RawNext::Run(_) => "Next",
         })

@@ -38,7 +38,8 @@
 
 #![allow(unsafe_code)] // Computations are reached by address.
 
-use std::mem;
+use std::marker::PhantomData;
+use std::mem::{self, ManuallyDrop};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::thread;
@@ -54,19 +55,32 @@ use crate::region::Kept;
 ///
 /// It may be revoked: then the computation has been ended by its region, and is there only so that
 /// this can be seen.
-pub(super) struct Held {
+///
+/// To drop it runs frames that hold what is good for `'k`, and what `T` names: the compiler takes
+/// both to be used then.
+pub(super) struct Held<'k, T> {
     base: NonNull<Base>,
     turn: usize,
+    /// Neither longer nor shorter.
+    _good_for: PhantomData<fn(&'k ()) -> &'k ()>,
+    _types: PhantomData<*mut T>,
 }
 
-impl Held {
+impl<'k, T> Held<'k, T> {
     /// # Safety
     ///
     /// The computation is suspended, and nobody else has it.
     #[inline]
-    pub unsafe fn new(base: NonNull<Base>) -> Held {
+    pub unsafe fn new(base: NonNull<Base>) -> Self {
         // SAFETY: by the contract.
-        Held { base, turn: unsafe { base.as_ref() }.turn.get() }
+        Held { base, turn: unsafe { base.as_ref() }.turn.get(), _good_for: PhantomData, _types: PhantomData }
+    }
+
+    /// The same, where other types are known of it.
+    #[inline]
+    pub fn cast<U>(self) -> Held<'k, U> {
+        let this = ManuallyDrop::new(self);
+        Held { base: this.base, turn: this.turn, _good_for: PhantomData, _types: PhantomData }
     }
 
     #[inline]
@@ -108,7 +122,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl<T> Drop for Held<'_, T> {
     #[cold]
     fn drop(&mut self) {
         // SAFETY: if it was not revoked, it has a suspended computation; else it owns what the

@@ -25,7 +25,7 @@ use std::panic::resume_unwind;
 use std::ptr::NonNull;
 
 use super::Effect;
-use super::base::Base;
+use super::base::{Asked, Base};
 use segue_core::chain::{self, Frame};
 
 pub(super) type Payload = Box<dyn Any + Send>;
@@ -88,9 +88,8 @@ pub(super) unsafe fn request<E: Effect>(
     // effect is the clause's.
     unsafe {
         let base = &*frame.cast::<Base>();
-        base.request.set(MaybeUninit::new(NonNull::new_unchecked(address).cast()));
-        base.clause.set(MaybeUninit::new(clause));
-        base.call.set(MaybeUninit::new(call));
+        let request = NonNull::new_unchecked(address).cast();
+        base.asked.set(MaybeUninit::new(Asked { request, clause, call }));
         base.turn.set(base.turn.get().wrapping_add(1));
         base.raw.get().assume_init().suspend();
         chain::set_top(top);
@@ -111,7 +110,8 @@ pub(super) unsafe fn request<E: Effect>(
 pub(super) unsafe fn answer<O>(base: NonNull<Base>, value: O) {
     // SAFETY: by the contract. There is nothing to drop in its place.
     unsafe {
-        (&raw mut (*base.as_ref().request.get().assume_init().cast::<Slot<O>>().as_ptr()).answer).write(Some(Ok(value)))
+        (&raw mut (*base.as_ref().asked.get().assume_init().request.cast::<Slot<O>>().as_ptr()).answer)
+            .write(Some(Ok(value)))
     }
 }
 
@@ -123,7 +123,7 @@ pub(super) unsafe fn answer<O>(base: NonNull<Base>, value: O) {
 pub(super) unsafe fn fail(base: NonNull<Base>, payload: Payload) {
     // SAFETY: by the contract.
     unsafe {
-        let request = base.as_ref().request.get().assume_init();
+        let request = base.as_ref().asked.get().assume_init().request;
         (request.as_ref().fail)(request, payload);
     }
 }

@@ -31,11 +31,11 @@ use crate::outcome::Step;
 use segue_core::chain::{self, Frame};
 
 /// What comes next when a clause has ended.
-pub(super) enum RawNext<R> {
+pub(super) enum RawNext<'k, R> {
     Done(R),
     /// This one is to be run on: its answer was given, and its handler's result is an `R`. Dropped,
     /// it gets a panic for an answer instead.
-    Run(Held),
+    Run(Held<'k, R>),
 }
 
 /// Runs a computation to its next request, or to its end.
@@ -86,15 +86,14 @@ pub(super) unsafe fn enter(base: NonNull<Base>, outer: *const Frame) -> Step {
 /// The computation was just suspended by a perform; the caller owns it, and gives it up. Its
 /// handler's result is `R`.
 #[inline(always)]
-pub(super) unsafe fn serve<R>(base: NonNull<Base>) -> RawNext<R> {
+pub(super) unsafe fn serve<R>(base: NonNull<Base>) -> RawNext<'static, R> {
     // SAFETY: by the contract; `request` has set clause and function to what belongs together, for
     // a request of a handler with this result.
     unsafe {
         // The clause stays while it runs.
         let _clause = Owner::of(base);
-        let this = base.as_ref();
-        let call = mem::transmute::<*const (), Capture<R>>(this.call.get().assume_init());
-        call(base, this.clause.get().assume_init())
+        let asked = base.as_ref().asked.get().assume_init();
+        mem::transmute::<*const (), Capture<R>>(asked.call)(base, asked.clause)
     }
 }
 
