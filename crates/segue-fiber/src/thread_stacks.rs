@@ -87,7 +87,7 @@ fn take_sized(bytes: usize) -> io::Result<Stack> {
     /// By the binary logarithm of the slot size.
     static ARENAS: [OnceLock<Arc<StackArena>>; 31] = [const { OnceLock::new() }; 31];
     let config = StackConfig::of_usable(bytes)?;
-    let arena = arena(&ARENAS[config.slot().ilog2() as usize], || config)?;
+    let arena = arena(&ARENAS[config.slot_size.ilog2() as usize], || config)?;
     let mut one = Vec::new();
     arena.grant(1, &mut one)?;
     Ok(one.pop().expect("a grant is at least one stack"))
