@@ -41,11 +41,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    check()?;
-    match rayon_core::current_thread_index() {
-        Some(_) => in_place(f),
-        None => elsewhere(f, rayon_core::spawn),
-    }
+    job(rayon_core::current_thread_index().is_some(), f, rayon_core::spawn)
 }
 
 /// As [`run`], as a job of `pool`.
@@ -68,11 +64,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    check()?;
-    match pool.current_thread_index() {
-        Some(_) => in_place(f),
-        None => elsewhere(f, |job| pool.spawn(job)),
-    }
+    job(pool.current_thread_index().is_some(), f, |job| pool.spawn(job))
 }
 
 fn in_place<T>(f: impl FnOnce() -> T) -> Result<T, JoinError> {
@@ -105,11 +97,15 @@ impl<T> Drop for Sender<T> {
 }
 
 #[track_caller]
-fn elsewhere<F, T>(f: F, spawn: impl FnOnce(Box<dyn FnOnce() + Send>)) -> Result<T, JoinError>
+fn job<F, T>(is_inside: bool, f: F, spawn: impl FnOnce(Box<dyn FnOnce() + Send>)) -> Result<T, JoinError>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
+    check()?;
+    if is_inside {
+        return in_place(f);
+    }
     let waits_for = WaitsFor::new("a job of rayon's");
     // As long as the caller waits; a job that nobody waits for any more does not hold a
     // simulation's clock.
@@ -130,10 +126,6 @@ struct Bell(WaitQueue<bool>);
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
         let mut rung = self.0.lock();
         *rung.state() = true;
         rung.notify_all(0);

@@ -27,7 +27,7 @@ use crate::host::{self, Region};
 /// for ever.
 pub struct StackArena {
     region: Region,
-    layout: Layout,
+    pub(crate) layout: Layout,
     slots: Mutex<Slots>,
 }
 
@@ -71,14 +71,6 @@ impl StackArena {
     pub fn outstanding(&self) -> usize {
         let slots = self.slots();
         slots.fresh as usize - slots.warm.len() - slots.cold.len()
-    }
-
-    pub(crate) fn keep_warm(&self) -> usize {
-        self.layout.keep_warm
-    }
-
-    pub(crate) fn region(&self) -> &Region {
-        &self.region
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
@@ -179,11 +171,11 @@ impl Stack {
 
     /// The addresses a function may use, guard excluded; nothing where a coroutine is a thread.
     pub fn bounds(&self) -> Option<Range<usize>> {
-        self.arena.region().bounds(self.slot())
+        self.arena.region.bounds(self.slot())
     }
 
     fn slot(&self) -> u32 {
-        self.arena.region().number(self.top)
+        self.arena.region.number(self.top)
     }
 
     /// Where the memory of a function begins, downwards. Good for the slot's memory.

@@ -6,7 +6,7 @@
 //! A backtrace is taken in a fraction of a microsecond a stack and is a few numbers. What is
 //! expensive, reading the program's file to find functions and lines, is done when it is printed.
 
-use crate::host::Symbols;
+use crate::host;
 use std::fmt;
 
 /// Where a suspended coroutine rests, or a thread was: the addresses of its calls, stack by stack,
@@ -98,30 +98,6 @@ impl Backtrace {
     }
 }
 
-impl Backtrace {
-    fn write_stacks(&self, f: &mut fmt::Formatter<'_>, symbols: Option<&Symbols>) -> fmt::Result {
-        let mut number = 0;
-        for stack in &self.stacks {
-            writeln!(f, "on the stack of {}:", stack.owner)?;
-            let own = match (&stack.owner, symbols) {
-                (StackOwner::Coroutine { .. }, Some(symbols)) => symbols.own(&stack.addresses),
-                _ => stack.addresses.len(),
-            };
-            for &address in &stack.addresses[..own] {
-                let known = symbols.map_or(Ok(false), |symbols| symbols.write(f, number, address))?;
-                if !known {
-                    writeln!(f, "{number:>4}: {address:#x}")?;
-                }
-                number += 1;
-            }
-            if !stack.whole {
-                writeln!(f, "      ... this stack goes on; it could not be followed further")?;
-            }
-        }
-        Ok(())
-    }
-}
-
 impl StackTrace {
     #[cfg_attr(feature = "threads", allow(dead_code))] // As for `Backtrace::new`.
     pub(crate) fn new(owner: StackOwner, addresses: Vec<usize>, whole: bool) -> Self {
@@ -162,7 +138,7 @@ impl fmt::Display for StackOwner {
 impl fmt::Display for Backtrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.stacks.is_empty() {
-            Symbols::with(|symbols| self.write_stacks(f, symbols))?;
+            host::write_stacks(f, &self.stacks)?;
         }
         match self.note {
             Some(note) => writeln!(f, "({note})"),

@@ -48,7 +48,7 @@ const DEFAULT_RESERVATION: usize = 256 << 30;
 /// ```
 #[derive(Clone, Debug)]
 pub struct StackConfig {
-    slot_size: usize,
+    pub(crate) slot_size: usize,
     max_slots: Option<usize>,
     guard_pages: usize,
     keep_warm: usize,
@@ -111,10 +111,6 @@ impl StackConfig {
                 "a stack of {bytes} bytes is too large: the limit is {LARGEST_SLOT} with its guard"
             ))),
         }
-    }
-
-    pub(crate) fn slot(&self) -> usize {
-        self.slot_size
     }
 
     /// Address space per stack in bytes, guard pages included: a power of two. Default: 256 KiB, or

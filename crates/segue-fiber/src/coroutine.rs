@@ -29,10 +29,11 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::{self, ManuallyDrop};
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 use crate::arena::Stack;
 use crate::backtrace::Backtrace;
+use crate::effect::outside;
 use crate::host::{self, Core, RawCoroutine};
 use crate::outcome::Step;
 use segue_core::chain;
@@ -43,11 +44,7 @@ fn without_surroundings<T>(switch: impl Fn() -> T) -> T {
     #[cold]
     #[inline(never)]
     fn aside<T>(switch: impl Fn() -> T) -> T {
-        // SAFETY: what is around the caller is around it when the switch returns.
-        let _restore = unsafe { chain::Restore::new() };
-        // SAFETY: null is always allowed.
-        unsafe { chain::set_top(ptr::null()) };
-        switch()
+        outside(switch)
     }
     if chain::top().is_null() { switch() } else { aside(switch) }
 }

@@ -111,7 +111,7 @@ impl StackPool {
     /// is worth it. With nothing to do it is one comparison.
     #[inline]
     pub fn trim(&mut self) -> bool {
-        let keep = self.arena.keep_warm();
+        let keep = self.arena.layout.keep_warm;
         if self.stacks.len() <= keep { false } else { self.trim_to(keep) }
     }
 

@@ -25,20 +25,23 @@ thread_local! {
     static STACKS: RefCell<Option<StackPool>> = const { RefCell::new(None) };
 }
 
-fn arena() -> io::Result<Arc<StackArena>> {
-    static ARENA: OnceLock<Arc<StackArena>> = OnceLock::new();
-    if let Some(arena) = ARENA.get() {
-        return Ok(Arc::clone(arena));
+/// The arena of a place, which the first who asks makes; the thread is prepared for overflows.
+fn arena(
+    place: &'static OnceLock<Arc<StackArena>>,
+    config: impl FnOnce() -> StackConfig,
+) -> io::Result<&'static Arc<StackArena>> {
+    host::install_overflow_handler()?;
+    host::ensure_alternate_stack()?;
+    match place.get() {
+        Some(arena) => Ok(arena),
+        None => StackArena::new(config()).map(|made| place.get_or_init(|| made)),
     }
-    let made = StackArena::new(StackConfig::new())?;
-    Ok(Arc::clone(ARENA.get_or_init(|| made)))
 }
 
 #[cold]
 fn new_pool() -> io::Result<StackPool> {
-    host::install_overflow_handler()?;
-    host::ensure_alternate_stack()?;
-    Ok(StackPool::new(arena()?))
+    static ARENA: OnceLock<Arc<StackArena>> = OnceLock::new();
+    Ok(StackPool::new(Arc::clone(arena(&ARENA, StackConfig::new)?)))
 }
 
 /// A stack of the default configuration, mostly the one that this thread [`put`] back last.
@@ -83,17 +86,8 @@ pub fn take_of(bytes: Option<usize>) -> io::Result<Stack> {
 fn take_sized(bytes: usize) -> io::Result<Stack> {
     /// By the binary logarithm of the slot size.
     static ARENAS: [OnceLock<Arc<StackArena>>; 31] = [const { OnceLock::new() }; 31];
-    host::install_overflow_handler()?;
-    host::ensure_alternate_stack()?;
     let config = StackConfig::of_usable(bytes)?;
-    let place = &ARENAS[config.slot().ilog2() as usize];
-    let arena = match place.get() {
-        Some(arena) => arena,
-        None => {
-            let made = StackArena::new(config)?;
-            place.get_or_init(|| made)
-        }
-    };
+    let arena = arena(&ARENAS[config.slot_size.ilog2() as usize], || config)?;
     let mut one = Vec::new();
     arena.grant(1, &mut one)?;
     Ok(one.pop().expect("a grant is at least one stack"))

@@ -126,24 +126,29 @@ impl BodyError {
     /// ```
     #[must_use]
     pub fn status(self) -> StatusCode {
+        self.told().0
+    }
+
+    /// To the client, to the handler, and to whoever reads it.
+    fn told(self) -> (StatusCode, io::ErrorKind, &'static str) {
+        use io::ErrorKind::{FileTooLarge, InvalidData, UnexpectedEof};
         match self {
-            BodyError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            BodyError::Malformed | BodyError::Truncated => StatusCode::BAD_REQUEST,
-            BodyError::TrailersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            BodyError::TimedOut => StatusCode::REQUEST_TIMEOUT,
+            BodyError::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, FileTooLarge, "the request's body is too long"),
+            BodyError::Malformed => (StatusCode::BAD_REQUEST, InvalidData, "the request's body is malformed"),
+            BodyError::TrailersTooLarge => {
+                (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, FileTooLarge, "the request's trailers are too long")
+            }
+            BodyError::TimedOut => {
+                (StatusCode::REQUEST_TIMEOUT, io::ErrorKind::TimedOut, "the request's body did not arrive in time")
+            }
+            BodyError::Truncated => (StatusCode::BAD_REQUEST, UnexpectedEof, "the request's body is cut short"),
         }
     }
 }
 
 impl fmt::Display for BodyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            BodyError::TooLarge => "the request's body is too long",
-            BodyError::Malformed => "the request's body is malformed",
-            BodyError::TrailersTooLarge => "the request's trailers are too long",
-            BodyError::TimedOut => "the request's body did not arrive in time",
-            BodyError::Truncated => "the request's body is cut short",
-        })
+        f.write_str(self.told().2)
     }
 }
 
@@ -151,13 +156,7 @@ impl std::error::Error for BodyError {}
 
 impl From<BodyError> for io::Error {
     fn from(error: BodyError) -> io::Error {
-        let kind = match error {
-            BodyError::TooLarge | BodyError::TrailersTooLarge => io::ErrorKind::FileTooLarge,
-            BodyError::Malformed => io::ErrorKind::InvalidData,
-            BodyError::TimedOut => io::ErrorKind::TimedOut,
-            BodyError::Truncated => io::ErrorKind::UnexpectedEof,
-        };
-        io::Error::new(kind, error)
+        io::Error::new(error.told().1, error)
     }
 }
 
@@ -273,19 +272,18 @@ impl State {
                 }
             };
             let want = usize::try_from(ready).unwrap_or(usize::MAX).min(dst.len());
-            let count = if want == 0 {
+            let arrived = wire.arrived();
+            if want == 0 || arrived.is_empty() && want < SMALL {
                 self.wait(wire, None)?;
                 continue;
-            } else if !wire.arrived().is_empty() {
-                let count = want.min(wire.arrived().len());
-                dst[..count].copy_from_slice(&wire.arrived()[..count]);
-                wire.consume(count);
-                count
-            } else if want >= SMALL {
+            }
+            let count = if arrived.is_empty() {
                 self.wait(wire, Some(&mut dst[..want]))?
             } else {
-                self.wait(wire, None)?;
-                continue;
+                let count = want.min(arrived.len());
+                dst[..count].copy_from_slice(&arrived[..count]);
+                wire.consume(count);
+                count
             };
             match &mut self.decoder {
                 Decoder::Length(left) => *left -= count as u64,

@@ -14,19 +14,11 @@ use socket2::SockAddr;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 
-/// Which half of a socket an op waits for.
+/// Which half of a socket an op waits for; its number is `half as usize`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Half {
     Read,
     Write,
-}
-
-impl Half {
-    /// The one that `half as usize` was.
-    #[inline]
-    pub(crate) fn numbered(number: usize) -> Self {
-        if number == Half::Read as usize { Half::Read } else { Half::Write }
-    }
 }
 
 /// A request to the kernel.

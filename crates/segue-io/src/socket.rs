@@ -33,10 +33,9 @@ pub(crate) struct Socket {
     place: Mutex<Option<Place>>,
     /// Whether the place's selector tells the end of a stream from data; false without a place.
     tells_end: AtomicBool,
-    read: Direction,
-    write: Direction,
-    read_timeout: Timeout,
-    write_timeout: Timeout,
+    /// By the number of the half, and so are the time-outs.
+    directions: [Direction; 2],
+    timeouts: [Timeout; 2],
 }
 
 struct Place {
@@ -52,10 +51,8 @@ impl Socket {
             io,
             place: Mutex::new(None),
             tells_end: AtomicBool::new(false),
-            read: Direction::new(),
-            write: Direction::new(),
-            read_timeout: Timeout::default(),
-            write_timeout: Timeout::default(),
+            directions: [Direction::new(), Direction::new()],
+            timeouts: [Timeout::default(), Timeout::default()],
         })
     }
 
@@ -66,18 +63,12 @@ impl Socket {
 
     #[inline]
     pub(crate) fn direction(&self, half: Half) -> &Direction {
-        match half {
-            Half::Read => &self.read,
-            Half::Write => &self.write,
-        }
+        &self.directions[half as usize]
     }
 
     #[inline]
     pub(crate) fn timeout(&self, half: Half) -> &Timeout {
-        match half {
-            Half::Read => &self.read_timeout,
-            Half::Write => &self.write_timeout,
-        }
+        &self.timeouts[half as usize]
     }
 
     /// Relaxed: it is set before the socket is known to a reactor, and the reactor's reports order
@@ -139,10 +130,10 @@ impl Socket {
     pub(crate) fn report(&self, ready: Ready) {
         self.disarm(ready);
         if ready.directions.read {
-            self.read.report(ready.unsteady);
+            self.direction(Half::Read).report(ready.unsteady);
         }
         if ready.directions.write {
-            self.write.report(ready.unsteady);
+            self.direction(Half::Write).report(ready.unsteady);
         }
     }
 
@@ -162,26 +153,24 @@ impl Socket {
         place.armed.write &= !ready.directions.write;
         if place.armed != Interest::default() && selector.arm(self.io.as_fd(), place.key, place.armed).is_err() {
             // Each waiter is to see the error for itself.
-            self.read.report(true);
-            self.write.report(true);
+            self.directions.iter().for_each(|direction| direction.report(true));
         }
     }
 
     /// The reactor is closed: all waiters are to look for another.
     pub(crate) fn report_closed(&self) {
-        self.read.report(false);
-        self.write.report(false);
+        self.directions.iter().for_each(|direction| direction.report(false));
     }
 }
 
 /// A timer for each direction, by the number of its half.
 impl TimeLimited for Socket {
     fn timer(&self, half: usize) -> &LazyTimer {
-        self.direction(Half::numbered(half)).timer()
+        self.directions[half].timer()
     }
 
     fn expire(&self, half: usize) {
-        self.direction(Half::numbered(half)).expire();
+        self.directions[half].expire();
     }
 }
 

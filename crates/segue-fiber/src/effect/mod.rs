@@ -297,14 +297,9 @@ impl Found {
     ///
     /// As for [`perform`](Self::perform); `further` was inherited with the clause.
     unsafe fn answer_inherited<E: Effect>(self, further: chain::Heritage, effect: E) -> E::Output {
-        // SAFETY: what is around is in place until this returns.
-        let _restore = unsafe { Restore::new() };
-        // SAFETY: null is always allowed. What was inherited outlives its heir, which runs here,
-        // and answers; there is nothing around that could capture this.
-        unsafe {
-            chain::set_top(std::ptr::null());
-            chain::inherit(further, || self.answer(effect))
-        }
+        // SAFETY: what was inherited outlives its heir, which runs here, and answers; there is
+        // nothing around that could capture this.
+        outside(|| unsafe { chain::inherit(further, || self.answer(effect)) })
     }
 
     /// As [`perform`](Self::perform), from inside of contexts: a scope, a timeout, that the handler

@@ -56,16 +56,11 @@ impl fmt::Display for Unhandled {
             f.write_str("that answers at once, which is the only kind that can be used while the thread panics ")?;
         }
         let between = if barrier.is_some() { " in front of that" } else { "" };
-        match handlers.is_empty() {
-            true if barrier.is_some() => {}
-            true => f.write_str("(there are no handlers in place)")?,
-            false => {
-                write!(f, "(in place{between} are, innermost first")?;
-                for names in handlers {
-                    write!(f, " [{}]", names.join(", "))?;
-                }
-                f.write_str(")")?;
-            }
+        if !handlers.is_empty() {
+            let list: String = handlers.iter().map(|names| format!(" [{}]", names.join(", "))).collect();
+            write!(f, "(in place{between} are, innermost first{list})")?;
+        } else if barrier.is_none() {
+            f.write_str("(there are no handlers in place)")?;
         }
         match barrier {
             Some(what) => write!(

@@ -52,9 +52,7 @@ pub fn ensure_alternate_stack() -> io::Result<()> {
 fn present() -> io::Result<libc::stack_t> {
     let mut present = MaybeUninit::<libc::stack_t>::uninit();
     // SAFETY: changes nothing and writes the present state.
-    if unsafe { libc::sigaltstack(ptr::null(), present.as_mut_ptr()) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    sys::check(unsafe { libc::sigaltstack(ptr::null(), present.as_mut_ptr()) })?;
     // SAFETY: written by the successful call.
     Ok(unsafe { present.assume_init() })
 }
@@ -73,22 +71,13 @@ impl AlternateStack {
         let size = stack + page;
         let mapping = sys::reserve(size)?;
         let start = mapping.addr().get() + page;
-        let made = sys::make_accessible(start..start + stack).and_then(|()| {
-            let new = libc::stack_t { ss_sp: start as *mut _, ss_flags: 0, ss_size: stack };
-            // SAFETY: the memory is mapped, ours, and stays until this thread disables the stack
-            // again.
-            match unsafe { libc::sigaltstack(&new, ptr::null_mut()) } {
-                0 => Ok(()),
-                _ => Err(io::Error::last_os_error()),
-            }
-        });
-        match made {
-            Ok(()) => Ok(AlternateStack { mapping, size, start }),
-            Err(error) => {
-                sys::unmap(mapping, size);
-                Err(error)
-            }
-        }
+        // Dropped, it is unmapped.
+        let own = AlternateStack { mapping, size, start };
+        sys::make_accessible(start..start + stack)?;
+        let new = libc::stack_t { ss_sp: start as *mut _, ss_flags: 0, ss_size: stack };
+        // SAFETY: the memory is mapped, ours, and stays until this thread disables the stack again.
+        sys::check(unsafe { libc::sigaltstack(&new, ptr::null_mut()) })?;
+        Ok(own)
     }
 }
 

@@ -45,6 +45,6 @@ pub use coroutine::prefetch;
 pub(crate) use coroutine::{Core, RawCoroutine, into_stack, let_go, place, take_apart};
 pub use overflow::install_overflow_handler;
 pub(crate) use region::Region;
-pub(crate) use symbols::Symbols;
+pub(crate) use symbols::write_stacks;
 pub(crate) use sys::{page_size, release_heap};
 pub use watch::Watched;

@@ -130,7 +130,7 @@ impl Region {
     /// again later.
     pub fn prepare(&self, first: u32, count: u32) -> io::Result<u32> {
         let made = self.make_usable(first, count)?;
-        self.entry.prepared(first + made);
+        self.entry.prepared.store(first + made, Relaxed);
         Ok(made)
     }
 
@@ -201,7 +201,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        self.entry.retire();
+        self.entry.live.store(false, Relaxed);
         // All stacks are back, since each holds the arena, so that nobody uses the memory.
         sys::unmap(self.start, self.layout.max_slots as usize * self.layout.stride);
         MPROTECTED.fetch_sub(*self.mprotected.get_mut(), Relaxed);

@@ -45,7 +45,8 @@ const NAME: usize = 47;
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(super) struct Label {
-    root: *mut Root,
+    /// The root of the coroutine on this slot.
+    pub root: *mut Root,
     /// One more than the number that it was given; 0 if it was given none.
     id: u64,
     name: [MaybeUninit<u8>; NAME],
@@ -114,11 +115,6 @@ impl Label {
 }
 
 impl Label {
-    /// The root of the coroutine on this slot.
-    pub fn root(&self) -> *mut Root {
-        self.root
-    }
-
     /// The number that it was given.
     pub fn id(&self) -> Option<u64> {
         self.id.checked_sub(1)
@@ -138,9 +134,10 @@ pub(super) struct Entry {
     next: AtomicPtr<Entry>,
     start: usize,
     layout: Layout,
-    live: AtomicBool,
+    /// Cleared when the reservation is about to end.
+    pub live: AtomicBool,
     /// No slot from this number on was ever used. For debuggers.
-    prepared: AtomicU32,
+    pub prepared: AtomicU32,
 }
 
 static HEAD: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
@@ -166,16 +163,6 @@ impl Entry {
                 Err(now) => head = now,
             }
         }
-    }
-
-    /// The slots below this number are prepared.
-    pub fn prepared(&self, number: u32) {
-        self.prepared.store(number, Ordering::Relaxed);
-    }
-
-    /// The reservation is about to end.
-    pub fn retire(&self) {
-        self.live.store(false, Ordering::Relaxed);
     }
 }
 

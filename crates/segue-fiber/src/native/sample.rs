@@ -38,18 +38,14 @@ pub(super) struct Sample {
 #[derive(Clone, Copy)]
 struct Part {
     registers: Registers,
-    owner: Owner,
+    /// The coroutine's.
+    label: Option<Label>,
+    /// It is the thread's own.
+    is_thread: bool,
     /// The address of the first word that was copied, and where in the sample it is.
     start: usize,
     place: usize,
     count: usize,
-}
-
-#[derive(Clone, Copy)]
-enum Owner {
-    Coroutine(Label),
-    Thread,
-    Elsewhere,
 }
 
 impl Sample {
@@ -80,16 +76,15 @@ impl Sample {
             let at = registers.stack;
             // The thread's own stack first: the addresses of an arena that is gone may have become
             // it.
-            let slot = if thread.contains(&at) { None } else { registry::find(at) };
-            let (owner, part, root) = match &slot {
-                Some(slot) => {
-                    // SAFETY: the thread runs on the slot, or a resumer rests there that the
-                    // running code has to come back to.
-                    let label = unsafe { slot.label() };
-                    (Owner::Coroutine(label), at.max(slot.bottom)..slot.top, Some(label.root()))
-                }
-                None if thread.contains(&at) => (Owner::Thread, at..thread.end, None),
-                None => (Owner::Elsewhere, 0..0, None),
+            let is_thread = thread.contains(&at);
+            let slot = registry::find(at).filter(|_| !is_thread);
+            // SAFETY: the thread runs on the slot, or a resumer rests there that the running code
+            // has to come back to.
+            let label = slot.as_ref().map(|slot| unsafe { slot.label() });
+            let part = match &slot {
+                Some(slot) => at.max(slot.bottom)..slot.top,
+                None if is_thread => at..thread.end,
+                None => 0..0,
             };
             let start = part.start.next_multiple_of(WORD);
             let count = (part.end.saturating_sub(start) / WORD).min((WORDS - used) / 2);
@@ -98,10 +93,10 @@ impl Sample {
                 // mapped; that it is, see above. What runs on it is this thread, which is here.
                 place.write(unsafe { (start as *const usize).add(index).read_volatile() });
             }
-            self.parts[self.count].write(Part { registers, owner, start, place: used, count });
+            self.parts[self.count].write(Part { registers, label, is_thread, start, place: used, count });
             self.count += 1;
             used += count;
-            let Some(root) = root else { return };
+            let Some(label) = label else { return };
             if self.count == STACKS {
                 self.more = true;
                 return;
@@ -109,7 +104,7 @@ impl Sample {
             // SAFETY: code runs on the slot's stack, or rests there and was resumed through. So the
             // coroutine runs, and its link names its resumer, which rests since: it is stored
             // before the stack pointer gets there, and stays until after it left.
-            registers = unsafe { Registers::resting((*root).link) };
+            registers = unsafe { Registers::resting((*label.root).link) };
         }
     }
 
@@ -125,10 +120,10 @@ impl Sample {
                 // SAFETY: `take` has written the words of each part.
                 Some(unsafe { word.assume_init() })
             });
-            let owner = match &part.owner {
-                Owner::Coroutine(label) => segments::owner(label),
-                Owner::Thread => StackOwner::Thread,
-                Owner::Elsewhere => StackOwner::Elsewhere,
+            let owner = match &part.label {
+                Some(label) => segments::owner(label),
+                None if part.is_thread => StackOwner::Thread,
+                None => StackOwner::Elsewhere,
             };
             StackTrace::new(owner, addresses, whole)
         });

@@ -33,7 +33,7 @@
 #![allow(unsafe_code)] // Reads stacks.
 
 use super::registers::Registers;
-use super::registry::{self, Label, Slot};
+use super::registry::{self, Label};
 use super::switch::{self, Resting, Root};
 use super::unwind::unwind;
 use crate::backtrace::{Backtrace, StackOwner, StackTrace};
@@ -59,16 +59,20 @@ pub(super) unsafe fn of_resting(rests: Resting, root: *const Root) -> Backtrace 
             return Backtrace::empty("it has not started");
         }
         let (addresses, whole) = unwind(&registers, |address| {
-            // SAFETY: as above.
-            unsafe { word_of(&slot, rests.addr(), address) }
+            let inside =
+                address >= rests.addr().max(slot.bottom) && address.checked_add(size_of::<usize>())? <= slot.top;
+            // SAFETY: between the guard and its top a slot that is in use can be read. Nobody runs
+            // on it, so that nobody writes. Code that runs there later was compiled to expect such
+            // reads: its stack escapes into the assembly of the switch.
+            inside.then(|| unsafe { (address as *const usize).read_unaligned() })
         });
         stacks.push(StackTrace::new(owner(&label), addresses, whole));
-        if label.root().cast_const() == root {
+        if label.root.cast_const() == root {
             return Backtrace::new(stacks, None);
         }
         // SAFETY: the slot is not the last, so its coroutine is captured: it runs, and the link
         // names its resumer, which rests since.
-        rests = unsafe { (*label.root()).link };
+        rests = unsafe { (*label.root).link };
     }
     unreachable!("a coroutine that is suspended rests on its stack or on that of one inside of it");
 }
@@ -79,17 +83,4 @@ pub(super) fn owner(label: &Label) -> StackOwner {
         Some(id) => StackOwner::Coroutine { id, name: String::from_utf8_lossy(label.name()).into_owned() },
         None => StackOwner::Computation,
     }
-}
-
-/// A word of the stack that rests in a slot, or nothing if it is not of that stack.
-///
-/// # Safety
-///
-/// Somebody rests at `from`, on the slot, and does not go on meanwhile.
-unsafe fn word_of(slot: &Slot, from: usize, address: usize) -> Option<usize> {
-    let inside = address >= from.max(slot.bottom) && address.checked_add(size_of::<usize>())? <= slot.top;
-    // SAFETY: between the guard and its top a slot that is in use can be read. Nobody runs on it,
-    // so that nobody writes. Code that runs there later was compiled to expect such reads: its
-    // stack escapes into the assembly of the switch.
-    inside.then(|| unsafe { (address as *const usize).read_unaligned() })
 }

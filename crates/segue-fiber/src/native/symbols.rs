@@ -22,6 +22,7 @@ use std::ptr;
 use std::slice;
 
 use super::objects::image;
+use crate::backtrace::{StackOwner, StackTrace};
 
 const SYMBOLS: u32 = 2;
 const NO_BITS: u32 = 8;
@@ -139,7 +140,7 @@ pub(super) fn write_name(out: &mut dyn Write, name: &[u8]) -> fmt::Result {
 }
 
 /// What a printed trace knows of the program.
-pub(crate) struct Symbols<'p> {
+struct Symbols<'p> {
     program: &'p Program,
     #[cfg(feature = "lines")]
     lines: Option<addr2line::Context<Reader<'p>>>,
@@ -148,11 +149,33 @@ pub(crate) struct Symbols<'p> {
 #[cfg(feature = "lines")]
 type Reader<'p> = addr2line::gimli::EndianSlice<'p, addr2line::gimli::NativeEndian>;
 
+/// Writes the calls of each stack, as far as they are known, a fiber's down to its job.
+pub(crate) fn write_stacks(f: &mut fmt::Formatter<'_>, stacks: &[StackTrace]) -> fmt::Result {
+    let program = Program::open();
+    let symbols = program.as_ref().map(Symbols::new);
+    let mut number = 0;
+    for stack in stacks {
+        writeln!(f, "on the stack of {}:", stack.owner())?;
+        let own = match (stack.owner(), &symbols) {
+            (StackOwner::Coroutine { .. }, Some(symbols)) => symbols.own(stack.addresses()),
+            _ => stack.addresses().len(),
+        };
+        for &address in &stack.addresses()[..own] {
+            let known = symbols.as_ref().map_or(Ok(false), |symbols| symbols.write(f, number, address))?;
+            if !known {
+                writeln!(f, "{number:>4}: {address:#x}")?;
+            }
+            number += 1;
+        }
+        if !stack.is_whole() {
+            writeln!(f, "      ... this stack goes on; it could not be followed further")?;
+        }
+    }
+    Ok(())
+}
+
 impl Symbols<'_> {
-    /// Calls `f` with what is known of the program, if its file can be read.
-    pub(crate) fn with<R>(f: impl FnOnce(Option<&Symbols<'_>>) -> R) -> R {
-        let Some(program) = Program::open() else { return f(None) };
-        let program = &program;
+    fn new(program: &Program) -> Symbols<'_> {
         #[cfg(feature = "lines")]
         let lines = {
             let section = |id: addr2line::gimli::SectionId| -> Result<Reader<'_>, addr2line::gimli::Error> {
@@ -160,16 +183,16 @@ impl Symbols<'_> {
             };
             addr2line::gimli::Dwarf::load(section).and_then(addr2line::Context::from_dwarf).ok()
         };
-        f(Some(&Symbols {
+        Symbols {
             program,
             #[cfg(feature = "lines")]
             lines,
-        }))
+        }
     }
 
     /// How many of a fiber's calls are its own, innermost first: beyond its job there is only what
     /// has started it.
-    pub(crate) fn own(&self, addresses: &[usize]) -> usize {
+    fn own(&self, addresses: &[usize]) -> usize {
         let image = image();
         let is_job = |address: &usize| {
             let name = image.code.contains(address).then(|| self.program.function(address - image.base)).flatten();
@@ -181,7 +204,7 @@ impl Symbols<'_> {
 
     /// Writes the call at an address, and what was inlined there; answers whether something is
     /// known of it.
-    pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>, number: usize, address: usize) -> Result<bool, fmt::Error> {
+    fn write(&self, f: &mut fmt::Formatter<'_>, number: usize, address: usize) -> Result<bool, fmt::Error> {
         let image = image();
         if !image.code.contains(&address) {
             return Ok(false);

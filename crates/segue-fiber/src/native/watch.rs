@@ -67,7 +67,7 @@
 
 #![allow(unsafe_code)] // Signals, and memory that is handed over by a word.
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::{Cell, OnceCell, UnsafeCell};
 use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::io;
@@ -118,7 +118,7 @@ struct Registration(Arc<Shared>);
 thread_local! {
     /// What the handler looks at. Without a destructor, so that it can be read at any time.
     static ASKABLE: Cell<*const Shared> = const { Cell::new(ptr::null()) };
-    static REGISTRATION: Cell<Option<Registration>> = const { Cell::new(None) };
+    static REGISTRATION: OnceCell<Registration> = const { OnceCell::new() };
 }
 
 static SIGNALS: Signals<1> = Signals::new([SIGNAL]);
@@ -163,14 +163,8 @@ impl Watched {
     /// stack; or the thread is about to end, and has destroyed its thread-local variables.
     pub fn register() -> io::Result<Watched> {
         let ending = || io::Error::other("a thread that is ending can't be watched");
-        let known = REGISTRATION
-            .try_with(|slot| {
-                let known = slot.take();
-                let shared = known.as_ref().map(|registration| Arc::clone(&registration.0));
-                slot.set(known);
-                shared
-            })
-            .map_err(|_| ending())?;
+        let shared_of = |registration: &Registration| Arc::clone(&registration.0);
+        let known = REGISTRATION.try_with(|slot| slot.get().map(shared_of)).map_err(|_| ending())?;
         if let Some(shared) = known {
             return Ok(Watched(shared));
         }
@@ -185,7 +179,7 @@ impl Watched {
             asker: Mutex::new(()),
             sample: OnceLock::new(),
         });
-        REGISTRATION.try_with(|slot| slot.set(Some(Registration(Arc::clone(&shared))))).map_err(|_| ending())?;
+        let _ = REGISTRATION.try_with(|slot| slot.set(Registration(Arc::clone(&shared)))).map_err(|_| ending())?;
         ASKABLE.set(Arc::as_ptr(&shared));
         Ok(Watched(shared))
     }

@@ -59,6 +59,8 @@ impl Job {
 pub(crate) unsafe fn place<H, F: FnOnce(&H)>(stack: Stack, header: H, main: F) -> NonNull<Cell<H>> {
     let core = Core { baton: Baton::new(), stack, main: None, thread: None };
     let cell = NonNull::from(Box::leak(Box::new(Cell { header, core })));
+    // A large function is not to be copied on the thread's stack by each that calls it.
+    let main = Box::new(main);
     let run: Box<dyn FnOnce() + '_> = Box::new(move || {
         // SAFETY: runs within a `resume`, so that the cell is alive until the function returned;
         // nobody makes a mutable reference to the header before.

@@ -11,6 +11,8 @@ mod watched;
 use std::fmt;
 use std::io;
 
+use crate::backtrace::StackTrace;
+
 pub use coroutine::prefetch;
 pub(crate) use coroutine::{Core, RawCoroutine, into_stack, let_go, place, take_apart};
 pub(crate) use region::Region;
@@ -19,21 +21,9 @@ pub use watched::Watched;
 /// What every backtrace says here.
 const NO_TRACES: &str = "no backtraces where each fiber is a thread: build without the feature `threads`";
 
-/// What a printed trace knows of the program: nothing, since there are no traces.
-pub(crate) struct Symbols(());
-
-impl Symbols {
-    pub(crate) fn with<R>(f: impl FnOnce(Option<&Symbols>) -> R) -> R {
-        f(None)
-    }
-
-    pub(crate) fn own(&self, addresses: &[usize]) -> usize {
-        addresses.len()
-    }
-
-    pub(crate) fn write(&self, _: &mut fmt::Formatter<'_>, _: usize, _: usize) -> Result<bool, fmt::Error> {
-        Ok(false)
-    }
+/// There are no stacks to write of.
+pub(crate) fn write_stacks(_: &mut fmt::Formatter<'_>, _: &[StackTrace]) -> fmt::Result {
+    Ok(())
 }
 
 /// Pages matter for the checks of a configuration alone.

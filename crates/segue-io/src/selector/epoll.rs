@@ -38,12 +38,6 @@ impl Epoll {
         epoll::add(&epoll, &wake, EventData::new_u64(WAKE), EventFlags::IN | EventFlags::ET)?;
         Ok(Self { epoll, wake })
     }
-
-    /// Waits with the precision of the clock. Answers whether there is something to fetch.
-    fn wait_finely(&self, timeout: Duration) -> io::Result<bool> {
-        let ready = rustix::event::poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&timespec(timeout)))?;
-        Ok(ready > 0)
-    }
 }
 
 /// What is asked of a descriptor. It is told of its end in any case.
@@ -73,18 +67,16 @@ impl Selector for Epoll {
         let _ = epoll::delete(&self.epoll, fd);
     }
 
-    fn wait(&self, timeout: Option<Duration>, found: &mut Vec<Ready>) -> io::Result<()> {
+    fn wait(&self, mut timeout: Option<Duration>, found: &mut Vec<Ready>) -> io::Result<()> {
+        if let Some(fine) = timeout.filter(|time| !time.is_zero() && *time < COARSE) {
+            match rustix::event::poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&timespec(fine))) {
+                Ok(0) | Err(Errno::INTR) => return Ok(()),
+                Ok(_) => timeout = Some(Duration::ZERO),
+                Err(error) => return Err(error.into()),
+            }
+        }
         let mut events = [const { MaybeUninit::<Event>::uninit() }; EVENTS];
-        let waited = match timeout {
-            Some(fine) if !fine.is_zero() && fine < COARSE => match self.wait_finely(fine) {
-                Ok(true) => epoll::wait(&self.epoll, &mut events[..], Some(&timespec(Duration::ZERO))),
-                Ok(false) => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
-                Err(error) => return Err(error),
-            },
-            _ => epoll::wait(&self.epoll, &mut events[..], timeout.map(timespec).as_ref()),
-        };
-        let events = match waited {
+        let events = match epoll::wait(&self.epoll, &mut events[..], timeout.map(timespec).as_ref()) {
             Ok((events, _)) => events,
             Err(Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
