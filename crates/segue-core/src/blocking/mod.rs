@@ -36,10 +36,11 @@ use crate::contract::tree::cancelled::Cancelled;
 use crate::wait::admission::admit;
 pub(crate) mod pool;
 
-use self::pool::{Entry, Pool};
+use self::pool::Entry;
 use crate::contract::fiber::{Fiber, WaitsFor};
 use crate::contract::job::{JobHeader, Place, Work};
 use crate::contract::trigger::{Outcome, Trigger};
+use crate::primitives::list::Links;
 use crate::sim::external_work::outside_work;
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -61,29 +62,12 @@ impl<F: FnOnce() -> R + Send, R: Send> Call<F, R> {
         // of its family.
         let header = current::on_current(|fiber| unsafe { JobHeader::of::<Self>(Place::here(), fiber.detaches_to()) });
         Self {
-            entry: Entry::new(header),
+            entry: Entry { header, links: Links::new() },
             first: Trigger::new(),
             second: Trigger::new(),
             closure: UnsafeCell::new(Some(closure)),
             result: UnsafeCell::new(None),
         }
-    }
-
-    /// Hands it to the pool, which is the answer. If no thread can be had, it is run here and now,
-    /// and over.
-    ///
-    /// # Safety
-    /// Called once; the call stays in place until it is over or was taken back.
-    unsafe fn begin(this: NonNull<Self>) -> &'static Pool {
-        let pool = pool::get();
-        let entry = this.cast::<Entry>();
-        // SAFETY: the entry comes first, and the call stays in place, by the contract.
-        unsafe {
-            if !pool.submit(entry) {
-                current::run_as_thread(|| pool::run(entry));
-            }
-        }
-        pool
     }
 
     /// The thread's last touch.
@@ -240,9 +224,10 @@ impl<H: FnOnce()> Blocking<H> {
         let _outside = outside_work();
         let call = Call::new(f);
         let waits_for = WaitsFor::new("a blocking call");
+        let pool = pool::get();
         // SAFETY: the call stays in this frame, which does not move it before it is over; where the
-        // wait is cancelled, it is taken back or waited for.
-        let pool = unsafe { Call::begin(NonNull::from(&call)) };
+        // wait is cancelled, it is taken back or waited for. The entry comes first.
+        unsafe { pool.submit(NonNull::from(&call).cast()) };
         if call.first.wait(waits_for) == Outcome::Cancelled {
             // SAFETY: it was submitted there, and is in this frame. What is taken back is not run,
             // and the frame drops the closure.

@@ -234,7 +234,7 @@ impl Context {
             around = Beyond::around(around, false);
         }
         if let Some(extent) = extent {
-            around.extents = Some(Extents::new(extent, around.extents));
+            around.extents = Some(Arc::new(Extents { innermost: extent, around: around.extents }));
         }
         // By the clock of the one that is new, if there are two.
         around.deadline = match (deadline, around.deadline) {
