@@ -130,7 +130,7 @@ pub fn deadline<T>(at: Option<Instant>, f: impl FnOnce() -> T) -> T {
     let context = Context::nest(Some((at, timers.clone())), None);
     let is_past = at <= timers.now();
     if is_past {
-        context.cancel(Some(Reason::new(TimedOut::new())));
+        context.cancel(Some(Reason::new(TimedOut)));
     }
     let key = (!is_past).then(|| timers.cancel_at(at, Arc::clone(&context)));
     let _end = at_end(|| {

@@ -217,12 +217,8 @@ impl Spawn for Threads {
 /// Runs a job on the calling thread, as one of its own.
 pub(crate) fn run_job(mut job: Job) {
     let Identity { context, family, .. } = job.identity();
-    // SAFETY: the job keeps both in place until it has run.
-    unsafe { current::surround_thread(context, family) };
-    job.run();
-    // The job has left its contexts; its family may be gone by now.
-    // SAFETY: none.
-    unsafe { current::surround_thread(ptr::null(), ptr::null()) };
+    // SAFETY: the job keeps both in place until it has left them.
+    unsafe { current::within(context, family, || job.run()) };
 }
 
 /// What wants to know when a thread of its own waits: the pool for calls that block.

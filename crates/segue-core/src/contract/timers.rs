@@ -199,7 +199,7 @@ impl Timers {
             for due in batch.into_iter().flatten() {
                 match due {
                     Due::Wake(_) => {}
-                    Due::Cancel(context) => context.cancel(Some(Reason::new(TimedOut::new()))),
+                    Due::Cancel(context) => context.cancel(Some(Reason::new(TimedOut))),
                     Due::Lazy(owner, number, key) => {
                         let come_up = || self.come_up(&owner, number, key, now);
                         fired += usize::from(barrier(WaitsFor::new("the limit of a wait"), come_up));

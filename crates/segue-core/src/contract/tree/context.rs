@@ -359,7 +359,7 @@ impl Context {
     fn cancel_if_past(&self, (at, timers): &Due) -> bool {
         let past = *at <= timers.now();
         if past {
-            self.cancel(Some(Reason::new(TimedOut::new())));
+            self.cancel(Some(Reason::new(TimedOut)));
         }
         past
     }
