@@ -6,7 +6,8 @@ mod models;
 
 use loom::thread;
 use models::{Reached, check, model};
-use segue_core::{Builder, Cancelled, Family, JoinError, Outcome, Trigger, WaitQueue, WaitsFor, scope, shield};
+use segue_core::scheduling::Family;
+use segue_core::{Builder, Cancelled, JoinError, Outcome, Trigger, WaitQueue, WaitsFor, scope, shield};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -8,7 +8,8 @@ mod rendezvous;
 use loom::thread;
 use models::{Reached, check, model};
 use rendezvous::Rendezvous;
-use segue_core::{Either, Family};
+use segue_core::Either;
+use segue_core::scheduling::Family;
 use std::sync::Arc;
 
 fn channel() -> Arc<Rendezvous<u32>> {

@@ -6,7 +6,8 @@ mod models;
 
 use loom::thread;
 use models::{Reached, check, model};
-use segue_core::{Cancelled, Family, WaitQueue, WaitsFor};
+use segue_core::scheduling::Family;
+use segue_core::{Cancelled, WaitQueue, WaitsFor};
 use std::sync::Arc;
 
 type Queue = Arc<WaitQueue<Vec<u32>, u32>>;

@@ -195,7 +195,9 @@ impl<'h> Server<'h> {
                         let connection = scope.spawn(move || {
                             // The connection's end is not an error of the server, and neither is
                             // its panic, which has been reported.
-                            segue_core::contain(|| place.token().run(|| conn::run(stream, shared, Some(&place))));
+                            segue_core::unwind::contain(|| {
+                                place.token().run(|| conn::run(stream, shared, Some(&place)))
+                            });
                         });
                         // The scope waits for it.
                         drop(connection);

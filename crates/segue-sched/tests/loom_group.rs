@@ -15,7 +15,7 @@ mod inbox;
 mod common {
     use crate::group::Group;
     use crate::inbox::{Letter, Post};
-    use segue_core::Job;
+    use segue_core::scheduling::Job;
     use std::ptr::NonNull;
     use std::sync::Arc;
 
@@ -47,7 +47,7 @@ mod common {
 
 /// and a guard against unwinding.
 mod local {
-    use segue_core::NoUnwind;
+    use segue_core::unwind::NoUnwind;
 
     pub(crate) fn no_unwind() -> NoUnwind {
         NoUnwind::new("unwound")
@@ -56,7 +56,7 @@ mod local {
 
 use group::{Group, Modest, Rest};
 use loom::thread;
-use segue_core::{Job, JobHeader, Place, Unpark, Work};
+use segue_core::scheduling::{Job, JobHeader, Place, Unpark, Work};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

@@ -4,7 +4,7 @@
 //! Used by applications that start a program with [`run`].
 
 #[cfg(not(feature = "io"))]
-use segue_core::WaitPark as Idle;
+use segue_core::scheduling::WaitPark as Idle;
 #[cfg(feature = "io")]
 use segue_io::DriverPark as Idle;
 use segue_sched::{Builder, Pool};
@@ -88,7 +88,7 @@ pub fn default_pool() -> &'static Pool {
 /// Tells the core where plain threads spawn.
 #[inline]
 pub(crate) fn offer_default() {
-    segue_core::set_default(|| (default_pool(), default_pool().family()));
+    segue_core::scheduling::set_default(|| (default_pool(), default_pool().family()));
 }
 
 /// A join on a plain thread, or on a fiber of a foreign scheduler.

@@ -99,12 +99,6 @@ impl Builder {
         Cancellable { builder: self, token: token.clone() }
     }
 
-    /// What was said of the stack's size. For schedulers that make a fiber without a job.
-    #[doc(hidden)]
-    pub fn said_of_stack(&self) -> Option<usize> {
-        self.0.stack_size()
-    }
-
     /// As [`spawn`](crate::spawn()).
     pub fn spawn<F, T>(self, f: F) -> JoinHandle<T>
     where
@@ -135,6 +129,13 @@ impl Builder {
         // however the body ends; what lives for 'scope lives until then.
         with_origin(|origin| unsafe { origin.spawn(Some(&scope.family), self.0, f) })
     }
+}
+
+/// How many bytes of its stack a fiber can use that is made without a job, if that was
+/// [said](Builder::stack_size).
+#[must_use]
+pub fn stack_size_of(given: &Builder) -> Option<usize> {
+    given.0.stack_size()
 }
 
 impl Fiber {

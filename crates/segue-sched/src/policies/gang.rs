@@ -37,7 +37,8 @@
 
 use super::Ordered;
 use crate::worker::policy::{Goes, Idle, Policy, Seat, Task, Why};
-use segue_core::{Attribute, Builder, Job, JoinHandle, Scope};
+use segue_core::scheduling::Job;
+use segue_core::{Attribute, Builder, JoinHandle, Scope};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -14,8 +14,10 @@
 use crate::run::Builder;
 use crate::run::processors::{Bound, Processors};
 use crate::worker::common::without_worker;
+use segue_core::WaitsFor;
 use segue_core::chain::barrier;
-use segue_core::{NoUnwind, Park, Unpark, WaitsFor};
+use segue_core::scheduling::{Park, Unpark};
+use segue_core::unwind::NoUnwind;
 use std::fmt;
 use std::io;
 use std::sync::Arc;

@@ -45,7 +45,7 @@
 
 use crate::worker::common::Common;
 use crate::worker::group::{Group, Modest};
-use segue_core::Job;
+use segue_core::scheduling::Job;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
@@ -184,7 +184,7 @@ impl Common {
 #[allow(unsafe_code)] // Closures are made by hand.
 mod tests {
     use super::*;
-    use segue_core::{JobHeader, Place, Work};
+    use segue_core::scheduling::{JobHeader, Place, Work};
     use std::ptr::NonNull;
     use std::sync::Arc;
 

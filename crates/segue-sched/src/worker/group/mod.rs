@@ -97,7 +97,7 @@ pub(crate) use remote::{Remote, reclaim};
 use super::inbox::Inbox;
 use remote::{Beat, Shelf};
 use segue_core::atomic::{AtomicBool, AtomicU8, AtomicUsize, Mutex, MutexGuard, Ordering};
-use segue_core::{Family, Job, JobHeader, Spawn, Unpark};
+use segue_core::scheduling::{Family, Job, JobHeader, Spawn, Unpark};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, Weak};
