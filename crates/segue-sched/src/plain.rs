@@ -8,8 +8,7 @@
 
 use crate::run::{first_fiber, prepare_thread, with_family};
 use segue_core::scheduling::{Job, Scheduler, Spawn, Timers, Wake, afresh, set_current};
-use segue_core::unwind::NoUnwind;
-use segue_core::{Fiber, in_fiber};
+use segue_core::{Fiber, in_fiber, unwind::NoUnwind};
 use segue_fiber::{Coroutine, Step, thread_stacks};
 use std::sync::{Arc, Mutex, Weak, atomic::AtomicUsize, atomic::Ordering::Relaxed};
 use std::{collections::VecDeque, ptr::NonNull, thread};

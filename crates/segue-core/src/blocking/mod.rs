@@ -17,9 +17,9 @@
 //! ```
 //!
 //! The caller waits at most twice, at one trigger: the first wait may be ended by a cancellation,
-//! which leaves the trigger as it was; then the caller calls the hook and waits again, shielded. The
-//! thread signals when the call is over. If that is refused, the caller was cancelled at this very
-//! moment, and finds that the call is over.
+//! which leaves the trigger as it was; then the caller calls the hook and waits again, shielded.
+//! The thread signals when the call is over. If that is refused, the caller was cancelled at this
+//! very moment, and finds that the call is over.
 //!
 //! **Commit point**: the taking off the queue, under the pool's lock. **The race to fear**: the
 //! frame ends while the thread still signals. It does not: the signal is the last touch (T6), and
@@ -81,8 +81,8 @@ impl<F: FnOnce() -> R + Send, R: Send> Call<F, R> {
 // SAFETY: `repr(C)` puts the header first, of the entry as well; closure and result are `Send`.
 unsafe impl<F: FnOnce() -> R + Send, R: Send> Work for Call<F, R> {
     unsafe fn run(this: NonNull<Self>) {
-        // SAFETY: the frame stays until the signal, and the waiter does not look before; the job is run
-        // once.
+        // SAFETY: the frame stays until the signal, and the waiter does not look before; the job is
+        // run once.
         unsafe {
             let this = this.as_ref();
             let closure = (*this.closure.get()).take().expect("a call runs once");
@@ -110,11 +110,11 @@ fn can_hand_over() -> bool {
 /// that thread, and what it spawns goes where plain threads spawn. On a plain thread, and while the
 /// caller panics, it runs in place.
 ///
-/// The threads are made as they are needed, up to a [limit](crate::set_blocking_limit); calls beyond it
-/// are begun in the order in which they came. Threads that wait for one of our structures do not
-/// count: others take their places, so that calls may wait for each other. A thread that had
-/// nothing to do [for a while](crate::set_blocking_idle) ends. If no thread can be had at all, `f` runs in
-/// place.
+/// The threads are made as they are needed, up to a [limit](crate::set_blocking_limit); calls
+/// beyond it are begun in the order in which they came. Threads that wait for one of our structures
+/// do not count: others take their places, so that calls may wait for each other. A thread that had
+/// nothing to do [for a while](crate::set_blocking_idle) ends. If no thread can be had at all, `f`
+/// runs in place.
 ///
 /// A scheduler's run ends only after the calls of its fibers have. A process that exits meanwhile
 /// does not wait for them. In the child of a fork there are no threads at first, and calls of

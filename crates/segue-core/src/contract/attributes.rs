@@ -17,11 +17,11 @@
 //!   used --set: writes the value
 //! ```
 //!
-//! A record is one entry and a link to the record of the others, which is made when there is need. A
-//! key never changes, so a reader needs no lock: it sees either no key, or a key and the value that
-//! was written before it (the key's release, the reader's acquire). Values are single words, and
-//! their order among each other says nothing: a policy that reads two attributes may see one change
-//! and not the other.
+//! A record is one entry and a link to the record of the others, which is made when there is need.
+//! A key never changes, so a reader needs no lock: it sees either no key, or a key and the value
+//! that was written before it (the key's release, the reader's acquire). Values are single words,
+//! and their order among each other says nothing: a policy that reads two attributes may see one
+//! change and not the other.
 
 use crate::contract::current::with_running;
 use std::any::TypeId;

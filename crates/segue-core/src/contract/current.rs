@@ -100,8 +100,8 @@ pub fn run_as_thread<R>(f: impl FnOnce() -> R) -> R {
 }
 
 /// Runs `f`, which is all that the fiber does, and leaves every context. For a
-/// [`Work`](crate::scheduling::Work) that its maker waits for, before it tells the maker: the contexts may end
-/// then.
+/// [`Work`](crate::scheduling::Work) that its maker waits for, before it tells the maker: the
+/// contexts may end then.
 ///
 /// `f` has left the contexts that it entered, which scopes and the like see to; a computation that
 /// is captured inside of one has taken it along.

@@ -49,7 +49,8 @@ impl<K: StandIn> StandIns<K> {
     }
 }
 
-// SAFETY: 1 to 3: its fibers never run and are never suspended. The rest is what `StandIn` promises.
+// SAFETY: 1 to 3: its fibers never run and are never suspended. The rest is what `StandIn`
+// promises.
 unsafe impl<K: StandIn> Scheduler for StandIns<K> {
     unsafe fn suspend(&self, _fiber: &Fiber) {
         unreachable!("what stands for somebody does not wait itself");

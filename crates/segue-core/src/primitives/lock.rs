@@ -5,8 +5,8 @@
 //! that finds it taken spins for a moment and then gives its time slice away.
 //!
 //! Under loom a locker that finds it taken is blocked, since a thread that spins can do so for ever
-//! there; so the models say nothing of the spinning. It is not loom's own mutex: a thread that waits
-//! for that is disturbed by an `unpark` that was meant for a later `park`.
+//! there; so the models say nothing of the spinning. It is not loom's own mutex: a thread that
+//! waits for that is disturbed by an `unpark` that was meant for a later `park`.
 //!
 //! Ordering: the unlock releases, the next lock acquires; what was written under the lock is seen
 //! under the lock.

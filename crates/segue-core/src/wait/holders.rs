@@ -140,9 +140,9 @@ impl<S, F> Map<S, F> {
 }
 
 // SAFETY: every step is the inner source's. The closure runs after a `start`, `attempt` or `commit`
-// that has yielded, outside of every lock: the inner slot is registered nowhere then. So the closure
-// may wait, and may unwind: it is as if the inner source had yielded its output and that was
-// dropped. It goes to another thread only together with the source.
+// that has yielded, outside of every lock: the inner slot is registered nowhere then. So the
+// closure may wait, and may unwind: it is as if the inner source had yielded its output and that
+// was dropped. It goes to another thread only together with the source.
 unsafe impl<S: Source, R, F: FnMut(S::Output) -> R> Source for Map<S, F> {
     type Output = R;
     type Slot = S::Slot;

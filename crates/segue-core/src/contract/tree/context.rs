@@ -622,8 +622,8 @@ impl Surrounding {
         let frame = Frame::marked(chain::CONTEXT);
         frame.parent.set(parent);
         let detour = Self { frame, past: self.outermost(), context: None, around: Cell::new(ptr::null()) };
-        // SAFETY: it is dropped at the end of this function, and `parent` is in place, as the caller
-        // promises.
+        // SAFETY: it is dropped at the end of this function, and `parent` is in place, as the
+        // caller promises.
         unsafe { chain::inside((&raw const detour).cast(), f) }
     }
 }
