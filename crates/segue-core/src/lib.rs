@@ -11,22 +11,23 @@
 //!   signal on to another.
 //! * [`Fiber`]: the header of what runs, and the way to the current one.
 //! * [`Attributes`]: what fibers carry for their policy, inherited by their children.
-//! * [`Scheduler`]: what can suspend a fiber; `thread` implements it for plain threads.
+//! * [`Scheduler`](scheduling::Scheduler): what can suspend a fiber; `thread` implements it for
+//!   plain threads.
 //! * [`Source`]: what can be waited for, in six steps. [`wait`] follows from them for fibers and
 //!   threads, [`SourceFuture`] for tasks, [`Or`] and [`Map`] are sources made of others, and
 //!   [`Waitable`] is a source in the hands of a user.
 //! * [`admit`]: what an operation does first, so that nobody starves.
 //! * [`WaitQueue`]: the one queue under every structure, and [`Operation`], what a structure
-//!   writes. [`Timers`]: the clock; [`Deadline`]: a point in time.
+//!   writes. [`Timers`](scheduling::Timers): the clock; [`Deadline`]: a point in time.
 //! * `cancel`: the tree of contexts: [`Cancelled`] with its reason, [`CancelToken`], [`timeout`],
 //!   [`shield`], [`finally`].
-//! * [`scope`] and [`spawn`]: the owners of fibers. [`Job`]: a closure that has not started;
-//!   [`JoinHandle`]: its result, joined or awaited.
+//! * [`scope`] and [`spawn`]: the owners of fibers. [`Job`](scheduling::Job): a closure that has
+//!   not started; [`JoinHandle`]: its result, joined or awaited.
 //! * [`spawn_task`]: a future that a scheduler runs next to its fibers.
 //! * [`wait_future`]: a fiber or thread that waits for any `Future`.
 //! * [`blocking`]: calls that block their thread, made by fibers.
-//! * [`Park`]: how a worker idles. [`preemption_point`], [`outside_work`] and [`kernel_wait`]: what
-//!   simulators have to be told.
+//! * [`Park`](scheduling::Park): how a worker idles. [`preemption_point`], [`outside_work`] and
+//!   [`kernel_wait`](drivers::kernel_wait): what simulators have to be told.
 //! * `conformance`, with the feature of that name: the contract as a test suite for any scheduler.
 //!
 //! A structure in a few lines, at which fibers, threads and tasks meet:
