@@ -37,7 +37,8 @@
 //! nobody of any gang is out; a gang with members that are ready has some that are awaited.
 #![allow(dead_code)] // `main` and the tests use a part each.
 
-use segue_core::{Attribute, Builder, Job, JoinHandle, Scope, scope};
+use segue_core::scheduling::Job;
+use segue_core::{Attribute, Builder, JoinHandle, Scope, scope};
 use segue_sched::{Goes, Idle, Ordered, Policy, Seat, Task, Why};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -72,7 +72,7 @@ where
 {
     start(|token| {
         let fiber = move || token.run(f);
-        if segue_core::in_fiber() || segue_core::has_default() {
+        if segue_core::in_fiber() || segue_core::scheduling::has_default() {
             given.spawn(fiber)
         } else {
             own_pool().spawn_as(given, fiber)

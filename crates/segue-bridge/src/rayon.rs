@@ -8,7 +8,8 @@
 
 use rayon_core::{ThreadPool, Yield};
 use segue_core::chain::barrier;
-use segue_core::{Cancelled, Ended, JoinError, WaitQueue, WaitsFor, check, contain, now, outside_work, shield};
+use segue_core::unwind::contain;
+use segue_core::{Cancelled, Ended, JoinError, WaitQueue, WaitsFor, check, now, outside_work, shield};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;

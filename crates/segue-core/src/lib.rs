@@ -11,22 +11,23 @@
 //!   signal on to another.
 //! * [`Fiber`]: the header of what runs, and the way to the current one.
 //! * [`Attributes`]: what fibers carry for their policy, inherited by their children.
-//! * [`Scheduler`]: what can suspend a fiber; `thread` implements it for plain threads.
+//! * [`Scheduler`](scheduling::Scheduler): what can suspend a fiber; `thread` implements it for
+//!   plain threads.
 //! * [`Source`]: what can be waited for, in six steps. [`wait`] follows from them for fibers and
 //!   threads, [`SourceFuture`] for tasks, [`Or`] and [`Map`] are sources made of others, and
 //!   [`Waitable`] is a source in the hands of a user.
 //! * [`admit`]: what an operation does first, so that nobody starves.
 //! * [`WaitQueue`]: the one queue under every structure, and [`Operation`], what a structure
-//!   writes. [`Timers`]: the clock; [`Deadline`]: a point in time.
+//!   writes. [`Timers`](scheduling::Timers): the clock; [`Deadline`]: a point in time.
 //! * `cancel`: the tree of contexts: [`Cancelled`] with its reason, [`CancelToken`], [`timeout`],
 //!   [`shield`], [`finally`].
-//! * [`scope`] and [`spawn`]: the owners of fibers. [`Job`]: a closure that has not started;
-//!   [`JoinHandle`]: its result, joined or awaited.
+//! * [`scope`] and [`spawn`]: the owners of fibers. [`Job`](scheduling::Job): a closure that has
+//!   not started; [`JoinHandle`]: its result, joined or awaited.
 //! * [`spawn_task`]: a future that a scheduler runs next to its fibers.
 //! * [`wait_future`]: a fiber or thread that waits for any `Future`.
 //! * [`blocking`]: calls that block their thread, made by fibers.
-//! * [`Park`]: how a worker idles. [`preemption_point`], [`outside_work`] and [`kernel_wait`]: what
-//!   simulators have to be told.
+//! * [`Park`](scheduling::Park): how a worker idles. [`preemption_point`], [`outside_work`] and
+//!   [`kernel_wait`](drivers::kernel_wait): what simulators have to be told.
 //! * `conformance`, with the feature of that name: the contract as a test suite for any scheduler.
 //!
 //! A structure in a few lines, at which fibers, threads and tasks meet:
@@ -64,40 +65,29 @@ mod sim;
 mod spawn;
 mod wait;
 
+// What those need who use structures, or write some.
 pub use blocking::pool::{set_blocking_idle, set_blocking_limit};
 pub use blocking::{Blocking, blocking};
 pub use cancel::cancellation::{Cancellation, Watch};
 pub use cancel::token::CancelToken;
 pub use cancel::{deadline, finally, shield, timeout};
 pub use contract::attributes::{Attribute, Attributes, attribute, attributes};
-pub use contract::chain;
-pub use contract::current::{current, in_fiber, retire, run_as_thread, set_current, with_current, yield_now};
-pub use contract::deferred_wakers::{afresh, wake_after_interrupt, wake_task};
+pub use contract::current::{in_fiber, with_current, yield_now};
 pub use contract::fiber::{Fiber, WaitsFor};
-pub use contract::job::{Job, JobHeader, Name, Place, Work};
-pub use contract::lazy_timer::{LazyTimer, Limit, TimeLimited};
-pub use contract::park::{Park, Unpark};
-pub use contract::scheduler::{Executor, Scheduler, Spawn, Wake};
-pub use contract::stack::{set_stack_trimmer, trim_stack};
-pub use contract::thread::thread_timers;
-pub use contract::timers::{Timers, now};
+pub use contract::stack::trim_stack;
+pub use contract::timers::now;
 pub use contract::tree::cancelled::{Cancelled, TimedOut};
 pub use contract::tree::context::is_cancelled;
 pub use contract::tree::extent::Extent;
-pub use contract::tree::family::Family;
-pub use contract::tree::spare::{keep_spares, settle};
 pub use contract::trigger::Link;
 pub use contract::trigger::{MAX_ARM, Outcome, Retreat, Trigger, Wakeup};
-/// For schedulers and bridges that call foreign code.
-#[doc(hidden)]
-pub use contract::unwind::{NoUnwind, abort, contain};
+pub use contract::{chain, unwind};
 pub use primitives::atomic;
 pub use primitives::payload::describe_panics;
 pub use primitives::shared_pair::Half;
-pub use sim::external_work::{KernelWait, OutsideWork, kernel_wait, outside_work};
-pub use sim::preemption::{PreemptionPoints, preemption_point, set_preemption};
+pub use sim::external_work::{OutsideWork, outside_work};
+pub use sim::preemption::preemption_point;
 pub use spawn::builder::Builder;
-pub use spawn::default_runtime::{StartDefault, default_spawner, has_default, set_default};
 pub use spawn::join_error::{JoinError, Panic};
 pub use spawn::join_handle::{Cancellable, JoinHandle};
 pub use spawn::panic_names::name_fibers_in_panics;
@@ -108,8 +98,33 @@ pub use wait::deadline::{Alarm, Deadline, after, at, sleep};
 pub use wait::future::SourceFuture;
 pub use wait::holders::{BoxSlot, BoxSource, LocalBoxSource, Map};
 pub use wait::no_suspend::no_suspend;
-pub use wait::park::WaitPark;
 pub use wait::queue::{Guard, Node, Operation, Take, Unlocked, WaitQueue, Waiting};
 pub use wait::select::{Either, Or};
 pub use wait::source::{Ended, Source, Waitable, registered, wait, wait_until};
 pub use wait::waker::{wait_future, wait_future_shielded};
+
+/// What writers of schedulers and runtimes need besides: the contract, the jobs and families that
+/// they are handed, the parks that their workers idle in, and what their workers say of the thread.
+pub mod scheduling {
+    pub use crate::contract::current::{current, retire, run_as_thread, set_current};
+    pub use crate::contract::deferred_wakers::{afresh, wake_after_interrupt, wake_task};
+    pub use crate::contract::job::{Job, JobHeader, Name, Place, Work};
+    pub use crate::contract::park::{Park, Unpark};
+    pub use crate::contract::scheduler::{Executor, Scheduler, Spawn, Wake};
+    pub use crate::contract::stack::set_stack_trimmer;
+    pub use crate::contract::thread::thread_timers;
+    pub use crate::contract::timers::Timers;
+    pub use crate::contract::tree::family::Family;
+    pub use crate::contract::tree::spare::{keep_spares, settle};
+    pub use crate::sim::preemption::{PreemptionPoints, set_preemption};
+    pub use crate::spawn::builder::stack_size_of;
+    pub use crate::spawn::default_runtime::{StartDefault, default_spawner, has_default, set_default};
+    pub use crate::wait::park::WaitPark;
+}
+
+/// What drivers of I/O need besides: limits for waits that come one after the other, and a word to
+/// simulations, which drive none.
+pub mod drivers {
+    pub use crate::contract::lazy_timer::{LazyTimer, Limit, TimeLimited};
+    pub use crate::sim::external_work::{KernelWait, kernel_wait};
+}

@@ -6,7 +6,8 @@
 mod common;
 
 use common::{Counted, Host, Jobs, counted, rounds, stagger, until};
-use segue_core::{Family, JoinError, JoinHandle, WaitQueue, WaitsFor, scope, shield, spawn};
+use segue_core::scheduling::Family;
+use segue_core::{JoinError, JoinHandle, WaitQueue, WaitsFor, scope, shield, spawn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,7 +1,8 @@
 //! Limits of waits that share one timer: when they come up, and what entries they make.
 #![cfg(not(loom))]
 
-use segue_core::{LazyTimer, Limit, TimeLimited, Timers};
+use segue_core::drivers::{LazyTimer, Limit, TimeLimited};
+use segue_core::scheduling::Timers;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

@@ -11,7 +11,8 @@ mod models;
 use loom::thread;
 use models::{Reached, check, model};
 use segue_core::chain::{self, Away, Frame, Path, Restore, Surrounding};
-use segue_core::{CancelToken, Family, Outcome, Scope, Trigger, WaitsFor, scope};
+use segue_core::scheduling::Family;
+use segue_core::{CancelToken, Outcome, Scope, Trigger, WaitsFor, scope};
 use std::sync::Arc;
 
 fn waits() -> WaitsFor {

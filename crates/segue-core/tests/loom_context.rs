@@ -6,7 +6,8 @@ mod models;
 
 use loom::thread;
 use models::{Reached, check, model};
-use segue_core::{CancelToken, Family, Outcome, Trigger, WaitsFor, is_cancelled, scope, shield};
+use segue_core::scheduling::Family;
+use segue_core::{CancelToken, Outcome, Trigger, WaitsFor, is_cancelled, scope, shield};
 use std::sync::Arc;
 
 fn waits() -> WaitsFor {

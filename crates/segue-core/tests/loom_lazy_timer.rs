@@ -6,7 +6,8 @@ mod models;
 
 use loom::thread;
 use models::{Reached, check, model};
-use segue_core::{LazyTimer, Limit, TimeLimited, Timers};
+use segue_core::drivers::{LazyTimer, Limit, TimeLimited};
+use segue_core::scheduling::Timers;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -10,7 +10,8 @@ use loom::sync::Mutex;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::thread;
 use models::model;
-use segue_core::{Family, Outcome, Trigger, WaitsFor};
+use segue_core::scheduling::Family;
+use segue_core::{Outcome, Trigger, WaitsFor};
 use std::collections::VecDeque;
 use std::sync::Arc;
 

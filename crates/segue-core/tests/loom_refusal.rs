@@ -7,7 +7,8 @@ mod models;
 use loom::thread;
 use models::queue::{Queue, canceller, queue, receive, waiter};
 use models::{Reached, check, model};
-use segue_core::{Builder, Cancelled, Family, JoinError, Outcome, Trigger, WaitsFor, scope, shield};
+use segue_core::scheduling::Family;
+use segue_core::{Builder, Cancelled, JoinError, Outcome, Trigger, WaitsFor, scope, shield};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -15,7 +15,8 @@ mod rendezvous;
 use loom::thread;
 use models::{Reached, check, model};
 use rendezvous::Rendezvous;
-use segue_core::{Either, Family, Retreat, Source, Trigger, Waitable, WaitsFor};
+use segue_core::scheduling::Family;
+use segue_core::{Either, Retreat, Source, Trigger, Waitable, WaitsFor};
 use std::sync::Arc;
 
 fn channel() -> Arc<Rendezvous<u32>> {

@@ -9,7 +9,8 @@ mod models;
 use loom::cell::UnsafeCell;
 use loom::thread;
 use models::{Reached, check, model};
-use segue_core::{Family, Job, JoinError, JoinHandle};
+use segue_core::scheduling::{Family, Job};
+use segue_core::{JoinError, JoinHandle};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

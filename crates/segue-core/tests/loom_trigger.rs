@@ -8,7 +8,8 @@ mod models;
 use loom::cell::UnsafeCell;
 use loom::thread;
 use models::{Reached, check, model};
-use segue_core::{Family, Outcome, Trigger, WaitsFor};
+use segue_core::scheduling::Family;
+use segue_core::{Outcome, Trigger, WaitsFor};
 use std::sync::Arc;
 
 fn waits() -> WaitsFor {

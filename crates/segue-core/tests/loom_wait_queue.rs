@@ -7,7 +7,8 @@ mod models;
 use loom::thread;
 use models::queue::{Queue, canceller, queue, receive, waiter};
 use models::{Reached, check, model};
-use segue_core::{Family, WaitQueue, WaitsFor};
+use segue_core::scheduling::Family;
+use segue_core::{WaitQueue, WaitsFor};
 use std::sync::Arc;
 
 /// To a waiter, or into the state: as a channel does it.

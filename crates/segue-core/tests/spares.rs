@@ -4,7 +4,8 @@
 #![cfg(not(loom))]
 #![allow(unsafe_code)] // A family's jobs are unsafe to make: each test completes its family.
 
-use segue_core::{Family, JoinHandle, keep_spares, settle};
+use segue_core::JoinHandle;
+use segue_core::scheduling::{Family, keep_spares, settle};
 
 /// Makes a fiber of the family and runs it here and now.
 fn run_one<T: Send + 'static>(family: &Family, f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {

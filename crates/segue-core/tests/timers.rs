@@ -6,7 +6,8 @@
 mod common;
 
 use common::{Host, Jobs};
-use segue_core::{Alarm, Source, Timers, Trigger, after, at, sleep};
+use segue_core::scheduling::Timers;
+use segue_core::{Alarm, Source, Trigger, after, at, sleep};
 use std::thread;
 use std::time::{Duration, Instant};
 

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::thread_stacks;
-use segue_core::abort;
+use segue_core::unwind::abort;
 
 /// Why [`Coroutine::resume`](crate::Coroutine::resume) came back.
 #[must_use = "a coroutine that returned must not be resumed again"]

@@ -34,7 +34,7 @@ use std::ptr;
 use crate::effect::Handler;
 use crate::effect::clauses::Stored;
 use crate::generator::{Generator, Yielder};
-use segue_core::abort;
+use segue_core::unwind::abort;
 
 /// Runs `body`, which may suspend computations that borrow in the [`Region`] that it gets, and ends
 /// those that are left.

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use http::header::{self, HeaderMap};
 use http::uri::Scheme;
 use http::{Method, StatusCode, Version};
-use segue_core::{CancelToken, Cancelled, contain, shield, trim_stack};
+use segue_core::unwind::contain;
+use segue_core::{CancelToken, Cancelled, shield, trim_stack};
 
 use crate::body::{Body, State};
 use crate::config::Config;

@@ -159,7 +159,7 @@ impl<'h> Server<'h> {
                         let shared = Shared { config: &self.config, closing: scope.token(), handle: &*self.handle };
                         // The connection's end is not an error of the server, and neither is its
                         // panic, which has been reported.
-                        segue_core::contain(|| place.token().run(|| conn::run(stream, &shared, Some(&place))));
+                        segue_core::unwind::contain(|| place.token().run(|| conn::run(stream, &shared, Some(&place))));
                     });
                     // The scope waits for it.
                     drop(connection);

@@ -55,7 +55,8 @@ use crate::op::{Half, Op};
 use crate::reactor::{Found, Reactor};
 use crate::selector::{Backend, Interest};
 use crate::socket::Socket;
-use segue_core::{Ended, Limit, WaitsFor};
+use segue_core::drivers::Limit;
+use segue_core::{Ended, WaitsFor};
 use std::cell::RefCell;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -87,7 +88,7 @@ pub(crate) fn run<O: Op>(socket: &Arc<Socket>, mut op: O, timeout: Option<Durati
         }
         let deadline = *deadline.get_or_insert_with(|| timeout.and_then(|time| segue_core::now().checked_add(time)));
         socket.enlist(Interest::of(O::HALF))?;
-        let _kernel = segue_core::kernel_wait();
+        let _kernel = segue_core::drivers::kernel_wait();
         let limit = deadline.and_then(|at| Limit::set(socket, O::HALF as usize, at));
         match direction.wait(tick, deadline, limit, WaitsFor::new(O::WAITS_FOR)) {
             Ok(()) => {}

@@ -40,7 +40,7 @@
 use crate::driver;
 use crate::reactor::{Found, Reactor};
 use crate::selector::Backend;
-use segue_core::{Park, Unpark, WaitPark};
+use segue_core::scheduling::{Park, Unpark, WaitPark};
 use std::io;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ const SUSPENDED: u8 = 3;
 /// # Examples
 ///
 /// ```
-/// use segue_core::Park;
+/// use segue_core::scheduling::Park;
 /// use segue_io::DriverPark;
 ///
 /// let mut park = DriverPark::new()?;

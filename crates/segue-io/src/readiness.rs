@@ -60,7 +60,8 @@
 //! `drained` needs no order: it holds a tick, which is true of the socket for every reader at any
 //! time.
 
-use segue_core::{Ended, LazyTimer, Limit, WaitQueue, WaitsFor};
+use segue_core::drivers::{LazyTimer, Limit};
+use segue_core::{Ended, WaitQueue, WaitsFor};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 

@@ -21,7 +21,7 @@ use crate::op::Half;
 use crate::reactor::Reactor;
 use crate::readiness::Direction;
 use crate::selector::{Interest, Ready};
-use segue_core::{LazyTimer, TimeLimited};
+use segue_core::drivers::{LazyTimer, TimeLimited};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

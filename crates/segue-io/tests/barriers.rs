@@ -5,7 +5,8 @@
 #[path = "../../segue-sched/tests/common/table.rs"]
 mod table;
 
-use segue_core::{Park, yield_now};
+use segue_core::scheduling::Park;
+use segue_core::yield_now;
 use segue_io::DriverPark;
 use segue_io::net::{TcpListener, TcpStream};
 use segue_sched::{Builder, Hosted, hosted};

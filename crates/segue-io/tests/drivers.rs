@@ -4,7 +4,8 @@
 mod common;
 
 use common::{BACKENDS, enlist, guarded, on_one_worker, on_two_workers, pair, until_watched};
-use segue_core::{Park, WaitQueue, WaitsFor, scope};
+use segue_core::scheduling::Park;
+use segue_core::{WaitQueue, WaitsFor, scope};
 use segue_io::DriverPark;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,9 +1,9 @@
 //! The worker loop and the policies that run on it.
 //!
 //! A scheduler is one or more workers, each an OS thread with a [`Policy`] (what runs next) and a
-//! [`Park`](segue_core::Park) (how to idle). Everything else is written once, in the worker loop:
-//! starting and switching fibers, mail from other threads, sleeping without losing a wake-up,
-//! timers, fairness, the closures that idle workers take from busy ones.
+//! [`Park`](segue_core::scheduling::Park) (how to idle). Everything else is written once, in the
+//! worker loop: starting and switching fibers, mail from other threads, sleeping without losing a
+//! wake-up, timers, fairness, the closures that idle workers take from busy ones.
 //!
 //! Reading order: `plain.rs`, a whole scheduler in one file, which shares nothing with the others;
 //! then the room `worker`: `policy.rs`, `run_loop.rs`, `local.rs` (the contract as fibers see it),

@@ -7,7 +7,8 @@
 #![allow(unsafe_code)] // It implements the contract.
 
 use crate::run::{first_fiber, prepare_thread, with_family};
-use segue_core::{Fiber, Job, NoUnwind, Scheduler, Spawn, Timers, Wake, afresh, in_fiber, set_current};
+use segue_core::scheduling::{Job, Scheduler, Spawn, Timers, Wake, afresh, set_current};
+use segue_core::{Fiber, in_fiber, unwind::NoUnwind};
 use segue_fiber::{Coroutine, Step, thread_stacks};
 use std::sync::{Arc, Mutex, Weak, atomic::AtomicUsize, atomic::Ordering::Relaxed};
 use std::{collections::VecDeque, ptr::NonNull, thread};

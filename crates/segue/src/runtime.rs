@@ -4,7 +4,7 @@
 //! Used by applications that start a program with [`run`].
 
 #[cfg(not(feature = "io"))]
-use segue_core::WaitPark as Idle;
+use segue_core::scheduling::WaitPark as Idle;
 #[cfg(feature = "io")]
 use segue_io::DriverPark as Idle;
 use segue_sched::{Builder, Pool};

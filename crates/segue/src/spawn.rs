@@ -9,7 +9,7 @@ use segue_core::{Attribute, Attributes, CancelToken, Cancellable, Cancelled, Joi
 #[inline]
 fn prepare() {
     #[cfg(feature = "sched")]
-    segue_core::set_default(|| (crate::default_pool(), crate::default_pool().family()));
+    segue_core::scheduling::set_default(|| (crate::default_pool(), crate::default_pool().family()));
 }
 
 /// Starts a detached fiber and returns a handle for its result.

@@ -150,7 +150,8 @@ fn the_address_of_a_fiber_that_is_used_again_is_not_taken_for_a_recursion() {
                     for round in 0..30 {
                         let (cell, addresses) = (&cell, &addresses);
                         let fiber = s.spawn(move || {
-                            *addresses.lock().unwrap().entry(segue::core::current().addr()).or_insert(0) += 1;
+                            *addresses.lock().unwrap().entry(segue::core::scheduling::current().addr()).or_insert(0) +=
+                                1;
                             let outcome = cell.get_or_try_init(|| {
                                 pauses(round % 3).unwrap();
                                 Err::<u32, _>(())

@@ -16,14 +16,14 @@
 //!     \--cancelled: taken back out of the queue: no effect
 //! ```
 //!
-//! The caller waits at most twice, at a trigger each, since a trigger that was cancelled accepts no
-//! signal any more: at `first`, which a cancellation may end; then it calls the hook and waits at
-//! `second`, shielded. The thread signals `first`, and if that is refused, `second`.
+//! The caller waits at most twice, at one trigger: the first wait may be ended by a cancellation,
+//! which leaves the trigger as it was; then the caller calls the hook and waits again, shielded.
+//! The thread signals when the call is over. If that is refused, the caller was cancelled at this
+//! very moment, and finds that the call is over.
 //!
 //! **Commit point**: the taking off the queue, under the pool's lock. **The race to fear**: the
-//! frame ends while the thread still signals. It does not: the signal that is accepted is the last
-//! touch (T6); if `first` refuses, its waiter has gone on to `second`, and does not leave before
-//! that was signalled.
+//! frame ends while the thread still signals. It does not: the signal is the last touch (T6), and
+//! one that is refused is so up to the resume (T11), before which the caller does not go on.
 //!
 //! After the safe foreign calls of Li, Marlow, Peyton Jones and Tolmach, and of the scheduler
 //! activations in papers on GHC: there another thread takes over the processor while the call is
@@ -36,10 +36,11 @@ use crate::contract::tree::cancelled::Cancelled;
 use crate::wait::admission::admit;
 pub(crate) mod pool;
 
-use self::pool::{Entry, Pool};
-use crate::contract::fiber::{Fiber, WaitsFor};
+use self::pool::Entry;
+use crate::contract::fiber::WaitsFor;
 use crate::contract::job::{JobHeader, Place, Work};
-use crate::contract::trigger::{Outcome, Trigger};
+use crate::contract::trigger::Trigger;
+use crate::primitives::list::Links;
 use crate::sim::external_work::outside_work;
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -49,8 +50,7 @@ use std::ptr::NonNull;
 #[repr(C)] // The entry comes first, and its header.
 struct Call<F, R> {
     entry: Entry,
-    first: Trigger,
-    second: Trigger,
+    done: Trigger,
     closure: UnsafeCell<Option<F>>,
     result: UnsafeCell<Option<std::thread::Result<R>>>,
 }
@@ -61,35 +61,10 @@ impl<F: FnOnce() -> R + Send, R: Send> Call<F, R> {
         // of its family.
         let header = current::on_current(|fiber| unsafe { JobHeader::of::<Self>(Place::here(), fiber.detaches_to()) });
         Self {
-            entry: Entry::new(header),
-            first: Trigger::new(),
-            second: Trigger::new(),
+            entry: Entry { header, links: Links::new() },
+            done: Trigger::new(),
             closure: UnsafeCell::new(Some(closure)),
             result: UnsafeCell::new(None),
-        }
-    }
-
-    /// Hands it to the pool, which is the answer. If no thread can be had, it is run here and now,
-    /// and over.
-    ///
-    /// # Safety
-    /// Called once; the call stays in place until it is over or was taken back.
-    unsafe fn begin(this: NonNull<Self>) -> &'static Pool {
-        let pool = pool::get();
-        let entry = this.cast::<Entry>();
-        // SAFETY: the entry comes first, and the call stays in place, by the contract.
-        unsafe {
-            if !pool.submit(entry) {
-                current::run_as_thread(|| pool::run(entry));
-            }
-        }
-        pool
-    }
-
-    /// The thread's last touch.
-    fn end(&self) {
-        if !self.first.signal(0) {
-            self.second.signal(0);
         }
     }
 
@@ -106,19 +81,20 @@ impl<F: FnOnce() -> R + Send, R: Send> Call<F, R> {
 // SAFETY: `repr(C)` puts the header first, of the entry as well; closure and result are `Send`.
 unsafe impl<F: FnOnce() -> R + Send, R: Send> Work for Call<F, R> {
     unsafe fn run(this: NonNull<Self>) {
-        // SAFETY: the frame stays until `end`, and the waiter does not look before; the job is run
-        // once.
+        // SAFETY: the frame stays until the signal, and the waiter does not look before; the job is
+        // run once.
         unsafe {
             let this = this.as_ref();
             let closure = (*this.closure.get()).take().expect("a call runs once");
             *this.result.get() = Some(current::retire(|| catch_unwind(AssertUnwindSafe(closure))));
-            this.end();
+            // The last touch.
+            this.done.signal(0);
         }
     }
 
     unsafe fn abandon(this: NonNull<Self>) {
         // SAFETY: as in `run`.
-        unsafe { this.as_ref() }.end();
+        unsafe { this.as_ref() }.done.signal(0);
     }
 }
 
@@ -240,19 +216,20 @@ impl<H: FnOnce()> Blocking<H> {
         let _outside = outside_work();
         let call = Call::new(f);
         let waits_for = WaitsFor::new("a blocking call");
+        let pool = pool::get();
         // SAFETY: the call stays in this frame, which does not move it before it is over; where the
-        // wait is cancelled, it is taken back or waited for.
-        let pool = unsafe { Call::begin(NonNull::from(&call)) };
-        if call.first.wait(waits_for) == Outcome::Cancelled {
+        // wait is cancelled, it is taken back or waited for. The entry comes first.
+        unsafe { pool.submit(NonNull::from(&call).cast()) };
+        if let Err(cancelled) = call.done.wait_once_more(waits_for) {
             // SAFETY: it was submitted there, and is in this frame. What is taken back is not run,
             // and the frame drops the closure.
             if unsafe { pool.take_back(NonNull::from(&call.entry)) } {
-                return Err(current::on_current(Fiber::cancelled));
+                return Err(cancelled);
             }
             // Nothing unwinds before the thread is done with this frame.
             let hook = || self.on_cancel.map(|hook| hook());
             let hooked = barrier(WaitsFor::new("the hook of a blocking call"), || catch_unwind(AssertUnwindSafe(hook)));
-            call.second.wait_shielded(WaitsFor::new("a blocking call that was cancelled"));
+            call.done.wait_shielded(WaitsFor::new("a blocking call that was cancelled"));
             let value = call.finish();
             return hooked.map(|_| value).map_err(|payload| resume_unwind(payload));
         }

@@ -34,6 +34,7 @@
 // The pool is leaked, and reached by address; its queue links calls in the frames of their callers.
 #![allow(unsafe_code)]
 
+use crate::contract::current;
 use crate::contract::job::{Job, JobHeader};
 use crate::contract::thread::{self, Watch, watch_thread};
 use crate::primitives::list::{Linked, Links, List};
@@ -73,16 +74,12 @@ pub(crate) struct Pool {
 /// What stands at the head of a call: its header as a job, and its place in the queue.
 #[repr(C)] // The header comes first.
 pub(crate) struct Entry {
-    header: JobHeader,
+    pub(crate) header: JobHeader,
     /// Touched under the pool's lock alone.
-    links: Links<Self>,
+    pub(crate) links: Links<Self>,
 }
 
 impl Entry {
-    pub(crate) fn new(header: JobHeader) -> Self {
-        Self { header, links: Links::new() }
-    }
-
     /// The job of an entry that has just left the queue, or is not to join it.
     ///
     /// # Safety
@@ -161,28 +158,18 @@ pub(crate) fn get() -> &'static Pool {
     }
 }
 
-/// Runs a call that was not accepted, on the calling thread.
-///
-/// # Safety
-/// The entry is at the head of a call that nobody runs, and in no queue.
-pub(crate) unsafe fn run(entry: NonNull<Entry>) {
-    // SAFETY: by the contract, this is the one job for it.
-    thread::run_job(unsafe { Entry::job(entry) });
-}
-
 impl Pool {
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing in here panics half-way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Accepts a call, unless there is no thread to run it and none can be had: the answer says
-    /// which.
+    /// Accepts a call. If there is no thread to run it and none can be had, it is run here and now.
     ///
     /// # Safety
     /// The entry is at the head of a call, is submitted once, and stays in place until the call was
-    /// run or [taken back](Pool::take_back), or was not accepted.
-    pub(crate) unsafe fn submit(&'static self, entry: NonNull<Entry>) -> bool {
+    /// run or [taken back](Pool::take_back).
+    pub(crate) unsafe fn submit(&'static self, entry: NonNull<Entry>) {
         let mut state = self.state();
         // SAFETY: it is in no queue, and stays in place while it is in this one, by the contract;
         // links are touched under the lock.
@@ -190,16 +177,19 @@ impl Pool {
         state.queued += 1;
         if !state.lacks_one() {
             drop(state);
-            self.work.notify_one();
-            return true;
+            return self.work.notify_one();
         }
         if self.start_one(state) {
-            return true;
+            return;
         }
         let mut state = self.state();
         let nobody = state.threads == state.waiting;
         // SAFETY: in place even if it was run meanwhile, since its caller is still in here.
-        !(nobody && unsafe { state.remove(entry) })
+        if nobody && unsafe { state.remove(entry) } {
+            drop(state);
+            // SAFETY: it has just left the queue.
+            current::run_as_thread(|| thread::run_job(unsafe { Entry::job(entry) }));
+        }
     }
 
     /// Takes a call back that nobody has begun, and answers whether that was so. In O(1).

@@ -49,7 +49,7 @@ impl CancelToken {
     /// ```
     #[track_caller]
     pub fn cancelled_source(&self) -> Waitable<Cancellation> {
-        Waitable::new(Cancellation { context: Arc::clone(self.tree()), waits_for: WaitsFor::new("a cancellation") })
+        Waitable::new(Cancellation { context: Arc::clone(&self.0), waits_for: WaitsFor::new("a cancellation") })
     }
 }
 

@@ -12,7 +12,6 @@ use crate::contract::tree::cancelled::{Reason, TimedOut};
 use crate::contract::tree::context::{Context, shielded};
 use crate::primitives::at_end::at_end;
 use crate::primitives::payload::{Payload, message};
-use std::cell::Cell;
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -129,17 +128,16 @@ pub fn deadline<T>(at: Option<Instant>, f: impl FnOnce() -> T) -> T {
     let Some(at) = at else { return f() };
     let timers = on_current(|fiber| fiber.scheduler().timers().clone());
     let context = Context::nest(Some((at, timers.clone())), None);
-    let key = Cell::new(None);
+    let is_past = at <= timers.now();
+    if is_past {
+        context.cancel(Some(Reason::new(TimedOut)));
+    }
+    let key = (!is_past).then(|| timers.cancel_at(at, Arc::clone(&context)));
     let _end = at_end(|| {
-        if let Some(key) = key.get() {
+        if let Some(key) = key {
             timers.remove(key);
         }
         context.end();
     });
-    if at <= timers.now() {
-        context.cancel(Some(Reason::new(TimedOut::new())));
-    } else {
-        key.set(Some(timers.cancel_at(at, Arc::clone(&context))));
-    }
     context.enter(f)
 }

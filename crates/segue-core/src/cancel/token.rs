@@ -32,25 +32,13 @@ use std::sync::Arc;
 /// assert_eq!(cancelled.reason().unwrap().to_string(), "no longer wanted");
 /// ```
 #[derive(Clone, Debug)]
-pub struct CancelToken(Arc<Context>);
+pub struct CancelToken(pub(crate) Arc<Context>);
 
 impl CancelToken {
     /// A token that nothing runs under yet.
     #[must_use]
     pub fn new() -> Self {
         Self(Context::root())
-    }
-
-    pub(crate) fn context(&self) -> *const Context {
-        Arc::as_ptr(&self.0)
-    }
-
-    pub(crate) fn tree(&self) -> &Arc<Context> {
-        &self.0
-    }
-
-    pub(crate) fn of(context: &Arc<Context>) -> Self {
-        Self(Arc::clone(context))
     }
 
     /// Runs `f` so that this token cancels it, as the caller's own cancellation does.

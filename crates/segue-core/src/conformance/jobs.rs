@@ -4,7 +4,8 @@
 
 use super::probe::{Gate, Mailbox, Probe, lock, other};
 use super::report::{Case, Need};
-use crate::{JoinError, current, scope, shield, sleep, spawn, yield_now};
+use crate::scheduling::current;
+use crate::{JoinError, scope, shield, sleep, spawn, yield_now};
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

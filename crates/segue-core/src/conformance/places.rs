@@ -4,7 +4,8 @@
 
 use super::probe::{Gate, Mailbox, Probe, lock};
 use super::report::{Case, Need};
-use crate::{Builder, Fiber, current, in_fiber, scope, sleep, with_current, yield_now};
+use crate::scheduling::current;
+use crate::{Builder, Fiber, in_fiber, scope, sleep, with_current, yield_now};
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::io;

@@ -5,7 +5,8 @@
 
 use super::probe::{Mailbox, Probe};
 use super::report::{Case, Need};
-use crate::{current, scope, sleep, yield_now};
+use crate::scheduling::current;
+use crate::{scope, sleep, yield_now};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -110,12 +110,6 @@ struct Key {
     inherited: bool,
 }
 
-impl Key {
-    fn of<A: Attribute>() -> Self {
-        Self { kind: TypeId::of::<A>(), inherited: A::INHERITED }
-    }
-}
-
 impl Attributes {
     /// No attributes yet.
     #[must_use]
@@ -140,7 +134,7 @@ impl Attributes {
     /// Adds a value, or changes it. For a fiber that is ready it counts from the next time that it
     /// becomes so.
     pub fn set<A: Attribute>(&self, value: A) {
-        self.put(Key::of::<A>(), value.to_bits());
+        self.put(Key { kind: TypeId::of::<A>(), inherited: A::INHERITED }, value.to_bits());
     }
 
     /// Kinds and values. A record without a key has no further ones.

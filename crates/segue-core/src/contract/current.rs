@@ -100,8 +100,8 @@ pub fn run_as_thread<R>(f: impl FnOnce() -> R) -> R {
 }
 
 /// Runs `f`, which is all that the fiber does, and leaves every context. For a
-/// [`Work`](crate::Work) that its maker waits for, before it tells the maker: the contexts may end
-/// then.
+/// [`Work`](crate::scheduling::Work) that its maker waits for, before it tells the maker: the
+/// contexts may end then.
 ///
 /// `f` has left the contexts that it entered, which scopes and the like see to; a computation that
 /// is captured inside of one has taken it along.
@@ -162,12 +162,18 @@ pub fn yield_now() -> Result<(), Cancelled> {
         if fiber.must_not_suspend() {
             return Err(fiber.refused());
         }
-        deferred_wakers::let_go();
-        // SAFETY: it is the calling one.
-        unsafe { fiber.scheduler().yield_now(fiber) };
-        fiber.refill();
+        give_up_turn(fiber);
         Ok(())
     })
+}
+
+/// Lets others run before `fiber`, the calling one, which may be suspended, goes on.
+#[inline]
+pub(crate) fn give_up_turn(fiber: &Fiber) {
+    deferred_wakers::let_go();
+    // SAFETY: it is the calling one.
+    unsafe { fiber.scheduler().yield_now(fiber) };
+    fiber.refill();
 }
 
 /// Makes `context` the innermost one of whatever runs, fiber or thread, and gives back what was.
@@ -204,26 +210,18 @@ pub(crate) fn family() -> *const Family {
 /// Calls `f` in a context and a family, on a plain thread.
 ///
 /// # Safety
-/// Both are null, or in place until this returns.
-unsafe fn within<R>(context: *const Context, family: *const Family, f: impl FnOnce() -> R) -> R {
-    let (outer, detached) = surroundings_of_thread();
-    // SAFETY: they surround the caller.
-    let _restore = at_end(|| unsafe { surround_thread(outer, detached) });
-    // SAFETY: as the caller promises.
-    unsafe { surround_thread(context, family) };
+/// Both are null, or in place until `f` has ended or has left them.
+pub(crate) unsafe fn within<R>(context: *const Context, family: *const Family, f: impl FnOnce() -> R) -> R {
+    let surround = |(context, family)| {
+        let outer = CONTEXT.with(|slot| slot.replace(context));
+        (outer, FAMILY.with(|slot| slot.replace(family)))
+    };
+    let outer = surround((context, family));
+    let _restore = at_end(|| _ = surround(outer));
     f()
 }
 
 /// The context and the family that this thread is inside of, as a plain one.
 pub(crate) fn surroundings_of_thread() -> (*const Context, *const Family) {
     (CONTEXT.with(Cell::get), FAMILY.with(Cell::get))
-}
-
-/// Puts this thread, as a plain one, inside of a context and a family.
-///
-/// # Safety
-/// Both are null, or in place until the thread is put inside of others.
-pub(crate) unsafe fn surround_thread(context: *const Context, family: *const Family) {
-    CONTEXT.with(|slot| slot.set(context));
-    FAMILY.with(|slot| slot.set(family));
 }

@@ -86,9 +86,9 @@ impl Drop for Batch {
 
 /// Calls `waker` when the canceller on this thread has released its lock.
 ///
-/// For the [`wake`](crate::Scheduler::wake) of schedulers that are hosted by foreign executors, and
-/// for [`Wake::Interrupt`](crate::Wake::Interrupt) only: a waker is foreign code, and an interrupt
-/// comes under the lock of a context.
+/// For the [`wake`](crate::scheduling::Scheduler::wake) of schedulers that are hosted by foreign
+/// executors, and for [`Wake::Interrupt`](crate::scheduling::Wake::Interrupt) only: a waker is
+/// foreign code, and an interrupt comes under the lock of a context.
 pub fn wake_after_interrupt(waker: Waker) {
     let mut waker = Some(waker);
     // In the destructors of a thread's local variables there is nowhere to keep it.
@@ -100,8 +100,8 @@ pub fn wake_after_interrupt(waker: Waker) {
 /// caller is inside of many wakers, as soon as the innermost has returned or waits. What it panics
 /// with stays inside.
 ///
-/// For the [`wake`](crate::Scheduler::wake) of schedulers that are hosted by foreign executors, and
-/// for [`Wake::Resume`](crate::Wake::Resume).
+/// For the [`wake`](crate::scheduling::Scheduler::wake) of schedulers that are hosted by foreign
+/// executors, and for [`Wake::Resume`](crate::scheduling::Wake::Resume).
 #[inline]
 pub fn wake_task(waker: Waker) {
     if BATCHES.with(Cell::get) == 0 && depth() < DEEPEST { call(waker) } else { wake_after_interrupt(waker) }

@@ -20,7 +20,7 @@ pub type Name = Box<str>;
 pub struct JobHeader {
     run: unsafe fn(NonNull<JobHeader>),
     abandon: unsafe fn(NonNull<JobHeader>),
-    context: *const Context,
+    pub(crate) context: *const Context,
     family: *const Family,
     /// What the next fiber that runs it is to have. For the side that has the job, or makes it.
     given: UnsafeCell<Given>,
@@ -79,11 +79,6 @@ impl JobHeader {
         }
         let given = UnsafeCell::new(given.or_inherited());
         Self { run: run::<W>, abandon: abandon::<W>, context, family, given, has_fiber: Cell::new(false) }
-    }
-
-    /// The context that the work runs in.
-    pub(crate) fn context(&self) -> *const Context {
-        self.context
     }
 
     /// Name and attributes for the next fiber that runs the work, which may run again.

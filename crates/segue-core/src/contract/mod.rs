@@ -16,4 +16,4 @@ pub(crate) mod thread;
 pub(crate) mod timers;
 pub(crate) mod tree;
 pub(crate) mod trigger;
-pub(crate) mod unwind;
+pub mod unwind;

@@ -1,7 +1,8 @@
 //! How a worker idles: something to sleep in, and a way to be woken from it.
 //!
-//! Implemented by [`WaitPark`](crate::WaitPark), by the drivers of `segue-io` (to idle is to wait
-//! for the kernel) and by the simulator (to idle is to move the clock); used by the worker loop.
+//! Implemented by [`WaitPark`](crate::scheduling::WaitPark), by the drivers of `segue-io` (to idle
+//! is to wait for the kernel) and by the simulator (to idle is to move the clock); used by the
+//! worker loop.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -73,7 +73,7 @@ pub trait Spawn {
     /// poll to this one when it is woken.
     ///
     /// A scheduler that takes no jobs from other threads shares the
-    /// [default runtime's](crate::default_spawner).
+    /// [default runtime's](crate::scheduling::default_spawner).
     fn share(&self) -> Arc<dyn Spawn + Send + Sync>;
 }
 

@@ -46,8 +46,6 @@ use crate::contract::fiber::Fiber;
 use crate::contract::job::{Identity, Job};
 use crate::contract::scheduler::{Scheduler, Spawn, Wake};
 use crate::contract::timers::Timers;
-use crate::contract::tree::context::Context;
-use crate::contract::tree::family::Family;
 use crate::primitives::adaptive_spin::Patience;
 use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::{self, AtomicU8, Ordering, UnsafeCell};
@@ -159,15 +157,18 @@ unsafe impl Scheduler for Threads {
         // SAFETY: fibers of this scheduler are made by `with_header` alone, which sets the host.
         let header = unsafe { &*fiber.host().cast::<Header>() };
         let mut patience = Patience::new();
-        let mut waits = None;
+        let mut watch = None;
         while !header.is_over(fiber) {
             let got_mail = patience.look(|| header.mail.load(Ordering::Relaxed) != 0);
             if !got_mail && header.lie_down() {
-                waits = waits.or_else(Waits::begin);
+                watch = watch.or_else(begin_to_sleep);
                 atomic::park();
             }
         }
         patience.end();
+        if let Some(watch) = watch {
+            watch.goes_on();
+        }
     }
 
     unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake) {
@@ -196,19 +197,16 @@ unsafe impl Scheduler for Threads {
 
 /// Each job has a thread of its own.
 impl Spawn for Threads {
-    fn spawn(&self, mut job: Job) {
-        let stack = job.stack_size();
-        let Identity { name, context, family, .. } = job.identity();
+    fn spawn(&self, job: Job) {
         // A thread's name can't hold a NUL.
-        let name = name.as_ref().map_or("segue", |name| name).replace('\0', " ");
-        let mut named = std::thread::Builder::new().name(name);
-        if let Some(bytes) = stack {
-            named = named.stack_size(bytes);
+        let name = job.name().as_deref().unwrap_or("segue").replace('\0', " ");
+        let mut thread = std::thread::Builder::new().name(name);
+        if let Some(bytes) = job.stack_size() {
+            thread = thread.stack_size(bytes);
         }
-        let start = Start { job, context, family };
         // A thread that can't be started drops the closure, and so the job; the job's handle then
         // reports it.
-        drop(named.spawn(move || start.run()));
+        drop(thread.spawn(|| run_job(job)));
     }
 
     fn share(&self) -> Arc<dyn Spawn + Send + Sync> {
@@ -219,7 +217,8 @@ impl Spawn for Threads {
 /// Runs a job on the calling thread, as one of its own.
 pub(crate) fn run_job(mut job: Job) {
     let Identity { context, family, .. } = job.identity();
-    Start { job, context, family }.run();
+    // SAFETY: the job keeps both in place until it has left them.
+    unsafe { current::within(context, family, || job.run()) };
 }
 
 /// What wants to know when a thread of its own waits: the pool for calls that block.
@@ -239,43 +238,12 @@ pub(crate) fn watch_thread(watch: &'static dyn Watch) {
     WATCH.set(Some(watch));
 }
 
-/// While a thread that is watched waits.
-struct Waits(&'static dyn Watch);
-
-impl Waits {
-    /// `None` if nobody watches the thread; so in the destructors of its local variables.
-    fn begin() -> Option<Self> {
-        let watch = WATCH.try_with(Cell::get).ok().flatten()?;
-        watch.waits();
-        Some(Self(watch))
-    }
-}
-
-impl Drop for Waits {
-    fn drop(&mut self) {
-        self.0.goes_on();
-    }
-}
-
-/// A job on its way to a thread of its own.
-struct Start {
-    job: Job,
-    context: *const Context,
-    family: *const Family,
-}
-
-// SAFETY: jobs move between threads, and the two pointers are kept alive by the job.
-unsafe impl Send for Start {}
-
-impl Start {
-    fn run(self) {
-        // SAFETY: the job keeps both in place until it has run.
-        unsafe { current::surround_thread(self.context, self.family) };
-        self.job.run();
-        // The job has left its contexts; its family may be gone by now.
-        // SAFETY: none.
-        unsafe { current::surround_thread(ptr::null(), ptr::null()) };
-    }
+/// Tells who watches the thread that it waits. `None` if nobody does; so in the destructors of its
+/// local variables.
+fn begin_to_sleep() -> Option<&'static dyn Watch> {
+    let watch = WATCH.try_with(Cell::get).ok().flatten()?;
+    watch.waits();
+    Some(watch)
 }
 
 /// The timers of all plain threads, fired by one thread that starts on first use. Also for

@@ -8,8 +8,8 @@
 //! The firing worker takes the due entries out and claims their triggers under the lock, and
 //! resumes the waiters after it. A waiter that leaves takes its entry out under the same lock; so
 //! an entry never outlives the frame with the trigger that it names. An entry may also be a context
-//! with a deadline, which is cancelled after the lock, or a [lazy timer](crate::LazyTimer), which
-//! is asked after it.
+//! with a deadline, which is cancelled after the lock, or a [lazy
+//! timer](crate::drivers::LazyTimer), which is asked after it.
 #![allow(unsafe_code)] // Entries name triggers in the frames of waiters.
 
 use crate::contract::chain::barrier;
@@ -150,7 +150,8 @@ impl Timers {
         self.simulation().is_some_and(|simulation| simulation.outside.load(Ordering::Acquire) != 0)
     }
 
-    /// Whether a fiber that goes by a simulated clock [waits for the kernel](crate::kernel_wait).
+    /// Whether a fiber that goes by a simulated clock [waits for the
+    /// kernel](crate::drivers::kernel_wait).
     pub fn has_kernel_waits(&self) -> bool {
         self.simulation().is_some_and(|simulation| simulation.kernel.load(Ordering::Relaxed) != 0)
     }
@@ -199,7 +200,7 @@ impl Timers {
             for due in batch.into_iter().flatten() {
                 match due {
                     Due::Wake(_) => {}
-                    Due::Cancel(context) => context.cancel(Some(Reason::new(TimedOut::new()))),
+                    Due::Cancel(context) => context.cancel(Some(Reason::new(TimedOut))),
                     Due::Lazy(owner, number, key) => {
                         let come_up = || self.come_up(&owner, number, key, now);
                         fired += usize::from(barrier(WaitsFor::new("the limit of a wait"), come_up));

@@ -56,8 +56,12 @@ impl<T> Lock<T> {
     #[inline]
     fn try_acquire(&self) -> bool {
         // An exchange is cheaper than a compare-and-exchange, and as good: it changes nothing if
-        // the lock is taken.
-        !self.locked.swap(true, Ordering::Acquire)
+        // the lock is taken. Loom has one that finds it taken come after an unlock.
+        if cfg!(loom) {
+            self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        } else {
+            !self.locked.swap(true, Ordering::Acquire)
+        }
     }
 
     #[cfg(not(loom))]

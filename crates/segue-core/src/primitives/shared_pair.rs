@@ -25,7 +25,6 @@ struct Shared<T> {
 /// let (left, right) = segue_core::Half::pair(42);
 /// drop(left);
 /// assert_eq!(*right, 42);
-/// assert_eq!(right.try_into_inner().unwrap(), 42);
 /// ```
 pub struct Half<T> {
     shared: NonNull<Shared<T>>,
@@ -45,21 +44,6 @@ impl<T> Half<T> {
         let shared = Box::new(Shared { one_gone: AtomicBool::new(false), value });
         let shared = NonNull::from(Box::leak(shared));
         (Self { shared, owns: PhantomData }, Self { shared, owns: PhantomData })
-    }
-
-    /// The value itself, if the other half is gone.
-    ///
-    /// # Errors
-    /// Gives this half back if it is not.
-    pub fn try_into_inner(self) -> Result<T, Self> {
-        // SAFETY: this half keeps the allocation alive.
-        if !unsafe { self.shared.as_ref() }.one_gone.load(Ordering::Acquire) {
-            return Err(self);
-        }
-        let shared = self.shared;
-        std::mem::forget(self);
-        // SAFETY: the other half is gone, and this one was forgotten: the box is ours.
-        Ok(unsafe { Box::from_raw(shared.as_ptr()) }.value)
     }
 }
 

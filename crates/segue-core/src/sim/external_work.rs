@@ -104,7 +104,8 @@ pub struct KernelWait {
 /// # Examples
 ///
 /// ```
-/// use segue_core::{Cancelled, WaitQueue, WaitsFor, kernel_wait};
+/// use segue_core::drivers::kernel_wait;
+/// use segue_core::{Cancelled, WaitQueue, WaitsFor};
 ///
 /// /// Waits until the driver, which polls the kernel, has counted an edge.
 /// fn edge(edges: &WaitQueue<u64>) -> Result<(), Cancelled> {

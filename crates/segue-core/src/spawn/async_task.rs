@@ -105,10 +105,6 @@ impl Ring {
         rests
     }
 
-    fn end(&self) {
-        self.state.store(OVER, Ordering::Relaxed);
-    }
-
     /// # Safety
     /// The caller has made the transition to QUEUED.
     unsafe fn queue(&self) {
@@ -257,7 +253,7 @@ unsafe fn over<F, T>(task: NonNull<Task<Polls<F>, T>>, result: Result<T, Failed>
         let began = (*closure).as_ref().is_some_and(|polls| polls.began);
         if let Some(polls) = &*closure {
             if let Some(ring) = &polls.ring {
-                ring.end();
+                ring.state.store(OVER, Ordering::Relaxed);
             }
             polls.member.leave_context(std::ptr::null());
         }

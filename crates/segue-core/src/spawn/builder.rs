@@ -13,6 +13,7 @@ use crate::spawn::join_handle::{Cancellable, JoinHandle};
 use crate::spawn::scope::Scope;
 use std::cell::OnceCell;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// A spawn with a name, attributes or a stack of its own size, in the shape of
 /// [`std::thread::Builder`].
@@ -90,18 +91,12 @@ impl Builder {
     /// assert_eq!(fiber.join().unwrap().unwrap_err().to_string(), "cancelled: no longer wanted");
     /// ```
     pub fn cancellable(self) -> Cancellable {
-        Cancellable::new(self, CancelToken::new())
+        self.token(&CancelToken::new())
     }
 
     /// Fibers that this token cancels, too.
     pub fn token(self, token: &CancelToken) -> Cancellable {
-        Cancellable::new(self, token.clone())
-    }
-
-    /// What was said of the stack's size. For schedulers that make a fiber without a job.
-    #[doc(hidden)]
-    pub fn said_of_stack(&self) -> Option<usize> {
-        self.0.stack_size()
+        Cancellable { builder: self, token: token.clone() }
     }
 
     /// As [`spawn`](crate::spawn()).
@@ -130,8 +125,17 @@ impl Builder {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        scope.spawn_as(self, f)
+        // SAFETY: the family is in the frame of `scope`, which calls `complete` before it returns,
+        // however the body ends; what lives for 'scope lives until then.
+        with_origin(|origin| unsafe { origin.spawn(Some(&scope.family), self.0, f) })
     }
+}
+
+/// How many bytes of its stack a fiber can use that is made without a job, if that was
+/// [said](Builder::stack_size).
+#[must_use]
+pub fn stack_size_of(given: &Builder) -> Option<usize> {
+    given.0.stack_size()
 }
 
 impl Fiber {
@@ -143,7 +147,7 @@ impl Fiber {
     #[inline]
     pub unsafe fn under(scheduler: NonNull<dyn Scheduler>, id: u64, token: &CancelToken, given: Builder) -> Self {
         let attributes = given.0.attributes.map_or_else(OnceCell::new, OnceCell::from);
-        let identity = Identity { name: given.0.name, attributes, ..Identity::in_context(token.context()) };
+        let identity = Identity { name: given.0.name, attributes, ..Identity::in_context(Arc::as_ptr(&token.0)) };
         // SAFETY: as the caller promises.
         unsafe { Self::new(scheduler, id, identity) }
     }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 impl Family {
     /// The right to cancel the family.
     pub fn token(&self) -> CancelToken {
-        CancelToken::of(&self.context)
+        CancelToken(Arc::clone(&self.context))
     }
 
     /// A job that belongs to this family, with a handle for its result.

@@ -194,15 +194,11 @@ impl<T, C> std::fmt::Debug for JoinHandle<T, C> {
 #[derive(Debug)]
 #[must_use]
 pub struct Cancellable {
-    builder: Builder,
-    token: CancelToken,
+    pub(super) builder: Builder,
+    pub(super) token: CancelToken,
 }
 
 impl Cancellable {
-    pub(crate) fn new(builder: Builder, token: CancelToken) -> Self {
-        Self { builder, token }
-    }
-
     /// As [`spawn`](crate::spawn), under the token. If the token is cancelled before the fiber
     /// starts, the fiber does start, and is cancelled from the beginning.
     pub fn spawn<F, T>(self, f: F) -> JoinHandle<T, CancelToken>

@@ -26,7 +26,7 @@ use std::sync::{Arc, OnceLock};
 
 /// A block that owns the fibers spawned in it. See [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
-    family: Family,
+    pub(super) family: Family,
     /// The first error that has cancelled it.
     failure: OnceLock<Arc<Reason>>,
     /// Whether [`Scope::failure`] has returned that.
@@ -154,17 +154,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        self.spawn_as(Builder::new(), f)
-    }
-
-    pub(crate) fn spawn_as<F, T>(&'scope self, given: Builder, f: F) -> JoinHandle<T>
-    where
-        F: FnOnce() -> T + Send + 'scope,
-        T: Send + 'scope,
-    {
-        // SAFETY: the family is in the frame of `scope`, which calls `complete` before it returns,
-        // however the body ends; what lives for 'scope lives until then.
-        with_origin(|origin| unsafe { origin.spawn(Some(&self.family), given.0, f) })
+        Builder::new().spawn_in(self, f)
     }
 
     /// Starts a fiber that cancels the scope by an error, as by a panic.
@@ -230,7 +220,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: Future + Send + 'scope,
         F::Output: Send + 'scope,
     {
-        // SAFETY: as in `spawn_as`.
+        // SAFETY: as in `Builder::spawn_in`.
         with_origin(|origin| unsafe { origin.spawn_task(Some(&self.family), Given::default(), future) })
     }
 

@@ -206,7 +206,7 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
 /// The task has not left its family, which keeps the context.
 pub(crate) unsafe fn within_context<T, R>(head: NonNull<Head<T>>, f: impl FnOnce() -> R) -> R {
     // SAFETY: as the caller promises.
-    match unsafe { Context::from_raw(head.as_ref().header.context()) } {
+    match unsafe { Context::from_raw(head.as_ref().header.context) } {
         Some(context) => context.enter(f),
         None => f(),
     }
@@ -362,7 +362,7 @@ impl<T> Handle<T> {
     /// that body: no scope, token or deadline is between.
     #[inline]
     fn is_of_callers_scope(&self) -> bool {
-        let context = self.head().header.context();
+        let context = self.head().header.context;
         // The caller is inside of its context, so that it is alive.
         ptr::eq(context, crate::contract::current::context()) && innermost(Context::is_owned_by_caller).unwrap_or(false)
     }

@@ -14,10 +14,8 @@
 //!
 //! The count is a cell in the fiber's header, which the look for cancellation reads anyway. Plain
 //! threads have none: the system takes turns with them.
-#![allow(unsafe_code)] // Yields through the contract.
 
 use crate::contract::current;
-use crate::contract::deferred_wakers;
 use crate::contract::fiber::Fiber;
 use crate::contract::tree::cancelled::Cancelled;
 use crate::contract::tree::context::look;
@@ -87,10 +85,7 @@ pub(crate) fn exhausted(fiber: &Fiber) -> Result<(), Cancelled> {
     if fiber.must_not_suspend() {
         return Ok(());
     }
-    deferred_wakers::let_go();
-    // SAFETY: it is the calling one.
-    unsafe { fiber.scheduler().yield_now(fiber) };
-    fiber.refill();
+    current::give_up_turn(fiber);
     let _this_one = fiber.spend();
     // It may have been cancelled meanwhile.
     check()

@@ -80,7 +80,9 @@ impl<L: Source, R: Source> Or<L, R> {
     /// If it would have more arms than [a trigger can tell apart](crate::MAX_ARM).
     #[inline]
     pub fn new(left: L, right: R) -> Self {
-        Self::with(left, right, false)
+        // Here, and not where somebody claims the trigger through such an arm.
+        assert!(left.arms() + right.arms() <= MAX_ARM, "a choice has at most {MAX_ARM} arms");
+        Self { left, right, biased: false }
     }
 
     /// The choice between two, of which the left one is taken if both are ready.
@@ -89,14 +91,7 @@ impl<L: Source, R: Source> Or<L, R> {
     /// As [`new`](Or::new).
     #[inline]
     pub fn biased(left: L, right: R) -> Self {
-        Self::with(left, right, true)
-    }
-
-    #[inline]
-    fn with(left: L, right: R, biased: bool) -> Self {
-        // Here, and not where somebody claims the trigger through such an arm.
-        assert!(left.arms() + right.arms() <= MAX_ARM, "a choice has at most {MAX_ARM} arms");
-        Self { left, right, biased }
+        Self { biased: true, ..Self::new(left, right) }
     }
 
     fn look_left(&mut self) -> Option<Either<L::Output, R::Output>> {

@@ -3,7 +3,8 @@
 // It implements the contract; each test file uses a part of it.
 #![allow(unsafe_code, unused_unsafe, dead_code)]
 
-use segue_core::{CancelToken, Family, Fiber, Job, Scheduler, Spawn, Timers, Wake};
+use segue_core::scheduling::{Family, Job, Scheduler, Spawn, Timers, Wake};
+use segue_core::{CancelToken, Fiber};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -73,10 +74,10 @@ impl Host {
         // SAFETY: the header is the fiber's, and stays in place while it runs.
         unsafe { header.fiber.set_host((&raw const header).cast()) };
         // SAFETY: the header is in this frame, which makes what was before current again.
-        let before = unsafe { segue_core::set_current(&raw const header.fiber) };
+        let before = unsafe { segue_core::scheduling::set_current(&raw const header.fiber) };
         job.run();
         // SAFETY: it was current until now.
-        unsafe { segue_core::set_current(before) };
+        unsafe { segue_core::scheduling::set_current(before) };
     }
 
     /// The jobs that were accepted and not started.
@@ -157,7 +158,7 @@ impl Spawn for Host {
     }
 
     fn share(&self) -> Arc<dyn Spawn + Send + Sync> {
-        segue_core::default_spawner().share()
+        segue_core::scheduling::default_spawner().share()
     }
 }
 

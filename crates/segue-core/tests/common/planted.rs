@@ -5,7 +5,8 @@
 //! scheduler without one.
 #![allow(unsafe_code, dead_code)] // It implements the contract.
 
-use segue_core::{Family, Fiber, Job, Scheduler, Spawn, Timers, Wake, set_current};
+use segue_core::Fiber;
+use segue_core::scheduling::{Family, Job, Scheduler, Spawn, Timers, Wake, set_current};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -200,6 +201,6 @@ impl Spawn for Planted {
     }
 
     fn share(&self) -> Arc<dyn Spawn + Send + Sync> {
-        segue_core::default_spawner().share()
+        segue_core::scheduling::default_spawner().share()
     }
 }

@@ -2,7 +2,8 @@
 //! families. Used by the models of the wait queue.
 
 use loom::thread::{self, JoinHandle};
-use segue_core::{Cancelled, Family, WaitQueue, WaitsFor};
+use segue_core::scheduling::Family;
+use segue_core::{Cancelled, WaitQueue, WaitsFor};
 use std::sync::Arc;
 
 pub type Queue = WaitQueue<Vec<u32>, u32>;

@@ -64,7 +64,7 @@ impl Region {
     /// Reserves address space for all slots, or for fewer if that is too much and the layout allows
     /// it.
     pub fn reserve(layout: &mut Layout) -> io::Result<Region> {
-        segue_core::set_stack_trimmer(super::trim::trim);
+        segue_core::scheduling::set_stack_trimmer(super::trim::trim);
         loop {
             let size = layout.max_slots as usize * layout.stride;
             match sys::reserve(size) {

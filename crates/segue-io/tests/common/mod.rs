@@ -1,7 +1,7 @@
 //! Where the behaviour tests run: on plain threads, and on fibers over each backend.
 #![allow(dead_code, reason = "each test file uses a part")]
 
-use segue_core::WaitPark;
+use segue_core::scheduling::WaitPark;
 use segue_io::net::{TcpListener, TcpStream};
 use segue_io::{Backend, DriverPark};
 use segue_sched::{Builder, Fifo};

@@ -21,7 +21,8 @@
 use super::trace::Trace;
 use crate::worker::policy::{Goes, Idle, Policy, Task, Why};
 use crate::worker::report::Stuck;
-use segue_core::{CancelToken, Fiber, Timers};
+use segue_core::scheduling::Timers;
+use segue_core::{CancelToken, Fiber};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -246,7 +247,9 @@ impl Course {
         // What goes on after it was cancelled, for as long again, ignores that, and can't be ended.
         if self.steps / 2 > self.most_steps {
             let steps = self.steps;
-            segue_core::abort(format_args!("a simulation goes on after {steps} steps, although it was cancelled"));
+            segue_core::unwind::abort(format_args!(
+                "a simulation goes on after {steps} steps, although it was cancelled"
+            ));
         }
     }
 }

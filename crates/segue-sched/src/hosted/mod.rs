@@ -34,7 +34,8 @@ mod wake_word;
 use crate::hosted::wake_word::{INTERRUPT, RESUME, Summons};
 use crate::worker::common::set_worker;
 use segue_core::chain::barrier;
-use segue_core::{Builder, CancelToken, Executor, Fiber, JoinError, Scheduler, Spawn, Timers, WaitsFor, Wake};
+use segue_core::scheduling::{Executor, Scheduler, Spawn, Timers, Wake};
+use segue_core::{Builder, CancelToken, Fiber, JoinError, WaitsFor};
 use segue_fiber::{Coroutine, Step, thread_stacks};
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -159,7 +160,7 @@ where
 {
     /// Numbers for reports.
     static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let size = given.said_of_stack();
+    let size = segue_core::scheduling::stack_size_of(&given);
     let id = NUMBER.fetch_add(1, Ordering::Relaxed);
     let token = CancelToken::new();
     let scheduler: NonNull<dyn Scheduler> = NonNull::from(&HOSTS);
@@ -195,9 +196,9 @@ fn main<F: FnOnce() -> T, T>(header: &Header, f: F) {
     // poll sets what was current before.
     unsafe {
         set_worker(ptr::null());
-        segue_core::set_current(&raw const header.fiber);
+        segue_core::scheduling::set_current(&raw const header.fiber);
     }
-    let result = segue_core::retire(|| catch_unwind(AssertUnwindSafe(f))).map_err(JoinError::panicked);
+    let result = segue_core::scheduling::retire(|| catch_unwind(AssertUnwindSafe(f))).map_err(JoinError::panicked);
     // SAFETY: the poll that runs this has set the address of its own local variable, of this type,
     // and looks when this has returned.
     unsafe { *header.result.get().cast::<Ended<T>>() = Some(result) };
@@ -236,12 +237,13 @@ impl<T> Hosted<T> {
             // The fiber is none of the worker's that this thread may belong to.
             // SAFETY: null is always allowed. The header stays in place while it is current: it
             // ends after what was current before is set again.
-            let (worker, before) =
-                unsafe { (set_worker(ptr::null()), segue_core::set_current(&raw const fiber.header().fiber)) };
+            let (worker, before) = unsafe {
+                (set_worker(ptr::null()), segue_core::scheduling::set_current(&raw const fiber.header().fiber))
+            };
             let step = fiber.resume();
             // SAFETY: both were so until now.
             unsafe {
-                segue_core::set_current(before);
+                segue_core::scheduling::set_current(before);
                 set_worker(worker);
             }
             if step == Step::Returned {
@@ -331,14 +333,14 @@ unsafe impl Scheduler for Hosts {
             Wake::Resume => {
                 // SAFETY: it ends only after it was resumed.
                 if let Some(waker) = unsafe { Summons::wake(summons, RESUME) } {
-                    segue_core::wake_task(waker);
+                    segue_core::scheduling::wake_task(waker);
                 }
             }
             Wake::Interrupt => {
                 // SAFETY: the caller holds the lock of a context that the fiber has to leave before
                 // it ends.
                 if let Some(waker) = unsafe { Summons::wake(summons, INTERRUPT) } {
-                    segue_core::wake_after_interrupt(waker);
+                    segue_core::scheduling::wake_after_interrupt(waker);
                 }
             }
         }
@@ -352,11 +354,11 @@ unsafe impl Scheduler for Hosts {
     }
 
     fn spawner(&self) -> &dyn Spawn {
-        segue_core::default_spawner()
+        segue_core::scheduling::default_spawner()
     }
 
     fn timers(&self) -> &Timers {
-        segue_core::thread_timers()
+        segue_core::scheduling::thread_timers()
     }
 }
 

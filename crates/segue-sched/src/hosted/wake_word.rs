@@ -113,7 +113,7 @@ impl Summons {
         std::mem::swap(unsafe { &mut *self.waker.get() }, &mut waker);
         self.armed.set(armed);
         self.word.store(ARMED, Ordering::Release);
-        segue_core::contain(|| drop(waker));
+        segue_core::unwind::contain(|| drop(waker));
         bits
     }
 

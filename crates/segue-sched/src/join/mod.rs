@@ -49,8 +49,9 @@ use crate::worker::common::Common;
 use crate::worker::forks::Note;
 use crate::worker::handle;
 use crate::worker::stack_job::StackJob;
+use segue_core::WaitsFor;
 use segue_core::chain::{self, barrier};
-use segue_core::{Job, Place, WaitsFor};
+use segue_core::scheduling::{Job, Place};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 

@@ -4,7 +4,8 @@
 
 use super::{Clock, Ordered};
 use crate::worker::policy::{Goes, Policy, Task, Why};
-use segue_core::{Attribute, Job};
+use segue_core::Attribute;
+use segue_core::scheduling::Job;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 

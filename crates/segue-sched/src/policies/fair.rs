@@ -5,7 +5,8 @@
 
 use super::{Clock, Meter, Ordered, Used};
 use crate::worker::policy::{Goes, Policy, Task, Why};
-use segue_core::{Attribute, Job};
+use segue_core::Attribute;
+use segue_core::scheduling::Job;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
 use std::time::Instant;

@@ -5,7 +5,8 @@
 use super::{Clock, Meter, Used};
 use crate::worker::common::OLDEST;
 use crate::worker::policy::{Goes, Idle, Policy, Seat, Task, Why};
-use segue_core::{Attribute, Job};
+use segue_core::Attribute;
+use segue_core::scheduling::Job;
 use std::collections::VecDeque;
 use std::num::NonZero;
 use std::time::Instant;

@@ -3,7 +3,7 @@
 //! Used by `priority`, `deadline` and `fair`, and for policies of users.
 
 use crate::worker::policy::{Started, Task};
-use segue_core::Job;
+use segue_core::scheduling::Job;
 use std::collections::{BTreeMap, VecDeque};
 
 /// What is ready, lowest key first, and among equals first in, first out.

@@ -4,7 +4,8 @@
 
 use super::Ordered;
 use crate::worker::policy::{Goes, Policy, Task, Why};
-use segue_core::{Attribute, Job};
+use segue_core::Attribute;
+use segue_core::scheduling::Job;
 use std::num::NonZero;
 
 /// How urgent a fiber is: the higher runs first. 0 for those that carry none. Children inherit it.

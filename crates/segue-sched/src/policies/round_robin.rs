@@ -5,7 +5,7 @@
 
 use super::Fifo;
 use crate::worker::policy::{Goes, Idle, Policy, Seat, Started, Task, Why};
-use segue_core::Job;
+use segue_core::scheduling::Job;
 use std::num::NonZero;
 
 /// Round robin over the workers.

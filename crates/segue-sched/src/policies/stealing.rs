@@ -3,7 +3,7 @@
 //! For computation on all processors, and the default of `run`.
 
 use crate::worker::policy::{AHEAD, Goes, Policy, Started, Task, Why};
-use segue_core::Job;
+use segue_core::scheduling::Job;
 use std::collections::VecDeque;
 
 /// Work stealing.

@@ -22,7 +22,8 @@ use crate::worker::policy::Policy;
 use crate::worker::run_loop::{OnDeadlock, Worker};
 use crate::worker::stack_job::StackJob;
 use segue_core::chain::barrier;
-use segue_core::{Cancelled, Family, Job, JoinHandle, Park, Place, Spawn, Timers, WaitPark, WaitQueue, WaitsFor};
+use segue_core::scheduling::{Family, Job, Park, Place, Spawn, Timers, WaitPark};
+use segue_core::{Cancelled, JoinHandle, WaitQueue, WaitsFor};
 use segue_fiber::{StackArena, StackConfig, StackPool};
 use std::io;
 use std::num::NonZero;
@@ -643,7 +644,7 @@ impl Drop for Pool {
         if is_mine {
             // This fiber would wait for itself.
             thread::Builder::new().name("segue-pool-end".to_owned()).spawn(|| parts.end()).unwrap_or_else(|error| {
-                segue_core::abort(format_args!("no thread to end a pool that its own fiber dropped: {error}"))
+                segue_core::unwind::abort(format_args!("no thread to end a pool that its own fiber dropped: {error}"))
             });
         } else {
             parts.end();

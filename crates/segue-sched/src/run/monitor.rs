@@ -48,7 +48,7 @@ use crate::run::Builder;
 use crate::worker::group::Group;
 use crate::worker::hooks::no_unwind;
 use crate::worker::report::StuckWorker;
-use segue_core::Unpark;
+use segue_core::scheduling::Unpark;
 use segue_fiber::{Backtrace, StackOwner, Watched};
 use std::fmt;
 use std::fs::File;

@@ -49,10 +49,10 @@ pub fn blocking_here<R>(f: impl FnOnce() -> R) -> R {
         }
     }
     with_caller(|caller| {
-        let Some((worker, _)) = caller else { return segue_core::run_as_thread(f) };
+        let Some((worker, _)) = caller else { return segue_core::scheduling::run_as_thread(f) };
         worker.hand_over();
         let _back = Back(worker);
-        without_worker(|| segue_core::run_as_thread(f))
+        without_worker(|| segue_core::scheduling::run_as_thread(f))
     })
 }
 

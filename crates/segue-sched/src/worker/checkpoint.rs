@@ -12,7 +12,8 @@
 
 use crate::worker::common::Common;
 use crate::worker::local::with_caller;
-use segue_core::{Cancelled, Fiber, Timers};
+use segue_core::scheduling::Timers;
+use segue_core::{Cancelled, Fiber};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 

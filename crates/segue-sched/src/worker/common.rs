@@ -14,7 +14,8 @@ use crate::worker::inbox::{Letter, Post};
 use crate::worker::placing::Placing;
 use crate::worker::policy::Switch;
 use crate::worker::report::Stuck;
-use segue_core::{Fiber, Job, JobHeader, Scheduler, Spawn};
+use segue_core::Fiber;
+use segue_core::scheduling::{Job, JobHeader, Scheduler, Spawn};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
@@ -319,7 +320,7 @@ impl Common {
     pub(crate) fn report(&self) -> Vec<Stuck> {
         let is_suspended = |header: &&NonNull<Header>| {
             // SAFETY: the living are in place.
-            !ptr::eq(unsafe { &raw const header.as_ref().fiber }, segue_core::current())
+            !ptr::eq(unsafe { &raw const header.as_ref().fiber }, segue_core::scheduling::current())
         };
         let describe = |header: &NonNull<Header>| {
             // SAFETY: the living are in place.

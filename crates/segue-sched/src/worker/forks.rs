@@ -5,7 +5,7 @@
 #![allow(unsafe_code)] // Notes name frames of the parents.
 
 use crate::worker::common::Common;
-use segue_core::{Job, Place};
+use segue_core::scheduling::{Job, Place};
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;

@@ -11,8 +11,9 @@
 //! the sleep.
 
 use crate::worker::common::without_worker;
+use segue_core::WaitsFor;
 use segue_core::chain::barrier;
-use segue_core::{NoUnwind, WaitsFor};
+use segue_core::unwind::NoUnwind;
 use std::fmt;
 use std::sync::Arc;
 

@@ -10,7 +10,9 @@ use crate::worker::inbox::Letter;
 use crate::worker::policy::{Goes, Idle, Policy, Seat, Started, Switch, Task, Why};
 use crate::worker::report::Stuck;
 use segue_core::chain::{self, barrier};
-use segue_core::{Cancelled, Fiber, Job, NoUnwind, Scheduler, Spawn, Timers, WaitsFor, Wake};
+use segue_core::scheduling::{Job, Scheduler, Spawn, Timers, Wake};
+use segue_core::unwind::NoUnwind;
+use segue_core::{Cancelled, Fiber, WaitsFor};
 use segue_fiber::{StackPool, Step, thread_stacks};
 use std::cell::{Cell, RefCell};
 use std::ptr::{self, NonNull};
@@ -51,7 +53,7 @@ impl<P: Policy> Local<P> {
     pub(crate) fn new(group: Arc<Group>, index: usize, mut policy: P, timers: Timers, stacks: StackPool) -> Self {
         policy.seated(Seat::new(index, Arc::clone(&group)));
         if P::simulates() {
-            segue_core::set_preemption(preempt);
+            segue_core::scheduling::set_preemption(preempt);
         }
         Self {
             takes_arrivals: policy.takes_arrivals(),
@@ -360,12 +362,12 @@ impl<P: Policy> Local<P> {
         // again.
         let before = unsafe {
             set_worker(ptr::from_ref(self).cast());
-            segue_core::set_current(&raw const fiber.header().fiber)
+            segue_core::scheduling::set_current(&raw const fiber.header().fiber)
         };
         // SAFETY: worker loops run outside of handlers.
         let step = unsafe { fiber.resume_outside() };
         // SAFETY: it was current until now.
-        unsafe { segue_core::set_current(before) };
+        unsafe { segue_core::scheduling::set_current(before) };
         match step {
             Step::Suspended => {
                 let _ = fiber.into_header();
@@ -493,7 +495,7 @@ pub(crate) fn with_caller<R>(f: impl FnOnce(Option<(&Common, &Fiber)>) -> R) -> 
     // SAFETY: the slot of the worker is null, or has one that stays until another is set, in this
     // frame or around it (`set_worker`); the fiber that is current stays for longer than this call
     // (clauses 3 and 4).
-    let caller = unsafe { worker().as_ref().zip(segue_core::current().as_ref()) };
+    let caller = unsafe { worker().as_ref().zip(segue_core::scheduling::current().as_ref()) };
     f(caller.filter(|(common, fiber)| ptr::addr_eq(fiber.scheduler(), *common)))
 }
 
@@ -539,7 +541,7 @@ fn main(header: &Header) {
     // was current before.
     unsafe {
         set_worker(header.worker.get());
-        segue_core::set_current(&raw const header.fiber);
+        segue_core::scheduling::set_current(&raw const header.fiber);
     }
     header.job.take().expect("a fiber starts once").run();
 }

@@ -45,7 +45,7 @@
 
 use crate::worker::common::Common;
 use crate::worker::group::{Group, Modest};
-use segue_core::Job;
+use segue_core::scheduling::Job;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 

@@ -25,7 +25,8 @@
 
 use crate::worker::common::Header;
 use crate::worker::group::Group;
-use segue_core::{Attribute, Fiber, Job};
+use segue_core::scheduling::Job;
+use segue_core::{Attribute, Fiber};
 use segue_fiber::Coroutine;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;

@@ -14,7 +14,7 @@ use crate::worker::local::{Local, no_unwind};
 use crate::worker::placing::MODESTY;
 use crate::worker::policy::{Idle, Policy, Task};
 use crate::worker::report::Stuck;
-use segue_core::{Job, Park, Unpark};
+use segue_core::scheduling::{Job, Park, Unpark};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -154,9 +154,9 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         let result = self.local.common.here(|| {
             segue_fiber::effect::outside(|| {
                 self.park.enter();
-                let kept = segue_core::keep_spares(true);
-                let result = segue_core::afresh(|| f(self));
-                segue_core::keep_spares(kept);
+                let kept = segue_core::scheduling::keep_spares(true);
+                let result = segue_core::scheduling::afresh(|| f(self));
+                segue_core::scheduling::keep_spares(kept);
                 self.local.common.remote().beat.rest();
                 self.park.leave();
                 result
@@ -204,7 +204,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
                 local.run(task);
             }
             Turn::Ran
-        } else if segue_core::settle() {
+        } else if segue_core::scheduling::settle() {
             // The joiner of the last fiber may be ready now.
             Turn::Ran
         } else if common.group.is_stopping() && !common.has_fibers() && common.group.retire(common.index) {

@@ -6,7 +6,8 @@
 //! `done`. The signal of `done` is the runner's last touch.
 #![allow(unsafe_code)] // Shared between a waiting frame and the thread that runs it.
 
-use segue_core::{Family, Job, JobHeader, Place, Trigger, WaitsFor, Work};
+use segue_core::scheduling::{Family, Job, JobHeader, Place, Work};
+use segue_core::{Trigger, WaitsFor};
 use std::cell::UnsafeCell;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -111,7 +112,7 @@ unsafe impl<F: FnOnce() -> R, R> Work for StackJob<F, R> {
         // `job` has written the fields.
         unsafe {
             let this = this.as_ref();
-            let result = segue_core::retire(|| catch_unwind(AssertUnwindSafe(|| this.call())));
+            let result = segue_core::scheduling::retire(|| catch_unwind(AssertUnwindSafe(|| this.call())));
             *(*this.result.get()).assume_init_mut() = Some(result);
             (*this.done.get()).assume_init_ref().signal(0);
         }
@@ -123,7 +124,7 @@ unsafe impl<F: FnOnce() -> R, R> Work for StackJob<F, R> {
         unsafe {
             let this = this.as_ref();
             this.unmake();
-            segue_core::contain(|| this.discard());
+            segue_core::unwind::contain(|| this.discard());
             (*this.done.get()).assume_init_ref().signal(0);
         }
     }

@@ -3,9 +3,11 @@
 
 use crate::table::{Counts, Must::*, RIGHT, Row, act, fiber, poll, thread};
 use segue_core::chain::barrier;
+use segue_core::scheduling::run_as_thread;
+use segue_core::unwind::contain;
 use segue_core::{
-    Blocking, CancelToken, Guard, Operation, Unlocked, WaitQueue, Waitable, WaitsFor, contain, no_suspend, registered,
-    run_as_thread, scope, with_current, yield_now,
+    Blocking, CancelToken, Guard, Operation, Unlocked, WaitQueue, Waitable, WaitsFor, no_suspend, registered, scope,
+    with_current, yield_now,
 };
 use segue_sched::blocking_here;
 use std::cell::Cell;

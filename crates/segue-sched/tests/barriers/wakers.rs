@@ -5,10 +5,11 @@
 use crate::table::{
     ActsAtDrop, Counts, LONG, Must::*, RIGHT, Row, act, arm, disarm, fiber, in_hosted, poll, thread, waker, waker_with,
 };
+use segue_core::drivers::{LazyTimer, Limit, TimeLimited};
+use segue_core::scheduling::{Family, Job, Spawn, Timers, wake_task};
 use segue_core::{
-    CancelToken, Family, Guard, Job, JoinHandle, LazyTimer, Limit, Operation, Scope, SourceFuture, Spawn, TimeLimited,
-    Timers, Trigger, WaitQueue, Waitable, WaitsFor, after, at, check, deadline, is_cancelled, now, scope, shield,
-    spawn, timeout, wait_future, wake_task, yield_now,
+    CancelToken, Guard, JoinHandle, Operation, Scope, SourceFuture, Trigger, WaitQueue, Waitable, WaitsFor, after, at,
+    check, deadline, is_cancelled, now, scope, shield, spawn, timeout, wait_future, yield_now,
 };
 use segue_sched::{Builder, Driven, Hosted, hosted, move_to};
 use std::cell::RefCell;

@@ -224,13 +224,13 @@ fn a_poll_that_goes_on_in_a_fiber_at_the_same_address_is_repeated_there() {
     let here = Rc::clone(&addresses);
     let waits = ready_at_the_third_poll(&left, || _ = perform(Ask));
     let mut fiber = hosted(move || {
-        here.borrow_mut().push(segue_core::current());
+        here.borrow_mut().push(segue_core::scheduling::current());
         keep(waits);
     });
     assert!(poll(&mut fiber, &first).is_some());
     let here = Rc::clone(&addresses);
     let mut fiber = hosted(move || {
-        here.borrow_mut().push(segue_core::current());
+        here.borrow_mut().push(segue_core::scheduling::current());
         kept().resume(1)
     });
     assert!(poll(&mut fiber, &second).is_none());

@@ -13,7 +13,8 @@
 #![allow(unsafe_code, reason = "callbacks that borrow nothing reach a yielder through a thread-local variable")]
 #![allow(dead_code, reason = "each table uses its part")]
 
-use segue_core::{CancelToken, Fiber, Job, Park, PreemptionPoints, Unpark, WaitPark, spawn, timeout};
+use segue_core::scheduling::{Job, Park, PreemptionPoints, Unpark, WaitPark};
+use segue_core::{CancelToken, Fiber, spawn, timeout};
 use segue_sched::fiber::effect::{Continuation, Effect, Handler, Unhandled, perform, try_perform};
 use segue_sched::fiber::{Generator, Yielder, generator};
 use segue_sched::{Builder, Fifo, Goes, Idle, Policy, Seat, Started, Task, Why, hosted};

@@ -397,7 +397,7 @@ fn bad_names_are_refused() {
 #[test]
 fn points_do_nothing_where_nobody_explores() {
     // Explorations elsewhere in this process have points passed on; these fibers are not theirs.
-    let _points = segue_core::PreemptionPoints::enable();
+    let _points = segue_core::scheduling::PreemptionPoints::enable();
     preemption_point();
     let run = segue_sched::Sim::new(1).run(|| {
         let order = Mutex::new(Vec::new());

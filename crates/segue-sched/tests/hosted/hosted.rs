@@ -191,21 +191,21 @@ fn one_hosts_another_and_the_current_fiber_is_set_right() {
     let outer = Rc::new(Cell::new(std::ptr::null()));
     let inside = Rc::clone(&outer);
     let result = wait_future(hosted(move || {
-        let here = segue_core::current();
+        let here = segue_core::scheduling::current();
         inside.set(here);
         let mut inner = hosted(move || {
-            assert!(!std::ptr::eq(segue_core::current(), here));
+            assert!(!std::ptr::eq(segue_core::scheduling::current(), here));
             yield_now().unwrap();
             1
         });
         assert!(poll(&mut inner, Waker::noop()).is_none());
-        assert!(std::ptr::eq(segue_core::current(), here));
+        assert!(std::ptr::eq(segue_core::scheduling::current(), here));
         let one = wait_future(inner).unwrap().unwrap();
-        assert!(std::ptr::eq(segue_core::current(), here));
+        assert!(std::ptr::eq(segue_core::scheduling::current(), here));
         one + 1
     }));
     assert_eq!(result.unwrap().unwrap(), 2);
-    assert!(segue_core::current().is_null());
+    assert!(segue_core::scheduling::current().is_null());
     assert!(!outer.get().is_null());
 }
 

@@ -2,7 +2,8 @@
 //! where one half waits for the other.
 
 use crate::common::{Counted, Meet, everywhere, everywhere_and_on_threads, on_real_schedulers, scaled};
-use segue_core::{CancelToken, check, run_as_thread, scope, shield, sleep, spawn, yield_now};
+use segue_core::scheduling::run_as_thread;
+use segue_core::{CancelToken, check, scope, shield, sleep, spawn, yield_now};
 use segue_sched::{Builder, blocking_here, join};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

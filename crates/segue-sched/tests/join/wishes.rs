@@ -3,7 +3,8 @@
 //! worker has to run that.
 
 use crate::common::{pool, scaled};
-use segue_core::{Job, no_suspend, scope, sleep, spawn, yield_now};
+use segue_core::scheduling::Job;
+use segue_core::{no_suspend, scope, sleep, spawn, yield_now};
 use segue_sched::{Builder, ByPriority, Fifo, Goes, Policy, RoundRobin, Task, Why, join};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread::current;

@@ -28,7 +28,7 @@ mod common {
 
 /// and a guard against unwinding.
 mod local {
-    use segue_core::NoUnwind;
+    use segue_core::unwind::NoUnwind;
 
     pub(crate) fn no_unwind() -> NoUnwind {
         NoUnwind::new("unwound")
@@ -37,7 +37,7 @@ mod local {
 
 use group::{Group, Modest, Rest};
 use loom::thread;
-use segue_core::{Job, JobHeader, Place, Unpark, Work};
+use segue_core::scheduling::{Job, JobHeader, Place, Unpark, Work};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

@@ -124,7 +124,7 @@ impl<P: Policy> Policy for Observed<P> {
         task
     }
 
-    fn spare(&mut self) -> Option<segue_core::Job> {
+    fn spare(&mut self) -> Option<segue_core::scheduling::Job> {
         None
     }
 
@@ -279,7 +279,7 @@ fn a_collection_gives_out_the_least_key_and_the_oldest_of_it() {
             self.0.pop()
         }
 
-        fn spare(&mut self) -> Option<segue_core::Job> {
+        fn spare(&mut self) -> Option<segue_core::scheduling::Job> {
             self.0.spare()
         }
     }

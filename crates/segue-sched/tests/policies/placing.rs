@@ -3,7 +3,8 @@
 #![cfg(not(miri))]
 
 use crate::common::{Counted, Meet, STAND_IN, in_child, scaled};
-use segue_core::{Attribute, Builder as Spawn, Job, scope, spawn, yield_now};
+use segue_core::scheduling::Job;
+use segue_core::{Attribute, Builder as Spawn, scope, spawn, yield_now};
 use segue_sched::{Builder, ByPriority, Fifo, Goes, Idle, Policy, Priority, Seat, Task, Why, join};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};

@@ -4,7 +4,8 @@
 #![cfg(not(miri))]
 
 use crate::common::{Meet, in_child, pool};
-use segue_core::{Park, Unpark, WaitPark, scope, yield_now};
+use segue_core::scheduling::{Park, Unpark, WaitPark};
+use segue_core::{scope, yield_now};
 use segue_sched::{Builder, StackConfig, join};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};

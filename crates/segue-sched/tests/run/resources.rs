@@ -84,7 +84,7 @@ fn a_scheduler_that_fails_to_start_leaves_nothing() {
     leaves_nothing(scaled(300, 30), |round| {
         let parks = AtomicUsize::new(0);
         let park = move || match parks.fetch_add(1, SeqCst) {
-            0 => Ok(segue_core::WaitPark::new()),
+            0 => Ok(segue_core::scheduling::WaitPark::new()),
             _ => Err(std::io::Error::other("planted")),
         };
         let builder = builder(round).workers(3).park(park);

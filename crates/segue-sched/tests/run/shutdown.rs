@@ -158,7 +158,7 @@ fn a_start_that_fails_leaves_nothing() {
             if made.fetch_add(1, SeqCst) == fail {
                 return Err(std::io::Error::other("planted: no park"));
             }
-            Ok(segue_core::WaitPark::new())
+            Ok(segue_core::scheduling::WaitPark::new())
         };
         let builder = Builder::new().workers(3).park(park);
         let error = if round % 2 == 0 {

@@ -3,8 +3,9 @@
 #![cfg(not(miri))]
 
 use crate::common::{Counted, Meet, STAND_IN, everywhere, everywhere_and_on_threads, on_real_schedulers, pool, scaled};
+use segue_core::scheduling::Job;
 use segue_core::{
-    Attribute, Attributes, Builder, CancelToken, Job, JoinError, attribute, in_fiber, scope, sleep, spawn, spawn_task,
+    Attribute, Attributes, Builder, CancelToken, JoinError, attribute, in_fiber, scope, sleep, spawn, spawn_task,
     timeout, yield_now,
 };
 use segue_sched::{Fifo, Goes, Policy, Task, Why};

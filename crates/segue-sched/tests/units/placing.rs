@@ -3,7 +3,7 @@
 #![allow(unsafe_code)] // Closures are made by hand.
 
 use super::*;
-use segue_core::{JobHeader, Place, Work};
+use segue_core::scheduling::{JobHeader, Place, Work};
 use std::ptr::NonNull;
 use std::sync::Arc;
 

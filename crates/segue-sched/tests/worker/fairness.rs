@@ -3,7 +3,8 @@
 //! time.
 
 use crate::common::{everywhere, scaled};
-use segue_core::{Park, Unpark, WaitPark, WaitQueue, WaitsFor, admit, scope, sleep, spawn, yield_now};
+use segue_core::scheduling::{Park, Unpark, WaitPark};
+use segue_core::{WaitQueue, WaitsFor, admit, scope, sleep, spawn, yield_now};
 use segue_sched::{Builder, Fifo, Sim};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};

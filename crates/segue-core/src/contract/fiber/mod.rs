@@ -56,7 +56,7 @@ pub struct Fiber {
     budget: Cell<u8>,
     /// Whether its trigger is waited for again if this wait is cancelled.
     retreats: Cell<bool>,
-    /// Whether a [`KernelWait`](crate::KernelWait) is held, in a simulation.
+    /// Whether a [`KernelWait`](crate::drivers::KernelWait) is held, in a simulation.
     waits_for_kernel: Cell<bool>,
     waits_for: Cell<Option<WaitsFor>>,
     trigger: Cell<*const Trigger>,
@@ -163,7 +163,7 @@ impl Fiber {
     }
 
     /// Whether it waits for the kernel, in a simulation, which does not drive it. See
-    /// [`kernel_wait`](crate::kernel_wait).
+    /// [`kernel_wait`](crate::drivers::kernel_wait).
     pub fn waits_for_kernel(&self) -> bool {
         self.waits_for_kernel.get()
     }

@@ -145,15 +145,8 @@ impl From<Cancelled> for io::Error {
 
 /// The time that was allowed is over: the reason of a [`Cancelled`] that a deadline caused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimedOut {
-    _private: (),
-}
-
-impl TimedOut {
-    pub(crate) fn new() -> Self {
-        Self { _private: () }
-    }
-}
+#[non_exhaustive]
+pub struct TimedOut;
 
 impl fmt::Display for TimedOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -238,7 +238,7 @@ impl Context {
             around = Beyond::around(around, false);
         }
         if let Some(extent) = extent {
-            around.extents = Some(Extents::new(extent, around.extents));
+            around.extents = Some(Arc::new(Extents { innermost: extent, around: around.extents }));
         }
         // By the clock of the one that is new, if there are two.
         around.deadline = match (deadline, around.deadline) {
@@ -363,7 +363,7 @@ impl Context {
     fn cancel_if_past(&self, (at, timers): &Due) -> bool {
         let past = *at <= timers.now();
         if past {
-            self.cancel(Some(Reason::new(TimedOut::new())));
+            self.cancel(Some(Reason::new(TimedOut)));
         }
         past
     }

@@ -44,8 +44,8 @@ pub struct Extent(u64);
 /// Extents that a context is inside of, the innermost first.
 #[derive(Debug)]
 pub(crate) struct Extents {
-    innermost: Extent,
-    around: Option<Arc<Extents>>,
+    pub(crate) innermost: Extent,
+    pub(crate) around: Option<Arc<Extents>>,
 }
 
 impl Extent {
@@ -77,10 +77,6 @@ impl Extent {
 }
 
 impl Extents {
-    pub(crate) fn new(innermost: Extent, around: Option<Arc<Self>>) -> Arc<Self> {
-        Arc::new(Self { innermost, around })
-    }
-
     pub(crate) fn contain(&self, extent: Extent) -> bool {
         successors(Some(self), |extents| extents.around.as_deref()).any(|extents| extents.innermost == extent)
     }

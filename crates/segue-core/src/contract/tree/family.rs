@@ -138,14 +138,13 @@ impl Family {
         if !self.reraises {
             return payload;
         }
-        let message = message(payload.as_ref());
+        let shown = message(payload.as_ref()).unwrap_or_else(|| "(a panic without a message)".to_owned());
         let mut kept = self.panic.lock();
         let superfluous = if kept.is_none() { kept.replace(payload) } else { Some(payload) };
         drop(kept);
-        let shown = message.as_deref().unwrap_or("(a panic without a message)");
         self.context.cancel(Some(Reason::new(format!("{part} of the scope panicked: {shown}"))));
         contain(|| drop(superfluous));
-        message.map_or_else(|| Box::new("(a panic without a message)") as Payload, |message| Box::new(message))
+        Box::new(shown)
     }
 
     /// The owner's end: accepts no more, waits for every member, and leaves the tree. Neither

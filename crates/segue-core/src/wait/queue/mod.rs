@@ -174,7 +174,7 @@ impl<S, T, const LISTS: usize> WaitQueue<S, T, LISTS> {
     where
         O: Operation<S, T, LISTS>,
     {
-        Waiting::new(self, waits_for, operation)
+        Waiting { queue: self, waits_for, operation }
     }
 }
 
@@ -195,7 +195,7 @@ impl<S, T> WaitQueue<S, T> {
         R: Fn(&S) -> bool,
         A: FnMut(&mut S) -> T,
     {
-        self.operation(waits_for, Take::new(ready, take))
+        self.operation(waits_for, Take { ready, take })
     }
 
     /// Takes a value, after waiting in the queue while there is none.

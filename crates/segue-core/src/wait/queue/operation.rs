@@ -104,17 +104,12 @@ pub trait Operation<S, T, const LISTS: usize = 1> {
 /// The source that an [`Operation`] on a [`WaitQueue`] is.
 #[derive(Debug)]
 pub struct Waiting<'a, O, S, T, const LISTS: usize = 1> {
-    queue: &'a WaitQueue<S, T, LISTS>,
-    waits_for: WaitsFor,
-    operation: O,
+    pub(super) queue: &'a WaitQueue<S, T, LISTS>,
+    pub(super) waits_for: WaitsFor,
+    pub(super) operation: O,
 }
 
-impl<'a, O: Operation<S, T, LISTS>, S, T, const LISTS: usize> Waiting<'a, O, S, T, LISTS> {
-    #[inline]
-    pub(super) fn new(queue: &'a WaitQueue<S, T, LISTS>, waits_for: WaitsFor, operation: O) -> Self {
-        Self { queue, waits_for, operation }
-    }
-
+impl<O: Operation<S, T, LISTS>, S, T, const LISTS: usize> Waiting<'_, O, S, T, LISTS> {
     /// The operation, with what it has taken back if it was cancelled.
     #[inline]
     pub fn into_operation(self) -> O {
@@ -283,15 +278,8 @@ where
 /// The operation of [`WaitQueue::source`]: two closures.
 #[derive(Clone, Copy, Debug)]
 pub struct Take<R, A> {
-    ready: R,
-    take: A,
-}
-
-impl<R, A> Take<R, A> {
-    #[inline]
-    pub(super) fn new(ready: R, take: A) -> Self {
-        Self { ready, take }
-    }
+    pub(super) ready: R,
+    pub(super) take: A,
 }
 
 impl<S, T, R, A> Operation<S, T> for Take<R, A>

@@ -98,7 +98,7 @@ pub(crate) use remote::{Remote, take_back};
 use super::inbox::Inbox;
 use remote::{Beat, Shelf};
 use segue_core::atomic::{AtomicBool, AtomicU8, AtomicUsize, Mutex, MutexGuard, Ordering};
-use segue_core::{Family, Job, Unpark};
+use segue_core::scheduling::{Family, Job, Unpark};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, Weak};

@@ -6,9 +6,10 @@
 use super::super::common::Header;
 use super::super::inbox::Inbox;
 use super::super::local::no_unwind;
+use segue_core::WaitsFor;
 use segue_core::atomic::{AtomicBool, AtomicU8, AtomicUsize, Mutex, Ordering};
 use segue_core::chain::barrier;
-use segue_core::{Job, JobHeader, Unpark, WaitsFor};
+use segue_core::scheduling::{Job, JobHeader, Unpark};
 use std::collections::VecDeque;
 use std::num::NonZero;
 use std::ptr::NonNull;
@@ -79,7 +80,7 @@ impl Remote {
         let unparker = self.unparker.get().map(|unparker| Arc::new(Unparks(Arc::clone(unparker))));
         move || {
             if let Some(unparker) = unparker {
-                segue_core::wake_after_interrupt(unparker.into());
+                segue_core::scheduling::wake_after_interrupt(unparker.into());
             }
         }
     }
