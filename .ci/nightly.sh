@@ -29,6 +29,9 @@ miri() {
         --test generators --test multi --test effects_ended
     MIRIFLAGS="$flags -Zmiri-many-seeds=0..4" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-sched --features threads \
         --test miri -- miri_hosts::
+    # An address is used again as often as can be: so a pointer to what lay there before shows.
+    MIRIFLAGS="$flags -Zmiri-many-seeds=0..4 -Zmiri-address-reuse-rate=1.0" CARGO_TARGET_DIR="$target/miri" \
+        cargo +nightly miri test -p segue-sched --features threads --test miri -- miri_contexts::
     MIRIFLAGS="$flags -Zmiri-many-seeds=0..2" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-sched --features threads \
         --test miri -- miri_tasks::
     export "$runner=$watch"

@@ -132,24 +132,24 @@ fn call(waker: Waker) {
 }
 
 /// To be called before the caller gives the thread to others, or blocks it: it may be inside of a
-/// waker, and nobody else calls what that one keeps.
+/// waker, and nobody else calls what that one keeps. Answers whether wakers may have been called.
 #[inline]
-pub(crate) fn let_go() {
-    if CALLS.with(Cell::get).depth != 0 {
-        call_kept();
-    }
+pub(crate) fn let_go() -> bool {
+    CALLS.with(Cell::get).depth != 0 && call_kept()
 }
 
 #[cold]
 #[inline(never)]
-fn call_kept() {
+fn call_kept() -> bool {
     let outside = depth();
-    if outside != 0 && BATCHES.with(Cell::get) == 0 {
+    let calls = outside != 0 && BATCHES.with(Cell::get) == 0;
+    if calls {
         // Deeper than any: those that they wake are kept in their turn.
         set_depth(DEEPEST - 1);
         std::iter::from_fn(next).for_each(call);
         set_depth(outside);
     }
+    calls
 }
 
 /// Runs `f` as if it were inside of no waker. For worker loops, which a waker may start: what that

@@ -129,7 +129,8 @@ pub unsafe trait Source {
     /// The slot is not registered.
     unsafe fn prepare(&mut self, _slot: &mut Self::Slot) {}
 
-    /// Attempts, and prepares and registers if that gives nothing: the beginning of a wait.
+    /// Attempts, and prepares and registers if that gives nothing: the beginning of a wait. It is
+    /// not for sources outside of this crate to do that in another way.
     ///
     /// # Errors
     /// As for [`register`](Source::register).
@@ -151,6 +152,7 @@ pub unsafe trait Source {
         // SAFETY: as the caller promises.
         unsafe {
             self.prepare(slot);
+            trigger.expose();
             self.register(slot, trigger, arm)?;
         }
         Ok(None)
@@ -240,6 +242,7 @@ pub(crate) unsafe fn retreated<S: Source, E>(
         if let Some(output) = source.attempt() {
             return Ok(Some(output));
         }
+        trigger.expose();
         // SAFETY: as the caller promises; the slot is prepared.
         match unsafe { register_in_order(source, slot, trigger) } {
             Ok(()) => break,

@@ -5,4 +5,5 @@ mod common;
 
 mod hosted;
 mod hostile_hosts;
+mod kept_wakers;
 mod lying_operations;

@@ -18,9 +18,11 @@ impl Fiber {
     /// It is null, or in place until the fiber has entered another one.
     #[inline]
     pub(crate) unsafe fn enter_context(&self, context: *const Context) -> *const Context {
-        // One that has ended may have lain there, and `expose` would keep the pointer to that.
-        if self.waits_in.load(Ordering::Relaxed).cast_const() == context {
-            self.waits_in.store(context.cast_mut(), Ordering::Relaxed);
+        // One that has ended may have lain there, and `expose` would keep the pointer to that. In
+        // the middle of a registration a claimer may write it as well, and that stays.
+        let context = context.cast_mut();
+        if self.waits_in.load(Ordering::Relaxed) == context {
+            let _ = self.waits_in.compare_exchange(context, context, Ordering::Relaxed, Ordering::Relaxed);
         }
         self.context.replace(context)
     }
@@ -53,6 +55,14 @@ impl Fiber {
         if self.member_of.get() != context && !context.is_null() {
             self.change_membership(context);
         }
+    }
+
+    /// What has run in the middle of a wait may have left the context. Joins it again, and answers
+    /// whether the wait goes on: it was not cancelled meanwhile.
+    #[cold]
+    pub(super) fn join_context_again(&self) -> bool {
+        self.join_context();
+        !self.interrupted()
     }
 
     /// Stops being a member of `context`, or of any for null.

@@ -246,12 +246,13 @@ impl Fiber {
         self.family
     }
 
+    /// Answers whether the fiber is to suspend. If not, it was cancelled in the last moment.
     #[inline]
-    pub(crate) fn begin_wait(&self, trigger: &Trigger, waits_for: WaitsFor) {
+    pub(crate) fn begin_wait(&self, trigger: &Trigger, waits_for: WaitsFor) -> bool {
         self.trigger.set(trigger);
         self.waits_for.set(Some(waits_for));
         // The fiber is registered by now: a waker that would wait is refused.
-        deferred_wakers::let_go();
+        !deferred_wakers::let_go() || self.join_context_again()
     }
 
     /// How the wait ended: by a resumer, or by the fiber's own thread, and then the trigger may be

@@ -76,10 +76,12 @@ impl Trigger {
     /// cancelled.
     #[inline]
     pub(crate) fn slumber(&self, fiber: &Fiber, waits_for: WaitsFor) -> bool {
-        fiber.begin_wait(self, waits_for);
-        // SAFETY: the word was WAITING with this fiber and was not withdrawn, so exactly one resume
-        // follows, or is under way: by the ringer, or by this thread when an interrupt cancels it.
-        unsafe { fiber.scheduler().suspend(fiber) };
+        if fiber.begin_wait(self, waits_for) {
+            // SAFETY: the word was WAITING with this fiber and was not withdrawn, so exactly one
+            // resume follows, or is under way: by the ringer, or by this thread when an interrupt
+            // cancels it.
+            unsafe { fiber.scheduler().suspend(fiber) };
+        }
         fiber.end_wait() == WaitEnd::Resumed
     }
 }

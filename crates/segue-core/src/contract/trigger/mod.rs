@@ -147,10 +147,10 @@ impl Trigger {
 
     /// A trigger that waits with `fiber`, the running one, from now on: [`finish`](Trigger::finish)
     /// must follow, unless it is cancelled. It saves the exchange that binds a trigger to its
-    /// waiter. The fiber must be one that may suspend: a claim owes it a resume.
+    /// waiter. The fiber must be one that may suspend: a claim owes it a resume. It is
+    /// [exposed](Trigger::expose) before anybody else knows the trigger.
     #[inline]
     pub(crate) fn waiting(fiber: &Fiber) -> Self {
-        fiber.expose();
         Self { word: AtomicPtr::new(ptr::from_ref(fiber).cast_mut()) }
     }
 
@@ -228,11 +228,12 @@ impl Trigger {
     /// Suspends a fiber that the trigger waits with.
     #[inline]
     fn sleep(&self, fiber: &Fiber, waits_for: WaitsFor) -> Outcome {
-        fiber.begin_wait(self, waits_for);
-        // SAFETY: the trigger was WAITING with this fiber and was not cancelled by it, so exactly
-        // one resume follows, or is under way: by its claimer, or by this thread when an interrupt
-        // cancels it.
-        unsafe { fiber.scheduler().suspend(fiber) };
+        if fiber.begin_wait(self, waits_for) {
+            // SAFETY: the trigger was WAITING with this fiber and was not cancelled by it, so
+            // exactly one resume follows, or is under way: by its claimer, or by this thread when
+            // an interrupt cancels it.
+            unsafe { fiber.scheduler().suspend(fiber) };
+        }
         match fiber.end_wait() {
             WaitEnd::Resumed => self.outcome().expect("a scheduler resumed a fiber that nobody had resumed"),
             WaitEnd::Refused | WaitEnd::Withdrawn => Outcome::Cancelled,

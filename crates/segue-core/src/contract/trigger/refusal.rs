@@ -12,11 +12,13 @@
 //! * **Why after the exchange**: before it, the header may be gone, as any other thread may end the
 //!   wait. After it, the waiter can't leave its wait before this claimer resumes it, and so neither
 //!   the header nor any context that the fiber is inside of ends.
-//! * **Which context**: the innermost one when the wait began, which the waiter writes into its
-//!   header (`expose`) before it can be claimed, and nobody changes until it was resumed. It writes
-//!   only what has changed: so the line stays in the caches of those that wake it from elsewhere.
-//!   Under a shield it is null, and nothing is refused. A canceller marks all contexts further in
-//!   before it returns, so one flag is enough.
+//! * **Which context**: the innermost one when the waiter registers, which it writes into its
+//!   header (`expose`) as the last thing before it can be claimed: a look before that is foreign
+//!   code and may wait itself, in contexts of its own. From then on nobody changes it until the
+//!   waiter was resumed, since waits are refused meanwhile. It writes only what has changed: so the
+//!   line stays in the caches of those that wake it from elsewhere. Under a shield it is null, and
+//!   nothing is refused. A canceller marks all contexts further in before it returns, so one flag
+//!   is enough.
 //! * **Why that is in time**: the flag was stored before `cancel` returned. A claim that begins
 //!   after that reads it set. One that runs meanwhile may see either, and its answer is what the
 //!   waiter sees.
@@ -40,6 +42,17 @@ use std::ptr::{self, NonNull};
 pub(crate) const REFUSED: *mut Context = ptr::without_provenance_mut(1);
 
 impl Trigger {
+    /// Says which context can cancel the wait of the waiter, which calls this, before any other
+    /// thread can claim it. Does nothing if one has.
+    #[inline]
+    pub(crate) fn expose(&self) {
+        let seen = self.word.load(Ordering::Relaxed);
+        if decode(seen).is_none() && !is_link(seen) {
+            // SAFETY: what it waits with is the caller, or stands for it.
+            unsafe { seen.as_ref() }.inspect(|fiber| fiber.expose());
+        }
+    }
+
     /// The waiter, which the caller has claimed, was cancelled before.
     #[cold]
     pub(super) fn refuse(&self, fiber: &Fiber) -> Wakeup {
@@ -62,7 +75,7 @@ impl Trigger {
 }
 
 impl Fiber {
-    /// Says which context can cancel the wait that begins. Before any other thread can claim it.
+    /// As [`Trigger::expose`], of a trigger that is about to wait with this fiber.
     #[inline]
     pub(crate) fn expose(&self) {
         let context = self.context().cast_mut();
