@@ -4,11 +4,13 @@
 # that is no difference between the commits. Each layout aligns other things, so that the code of
 # both lies elsewhere.
 #
-# Usage: bench/layouts.sh COMMIT DIRECTORY; then the last line that this prints.
+# Usage: bench/layouts.sh COMMIT DIRECTORY; then the last line that this prints. Afterwards
+# `git worktree remove DIRECTORY/tree-COMMIT`.
 set -euo pipefail
+[ $# -eq 2 ] || { echo "usage: bench/layouts.sh COMMIT DIRECTORY" >&2 && exit 2; }
+directory=$(mkdir -p "$2" && cd "$2" && pwd)
 cd "$(dirname "$0")/.."
 commit=$(git rev-parse --short "$1")
-directory=$(mkdir -p "$2" && cd "$2" && pwd)
 tree=$directory/tree-$commit
 [ -d "$tree" ] || git worktree add --detach "$tree" "$commit"
 
@@ -24,6 +26,7 @@ build() {
     local layout
     for layout in "${layouts[@]}"; do
         local program=$directory/$2-${layout%%|*}
+        # What was built of the older commit stays; this tree may have changed.
         [ ! -e "$program" ] || [ "$2" = after ] || continue
         (cd "$1" && CARGO_TARGET_DIR=$directory/target RUSTFLAGS=${layout#*|} cargo build --release -p bench)
         cp "$directory/target/release/bench" "$program"

@@ -107,7 +107,7 @@ fn parse(mut args: lexopt::Parser) -> Result<Command, lexopt::Error> {
         "run" => Ok(parse_task(args, None)?.map_or(Command::Help, Command::Run)),
         "versus" => {
             let before = args.value()?.string()?;
-            let program = args.value()?.into();
+            let program = program(&mut args)?;
             let mut layouts = Vec::new();
             let task = parse_task(args, Some(&mut layouts))?;
             Ok(task.map_or(Command::Help, |task| Command::Versus { before, program, layouts, task }))
@@ -139,7 +139,7 @@ fn parse_task(mut args: lexopt::Parser, mut layouts: Option<&mut Vec<Layout>>) -
             Long("json") => json = Some(args.value()?.into()),
             Long("keep") => keep = true,
             Long("layout") if let Some(layouts) = &mut layouts => {
-                layouts.push([args.value()?.into(), args.value()?.into()]);
+                layouts.push([program(&mut args)?, program(&mut args)?]);
             }
             Long("smoke") => {
                 smoke = true;
@@ -161,6 +161,15 @@ fn parse_task(mut args: lexopt::Parser, mut layouts: Option<&mut Vec<Layout>>) -
         (false, budget) => Plan::full(budget.unwrap_or(Duration::from_secs(20))),
     };
     Ok(Some(Task { workloads, plan, json, keep }))
+}
+
+/// A program that is there. A wrong path is told before the measurements and not after them.
+fn program(args: &mut lexopt::Parser) -> Result<PathBuf, lexopt::Error> {
+    let program = PathBuf::from(args.value()?);
+    match program.canonicalize() {
+        Ok(program) if program.is_file() => Ok(program),
+        _ => Err(format!("there is no program {}", program.display()).into()),
+    }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -230,6 +239,9 @@ fn versus(before: String, program: PathBuf, others: Vec<Layout>, task: Task) -> 
     let host = results::Host::this(None);
     report::print_host(&host, None);
     let rows = versus::measure(&layouts, &workloads, plan);
+    if rows.is_empty() {
+        return Err(format!("nothing was measured: has commit {before} these workloads?"));
+    }
     let (date, after, budget) = (results::date(), results::commit(), plan.budget.as_secs_f64());
     let versus = Versus { host, date, before, after, budget, rows };
     match json.or_else(|| keep.then(|| versus.file())) {

@@ -170,7 +170,7 @@ fn versus(kept: &Kept) -> String {
         let commits = format!("{}: before {}, after {}", file.date, file.before, file.after);
         let _ = writeln!(page, "{}:\n", on(&file.host, &commits));
         page += "| workload | variant | who | unit | before: min / **median** | after: min / **median** | \
-                 after / before: median (quartiles) | in each layout |\n\
+                 after / before: median (range) | in each layout |\n\
                  | --- | --- | --- | --- | --- | --- | --- | --- |\n";
         for row in &file.rows {
             let side = |side: [f64; 3]| format!("{} / **{}**", number(side[0]), number(side[1]));

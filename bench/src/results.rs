@@ -163,8 +163,8 @@ pub struct Pair {
     pub before: [f64; 3],
     /// And at the newer one.
     pub after: [f64; 3],
-    /// After over before: lower quartile, median, upper quartile. Of all rounds, or of the medians
-    /// in several layouts.
+    /// After over before: lower quartile, median and upper quartile of the rounds; or, in several
+    /// layouts, least, median and greatest of their medians.
     pub ratio: [f64; 3],
     /// The median of the rounds in each layout of the two programs.
     #[serde(default)]

@@ -62,8 +62,11 @@ fn pair(
         figures[1].extend(after);
     }
     let by_layout: Vec<_> = ratios.iter().map(|ratios| quartiles(ratios.clone())[1]).collect();
-    // The quartiles of the rounds if there is one layout, else of the layouts.
-    let ratio = quartiles(if let [rounds] = &ratios[..] { rounds.clone() } else { by_layout.clone() });
+    // Few layouts have no quartiles.
+    let ratio = match &ratios[..] {
+        [rounds] => quartiles(rounds.clone()),
+        _ => min_median_max(by_layout.clone()),
+    };
     let runs = figures[0].len();
     let [before, after] = figures.map(min_median_max);
     let (workload, who, unit) = (workload.to_owned(), who.to_owned(), variant.unit());

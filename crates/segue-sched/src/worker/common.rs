@@ -18,7 +18,7 @@ use segue_core::Fiber;
 use segue_core::scheduling::{Job, JobHeader, Scheduler, Spawn};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, offset_of};
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -110,6 +110,7 @@ pub(crate) struct Header {
 /// With the coroutine's own line these are the four lines that `segue_fiber::prefetch` fetches. One
 /// line more cost a turn among a thousand fibers a quarter.
 const _: () = assert!(size_of::<Header>() <= 3 * 64);
+const _: () = assert!(offset_of!(Header, letter) >= 2 * 64);
 
 // SAFETY: it answers with the one field.
 unsafe impl Post for Header {

@@ -32,6 +32,7 @@ use crate::primitives::atomic::{AtomicPtr, Ordering};
 use crate::primitives::list::{Linked, Links};
 use permission::OPERATIONS;
 use std::cell::{Cell, OnceCell};
+use std::mem::offset_of;
 use std::ptr::{self, NonNull};
 
 /// The header of something that runs and can wait.
@@ -70,6 +71,10 @@ pub struct Fiber {
     name: Option<Box<Name>>,
     attributes: OnceCell<Attributes>,
 }
+
+// With one word of a scheduler's before it, a line for wakers, and one for the fiber's turns.
+#[cfg(all(not(loom), target_pointer_width = "64"))]
+const _: () = assert!(offset_of!(Fiber, draws) == 56 && offset_of!(Fiber, id) <= 120);
 
 /// How a wait ended in which a fiber was suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -106,7 +106,7 @@ const HURRIES: u8 = 2;
 
 /// One node of the tree.
 pub(crate) struct Context {
-    /// [`CANCELLED`] and [`HURRIES`]. Every operation that can wait reads it, once.
+    /// [`CANCELLED`] and [`HURRIES`]. Every operation that can wait reads it.
     flags: AtomicU8,
     /// Set after the flag, when the flags of all below are set too.
     walked: AtomicBool,
