@@ -177,6 +177,7 @@ pub(super) fn a_case() -> WaitsFor {
 pub(super) fn wait_bound(publish: impl FnOnce(&Arc<Trigger>)) -> Outcome {
     with_current(|fiber| {
         let trigger = Arc::new(Trigger::waiting(fiber));
+        trigger.expose();
         publish(&trigger);
         trigger.finish(fiber, a_case())
     })
