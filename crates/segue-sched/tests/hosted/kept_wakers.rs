@@ -64,8 +64,7 @@ fn a_waker_that_waits_is_cancelled(kept: impl Fn() + Send + Sync + 'static) {
             tell.send(()).unwrap();
         }));
         token.run(|| open(&gates[0]));
-        let outcome = *outcome.lock().unwrap();
-        outcome
+        *outcome.lock().unwrap()
     });
     assert_eq!(wait_future(fiber).unwrap().unwrap(), Some(Outcome::Cancelled));
     canceller.join().unwrap();
