@@ -121,6 +121,12 @@ fn word(value: usize) -> *mut Fiber {
     ptr::without_provenance_mut(value)
 }
 
+/// Whether a word is the address of a fiber, or null: final ones are odd.
+#[inline]
+fn is_open(word: *mut Fiber) -> bool {
+    word.addr() & 1 == 0 && !is_link(word)
+}
+
 /// What a final word means; `None` for INITIAL and WAITING.
 #[inline]
 fn decode(word: *mut Fiber) -> Option<Outcome> {
@@ -155,7 +161,7 @@ impl Trigger {
     }
 
     /// The second half of a wait that began with [`waiting`](Trigger::waiting).
-    #[inline]
+    #[inline(always)] // As `sleep`.
     pub(crate) fn finish(&self, fiber: &Fiber, waits_for: WaitsFor) -> Outcome {
         fiber.join_context();
         if fiber.is_cancelled() && self.withdraw().is_some() {
@@ -226,7 +232,7 @@ impl Trigger {
     }
 
     /// Suspends a fiber that the trigger waits with.
-    #[inline]
+    #[inline(always)] // A fiber that goes on returns from one call less, which is predicted wrongly.
     fn sleep(&self, fiber: &Fiber, waits_for: WaitsFor) -> Outcome {
         if fiber.begin_wait(self, waits_for) {
             // SAFETY: the trigger was WAITING with this fiber and was not cancelled by it, so

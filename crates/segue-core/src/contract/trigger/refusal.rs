@@ -32,7 +32,7 @@
 #![allow(unsafe_code)] // Contexts and fibers are reached by address.
 
 use super::forward::is_link;
-use super::{CANCELLED, Trigger, Wakeup, decode, word};
+use super::{CANCELLED, Trigger, Wakeup, decode, is_open, word};
 use crate::contract::fiber::Fiber;
 use crate::contract::tree::context::Context;
 use crate::primitives::atomic::Ordering;
@@ -47,7 +47,7 @@ impl Trigger {
     #[inline]
     pub(crate) fn expose(&self) {
         let seen = self.word.load(Ordering::Relaxed);
-        if decode(seen).is_none() && !is_link(seen) {
+        if is_open(seen) {
             // SAFETY: what it waits with is the caller, or stands for it.
             unsafe { seen.as_ref() }.inspect(|fiber| fiber.expose());
         }
