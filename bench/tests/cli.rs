@@ -100,6 +100,22 @@ fn two_programs_take_turns() {
         assert!(figures.len() == 3 && figures.iter().all(|figure| figure.as_f64() > Some(0.0)), "{figures:?}");
     }
 
-    let out = bench(&["versus", "older", "/no/such/program", "switch", "--smoke"]);
-    assert!(String::from_utf8_lossy(&out.stdout).contains("left out"), "what does not start is left out");
+    // In two layouts there are twice as many rounds.
+    let layouts = ["versus", "older", older, "switch", "--layout", older, older, "--smoke"];
+    let out = bench(&[&layouts[..], &["--json", file.to_str().expect("text")]].concat());
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let text = std::fs::read_to_string(&file).expect("the file is written");
+    let versus: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    assert_eq!(versus["rows"][0]["by_layout"].as_array().map(Vec::len), Some(2));
+
+    // A program that is not there is told at once; one that has no such workload measures nothing.
+    let says = |args: &[&str], what: &str| {
+        let out = bench(args);
+        assert!(!out.status.success(), "{args:?}");
+        assert!(String::from_utf8_lossy(&out.stderr).contains(what), "{}", String::from_utf8_lossy(&out.stderr));
+    };
+    says(&["versus", "older", "/no/such/program", "switch", "--smoke"], "there is no program /no/such/program");
+    says(&["versus", "older", older, "--layout", older, "/no/such", "switch"], "there is no program /no/such");
+    says(&["versus", "older", "/bin/false", "switch", "--smoke"], "nothing was measured");
+    says(&["run", "--layout", older, older, "switch"], "--layout");
 }
