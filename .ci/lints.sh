@@ -86,11 +86,12 @@ check_mistakes() {
 # The documentation of all that there is.
 docs() {
     # What is documented already, or will be, is linked to: rustdoc asks for the directory. So what
-    # the pages say does not depend on the order in which the crates come.
+    # the pages say does not depend on the order in which the crates come. One at a time, since cargo
+    # takes a crate's directory away before it documents that.
     local crate
     for crate in crates/*/Cargo.toml; do
         crate=$(basename "${crate%/Cargo.toml}") && mkdir -p "$target/doc/${crate//-/_}"
     done
-    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps \
+    RUSTDOCFLAGS="-D warnings" cargo doc --jobs 1 --workspace --no-deps \
         --features segue-bridge/tokio,segue-bridge/rayon,segue-core/conformance
 }
