@@ -1,8 +1,8 @@
 """Fibers in gdb: `source tools/gdb/segue.py`, then `segue fibers` and `segue bt ID`.
 
 It reads the lists and labels that segue-fiber keeps for signal handlers, and the words with which a suspended coroutine
-rests. No debug information is needed for that. The layouts are those of `registry.rs`, `config.rs`, `coroutine.rs`
-and `switch/` in crates/segue-fiber/src.
+rests. No debug information is needed for that. The layouts are those of `registry.rs`, `config.rs` and `coroutine.rs`
+in crates/segue-fiber/src, and of `primitives/switch/` in crates/segue-core/src.
 
 Works on a live process and on a core file, on x86-64. Nothing of the program is run or changed.
 """

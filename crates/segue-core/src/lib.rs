@@ -1,9 +1,9 @@
 //! The contract between schedulers and everything that waits.
 //!
-//! This crate knows no stacks, no policies and no I/O, and depends on nothing. The only queue of
-//! work in it belongs to the threads for blocking calls. It says how a computation that waits is
-//! suspended and continued by whatever scheduler it belongs to, and what follows from that alone.
-//! With no scheduler installed everything works on plain threads.
+//! This crate knows no policies and no I/O, of stacks the [`switch`] alone, and depends on nothing.
+//! The only queue of work in it belongs to the threads for blocking calls. It says how a
+//! computation that waits is suspended and continued by whatever scheduler it belongs to, and what
+//! follows from that alone. With no scheduler installed everything works on plain threads.
 //!
 //! A tour, in reading order:
 //!
@@ -85,6 +85,7 @@ pub use contract::{chain, unwind};
 pub use primitives::atomic;
 pub use primitives::payload::describe_panics;
 pub use primitives::shared_pair::Half;
+pub use primitives::switch;
 pub use sim::external_work::{OutsideWork, outside_work};
 pub use sim::preemption::preemption_point;
 pub use spawn::builder::Builder;
@@ -108,9 +109,10 @@ pub use wait::waker::{wait_future, wait_future_shielded};
 pub mod scheduling {
     pub use crate::contract::current::{current, retire, run_as_thread, set_current};
     pub use crate::contract::deferred_wakers::{afresh, wake_after_interrupt, wake_task};
+    pub use crate::contract::executor::Executor;
     pub use crate::contract::job::{Job, JobHeader, Name, Place, Work};
     pub use crate::contract::park::{Park, Unpark};
-    pub use crate::contract::scheduler::{Executor, Scheduler, Spawn, Wake};
+    pub use crate::contract::scheduler::{Scheduler, Spawn, Wake};
     pub use crate::contract::stack::set_stack_trimmer;
     pub use crate::contract::thread::thread_timers;
     pub use crate::contract::timers::Timers;

@@ -37,6 +37,7 @@ use crate::effect::outside;
 use crate::host::{self, Core, RawCoroutine};
 use crate::outcome::Step;
 use segue_core::chain;
+use segue_core::switch::Switch;
 
 /// Switches to where nothing of what surrounds the caller is in place.
 #[inline(always)]
@@ -291,9 +292,35 @@ impl<H: fmt::Debug> fmt::Debug for Coroutine<H> {
 ///   since. In the second case the coroutines between are captured and go on when this one is
 ///   resumed.
 /// - Whatever is borrowed across the call survives what others do meanwhile.
-#[inline]
+#[inline(always)]
 pub unsafe fn suspend<H: 'static>(header: NonNull<H>) {
+    // SAFETY: the caller's.
+    if let Some(switch) = unsafe { begin_suspend(header) } {
+        // SAFETY: at once.
+        unsafe { switch.make() };
+    }
+}
+
+/// As [`suspend`], but leaves the switch to the caller if it can: then it answers with that, and
+/// the caller makes it at once, in its own frame. With `None` the coroutine was suspended and has
+/// been resumed.
+///
+/// For schedulers, which are called by what waits: see [`segue_core::switch`] for what a frame less
+/// is worth.
+///
+/// # Safety
+///
+/// As for [`suspend`]; and that the caller of this makes the switch.
+#[inline(always)]
+pub unsafe fn begin_suspend<H: 'static>(header: NonNull<H>) -> Option<Switch> {
     // SAFETY: by the first clause this is a cell, by the second it is alive. The rest is the
     // caller's.
-    without_surroundings(|| unsafe { raw_of(header.cast::<Cell<H>>()).suspend() });
+    let raw = unsafe { raw_of(header.cast::<Cell<H>>()) };
+    if chain::top().is_null() {
+        // SAFETY: as above.
+        return unsafe { raw.begin_suspend() };
+    }
+    // SAFETY: as above.
+    without_surroundings(|| unsafe { raw.suspend() });
+    None
 }

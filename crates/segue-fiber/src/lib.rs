@@ -46,7 +46,7 @@
 //! | [`thread_stacks`] | a pool for each thread, for what belongs to no scheduler |
 //! | [`effect`]: `perform`, `Handler`, `Continuation` | effect handlers; [`multi`] for those that resume more than once |
 //! | [`generator()`], [`region()`] | iterators made of code that visits; what lets them and continuations borrow |
-//! | [`suspend`] | from inside: back to the resumer |
+//! | [`suspend`], [`begin_suspend`] | from inside: back to the resumer |
 //! | [`Step`], [`leaked_stacks`] | how a resume ended; what should be 0 |
 //! | [`Coroutine::backtrace`], [`Watched`] | where a suspended coroutine is, and where a running thread is: a [`Backtrace`] |
 //! | [`install_overflow_handler`], [`ensure_alternate_stack`] | names the fiber that overflowed |
@@ -100,7 +100,7 @@ mod host;
 pub use arena::{Stack, StackArena};
 pub use backtrace::{Backtrace, StackOwner, StackTrace};
 pub use config::StackConfig;
-pub use coroutine::{Coroutine, suspend};
+pub use coroutine::{Coroutine, begin_suspend, suspend};
 pub use generator::{BothEnds, Generator, Yielder, generator, generator_with_stack};
 pub use host::{Watched, ensure_alternate_stack, install_overflow_handler, prefetch};
 pub use outcome::{Step, leaked_stacks};

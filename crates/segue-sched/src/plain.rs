@@ -8,7 +8,7 @@
 
 use crate::run::{first_fiber, prepare_thread, with_family};
 use segue_core::scheduling::{Job, Scheduler, Spawn, Timers, Wake, afresh, set_current};
-use segue_core::{Fiber, in_fiber, unwind::NoUnwind};
+use segue_core::{Fiber, in_fiber, switch::Switch, unwind::NoUnwind};
 use segue_fiber::{Coroutine, Step, thread_stacks};
 use std::sync::{Arc, Mutex, Weak, atomic::AtomicUsize, atomic::Ordering::Relaxed};
 use std::{collections::VecDeque, ptr::NonNull, thread};
@@ -125,9 +125,9 @@ fn header(fiber: &Fiber) -> NonNull<Fiber> {
 // SAFETY: 1: `work`. 2: `work` alone starts fibers and switches to them. 3: `switch_to`. 4: no wake
 // touches the header, and `switch_to` removes the interrupts of a fiber that has ended.
 unsafe impl Scheduler for Plain {
-    unsafe fn suspend(&self, fiber: &Fiber) {
+    unsafe fn suspend(&self, fiber: &Fiber) -> Option<Switch> {
         // SAFETY: it is the running one, so this is on its stack.
-        unsafe { segue_fiber::suspend(header(fiber)) };
+        unsafe { segue_fiber::begin_suspend(header(fiber)) }
     }
 
     unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake) {
@@ -135,10 +135,10 @@ unsafe impl Scheduler for Plain {
         self.me.upgrade().expect("it has fibers").put(Ready::Woken(fiber, why));
     }
 
-    unsafe fn yield_now(&self, fiber: &Fiber) {
+    unsafe fn yield_now(&self, fiber: &Fiber) -> Option<Switch> {
         self.put(Ready::Woken(header(fiber), Wake::Resume));
         // SAFETY: it is the running one, and goes on once for what was put.
-        unsafe { self.suspend(fiber) };
+        unsafe { self.suspend(fiber) }
     }
 
     fn spawner(&self) -> &dyn Spawn {

@@ -128,9 +128,9 @@ pub use error::{Closed, Full, Rejected, WaitError};
 pub use segue_core::{
     self as core, Attribute, Attributes, Blocking, CancelToken, Cancellable, Cancelled, Either, JoinError, JoinHandle,
     Scope, TimedOut, Waitable, after, at, attribute, attributes, blocking, check, deadline, finally, is_cancelled,
-    name_fibers_in_panics, no_suspend, now, shield, sleep, timeout, wait_future,
+    name_fibers_in_panics, no_suspend, now, shield, sleep, timeout, wait_future, yield_now,
 };
-pub use spawn::{Builder, checkpoint, join, scope, spawn, spawn_task, yield_now};
+pub use spawn::{Builder, checkpoint, join, scope, spawn, spawn_task};
 
 /// The programs of `docs/testing.md`, run as tests.
 #[cfg(all(doctest, feature = "sched"))]

@@ -234,30 +234,6 @@ where
     (a(), b())
 }
 
-/// Gives up the turn: other ready fibers of this worker run first. On a plain thread it yields to
-/// the operating system.
-///
-/// # Cancellation
-/// *No effect*: a cancelled fiber does not yield.
-///
-/// # Errors
-/// [`Cancelled`] if the caller was cancelled.
-///
-/// # Examples
-///
-/// ```
-/// segue::yield_now()?;
-/// # Ok::<(), segue::Cancelled>(())
-/// ```
-#[inline(always)]
-pub fn yield_now() -> Result<(), Cancelled> {
-    #[cfg(feature = "sched")]
-    if let Some(result) = segue_sched::try_yield() {
-        return result;
-    }
-    segue_core::yield_now()
-}
-
 /// For long computations: fails if the caller was cancelled, and lets others run if they wait for
 /// it.
 ///

@@ -5,6 +5,7 @@ pub(crate) mod attributes;
 pub mod chain;
 pub(crate) mod current;
 pub(crate) mod deferred_wakers;
+pub(crate) mod executor;
 pub(crate) mod fiber;
 pub(crate) mod job;
 pub(crate) mod lazy_timer;

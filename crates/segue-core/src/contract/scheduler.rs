@@ -9,10 +9,9 @@
 use crate::contract::fiber::Fiber;
 use crate::contract::job::Job;
 use crate::contract::timers::Timers;
+use crate::primitives::switch::Switch;
 use std::ptr::NonNull;
-use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Waker;
 
 /// Suspends and continues fibers.
 ///
@@ -30,12 +29,13 @@ use std::task::Waker;
 /// 4. A fiber's header stays in place until the job that it runs has returned and no `wake` is
 ///    under way.
 pub unsafe trait Scheduler {
-    /// Suspends the calling fiber until it is resumed.
+    /// Suspends the calling fiber until it is resumed. It does so in the call, and answers `None`;
+    /// or it answers with the [`Switch`] that does so.
     ///
     /// # Safety
     /// `fiber` is the calling one, it belongs to this scheduler, and exactly one [`Wake::Resume`]
-    /// will be sent for this call.
-    unsafe fn suspend(&self, fiber: &Fiber);
+    /// will be sent for this call. The caller makes the switch at once.
+    unsafe fn suspend(&self, fiber: &Fiber) -> Option<Switch>;
 
     /// Makes a fiber ready again, or makes its own thread look whether it was cancelled. From any
     /// thread; never waits.
@@ -48,11 +48,13 @@ pub unsafe trait Scheduler {
     /// [`Wake::Interrupt`]: the caller holds the lock of a context that the fiber is a member of.
     unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake);
 
-    /// Lets other ready fibers run before the calling one goes on.
+    /// Lets other ready fibers run before the calling one goes on: in the call, or by the switch
+    /// that it answers with.
     ///
     /// # Safety
-    /// `fiber` is the calling one, and it belongs to this scheduler.
-    unsafe fn yield_now(&self, fiber: &Fiber);
+    /// `fiber` is the calling one, and it belongs to this scheduler. The caller makes the switch at
+    /// once.
+    unsafe fn yield_now(&self, fiber: &Fiber) -> Option<Switch>;
 
     /// What accepts the jobs that its fibers spawn.
     fn spawner(&self) -> &dyn Spawn;
@@ -75,29 +77,6 @@ pub trait Spawn {
     /// A scheduler that takes no jobs from other threads shares the
     /// [default runtime's](crate::scheduling::default_spawner).
     fn share(&self) -> Arc<dyn Spawn + Send + Sync>;
-}
-
-/// Runs fibers inside of the polls of a task. A future that such a fiber waits for is polled as if
-/// the task itself polled it, with the task's waker.
-///
-/// A scheduler of such fibers implements it besides, and tells each fiber of it by
-/// [`set_executor`](Fiber::set_executor).
-///
-/// # Safety
-/// An implementation keeps clauses 21 and 22 of `docs/contract.md`.
-pub unsafe trait Executor: Sync {
-    /// The waker of the task that `fiber`, the running one, is: while one poll of the task lasts
-    /// the same `Rc`, and after that as long as it still wakes the task.
-    ///
-    /// # Safety
-    /// As for [`pend`](Executor::pend).
-    unsafe fn task_waker(&self, fiber: &Fiber) -> Rc<Waker>;
-
-    /// Suspends the calling fiber until its task is polled again, for whatever reason.
-    ///
-    /// # Safety
-    /// `fiber` is the calling one, and one of this executor's.
-    unsafe fn pend(&self, fiber: &Fiber);
 }
 
 /// Why a fiber is woken.

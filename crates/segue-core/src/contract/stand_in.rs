@@ -10,6 +10,7 @@ use crate::contract::scheduler::{Scheduler, Spawn, Wake};
 use crate::contract::thread;
 use crate::contract::timers::Timers;
 use crate::contract::tree::context::Context;
+use crate::primitives::switch::Switch;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
@@ -52,7 +53,7 @@ impl<K: StandIn> StandIns<K> {
 // SAFETY: 1 to 3: its fibers never run and are never suspended. The rest is what `StandIn`
 // promises.
 unsafe impl<K: StandIn> Scheduler for StandIns<K> {
-    unsafe fn suspend(&self, _fiber: &Fiber) {
+    unsafe fn suspend(&self, _fiber: &Fiber) -> Option<Switch> {
         unreachable!("what stands for somebody does not wait itself");
     }
 
@@ -62,7 +63,9 @@ unsafe impl<K: StandIn> Scheduler for StandIns<K> {
         unsafe { K::wake(fiber, why) };
     }
 
-    unsafe fn yield_now(&self, _fiber: &Fiber) {}
+    unsafe fn yield_now(&self, _fiber: &Fiber) -> Option<Switch> {
+        None
+    }
 
     fn spawner(&self) -> &dyn Spawn {
         thread::scheduler().spawner()

@@ -49,6 +49,7 @@ use crate::contract::timers::Timers;
 use crate::primitives::adaptive_spin::Patience;
 use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::{self, AtomicU8, Ordering, UnsafeCell};
+use crate::primitives::switch::Switch;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, OnceLock};
@@ -153,7 +154,7 @@ pub(crate) fn scheduler() -> &'static dyn Scheduler {
 // plain thread the current slot stays null. 4: the header lies in the frame that waits, and `wake`
 // does not touch it after the exchange that lets the frame go.
 unsafe impl Scheduler for Threads {
-    unsafe fn suspend(&self, fiber: &Fiber) {
+    unsafe fn suspend(&self, fiber: &Fiber) -> Option<Switch> {
         // SAFETY: fibers of this scheduler are made by `with_header` alone, which sets the host.
         let header = unsafe { &*fiber.host().cast::<Header>() };
         let mut patience = Patience::new();
@@ -169,6 +170,7 @@ unsafe impl Scheduler for Threads {
         if let Some(watch) = watch {
             watch.goes_on();
         }
+        None
     }
 
     unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake) {
@@ -182,8 +184,9 @@ unsafe impl Scheduler for Threads {
         unsafe { Header::deliver(fiber.as_ref().host().cast::<Header>(), bit) };
     }
 
-    unsafe fn yield_now(&self, _fiber: &Fiber) {
+    unsafe fn yield_now(&self, _fiber: &Fiber) -> Option<Switch> {
         atomic::yield_now();
+        None
     }
 
     fn spawner(&self) -> &dyn Spawn {

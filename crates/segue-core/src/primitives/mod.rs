@@ -1,6 +1,6 @@
 //! What the rest is built of, and what knows nothing of fibers: atomics (of std or of loom), the
-//! word lock, the intrusive list, a box with two owners, and how long to spin before a thread
-//! parks.
+//! word lock, the intrusive list, a box with two owners, the switch between stacks, and how long to
+//! spin before a thread parks.
 
 pub(crate) mod adaptive_spin;
 pub(crate) mod at_end;
@@ -9,3 +9,4 @@ pub(crate) mod list;
 pub(crate) mod lock;
 pub(crate) mod payload;
 pub(crate) mod shared_pair;
+pub mod switch;

@@ -54,8 +54,8 @@
 use crate::contract::chain::barrier;
 use crate::contract::current;
 use crate::contract::deferred_wakers;
+use crate::contract::executor::Executor;
 use crate::contract::fiber::{Fiber, WaitsFor};
-use crate::contract::scheduler::Executor;
 use crate::contract::tree::cancelled::Cancelled;
 use crate::contract::tree::context;
 use crate::contract::trigger::Trigger;
@@ -389,7 +389,10 @@ fn drive_here<F: Future>(mut future: Pin<&mut F>, waits_for: WaitsFor) -> Result
                 return Err(fiber.cancelled());
             }
             // SAFETY: it is the calling one, and one of the executor's, as its scheduler has said.
-            unsafe { executor.pend(fiber) };
+            if let Some(switch) = unsafe { executor.pend(fiber) } {
+                // SAFETY: at once.
+                unsafe { switch.make() };
+            }
             Ok(())
         })
         .transpose()?;

@@ -4,6 +4,7 @@
 #![allow(unsafe_code, unused_unsafe, dead_code)]
 
 use segue_core::scheduling::{Family, Job, Scheduler, Spawn, Timers, Wake};
+use segue_core::switch::Switch;
 use segue_core::{CancelToken, Fiber};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -107,7 +108,7 @@ impl Host {
 // fiber is its thread. 3: `start` keeps the current fiber. 4: the header is in the frame of
 // `start`, and a wake does not touch it after the store of its bit.
 unsafe impl Scheduler for Host {
-    unsafe fn suspend(&self, fiber: &Fiber) {
+    unsafe fn suspend(&self, fiber: &Fiber) -> Option<Switch> {
         // SAFETY: `start` set the host.
         let header = unsafe { &*fiber.host().cast::<Header>() };
         self.suspended.fetch_add(1, Ordering::SeqCst);
@@ -119,6 +120,7 @@ unsafe impl Scheduler for Host {
             thread::park();
         }
         self.suspended.fetch_sub(1, Ordering::SeqCst);
+        None
     }
 
     unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake) {
@@ -136,8 +138,9 @@ unsafe impl Scheduler for Host {
         thread.unpark();
     }
 
-    unsafe fn yield_now(&self, _fiber: &Fiber) {
+    unsafe fn yield_now(&self, _fiber: &Fiber) -> Option<Switch> {
         thread::yield_now();
+        None
     }
 
     fn spawner(&self) -> &dyn Spawn {

@@ -7,6 +7,7 @@
 
 use segue_core::Fiber;
 use segue_core::scheduling::{Family, Job, Scheduler, Spawn, Timers, Wake, set_current};
+use segue_core::switch::Switch;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -139,14 +140,14 @@ impl Planted {
 // a wake does not touch it after the store of its bit. With a fault the clause that is broken is
 // the point, and the case that meets it touches nothing that it endangers.
 unsafe impl Scheduler for Planted {
-    unsafe fn suspend(&self, fiber: &Fiber) {
+    unsafe fn suspend(&self, fiber: &Fiber) -> Option<Switch> {
         // SAFETY: `start` set the host.
         let header = unsafe { &*fiber.host().cast::<Header>() };
         if self.fault == Fault::LosesEarlyWakes {
             header.mail.store(0, Ordering::Release);
         }
         if self.fault == Fault::ReturnsSpuriously && Self::is_a_case(fiber) {
-            return;
+            return None;
         }
         loop {
             let mail = header.mail.swap(0, Ordering::Acquire);
@@ -154,10 +155,10 @@ unsafe impl Scheduler for Planted {
                 if self.fault == Fault::ResumesTwice && Self::is_a_case(fiber) {
                     header.mail.store(RESUME, Ordering::Release);
                 }
-                return;
+                return None;
             }
             if self.fault != Fault::IgnoresInterrupts && mail & INTERRUPT != 0 && fiber.interrupted() {
-                return;
+                return None;
             }
             thread::park();
         }
@@ -175,8 +176,9 @@ unsafe impl Scheduler for Planted {
         thread.unpark();
     }
 
-    unsafe fn yield_now(&self, _fiber: &Fiber) {
+    unsafe fn yield_now(&self, _fiber: &Fiber) -> Option<Switch> {
         thread::yield_now();
+        None
     }
 
     fn spawner(&self) -> &dyn Spawn {

@@ -2,8 +2,8 @@
 //! switches and ends.
 //!
 //! Used by `crate::coroutine`, which has the handle and the states, and by `effect` and
-//! `generator`, which switch through [`RawCoroutine`]. With `switch` this file holds the crate's
-//! soundness argument.
+//! `generator`, which switch through [`RawCoroutine`]. With `segue_core::switch` this file
+//! holds the crate's soundness argument.
 //!
 //! # Layout of a slot
 //!
@@ -53,11 +53,11 @@ use std::ptr::{self, NonNull};
 
 use super::registry::Label;
 use super::segments;
-use super::switch::{self, PREPARED, Resting, Root};
 use crate::arena::Stack;
 use crate::backtrace::Backtrace;
 use crate::coroutine::Cell;
 use crate::outcome::{Step, count_leak, run_main};
+use segue_core::switch::{self, PREPARED, Resting, Root, Switch};
 
 /// A function larger than this is boxed: the first page of a stack should do for header, function
 /// and a few frames.
@@ -187,12 +187,36 @@ impl RawCoroutine {
     /// As for [`suspend`](crate::suspend), from the second clause on.
     #[inline(always)]
     pub unsafe fn suspend(self) {
+        // SAFETY: it is made at once. The last clause is the caller's.
+        unsafe { self.suspension().make() }
+    }
+
+    /// The switch that suspends it.
+    ///
+    /// # Safety
+    ///
+    /// As for [`suspend`](crate::suspend), from the second clause on, for what makes the switch.
+    #[inline(always)]
+    unsafe fn suspension(self) -> Switch {
         let core = self.0.as_ptr();
         // SAFETY: by the first clause the cell is alive and its function runs, so that the link
         // names the `resume` that let it go on last, which rests since and waits for this. Where
-        // the caller rests is kept in the core, which `resume` reads. The last clause is the
-        // caller's.
-        unsafe { switch::switch(&raw mut (*core).rests, (*core).root.link) }
+        // the caller rests is kept in the core, which `resume` reads.
+        unsafe {
+            let save = NonNull::new_unchecked(&raw mut (*core).rests);
+            Switch::new(save, NonNull::new_unchecked((*core).root.link))
+        }
+    }
+
+    /// As [`begin_suspend`](crate::begin_suspend), and leaves the chain of effect handlers alone.
+    ///
+    /// # Safety
+    ///
+    /// As for [`begin_suspend`](crate::begin_suspend), from the second clause on.
+    #[inline(always)]
+    pub unsafe fn begin_suspend(self) -> Option<Switch> {
+        // SAFETY: the caller's.
+        Some(unsafe { self.suspension() })
     }
 
     /// Whether it rests, and at its end.

@@ -5,7 +5,7 @@
 //! | file | what |
 //! | --- | --- |
 //! | `coroutine` | the cell at a slot's top, resume and suspend |
-//! | `switch` | the switch itself, for each architecture |
+//! | `half_way` | a thread that was interrupted in the middle of a switch |
 //! | `region` | the reservation, guards, giving memory back |
 //! | `registry` | which addresses are guards, for a signal handler |
 //! | `signals` | handlers in front of those that were there before |
@@ -24,6 +24,7 @@
 
 mod altstack;
 mod coroutine;
+mod half_way;
 mod objects;
 mod overflow;
 mod region;
@@ -32,13 +33,17 @@ mod registry;
 mod sample;
 mod segments;
 mod signals;
-mod switch;
 mod symbols;
 mod sys;
 mod trace;
 mod trim;
 mod unwind;
 mod watch;
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!(
+    "segue-fiber switches stacks on x86_64 and aarch64; elsewhere only its feature `threads` works, which is for tests"
+);
 
 pub use altstack::ensure_alternate_stack;
 pub use coroutine::prefetch;

@@ -7,7 +7,8 @@
 
 use std::ffi::c_void;
 
-use super::switch::{self, Resting};
+use super::half_way::half_way;
+use segue_core::switch::{self, Resting};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Registers {
@@ -59,7 +60,7 @@ impl Registers {
         // neither running nor gone: the interrupted code is about to let it go on, or has just put
         // it to rest.
         unsafe {
-            match switch::half_way(&(*context.cast::<libc::ucontext_t>()).uc_mcontext) {
+            match half_way(&(*context.cast::<libc::ucontext_t>()).uc_mcontext) {
                 Some(rests) => Registers::resting(rests),
                 None => Registers::of(context),
             }

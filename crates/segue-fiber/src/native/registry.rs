@@ -20,8 +20,8 @@ use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, compiler_fence};
 
-use super::switch::Root;
 use crate::config::Layout;
+use segue_core::switch::Root;
 
 /// How many places a top may have, a cache line apart. Going round a thousand fibers takes 18 ns a
 /// switch with 1, 8 with 8, 5 with 16 and 4 with 32; but all of it comes off the one page that a

@@ -34,9 +34,9 @@
 
 use super::registers::Registers;
 use super::registry::{self, Label};
-use super::switch::{self, Resting, Root};
 use super::unwind::unwind;
 use crate::backtrace::{Backtrace, StackOwner, StackTrace};
+use segue_core::switch::{self, Resting, Root};
 
 /// Where a coroutine is that does not run.
 ///

@@ -20,8 +20,9 @@ use std::sync::{Mutex, PoisonError};
 use framehop::{CacheNative, ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module};
 use framehop::{UnwindRegsNative, Unwinder, UnwinderNative};
 
+use super::objects;
 use super::registers::Registers;
-use super::{objects, switch};
+use segue_core::switch;
 
 /// Nobody reads further. It ends traces that go in circles.
 const MOST_CALLS: usize = 100_000;

@@ -19,6 +19,7 @@ use crate::arena::Stack;
 use crate::backtrace::Backtrace;
 use crate::coroutine::Cell;
 use crate::outcome::{Step, count_leak, run_main};
+use segue_core::switch::Switch;
 
 /// What every coroutine has, of whatever header.
 pub(crate) struct Core {
@@ -136,6 +137,17 @@ impl RawCoroutine {
         // SAFETY: by the first clause the core's function has not returned, so that the core is
         // alive; the baton is only shared.
         unsafe { &(*self.0.as_ptr()).baton }.suspend();
+    }
+
+    /// As [`begin_suspend`](crate::begin_suspend), and leaves the chain of effect handlers alone.
+    ///
+    /// # Safety
+    ///
+    /// As for [`begin_suspend`](crate::begin_suspend), from the second clause on.
+    pub unsafe fn begin_suspend(self) -> Option<Switch> {
+        // SAFETY: the caller's.
+        unsafe { self.suspend() };
+        None
     }
 
     /// Whether its function returned.

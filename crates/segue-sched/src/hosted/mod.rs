@@ -35,6 +35,7 @@ use crate::hosted::wake_word::{INTERRUPT, RESUME, Summons};
 use crate::worker::common::set_worker;
 use segue_core::chain::barrier;
 use segue_core::scheduling::{Executor, Scheduler, Spawn, Timers, Wake};
+use segue_core::switch::Switch;
 use segue_core::{Builder, CancelToken, Fiber, JoinError, WaitsFor};
 use segue_fiber::{Coroutine, Step, thread_stacks};
 use std::cell::{Cell, RefCell};
@@ -45,7 +46,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 /// What lies at the top of a hosted fiber's stack. The fiber's host pointer leads here.
@@ -77,8 +77,6 @@ enum Waits {
     Turn,
 }
 
-type Switch = Coroutine<Header>;
-
 /// The result of a fiber that has ended.
 type Ended<T> = Option<Result<T, JoinError>>;
 
@@ -93,7 +91,7 @@ type Ended<T> = Option<Result<T, JoinError>>;
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Hosted<T> {
     /// Until it has ended.
-    fiber: Option<Switch>,
+    fiber: Option<Coroutine<Header>>,
     /// Whether it has run.
     has_run: bool,
     result: PhantomData<T>,
@@ -158,10 +156,9 @@ where
     F: FnOnce() -> T + 'static,
     T: 'static,
 {
-    /// Numbers for reports.
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
     let size = segue_core::scheduling::stack_size_of(&given);
-    let id = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let stack = thread_stacks::take_of(size).unwrap_or_else(|error| panic!("no stack for a hosted fiber: {error}"));
+    let id = stack.number() as u64;
     let token = CancelToken::new();
     let scheduler: NonNull<dyn Scheduler> = NonNull::from(&HOSTS);
     let header = Header {
@@ -175,8 +172,7 @@ where
         waits: Cell::new(Waits::Resume),
         result: Cell::new(ptr::null_mut()),
     };
-    let stack = thread_stacks::take_of(size).unwrap_or_else(|error| panic!("no stack for a hosted fiber: {error}"));
-    let fiber = Switch::new(stack, header, move |header: &Header| main(header, f));
+    let fiber = Coroutine::new(stack, header, move |header: &Header| main(header, f));
     match fiber.header().fiber.name() {
         None => fiber.set_label(id, Some("hosted")),
         name => fiber.set_label(id, name),
@@ -318,10 +314,10 @@ unsafe fn header_of<'a>(fiber: NonNull<Fiber>) -> &'a Header {
 // context that the fiber has left by then.
 unsafe impl Scheduler for Hosts {
     #[inline]
-    unsafe fn suspend(&self, fiber: &Fiber) {
+    unsafe fn suspend(&self, fiber: &Fiber) -> Option<Switch> {
         let header = NonNull::new(fiber.host().cast_mut().cast::<Header>()).expect("a hosted fiber has its header");
         // SAFETY: the caller is the running fiber; the pointer was made by `header_ptr`.
-        unsafe { segue_fiber::suspend(header) };
+        unsafe { segue_fiber::begin_suspend(header) }
     }
 
     #[inline]
@@ -346,11 +342,11 @@ unsafe impl Scheduler for Hosts {
         }
     }
 
-    unsafe fn yield_now(&self, fiber: &Fiber) {
+    unsafe fn yield_now(&self, fiber: &Fiber) -> Option<Switch> {
         // SAFETY: it is the running one.
         unsafe { header_of(NonNull::from(fiber)) }.waits.set(Waits::Turn);
         // SAFETY: the caller is the running fiber; the next poll switches back to it.
-        unsafe { self.suspend(fiber) };
+        unsafe { self.suspend(fiber) }
     }
 
     fn spawner(&self) -> &dyn Spawn {
@@ -385,11 +381,11 @@ unsafe impl Executor for Hosts {
     }
 
     #[inline]
-    unsafe fn pend(&self, fiber: &Fiber) {
+    unsafe fn pend(&self, fiber: &Fiber) -> Option<Switch> {
         // SAFETY: as the caller promises.
         unsafe {
             header_of(NonNull::from(fiber)).waits.set(Waits::Poll);
-            self.suspend(fiber);
+            self.suspend(fiber)
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::worker::group::{Group, Remote, take_back};
 use crate::worker::hooks::Hooks;
 use crate::worker::inbox::{Letter, Post};
 use crate::worker::placing::Placing;
-use crate::worker::policy::Switch;
+use crate::worker::policy::Coroutine;
 use crate::worker::report::Stuck;
 use segue_core::Fiber;
 use segue_core::scheduling::{Job, JobHeader, Scheduler, Spawn};
@@ -328,7 +328,7 @@ impl Common {
             let fiber = unsafe { &header.as_ref().fiber };
             // SAFETY: it does not run, and a fiber's handle is a pointer to its header. It is only
             // looked at.
-            let backtrace = || unsafe { ManuallyDrop::new(Switch::from_header(*header)) }.backtrace();
+            let backtrace = || unsafe { ManuallyDrop::new(Coroutine::from_header(*header)) }.backtrace();
             Stuck {
                 fiber: fiber.to_string(),
                 waits_for: fiber.waits_for(),

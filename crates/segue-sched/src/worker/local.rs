@@ -7,12 +7,13 @@
 use crate::worker::common::{Common, Header, INTERRUPT, RESUME, Whole, set_worker, worker};
 use crate::worker::group::Group;
 use crate::worker::inbox::Letter;
-use crate::worker::policy::{Goes, Idle, Policy, Seat, Started, Switch, Task, Why};
+use crate::worker::policy::{Coroutine, Goes, Idle, Policy, Seat, Started, Task, Why};
 use crate::worker::report::Stuck;
 use segue_core::chain::{self, barrier};
 use segue_core::scheduling::{Job, Scheduler, Spawn, Timers, Wake};
+use segue_core::switch::Switch;
 use segue_core::unwind::NoUnwind;
-use segue_core::{Cancelled, Fiber, WaitsFor};
+use segue_core::{Fiber, WaitsFor};
 use segue_fiber::{StackPool, Step, thread_stacks};
 use std::cell::{Cell, RefCell};
 use std::ptr::{self, NonNull};
@@ -278,7 +279,7 @@ impl<P: Policy> Local<P> {
                 let worker = unsafe { header.as_ref() }.worker.get();
                 assert!(ptr::eq(worker, &self.common), "a policy gave out a fiber of another worker");
                 // SAFETY: a `Started` is the right to run that fiber, which is this worker's.
-                let _ = self.switch_to(unsafe { Switch::from_header(header) });
+                let _ = self.switch_to(unsafe { Coroutine::from_header(header) });
             }
             Task::Fresh(job) => self.start(job),
         }
@@ -306,7 +307,7 @@ impl<P: Policy> Local<P> {
             worker: Cell::new(ptr::from_ref(self).cast()),
             seat: Cell::new(0),
         };
-        let fiber = Switch::new(stack, header, main);
+        let fiber = Coroutine::new(stack, header, main);
         fiber.set_label(id, fiber.header().fiber.name());
         self.common.enrol(fiber.header(), fiber.header_ptr());
         // SAFETY: this is its scheduler, and it has not run yet.
@@ -355,7 +356,7 @@ impl<P: Policy> Local<P> {
 
     /// Answers whether the fiber has ended.
     #[inline(always)]
-    fn switch_to(&self, mut fiber: Switch) -> bool {
+    fn switch_to(&self, mut fiber: Coroutine) -> bool {
         // A worker inside of one of these fibers may have left its own behind.
         // SAFETY: this worker runs on this thread, in a loop that ends by setting another. The
         // header stays in place while it is current: it ends after what was current before is set
@@ -381,7 +382,7 @@ impl<P: Policy> Local<P> {
     }
 
     #[inline(always)]
-    fn bury(&self, fiber: Switch) {
+    fn bury(&self, fiber: Coroutine) {
         // It has left its contexts, so nobody posts it any more; but an interrupt may still be
         // under way.
         self.common.await_letter(fiber.header());
@@ -483,7 +484,10 @@ fn preempt() {
             && common.whole().preempts()
         {
             // SAFETY: it is the calling one, and this scheduler is its own (14).
-            unsafe { fiber.scheduler().yield_now(fiber) };
+            if let Some(switch) = unsafe { fiber.scheduler().yield_now(fiber) } {
+                // SAFETY: at once.
+                unsafe { switch.make() };
+            }
         }
     });
 }
@@ -497,40 +501,6 @@ pub(crate) fn with_caller<R>(f: impl FnOnce(Option<(&Common, &Fiber)>) -> R) -> 
     // (clauses 3 and 4).
     let caller = unsafe { worker().as_ref().zip(segue_core::scheduling::current().as_ref()) };
     f(caller.filter(|(common, fiber)| ptr::addr_eq(fiber.scheduler(), *common)))
-}
-
-/// As [`segue_core::yield_now`], for the fibers of this crate's workers; `None` elsewhere.
-///
-/// # Cancellation
-/// *No effect*: a cancelled fiber does not yield.
-///
-/// The switch is inlined at the call. A fiber that is resumed inside of a function first returns
-/// from it, which the processor predicts from the calls of the fiber that ran before: wrongly, if
-/// that waits in another place. Two fibers that yield in different loops need 9.8 ns a yield so,
-/// and 24 by way of that function, measured on a Xeon.
-///
-/// # Errors
-/// [`Cancelled`] if the caller was cancelled.
-#[inline(always)]
-pub fn try_yield() -> Option<Result<(), Cancelled>> {
-    let header = with_caller(|caller| {
-        let (common, fiber) = caller?;
-        if fiber.must_not_suspend() || segue_core::is_cancelled() {
-            return Some(Err(()));
-        }
-        // SAFETY: the fiber is the running one.
-        let header = unsafe { header_of(fiber) };
-        common.whole().yields(header);
-        Some(Ok(header))
-    })?;
-    let Ok(header) = header else { return Some(segue_core::yield_now()) };
-    // SAFETY: the caller is the running fiber, and this is its header; it is in the policy, to be
-    // switched to once.
-    unsafe {
-        segue_fiber::suspend(header);
-        header.as_ref().fiber.refill();
-    }
-    Some(Ok(()))
 }
 
 /// What a fiber's stack begins with.
@@ -555,12 +525,12 @@ fn main(header: &Header) {
 // posts the letter, or the push into this thread's policy.
 unsafe impl<P: Policy> Scheduler for Local<P> {
     #[inline]
-    unsafe fn suspend(&self, fiber: &Fiber) {
+    unsafe fn suspend(&self, fiber: &Fiber) -> Option<Switch> {
         if !self.common.forks.is_empty() {
             self.common.expose_forks();
         }
         // SAFETY: the caller is the running fiber.
-        unsafe { segue_fiber::suspend(header_of(fiber)) };
+        unsafe { segue_fiber::begin_suspend(header_of(fiber)) }
     }
 
     #[inline]
@@ -579,12 +549,12 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
     }
 
     #[inline]
-    unsafe fn yield_now(&self, fiber: &Fiber) {
+    unsafe fn yield_now(&self, fiber: &Fiber) -> Option<Switch> {
         // SAFETY: the caller is the running fiber; it is in the policy when it suspends, to be
         // switched to once.
         unsafe {
             self.yields(header_of(fiber));
-            self.suspend(fiber);
+            self.suspend(fiber)
         }
     }
 

@@ -27,7 +27,6 @@ use crate::worker::common::Header;
 use crate::worker::group::Group;
 use segue_core::scheduling::Job;
 use segue_core::{Attribute, Fiber};
-use segue_fiber::Coroutine;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -350,4 +349,4 @@ impl std::fmt::Debug for Started {
 }
 
 /// A suspended coroutine, named by its header.
-pub(crate) type Switch = Coroutine<Header>;
+pub(crate) type Coroutine = segue_fiber::Coroutine<Header>;

@@ -8,7 +8,7 @@ use crate::table::{
 use segue_core::{WaitQueue, WaitsFor, after, check, preemption_point, scope, sleep, spawn, timeout, yield_now};
 use segue_sched::{
     Builder, ByDeadline, Explore, Fair, Fifo, Handle, Hierarchical, Policy, Pool, Sim, StuckWorker, Verdict,
-    checkpoint, join, move_to, try_join, try_yield,
+    checkpoint, join, move_to, try_join,
 };
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -175,9 +175,6 @@ pub static ROWS: &[Row] = &[
         RIGHT
     }),
     fiber("Policy::push, at a yield", Refused(POLICY), || here(Foreign::Push, || yield_now().unwrap())),
-    fiber("Policy::push, at an inlined yield", Refused(POLICY), || {
-        here(Foreign::Push, || assert_eq!(try_yield(), Some(Ok(()))))
-    }),
     fiber("Policy::push, when operations are used up", Refused(POLICY), || {
         here(Foreign::Push, || (0..200).for_each(|_| segue_core::admit().unwrap()))
     }),

@@ -2,7 +2,7 @@
 //! and stop at checkpoints: small, for Miri and the thread sanitizer, with the feature `threads`.
 
 use segue_core::{CancelToken, JoinError, scope, spawn_task, yield_now};
-use segue_sched::{Builder, Fifo, Handle, Polled, checkpoint, move_to, try_yield};
+use segue_sched::{Builder, Fifo, Handle, Polled, checkpoint, move_to};
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -107,7 +107,7 @@ fn fibers_that_yield_in_place_and_stop_at_checkpoints_while_a_worker_asks_for_wo
                 for _ in 0..4 {
                     s.spawn(|| {
                         for _ in 0..4 {
-                            yields.fetch_add(usize::from(try_yield() == Some(Ok(()))), SeqCst);
+                            yields.fetch_add(usize::from(yield_now() == Ok(())), SeqCst);
                             // What comes from outside, and what the policy has to spare, is let in
                             // and shared here.
                             s.spawn(|| stops.fetch_add(1, SeqCst));

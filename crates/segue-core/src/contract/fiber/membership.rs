@@ -18,13 +18,21 @@ impl Fiber {
     /// It is null, or in place until the fiber has entered another one.
     #[inline]
     pub(crate) unsafe fn enter_context(&self, context: *const Context) -> *const Context {
-        // One that has ended may have lain there, and `expose` would keep the pointer to that. In
-        // the middle of a registration a claimer may write it as well, and that stays.
-        let context = context.cast_mut();
-        if self.waits_in.load(Ordering::Relaxed) == context {
-            let _ = self.waits_in.compare_exchange(context, context, Ordering::Relaxed, Ordering::Relaxed);
+        // One that has ended may have lain there, and `expose` would keep the pointer to that.
+        if !context.is_null() && ptr::eq(self.waits_in.load(Ordering::Relaxed), context) {
+            self.renew_waits_in(context.cast_mut());
         }
         self.context.replace(context)
+    }
+
+    #[cold]
+    fn renew_waits_in(&self, context: *mut Context) {
+        if self.waits_for.get().is_none() {
+            self.waits_in.store(context, Ordering::Relaxed);
+        } else {
+            // In the middle of a registration a claimer may write it as well, and that stays.
+            let _ = self.waits_in.compare_exchange(context, context, Ordering::Relaxed, Ordering::Relaxed);
+        }
     }
 
     #[inline]

@@ -23,8 +23,9 @@ pub use waits_for::WaitsFor;
 
 use crate::contract::attributes::Attributes;
 use crate::contract::deferred_wakers;
+use crate::contract::executor::Executor;
 use crate::contract::job::{Identity, Job, Name};
-use crate::contract::scheduler::{Executor, Scheduler, Wake};
+use crate::contract::scheduler::{Scheduler, Wake};
 use crate::contract::tree::context::Context;
 use crate::contract::tree::family::Family;
 use crate::contract::trigger::{REFUSED, Trigger};
@@ -62,7 +63,7 @@ pub struct Fiber {
     waits_for: Cell<Option<WaitsFor>>,
     trigger: Cell<*const Trigger>,
     /// What runs it, if it is a task.
-    executor: Cell<Option<&'static &'static dyn Executor>>,
+    pub(super) executor: Cell<Option<&'static &'static dyn Executor>>,
 
     id: u64,
     /// See [`mark`](Fiber::mark).
@@ -149,34 +150,6 @@ impl Fiber {
         self.host.set(host);
     }
 
-    /// Says that it is a task, of `executor`.
-    ///
-    /// # Safety
-    /// For the fiber's scheduler, before the fiber runs. The fiber is one of the executor's.
-    pub unsafe fn set_executor(&self, executor: &'static &'static dyn Executor) {
-        self.executor.set(Some(executor));
-    }
-
-    #[inline]
-    pub(crate) fn executor(&self) -> Option<&'static dyn Executor> {
-        self.executor.get().copied()
-    }
-
-    /// What it waits for, if it is suspended. For the fiber's own thread.
-    pub fn waits_for(&self) -> Option<WaitsFor> {
-        self.waits_for.get()
-    }
-
-    /// Whether it waits for the kernel, in a simulation, which does not drive it. See
-    /// [`kernel_wait`](crate::drivers::kernel_wait).
-    pub fn waits_for_kernel(&self) -> bool {
-        self.waits_for_kernel.get()
-    }
-
-    pub(crate) fn set_waits_for_kernel(&self, yes: bool) {
-        self.waits_for_kernel.set(yes);
-    }
-
     /// The scheduler that it belongs to.
     #[inline]
     pub fn scheduler(&self) -> &dyn Scheduler {
@@ -194,6 +167,19 @@ impl Fiber {
     pub unsafe fn set_scheduler(&self, scheduler: NonNull<dyn Scheduler>) {
         self.leave_context(ptr::null());
         self.scheduler.set(scheduler);
+    }
+
+    /// Suspends it, in this very frame if its scheduler leaves that to the caller.
+    ///
+    /// # Safety
+    /// As for [`Scheduler::suspend`].
+    #[inline(always)]
+    pub(crate) unsafe fn suspend(&self) {
+        // SAFETY: as the caller promises.
+        if let Some(switch) = unsafe { self.scheduler().suspend(self) } {
+            // SAFETY: at once.
+            unsafe { switch.make() };
+        }
     }
 
     /// Wakes a fiber through its scheduler.

@@ -59,10 +59,9 @@ impl Fiber {
         self.budget.get() == 0
     }
 
-    /// It has given up its turn: a new one begins, with as many operations that need not wait. For
-    /// schedulers with ways of their own to yield.
+    /// It has given up its turn: a new one begins, with as many operations that need not wait.
     #[inline]
-    pub fn refill(&self) {
+    pub(crate) fn refill(&self) {
         self.budget.set(OPERATIONS);
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Every wait says it, for dumps, deadlock reports and the messages of refused effects.
 
+use crate::contract::fiber::Fiber;
 use std::panic::Location;
 
 /// What a suspended fiber waits for, as reports say it.
@@ -26,5 +27,22 @@ impl WaitsFor {
 impl std::fmt::Display for WaitsFor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} at {}", self.what, self.at)
+    }
+}
+
+impl Fiber {
+    /// What it waits for, if it is suspended. For the fiber's own thread.
+    pub fn waits_for(&self) -> Option<WaitsFor> {
+        self.waits_for.get()
+    }
+
+    /// Whether it waits for the kernel, in a simulation, which does not drive it. See
+    /// [`kernel_wait`](crate::drivers::kernel_wait).
+    pub fn waits_for_kernel(&self) -> bool {
+        self.waits_for_kernel.get()
+    }
+
+    pub(crate) fn set_waits_for_kernel(&self, yes: bool) {
+        self.waits_for_kernel.set(yes);
     }
 }

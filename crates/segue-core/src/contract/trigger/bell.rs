@@ -80,7 +80,7 @@ impl Trigger {
             // SAFETY: the word was WAITING with this fiber and was not withdrawn, so exactly one
             // resume follows, or is under way: by the ringer, or by this thread when an interrupt
             // cancels it.
-            unsafe { fiber.scheduler().suspend(fiber) };
+            unsafe { fiber.suspend() };
         }
         fiber.end_wait() == WaitEnd::Resumed
     }

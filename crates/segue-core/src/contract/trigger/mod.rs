@@ -238,7 +238,7 @@ impl Trigger {
             // SAFETY: the trigger was WAITING with this fiber and was not cancelled by it, so
             // exactly one resume follows, or is under way: by its claimer, or by this thread when
             // an interrupt cancels it.
-            unsafe { fiber.scheduler().suspend(fiber) };
+            unsafe { fiber.suspend() };
         }
         match fiber.end_wait() {
             WaitEnd::Resumed => self.outcome().expect("a scheduler resumed a fiber that nobody had resumed"),

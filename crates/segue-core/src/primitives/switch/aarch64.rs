@@ -86,25 +86,6 @@ pub(super) unsafe fn leave(to: Resting) -> ! {
     }
 }
 
-/// As `super::half_way`: the words of the side that goes to rest are stored and its stack pointer
-/// is below them, or the stack pointer is the other side's and the instruction is not.
-#[inline]
-pub(super) unsafe fn half_way(context: &libc::mcontext_t) -> Option<Resting> {
-    /// str x19, [sp, #16]; ldp x29, x3, [x1, #-32]; ldr x19, [x1, #-16]; mov sp, x1; br x3.
-    const CODE: [u32; 5] = [0xf900_0bf3, 0xa97e_0c3d, 0xf85f_0033, 0x9100_003f, 0xd61f_0060];
-    let (sp, at) = (context.sp as usize, context.pc as *const u32);
-    // SAFETY: the thread is about to execute what stands there; before it jumps, what follows too.
-    let word = |n: usize| unsafe { *at.add(n) };
-    let first = word(0);
-    let place = CODE.iter().position(|&instruction| instruction == first)?;
-    let stands = CODE[place..].iter().enumerate().all(|(n, &instruction)| word(n) == instruction);
-    match place {
-        _ if !stands => None,
-        4 => (sp == context.regs[1] as usize).then_some(sp as Resting),
-        _ => Some((sp + 32) as Resting),
-    }
-}
-
 /// How far behind its beginning the return address lies that [`root`] leaves.
 pub(super) const RETURN: usize = 20;
 

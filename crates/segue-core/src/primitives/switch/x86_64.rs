@@ -82,23 +82,6 @@ pub(super) unsafe fn leave(to: Resting) -> ! {
     }
 }
 
-/// As `super::half_way`: the stack pointer is the other side's already, and the frame pointer or
-/// the instruction is not.
-#[inline]
-pub(super) unsafe fn half_way(context: &libc::mcontext_t) -> Option<Resting> {
-    let register = |index: i32| context.gregs[index as usize] as usize;
-    let at = register(libc::REG_RIP);
-    let rests = register(libc::REG_RSP);
-    // SAFETY: the thread is about to execute what stands there. The bytes are compared one by one,
-    // and each is read only if those before it are an instruction's beginning, of which there must
-    // be more, or one that does not jump, which must be followed by another.
-    let stands = |code: &[u8]| code.iter().enumerate().all(|(n, &byte)| unsafe { *((at + n) as *const u8) } == byte);
-    let loads_frame_pointer = [0x48, 0x8b, 0x6e, 0xe8, 0xff, 0x66, 0xf0];
-    let jumps = [0xff, 0x66, 0xf0];
-    let between = rests == register(libc::REG_RSI) && (stands(&loads_frame_pointer) || stands(&jumps));
-    between.then_some(rests as Resting)
-}
-
 /// How far behind its beginning the return address lies that [`root`] leaves.
 pub(super) const RETURN: usize = 16;
 
