@@ -66,15 +66,13 @@ impl StackPool {
     /// says what to do.
     #[inline]
     pub fn take(&mut self) -> io::Result<Stack> {
-        match self.stacks.pop() {
-            Some(stack) => Ok(stack),
-            None => self.grow(),
-        }
+        self.pop().map_or_else(|| self.grow(), Ok)
     }
 
-    /// The stack that was put last, if there is one.
+    /// The stack that was put last, if there is one. In two registers, other than the result of
+    /// [`take`](Self::take): a copy of that waits for the last `put`.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Stack> {
+    pub fn pop(&mut self) -> Option<Stack> {
         self.stacks.pop()
     }
 

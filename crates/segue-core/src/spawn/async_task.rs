@@ -271,7 +271,7 @@ unsafe fn over<F, T>(task: NonNull<Task<Polls<F>, T>>, result: Result<T, Failed>
                 }
             }
             // What nobody takes is dropped inside of the context.
-            task::settle(head)
+            task::settle(head, task::free::<Polls<F>, T>)
         };
         let settled = if retires { current::retire(end) } else { task::within_context(head, end) };
         settled.leave();

@@ -146,7 +146,7 @@ unsafe fn place<F, T>(header: JobHeader, closure: F, family: *const Family) -> (
 
 /// # Safety
 /// Called once, by the side that the table at the head of the file names.
-unsafe fn free<F, T>(head: NonNull<Head<T>>) {
+pub(crate) unsafe fn free<F, T>(head: NonNull<Head<T>>) {
     let task = head.cast::<Task<F, T>>();
     // SAFETY: it was allocated by `new` for this type, and nobody uses it any more. Also if a drop
     // panics.
@@ -178,7 +178,7 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
                     Err(payload) => store_panic(head, payload),
                 }
             }
-            settle(head)
+            settle(head, free::<F, T>)
         });
         // SAFETY: the task's fiber has left its contexts.
         unsafe { end.leave() };
@@ -192,7 +192,7 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
             let closure = (*this.as_ref().closure.get()).take();
             let end = within_context(head, || {
                 store_unstarted(head, caught(|| drop(closure)), Cancelled::new());
-                settle(head)
+                settle(head, free::<F, T>)
             });
             end.leave();
         }
@@ -283,12 +283,12 @@ impl Settled {
 /// and now, and the task freed.
 ///
 /// # Safety
-/// Called once for a task, by the job's side, with the result in place.
+/// Called once for a task, by the job's side, with the result in place. `free` is the task's own.
 #[inline(always)]
-pub(crate) unsafe fn settle<T>(head: NonNull<Head<T>>) -> Settled {
+pub(crate) unsafe fn settle<T>(head: NonNull<Head<T>>, free: unsafe fn(NonNull<Head<T>>)) -> Settled {
     // SAFETY: the job's side keeps the task alive until it has claimed `done` or freed it below.
     let task = unsafe { head.as_ref() };
-    let (family, free) = (task.family, task.free);
+    let family = task.family;
     let joiner = match task.done.claim(0) {
         Ok(wakeup) => Some(wakeup),
         Err(refused) => match refused.into_fiber() {
@@ -307,7 +307,7 @@ pub(crate) unsafe fn settle<T>(head: NonNull<Head<T>>) -> Settled {
 
 /// # Safety
 /// The task is the caller's to free, by its own `free`, and has not left its family.
-#[inline(never)]
+#[inline(always)]
 unsafe fn free_detached<T>(head: NonNull<Head<T>>, family: *const Family, free: unsafe fn(NonNull<Head<T>>)) {
     // SAFETY: as the caller promises.
     if let Err(payload) = caught(|| unsafe { free(head) }) {

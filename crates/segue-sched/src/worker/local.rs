@@ -14,7 +14,7 @@ use segue_core::scheduling::{Job, Scheduler, Spawn, Timers, Wake};
 use segue_core::switch::Switch;
 use segue_core::unwind::NoUnwind;
 use segue_core::{Fiber, WaitsFor};
-use segue_fiber::{StackPool, Step, thread_stacks};
+use segue_fiber::{Stack, StackPool, Step, thread_stacks};
 use std::cell::{Cell, RefCell};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -287,14 +287,8 @@ impl<P: Policy> Local<P> {
 
     #[inline(always)]
     fn start(&self, mut job: Job) {
-        let stack = match job.stack_size() {
-            None => self.stacks.borrow_mut().take(),
-            size => thread_stacks::take_of(size),
-        };
-        let stack = match stack {
-            Ok(stack) => stack,
-            Err(_) => return self.starve(job),
-        };
+        let pooled = if job.stack_size().is_none() { self.stacks.borrow_mut().pop() } else { None };
+        let Some(stack) = pooled.or_else(|| self.new_stack(&job)) else { return self.starve(job) };
         let number = self.started.get();
         self.started.set(number + 1);
         let scheduler = NonNull::from(self as &dyn Scheduler);
@@ -317,6 +311,14 @@ impl<P: Policy> Local<P> {
         }
         if !self.switch_to(fiber) {
             self.common.remote().beat.settle();
+        }
+    }
+
+    #[cold]
+    fn new_stack(&self, job: &Job) -> Option<Stack> {
+        match job.stack_size() {
+            None => self.stacks.borrow_mut().take().ok(),
+            size => thread_stacks::take_of(size).ok(),
         }
     }
 

@@ -68,8 +68,10 @@ pub struct Fiber {
     id: u64,
     /// See [`mark`](Fiber::mark).
     mark: Cell<u64>,
-    links: Links<Fiber>,
     name: Option<Box<Name>>,
+    // Apart from the name, so that the two are not copied as one, which waits for the spawner's
+    // writes.
+    links: Links<Fiber>,
     attributes: OnceCell<Attributes>,
 }
 
