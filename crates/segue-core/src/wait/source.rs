@@ -303,7 +303,7 @@ pub fn registered<R>(waits_for: WaitsFor, f: impl FnOnce() -> R) -> R {
 /// let mut positive = queue.source(WaitsFor::new("a positive number"), |n| *n > 0, |n| std::mem::take(n));
 /// assert_eq!(wait(&mut positive), Ok(7));
 /// ```
-#[inline]
+#[inline(always)] // The switch is to be in the frame of what waits: `primitives/switch`.
 pub fn wait<S: Source>(source: &mut S) -> Result<S::Output, Cancelled> {
     admit()?;
     // Its steps may call foreign code, with the fiber borrowed and a slot registered. Mostly
@@ -319,41 +319,63 @@ fn wait_behind<S: Source>(source: &mut S) -> Result<S::Output, Cancelled> {
 
 #[inline(always)]
 fn wait_for<S: Source>(source: &mut S) -> Result<S::Output, Cancelled> {
-    current::on_current(|fiber| {
-        if fiber.must_not_suspend() {
-            return source.attempt().ok_or_else(|| fiber.refused());
-        }
-        loop {
-            let trigger = Trigger::waiting(fiber);
-            let mut slot = S::Slot::default();
-            // SAFETY: slot and trigger are in this frame, which does not end before one of
-            // `withdraw` and `commit` was called, as the outcome says, or nothing was registered.
-            // Nothing unwinds between.
-            unsafe {
-                let begun = match source.start(&mut slot, &trigger, 0) {
-                    Ok(begun) => begun,
-                    Err(retreat) => {
-                        let waiter = ptr::from_ref(fiber).cast_mut();
-                        retreated(source, &mut slot, &trigger, waiter, retreat, current::yield_now)?
-                    }
-                };
-                if let Some(output) = begun {
-                    return Ok(output);
+    // Not in a closure, which would be a function of its own.
+    // SAFETY: null, or the header of the fiber that runs this (clauses 3 and 4).
+    match unsafe { current::current().as_ref() } {
+        Some(fiber) => wait_as(fiber, source),
+        None => wait_on_thread(source),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn wait_on_thread<S: Source>(source: &mut S) -> Result<S::Output, Cancelled> {
+    current::on_current(|fiber| wait_as(fiber, source))
+}
+
+/// What others reach of a wait, in a line of its own: whoever serves it, on this thread or another,
+/// touches no other line of the frame.
+#[repr(C, align(64))]
+struct Registration<S> {
+    trigger: Trigger,
+    slot: S,
+}
+
+#[inline(always)]
+fn wait_as<S: Source>(fiber: &Fiber, source: &mut S) -> Result<S::Output, Cancelled> {
+    if fiber.must_not_suspend() {
+        return source.attempt().ok_or_else(|| fiber.refused());
+    }
+    loop {
+        let mut registration = Registration { trigger: Trigger::waiting(fiber), slot: S::Slot::default() };
+        let Registration { trigger, slot } = &mut registration;
+        // SAFETY: slot and trigger are in this frame, which does not end before one of `withdraw`
+        // and `commit` was called, as the outcome says, or nothing was registered. Nothing unwinds
+        // between.
+        unsafe {
+            let begun = match source.start(slot, trigger, 0) {
+                Ok(begun) => begun,
+                Err(retreat) => {
+                    let waiter = ptr::from_ref(fiber).cast_mut();
+                    retreated(source, slot, trigger, waiter, retreat, current::yield_now)?
                 }
-                match trigger.finish(fiber, source.waits_for()) {
-                    Outcome::Cancelled => {
-                        source.withdraw(&mut slot);
-                        return Err(fiber.cancelled());
-                    }
-                    Outcome::Taken(arm) => {
-                        if let Some(output) = source.commit(&mut slot, arm) {
-                            return Ok(output);
-                        }
+            };
+            if let Some(output) = begun {
+                return Ok(output);
+            }
+            match trigger.finish(fiber, source.waits_for()) {
+                Outcome::Cancelled => {
+                    source.withdraw(slot);
+                    return Err(fiber.cancelled());
+                }
+                Outcome::Taken(arm) => {
+                    if let Some(output) = source.commit(slot, arm) {
+                        return Ok(output);
                     }
                 }
             }
         }
-    })
+    }
 }
 
 /// Why a wait with a deadline ended without a value.
@@ -433,7 +455,7 @@ impl<S: Source> Waitable<S> {
     ///
     /// # Errors
     /// [`Cancelled`] if the caller was cancelled.
-    #[inline]
+    #[inline(always)] // As the function `wait`.
     pub fn wait(mut self) -> Result<S::Output, Cancelled> {
         wait(&mut self.0)
     }

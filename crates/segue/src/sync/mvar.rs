@@ -59,7 +59,7 @@ impl<T> MVar<T> {
     /// # Errors
     /// [`Cancelled`] if the caller was cancelled.
     #[track_caller]
-    #[inline]
+    #[inline(always)] // As the source's `wait`.
     pub fn take(&self) -> Result<T, Cancelled> {
         self.take_source().wait()
     }
@@ -99,7 +99,7 @@ impl<T> MVar<T> {
     /// # Errors
     /// [`Rejected`], which has the value, if the caller was cancelled.
     #[track_caller]
-    #[inline]
+    #[inline(always)] // As the source's `wait`.
     pub fn put(&self, value: T) -> Result<(), Rejected<T>> {
         let mut putting = self.put_source(value).into_source();
         match wait(&mut putting) {

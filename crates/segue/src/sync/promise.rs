@@ -222,7 +222,7 @@ impl<T> Promise<T> {
     /// assert_eq!(promise.take(), Ok(String::from("yours")));
     /// ```
     #[track_caller]
-    #[inline]
+    #[inline(always)] // As the source's `wait`.
     pub fn take(mut self) -> Result<T, WaitError> {
         Ok(self.take_source().wait()??)
     }

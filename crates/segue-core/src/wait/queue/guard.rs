@@ -150,7 +150,7 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
     ///
     /// It lets go of the lock after every 32 of them, and resumes those; so it is the last thing
     /// that is done with the guard. A waiter that joins the list meanwhile is not told.
-    #[inline]
+    #[inline(always)] // It is small, but for what is cold.
     pub fn notify_all(mut self, list: usize) {
         // As a rule there is one at most.
         if self.notify_one(list) && !self.is_empty(list) {
@@ -197,7 +197,7 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
 
     /// Claims the first waiter of a list that can be claimed, unless it or one before it does not
     /// suit. `exchange` is called before the claim, and again if that is refused.
-    #[inline]
+    #[inline(always)]
     fn serve(
         &mut self,
         list: usize,
