@@ -446,12 +446,12 @@ impl Common {
     }
 
     /// Looks for a closure: its own newest, then the oldest from outside, then the oldest of
-    /// another worker.
+    /// another worker, if this one `takes` closures that are not urgent, too.
     #[inline]
-    pub(crate) fn find(&self) -> Option<Job> {
+    pub(crate) fn find(&self, takes: bool) -> Option<Job> {
         self.take_own().or_else(|| self.group.outside.take_oldest()).or_else(|| match self.alone {
             Some(_) => None,
-            None => self.group.take_from_others(self.index, self.placing.modest()),
+            None => self.group.take_from_others(self.index, self.placing.modest(), takes),
         })
     }
 }

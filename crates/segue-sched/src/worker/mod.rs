@@ -7,6 +7,7 @@ pub(crate) mod block_in_place;
 pub(crate) mod checkpoint;
 pub(crate) mod common;
 pub(crate) mod forks;
+mod grace;
 pub(crate) mod group;
 pub(crate) mod handle;
 pub(crate) mod hooks;

@@ -30,7 +30,7 @@
 //!
 //! | when | the mark | closures go when the numbers differ by |
 //! | --- | --- | --- |
-//! | it has just slept | 2 | more than 1, if the closure is alone: its spawner has gone on to wait |
+//! | it has just slept | 0 | more than 1, if the closure is alone: its spawner has gone on to wait |
 //! | it goes on working | some fibers | more than 12 |
 //! | it gives closures away | as it was | more than 1 |
 //! | it has looked in vain | as many more fibers as may make a difference | |
@@ -49,8 +49,8 @@ use segue_core::scheduling::Job;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// The mark after a sleep.
-const AFTER_SLEEP: usize = 2;
+/// The mark after a sleep: of the first closure it is asked whether it is alone.
+const AFTER_SLEEP: usize = 0;
 /// How much workers may differ while they are busy.
 const UNEVEN: usize = 12;
 /// How many closures are moved before it is asked what came of it.
@@ -152,6 +152,11 @@ impl Placing {
     fn place(&self, group: &Group, index: usize, fibers: usize, job: Job) -> Option<Job> {
         let has_slept = self.mark.get() == AFTER_SLEEP;
         let is_alone = has_slept && !group.remote(index).shelf.seems_to_hold();
+        if has_slept && !is_alone {
+            // Several were spawned together. The last of them will be alone as well, and stays.
+            self.mark.set(UNEVEN);
+            return Some(job);
+        }
         let to = self.gives_to.take();
         let uneven = if is_alone || to.is_some() { 1 } else { UNEVEN };
         let Some((place, number)) = group.find_place(index, to, uneven) else {

@@ -8,7 +8,8 @@
 #![allow(unsafe_code)] // A worker is reached by its address while its loop runs.
 
 use crate::worker::common::Common;
-use crate::worker::group::Rest;
+use crate::worker::grace::Grace;
+use crate::worker::group::{Offer, Rest};
 use crate::worker::handle;
 use crate::worker::local::{Local, no_unwind};
 use crate::worker::placing::MODESTY;
@@ -47,6 +48,10 @@ pub(crate) struct Worker<'a, P, K> {
     pub(crate) park: K,
     pub(crate) on_deadlock: Option<OnDeadlock<'a>>,
     looks: u32,
+    /// Since it was idle last, closures of others have had their grace.
+    takes: bool,
+    /// Whether it gives closures any: what it took last from others has gone on to wait.
+    is_patient: bool,
     window: Window,
     /// Whether the loop runs in a fiber of another scheduler, which is to get turns, too.
     is_guest: bool,
@@ -116,7 +121,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         let looks = if local.common.group.len() == 1 { 0 } else { LEAST_LOOKS };
         let window = Window { turns: MOST_TURNS / 8, was_long: false, since: None };
         local.common.until_look.set(window.turns);
-        Self { local, park, on_deadlock, looks, window, is_guest: false }
+        Self { local, park, on_deadlock, looks, takes: false, is_patient: true, window, is_guest: false }
     }
 
     /// Runs `first`, if given, and then everything until the group stops and no fiber is left.
@@ -201,7 +206,11 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
             Turn::Ran
         } else if let Some(job) = self.find() {
             if let Some(task) = local.taken(job) {
+                let settled = common.remote().beat.settled();
                 local.run(task);
+                if self.takes {
+                    self.is_patient = common.remote().beat.settled() != settled;
+                }
             }
             Turn::Ran
         } else if segue_core::scheduling::settle() {
@@ -248,7 +257,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
             return None;
         }
         let common = &self.local.common;
-        let job = common.find();
+        let job = common.find(self.takes);
         if job.is_some() && common.group.len() > 1 {
             // There may be more on that shelf than this worker can take.
             common.group.wake_if_busy();
@@ -269,17 +278,33 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
             common.group.beg(common.index);
         }
         let modest = common.placing.modest();
-        for _ in 0..self.looks {
-            if !common.remote().inbox.is_empty() || (!alone && common.group.looks_busy_to(common.index, modest)) {
+        let mut left = self.looks;
+        let mut grace = None;
+        while left > 0 {
+            let offer = if alone { None } else { common.group.offer_to(common.index, modest) };
+            if let Some(Offer::Closure(turn)) = offer {
+                self.takes = !self.is_patient || Grace::is_over(&mut grace, turn, Instant::now());
+            }
+            if self.takes || offer == Some(Offer::Urgent) || self.gets_mail_soon() {
                 self.looks = (self.looks * 2).min(MOST_LOOKS);
                 return true;
             }
-            for _ in 0..16 {
-                std::hint::spin_loop();
+            if offer.is_none() {
+                left -= 1;
+                grace = None;
             }
         }
         self.looks = (self.looks / 2).max(if alone { 0 } else { LEAST_LOOKS });
         false
+    }
+
+    /// Whether mail comes within some hundred nanoseconds. The own inbox is in this processor's
+    /// cache until a letter comes: to look at it disturbs nobody.
+    fn gets_mail_soon(&self) -> bool {
+        (0..16).any(|_| {
+            std::hint::spin_loop();
+            !self.local.common.remote().inbox.is_empty()
+        })
     }
 
     /// There is nothing to run: looks for a moment, then sleeps until there is something to do, or
@@ -289,8 +314,12 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         let longest = match self.local.policy_idles() {
             Idle::Sleep => None,
             Idle::Hold(longest) => longest,
-            Idle::Spin => return self.look_again(),
+            Idle::Spin => {
+                self.takes = true;
+                return self.look_again();
+            }
         };
+        self.takes = false;
         if self.expect_work() || self.local.timers.fire() > 0 {
             return;
         }

@@ -123,7 +123,7 @@ fn work(world: &World, index: usize) -> usize {
     let mut modest = Modest::ToAll;
     loop {
         let own = group.remote(index).sent.take_oldest().or_else(|| group.remote(index).shelf.take_newest());
-        let found = own.or_else(|| group.outside.take_oldest()).or_else(|| group.take_from_others(index, modest));
+        let found = own.or_else(|| group.outside.take_oldest()).or_else(|| group.take_from_others(index, modest, true));
         if let Some(job) = found {
             group.wake_if_busy();
             job.run();
@@ -332,7 +332,7 @@ fn a_closure_that_gets_another_place_while_the_group_stops_is_run_once() {
         stopper.join().unwrap();
         // As worker 0 does before it ends.
         let mut here = kept.into_iter().map(Job::run).count();
-        here += world.group.take_from_others(0, Modest::ToAll).into_iter().map(Job::run).count();
+        here += world.group.take_from_others(0, Modest::ToAll, true).into_iter().map(Job::run).count();
         let there = worker.join().unwrap();
         assert_eq!(here + there, 1);
         THERE.fetch_add(there, SeqCst);
@@ -533,7 +533,7 @@ fn no_worker_gets_up_unwatched() {
 
 /// The broken variant: the shelves are looked through before the announcement, and not after.
 fn lie_down_wrongly(group: &Group, index: usize) -> bool {
-    let anything_left = group.looks_busy_to(index, Modest::No) || group.is_stopping();
+    let anything_left = group.offer_to(index, Modest::No).is_some() || group.is_stopping();
     let announced = group.remote(index).inbox.doze();
     !anything_left && announced
 }

@@ -117,6 +117,25 @@ fn what_comes_all_at_once_lies_on_all_workers_alike_whoever_is_slow() {
     }
 }
 
+/// What is spawned together mostly talks to each other. The last of it is alone on its shelf, as
+/// what trickles in is.
+#[test]
+fn what_is_spawned_together_after_a_sleep_stays_together() {
+    for together in 2..=10 {
+        let mut world = World::new(2);
+        world.has_fibers(0, 1);
+        world.workers[0].0.look_around(true);
+        (0..together).for_each(|_| world.group.offer(0, job()));
+        world.settle();
+        assert_eq!((world.workers[0].1, world.workers[1].1), (1 + together, 0));
+        // One alone, after another sleep, goes to the worker that has none.
+        world.workers[0].0.look_around(true);
+        world.spawn(0);
+        world.settle();
+        assert_eq!(world.workers[1].1, 1);
+    }
+}
+
 /// One worker has many fibers and the other none, and children that end at once come and go:
 /// they go nowhere, but for a few.
 #[test]

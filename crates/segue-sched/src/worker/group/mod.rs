@@ -113,6 +113,15 @@ pub(crate) enum Modest {
     No,
 }
 
+/// What an idle worker may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Offer {
+    /// At once: it comes from outside, is a child of a fork, or its worker is in no turn.
+    Urgent,
+    /// A closure of a worker that is in this turn, and may be about to start it itself.
+    Closure(usize),
+}
+
 /// Whether a worker that has lain down may park.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -334,11 +343,13 @@ impl Group {
     }
 
     /// Takes the oldest closure of a worker other than `index`, except of those to which it leaves
-    /// theirs.
-    pub(crate) fn take_from_others(&self, index: usize, modest: Modest) -> Option<Job> {
+    /// theirs. Unless it `takes` all, only what is urgent.
+    pub(crate) fn take_from_others(&self, index: usize, modest: Modest, takes: bool) -> Option<Job> {
         let workers = self.len();
         let others = (1..workers).map(|step| (index + step) % workers);
+        let is_urgent = |worker: &Remote| worker.forks.load(Ordering::Relaxed) || worker.beat.turn().is_none();
         others
+            .filter(|&other| takes || is_urgent(&self.workers[other]))
             .filter(|&other| !self.leaves_to(index, other, modest))
             .find_map(|other| self.workers[other].shelf.take_oldest())
     }
@@ -458,8 +469,7 @@ impl Group {
     /// How many fibers of the workers other than `index` have not ended in their first turn, since
     /// the beginning; `None` while closures wait to be started there.
     pub(crate) fn settled_elsewhere(&self, index: usize) -> Option<usize> {
-        let settled =
-            |other: &Remote| (!other.shelf.seems_to_hold()).then(|| other.beat.settled.load(Ordering::Relaxed));
+        let settled = |other: &Remote| (!other.shelf.seems_to_hold()).then(|| other.beat.settled());
         self.others(index).try_fold(0, |sum: usize, other| Some(sum.wrapping_add(settled(other)?)))
     }
 
@@ -491,11 +501,18 @@ impl Group {
         offers.any(|index| self.wake_for(index));
     }
 
-    /// Whether some shelf looks as if it held something for worker `index`, which leaves some to
-    /// others. Without a lock.
-    pub(crate) fn looks_busy_to(&self, index: usize, modest: Modest) -> bool {
-        let mut offers = self.workers.iter().enumerate().filter(|(_, worker)| worker.shelf.seems_to_hold());
-        self.outside.seems_to_hold() || offers.any(|(other, _)| !self.leaves_to(index, other, modest))
+    /// What the shelves seem to hold for worker `index`, which leaves some to others. Without a
+    /// lock.
+    pub(crate) fn offer_to(&self, index: usize, modest: Modest) -> Option<Offer> {
+        if self.outside.seems_to_hold() {
+            return Some(Offer::Urgent);
+        }
+        let offers = self.workers.iter().enumerate().filter(|(_, worker)| worker.shelf.seems_to_hold());
+        let mut offers = offers.filter(|(other, _)| !self.leaves_to(index, *other, modest));
+        offers.next().map(|(other, worker)| match worker.beat.turn() {
+            Some(turn) if other != index && !worker.forks.load(Ordering::Relaxed) => Offer::Closure(turn.get()),
+            _ => Offer::Urgent,
+        })
     }
 
     /// Steps (1) to (3) of going to sleep. Answers whether worker `index` may park. One that could

@@ -145,7 +145,7 @@ pub(super) fn unpark(unparker: &dyn Unpark) {
 pub(crate) struct Beat {
     turn: AtomicUsize,
     fibers: AtomicUsize,
-    pub(super) settled: AtomicUsize,
+    settled: AtomicUsize,
 }
 
 impl Beat {
@@ -188,7 +188,13 @@ impl Beat {
     /// A fiber has not ended in its first turn.
     #[inline]
     pub(crate) fn settle(&self) {
-        self.settled.store(self.settled.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.settled.store(self.settled().wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// How many fibers have gone on to wait so far.
+    #[inline]
+    pub(crate) fn settled(&self) -> usize {
+        self.settled.load(Ordering::Relaxed)
     }
 }
 
