@@ -333,9 +333,10 @@ fn wait_on_thread<S: Source>(source: &mut S) -> Result<S::Output, Cancelled> {
     current::on_current(|fiber| wait_as(fiber, source))
 }
 
-/// What others reach of a wait, in a line of its own: whoever serves it, on this thread or another,
-/// touches no other line of the frame.
-#[repr(C, align(64))]
+/// What others reach of a wait lies together, in one line if the slot's value is a word: whoever
+/// serves the wait, on this thread or another, touches little else of the frame
+/// (decision 107).
+#[repr(C, align(32))]
 struct Registration<S> {
     trigger: Trigger,
     slot: S,

@@ -543,6 +543,8 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
         // An interrupt comes under the lock of a context, where a policy, which is foreign code, is
         // not called (clause 12).
         if why == Wake::Resume && self.is_here() {
+            // It runs within a few turns, and its stack may be cold.
+            segue_fiber::prefetch(header, true);
             self.ready(Task::Started(Started::new(header)), Why::Resumed);
             return;
         }
