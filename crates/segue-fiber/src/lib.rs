@@ -47,6 +47,7 @@
 //! | [`effect`]: `perform`, `Handler`, `Continuation` | effect handlers; [`multi`] for those that resume more than once |
 //! | [`generator()`], [`region()`] | iterators made of code that visits; what lets them and continuations borrow |
 //! | [`suspend`], [`begin_suspend`] | from inside: back to the resumer |
+//! | [`pass_on`] | from inside: another one goes on instead |
 //! | [`Step`], [`leaked_stacks`] | how a resume ended; what should be 0 |
 //! | [`Coroutine::backtrace`], [`Watched`] | where a suspended coroutine is, and where a running thread is: a [`Backtrace`] |
 //! | [`install_overflow_handler`], [`ensure_alternate_stack`] | names the fiber that overflowed |
@@ -100,9 +101,9 @@ mod host;
 pub use arena::{Stack, StackArena};
 pub use backtrace::{Backtrace, StackOwner, StackTrace};
 pub use config::StackConfig;
-pub use coroutine::{Coroutine, begin_suspend, suspend};
+pub use coroutine::{Coroutine, begin_suspend, pass_on, suspend};
 pub use generator::{BothEnds, Generator, Yielder, generator, generator_with_stack};
-pub use host::{Watched, ensure_alternate_stack, install_overflow_handler, prefetch};
+pub use host::{PASSES_ON, Watched, ensure_alternate_stack, install_overflow_handler, prefetch};
 pub use outcome::{Step, leaked_stacks};
 pub use pool::StackPool;
 pub use region::{Region, region};

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
 
-use segue_fiber::{Coroutine, StackArena, StackConfig, StackPool, Step, leaked_stacks, suspend};
+use segue_fiber::{Coroutine, PASSES_ON, StackArena, StackConfig, StackPool, Step, leaked_stacks, pass_on, suspend};
 
 /// The header of these tests: the coroutine's own pointer, and a value.
 #[derive(Default)]
@@ -431,4 +431,76 @@ fn a_pointer_to_the_header_stands_for_the_coroutine() {
     coroutine.set_label(5, Some("any"));
     assert_eq!(coroutine.resume(), Step::Returned);
     assert_eq!(finish(&mut pool, coroutine), 3);
+}
+
+/// Three coroutines pass their turn on in a row; the last one suspends itself. Later it passes its
+/// turn on to the first, which ends.
+#[test]
+fn coroutines_pass_on_and_any_of_them_comes_back() {
+    if !PASSES_ON {
+        return;
+    }
+    let mut pool = pool();
+    let log = Rc::new(RefCell::new(Vec::new()));
+    let others: Rc<RefCell<Vec<NonNull<Header>>>> = Rc::default();
+    let mut coroutines: Vec<_> = (0..3)
+        .map(|n| {
+            let (log, others) = (log.clone(), others.clone());
+            start(&mut pool, move |header| {
+                log.borrow_mut().push(format!("{n} begins"));
+                let me = header.me.get().unwrap();
+                if n < 2 {
+                    let next = others.borrow()[n + 1];
+                    // SAFETY: the next one was not started yet; the loop below expects any.
+                    unsafe { pass_on(me, next).make() };
+                } else {
+                    header.pause();
+                    let first = others.borrow()[0];
+                    // SAFETY: the first one rests since it has passed its turn on.
+                    unsafe { pass_on(me, first).make() };
+                }
+                log.borrow_mut().push(format!("{n} ends"));
+                header.value.set(n + 1);
+            })
+        })
+        .collect();
+    others.borrow_mut().extend(coroutines.iter().map(Coroutine::header_ptr));
+
+    // All three begin, and the last one comes back; of what was resumed this says that it waits.
+    assert_eq!(coroutines[0].resume(), Step::Suspended);
+    assert_eq!(*log.borrow(), ["0 begins", "1 begins", "2 begins"]);
+    assert!(coroutines.iter().all(|coroutine| !coroutine.has_returned()));
+    if cfg!(not(feature = "threads")) {
+        assert!(coroutines.iter().all(|coroutine| coroutine.backtrace().stacks().len() == 1));
+    }
+    // The last one passes its turn on to the first, which ends.
+    assert_eq!(coroutines[2].resume(), Step::Suspended);
+    assert_eq!(log.borrow().last().unwrap(), "0 ends");
+    let returned: Vec<_> = coroutines.iter().map(Coroutine::has_returned).collect();
+    assert_eq!(returned, [true, false, false]);
+    assert_eq!(coroutines[2].resume(), Step::Returned);
+    assert_eq!(coroutines[1].resume(), Step::Returned);
+    let values: Vec<_> = coroutines.into_iter().map(|coroutine| finish(&mut pool, coroutine)).collect();
+    assert_eq!(values, [1, 2, 3]);
+    assert_eq!(log.borrow()[3..], ["0 ends", "2 ends", "1 ends"]);
+}
+
+#[test]
+fn nobody_passes_on_to_one_that_has_returned() {
+    if !PASSES_ON {
+        return;
+    }
+    let mut pool = pool();
+    let mut ended = start(&mut pool, |_| ());
+    assert_eq!(ended.resume(), Step::Returned);
+    let to = ended.header_ptr();
+    let mut other = start(&mut pool, move |header| {
+        let me = header.me.get().unwrap();
+        // SAFETY: it refuses.
+        let refused = catch_unwind(AssertUnwindSafe(|| unsafe { pass_on(me, to).make() }));
+        header.value.set(usize::from(refused.is_err()));
+    });
+    assert_eq!(other.resume(), Step::Returned);
+    assert_eq!(finish(&mut pool, other), 1);
+    assert_eq!(finish(&mut pool, ended), 0);
 }

@@ -38,13 +38,26 @@
 //! # Access to the core
 //!
 //! Root and stack pointer are only ever read and written by value, on the coroutine's thread: by
-//! `resume`, by `suspend`, and by `run` at the function's end. What runs inside reads the core's
-//! stack. The overflow handler reads the label alone.
+//! `resume`, by `suspend`, by `pass_on`, and by `run` at the function's end. What runs inside
+//! reads the core's stack. The overflow handler reads the label alone.
 //!
 //! # Suspending an outer coroutine
 //!
 //! A suspension saves whatever stack pointer is current and goes to the one that the coroutine's
 //! own link names. So nothing has to be done for those between.
+//!
+//! # Passing the turn on
+//!
+//! ```text
+//!   resumer ---resume---> A ---pass on---> B ---suspend---> resumer
+//!   rests at A's link     B's link := A's link                goes on at B's link
+//! ```
+//!
+//! A coroutine that suspends itself can let another one go on instead of its resumer, which then
+//! stays at rest where it is. The link goes along: whichever coroutine of such a row suspends
+//! itself or returns, its link names that one resumer. So there is one resumer for all of a row, and
+//! one of the row runs; the others rest with stale links, which the next `resume` or `pass_on`
+//! writes anew.
 
 #![allow(unsafe_code)] // Stacks are raw memory: no type can say what runs on one.
 
@@ -130,6 +143,9 @@ unsafe fn place_small<H, F: FnOnce(&H)>(stack: Stack, header: H, main: F) -> Non
 #[derive(Clone, Copy)]
 pub(crate) struct RawCoroutine(pub NonNull<Core>);
 
+/// Whether a coroutine can [pass its turn on](crate::pass_on).
+pub const PASSES_ON: bool = true;
+
 impl RawCoroutine {
     /// As [`Coroutine::resume`](crate::Coroutine::resume), and leaves the chain of effect handlers
     /// alone.
@@ -141,31 +157,54 @@ impl RawCoroutine {
     #[inline(always)]
     pub unsafe fn resume(self) -> Step {
         let core = self.0.as_ptr();
-        if cfg!(debug_assertions) {
-            // SAFETY: the cell lives at least until this call returns: only `finish` and `drop` end
-            // it, which need the handle by value.
-            let was_running = unsafe { (&raw mut (*core).running).replace(true) };
-            assert!(!was_running, "a coroutine is resumed through a second handle while it runs");
-        }
-        // SAFETY: the cell is alive as above.
-        let rests = unsafe { (*core).rests };
-        if rests.is_null() {
-            refuse();
-        }
+        // SAFETY: the cell lives at least until this call returns: only `finish` and `drop` end it,
+        // which need the handle by value.
+        let rests = unsafe { self.begins_to_run() };
         // SAFETY: `rests` was prepared or saved by `suspend`, and is let go on once: it changes
         // before the handle can be used again, as only two functions come back here: `suspend`
-        // saves another one, and `run` leaves null. The cell with the root is alive, the stack is
-        // in it, and the coroutine is not `Send`. No reference to the coroutine's parts is held
-        // across the switch: only the handle is, and it is borrowed for as long.
+        // saves another one, and `run` leaves null; if the coroutine passes its turn on, its own has
+        // been saved by then. The cell with the root is alive, the stack is in it, and the coroutine is
+        // not `Send`. No reference to the coroutine's parts is held across the switch: only the
+        // handle is, and it is borrowed for as long.
         let rests = unsafe {
             switch::switch(&raw mut (*core).root.link, rests);
             (*core).rests
         };
-        if cfg!(debug_assertions) {
-            // SAFETY: the cell is alive as above.
-            unsafe { (*core).running = false };
-        }
         if rests.is_null() { Step::Returned } else { Step::Suspended }
+    }
+
+    /// Where it rests, from where it goes on now.
+    ///
+    /// # Safety
+    ///
+    /// The coroutine is neither dropped nor finished.
+    #[inline(always)]
+    unsafe fn begins_to_run(self) -> Resting {
+        let core = self.0.as_ptr();
+        if cfg!(debug_assertions) {
+            // SAFETY: by the contract the cell is alive.
+            let was_running = unsafe { (&raw mut (*core).running).replace(true) };
+            assert!(!was_running, "a coroutine is resumed through a second handle while it runs");
+        }
+        // SAFETY: as above.
+        let rests = unsafe { (*core).rests };
+        if rests.is_null() {
+            refuse();
+        }
+        rests
+    }
+
+    /// It runs, until the switch that comes next.
+    ///
+    /// # Safety
+    ///
+    /// As for `begins_to_run`.
+    #[inline(always)]
+    unsafe fn rests_soon(self) {
+        if cfg!(debug_assertions) {
+            // SAFETY: by the contract the cell is alive.
+            unsafe { (*self.0.as_ptr()).running = false };
+        }
     }
 
     /// As [`Coroutine::backtrace`](crate::Coroutine::backtrace).
@@ -203,8 +242,29 @@ impl RawCoroutine {
         // names the `resume` that let it go on last, which rests since and waits for this. Where
         // the caller rests is kept in the core, which `resume` reads.
         unsafe {
+            self.rests_soon();
             let save = NonNull::new_unchecked(&raw mut (*core).rests);
             Switch::new(save, NonNull::new_unchecked((*core).root.link))
+        }
+    }
+
+    /// As [`pass_on`](crate::pass_on).
+    ///
+    /// # Safety
+    ///
+    /// As for [`pass_on`](crate::pass_on).
+    #[inline(always)]
+    pub unsafe fn pass_on(self, to: Self) -> Switch {
+        let from = self.0.as_ptr();
+        // SAFETY: by the contract `to` is alive and rests.
+        let rests = unsafe { to.begins_to_run() };
+        // SAFETY: as in `suspension` and `resume`. The link of the one that runs names the `resume`
+        // that rests, which is the one to come back to from the other as well.
+        unsafe {
+            (*to.0.as_ptr()).root.link = (*from).root.link;
+            self.rests_soon();
+            let save = NonNull::new_unchecked(&raw mut (*from).rests);
+            Switch::new(save, NonNull::new_unchecked(rests))
         }
     }
 
@@ -290,6 +350,7 @@ unsafe extern "C" fn run<H, F: FnOnce(&H)>(root: *mut Root) -> ! {
     // `main` is consumed. Null is read by that `resume` and says that nobody will come back here.
     unsafe {
         (*cell).core.rests = ptr::null_mut();
+        RawCoroutine(NonNull::new_unchecked(&raw mut (*cell).core)).rests_soon();
         switch::leave((*cell).core.root.link);
     }
 }

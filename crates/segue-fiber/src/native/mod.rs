@@ -46,8 +46,8 @@ compile_error!(
 );
 
 pub use altstack::ensure_alternate_stack;
-pub use coroutine::prefetch;
 pub(crate) use coroutine::{Core, RawCoroutine, into_stack, let_go, place, take_apart};
+pub use coroutine::{PASSES_ON, prefetch};
 pub use overflow::install_overflow_handler;
 pub(crate) use region::Region;
 pub(crate) use symbols::write_stacks;

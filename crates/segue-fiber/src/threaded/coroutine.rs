@@ -150,6 +150,15 @@ impl RawCoroutine {
         None
     }
 
+    /// As [`pass_on`](crate::pass_on): never called on this host.
+    ///
+    /// # Safety
+    ///
+    /// As for [`pass_on`](crate::pass_on).
+    pub unsafe fn pass_on(self, _to: Self) -> Switch {
+        unreachable!("a thread that waits for a coroutine's thread waits for that one")
+    }
+
     /// Whether its function returned.
     ///
     /// # Safety
@@ -205,6 +214,9 @@ pub(crate) unsafe fn let_go<H>(cell: NonNull<Cell<H>>) {
         State::Running | State::Suspended => count_leak(),
     }
 }
+
+/// On this host each coroutine goes back to what has resumed it.
+pub const PASSES_ON: bool = false;
 
 /// On this host there is nothing to fetch.
 pub fn prefetch<H: 'static>(_header: NonNull<H>, _whole: bool) {}

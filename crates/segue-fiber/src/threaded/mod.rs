@@ -13,8 +13,8 @@ use std::io;
 
 use crate::backtrace::StackTrace;
 
-pub use coroutine::prefetch;
 pub(crate) use coroutine::{Core, RawCoroutine, into_stack, let_go, place, take_apart};
+pub use coroutine::{PASSES_ON, prefetch};
 pub(crate) use region::Region;
 pub use watched::Watched;
 

@@ -108,8 +108,8 @@ pub struct Driven {
 /// The caller's way to be told.
 type Wake = Box<dyn Fn() + Send + Sync>;
 
-/// How many turns a poll makes.
-const TURNS: u32 = 256;
+/// After how many turns a poll ends; later by a window of the loop's if fibers pass their turns on.
+const TURNS: usize = 256;
 
 impl Driven {
     pub(crate) fn new<P: Policy, K: Park + 'static>(
@@ -247,7 +247,9 @@ struct Seated<P: Policy, K: Park> {
 /// Makes turns until nothing is ready, or they are used up.
 fn work<P: Policy, K: Park>(worker: &mut Worker<'_, P, K>) -> Polled {
     worker.look_around();
-    for _ in 0..TURNS {
+    let turns = &worker.local.common.turns;
+    let last = turns.get().wrapping_add(TURNS);
+    while last.wrapping_sub(turns.get()).cast_signed() > 0 {
         match worker.turn() {
             Turn::Ran => continue,
             Turn::Idle => {}

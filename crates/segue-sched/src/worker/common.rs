@@ -344,10 +344,22 @@ impl Common {
     #[inline]
     pub(crate) fn is_called(&self) -> bool {
         let remote = self.remote();
+        // All four are looked at, with one jump: as a rule there is nothing.
         !remote.inbox.is_empty()
-            || remote.is_unheard()
-            || self.group.outside.seems_to_hold()
-            || remote.sent.seems_to_hold()
+            | remote.is_unheard()
+            | self.group.outside.seems_to_hold()
+            | remote.sent.seems_to_hold()
+    }
+
+    /// Whether the worker's loop has anything to do before the next fiber runs: mail to read, or a
+    /// closure to start.
+    #[inline]
+    pub(crate) fn has_business(&self) -> bool {
+        let offers = match &self.alone {
+            Some(shelf) => !shelf.borrow().is_empty(),
+            None => self.remote().shelf.seems_to_hold(),
+        };
+        offers | self.is_called()
     }
 
     /// Gives the oldest private fork, or else a closure of the policy's, to an idle worker that has

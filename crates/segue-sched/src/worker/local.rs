@@ -2,6 +2,19 @@
 //!
 //! Used by the worker loop, which owns it, and through the contract by every fiber of the worker.
 //! Only the worker's thread touches it; wakes from other threads go through `group/remote.rs`.
+//!
+//! # Passing the turn on
+//!
+//! A fiber that waits or yields need not switch to the loop for the loop to switch to the next
+//! fiber: it asks the policy itself, and switches to that fiber. It does so if the loop has nothing
+//! to do in between. The loop is entered to start a fiber and to end one, to read mail, to start
+//! what came from others, to give away, and to look around when the window's turns are over: all of
+//! that happens in the same turn as if no turn were passed on. A turn that is passed on is counted
+//! as the loop counts one, and the policy is asked in no fiber, as by the loop, if on a fiber's
+//! stack.
+//!
+//! The loop has switched to one fiber and may be switched back to by another: `runs` says which.
+//! A closure that the policy gives out instead of a fiber waits in `next` for the loop.
 #![allow(unsafe_code)] // Fibers are reached by their headers' addresses.
 
 use crate::worker::common::{Common, Header, INTERRUPT, RESUME, Whole, set_worker, worker};
@@ -14,7 +27,7 @@ use segue_core::scheduling::{Job, Scheduler, Spawn, Timers, Wake};
 use segue_core::switch::Switch;
 use segue_core::unwind::NoUnwind;
 use segue_core::{Fiber, WaitsFor};
-use segue_fiber::{Stack, StackPool, Step, thread_stacks};
+use segue_fiber::{Stack, StackPool, thread_stacks};
 use std::cell::{Cell, RefCell};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -48,6 +61,11 @@ pub(crate) struct Local<P> {
     /// or has slept over it.
     starved: Cell<bool>,
     started: Cell<u64>,
+    /// The fiber that runs, from the loop's switch to a fiber until the switch back.
+    runs: Cell<NonNull<Header>>,
+    /// A closure that the policy has given out to a fiber that passes its turn on: the loop starts
+    /// it.
+    next: Cell<Option<Job>>,
 }
 
 impl<P: Policy> Local<P> {
@@ -66,6 +84,8 @@ impl<P: Policy> Local<P> {
             stacks: RefCell::new(stacks),
             starved: Cell::new(false),
             started: Cell::new(0),
+            runs: Cell::new(NonNull::dangling()),
+            next: Cell::new(None),
         }
     }
 
@@ -105,17 +125,26 @@ impl<P: Policy> Local<P> {
                         self.may_spare.set(true);
                         self.share();
                     }
-                    Goes::Anywhere(job) => self.common.offer(job),
-                    Goes::To(worker, job) => {
-                        if let Err(job) = self.send(worker, job) {
-                            self.common.offer(job);
-                        }
-                    }
+                    goes => self.goes_on(goes),
                 }
             }
             Err(_) => self.postpone(task),
         }
         no_unwind.disarm();
+    }
+
+    /// The policy has given a closure away.
+    #[inline]
+    fn goes_on(&self, goes: Goes) {
+        match goes {
+            Goes::Here => {}
+            Goes::Anywhere(job) => self.common.offer(job),
+            Goes::To(worker, job) => {
+                if let Err(job) = self.send(worker, job) {
+                    self.common.offer(job);
+                }
+            }
+        }
     }
 
     /// # Safety
@@ -246,15 +275,23 @@ impl<P: Policy> Local<P> {
 
     #[inline]
     pub(crate) fn next(&self) -> Option<Task> {
+        if let Some(job) = self.next.take() {
+            return Some(Task::Fresh(job));
+        }
         let mut policy = self.policy.borrow_mut();
         let task = policy.pop();
         if let Some(Task::Started(_)) = task {
             self.held.set(self.held.get().wrapping_sub(1));
         }
+        self.fetch_ahead(&policy);
+        task
+    }
+
+    #[inline(always)]
+    fn fetch_ahead(&self, policy: &P) {
         if let Some(upcoming) = policy.upcoming() {
             upcoming.prefetch(self.common.remote().beat.fibers() <= FEW);
         }
-        task
     }
 
     /// Reads the mail, if there is any.
@@ -275,14 +312,20 @@ impl<P: Policy> Local<P> {
         match task {
             Task::Started(started) => {
                 let header = started.into_header();
-                // SAFETY: a fiber that is ready has not ended, so its header is in place.
-                let worker = unsafe { header.as_ref() }.worker.get();
-                assert!(ptr::eq(worker, &self.common), "a policy gave out a fiber of another worker");
+                self.check_ours(header);
                 // SAFETY: a `Started` is the right to run that fiber, which is this worker's.
                 let _ = self.switch_to(unsafe { Coroutine::from_header(header) });
             }
             Task::Fresh(job) => self.start(job),
         }
+    }
+
+    /// Looks at a fiber that the policy gave out.
+    #[inline(always)]
+    fn check_ours(&self, header: NonNull<Header>) {
+        // SAFETY: a fiber that is ready has not ended, so its header is in place.
+        let worker = unsafe { header.as_ref() }.worker.get();
+        assert!(ptr::eq(worker, &self.common), "a policy gave out a fiber of another worker");
     }
 
     #[inline(always)]
@@ -356,9 +399,90 @@ impl<P: Policy> Local<P> {
         self.starved.set(false);
     }
 
-    /// Answers whether the fiber has ended.
+    /// Whether the running fiber can pass its turn on: the loop has nothing to do before the next
+    /// one, and a turn is left until it is to look around.
+    #[inline(always)]
+    fn can_pass_on(&self) -> bool {
+        let common = &self.common;
+        segue_fiber::PASSES_ON
+            && !P::simulates()
+            && common.until_look.get() > 1
+            && !common.has_business()
+            && !(self.may_spare.get() && common.is_asked())
+            && chain::top().is_null()
+            && self.is_here()
+    }
+
+    /// The fiber that the running one passes its turn on to: the one that the policy gives out
+    /// next, after it was given the running one, if that yields. It is the current one from now on.
+    #[inline(always)]
+    fn successor(&self, from: NonNull<Header>, yields: bool) -> Option<NonNull<Header>> {
+        let no_unwind = no_unwind();
+        // The policy, which is foreign code, is called in no fiber, as by the loop.
+        // SAFETY: null is always allowed.
+        unsafe { segue_core::scheduling::set_current(ptr::null()) };
+        let mut policy = self.policy.borrow_mut();
+        if yields {
+            let goes = policy.push(Task::Started(Started::new(from)), Why::Yielded);
+            if !matches!(goes, Goes::Here) {
+                self.goes_on(goes);
+            }
+        }
+        let next = match policy.pop() {
+            Some(Task::Started(started)) => {
+                let next = started.into_header();
+                if !yields {
+                    self.held.set(self.held.get().wrapping_sub(1));
+                }
+                self.check_ours(next);
+                self.fetch_ahead(&policy);
+                self.common.until_look.set(self.common.until_look.get() - 1);
+                self.common.begin_turn();
+                Some(next)
+            }
+            Some(Task::Fresh(job)) => {
+                self.held.set(self.held.get() + usize::from(yields));
+                self.next.set(Some(job));
+                None
+            }
+            None => {
+                self.held.set(self.held.get() + usize::from(yields));
+                None
+            }
+        };
+        drop(policy);
+        // SAFETY: the headers of both are in place. The caller switches to the next one at once, or
+        // else goes on.
+        unsafe { segue_core::scheduling::set_current(&raw const (*next.unwrap_or(from).as_ptr()).fiber) };
+        no_unwind.disarm();
+        next
+    }
+
+    /// Suspends the running fiber, for the next one or for the loop.
+    ///
+    /// # Safety
+    /// As for [`Scheduler::suspend`].
+    #[inline(always)]
+    unsafe fn leave(&self, from: NonNull<Header>, next: Option<NonNull<Header>>) -> Option<Switch> {
+        let Some(next) = next else {
+            // SAFETY: the caller's.
+            return unsafe { segue_fiber::begin_suspend(from) };
+        };
+        if next == from {
+            return None;
+        }
+        self.runs.set(next);
+        // SAFETY: the caller's. The next one is ready, which it is told once, so it rests and
+        // nobody else resumes it; it is this worker's, so this is its thread. No handler is in
+        // place. The loop takes the fiber that it finds in `runs` for the one that comes back.
+        Some(unsafe { segue_fiber::pass_on(from, next) })
+    }
+
+    /// Answers whether the fiber has ended, in this turn.
     #[inline(always)]
     fn switch_to(&self, mut fiber: Coroutine) -> bool {
+        let turn = self.common.turns.get();
+        self.runs.set(fiber.header_ptr());
         // A worker inside of one of these fibers may have left its own behind.
         // SAFETY: this worker runs on this thread, in a loop that ends by setting another. The
         // header stays in place while it is current: it ends after what was current before is set
@@ -368,19 +492,19 @@ impl<P: Policy> Local<P> {
             segue_core::scheduling::set_current(&raw const fiber.header().fiber)
         };
         // SAFETY: worker loops run outside of handlers.
-        let step = unsafe { fiber.resume_outside() };
+        let _ = unsafe { fiber.resume_outside() };
         // SAFETY: it was current until now.
         unsafe { segue_core::scheduling::set_current(before) };
-        match step {
-            Step::Suspended => {
-                let _ = fiber.into_header();
-                false
-            }
-            Step::Returned => {
-                self.bury(fiber);
-                true
-            }
+        let _ = fiber.into_header();
+        // It may have passed its turn on.
+        // SAFETY: the fiber that came back has a header and no other handle, and rests.
+        let last = unsafe { Coroutine::from_header(self.runs.get()) };
+        if !last.has_returned() {
+            let _ = last.into_header();
+            return false;
         }
+        self.bury(last);
+        self.common.turns.get() == turn
     }
 
     #[inline(always)]
@@ -518,21 +642,27 @@ fn main(header: &Header) {
     header.job.take().expect("a fiber starts once").run();
 }
 
-// SAFETY: 1: `suspend` switches to the worker loop, which switches back only to what `ready` was
-// called with: after a resume, or after a yield, which does not come through `suspend`, or after
-// `interrupted` won a cancellation. A resume that comes before the switch, from this thread or
-// another, waits in the policy or the inbox until the loop looks, which is after the switch. 2:
-// headers and policies never leave the thread. 3: `switch_to`. 4: `bury` is called after the job
-// has returned, and waits for letters under way; the last access of a resume is the exchange that
-// posts the letter, or the push into this thread's policy.
+// SAFETY: 1: `suspend` switches to the worker loop or to the fiber that gets the turn. Both go on
+// only with what the policy has given out, and so with what `ready` or `successor` has pushed: after
+// a resume, or after a yield, which does not come through `suspend`, or after `interrupted` won a
+// cancellation. A resume that comes before the switch, from this thread or another, waits in the
+// policy or the inbox until somebody looks: the loop, or a fiber that passes its turn on. If that
+// finds itself, it was resumed or has yielded, and goes on. 2: headers and policies never leave the
+// thread. 3: `switch_to` and `successor`. 4: `bury` is called after the job has returned, and waits
+// for letters under way; the last access of a resume is the exchange that posts the letter, or the
+// push into this thread's policy.
 unsafe impl<P: Policy> Scheduler for Local<P> {
     #[inline]
     unsafe fn suspend(&self, fiber: &Fiber) -> Option<Switch> {
         if !self.common.forks.is_empty() {
             self.common.expose_forks();
         }
-        // SAFETY: the caller is the running fiber.
-        unsafe { segue_fiber::begin_suspend(header_of(fiber)) }
+        // SAFETY: the caller is the running fiber, and waits.
+        unsafe {
+            let header = header_of(fiber);
+            let next = if self.can_pass_on() { self.successor(header, false) } else { None };
+            self.leave(header, next)
+        }
     }
 
     #[inline]
@@ -557,8 +687,15 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
         // SAFETY: the caller is the running fiber; it is in the policy when it suspends, to be
         // switched to once.
         unsafe {
-            self.yields(header_of(fiber));
-            self.suspend(fiber)
+            let header = header_of(fiber);
+            let passes_on = self.can_pass_on() && self.common.forks.is_empty() && !self.common.displaced.get();
+            let next = if passes_on {
+                self.successor(header, true)
+            } else {
+                self.yields(header);
+                None
+            };
+            self.leave(header, next)
         }
     }
 

@@ -49,6 +49,11 @@ use std::time::Duration;
 /// A policy must not wait. A method that waits holds its worker up, and for ever if it waits for
 /// one of the worker's own fibers.
 ///
+/// # Stack
+/// A method may be called on the stack of a fiber: where that spawns, wakes or yields, and where it
+/// waits and passes its turn on to the fiber that the policy gives out next. So a policy needs
+/// little stack.
+///
 /// # Examples
 ///
 /// Last in, first out, in ten lines:

@@ -6,4 +6,5 @@ mod common;
 mod cancelling;
 mod checkpoints;
 mod fairness;
+mod passing_on;
 mod spawning;
