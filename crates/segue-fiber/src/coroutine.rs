@@ -330,13 +330,14 @@ pub unsafe fn begin_suspend<H: 'static>(header: NonNull<H>) -> Option<Switch> {
     None
 }
 
-/// Suspends the coroutine `from` as [`begin_suspend`] does, and lets `to` go on in its place: `from`
-/// passes its turn on. What has resumed `from` rests on: it comes back when `to`, or another one
-/// that got the turn from `to`, suspends itself or returns. Its `resume` then answers what became
-/// of the coroutine that it was called for; [`has_returned`](Coroutine::has_returned) tells of the
-/// others.
+/// Suspends the coroutine `from` as [`begin_suspend`] does, and lets `to` go on in its place:
+/// `from` passes its turn on. What has resumed `from` rests on: it comes back when `to`, or another
+/// one that got the turn from `to`, suspends itself or returns. Its `resume` then answers what
+/// became of the coroutine that it was called for; [`has_returned`](Coroutine::has_returned) tells
+/// of the others.
 ///
-/// For schedulers: a turn without a detour through the loop. Where [`PASSES_ON`] says so.
+/// For schedulers: a turn without a detour through the loop. Where [`PASSES_ON`](crate::PASSES_ON)
+/// says so.
 ///
 /// # Safety
 ///

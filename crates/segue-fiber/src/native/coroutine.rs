@@ -55,8 +55,8 @@
 //!
 //! A coroutine that suspends itself can let another one go on instead of its resumer, which then
 //! stays at rest where it is. The link goes along: whichever coroutine of such a row suspends
-//! itself or returns, its link names that one resumer. So there is one resumer for all of a row, and
-//! one of the row runs; the others rest with stale links, which the next `resume` or `pass_on`
+//! itself or returns, its link names that one resumer. So there is one resumer for all of a row,
+//! and one of the row runs; the others rest with stale links, which the next `resume` or `pass_on`
 //! writes anew.
 
 #![allow(unsafe_code)] // Stacks are raw memory: no type can say what runs on one.
@@ -162,10 +162,10 @@ impl RawCoroutine {
         let rests = unsafe { self.begins_to_run() };
         // SAFETY: `rests` was prepared or saved by `suspend`, and is let go on once: it changes
         // before the handle can be used again, as only two functions come back here: `suspend`
-        // saves another one, and `run` leaves null; if the coroutine passes its turn on, its own has
-        // been saved by then. The cell with the root is alive, the stack is in it, and the coroutine is
-        // not `Send`. No reference to the coroutine's parts is held across the switch: only the
-        // handle is, and it is borrowed for as long.
+        // saves another one, and `run` leaves null; if the coroutine passes its turn on, its own
+        // has been saved by then. The cell with the root is alive, the stack is in it, and the
+        // coroutine is not `Send`. No reference to the coroutine's parts is held across the switch:
+        // only the handle is, and it is borrowed for as long.
         let rests = unsafe {
             switch::switch(&raw mut (*core).root.link, rests);
             (*core).rests

@@ -643,14 +643,14 @@ fn main(header: &Header) {
 }
 
 // SAFETY: 1: `suspend` switches to the worker loop or to the fiber that gets the turn. Both go on
-// only with what the policy has given out, and so with what `ready` or `successor` has pushed: after
-// a resume, or after a yield, which does not come through `suspend`, or after `interrupted` won a
-// cancellation. A resume that comes before the switch, from this thread or another, waits in the
-// policy or the inbox until somebody looks: the loop, or a fiber that passes its turn on. If that
-// finds itself, it was resumed or has yielded, and goes on. 2: headers and policies never leave the
-// thread. 3: `switch_to` and `successor`. 4: `bury` is called after the job has returned, and waits
-// for letters under way; the last access of a resume is the exchange that posts the letter, or the
-// push into this thread's policy.
+// only with what the policy has given out, and so with what `ready` or `successor` has pushed:
+// after a resume, or after a yield, which does not come through `suspend`, or after `interrupted`
+// won a cancellation. A resume that comes before the switch, from this thread or another, waits in
+// the policy or the inbox until somebody looks: the loop, or a fiber that passes its turn on. If
+// that finds itself, it was resumed or has yielded, and goes on. 2: headers and policies never
+// leave the thread. 3: `switch_to` and `successor`. 4: `bury` is called after the job has returned,
+// and waits for letters under way; the last access of a resume is the exchange that posts the
+// letter, or the push into this thread's policy.
 unsafe impl<P: Policy> Scheduler for Local<P> {
     #[inline]
     unsafe fn suspend(&self, fiber: &Fiber) -> Option<Switch> {

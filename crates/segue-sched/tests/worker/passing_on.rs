@@ -1,5 +1,5 @@
-//! Fibers that pass their turns on to each other: what the worker's loop does besides is done all the same,
-//! and a policy sees the turns that it would see of the loop.
+//! Fibers that pass their turns on to each other: what the worker's loop does besides is done all
+//! the same, and a policy sees the turns that it would see of the loop.
 
 use crate::common::{in_child, scaled};
 use segue_core::{blocking, in_fiber, scope, sleep, spawn, yield_now};
