@@ -267,7 +267,7 @@ impl<H> Coroutine<H> {
 ///
 /// `cell` is that of a coroutine that was neither dropped nor finished.
 #[inline]
-unsafe fn raw_of<H>(cell: NonNull<Cell<H>>) -> RawCoroutine {
+pub(crate) unsafe fn raw_of<H>(cell: NonNull<Cell<H>>) -> RawCoroutine {
     // SAFETY: by the contract it is a place in the cell, which is not at null.
     RawCoroutine(unsafe { NonNull::new_unchecked(&raw mut (*cell.as_ptr()).core) })
 }
@@ -328,31 +328,4 @@ pub unsafe fn begin_suspend<H: 'static>(header: NonNull<H>) -> Option<Switch> {
     // SAFETY: as above.
     without_surroundings(|| unsafe { raw.suspend() });
     None
-}
-
-/// Suspends the coroutine `from` as [`begin_suspend`] does, and lets `to` go on in its place:
-/// `from` passes its turn on. What has resumed `from` rests on: it comes back when `to`, or another
-/// one that got the turn from `to`, suspends itself or returns. Its `resume` then answers what
-/// became of the coroutine that it was called for; [`has_returned`](Coroutine::has_returned) tells
-/// of the others.
-///
-/// For schedulers: a turn without a detour through the loop. Where [`PASSES_ON`](crate::PASSES_ON)
-/// says so.
-///
-/// # Safety
-///
-/// - As for [`suspend`], for `from`; it is the caller of this that makes the switch, at once.
-/// - `to` came from [`Coroutine::header_ptr`] or [`Coroutine::into_header`], of the same `H`. It
-///   has not returned, is not running, and nobody else resumes it before it is suspended again; the
-///   thread is the one which created it.
-/// - No effect handler is in place. What has resumed `from` is ready for another one to come back.
-///
-/// # Panics
-///
-/// When `to` has returned.
-#[inline(always)]
-pub unsafe fn pass_on<H: 'static>(from: NonNull<H>, to: NonNull<H>) -> Switch {
-    debug_assert!(chain::top().is_null());
-    // SAFETY: both are alive cells by the contract, and the rest is the caller's.
-    unsafe { raw_of(from.cast::<Cell<H>>()).pass_on(raw_of(to.cast::<Cell<H>>())) }
 }

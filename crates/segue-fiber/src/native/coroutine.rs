@@ -45,19 +45,6 @@
 //!
 //! A suspension saves whatever stack pointer is current and goes to the one that the coroutine's
 //! own link names. So nothing has to be done for those between.
-//!
-//! # Passing the turn on
-//!
-//! ```text
-//!   resumer ---resume---> A ---pass on---> B ---suspend---> resumer
-//!   rests at A's link     B's link := A's link                goes on at B's link
-//! ```
-//!
-//! A coroutine that suspends itself can let another one go on instead of its resumer, which then
-//! stays at rest where it is. The link goes along: whichever coroutine of such a row suspends
-//! itself or returns, its link names that one resumer. So there is one resumer for all of a row,
-//! and one of the row runs; the others rest with stale links, which the next `resume` or `pass_on`
-//! writes anew.
 
 #![allow(unsafe_code)] // Stacks are raw memory: no type can say what runs on one.
 
