@@ -10,7 +10,7 @@
 //! being captured, below), *suspended*, *returned*. `resume` goes from new or suspended to running,
 //! `suspend` and the end of the function go back. `finish` and `into_stack` want returned. `drop`
 //! looks: new drops function, header and stack; returned drops header and stack; suspended leaks.
-//! Running is seen by nobody, because the handle is borrowed by `resume`.
+//! Running is seen by nobody: `resume` borrows the handle, and who passes a turn on answers for it.
 //!
 //! # Access to the cell
 //!
@@ -204,8 +204,7 @@ impl<H> Coroutine<H> {
     /// Whether its function returned.
     #[inline]
     pub fn has_returned(&self) -> bool {
-        // SAFETY: the cell lives as long as `self`, and nothing runs inside, or this handle would
-        // be borrowed by `resume`.
+        // SAFETY: the cell lives as long as `self`, and nothing runs inside, as a handle is in use.
         unsafe { self.raw().has_returned() }
     }
 

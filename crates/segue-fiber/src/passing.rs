@@ -35,9 +35,9 @@ use std::ptr::NonNull;
 /// - As for [`suspend`](crate::suspend), for `from`; it is the caller of this that makes the
 ///   switch, at once.
 /// - `to` came from [`header_ptr`](crate::Coroutine::header_ptr) or
-///   [`into_header`](crate::Coroutine::into_header), of the same `H`. It has not returned, is not
-///   running, and nobody else resumes it before it is suspended again; the thread is the one which
-///   created it.
+///   [`into_header`](crate::Coroutine::into_header), of the same `H`. It is not running, and the
+///   thread is the one which created it. No handle borrows it while it runs: until it is suspended
+///   or has returned, nobody uses one, drops it or finishes it.
 /// - No effect handler is in place. What has resumed `from` is ready for another one to come back.
 ///
 /// # Panics

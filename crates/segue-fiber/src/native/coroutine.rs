@@ -226,8 +226,8 @@ impl RawCoroutine {
     unsafe fn suspension(self) -> Switch {
         let core = self.0.as_ptr();
         // SAFETY: by the first clause the cell is alive and its function runs, so that the link
-        // names the `resume` that let it go on last, which rests since and waits for this. Where
-        // the caller rests is kept in the core, which `resume` reads.
+        // names the `resume` to which this coroutine owes the turn, which rests and waits for this.
+        // Where the caller rests is kept in the core, which `resume` reads.
         unsafe {
             self.rests_soon();
             let save = NonNull::new_unchecked(&raw mut (*core).rests);

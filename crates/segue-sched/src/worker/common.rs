@@ -359,7 +359,9 @@ impl Common {
             Some(shelf) => !shelf.borrow().is_empty(),
             None => self.remote().shelf.seems_to_hold(),
         };
-        offers | self.is_called()
+        // A wish for a closure is heard when the policy has one to spare.
+        let remote = self.remote();
+        offers | !remote.inbox.is_empty() | self.group.outside.seems_to_hold() | remote.sent.seems_to_hold()
     }
 
     /// Gives the oldest private fork, or else a closure of the policy's, to an idle worker that has

@@ -11,10 +11,11 @@
 //! what came from others, to give away, and to look around when the window's turns are over: all of
 //! that happens in the same turn as if no turn were passed on. A turn that is passed on is counted
 //! as the loop counts one, and the policy is asked in no fiber, as by the loop, if on a fiber's
-//! stack.
+//! stack. (A guest's loop runs in a fiber. There no turn is passed on.)
 //!
-//! The loop has switched to one fiber and may be switched back to by another: `runs` says which.
-//! A closure that the policy gives out instead of a fiber waits in `next` for the loop.
+//! The loop has switched to one fiber and may be switched back to by another: `runs` says which. A
+//! closure that the policy gives out instead of a fiber waits in `next` for the loop, which starts
+//! it before anything else; until then no other fiber asks the policy.
 #![allow(unsafe_code)] // Fibers are reached by their headers' addresses.
 
 use crate::worker::common::{Common, Header, INTERRUPT, RESUME, Whole, set_worker, worker};
@@ -66,6 +67,9 @@ pub(crate) struct Local<P> {
     /// A closure that the policy has given out to a fiber that passes its turn on: the loop starts
     /// it.
     next: Cell<Option<Job>>,
+    /// Whether fibers may pass their turns on: not in a guest, whose policy is called in the outer
+    /// fiber, and not while a closure waits in `next`.
+    passes_on: Cell<bool>,
 }
 
 impl<P: Policy> Local<P> {
@@ -86,6 +90,7 @@ impl<P: Policy> Local<P> {
             started: Cell::new(0),
             runs: Cell::new(NonNull::dangling()),
             next: Cell::new(None),
+            passes_on: Cell::new(false),
         }
     }
 
@@ -275,9 +280,6 @@ impl<P: Policy> Local<P> {
 
     #[inline]
     pub(crate) fn next(&self) -> Option<Task> {
-        if let Some(job) = self.next.take() {
-            return Some(Task::Fresh(job));
-        }
         let mut policy = self.policy.borrow_mut();
         let task = policy.pop();
         if let Some(Task::Started(_)) = task {
@@ -292,6 +294,12 @@ impl<P: Policy> Local<P> {
         if let Some(upcoming) = policy.upcoming() {
             upcoming.prefetch(self.common.remote().beat.fibers() <= FEW);
         }
+    }
+
+    /// What the policy has given out to a fiber that passed its turn on, and that is to start.
+    #[inline]
+    pub(crate) fn given_out(&self) -> Option<Task> {
+        self.next.take().map(Task::Fresh)
     }
 
     /// Reads the mail, if there is any.
@@ -406,6 +414,7 @@ impl<P: Policy> Local<P> {
         let common = &self.common;
         segue_fiber::PASSES_ON
             && !P::simulates()
+            && self.passes_on.get()
             && common.until_look.get() > 1
             && !common.has_business()
             && !(self.may_spare.get() && common.is_asked())
@@ -418,14 +427,21 @@ impl<P: Policy> Local<P> {
     #[inline(always)]
     fn successor(&self, from: NonNull<Header>, yields: bool) -> Option<NonNull<Header>> {
         let no_unwind = no_unwind();
-        // The policy, which is foreign code, is called in no fiber, as by the loop.
+        // The policy, which is foreign code, is called in no fiber, as by the loop: this worker is
+        // no guest.
         // SAFETY: null is always allowed.
         unsafe { segue_core::scheduling::set_current(ptr::null()) };
         let mut policy = self.policy.borrow_mut();
         if yields {
             let goes = policy.push(Task::Started(Started::new(from)), Why::Yielded);
             if !matches!(goes, Goes::Here) {
+                self.held.set(self.held.get() + 1);
+                drop(policy);
+                // SAFETY: the caller's header is in place.
+                unsafe { segue_core::scheduling::set_current(&raw const (*from.as_ptr()).fiber) };
                 self.goes_on(goes);
+                no_unwind.disarm();
+                return None;
             }
         }
         let next = match policy.pop() {
@@ -443,6 +459,7 @@ impl<P: Policy> Local<P> {
             Some(Task::Fresh(job)) => {
                 self.held.set(self.held.get() + usize::from(yields));
                 self.next.set(Some(job));
+                self.passes_on.set(false);
                 None
             }
             None => {
@@ -491,6 +508,9 @@ impl<P: Policy> Local<P> {
             set_worker(ptr::from_ref(self).cast());
             segue_core::scheduling::set_current(&raw const fiber.header().fiber)
         };
+        let next = self.next.take();
+        self.passes_on.set(before.is_null() && next.is_none());
+        self.next.set(next);
         // SAFETY: worker loops run outside of handlers.
         let _ = unsafe { fiber.resume_outside() };
         // SAFETY: it was current until now.

@@ -44,8 +44,9 @@ pub struct StuckWorker {
     /// Its number in its scheduler.
     pub worker: usize,
     /// "fiber `name`", or its number. Of a long name this is the beginning, some forty bytes.
-    /// `None` if the worker is in no fiber, but in a policy, a park or a hook; or if that is not
-    /// known, since its thread did not say where it is.
+    /// `None` if the worker is in no fiber, but in a park or a hook; or if that is not known, since
+    /// its thread did not say where it is. A policy may be asked on the stack of a fiber that
+    /// waits: then it is that one.
     pub fiber: Option<String>,
     /// For how long it has been there, at least.
     pub held: Duration,

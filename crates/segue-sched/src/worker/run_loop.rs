@@ -189,13 +189,15 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         let turns = common.turns.get();
         // Every 64 turns the order is turned round: a program that repeats itself every two turns
         // is not to meet new closures always at the same step.
-        let task = match (turns ^ (turns >> 6)) % 2 {
+        let task = local.given_out().or_else(|| match (turns ^ (turns >> 6)) % 2 {
             0 if !local.is_starved() => {
                 let job = if local.takes_arrivals { common.take_own() } else { common.take_fresh() };
                 job.and_then(|job| local.taken(job)).or_else(|| local.next())
             }
             _ => local.next(),
-        };
+        });
+        // Read before the look for a closure: a worker that ends has looked through all shelves.
+        let is_stopping = task.is_none() && common.group.is_stopping();
         if let Some(task) = task {
             if common.group.outside.seems_to_hold() {
                 // More waits outside: this task, too, is to give way at its next fork.
@@ -204,7 +206,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
             local.share();
             local.run(task);
             Turn::Ran
-        } else if let Some(job) = self.find() {
+        } else if let Some(job) = self.find(is_stopping) {
             if let Some(task) = local.taken(job) {
                 let settled = common.remote().beat.settled();
                 local.run(task);
@@ -216,7 +218,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         } else if segue_core::scheduling::settle() {
             // The joiner of the last fiber may be ready now.
             Turn::Ran
-        } else if common.group.is_stopping() && !common.has_fibers() && common.group.retire(common.index) {
+        } else if is_stopping && !common.has_fibers() && common.group.retire(common.index) {
             Turn::Ended
         } else {
             Turn::Idle
@@ -251,13 +253,14 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         self.park.enter();
     }
 
+    /// Looks for a closure; for any, if the worker is to end after this.
     #[inline]
-    fn find(&self) -> Option<Job> {
+    fn find(&self, is_stopping: bool) -> Option<Job> {
         if self.local.is_starved() {
             return None;
         }
         let common = &self.local.common;
-        let job = common.find(self.takes);
+        let job = common.find(self.takes || is_stopping);
         if job.is_some() && common.group.len() > 1 {
             // There may be more on that shelf than this worker can take.
             common.group.wake_if_busy();
@@ -280,12 +283,21 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         let modest = common.placing.modest();
         let mut left = self.looks;
         let mut grace = None;
+        let mut over = None;
         while left > 0 {
             let offer = if alone { None } else { common.group.offer_to(common.index, modest) };
             if let Some(Offer::Closure(turn)) = offer {
-                self.takes = !self.is_patient || Grace::is_over(&mut grace, turn, Instant::now());
+                let now = Instant::now();
+                self.takes = !self.is_patient || Grace::is_over(&mut grace, turn, now);
+                // As long as others offer, the looks do not end by themselves.
+                let until_due = || self.local.timers.until_next().map_or(PERIOD, |due| due.min(PERIOD));
+                if now >= *over.get_or_insert_with(|| now + until_due()) {
+                    self.look_around();
+                    return true;
+                }
             }
-            if self.takes || offer == Some(Offer::Urgent) || self.gets_mail_soon() {
+            let is_sent = common.remote().sent.seems_to_hold();
+            if self.takes || offer == Some(Offer::Urgent) || is_sent || self.gets_mail_soon() {
                 self.looks = (self.looks * 2).min(MOST_LOOKS);
                 return true;
             }

@@ -9,9 +9,10 @@ mod common;
 
 use common::{Counted, Meet, descriptors, pool, scaled, threads};
 use segue_core::{JoinError, sleep, spawn, yield_now};
-use segue_sched::{Builder, Fifo};
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use segue_sched::{Builder, Fifo, move_to};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
 use std::time::Duration;
 
 static TURN: Mutex<()> = Mutex::new(());
@@ -167,6 +168,36 @@ fn a_start_that_fails_leaves_nothing() {
             builder.run(|| unreachable!("it did not start")).unwrap_err()
         };
         assert_eq!(error.to_string(), "planted: no park");
+    }
+    before.assert_same();
+}
+
+/// A fiber computes until a closure that it has spawned ran, which only the other worker can start,
+/// and that is told to end at any moment.
+#[test]
+fn an_idle_worker_starts_what_a_busy_one_offers_before_it_ends() {
+    let before = Before::now();
+    for round in 0..scaled(200, 10) {
+        let pool = Builder::new().workers(2).pool().unwrap();
+        let handle = pool.handle();
+        let (tell, told) = mpsc::channel();
+        let mover = thread::spawn(move || {
+            move_to(&handle, || {
+                let ran = Arc::new(AtomicBool::new(false));
+                let child_ran = Arc::clone(&ran);
+                drop(spawn(move || child_ran.store(true, SeqCst)));
+                tell.send(()).unwrap();
+                while !ran.load(SeqCst) {
+                    std::hint::spin_loop();
+                }
+            })
+        });
+        told.recv().unwrap();
+        for _ in 0..round % 50 * 20 {
+            std::hint::spin_loop();
+        }
+        drop(pool);
+        mover.join().unwrap().unwrap();
     }
     before.assert_same();
 }

@@ -5,6 +5,7 @@ use crate::common::{in_child, scaled};
 use segue_core::{blocking, in_fiber, scope, sleep, spawn, yield_now};
 use segue_sched::{Builder, Fifo, Goes, Policy, Polled, Started, Stealing, Task, Why};
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -228,4 +229,63 @@ fn a_policy_that_panics_while_a_fiber_passes_on_ends_the_process() {
         );
     });
     end.assert_aborted("planted: the policy has given out enough");
+}
+
+/// First in, first out; when a fiber yields, it gives the oldest closure away. So one is given out
+/// to the fiber, and waits for the loop, when another lies on the shelf.
+#[derive(Default)]
+struct GivesAway(VecDeque<Task>);
+
+impl Policy for GivesAway {
+    fn push(&mut self, task: Task, why: Why) -> Goes {
+        self.0.push_back(task);
+        if why == Why::Yielded
+            && let Some(at) = self.0.iter().position(|task| matches!(task, Task::Fresh(_)))
+            && let Some(Task::Fresh(job)) = self.0.remove(at)
+        {
+            return Goes::Anywhere(job);
+        }
+        Goes::Here
+    }
+
+    fn pop(&mut self) -> Option<Task> {
+        self.0.pop_front()
+    }
+}
+
+#[test]
+fn a_closure_that_is_given_out_while_another_waits_is_not_lost() {
+    let main = || {
+        for _ in 0..scaled(50, 5) {
+            let handles: Vec<_> = (0..20).map(|_| spawn(|| yield_now().unwrap())).collect();
+            yield_now().unwrap();
+            handles.into_iter().for_each(|handle| handle.join().unwrap());
+        }
+    };
+    Builder::new().workers(1).run_with(GivesAway::default, main).unwrap();
+    Builder::new().workers(2).run_with(GivesAway::default, main).unwrap();
+}
+
+#[test]
+fn closures_wait_for_the_loop_while_a_driven_scheduler_starts_others() {
+    let mut fibers = Builder::new().driven(|| ()).unwrap();
+    let over = Arc::new(AtomicBool::new(false));
+    let main = fibers.spawn({
+        let over = Arc::clone(&over);
+        move || {
+            let mut all = Vec::new();
+            while !over.load(SeqCst) {
+                all.extend([(); 2].map(|()| spawn(|| ())));
+                yield_now().unwrap();
+            }
+            all.into_iter().for_each(|handle| handle.join().unwrap());
+        }
+    });
+    for _ in 0..scaled(1000, 20) {
+        assert_eq!(fibers.poll(), Polled::Again);
+        drop(fibers.start(|| yield_now().unwrap()).unwrap());
+    }
+    over.store(true, SeqCst);
+    while fibers.poll() == Polled::Again {}
+    main.join().unwrap();
 }

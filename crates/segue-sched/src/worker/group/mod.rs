@@ -508,11 +508,16 @@ impl Group {
             return Some(Offer::Urgent);
         }
         let offers = self.workers.iter().enumerate().filter(|(_, worker)| worker.shelf.seems_to_hold());
-        let mut offers = offers.filter(|(other, _)| !self.leaves_to(index, *other, modest));
-        offers.next().map(|(other, worker)| match worker.beat.turn() {
-            Some(turn) if other != index && !worker.forks.load(Ordering::Relaxed) => Offer::Closure(turn.get()),
-            _ => Offer::Urgent,
-        })
+        let mut first = None;
+        for (other, worker) in offers.filter(|(other, _)| !self.leaves_to(index, *other, modest)) {
+            match worker.beat.turn() {
+                Some(turn) if other != index && !worker.forks.load(Ordering::Relaxed) => {
+                    first = first.or(Some(Offer::Closure(turn.get())));
+                }
+                _ => return Some(Offer::Urgent),
+            }
+        }
+        first
     }
 
     /// Steps (1) to (3) of going to sleep. Answers whether worker `index` may park. One that could
