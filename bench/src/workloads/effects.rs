@@ -3,10 +3,10 @@
 //!
 //! Timed: what the paper "Retrofitting Effect Handlers onto OCaml" calls a to e. A new computation
 //! and its end (a-b, d-e); a perform and a resume, with the handler in place (b-c, c-d); all of it;
-//! all of it with a computation that is discontinued and unwinds. At a depth of 10 or 100 the
-//! handler of the effect is the outermost of as many, and the others handle another one. `answer`
-//! is Segue's clause for a handler that always resumes at once, which needs no stack; `on_tail` the
-//! clause that resumes last, which needs none of the resumer's.
+//! all of it with a computation that is discontinued, and unwinds or, "as a value", returns. At a
+//! depth of 10 or 100 the handler of the effect is the outermost of as many, and the others handle
+//! another one. `answer` is Segue's clause for a handler that always resumes at once, which needs
+//! no stack; `on_tail` the clause that resumes last, which needs none of the resumer's.
 //!
 //! "By hand" is a coroutine of corosensei's on a stack that is kept for the next one: no search for
 //! a handler, no clause, the effect's own type in the switch. A closure that is passed down by
@@ -15,7 +15,7 @@
 use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
-use segue::effect::{Continuation, Effect, Handler, perform};
+use segue::effect::{Continuation, Effect, Handler, perform, perform_result};
 use std::hint::black_box;
 
 /// See the file's head.
@@ -47,6 +47,7 @@ fn variants() -> Vec<Variant> {
             .add_ocaml(&["install_and_perform"]),
         Variant::new("install + perform + discontinue", "computation", 1)
             .add(SEGUE, install_and_discontinue)
+            .add("segue, as a value", install_and_discontinue_value)
             .add_ocaml(&["install_and_discontinue"]),
         Variant::new("answer: install + perform + return", "computation", 1)
             .add(SEGUE, install_and_answer)
@@ -106,6 +107,15 @@ fn install_and_discontinue(n: u64) -> Span {
             .on(|Next(x), k| k.discontinue(x + 1))
             .panic(|payload| *payload.downcast::<u64>().expect("what it was discontinued with"))
             .handle(|| perform(Next(i)))
+    })
+}
+
+fn install_and_discontinue_value(n: u64) -> Span {
+    each(n, |i| {
+        Handler::new().on(|Next(x), k| k.discontinue(x + 1)).handle(|| match perform_result(Next(i)) {
+            Ok(next) => next,
+            Err(end) => *end.into_payload().downcast::<u64>().expect("what it was discontinued with"),
+        })
     })
 }
 

@@ -35,7 +35,7 @@ use crate::arena::Stack;
 use crate::backtrace::Backtrace;
 use crate::effect::outside;
 use crate::host::{self, Core, RawCoroutine};
-use crate::outcome::Step;
+use crate::outcome::{Main, Step};
 use segue_core::chain;
 use segue_core::switch::Switch;
 
@@ -103,7 +103,7 @@ impl<H> Coroutine<H> {
             assert!(align_of::<H>() <= LARGEST_ALIGNMENT, "the header of a coroutine is aligned to more than 64");
         }
         // SAFETY: nothing here borrows, and the header fits.
-        unsafe { Self::new_borrowing(stack, header, main) }
+        Coroutine { cell: unsafe { host::place(stack, header, main) }, _header: PhantomData }
     }
 
     /// As [`new`](Self::new), for what borrows.
@@ -113,7 +113,7 @@ impl<H> Coroutine<H> {
     /// [`may_be_header`] is true of `H`. The coroutine is not resumed after what `header` and
     /// `main` borrow has ended, and neither dropped before it was started.
     #[inline]
-    pub(crate) unsafe fn new_borrowing<F: FnOnce(&H)>(stack: Stack, header: H, main: F) -> Coroutine<H> {
+    pub(crate) unsafe fn new_borrowing(stack: Stack, header: H, main: impl Main<H>) -> Self {
         debug_assert!(may_be_header::<H>());
         // SAFETY: by the contract.
         Coroutine { cell: unsafe { host::place(stack, header, main) }, _header: PhantomData }

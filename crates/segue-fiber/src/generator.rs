@@ -41,7 +41,7 @@ use crate::backtrace::Backtrace;
 use crate::coroutine::Coroutine;
 use crate::effect::Dropped;
 use crate::host::RawCoroutine;
-use crate::outcome::{Step, can_unwind, count_leak};
+use crate::outcome::{Main, Step, can_unwind, count_leak};
 use crate::region::{Kept, List};
 use crate::thread_stacks;
 use segue_core::chain::{self, Frame, Path};
@@ -137,6 +137,8 @@ struct Header<T> {
     ending: Cell<bool>,
     /// Whether the thread was panicking already when the body was run on.
     panicking: Cell<bool>,
+    /// The id of the frame around the last run.
+    consumer: Cell<u64>,
     borrows: bool,
     kept: Kept,
     /// What has left the body.
@@ -282,14 +284,14 @@ impl<'r, T> Generator<'r, T> {
             state: Cell::new(State::New),
             ending: Cell::new(false),
             panicking: Cell::new(false),
+            consumer: Cell::new(0),
             borrows: list.is_some(),
             kept: Kept::new(),
             panic: Cell::new(None),
         };
         // SAFETY: by the contract: the region ends it before what it borrows can end. `main` does
         // not unwind.
-        let coroutine =
-            unsafe { Coroutine::new_borrowing(stack, header, move |header: &Header<T>| main(header, body)) };
+        let coroutine = unsafe { Coroutine::new_borrowing(stack, header, Body(body)) };
         coroutine.header().raw.set(MaybeUninit::new(coroutine.raw()));
         let header = coroutine.into_header();
         if let Some(list) = list {
@@ -326,7 +328,8 @@ impl<'r, T> Generator<'r, T> {
         // SAFETY: by the contract it is in place.
         let this = unsafe { header.as_ref() };
         let outer = chain::top();
-        this.frame.parent.set(outer);
+        // SAFETY: the top is in place.
+        unsafe { this.frame.put_inside(outer, &this.consumer) };
         this.state.set(State::Running);
         this.panicking.set(thread::panicking());
         // SAFETY: set when the generator was made; by the contract.
@@ -414,12 +417,23 @@ impl<'r, T> Generator<'r, T> {
 }
 
 /// What runs on the stack.
-fn main<T, F: FnOnce(&Yielder<T>)>(header: &Header<T>, body: F) {
-    // SAFETY: it is in place while the body runs, and names the consumer's surroundings.
-    unsafe { chain::set_top(ptr::from_ref(header).cast()) };
-    let yielder = Yielder { header: NonNull::from(header) };
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| body(&yielder))) {
-        header.panic.set(Some(payload));
+struct Body<F>(F);
+
+impl<T, F: FnOnce(&Yielder<T>)> Main<Header<T>> for Body<F> {
+    type Boxed = Body<Box<F>>;
+
+    fn boxed(self) -> Body<Box<F>> {
+        Body(Box::new(self.0))
+    }
+
+    #[inline(always)]
+    fn run(self, header: &Header<T>) {
+        // SAFETY: it is in place while the body runs, and names the consumer's surroundings.
+        unsafe { chain::set_top(ptr::from_ref(header).cast()) };
+        let yielder = Yielder { header: NonNull::from(header) };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (self.0)(&yielder))) {
+            header.panic.set(Some(payload));
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! What both hosts share about how a coroutine ends: the result of a resume, the panic that leaves
-//! it, the count of leaks.
+//! What both hosts share about how a coroutine begins and ends: its main function, the result of a
+//! resume, the panic that leaves it, the count of leaks.
 //!
 //! Used by the coroutines of either host; [`Step`] and [`leaked_stacks`] are public.
 
@@ -36,6 +36,30 @@ pub fn leaked_stacks() -> usize {
 pub(crate) fn count_leak() {
     // Relaxed: a statistic that orders nothing.
     LEAKED.fetch_add(1, Relaxed);
+}
+
+/// The main function of a coroutine, with the header `H`. A trait of ours, as methods can be
+/// inlined always, and closures can't: each call on the way to where the coroutine suspends is a
+/// return that may be predicted wrongly.
+pub(crate) trait Main<H> {
+    /// The same, with its closure in a box.
+    type Boxed: Main<H>;
+    fn boxed(self) -> Self::Boxed;
+    fn run(self, header: &H);
+}
+
+impl<H, F: FnOnce(&H)> Main<H> for F {
+    type Boxed = Box<F>;
+
+    #[inline]
+    fn boxed(self) -> Box<F> {
+        Box::new(self)
+    }
+
+    #[inline(always)]
+    fn run(self, header: &H) {
+        self(header);
+    }
 }
 
 /// Runs the main function of a coroutine. A panic of its ends the process: it has no caller.

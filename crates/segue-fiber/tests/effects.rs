@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use segue_fiber::effect::{Continuation, Dropped, Effect, Handler, Next, Unhandled, perform, try_perform};
+use segue_fiber::effect::{
+    Continuation, Discontinued, Dropped, Effect, Handler, Next, Unhandled, perform, perform_result, try_perform,
+};
 use segue_fiber::leaked_stacks;
 
 struct Ask;
@@ -315,5 +317,66 @@ fn a_panic_in_a_clause_unwinds_the_body_and_leaves_handle() {
     assert_eq!(*log.borrow(), ["body, panicking"]);
     // And the chain is what it was.
     assert!(try_perform(Ask).is_err());
+    assert_eq!(leaked_stacks(), 0);
+}
+
+#[test]
+fn a_discontinuation_is_a_value_for_who_asks_for_that() {
+    fn two() -> Result<u64, Discontinued> {
+        Ok(perform_result(Ask)? + perform_result(Ask)?)
+    }
+    assert_eq!(Handler::new().on(|_: Ask, k| k.resume(3)).handle(two).unwrap(), 6);
+    assert_eq!(Handler::new().answer(|_: Ask| 3).handle(two).unwrap(), 6);
+
+    // Discontinued with something, at the first and at the second perform.
+    for good in 0..2 {
+        let count = Cell::new(0);
+        let handler = Handler::new().on(|_: Ask, k| {
+            count.set(count.get() + 1);
+            if count.get() > good { k.discontinue("stop") } else { k.resume(1) }
+        });
+        let end = handler.handle(two).unwrap_err();
+        assert!(!end.is_dropped());
+        assert!(end.is::<&str>() && !end.is::<String>());
+        assert_eq!(end.into_payload().downcast_ref(), Some(&"stop"));
+        assert_eq!(count.get(), good + 1);
+    }
+
+    // Dropped: what the body ends with is nobody's.
+    let seen = Cell::new(false);
+    let yielded = Handler::new().on(|_: Ask, _| 7).handle(|| {
+        let end = perform_result(Ask).unwrap_err();
+        assert!(end.is_dropped() && end.is::<Dropped>());
+        assert_eq!(end.to_string(), "the handler of an effect has dropped the computation");
+        seen.set(true);
+        1
+    });
+    assert_eq!((yielded, seen.get()), (7, true));
+
+    // It is an error like others.
+    let passed_on = Handler::new().on(|_: Ask, k| k.discontinue(())).handle(|| {
+        let sum = || -> Result<u64, Box<dyn std::error::Error + Send + Sync>> { Ok(two()?) };
+        sum().unwrap_err().to_string()
+    });
+    assert_eq!(passed_on, "the handler of an effect has discontinued the computation");
+
+    // Nothing is unwound, so destructors see no panic; who wants it can have it.
+    struct NoPanic;
+    impl Drop for NoPanic {
+        fn drop(&mut self) {
+            assert!(!std::thread::panicking());
+        }
+    }
+    let ended = Handler::new().on(|_: Ask, k| k.discontinue(1u8)).handle(|| {
+        let _no_panic = NoPanic;
+        perform_result(Ask).is_err()
+    });
+    assert!(ended);
+    let raised = Handler::new()
+        .on(|_: Ask, k| k.discontinue(1u8))
+        .panic(|payload| payload.is::<u8>())
+        .handle(|| perform_result(Ask).unwrap_or_else(|end| end.raise()) > 0);
+    assert!(raised);
+    assert!(catch_unwind(|| perform_result(Ask)).unwrap_err().is::<Unhandled>());
     assert_eq!(leaked_stacks(), 0);
 }

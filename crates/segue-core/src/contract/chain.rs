@@ -55,6 +55,7 @@
 use crate::contract::fiber::WaitsFor;
 use crate::primitives::atomic::local;
 use std::cell::Cell;
+use std::mem::{self, MaybeUninit};
 use std::ptr;
 
 pub use crate::contract::tree::context::{Away, Surrounding};
@@ -73,14 +74,16 @@ pub struct Clauses {
 #[derive(Debug)]
 pub struct Frame {
     /// The next outer one, or null.
-    pub parent: Cell<*const Frame>,
+    pub(crate) parent: Cell<*const Frame>,
     /// What a handler handles, as the crate of handlers knows it. Null for everything else.
-    pub clauses: Cell<*const Clauses>,
+    clauses: Cell<*const Clauses>,
     /// A handler's clauses. Of a frame that handles nothing: what it is, if this is one of the
     /// marks below.
     pub list: Cell<*const ()>,
-    /// A handler's state.
-    pub state: Cell<*mut ()>,
+    /// A handler's state. Not known where there is nothing in it.
+    state: Cell<MaybeUninit<*mut ()>>,
+    /// Zero until somebody asks.
+    id: Cell<u64>,
 }
 
 /// What a frame is that handles nothing.
@@ -105,20 +108,98 @@ const SHARED: *const () = ptr::without_provenance(3);
 const INHERITED: *const () = ptr::without_provenance(4);
 
 impl Frame {
-    /// A frame that handles nothing, inside of what is around now.
-    #[inline]
+    /// A frame inside of what is around now.
+    #[inline(always)]
     #[must_use]
-    pub fn passive() -> Self {
+    pub fn new(clauses: *const Clauses, list: *const ()) -> Self {
         Self {
             parent: Cell::new(top()),
-            clauses: Cell::new(ptr::null()),
-            list: Cell::new(ptr::null()),
-            state: Cell::new(ptr::null_mut()),
+            clauses: Cell::new(clauses),
+            list: Cell::new(list),
+            state: Cell::new(MaybeUninit::uninit()),
+            id: Cell::new(0),
         }
     }
 
+    /// A frame that handles nothing.
+    #[inline]
+    #[must_use]
+    pub fn passive() -> Self {
+        Self::new(ptr::null(), ptr::null())
+    }
+
+    /// The next outer one, or null.
+    #[inline(always)]
+    #[must_use]
+    pub fn parent(&self) -> *const Self {
+        self.parent.get()
+    }
+
+    /// What it handles; null for what is no handler, or out of use.
+    #[inline(always)]
+    #[must_use]
+    pub fn clauses(&self) -> *const Clauses {
+        self.clauses.get()
+    }
+
+    /// Says where a handler's state lies.
+    #[inline(always)]
+    pub fn set_state<S>(&self, state: *mut S) {
+        if mem::size_of::<S>() != 0 {
+            self.state.set(MaybeUninit::new(state.cast()));
+        }
+    }
+
+    /// Where a handler's state lies.
+    ///
+    /// # Safety
+    /// That was [said](Self::set_state), of a state of this type.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn state<S>(&self) -> *mut S {
+        if mem::size_of::<S>() == 0 {
+            return ptr::dangling_mut();
+        }
+        // SAFETY: as the caller promises.
+        unsafe { self.state.get().assume_init() }.cast()
+    }
+
+    /// A number that no other frame of this thread has, nor had.
+    #[inline]
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        if self.id.get() == 0 {
+            self.id.set(change());
+        }
+        self.id.get()
+    }
+
+    /// Puts it inside of another one. `known` is the id of the one that it was put inside of
+    /// before, or zero.
+    ///
+    /// # Safety
+    /// `parent` is null, or in place.
+    #[inline(always)]
+    pub unsafe fn put_inside(&self, parent: *const Self, known: &Cell<u64>) {
+        // The address alone does not tell: a frame that is gone may have had the same one.
+        // SAFETY: as the caller promises.
+        let id = unsafe { parent.as_ref() }.map_or(0, Self::id);
+        if self.parent.get() != parent || known.get() != id {
+            self.parent.set(parent);
+            known.set(id);
+            change();
+        }
+    }
+
+    /// Takes a handler out of use: nobody finds its clauses any more.
+    #[cold]
+    pub fn seal(&self) {
+        self.clauses.set(ptr::null());
+        change();
+    }
+
     pub(crate) fn marked(mark: *const ()) -> Self {
-        Self { list: Cell::new(mark), ..Self::passive() }
+        Self::new(ptr::null(), mark)
     }
 
     /// What this frame is, which handles nothing.
@@ -150,6 +231,27 @@ impl Frame {
 }
 
 local!(static TOP: Cell<*const Frame> = Cell::new(ptr::null()));
+
+local!(static CHANGES: Cell<u64> = Cell::new(0));
+
+/// Counts on, and answers with the new count.
+fn change() -> u64 {
+    CHANGES.with(|changes| {
+        changes.set(changes.get() + 1);
+        changes.get()
+    })
+}
+
+/// Counts how often a frame of this thread's was put elsewhere or taken out of use, among others.
+///
+/// While this stays the same, the way from a frame outwards stays the same, and so does what lies
+/// on it: what was found from the frame with this [id](Frame::id) is still there. Not on the host
+/// with a thread for each coroutine, where several threads change the frames of one chain.
+#[inline(always)]
+#[must_use]
+pub fn changes() -> u64 {
+    CHANGES.with(Cell::get)
+}
 
 /// The innermost frame, or null.
 #[inline(always)]

@@ -37,7 +37,7 @@ use super::clauses::Entries;
 use super::request::RequestBase;
 use crate::host::RawCoroutine;
 use crate::region::Kept;
-use segue_core::chain::{self, Frame};
+use segue_core::chain::Frame;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -63,6 +63,8 @@ pub(super) struct Base {
     pub owners: Cell<usize>,
     pub kept: Kept,
     pub kind: Cell<&'static Kind>,
+    /// The id of the frame around the last run.
+    pub outer: Cell<u64>,
     /// The request for which there is a continuation that has lent out the state.
     pub lent: Cell<usize>,
 }
@@ -96,12 +98,7 @@ impl Base {
     #[inline(always)]
     pub fn new(clauses: Entries, borrows: bool, kind: &'static Kind) -> Base {
         Base {
-            frame: Frame {
-                parent: Cell::new(chain::top()),
-                clauses: Cell::new(clauses.address()),
-                list: Cell::new(ptr::null()),
-                state: Cell::new(ptr::null_mut()),
-            },
+            frame: Frame::new(clauses.address(), ptr::null()),
             raw: Cell::new(MaybeUninit::uninit()),
             asked: Cell::new(MaybeUninit::uninit()),
             state: Cell::new(State::Running),
@@ -111,6 +108,7 @@ impl Base {
             owners: Cell::new(2),
             kept: Kept::new(),
             kind: Cell::new(kind),
+            outer: Cell::new(0),
             // Before the first request there is no continuation.
             lent: Cell::new(0),
         }
@@ -119,13 +117,13 @@ impl Base {
     /// Takes the handler out of use: no perform finds its clauses, and its cases are not called.
     #[cold]
     pub fn seal(&self) {
-        self.frame.clauses.set(ptr::null());
+        self.frame.seal();
     }
 
     /// Whether the handler is out of use. One without clauses has no computation.
     #[inline]
     pub fn is_sealed(&self) -> bool {
-        self.frame.clauses.get().is_null()
+        self.frame.clauses().is_null()
     }
 }
 
@@ -181,6 +179,6 @@ pub(super) unsafe fn state<'s, S>(base: NonNull<Base>) -> &'s mut S {
     unsafe {
         let this = base.as_ref();
         this.lent.set(this.turn.get());
-        &mut *this.frame.state.get().cast()
+        &mut *this.frame.state()
     }
 }

@@ -177,7 +177,7 @@ where
     // continuations, of which there is none.
     let (clause, state) = unsafe {
         let clause = &mut *UnsafeCell::raw_get(clause.cast::<UnsafeCell<C>>());
-        (clause, &mut *(*frame).state.get().cast::<S>())
+        (clause, &mut *(*frame).state::<S>())
     };
     clause(state, effect)
 }

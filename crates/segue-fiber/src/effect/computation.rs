@@ -45,7 +45,7 @@ use super::held::{end_forgotten, end_kept, go_on_with};
 use super::trampoline::{RawNext, enter, go_on, run, serve, step};
 use crate::arena::Stack;
 use crate::coroutine::{Coroutine, may_be_header};
-use crate::outcome::Step;
+use crate::outcome::{Main, Step};
 use crate::region::{Kept, List};
 use crate::thread_stacks;
 use segue_core::chain;
@@ -145,9 +145,8 @@ unsafe fn place<L, V, P, S, T, X: Borrow<Parts<L, V, P, S, T>>>(
     block: Block<X>,
     body: impl FnOnce() -> T,
 ) -> NonNull<Base> {
-    let main = move |block: &Block<X>| main::<L, V, P, S, T>(&block.base, body);
     // SAFETY: by the contract.
-    let coroutine = unsafe { Coroutine::new_borrowing(stack, block, main) };
+    let coroutine = unsafe { Coroutine::new_borrowing(stack, block, Body::<L, V, P, S, T, _>(body, PhantomData)) };
     let raw = coroutine.raw();
     let block = coroutine.into_header();
     // SAFETY: it has just been put in place.
@@ -158,21 +157,31 @@ unsafe fn place<L, V, P, S, T, X: Borrow<Parts<L, V, P, S, T>>>(
     // which is good for that alone.
     unsafe {
         base.frame.list.set((&raw const (*parts).list).cast());
-        base.frame.state.set((*parts).state.get().cast());
+        base.frame.set_state((*parts).state.get());
     }
     block.cast()
 }
 
 /// What runs on the stack.
-#[inline(always)]
-fn main<L, V, P, S, T>(base: &Base, body: impl FnOnce() -> T) {
-    // Not the address of the frame alone: `perform` makes that of the base of it.
-    // SAFETY: it is in place while the body runs, and names the resumer's surroundings.
-    unsafe { chain::set_top(std::ptr::from_ref(base).cast()) };
-    let outcome = catch_unwind(AssertUnwindSafe(body));
-    // SAFETY: the computation is of these types, and nobody looks for the outcome before this has
-    // returned.
-    unsafe { (*Parts::<L, V, P, S, T>::of(NonNull::from(base)).as_ref().outcome.get()).write(outcome) };
+struct Body<L, V, P, S, T, F>(F, PhantomData<(L, V, P, S, T)>);
+
+impl<L, V, P, S, T, X, F: FnOnce() -> T> Main<Block<X>> for Body<L, V, P, S, T, F> {
+    type Boxed = Body<L, V, P, S, T, Box<F>>;
+
+    fn boxed(self) -> Self::Boxed {
+        Body(Box::new(self.0), PhantomData)
+    }
+
+    #[inline(always)]
+    fn run(self, Block { base, .. }: &Block<X>) {
+        // Not the address of the frame alone: `perform` makes that of the base of it.
+        // SAFETY: it is in place while the body runs, and names the resumer's surroundings.
+        unsafe { chain::set_top(ptr::from_ref(base).cast()) };
+        let outcome = catch_unwind(AssertUnwindSafe(self.0));
+        // SAFETY: the computation is of these types, and nobody looks for the outcome before this
+        // has returned.
+        unsafe { (*Parts::<L, V, P, S, T>::of(NonNull::from(base)).as_ref().outcome.get()).write(outcome) };
+    }
 }
 
 /// A computation that was not run yet.

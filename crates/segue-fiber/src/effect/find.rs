@@ -1,11 +1,24 @@
 //! The search for the handler of an effect, along the chain of what surrounds the performer.
 //!
 //! Used by `perform`, and by what a perform without a handler says.
+//!
+//! # Far handlers
+//!
+//! A handler that is passed costs some nanoseconds. So after a few of them the search looks whether
+//! it knows the answer: a few clauses that were found last are remembered, each by the effect and
+//! by the frame that was the top. That is good as long as no frame of the thread is put elsewhere
+//! or taken out of use; the chain counts these [changes](chain::changes). A program that performs
+//! again and again from inside of the same handlers pays for the way once. One that installs its
+//! innermost handler anew for each perform pays for it each time, and a little for the look.
 
 #![allow(unsafe_code)] // Frames of the chain are reached by address.
 
 use std::any::TypeId;
+use std::cell::Cell;
+use std::hash::{Hash, Hasher};
+use std::ptr;
 
+use super::Effect;
 use segue_core::WaitsFor;
 use segue_core::chain::{self, Clauses, Frame, Heritage, Kind, Surrounding};
 
@@ -29,6 +42,7 @@ pub(crate) struct Entry {
 }
 
 /// A clause of a handler in place.
+#[derive(Clone, Copy)]
 pub(super) struct Found {
     pub frame: *const Frame,
     pub clause: *const (),
@@ -36,6 +50,7 @@ pub(super) struct Found {
 }
 
 /// What a search along handlers and generators comes to.
+#[derive(Clone, Copy)]
 pub(super) enum Search {
     Found(Found),
     /// To a frame of another kind, past which [`find_past`] looks.
@@ -60,7 +75,7 @@ pub(super) enum Between {
 #[inline(always)]
 unsafe fn entries(frame: &Frame) -> Option<&'static Entry> {
     // SAFETY: handlers alone have clauses, and theirs are entries.
-    unsafe { frame.clauses.get().cast::<Entry>().as_ref() }
+    unsafe { frame.clauses().cast::<Entry>().as_ref() }
 }
 
 /// The clause for an effect among the entries of a handler, if it can be used.
@@ -82,27 +97,151 @@ unsafe fn clause_of(frame: *const Frame, first: &'static Entry, effect: TypeId) 
     None
 }
 
-/// The innermost clause for an effect that can be used, unless something else than handlers and
-/// generators is in front of it. All of it is inlined into the perform: what is rare is elsewhere.
+/// How many frames a search passes before it looks at what is remembered.
+const NEAR: usize = 4;
+
+/// The clause for an effect of the innermost frame, if that has one that can be used.
+///
+/// To be asked before [`find`], where the perform is: there it leaves what it finds in registers,
+/// and more code would keep the function that performs from being inlined itself.
 #[inline(always)]
-pub(super) fn find(effect: TypeId) -> Search {
+pub(super) fn find_innermost<E: Effect>() -> Option<Found> {
+    let top = chain::top();
+    // SAFETY: the innermost frame is in place, and has these entries.
+    unsafe { clause_of(top, entries(top.as_ref()?)?, TypeId::of::<E>()) }
+}
+
+/// The innermost clause for an effect that can be used, unless something else than handlers and
+/// generators is in front of it.
+///
+/// Knows the effect by its type: `TypeId`s are passed by address, so that each perform would write
+/// one down.
+#[inline(never)]
+pub(super) fn find<E: Effect>() -> Search {
+    let effect = TypeId::of::<E>();
     let mut frame = chain::top();
+    let mut left = NEAR;
     // SAFETY: the frames from the top outwards are in place.
     while let Some(this) = unsafe { frame.as_ref() } {
         // SAFETY: it is one of the chain.
-        if let Some(first) = unsafe { entries(this) } {
-            // SAFETY: as above.
-            if let Some(found) = unsafe { clause_of(frame, first, effect) } {
-                return Search::Found(found);
-            }
-        } else {
-            // Else each handler that is passed costs one jump more.
-            std::hint::cold_path();
-            if !this.list.get().is_null() {
-                return Search::Past(frame);
-            }
+        if let Some(search) = unsafe { look_at(frame, this, effect) } {
+            return search;
         }
-        frame = this.parent.get();
+        frame = this.parent();
+        left -= 1;
+        if left == 0 {
+            return find_far(frame, effect);
+        }
+    }
+    Search::Nothing
+}
+
+/// What a search comes to at a frame, if it ends there.
+///
+/// # Safety
+///
+/// The frame is one of the chain, and `this` a reference to it: that is good for the frame alone,
+/// and not for what it is the head of.
+#[inline(always)]
+unsafe fn look_at(frame: *const Frame, this: &Frame, effect: TypeId) -> Option<Search> {
+    // SAFETY: by the contract.
+    if let Some(first) = unsafe { entries(this) } {
+        // SAFETY: as above.
+        return unsafe { clause_of(frame, first, effect) }.map(Search::Found);
+    }
+    // Else each handler that is passed costs one jump more.
+    std::hint::cold_path();
+    if this.list.get().is_null() { None } else { Some(Search::Past(frame)) }
+}
+
+/// A clause that was found, and what makes it good.
+#[derive(Clone, Copy)]
+struct Known {
+    changes: u64,
+    /// The top from which it was found.
+    top: u64,
+    effect: TypeId,
+    frame: *const Frame,
+    clause: *const (),
+    entry: Option<&'static Entry>,
+}
+
+impl Known {
+    const NOTHING: Self =
+        Self { changes: 0, top: 0, effect: TypeId::of::<()>(), frame: ptr::null(), clause: ptr::null(), entry: None };
+}
+
+/// How many clauses a thread remembers. Two that fall on the same place displace each other.
+const PLACES: usize = 8;
+
+thread_local! {
+    static KNOWN: [Cell<Known>; PLACES] = const { [const { Cell::new(Known::NOTHING) }; PLACES] };
+}
+
+/// Where a clause is remembered.
+fn place(top: u64, effect: TypeId) -> usize {
+    /// Takes what a type gives to be hashed, which is a hash already.
+    struct Last(u64);
+    impl Hasher for Last {
+        fn write(&mut self, bytes: &[u8]) {
+            self.0 = bytes.iter().fold(self.0, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
+        }
+
+        fn write_u64(&mut self, hash: u64) {
+            self.0 = hash;
+        }
+
+        fn finish(&self) -> u64 {
+            self.0
+        }
+    }
+    let mut last = Last(0);
+    effect.hash(&mut last);
+    (last.finish() ^ top) as usize % PLACES
+}
+
+/// As [`find`], from a frame to which it has come past some without a clause for the effect.
+fn find_far(frame: *const Frame, effect: TypeId) -> Search {
+    // SAFETY: the innermost frame is in place.
+    let Some(top) = (unsafe { chain::top().as_ref() }) else { return Search::Nothing };
+    // In this order, as the first number that a frame is given counts as a change.
+    let (top, changes) = (top.id(), chain::changes());
+    // With a thread for each coroutine, other threads change frames of this chain.
+    let remembers = cfg!(not(feature = "threads"));
+    KNOWN.with(|known| {
+        let remembered = &known[place(top, effect)];
+        let it = remembered.get();
+        if remembers
+            && it.changes == changes
+            && it.top == top
+            && it.effect == effect
+            && let Some(entry) = it.entry
+            && (!entry.captures || !std::thread::panicking())
+        {
+            // The top is the frame that it was then, and so leads to the frame that it led to,
+            // which is in use.
+            return Search::Found(Found { frame: it.frame, clause: it.clause, entry });
+        }
+        let search = find_from(frame, effect);
+        // A thread that panics passes clauses that can be used again later.
+        if let Search::Found(Found { frame, clause, entry }) = search
+            && !std::thread::panicking()
+        {
+            remembered.set(Known { changes, top, effect, frame, clause, entry: Some(entry) });
+        }
+        search
+    })
+}
+
+/// As [`find`], from a frame to which the top leads, or null.
+fn find_from(mut frame: *const Frame, effect: TypeId) -> Search {
+    // SAFETY: the frames from the top outwards are in place.
+    while let Some(this) = unsafe { frame.as_ref() } {
+        // SAFETY: it is one of the chain.
+        if let Some(search) = unsafe { look_at(frame, this, effect) } {
+            return search;
+        }
+        frame = this.parent();
     }
     Search::Nothing
 }
@@ -166,7 +305,7 @@ unsafe fn outwards<T>(
                     }
                 },
             }
-            frame = this.parent.get();
+            frame = this.parent();
         }
     }
     Err(None)

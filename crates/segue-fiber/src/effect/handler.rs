@@ -5,7 +5,7 @@
 #![allow(unsafe_code)] // Frames are linked into the chain by address.
 #![allow(clippy::type_complexity)] // The type of a handler is the list of its clauses.
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -231,13 +231,8 @@ impl<M, R, S, L, V, P> Handler<M, R, S, L, V, P> {
     {
         let Handler { list, value, panic, state, .. } = self;
         let state = UnsafeCell::new(state);
-        let top = chain::top();
-        let frame = Frame {
-            parent: Cell::new(top),
-            clauses: Cell::new(L::ENTRIES.address()),
-            list: Cell::new((&raw const list).cast()),
-            state: Cell::new(state.get().cast()),
-        };
+        let frame = Frame::new(L::ENTRIES.address(), (&raw const list).cast());
+        frame.set_state(state.get());
         let outcome = {
             // SAFETY: what is around is in place until this returns.
             let _restore = unsafe { Restore::new() };

@@ -135,6 +135,7 @@ mod base;
 pub(crate) mod clauses;
 mod computation;
 mod continuation;
+mod discontinued;
 mod find;
 mod handler;
 mod held;
@@ -147,10 +148,12 @@ use std::any::TypeId;
 use std::panic::Location;
 
 use clauses::Answer;
-use find::{Between, Found, Search, find, find_past};
+use find::{Between, Found, Search, find, find_innermost, find_past};
+use request::Ending;
 use segue_core::chain::{self, Frame, Restore, Surrounding};
 
 pub use continuation::{Continuation, Next};
+pub use discontinued::Discontinued;
 pub use handler::Handler;
 pub use shared::SharedHandler;
 pub use unhandled::Unhandled;
@@ -170,12 +173,36 @@ pub struct Dropped;
 ///
 /// # Panics
 ///
-/// With [`Unhandled`] if there is none. With what the handler discontinues the computation with.
+/// With [`Unhandled`] if there is none. With what the handler discontinues the computation with;
+/// to unwind takes microseconds, [`perform_result`] does without.
+#[inline(always)]
+#[track_caller]
+pub fn perform<E: Effect>(effect: E) -> E::Output {
+    perform_to::<E, request::Answer>(effect)
+}
+
+/// As [`perform`]; but what the handler discontinues the computation with is a value here, and
+/// nothing is unwound.
+///
+/// # Errors
+///
+/// [`Discontinued`]. The computation has still to end: what it returns goes to the handler's case
+/// for a value, as any other value.
+///
+/// # Panics
+///
+/// With [`Unhandled`] if there is no handler. With what leaves a clause that answers.
+#[inline(always)]
+#[track_caller]
+pub fn perform_result<E: Effect>(effect: E) -> Result<E::Output, Discontinued> {
+    perform_to::<E, request::Either>(effect)
+}
+
 // Inlined, down to the switch: a function that suspends has been called and returns after others
 // have run, which processors predict wrongly, as they expect returns in the order of calls.
 #[inline(always)]
 #[track_caller]
-pub fn perform<E: Effect>(effect: E) -> E::Output {
+fn perform_to<E: Effect, T: Ending>(effect: E) -> T::Of<E::Output> {
     #[cold]
     #[inline(never)]
     fn unhandled<E: Effect>(effect: E, location: &'static Location<'static>) -> ! {
@@ -183,15 +210,9 @@ pub fn perform<E: Effect>(effect: E) -> E::Output {
         Unhandled::raise::<E>(location)
     }
 
-    match find(TypeId::of::<E>()) {
-        // SAFETY: found for this effect.
-        Search::Found(found) => unsafe { found.perform(effect) },
-        // SAFETY: the search has come to this frame.
-        Search::Past(frame) => match unsafe { perform_past(frame, effect) } {
-            Ok(output) => output,
-            Err(effect) => unhandled(effect, Location::caller()),
-        },
-        Search::Nothing => unhandled(effect, Location::caller()),
+    match try_perform_to::<E, T>(effect) {
+        Ok(output) => output,
+        Err(effect) => unhandled(effect, Location::caller()),
     }
 }
 
@@ -206,13 +227,23 @@ pub fn perform<E: Effect>(effect: E) -> E::Output {
 /// With what the handler discontinues the computation with.
 #[inline]
 pub fn try_perform<E: Effect>(effect: E) -> Result<E::Output, E> {
-    match find(TypeId::of::<E>()) {
-        Search::Nothing => Err(effect),
-        // SAFETY: found for this effect.
-        Search::Found(found) => Ok(unsafe { found.perform(effect) }),
-        // SAFETY: the search has come to this frame.
-        Search::Past(frame) => unsafe { perform_past(frame, effect) },
-    }
+    try_perform_to::<E, request::Answer>(effect)
+}
+
+#[inline(always)]
+fn try_perform_to<E: Effect, T: Ending>(effect: E) -> Result<T::Of<E::Output>, E> {
+    let found = match find_innermost::<E>() {
+        Some(found) => found,
+        None => match find::<E>() {
+            // Piece by piece, or the other search would leave what it finds in memory as well.
+            Search::Found(Found { frame, clause, entry }) => Found { frame, clause, entry },
+            // SAFETY: the search has come to this frame.
+            Search::Past(frame) => return unsafe { perform_past::<E, T>(frame, effect) },
+            Search::Nothing => return Err(effect),
+        },
+    };
+    // SAFETY: found for this effect.
+    Ok(unsafe { found.perform::<E, T>(effect) })
 }
 
 /// Performs past something else than handlers and generators.
@@ -222,14 +253,14 @@ pub fn try_perform<E: Effect>(effect: E) -> Result<E::Output, E> {
 /// A search for `E` has just come to `frame`.
 #[cold]
 #[inline(never)]
-unsafe fn perform_past<E: Effect>(frame: *const Frame, effect: E) -> Result<E::Output, E> {
+unsafe fn perform_past<E: Effect, T: Ending>(frame: *const Frame, effect: E) -> Result<T::Of<E::Output>, E> {
     // SAFETY: by the contract; what is found is for this effect.
     unsafe {
         match find_past(frame, TypeId::of::<E>()) {
             None => Err(effect),
-            Some((found, Between::Nothing)) => Ok(found.perform(effect)),
-            Some((found, Between::Contexts(contexts))) => Ok(found.perform_inside(&*contexts, effect)),
-            Some((found, Between::Border(further))) => Ok(found.answer_inherited(further, effect)),
+            Some((found, Between::Nothing)) => Ok(found.perform::<E, T>(effect)),
+            Some((found, Between::Contexts(contexts))) => Ok(found.perform_inside::<E, T>(&*contexts, effect)),
+            Some((found, Between::Border(further))) => Ok(T::answered(found.answer_inherited(further, effect))),
         }
     }
 }
@@ -259,20 +290,20 @@ impl Found {
     ///
     /// Found for `E`, just now.
     #[inline(always)]
-    unsafe fn perform<E: Effect>(self, effect: E) -> E::Output {
+    unsafe fn perform<E: Effect, T: Ending>(self, effect: E) -> T::Of<E::Output> {
         let Found { frame, clause, entry } = self;
         if entry.captures {
             // SAFETY: it is in place, and a clause that captures belongs to a computation. The
             // entry belongs to `E`.
-            return unsafe { request::request(frame, clause, entry.call, effect) };
+            return unsafe { request::request::<E, T>(frame, clause, entry.call, effect) };
         }
         // SAFETY: the frames outside of the one that was found are in place until this returns,
         // since this runs inside of what they surround.
         let _restore = unsafe { Restore::new() };
         // SAFETY: as above; and the entry belongs to `E`.
         unsafe {
-            chain::set_top((*frame).parent.get());
-            self.answer(effect)
+            chain::set_top((*frame).parent());
+            T::answered(self.answer(effect))
         }
     }
 
@@ -308,16 +339,16 @@ impl Found {
     /// # Safety
     ///
     /// As for [`perform`](Self::perform); `contexts` is the outermost of those between.
-    unsafe fn perform_inside<E: Effect>(self, contexts: &Surrounding, effect: E) -> E::Output {
+    unsafe fn perform_inside<E: Effect, T: Ending>(self, contexts: &Surrounding, effect: E) -> T::Of<E::Output> {
         // SAFETY: by the contract. A computation that is captured takes its contexts along, and
         // `_away` is dropped when it goes on. A clause that answers is called by the performer,
         // from inside of these contexts.
         unsafe {
             if self.entry.captures {
                 let _away = contexts.leave();
-                request::request(self.frame, self.clause, self.entry.call, effect)
+                request::request::<E, T>(self.frame, self.clause, self.entry.call, effect)
             } else {
-                contexts.detour((*self.frame).parent.get(), || self.answer(effect))
+                T::answered(contexts.detour((*self.frame).parent(), || self.answer(effect)))
             }
         }
     }

@@ -24,8 +24,8 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::resume_unwind;
 use std::ptr::NonNull;
 
-use super::Effect;
 use super::base::{Asked, Base};
+use super::{Discontinued, Effect};
 use segue_core::chain::{self, Frame};
 
 pub(super) type Payload = Box<dyn Any + Send>;
@@ -65,19 +65,62 @@ impl<O> Slot<O> {
     }
 }
 
-/// Suspends the computation of a handler until its clause, or somebody later, has an answer.
+/// What a perform ends with. A type and not a value, so that a perform that unwinds is compiled as
+/// if there were no other.
+pub(super) trait Ending {
+    type Of<O>;
+    fn answered<O>(value: O) -> Self::Of<O>;
+    fn discontinued<O>(payload: Payload) -> Self::Of<O>;
+}
+
+/// With the answer, or else it unwinds.
+pub(super) struct Answer;
+
+impl Ending for Answer {
+    type Of<O> = O;
+
+    #[inline(always)]
+    fn answered<O>(value: O) -> O {
+        value
+    }
+
+    #[inline(always)]
+    fn discontinued<O>(payload: Payload) -> O {
+        resume_unwind(payload)
+    }
+}
+
+/// With either, as a value.
+pub(super) struct Either;
+
+impl Ending for Either {
+    type Of<O> = Result<O, Discontinued>;
+
+    #[inline(always)]
+    fn answered<O>(value: O) -> Self::Of<O> {
+        Ok(value)
+    }
+
+    #[inline(always)]
+    fn discontinued<O>(payload: Payload) -> Self::Of<O> {
+        Err(Discontinued(payload))
+    }
+}
+
+/// Suspends the computation of a handler until its clause, or somebody later, has an answer: what
+/// it is resumed or discontinued with.
 ///
 /// # Safety
 ///
 /// `frame` is in place and that of a [`Base`], of a computation that the caller runs inside of.
 /// `clause` is one of its clauses, for `E`, and `call` the clause's function.
 #[inline(always)]
-pub(super) unsafe fn request<E: Effect>(
+pub(super) unsafe fn request<E: Effect, T: Ending>(
     frame: *const Frame,
     clause: *const (),
     call: *const (),
     effect: E,
-) -> E::Output {
+) -> T::Of<E::Output> {
     let top = chain::top();
     let slot = Slot { base: RequestBase { fail: Slot::<E::Output>::fail }, answer: None };
     let mut request = ManuallyDrop::new(Request::<E> { slot, effect: ManuallyDrop::new(effect) });
@@ -94,8 +137,8 @@ pub(super) unsafe fn request<E: Effect>(
         base.raw.get().assume_init().suspend();
         chain::set_top(top);
         match (&raw const (*address).slot.answer).read() {
-            Some(Ok(value)) => value,
-            Some(Err(payload)) => resume_unwind(payload),
+            Some(Ok(value)) => T::answered(value),
+            Some(Err(payload)) => T::discontinued(payload),
             None => unreachable!("a computation is run on only with an answer"),
         }
     }

@@ -4,10 +4,8 @@
 
 #![allow(unsafe_code)] // Frames are linked into the chain by address.
 
-use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ptr;
 
 use super::Effect;
 use super::clauses::{AnsweringAll, Clauses, Cons, Nil};
@@ -86,12 +84,7 @@ impl<L: Sync> SharedHandler<L> {
         L: Clauses<(), ()>,
     {
         let list = self.0;
-        let frame = Frame {
-            parent: Cell::new(chain::top()),
-            clauses: Cell::new(L::ENTRIES.address()),
-            list: Cell::new((&raw const list).cast()),
-            state: Cell::new(ptr::null_mut()),
-        };
+        let frame = Frame::new(L::ENTRIES.address(), (&raw const list).cast());
         // SAFETY: what is around is in place until this returns.
         let _restore = unsafe { Restore::new() };
         // SAFETY: the frame is in place until `_restore` sets the top again. Its clauses answer,

@@ -49,7 +49,8 @@ pub(super) unsafe fn step(base: NonNull<Base>, outer: *const Frame) -> Step {
     debug_assert_eq!(chain::top(), outer);
     // SAFETY: by the contract.
     let this = unsafe { base.as_ref() };
-    this.frame.parent.set(outer);
+    // SAFETY: the innermost handler is in place.
+    unsafe { this.frame.put_inside(outer, &this.outer) };
     this.state.set(State::Running);
     // SAFETY: likewise.
     let step = unsafe { enter(base, outer) };

@@ -56,7 +56,7 @@ use super::segments;
 use crate::arena::Stack;
 use crate::backtrace::Backtrace;
 use crate::coroutine::Cell;
-use crate::outcome::{Step, count_leak, run_main};
+use crate::outcome::{Main, Step, count_leak, run_main};
 use segue_core::switch::{self, PREPARED, Resting, Root, Switch};
 
 /// A function larger than this is boxed: the first page of a stack should do for header, function
@@ -85,14 +85,13 @@ const _: () = assert!(mem::size_of::<Core>() == 64);
 ///
 /// The contract of `Coroutine::new_borrowing`.
 #[inline]
-pub(crate) unsafe fn place<H, F: FnOnce(&H)>(stack: Stack, header: H, main: F) -> NonNull<Cell<H>> {
-    if is_small::<F>() {
+pub(crate) unsafe fn place<H, M: Main<H>>(stack: Stack, header: H, main: M) -> NonNull<Cell<H>> {
+    if is_small::<M>() {
         // SAFETY: as the caller promises.
         unsafe { place_small(stack, header, main) }
     } else {
-        let main = Box::new(main);
         // SAFETY: as the caller promises; a box is small.
-        unsafe { place_small(stack, header, move |header: &H| main(header)) }
+        unsafe { place_small(stack, header, main.boxed()) }
     }
 }
 
@@ -100,9 +99,9 @@ pub(crate) unsafe fn place<H, F: FnOnce(&H)>(stack: Stack, header: H, main: F) -
 ///
 /// As for [`place`], and the function is small.
 #[inline]
-unsafe fn place_small<H, F: FnOnce(&H)>(stack: Stack, header: H, main: F) -> NonNull<Cell<H>> {
+unsafe fn place_small<H, M: Main<H>>(stack: Stack, header: H, main: M) -> NonNull<Cell<H>> {
     let top = stack.top();
-    let below_top = Label::SIZE + room::<F>() + mem::size_of::<Cell<H>>();
+    let below_top = Label::SIZE + room::<M>() + mem::size_of::<Cell<H>>();
     // SAFETY: that is at most 64 + 256 + (1 KiB + 64) bytes, and the slot has more than 15 KiB
     // below its top.
     let cell = unsafe { top.byte_sub(below_top) }.cast::<Cell<H>>();
@@ -114,13 +113,13 @@ unsafe fn place_small<H, F: FnOnce(&H)>(stack: Stack, header: H, main: F) -> Non
     // parts. The stack's base is the cell's address.
     unsafe {
         Label::clear(Label::of(top), (&raw mut (*at).core).cast());
-        place_of::<H, F>(at).write(main);
+        place_of::<H, M>(at).write(main);
         (&raw mut (*at).header).write(header);
         let core = &raw mut (*at).core;
-        (&raw mut (*core).root).write(Root { link: ptr::null_mut(), entry: run::<H, F> });
+        (&raw mut (*core).root).write(Root { link: ptr::null_mut(), entry: run::<H, M> });
         (&raw mut (*core).rests).write(switch::prepare(at.cast(), core.cast()));
         (&raw mut (*core).stack).write(stack);
-        (&raw mut (*core).abandon).write(abandon::<H, F>);
+        (&raw mut (*core).abandon).write(abandon::<H, M>);
         (&raw mut (*core).running).write(false);
     }
     cell
@@ -320,17 +319,17 @@ unsafe fn place_of<H, F>(cell: *mut Cell<H>) -> *mut F {
 /// # Safety
 ///
 /// `root` is that of a coroutine made by `place_small` with the same types. On its stack, once.
-unsafe extern "C" fn run<H, F: FnOnce(&H)>(root: *mut Root) -> ! {
+unsafe extern "C" fn run<H, M: Main<H>>(root: *mut Root) -> ! {
     // The root is the core's first field.
     // SAFETY: by the contract the core lies in a cell.
     let cell = unsafe { root.byte_sub(mem::offset_of!(Cell<H>, core)) }.cast::<Cell<H>>();
     run_main(|| {
         // SAFETY: written by `place_small` and moved out here, once: a coroutine starts once, and
         // one that has is not abandoned.
-        let main = unsafe { place_of::<H, F>(cell).read() };
+        let main = unsafe { place_of::<H, M>(cell).read() };
         // SAFETY: the header was written before any resume, is moved out or dropped only after this
         // function returned, and nobody makes a mutable reference to it before.
-        main(unsafe { &(*cell).header });
+        main.run(unsafe { &(*cell).header });
     });
     // SAFETY: the cell is alive: this runs in a `resume`, which put itself to rest at the link, or
     // in one that it has let go on since, which did so again. There is nothing left on this stack:
@@ -348,7 +347,7 @@ unsafe extern "C" fn run<H, F: FnOnce(&H)>(root: *mut Root) -> ! {
 ///
 /// `core` is that of a coroutine made by `place_small` with the same types, which was never resumed
 /// and will not be. Once.
-unsafe fn abandon<H, F: FnOnce(&H)>(core: *mut Core) {
+unsafe fn abandon<H, F>(core: *mut Core) {
     // SAFETY: by the contract the core lies in a cell, and the function, written by `place_small`,
     // was not moved out.
     unsafe {

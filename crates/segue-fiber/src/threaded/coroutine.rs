@@ -18,7 +18,7 @@ use super::baton::{Baton, State};
 use crate::arena::Stack;
 use crate::backtrace::Backtrace;
 use crate::coroutine::Cell;
-use crate::outcome::{Step, count_leak, run_main};
+use crate::outcome::{Main, Step, count_leak, run_main};
 use segue_core::switch::Switch;
 
 /// What every coroutine has, of whatever header.
@@ -57,15 +57,15 @@ impl Job {
 /// # Safety
 ///
 /// The contract of `Coroutine::new_borrowing`.
-pub(crate) unsafe fn place<H, F: FnOnce(&H)>(stack: Stack, header: H, main: F) -> NonNull<Cell<H>> {
+pub(crate) unsafe fn place<H>(stack: Stack, header: H, main: impl Main<H>) -> NonNull<Cell<H>> {
     let core = Core { baton: Baton::new(), stack, main: None, thread: None };
     let cell = NonNull::from(Box::leak(Box::new(Cell { header, core })));
     // A large function is not to be copied on the thread's stack by each that calls it.
-    let main = Box::new(main);
+    let main = main.boxed();
     let run: Box<dyn FnOnce() + '_> = Box::new(move || {
         // SAFETY: runs within a `resume`, so that the cell is alive until the function returned;
         // nobody makes a mutable reference to the header before.
-        run_main(|| main(unsafe { &(*cell.as_ptr()).header }));
+        run_main(|| main.run(unsafe { &(*cell.as_ptr()).header }));
     });
     // SAFETY: only the lifetime changes, for which the caller of this function answers.
     let run = unsafe { mem::transmute::<Box<dyn FnOnce() + '_>, Box<dyn FnOnce()>>(run) };

@@ -549,7 +549,7 @@ fn enter_surrounded<R>(context: Option<&Arc<Context>>, f: impl FnOnce() -> R) ->
         Surrounding { frame: Frame::marked(chain::CONTEXT), past: ptr::null(), context: context.cloned(), around };
     let _leave = at_end(|| {
         // SAFETY: what is around is in place still.
-        unsafe { chain::set_top(surrounding.frame.parent.get()) };
+        unsafe { chain::set_top(surrounding.frame.parent()) };
         // SAFETY: as above.
         unsafe { leave(surrounding.context(), surrounding.around.get()) };
     });

@@ -1,0 +1,92 @@
+//! What a perform ends with that takes its discontinuation as a value.
+//!
+//! Used by `perform_result`.
+
+#![allow(unsafe_code)] // An error has to be `Sync`, and the payload of a panic is not.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::resume_unwind;
+
+use super::Dropped;
+use super::request::Payload;
+
+/// What a [`perform_result`](super::perform_result) ends with instead of an answer: its handler has
+/// discontinued the computation, or dropped its continuation.
+///
+/// The computation is to clean up, and to end. Nobody but its own case for a value, or for a panic,
+/// looks at what it ends with.
+///
+/// # Examples
+///
+/// ```
+/// use segue_fiber::effect::{Discontinued, Effect, Handler, perform_result};
+///
+/// struct NextLine;
+/// impl Effect for NextLine {
+///     type Output = String;
+/// }
+///
+/// struct Eof;
+///
+/// fn shout() -> Result<usize, Discontinued> {
+///     let mut lines = 0;
+///     loop {
+///         let _line = perform_result(NextLine)?;
+///         lines += 1;
+///     }
+/// }
+///
+/// let end = Handler::new().on(|NextLine, k| k.discontinue(Eof)).handle(shout);
+/// assert!(end.unwrap_err().is::<Eof>());
+/// ```
+pub struct Discontinued(pub(super) Payload);
+
+// SAFETY: a shared reference to it tells the type of the payload, which is not in the payload; to
+// come to that takes the whole.
+unsafe impl Sync for Discontinued {}
+
+impl Discontinued {
+    /// Whether nobody has discontinued the computation on purpose: its continuation was dropped.
+    #[must_use]
+    pub fn is_dropped(&self) -> bool {
+        self.is::<Dropped>()
+    }
+
+    /// Whether the handler has [discontinued](super::Continuation::discontinue) the computation
+    /// with a value of this type.
+    #[must_use]
+    pub fn is<T: Any>(&self) -> bool {
+        self.0.is::<T>()
+    }
+
+    /// What the handler has discontinued the computation with; [`Dropped`] if it has dropped the
+    /// continuation.
+    #[must_use]
+    pub fn into_payload(self) -> Box<dyn Any + Send> {
+        self.0
+    }
+
+    /// Unwinds with it, without a message, as [`perform`](super::perform) does.
+    pub fn raise(self) -> ! {
+        resume_unwind(self.0)
+    }
+}
+
+impl fmt::Debug for Discontinued {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Discontinued").field("is_dropped", &self.is_dropped()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Discontinued {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_dropped() {
+            "the handler of an effect has dropped the computation"
+        } else {
+            "the handler of an effect has discontinued the computation"
+        })
+    }
+}
+
+impl std::error::Error for Discontinued {}
