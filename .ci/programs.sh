@@ -29,3 +29,16 @@ bench() {
         and all(.min > 0 and .min <= .median and .median <= .max and .runs >= 3)
         and (group_by([.workload, .variant]) | all(any(.who == "segue")))' "$json"
 }
+
+# The instructions of the hot paths against those that are kept. Planted: paths with a twentieth
+# more work in them.
+instructions() {
+    local status=0
+    cargo test -p instructions
+    cargo build --profile counted -p instructions
+    "$target/counted/instructions" || status=$?
+    [ $status != 3 ] || { not_checked "nothing is kept for this compiler or processor" && return 0; }
+    [ $status = 0 ] || return $status
+    "$target/counted/instructions" --planted switch spawn_join answer || status=$?
+    [ $status = 1 ] || { echo "error: planted faults were not found: paths with more work" && return 1; }
+}

@@ -2,13 +2,14 @@
 //! of the files in `results/`. Used by `bench page`.
 //!
 //! A line `{{table NAME...}}` becomes a table of these workloads for each processor, from the
-//! newest file that has them; `{{versus}}` the tables of two commits; `{{machines}}` what was
-//! measured where. In a line, `{{median WORKLOAD | VARIANT | WHO}}` is a figure, and
-//! `{{ratio WORKLOAD | VARIANT | WHO | OTHER}}` one over another.
+//! newest file that has them; `{{versus}}` the tables of two commits; `{{instructions}}` what was
+//! counted; `{{machines}}` what was measured where. In a line, `{{median WORKLOAD | VARIANT |
+//! WHO}}` is a figure, and `{{ratio WORKLOAD | VARIANT | WHO | OTHER}}` one over another.
 
 use crate::measure::{SEGUE, is_segue};
 use crate::report::number;
 use crate::results::{self, Host, Measured, Results, Row, Versus};
+use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,15 @@ pub struct Kept {
     runs: Vec<Results>,
     /// Of two commits, the newest file last.
     versus: Vec<Versus>,
+    /// Of each architecture.
+    instructions: Vec<Instructions>,
+}
+
+/// What the program `instructions` keeps.
+#[derive(Deserialize)]
+struct Instructions {
+    rustc: String,
+    paths: Vec<Counted>,
 }
 
 impl Kept {
@@ -31,7 +41,8 @@ impl Kept {
         let mut versus: Vec<Versus> = results::read_all(&directory.join("versus"))?;
         runs.sort_by(|a, b| a.date.cmp(&b.date));
         versus.sort_by(|a, b| a.date.cmp(&b.date));
-        Ok(Self { runs, versus })
+        let instructions = results::read_all(&directory.join("instructions"))?;
+        Ok(Self { runs, versus, instructions })
     }
 
     /// The newest rows of a workload, by processor.
@@ -47,6 +58,13 @@ impl Kept {
         let rows = newest.values().next().map(|(_, run)| run.rows.iter());
         rows.into_iter().flatten().filter(|row| row.variant == variant).collect()
     }
+}
+
+#[derive(Deserialize)]
+struct Counted {
+    name: String,
+    once: String,
+    instructions: f64,
 }
 
 /// The page that is committed.
@@ -81,6 +99,7 @@ fn block(directive: &str, kept: &Kept) -> Result<String, String> {
         "table" => table(&names.split_whitespace().collect::<Vec<_>>(), kept),
         "versus" => Ok(versus(kept)),
         "machines" => Ok(machines(kept)),
+        "instructions" => Ok(instructions(kept)),
         _ => inline(&format!("{{{{{directive}}}}}"), kept),
     }
 }
@@ -127,6 +146,18 @@ fn table(names: &[&str], kept: &Kept) -> Result<String, String> {
         page.push('\n');
     }
     Ok(if page.is_empty() { format!("{NOT_KEPT}\n") } else { page })
+}
+
+fn instructions(kept: &Kept) -> String {
+    let mut page = String::new();
+    for Instructions { rustc, paths } in &kept.instructions {
+        let _ = writeln!(page, "With {rustc}:\n\n| path | what is done | instructions |\n| --- | --- | --: |");
+        for Counted { name, once, instructions } in paths {
+            let _ = writeln!(page, "| `{name}` | {once} | {} |", number(*instructions));
+        }
+        page.push('\n');
+    }
+    page
 }
 
 fn on(host: &Host, when: &str) -> String {
@@ -237,7 +268,7 @@ mod tests {
     }
 
     fn kept(runs: Vec<Results>) -> Kept {
-        Kept { runs, versus: Vec::new() }
+        Kept { runs, versus: Vec::new(), instructions: Vec::new() }
     }
 
     #[test]
@@ -277,7 +308,8 @@ mod tests {
         };
         let [date, before, after] = ["1", "abc", "def"].map(str::to_owned);
         let versus = vec![Versus { host, date, before, after, budget: 20.0, rows: vec![row] }];
-        let page = render("{{versus}}", &Kept { runs: Vec::new(), versus }).expect("it renders");
+        let page =
+            render("{{versus}}", &Kept { runs: Vec::new(), versus, instructions: Vec::new() }).expect("it renders");
         assert!(page.starts_with("2 x X, 1: before abc, after def:\n"), "{page}");
         assert!(page.contains("| 9.00 / **10.0** | 4.00 / **5.00** | 0.50 (0.40 to 0.60) | 0.50, 0.40 |"), "{page}");
     }

@@ -1,0 +1,328 @@
+//! The paths whose instructions are counted: each is a function that does something `n` times.
+//!
+//! What is done once, such as to start a scheduler, falls out of the difference of two counts. All
+//! run with one worker, or none, so that nothing depends on who comes first.
+
+use segue::effect::{Effect, Handler, perform, perform_result};
+use segue::sync::{MVar, Mutex, Promise, Resolver, Semaphore, promise};
+use segue::{Builder, Either, generator, scope, spawn, wait_future, yield_now};
+use segue_fiber::{Coroutine, Stack, StackArena, StackConfig, StackPool, Step, suspend};
+use std::cell::Cell;
+use std::hint::black_box;
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// A path.
+pub struct Path {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// What is done `n` times.
+    pub once: &'static str,
+    /// Does it.
+    pub run: fn(u64),
+}
+
+const fn path(name: &'static str, once: &'static str, run: fn(u64)) -> Path {
+    Path { name, once, run }
+}
+
+/// All of them, in the order of the page.
+pub const ALL: &[Path] = &[
+    path("switch", "a coroutine is resumed, and suspends", switch),
+    path("yield_alone", "a fiber yields, and nobody else is there", |n| yields(1, n)),
+    path("yield_2", "a turn: one of 2 fibers yields", |n| yields(2, n)),
+    path("yield_1000", "a turn: one of 1,000 fibers yields", |n| yields(1000, n)),
+    path("spawn_join", "a fiber spawns a child, which returns, and joins it", spawn_join),
+    path("scope", "a fiber is spawned in a scope, and ends", |n| scopes(n, || ())),
+    path("scope_yield", "the same, and it yields once", |n| scopes(n, || yield_now().unwrap())),
+    path("fork", "a computation is forked, and no other worker takes a half", fork),
+    path("mvar", "a message by an MVar, to a fiber that waits", mvar),
+    path("promise", "a question and its answer, each by a promise", promises),
+    path("promise_ready", "a promise is made, filled, and taken", promise_ready),
+    path("mutex", "a free mutex is locked, and unlocked", mutex),
+    path("mutex_handed", "a mutex is unlocked, and goes to a fiber that waits", mutex_handed),
+    path("semaphore", "a permit is acquired that is there, and released", semaphore),
+    path("select_ready", "a choice of two cells, of which one is full", |n| select(n, true)),
+    path("select_wait", "a choice of two cells, of which one is filled later", |n| select(n, false)),
+    path("timeout", "a timeout is opened, and closed in time", timeout),
+    path("cancel", "a fiber is spawned, waits, and is cancelled", cancel),
+    path("future", "a fiber waits for a future that wakes it at once", future),
+    path("task", "a task is spawned, which returns, and joined", task),
+    path("generator", "a generator is asked, and gives", generate),
+    path("perform", "an effect is performed, and its continuation resumed", perform_resume),
+    path("perform_far", "the same, through nine handlers of something else", |n| perform_through(9, n)),
+    path("answer", "an effect is performed, and answered at once", answer),
+    path("handle", "a handler is installed, its computation returns", handle),
+    path("discontinue", "a handler is installed, an effect performed and discontinued as a value", discontinue),
+];
+
+/// Runs a function as a fiber of a scheduler with one worker.
+fn on_worker(main: impl FnOnce() + Send + 'static) {
+    segue::sched::Builder::new().workers(1).run(main).expect("a scheduler")
+}
+
+fn stack() -> Stack {
+    let arena = StackArena::new(StackConfig::new()).expect("address space for a stack");
+    StackPool::new(arena).take().expect("a stack")
+}
+
+#[allow(unsafe_code, reason = "as schedulers do")]
+fn switch(n: u64) {
+    struct Header {
+        me: Cell<Option<NonNull<Header>>>,
+        left: Cell<u64>,
+    }
+    let header = Header { me: Cell::new(None), left: Cell::new(n) };
+    let mut coroutine = Coroutine::new(stack(), header, |header: &Header| {
+        let me = header.me.get().expect("set before the first resume");
+        while header.left.get() != 0 {
+            header.left.set(header.left.get() - 1);
+            // SAFETY: the pointer is to the header of this coroutine, which is the running one.
+            unsafe { suspend(me) };
+        }
+    });
+    coroutine.header().me.set(Some(coroutine.header_ptr()));
+    // SAFETY: no handler is in place.
+    while unsafe { coroutine.resume_outside() } == Step::Suspended {}
+    drop(coroutine.finish());
+}
+
+fn yields(fibers: u64, n: u64) {
+    on_worker(move || {
+        scope(|s| {
+            for _ in 0..fibers {
+                s.spawn(move || (0..n / fibers).for_each(|_| yield_now().unwrap()));
+            }
+        })
+    });
+}
+
+fn spawn_join(n: u64) {
+    on_worker(move || {
+        let sum: u64 = (0..n).map(|i| spawn(move || i).join().unwrap()).sum();
+        assert_eq!(sum, n * (n - 1) / 2);
+    });
+}
+
+fn scopes(n: u64, body: fn()) {
+    on_worker(move || {
+        for _ in 0..n / 100 {
+            scope(|s| {
+                for _ in 0..100 {
+                    s.spawn(body);
+                }
+            });
+        }
+    });
+}
+
+fn fork(n: u64) {
+    fn forks(n: u64) -> u64 {
+        if n < 2 {
+            return n;
+        }
+        let (a, b) = segue::join(|| forks(n / 2), || forks(n - n / 2));
+        a + b
+    }
+    on_worker(move || assert_eq!(forks(black_box(n)), n));
+}
+
+fn mvar(n: u64) {
+    on_worker(move || {
+        let (there, back) = (MVar::empty(), MVar::empty());
+        scope(|s| {
+            s.spawn(|| (0..n / 2).for_each(|_| back.put(there.take().unwrap()).unwrap()));
+            for i in 0..n / 2 {
+                there.put(i).unwrap();
+                assert_eq!(back.take().unwrap(), i);
+            }
+        });
+    });
+}
+
+/// A number, and where to send the next one.
+struct Question(u64, Option<Resolver<Question>>);
+
+fn promises(n: u64) {
+    on_worker(move || {
+        scope(|s| {
+            let (mut first, mut question): (Resolver<Question>, Promise<Question>) = promise();
+            s.spawn(move || {
+                while let Question(i, Some(answer)) = question.take().unwrap() {
+                    let (reply, next) = promise();
+                    assert!(answer.fill(Question(i + 1, Some(reply))).is_ok());
+                    question = next;
+                }
+            });
+            for i in 0..n {
+                let (reply, answer) = promise();
+                assert!(first.fill(Question(i, Some(reply))).is_ok());
+                let Question(sum, next) = answer.take().unwrap();
+                assert_eq!(sum, i + 1);
+                first = next.unwrap();
+            }
+            assert!(first.fill(Question(0, None)).is_ok());
+        });
+    });
+}
+
+fn promise_ready(n: u64) {
+    on_worker(move || {
+        for i in 0..n {
+            let (resolver, promise) = promise();
+            assert!(resolver.fill(i).is_ok());
+            assert_eq!(promise.take().unwrap(), i);
+        }
+    });
+}
+
+fn mutex(n: u64) {
+    on_worker(move || {
+        let mutex = Mutex::new(0);
+        (0..n).for_each(|_| *mutex.lock().unwrap() += 1);
+        assert_eq!(mutex.into_inner(), n);
+    });
+}
+
+fn mutex_handed(n: u64) {
+    on_worker(move || {
+        let mutex = Mutex::new(0);
+        scope(|s| {
+            for _ in 0..2 {
+                s.spawn(|| {
+                    for _ in 0..n / 2 {
+                        let mut count = mutex.lock().unwrap();
+                        *count += 1;
+                        yield_now().unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(mutex.into_inner(), n / 2 * 2);
+    });
+}
+
+fn semaphore(n: u64) {
+    on_worker(move || {
+        let semaphore = Semaphore::new(1);
+        (0..n).for_each(|_| drop(semaphore.acquire().unwrap()));
+    });
+}
+
+fn select(n: u64, is_ready: bool) {
+    on_worker(move || {
+        let (never, cell) = (MVar::<u64>::empty(), MVar::empty());
+        scope(|s| {
+            let choose = || match never.take_source().or(cell.take_source()).wait().unwrap() {
+                Either::Left(i) | Either::Right(i) => i,
+            };
+            if is_ready {
+                for i in 0..n {
+                    cell.put(i).unwrap();
+                    assert_eq!(choose(), i);
+                }
+            } else {
+                s.spawn(|| (0..n).for_each(|i| cell.put(i).unwrap()));
+                (0..n).for_each(|i| assert_eq!(choose(), i));
+            }
+        });
+    });
+}
+
+fn timeout(n: u64) {
+    on_worker(move || {
+        for i in 0..n {
+            assert_eq!(segue::timeout(Duration::from_secs(1), || black_box(i)), i);
+        }
+    });
+}
+
+fn cancel(n: u64) {
+    on_worker(move || {
+        let cell = MVar::<()>::empty();
+        scope(|s| {
+            for _ in 0..n {
+                let waiter = Builder::new().cancellable().spawn_in(s, || cell.take().is_err());
+                yield_now().unwrap();
+                waiter.cancel();
+                assert!(waiter.join().unwrap());
+            }
+        });
+    });
+}
+
+fn future(n: u64) {
+    struct Once(bool);
+    impl Future for Once {
+        type Output = ();
+        fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+            if std::mem::replace(&mut self.0, true) {
+                return Poll::Ready(());
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    }
+    on_worker(move || (0..n).for_each(|_| wait_future(Once(false)).unwrap()));
+}
+
+fn task(n: u64) {
+    on_worker(move || {
+        let sum: u64 = (0..n).map(|i| segue::spawn_task(async move { i }).join().unwrap()).sum();
+        assert_eq!(sum, n * (n - 1) / 2);
+    });
+}
+
+fn generate(n: u64) {
+    let numbers = generator(move |y| (0..n).for_each(|i| y.give(black_box(i))));
+    assert_eq!(numbers.sum::<u64>(), n * (n - 1) / 2);
+}
+
+struct Next(u64);
+impl Effect for Next {
+    type Output = u64;
+}
+
+struct Other;
+impl Effect for Other {
+    type Output = ();
+}
+
+/// Counts to `n` by performing.
+fn count(n: u64) {
+    assert_eq!((0..n).fold(0, |last, _| perform(Next(last))), n);
+}
+
+fn perform_resume(n: u64) {
+    Handler::new().on_tail(|Next(x), k| k.tail(x + 1)).handle(|| count(n));
+}
+
+fn perform_through(others: u64, n: u64) {
+    fn through(others: u64, body: &mut dyn FnMut()) {
+        match others {
+            0 => body(),
+            _ => Handler::new().on(|Other, k| k.resume(())).handle(|| through(others - 1, body)),
+        }
+    }
+    Handler::new().on_tail(|Next(x), k| k.tail(x + 1)).handle(|| through(others, &mut || count(n)));
+}
+
+fn answer(n: u64) {
+    Handler::new().answer(|Next(x)| x + 1).handle(|| count(n));
+}
+
+fn handle(n: u64) {
+    for i in 0..n {
+        assert_eq!(Handler::new().on(|Next(x), k| k.resume(x + 1)).handle(|| black_box(i)), i);
+    }
+}
+
+fn discontinue(n: u64) {
+    for i in 0..n {
+        let end =
+            Handler::new().on(|Next(_), k| k.discontinue(())).handle(|| perform_result(Next(black_box(i))).is_err());
+        assert!(end);
+    }
+}
