@@ -53,6 +53,7 @@ pub const ALL: &[Path] = &[
     path("generator", "a generator is asked, and gives", generate),
     path("perform", "an effect is performed, and its continuation resumed", perform_resume),
     path("perform_far", "the same, through nine handlers of something else", |n| perform_through(9, n)),
+    path("perform_between", "the same, and a handler is installed, performed to, and left", perform_between),
     path("answer", "an effect is performed, and answered at once", answer),
     path("handle", "a handler is installed, its computation returns", handle),
     path("discontinue", "a handler is installed, an effect performed and discontinued as a value", discontinue),
@@ -299,14 +300,30 @@ fn perform_resume(n: u64) {
     Handler::new().on_tail(|Next(x), k| k.tail(x + 1)).handle(|| count(n));
 }
 
-fn perform_through(others: u64, n: u64) {
-    fn through(others: u64, body: &mut dyn FnMut()) {
-        match others {
-            0 => body(),
-            _ => Handler::new().on(|Other, k| k.resume(())).handle(|| through(others - 1, body)),
-        }
+fn through(others: u64, body: &mut dyn FnMut()) {
+    match others {
+        0 => body(),
+        _ => Handler::new().on(|Other, k| k.resume(())).handle(|| through(others - 1, body)),
     }
+}
+
+fn perform_through(others: u64, n: u64) {
     Handler::new().on_tail(|Next(x), k| k.tail(x + 1)).handle(|| through(others, &mut || count(n)));
+}
+
+struct Near;
+impl Effect for Near {
+    type Output = ();
+}
+
+fn perform_between(n: u64) {
+    let between = || {
+        for i in 0..n {
+            assert_eq!(perform(Next(i)), i + 1);
+            Handler::new().on_tail(|Near, k| k.tail(())).handle(|| perform(Near));
+        }
+    };
+    Handler::new().on_tail(|Next(x), k| k.tail(x + 1)).handle(|| through(9, &mut || between()));
 }
 
 fn answer(n: u64) {

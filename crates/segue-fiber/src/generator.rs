@@ -137,8 +137,6 @@ struct Header<T> {
     ending: Cell<bool>,
     /// Whether the thread was panicking already when the body was run on.
     panicking: Cell<bool>,
-    /// The id of the frame around the last run.
-    consumer: Cell<u64>,
     borrows: bool,
     kept: Kept,
     /// What has left the body.
@@ -284,7 +282,6 @@ impl<'r, T> Generator<'r, T> {
             state: Cell::new(State::New),
             ending: Cell::new(false),
             panicking: Cell::new(false),
-            consumer: Cell::new(0),
             borrows: list.is_some(),
             kept: Kept::new(),
             panic: Cell::new(None),
@@ -329,7 +326,7 @@ impl<'r, T> Generator<'r, T> {
         let this = unsafe { header.as_ref() };
         let outer = chain::top();
         // SAFETY: the top is in place.
-        unsafe { this.frame.put_inside(outer, &this.consumer) };
+        unsafe { this.frame.put_inside(outer) };
         this.state.set(State::Running);
         this.panicking.set(thread::panicking());
         // SAFETY: set when the generator was made; by the contract.

@@ -174,19 +174,19 @@ impl Frame {
         self.id.get()
     }
 
-    /// Puts it inside of another one. `known` is the id of the one that it was put inside of
-    /// before, or zero.
+    /// Puts it inside of another one.
     ///
     /// # Safety
     /// `parent` is null, or in place.
     #[inline(always)]
-    pub unsafe fn put_inside(&self, parent: *const Self, known: &Cell<u64>) {
-        // The address alone does not tell: a frame that is gone may have had the same one.
+    pub unsafe fn put_inside(&self, parent: *const Self) {
+        // A frame that is gone may have lain where this one does. It is told apart by its number:
+        // what was found through the other one was found before this one is numbered, which counts
+        // as a change.
         // SAFETY: as the caller promises.
-        let id = unsafe { parent.as_ref() }.map_or(0, Self::id);
-        if self.parent.get() != parent || known.get() != id {
+        let _ = unsafe { parent.as_ref() }.map(Self::id);
+        if self.parent.get() != parent {
             self.parent.set(parent);
-            known.set(id);
             change();
         }
     }
@@ -242,7 +242,7 @@ fn change() -> u64 {
     })
 }
 
-/// Counts how often a frame of this thread's was put elsewhere or taken out of use, among others.
+/// Counts how often a frame of this thread's was put elsewhere, taken out of use, or numbered.
 ///
 /// While this stays the same, the way from a frame outwards stays the same, and so does what lies
 /// on it: what was found from the frame with this [id](Frame::id) is still there. Not on the host

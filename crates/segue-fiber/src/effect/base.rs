@@ -63,8 +63,6 @@ pub(super) struct Base {
     pub owners: Cell<usize>,
     pub kept: Kept,
     pub kind: Cell<&'static Kind>,
-    /// The id of the frame around the last run.
-    pub outer: Cell<u64>,
     /// The request for which there is a continuation that has lent out the state.
     pub lent: Cell<usize>,
 }
@@ -108,7 +106,6 @@ impl Base {
             owners: Cell::new(2),
             kept: Kept::new(),
             kind: Cell::new(kind),
-            outer: Cell::new(0),
             // Before the first request there is no continuation.
             lent: Cell::new(0),
         }

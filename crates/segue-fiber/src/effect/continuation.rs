@@ -80,9 +80,10 @@ impl<'k, O, R, S> Continuation<'k, O, R, S> {
     }
 
     /// The perform panics with `payload`, without a message: the computation is unwound from there.
-    /// This call returns what the handler yields then.
+    /// If it has performed by [`perform_result`](super::perform_result), it gets the payload as a
+    /// value instead. This call returns what the handler yields then.
     ///
-    /// If programs abort on panics, that ends the process, as every panic does.
+    /// If programs abort on panics, the panic ends the process, as every panic does.
     ///
     /// # Panics
     ///

@@ -14,8 +14,17 @@ use super::request::Payload;
 /// What a [`perform_result`](super::perform_result) ends with instead of an answer: its handler has
 /// discontinued the computation, or dropped its continuation.
 ///
-/// The computation is to clean up, and to end. Nobody but its own case for a value, or for a panic,
-/// looks at what it ends with.
+/// The computation is to clean up, and to end. What it ends with goes where its value goes: to the
+/// handler's case for it, and from there to whoever has discontinued it. If the continuation was
+/// dropped, nobody looks at it.
+///
+/// A computation that performs again instead may be discontinued again, from below its handler's
+/// clause: one that does so until it succeeds uses up the stack of whoever resumes it, if its
+/// handler never answers.
+///
+/// Where programs abort on panics, a computation whose continuation was dropped is not run on, and
+/// never sees this: its stack is leaked, and counted by [`leaked_stacks`](crate::leaked_stacks), or
+/// the process ends if it borrows.
 ///
 /// # Examples
 ///
@@ -47,7 +56,7 @@ pub struct Discontinued(pub(super) Payload);
 unsafe impl Sync for Discontinued {}
 
 impl Discontinued {
-    /// Whether nobody has discontinued the computation on purpose: its continuation was dropped.
+    /// Whether it was discontinued with [`Dropped`]: as a rule, since its continuation was dropped.
     #[must_use]
     pub fn is_dropped(&self) -> bool {
         self.is::<Dropped>()

@@ -6,10 +6,11 @@
 //!
 //! A handler that is passed costs some nanoseconds. So after a few of them the search looks whether
 //! it knows the answer: a few clauses that were found last are remembered, each by the effect and
-//! by the frame that was the top. That is good as long as no frame of the thread is put elsewhere
-//! or taken out of use; the chain counts these [changes](chain::changes). A program that performs
-//! again and again from inside of the same handlers pays for the way once. One that installs its
-//! innermost handler anew for each perform pays for it each time, and a little for the look.
+//! by the frame that was the top. They are good as long as no frame of the thread is put elsewhere,
+//! taken out of use, or numbered, which the first search from it does; the chain counts these
+//! [changes](chain::changes). So a program pays for the way once that performs again and again from
+//! inside of the same handlers. One that installs its innermost handler anew for each far perform
+//! pays for it each time, and with it all that perform on its thread.
 
 #![allow(unsafe_code)] // Frames of the chain are reached by address.
 
@@ -206,8 +207,9 @@ fn find_far(frame: *const Frame, effect: TypeId) -> Search {
     let Some(top) = (unsafe { chain::top().as_ref() }) else { return Search::Nothing };
     // In this order, as the first number that a frame is given counts as a change.
     let (top, changes) = (top.id(), chain::changes());
-    // With a thread for each coroutine, other threads change frames of this chain.
-    let remembers = cfg!(not(feature = "threads"));
+    // With a thread for each coroutine, other threads change frames of this chain. A model's
+    // threads share one of the system's.
+    let remembers = cfg!(not(any(feature = "threads", loom)));
     KNOWN.with(|known| {
         let remembered = &known[place(top, effect)];
         let it = remembered.get();

@@ -7,8 +7,8 @@
 //! # How one ends
 //!
 //! Its perform is answered with a panic, [`Dropped`], and it is run on: so it is unwound, where
-//! programs unwind. A body that catches the panic goes on, and may be suspended again, with a
-//! continuation anew.
+//! programs unwind. A body that catches the panic, or takes it as a value, goes on, and may be
+//! suspended again, with a continuation anew.
 //!
 //! # How it ends
 //!

@@ -57,7 +57,8 @@
 //! A panic that leaves the body goes to the handler's case for panics, or to the caller that waits
 //! for the handler's result: that of `handle` at first, later that of `resume`. A panic of a clause
 //! or case goes there too; the continuation, if the clause had it still, is dropped on the way, and
-//! so the body unwound. A panic of a clause that answers goes to the performer.
+//! so the body unwound; or it is told, if it has performed by [`perform_result`]. A panic of a
+//! clause that answers goes to the performer.
 //!
 //! # Shallow handling
 //!
@@ -164,7 +165,8 @@ pub trait Effect: Sized + 'static {
     type Output;
 }
 
-/// The payload of the panic that unwinds a computation when its continuation is dropped.
+/// What a computation is discontinued with when its continuation is dropped: the payload of the
+/// panic that unwinds it, or of its [`Discontinued`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Dropped;

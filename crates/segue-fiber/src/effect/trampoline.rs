@@ -50,7 +50,7 @@ pub(super) unsafe fn step(base: NonNull<Base>, outer: *const Frame) -> Step {
     // SAFETY: by the contract.
     let this = unsafe { base.as_ref() };
     // SAFETY: the innermost handler is in place.
-    unsafe { this.frame.put_inside(outer, &this.outer) };
+    unsafe { this.frame.put_inside(outer) };
     this.state.set(State::Running);
     // SAFETY: likewise.
     let step = unsafe { enter(base, outer) };
