@@ -3,8 +3,8 @@
 //! For fibers that wait a lot and compute little, where fairness and predictable order matter more
 //! than use of all processors.
 
+use crate::policies::ring::Ring;
 use crate::worker::policy::{AHEAD, Goes, Policy, Started, Task, Why};
-use std::collections::VecDeque;
 
 /// First in, first out.
 ///
@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 /// first.
 #[derive(Debug, Default)]
 pub struct Fifo {
-    ready: VecDeque<Task>,
+    ready: Ring<Task>,
 }
 
 impl Policy for Fifo {

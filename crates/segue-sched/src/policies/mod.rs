@@ -1,6 +1,6 @@
 //! The policies that ship, each in a file: `fifo`, `lifo`, `stealing`,
 //! `round_robin`; by attributes `priority`, `deadline`, `fair`; of policies `hierarchical`. Beside
-//! them what several of them use: `ordered`, `meter`.
+//! them what several of them use: `ordered`, `meter`, `ring`.
 
 mod deadline;
 mod fair;
@@ -10,6 +10,7 @@ mod lifo;
 mod meter;
 mod ordered;
 mod priority;
+mod ring;
 mod round_robin;
 mod stealing;
 

@@ -2,6 +2,7 @@
 //!
 //! For computation on all processors, and the default of `run`.
 
+use crate::policies::ring::Ring;
 use crate::worker::policy::{AHEAD, Goes, Policy, Started, Task, Why};
 use segue_core::scheduling::Job;
 use std::collections::VecDeque;
@@ -28,7 +29,7 @@ use std::collections::VecDeque;
 /// other. So a closure that has k older ones on its worker starts after 64·(k + 1) turns at most.
 #[derive(Debug, Default)]
 pub struct Stealing {
-    started: VecDeque<Started>,
+    started: Ring<Started>,
     woken: VecDeque<Job>,
     /// What has the next turn.
     tasks_turn: bool,

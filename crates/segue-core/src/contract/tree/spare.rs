@@ -26,9 +26,11 @@
 //!
 //! # Memory
 //!
-//! Tasks of up to [`BLOCK`] bytes take blocks of that size, and a worker keeps the last few that
-//! were freed on it, which saves 8 of the 65 ns of a fiber that is spawned and joined. Which thread
-//! has allocated a block does not matter.
+//! Tasks of up to [`BLOCK`] bytes take blocks of that size, and a worker keeps those that were freed
+//! on it, up to [`KEPT`]: 192 KiB. That saves 8 of the 65 ns of a fiber that is spawned and joined;
+//! and 27 of 123, and a third of the instructions, where a thousand are spawned before the first
+//! ends, as allocators keep few blocks of a size at hand. Which thread has allocated a block does
+//! not matter.
 #![allow(unsafe_code)] // A family is left by its address; blocks are raw memory.
 
 use crate::contract::tree::family::Family;
@@ -43,8 +45,8 @@ const BLOCK: Layout = match Layout::from_size_align(192, 16) {
     Err(_) => unreachable!(),
 };
 
-/// How many blocks a thread keeps.
-const KEPT: usize = 16;
+/// How many blocks a thread keeps: as many as the fibers that a program spawns in a go.
+const KEPT: usize = 1024;
 
 /// In the slot: nothing is kept, and nothing will be.
 const OFF: *const Family = ptr::without_provenance(1);
