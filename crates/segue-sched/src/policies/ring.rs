@@ -3,8 +3,8 @@
 //! Used by `fifo` and `stealing`, whose push, pop and look ahead are a part of each turn.
 //!
 //! `VecDeque` has room for any number, so that each step compares where it comes to with the end,
-//! and the compiler calls it where a program is large. Here the room is a power of two: a place is
-//! a count that goes on for ever, under a mask. That is 20 of the 150 instructions of a yield.
+//! and in a large program the compiler calls it instead of inlining it. Here the room is a power of
+//! two: a place is a count that goes on for ever, under a mask.
 //!
 //! What holds: the room is a power of two or nothing, `len` is at most the room, and the `len`
 //! places from `first` on, under the mask, have values. No other place has one.
