@@ -104,7 +104,7 @@ pub use backtrace::{Backtrace, StackOwner, StackTrace};
 pub use config::StackConfig;
 pub use coroutine::{Coroutine, begin_suspend, suspend};
 pub use generator::{BothEnds, Generator, Yielder, generator, generator_with_stack};
-pub use host::{PASSES_ON, Watched, ensure_alternate_stack, install_overflow_handler, prefetch};
+pub use host::{PASSES_ON, Watched, ensure_alternate_stack, install_overflow_handler, prefetch, prefetch_frames};
 pub use outcome::{Step, leaked_stacks};
 pub use passing::pass_on;
 pub use pool::StackPool;

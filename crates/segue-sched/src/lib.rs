@@ -66,5 +66,5 @@ pub use segue_fiber::{self as fiber, Backtrace, StackConfig};
 pub use worker::block_in_place::blocking_here;
 pub use worker::checkpoint::checkpoint;
 pub use worker::handle::{Handle, move_to};
-pub use worker::policy::{AHEAD, Goes, Idle, Policy, Seat, Started, Task, Why};
+pub use worker::policy::{Goes, Idle, Policy, Seat, Started, Task, Why};
 pub use worker::report::{Stuck, StuckWorker};

@@ -47,7 +47,7 @@ compile_error!(
 
 pub use altstack::ensure_alternate_stack;
 pub(crate) use coroutine::{Core, RawCoroutine, into_stack, let_go, place, take_apart};
-pub use coroutine::{PASSES_ON, prefetch};
+pub use coroutine::{PASSES_ON, prefetch, prefetch_frames};
 pub use overflow::install_overflow_handler;
 pub(crate) use region::Region;
 pub(crate) use symbols::write_stacks;

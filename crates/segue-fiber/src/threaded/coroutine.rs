@@ -220,3 +220,10 @@ pub const PASSES_ON: bool = false;
 
 /// On this host there is nothing to fetch.
 pub fn prefetch<H: 'static>(_header: NonNull<H>, _whole: bool) {}
+
+/// On this host there is nothing to fetch.
+///
+/// # Safety
+///
+/// None is needed here.
+pub unsafe fn prefetch_frames<H: 'static>(_header: NonNull<H>) {}

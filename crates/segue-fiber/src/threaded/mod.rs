@@ -14,7 +14,7 @@ use std::io;
 use crate::backtrace::StackTrace;
 
 pub(crate) use coroutine::{Core, RawCoroutine, into_stack, let_go, place, take_apart};
-pub use coroutine::{PASSES_ON, prefetch};
+pub use coroutine::{PASSES_ON, prefetch, prefetch_frames};
 pub(crate) use region::Region;
 pub use watched::Watched;
 

@@ -4,7 +4,7 @@
 //! than use of all processors.
 
 use crate::policies::ring::Ring;
-use crate::worker::policy::{AHEAD, Goes, Policy, Started, Task, Why};
+use crate::worker::policy::{Goes, Policy, Started, Task, Why};
 
 /// First in, first out.
 ///
@@ -28,8 +28,8 @@ impl Policy for Fifo {
     }
 
     #[inline]
-    fn upcoming(&self) -> Option<&Started> {
-        match self.ready.get(AHEAD) {
+    fn upcoming(&self, turns: usize) -> Option<&Started> {
+        match self.ready.get(turns) {
             Some(Task::Started(started)) => Some(started),
             _ => None,
         }

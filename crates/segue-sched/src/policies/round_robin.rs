@@ -132,8 +132,8 @@ impl<P: Policy> Policy for RoundRobin<P> {
     }
 
     #[inline]
-    fn upcoming(&self) -> Option<&Started> {
-        self.order.upcoming()
+    fn upcoming(&self, turns: usize) -> Option<&Started> {
+        self.order.upcoming(turns)
     }
 
     fn takes_arrivals(&self) -> bool {

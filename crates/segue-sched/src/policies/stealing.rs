@@ -3,7 +3,7 @@
 //! For computation on all processors, and the default of `run`.
 
 use crate::policies::ring::Ring;
-use crate::worker::policy::{AHEAD, Goes, Policy, Started, Task, Why};
+use crate::worker::policy::{Goes, Policy, Started, Task, Why};
 use segue_core::scheduling::Job;
 use std::collections::VecDeque;
 
@@ -75,7 +75,7 @@ impl Policy for Stealing {
     }
 
     #[inline]
-    fn upcoming(&self) -> Option<&Started> {
-        self.started.get(AHEAD)
+    fn upcoming(&self, turns: usize) -> Option<&Started> {
+        self.started.get(turns)
     }
 }

@@ -37,6 +37,14 @@ use std::sync::Arc;
 /// than a line of each pays off.
 const FEW: usize = 2048;
 
+/// How many turns ahead a fiber's header is fetched. Measured with 1,000 and 100,000 fibers: 4 and 8
+/// were best, 16 and more lost.
+const AHEAD: usize = 4;
+
+/// How many turns ahead the frames are fetched in which a fiber goes on. The header says where they
+/// are, and has to be there by then.
+const SOON: usize = 1;
+
 /// Ends the process if a policy, park or driver unwinds: fibers that were suspended could be
 /// neither continued nor freed.
 #[inline]
@@ -291,8 +299,11 @@ impl<P: Policy> Local<P> {
 
     #[inline(always)]
     fn fetch_ahead(&self, policy: &P) {
-        if let Some(upcoming) = policy.upcoming() {
+        if let Some(upcoming) = policy.upcoming(AHEAD) {
             upcoming.prefetch(self.common.remote().beat.fibers() <= FEW);
+            if let Some(soon) = policy.upcoming(SOON) {
+                soon.prefetch_frames();
+            }
         }
     }
 

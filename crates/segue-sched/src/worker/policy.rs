@@ -124,9 +124,10 @@ pub trait Policy: 'static {
         Idle::Sleep
     }
 
-    /// A fiber that will run about [`AHEAD`] turns from now, if that is easy to say: the worker
-    /// fetches its memory meanwhile. It is only a hint.
-    fn upcoming(&self) -> Option<&Started> {
+    /// The fiber that comes after about so many others, if that is easy to say: the worker fetches
+    /// its memory meanwhile. It is only a hint. Asked at each turn, for a few and for none or one.
+    fn upcoming(&self, turns: usize) -> Option<&Started> {
+        let _ = turns;
         None
     }
 
@@ -181,14 +182,10 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
         (**self).idle()
     }
 
-    fn upcoming(&self) -> Option<&Started> {
-        (**self).upcoming()
+    fn upcoming(&self, turns: usize) -> Option<&Started> {
+        (**self).upcoming(turns)
     }
 }
-
-/// How many turns ahead memory is fetched. Measured with 1,000 and 100,000 fibers: 4 and 8 were
-/// best, 16 and more lost.
-pub const AHEAD: usize = 4;
 
 /// Where something that is ready goes.
 #[derive(Debug)]
@@ -326,10 +323,18 @@ impl Started {
         ManuallyDrop::new(self).0
     }
 
-    /// Starts to fetch the memory that it will touch first.
+    /// Starts to fetch its header.
     #[inline]
     pub(crate) fn prefetch(&self, whole: bool) {
         segue_fiber::prefetch(self.0, whole);
+    }
+
+    /// Starts to fetch the frames that it goes on in.
+    #[inline]
+    #[allow(unsafe_code)] // The header is reached by address.
+    pub(crate) fn prefetch_frames(&self) {
+        // SAFETY: a fiber that is ready has not ended, and is this thread's.
+        unsafe { segue_fiber::prefetch_frames(self.0) };
     }
 
     /// Its identity.

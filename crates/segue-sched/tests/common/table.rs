@@ -595,9 +595,9 @@ impl<const SIMULATES: bool> Policy for Acting<SIMULATES> {
         self.0.idle()
     }
 
-    fn upcoming(&self) -> Option<&Started> {
+    fn upcoming(&self, turns: usize) -> Option<&Started> {
         called(Foreign::Upcoming);
-        self.0.upcoming()
+        self.0.upcoming(turns)
     }
 
     fn simulates() -> bool {

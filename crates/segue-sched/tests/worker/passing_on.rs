@@ -40,9 +40,9 @@ impl Policy for Noting {
         task
     }
 
-    fn upcoming(&self) -> Option<&Started> {
+    fn upcoming(&self, turns: usize) -> Option<&Started> {
         assert!(!in_fiber(), "the policy is asked on behalf of no fiber");
-        self.tasks.upcoming()
+        self.tasks.upcoming(turns)
     }
 }
 
