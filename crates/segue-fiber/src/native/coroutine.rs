@@ -428,10 +428,10 @@ pub(crate) unsafe fn let_go<H>(cell: NonNull<Cell<H>>) {
 /// Starts to fetch the header of a coroutine, and what its switch needs. A hint, without effect on
 /// what a program does.
 ///
-/// With `whole`, all lines of them: for coroutines that are in a cache, if not the nearest. Without,
-/// one line, for the walk through the page tables: with very many coroutines, each on a page of its
-/// own, that is most of what a switch costs, and further lines of the same page only wait for the
-/// same walk.
+/// With `whole`, all lines of them: for coroutines that are in a cache, if not the nearest.
+/// Without, one line, for the walk through the page tables: with very many coroutines, each on a
+/// page of its own, that is most of what a switch costs, and further lines of the same page only
+/// wait for the same walk.
 #[inline]
 pub fn prefetch<H: 'static>(header: NonNull<H>, whole: bool) {
     /// The cache lines from the cell up: header and coroutine.

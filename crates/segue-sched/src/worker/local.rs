@@ -37,8 +37,8 @@ use std::sync::Arc;
 /// than a line of each pays off.
 const FEW: usize = 2048;
 
-/// How many turns ahead a fiber's header is fetched. Measured with 1,000 and 100,000 fibers: 4 and 8
-/// were best, 16 and more lost.
+/// How many turns ahead a fiber's header is fetched. Measured with 1,000 and 100,000 fibers: 4 and
+/// 8 were best, 16 and more lost.
 const AHEAD: usize = 4;
 
 /// How many turns ahead the frames are fetched in which a fiber goes on. The header says where they

@@ -26,11 +26,11 @@
 //!
 //! # Memory
 //!
-//! Tasks of up to [`BLOCK`] bytes take blocks of that size, and a worker keeps those that were freed
-//! on it, up to [`KEPT`]: 192 KiB. That saves 8 of the 65 ns of a fiber that is spawned and joined;
-//! and 27 of 123, and a third of the instructions, where a thousand are spawned before the first
-//! ends, as allocators keep few blocks of a size at hand. Which thread has allocated a block does
-//! not matter.
+//! Tasks of up to [`BLOCK`] bytes take blocks of that size, and a worker keeps those that were
+//! freed on it, up to [`KEPT`]: 192 KiB. That saves 8 of the 65 ns of a fiber that is spawned and
+//! joined; and 27 of 123, and a third of the instructions, where a thousand are spawned before the
+//! first ends, as allocators keep few blocks of a size at hand. Which thread has allocated a block
+//! does not matter.
 #![allow(unsafe_code)] // A family is left by its address; blocks are raw memory.
 
 use crate::contract::tree::family::Family;
