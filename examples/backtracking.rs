@@ -1,8 +1,9 @@
 //! Search as an effect: a program chooses as if it knew which choice is right, and a handler tries
 //! them all, or until one is.
 //!
-//! Here a perform returns more than once, which `segue::multi` does by running the program again
-//! with the same answers. So what it runs must do the same when it is told the same.
+//! Here a perform returns more than once. The first time `segue::multi` goes on with the program;
+//! for each further time it runs the program again with the same answers. So what it runs must do
+//! the same when it is told the same.
 
 use segue::effect::{Effect, perform};
 use segue::multi::{self, Resumption};

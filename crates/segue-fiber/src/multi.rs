@@ -3,17 +3,17 @@
 //! Used by applications for search with backtracking, and for probability.
 //!
 //! A continuation is a stack, and a stack can't be copied: it holds addresses of itself, and values
-//! that are not `Clone`. The paper's appendix copies; here the body, which has to be an `Fn`, is
-//! run again from its start and given the answers that it was given before, up to the perform that
-//! is to be resumed. A body that does the same whenever it gets the same answers cannot tell the
-//! difference.
+//! that are not `Clone`. The paper's appendix copies. Here the first resume of a perform resumes
+//! it. For each further one the body, which has to be an `Fn`, is run again from its start and
+//! given the answers that it was given before, up to this perform. A body that does the same
+//! whenever it gets the same answers cannot tell the difference.
 //!
-//! **Cost.** To resume the n-th perform is to run the body up to there, with n answers given: so a
-//! path with n performs costs n²/2 answers in all. Each run takes a stack from the pool, and each
-//! perform without an answer unwinds the body. A program that aborts on panics can't unwind: there
+//! **Cost.** The first resume of a perform is any handler's. Each further one of the n-th perform
+//! is to run the body up to there, with n answers given, on a stack from the pool. A perform that
+//! its clause does not resume unwinds the body. A program that aborts on panics can't unwind: there
 //! the process ends at the first such perform, with a message.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 
 use crate::effect::{Effect, Handler, Next};
@@ -86,35 +86,38 @@ where
     run(&body, &value, &clause, Vec::new())
 }
 
-/// Runs the body with the answers up to its end, or to the first perform that has none.
+/// Runs the body with these answers, and with those of the first resumes from then on.
 fn run<E, T, R, C>(body: &impl Fn() -> T, value: &impl Fn(T) -> R, clause: &C, answers: Vec<E::Output>) -> R
 where
     E: Effect,
     E::Output: Clone,
     C: Fn(E, &Resumption<'_, E::Output, R>) -> R,
 {
-    let given = Cell::new(0);
-    let come_to = Handler::new()
-        .on_tail(|effect: E, k| match answers.get(given.get()) {
-            Some(answer) => {
-                given.set(given.get() + 1);
-                k.tail(answer.clone())
+    // What this run's body has been answered, or will be; and how often it has performed.
+    let (path, performed) = (RefCell::new(answers), Cell::new(0));
+    Handler::new()
+        .on_tail(|effect: E, k| {
+            let before = performed.replace(performed.get() + 1);
+            let answer = path.borrow().get(before).cloned();
+            if let Some(answer) = answer {
+                return k.tail(answer);
             }
-            None => Next::done(Err(effect)),
-        })
-        .value(Ok)
-        .handle(body);
-    match come_to {
-        Ok(it) => value(it),
-        Err(effect) => {
-            let again = |answer| {
-                let mut answers = answers.clone();
-                answers.push(answer);
-                run(body, value, clause, answers)
+            let k = Cell::new(Some(k));
+            let again = |answer: E::Output| {
+                let mut answers = path.borrow()[..before].to_vec();
+                answers.push(answer.clone());
+                match k.take() {
+                    Some(k) => {
+                        path.replace(answers);
+                        k.resume(answer)
+                    }
+                    None => run(body, value, clause, answers),
+                }
             };
-            clause(effect, &Resumption(&again))
-        }
-    }
+            Next::done(clause(effect, &Resumption(&again)))
+        })
+        .value(value)
+        .handle(body)
 }
 
 /// What a computation does next, as often as one likes.

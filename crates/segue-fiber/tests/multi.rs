@@ -3,6 +3,7 @@
 use segue_fiber::effect::{Effect, Handler, perform};
 use segue_fiber::{leaked_stacks, multi};
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 struct Flip(f64);
 impl Effect for Flip {
@@ -71,8 +72,75 @@ fn other_effects_go_outside_again_with_each_run() {
             |_: Flip, k| k.resume(true) + k.resume(false),
         )
     });
-    // Runs: one to the first flip, two to the second, four to the end.
-    assert_eq!((heads, ticks.get()), (4, 1 + 2 * 2 + 4 * 2));
+    // A run for each path: the first resumes go on with the run that has performed.
+    assert_eq!((heads, ticks.get()), (4, 4 * 2));
+}
+
+/// One of so many.
+struct Pick(u32);
+impl Effect for Pick {
+    type Output = u32;
+}
+
+#[test]
+fn resumes_of_one_perform_are_independent_in_whatever_order() {
+    let orders: [fn(u32) -> Vec<u32>; 3] =
+        [|n| (0..n).collect(), |n| (0..n).rev().collect(), |n| (0..n).chain(0..n).rev().collect()];
+    for order in orders {
+        let digits = multi::handle(
+            || {
+                let first = perform(Pick(3));
+                // How many more there are depends on the first.
+                let rest: Vec<u32> = (0..first + 1).map(|i| perform(Pick(i + 2))).collect();
+                (first, rest)
+            },
+            |path| vec![path],
+            |Pick(n), k| order(n).into_iter().flat_map(|answer| k.resume(answer)).collect(),
+        );
+        let mut expected = Vec::new();
+        for first in order(3) {
+            let mut rests = vec![vec![]];
+            for i in 0..first + 1 {
+                rests = rests
+                    .into_iter()
+                    .flat_map(|rest: Vec<u32>| order(i + 2).into_iter().map(move |it| [&rest[..], &[it]].concat()))
+                    .collect();
+            }
+            expected.extend(rests.into_iter().map(|rest| (first, rest)));
+        }
+        assert_eq!(digits, expected);
+    }
+}
+
+#[test]
+fn a_resume_that_panics_leaves_the_others_alone() {
+    let seen = multi::handle(
+        || {
+            let first = perform(Pick(3));
+            assert_ne!(first, 0, "the first one panics");
+            first * 10 + perform(Pick(2))
+        },
+        |it| vec![it],
+        |Pick(n), k| {
+            (0..n).flat_map(|it| catch_unwind(AssertUnwindSafe(|| k.resume(it))).unwrap_or_else(|_| vec![99])).collect()
+        },
+    );
+    assert_eq!(seen, [99, 10, 11, 20, 21]);
+    // A clause that panics unwinds the body that waits for it.
+    let unwound = Cell::new(0);
+    struct Count<'a>(&'a Cell<u32>);
+    impl Drop for Count<'_> {
+        fn drop(&mut self) {
+            self.0.set(self.0.get() + 1);
+        }
+    }
+    let body = || {
+        let _count = Count(&unwound);
+        perform(Pick(2))
+    };
+    let panicked = catch_unwind(AssertUnwindSafe(|| multi::handle(body, |it| it, |Pick(_), _| panic!("the clause"))));
+    assert_eq!((panicked.is_err(), unwound.get()), (true, 1));
+    assert_eq!(leaked_stacks(), 0);
 }
 
 #[test]
