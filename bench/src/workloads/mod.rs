@@ -14,6 +14,7 @@ mod chameneos;
 mod channels;
 mod crew;
 mod crowd;
+mod effect_suite;
 mod effects;
 mod exceptions;
 mod forced;
@@ -62,6 +63,7 @@ pub const ALL: &[Workload] = &[
     spread::WORKLOAD,
     policy_overhead::WORKLOAD,
     effects::WORKLOAD,
+    effect_suite::WORKLOAD,
     generators::WORKLOAD,
     handler_overhead::WORKLOAD,
     exceptions::WORKLOAD,
