@@ -8,15 +8,20 @@
 //! given the answers that it was given before, up to this perform. A body that does the same
 //! whenever it gets the same answers cannot tell the difference.
 //!
-//! **Cost.** The first resume of a perform is any handler's. Each further one of the n-th perform
-//! is to run the body up to there, with n answers given, on a stack from the pool. A perform that
-//! its clause does not resume unwinds the body. A program that aborts on panics can't unwind: there
-//! the process ends at the first such perform, with a message.
+//! **Cost.** The first resume of a perform is any handler's, and an answer that is kept. The body
+//! waits meanwhile: what it has borrowed or locked stays so, and what is between it and the resumer
+//! takes stack for each perform of a path. Each further resume of the n-th perform is to run the
+//! body up to there, with n answers given, on a stack from the pool.
+//!
+//! A perform that its clause does not resume gives the body up, which is unwound. What it does then
+//! is nobody's: its further performs end as that one did, and its value is dropped. A program that
+//! aborts on panics can't unwind: there the process ends at the first such perform, with a message.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::rc::Rc;
 
-use crate::effect::{Effect, Handler, Next};
+use crate::effect::{Continuation, Dropped, Effect, Handler, Next};
 
 /// Runs `body` and handles `E` by `clause`, which may resume any number of times, or not at all.
 ///
@@ -87,37 +92,60 @@ where
 }
 
 /// Runs the body with these answers, and with those of the first resumes from then on.
-fn run<E, T, R, C>(body: &impl Fn() -> T, value: &impl Fn(T) -> R, clause: &C, answers: Vec<E::Output>) -> R
+fn run<E, T, R, C>(body: &impl Fn() -> T, value: &impl Fn(T) -> R, clause: &C, answers: Vec<Rc<E::Output>>) -> R
 where
     E: Effect,
     E::Output: Clone,
     C: Fn(E, &Resumption<'_, E::Output, R>) -> R,
 {
-    // What this run's body has been answered, or will be; and how often it has performed.
-    let (path, performed) = (RefCell::new(answers), Cell::new(0));
-    Handler::new()
-        .on_tail(|effect: E, k| {
+    // What this run's body has been answered, or will be; how often it has performed; and whether
+    // it was given up, so that what it still does is for nobody.
+    let (path, performed, over) = (RefCell::new(answers), Cell::new(0), Cell::new(false));
+    let result = Handler::new()
+        .on_tail(|effect: E, k: Continuation<'_, E::Output, Option<R>>| {
+            if over.get() {
+                return k.tail_discontinue(Dropped);
+            }
             let before = performed.replace(performed.get() + 1);
+            // Cloned when the path is not borrowed: to clone is foreign code.
             let answer = path.borrow().get(before).cloned();
             if let Some(answer) = answer {
-                return k.tail(answer);
+                return k.tail(E::Output::clone(&answer));
             }
-            let k = Cell::new(Some(k));
+            let first = Waiting { k: Cell::new(Some(k)), over: &over };
             let again = |answer: E::Output| {
-                let mut answers = path.borrow()[..before].to_vec();
-                answers.push(answer.clone());
-                match k.take() {
+                let kept = Rc::new(answer.clone());
+                match first.k.take() {
                     Some(k) => {
-                        path.replace(answers);
-                        k.resume(answer)
+                        path.borrow_mut().push(kept);
+                        k.resume(answer).expect("nobody has given the body up")
                     }
-                    None => run(body, value, clause, answers),
+                    None => {
+                        let mut answers = path.borrow()[..before].to_vec();
+                        answers.push(kept);
+                        run(body, value, clause, answers)
+                    }
                 }
             };
-            Next::done(clause(effect, &Resumption(&again)))
+            Next::done(Some(clause(effect, &Resumption(&again))))
         })
-        .value(value)
-        .handle(body)
+        .value(|it| (!over.get()).then(|| value(it)))
+        .handle(body);
+    result.expect("it comes from a clause, or from a body that was not given up")
+}
+
+/// A perform that may not have been resumed yet. If it is dropped so, the body is given up.
+struct Waiting<'a, K> {
+    k: Cell<Option<K>>,
+    over: &'a Cell<bool>,
+}
+
+impl<K> Drop for Waiting<'_, K> {
+    fn drop(&mut self) {
+        if self.k.get_mut().is_some() {
+            self.over.set(true);
+        }
+    }
 }
 
 /// What a computation does next, as often as one likes.
@@ -128,7 +156,9 @@ impl<O, R> Resumption<'_, O, R> {
     ///
     /// # Panics
     ///
-    /// With what leaves the body, the value's case or the clause.
+    /// With what leaves the body, the value's case or the clause. While the thread panics no
+    /// perform finds the handler, so that a body that is run again then ends the process, as a
+    /// second panic does.
     pub fn resume(&self, answer: O) -> R {
         (self.0)(answer)
     }

@@ -1,8 +1,8 @@
 //! Resuming more than once: backtracking, probability, handlers around it.
 
-use segue_fiber::effect::{Effect, Handler, perform};
+use segue_fiber::effect::{Continuation, Effect, Handler, perform, perform_result, try_perform};
 use segue_fiber::{leaked_stacks, multi};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 struct Flip(f64);
@@ -146,4 +146,76 @@ fn a_resume_that_panics_leaves_the_others_alone() {
 #[test]
 fn no_resume_at_all() {
     assert_eq!(multi::handle(|| perform(Flip(0.5)), |_| 1, |_: Flip, _| 2), 2);
+}
+
+#[test]
+fn a_body_that_was_given_up_is_nobodys_whatever_it_does() {
+    let seen = RefCell::new(Vec::new());
+    let clause = |Pick(n): Pick, k: &multi::Resumption<'_, u32, Vec<u32>>| {
+        seen.borrow_mut().push(n);
+        if n == 1 { vec![] } else { k.resume(20) }
+    };
+    let as_value = || perform_result(Pick(1)).unwrap_or(50) + perform_result(Pick(2)).unwrap_or(60);
+    let caught = || catch_unwind(|| perform(Pick(1))).unwrap_or(50) + perform(Pick(2));
+    assert_eq!(multi::handle(as_value, |it| vec![it], clause), []);
+    assert_eq!(multi::handle(caught, |it| vec![it], clause), []);
+    // The clause is asked once, and the case for a value never.
+    assert_eq!(*seen.borrow(), [1, 1]);
+    let given_up = || perform_result(Pick(1)).unwrap_or(50);
+    assert_eq!(multi::handle(given_up, |_| unreachable!("it has no value"), clause), []);
+    assert_eq!(leaked_stacks(), 0);
+}
+
+thread_local! {
+    static CLONES: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts how often it is cloned, and performs when it is.
+#[derive(Debug, PartialEq)]
+struct Counted(u32);
+impl Clone for Counted {
+    fn clone(&self) -> Self {
+        CLONES.set(CLONES.get() + 1);
+        let _ = try_perform(Cloning);
+        Self(self.0)
+    }
+}
+
+struct Cloning;
+impl Effect for Cloning {
+    type Output = ();
+}
+
+struct Ask;
+impl Effect for Ask {
+    type Output = Counted;
+}
+
+#[test]
+fn a_first_resume_clones_its_own_answer_and_no_other() {
+    let body = || (0..50).map(|_| perform(Ask).0).sum::<u32>();
+    CLONES.set(0);
+    assert_eq!(multi::handle(body, |it| it, |Ask, k| k.resume(Counted(1))), 50);
+    assert_eq!(CLONES.get(), 50);
+}
+
+/// The clone of an answer performs, and the handler of that resumes the same perform.
+#[test]
+fn an_answer_that_resumes_when_it_is_cloned_gets_all_of_its_results() {
+    let body = || (perform(Ask).0, perform(Ask).0);
+    let nested = Cell::new(false);
+    let all = multi::handle(
+        body,
+        |it| vec![it],
+        |Ask, k| {
+            let inner = |_: Cloning, clones: Continuation<'_, (), Vec<(u32, u32)>>| {
+                let more = if nested.replace(true) { vec![] } else { k.resume(Counted(2)) };
+                [more, clones.resume(())].concat()
+            };
+            Handler::new().on(inner).handle(|| k.resume(Counted(1)))
+        },
+    );
+    let [ones, twos] = [1, 2].map(|first| all.iter().filter(|(it, _)| *it == first).count());
+    assert!(nested.get() && ones >= 1 && twos >= 1, "{all:?}");
+    assert_eq!(leaked_stacks(), 0);
 }

@@ -7,7 +7,7 @@
 //!
 //! The list of reservations only grows: an entry is pushed once, never unlinked, never freed and
 //! never reused, so that a handler can walk it without a lock at any instant. An arena that ends
-//! clears `live`. Entries are 48 bytes and arenas are made once, so that this does not matter.
+//! clears `live`. An entry is some 50 bytes, and each start of a scheduler makes one.
 //!
 //! Orderings: a push releases the entry's fields (compare-and-swap on `HEAD`), a lookup acquires
 //! them. `live` is relaxed: a lookup for an address on which the thread now runs concerns an arena

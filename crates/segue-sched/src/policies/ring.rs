@@ -6,6 +6,9 @@
 //! and in a large program the compiler calls it instead of inlining it. Here the room is a power of
 //! two: a place is a count that goes on for ever, under a mask.
 //!
+//! What is kept does not panic when it is dropped: jobs contain that, and started fibers end the
+//! process. Else the rest would be leaked.
+//!
 //! What holds: the room is a power of two or nothing, `len` is at most the room, and the `len`
 //! places from `first` on, under the mask, have values. No other place has one.
 #![allow(unsafe_code)] // Places without a value.

@@ -333,7 +333,8 @@ impl Started {
     #[inline]
     #[allow(unsafe_code)] // The header is reached by address.
     pub(crate) fn prefetch_frames(&self) {
-        // SAFETY: a fiber that is ready has not ended, and is this thread's.
+        // SAFETY: a fiber that is ready has not ended, and is this thread's. It may be the running
+        // one, which is about to rest: then what is read is stale, and only fetched.
         unsafe { segue_fiber::prefetch_frames(self.0) };
     }
 
