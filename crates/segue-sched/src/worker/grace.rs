@@ -15,8 +15,9 @@
 //! outside, a child of a fork, and what a worker offers that is in no turn. From a worker that
 //! begins one turn after the other it takes none: that one starts its closures itself. A worker
 //! that stays in its turn computes, and one whose shelf stays full can't keep up: the grace of both
-//! ends. After a closure that ended in its first turn the worker takes everything at once; after
-//! one that went on to wait it is patient again.
+//! ends. A [crowd](CROWD) of closures has none: connections that come together are to lie on both.
+//! After a closure that ended in its first turn the worker takes everything at once; after one that
+//! went on to wait it is patient again.
 //!
 //! **What holds**: grace is a matter of looks. A worker neither sleeps nor parks while a shelf
 //! holds something that it may take (`group/mod.rs`), so nothing is forgotten, and nothing waits
@@ -32,6 +33,10 @@ const GRACE: Duration = Duration::from_micros(200);
 /// memory that is touched for the first time.
 const GRACE_IN_TURN: Duration = Duration::from_micros(50);
 
+/// More closures than this on one shelf are shared at once. It is as many as workers may differ by
+/// (`placing.rs`).
+const CROWD: usize = 12;
+
 /// Closures that are offered, as an idle worker sees them again and again.
 pub(super) struct Grace {
     turn: usize,
@@ -40,14 +45,14 @@ pub(super) struct Grace {
 }
 
 impl Grace {
-    /// Closures are seen `now`, and their worker is in this turn. Answers whether they have had
-    /// their grace, that of those seen before.
-    pub(super) fn is_over(grace: &mut Option<Self>, turn: usize, now: Instant) -> bool {
+    /// So many closures are seen `now`, and their worker is in this turn. Answers whether they have
+    /// had their grace, that of those seen before.
+    pub(super) fn is_over(grace: &mut Option<Self>, turn: usize, closures: usize, now: Instant) -> bool {
         let seen = grace.get_or_insert(Self { turn, in_turn: now, since: now });
         if mem::replace(&mut seen.turn, turn) != turn {
             seen.in_turn = now;
         }
-        now - seen.in_turn >= GRACE_IN_TURN || now - seen.since >= GRACE
+        closures > CROWD || now - seen.in_turn >= GRACE_IN_TURN || now - seen.since >= GRACE
     }
 }
 

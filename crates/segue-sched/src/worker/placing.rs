@@ -30,7 +30,7 @@
 //!
 //! | when | the mark | closures go when the numbers differ by |
 //! | --- | --- | --- |
-//! | it has just slept | 0 | more than 1, if the closure is alone: its spawner has gone on to wait |
+//! | it has just slept | 0 | more than 2, if the closure is alone: its spawner has gone on to wait |
 //! | it goes on working | some fibers | more than 12 |
 //! | it gives closures away | as it was | more than 1 |
 //! | it has looked in vain | as many more fibers as may make a difference | |
@@ -158,7 +158,13 @@ impl Placing {
             return Some(job);
         }
         let to = self.gives_to.take();
-        let uneven = if is_alone || to.is_some() { 1 } else { UNEVEN };
+        // With the closure. One that went to a worker with as few as this one had before would be
+        // taken back at once: that is no use, and says nothing of what it is good for.
+        let uneven = match to {
+            Some(_) => 1,
+            None if is_alone => 2,
+            None => UNEVEN,
+        };
         let Some((place, number)) = group.find_place(index, to, uneven) else {
             self.mark.set(if has_slept { UNEVEN } else { fibers + UNEVEN / 4 });
             return Some(job);

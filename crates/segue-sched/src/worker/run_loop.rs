@@ -286,9 +286,9 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         let mut over = None;
         while left > 0 {
             let offer = if alone { None } else { common.group.offer_to(common.index, modest) };
-            if let Some(Offer::Closure(turn)) = offer {
+            if let Some(Offer::Closures { turn, number }) = offer {
                 let now = Instant::now();
-                self.takes = !self.is_patient || Grace::is_over(&mut grace, turn, now);
+                self.takes = !self.is_patient || Grace::is_over(&mut grace, turn, number, now);
                 // As long as others offer, the looks do not end by themselves.
                 let until_due = || self.local.timers.until_next().map_or(PERIOD, |due| due.min(PERIOD));
                 if now >= *over.get_or_insert_with(|| now + until_due()) {

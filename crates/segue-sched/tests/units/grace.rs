@@ -7,7 +7,7 @@ use super::*;
 fn grace(turn: u64) -> u64 {
     let begin = Instant::now();
     let mut seen = None;
-    let mut is_over = |at: u64| Grace::is_over(&mut seen, (at / turn) as usize, begin + Duration::from_micros(at));
+    let mut is_over = |at: u64| Grace::is_over(&mut seen, (at / turn) as usize, 1, begin + Duration::from_micros(at));
     (0..).step_by(2).find(|&at| is_over(at)).unwrap()
 }
 
@@ -24,8 +24,15 @@ fn a_worker_that_stays_in_its_turn_has_less_grace_than_one_that_begins_others() 
 fn closures_that_are_seen_anew_have_all_of_their_grace() {
     let begin = Instant::now();
     let mut seen = None;
-    assert!(!Grace::is_over(&mut seen, 1, begin));
-    assert!(Grace::is_over(&mut seen, 1, begin + GRACE_IN_TURN));
+    assert!(!Grace::is_over(&mut seen, 1, 1, begin));
+    assert!(Grace::is_over(&mut seen, 1, 1, begin + GRACE_IN_TURN));
     seen = None;
-    assert!(!Grace::is_over(&mut seen, 1, begin + GRACE_IN_TURN));
+    assert!(!Grace::is_over(&mut seen, 1, 1, begin + GRACE_IN_TURN));
+}
+
+#[test]
+fn a_crowd_of_closures_has_no_grace() {
+    let now = Instant::now();
+    assert!(!Grace::is_over(&mut None, 1, CROWD, now));
+    assert!(Grace::is_over(&mut None, 1, CROWD + 1, now));
 }

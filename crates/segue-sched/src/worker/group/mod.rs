@@ -118,8 +118,8 @@ pub(crate) enum Modest {
 pub(crate) enum Offer {
     /// At once: it comes from outside, is a child of a fork, or its worker is in no turn.
     Urgent,
-    /// A closure of a worker that is in this turn, and may be about to start it itself.
-    Closure(usize),
+    /// Closures of a worker that is in this turn, and may be about to start them itself.
+    Closures { turn: usize, number: usize },
 }
 
 /// Whether a worker that has lain down may park.
@@ -512,7 +512,8 @@ impl Group {
         for (other, worker) in offers.filter(|(other, _)| !self.leaves_to(index, *other, modest)) {
             match worker.beat.turn() {
                 Some(turn) if other != index && !worker.forks.load(Ordering::Relaxed) => {
-                    first = first.or(Some(Offer::Closure(turn.get())));
+                    let number = worker.shelf.len.load(Ordering::Relaxed);
+                    first = first.or(Some(Offer::Closures { turn: turn.get(), number }));
                 }
                 _ => return Some(Offer::Urgent),
             }
