@@ -43,7 +43,6 @@ pub(crate) struct Entry {
 }
 
 /// A clause of a handler in place.
-#[derive(Clone, Copy)]
 pub(super) struct Found {
     pub frame: *const Frame,
     pub clause: *const (),
@@ -51,7 +50,6 @@ pub(super) struct Found {
 }
 
 /// What a search along handlers and generators comes to.
-#[derive(Clone, Copy)]
 pub(super) enum Search {
     Found(Found),
     /// To a frame of another kind, past which [`find_past`] looks.
@@ -120,21 +118,26 @@ pub(super) fn find_innermost<E: Effect>() -> Option<Found> {
 #[inline(never)]
 pub(super) fn find<E: Effect>() -> Search {
     let effect = TypeId::of::<E>();
-    let mut frame = chain::top();
-    let mut left = NEAR;
-    // SAFETY: the frames from the top outwards are in place.
-    while let Some(this) = unsafe { frame.as_ref() } {
+    match pass(chain::top(), NEAR, effect) {
+        Ok(search) => search,
+        Err(frame) => find_far(frame, effect),
+    }
+}
+
+/// Looks at so many frames, from one on to which the top leads, or null. To which it comes then, if
+/// it has found nothing.
+#[inline(always)]
+fn pass(mut frame: *const Frame, most: usize, effect: TypeId) -> Result<Search, *const Frame> {
+    for _ in 0..most {
+        // SAFETY: the frames from the top outwards are in place.
+        let Some(this) = (unsafe { frame.as_ref() }) else { return Ok(Search::Nothing) };
         // SAFETY: it is one of the chain.
         if let Some(search) = unsafe { look_at(frame, this, effect) } {
-            return search;
+            return Ok(search);
         }
         frame = this.parent();
-        left -= 1;
-        if left == 0 {
-            return find_far(frame, effect);
-        }
     }
-    Search::Nothing
+    Err(frame)
 }
 
 /// What a search comes to at a frame, if it ends there.
@@ -224,7 +227,7 @@ fn find_far(frame: *const Frame, effect: TypeId) -> Search {
             // which is in use.
             return Search::Found(Found { frame: it.frame, clause: it.clause, entry });
         }
-        let search = find_from(frame, effect);
+        let search = pass(frame, usize::MAX, effect).unwrap_or(Search::Nothing);
         // A thread that panics passes clauses that can be used again later.
         if let Search::Found(Found { frame, clause, entry }) = search
             && !std::thread::panicking()
@@ -233,19 +236,6 @@ fn find_far(frame: *const Frame, effect: TypeId) -> Search {
         }
         search
     })
-}
-
-/// As [`find`], from a frame to which the top leads, or null.
-fn find_from(mut frame: *const Frame, effect: TypeId) -> Search {
-    // SAFETY: the frames from the top outwards are in place.
-    while let Some(this) = unsafe { frame.as_ref() } {
-        // SAFETY: it is one of the chain.
-        if let Some(search) = unsafe { look_at(frame, this, effect) } {
-            return search;
-        }
-        frame = this.parent();
-    }
-    Search::Nothing
 }
 
 /// As [`find`], from a frame on, past whatever is there.
