@@ -519,6 +519,8 @@ impl<P: Policy> Local<P> {
             set_worker(ptr::from_ref(self).cast());
             segue_core::scheduling::set_current(&raw const fiber.header().fiber)
         };
+        // Something may wait in `next` still: a driven scheduler begins with a closure of its own,
+        // before its loop looks.
         let next = self.next.take();
         self.passes_on.set(before.is_null() && next.is_none());
         self.next.set(next);

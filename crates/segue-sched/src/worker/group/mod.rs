@@ -508,17 +508,19 @@ impl Group {
             return Some(Offer::Urgent);
         }
         let offers = self.workers.iter().enumerate().filter(|(_, worker)| worker.shelf.seems_to_hold());
-        let mut first = None;
+        let mut most = None;
         for (other, worker) in offers.filter(|(other, _)| !self.leaves_to(index, *other, modest)) {
             match worker.beat.turn() {
                 Some(turn) if other != index && !worker.forks.load(Ordering::Relaxed) => {
                     let number = worker.shelf.len.load(Ordering::Relaxed);
-                    first = first.or(Some(Offer::Closures { turn: turn.get(), number }));
+                    let turn = turn.get();
+                    // By the number first: the fullest shelf says whether there is a crowd.
+                    most = most.max(Some((number, turn)));
                 }
                 _ => return Some(Offer::Urgent),
             }
         }
-        first
+        most.map(|(number, turn)| Offer::Closures { turn, number })
     }
 
     /// Steps (1) to (3) of going to sleep. Answers whether worker `index` may park. One that could
