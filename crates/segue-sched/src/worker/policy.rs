@@ -125,7 +125,8 @@ pub trait Policy: 'static {
     }
 
     /// The fiber that comes after about so many others, if that is easy to say: the worker fetches
-    /// its memory meanwhile. It is only a hint. Asked at each turn, for a few and for none or one.
+    /// its memory meanwhile. It is only a hint. The worker asks at each turn, for a fiber that
+    /// comes soon and for one that comes some turns later.
     fn upcoming(&self, turns: usize) -> Option<&Started> {
         let _ = turns;
         None
