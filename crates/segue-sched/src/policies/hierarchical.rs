@@ -184,6 +184,10 @@ impl Policy for Hierarchical {
         true
     }
 
+    fn paced(&mut self, turns: u32) {
+        self.children.iter_mut().for_each(|child| child.policy.paced(turns));
+    }
+
     fn idle(&mut self) -> Idle {
         self.children.iter_mut().map(|child| child.policy.idle()).fold(Idle::Sleep, both)
     }

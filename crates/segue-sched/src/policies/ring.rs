@@ -32,6 +32,11 @@ impl<T> Ring<T> {
         self.len == 0
     }
 
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     /// The place that lies `ahead` of the first value. There is room.
     #[inline(always)]
     fn place(&self, ahead: usize) -> usize {

@@ -127,6 +127,10 @@ impl<P: Policy> Policy for RoundRobin<P> {
         self.order.spare()
     }
 
+    fn paced(&mut self, turns: u32) {
+        self.order.paced(turns);
+    }
+
     fn idle(&mut self) -> Idle {
         self.order.idle()
     }

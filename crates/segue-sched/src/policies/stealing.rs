@@ -15,6 +15,13 @@ use std::collections::VecDeque;
 /// tasks. One that gave way to work from outside goes on before the others, 64 times in a row at
 /// most.
 ///
+/// # Who was resumed last
+/// The fiber that was resumed last runs next: what it shares with the one that resumed it is still
+/// in the caches. Such turns go before the others for some 20 microseconds in all. Then each fiber
+/// and task that is in the queue has its turn first, and those that are resumed meanwhile come
+/// behind them. (Go gives such a fiber what is left of a time slice of 10 ms, tokio three turns in
+/// a row.)
+///
 /// # Place
 /// A fiber stays where it has started. So a worker that has more fibers than another one has that
 /// start new closures, from its own shelf or from outside: as soon as it has two more if it has
@@ -24,11 +31,21 @@ use std::collections::VecDeque;
 ///
 /// # Starvation
 /// None. Started fibers and woken tasks are first in, first out, each get every other turn at
-/// least, and share it. Of all other closures those from outside come first, and of those that were
+/// least, and share it. To those that were resumed last they lose some 20 microseconds, once,
+/// wherever they are in the queue; [`paced`](Policy::paced) says how well a worker knows its time.
+/// Of all other closures those from outside come first, and of those that were
 /// spawned on the worker the newest; but once in 64 turns the oldest of these starts before any
 /// other. So a closure that has k older ones on its worker starts after 64·(k + 1) turns at most.
 #[derive(Debug, Default)]
 pub struct Stealing {
+    /// The fiber that was resumed last.
+    last: Option<Started>,
+    /// For how many more turns that goes before the others.
+    left: u32,
+    /// After these, how many of the others have a turn first.
+    others: usize,
+    /// How many turns it gets then; none before the worker knows its pace.
+    pace: u32,
     started: Ring<Started>,
     woken: VecDeque<Job>,
     /// What has the next turn.
@@ -39,6 +56,18 @@ pub struct Stealing {
 
 /// How often in a row a fiber goes on before the others.
 const MOST_AHEAD: u8 = 64;
+
+impl Stealing {
+    /// One of the others is about to have a turn, after those that were resumed last have had
+    /// theirs.
+    #[cold]
+    fn relieve(&mut self) {
+        self.others = self.others.saturating_sub(1);
+        if self.others == 0 {
+            self.left = self.pace;
+        }
+    }
+}
 
 impl Policy for Stealing {
     #[inline]
@@ -54,6 +83,11 @@ impl Policy for Stealing {
                 self.ahead = 0;
                 self.started.push_back(started);
             }
+            Task::Started(started) if why == Why::Resumed && self.left > 0 => {
+                if let Some(before) = self.last.replace(started) {
+                    self.started.push_back(before);
+                }
+            }
             Task::Started(started) => self.started.push_back(started),
         }
         Goes::Here
@@ -61,6 +95,16 @@ impl Policy for Stealing {
 
     #[inline]
     fn pop(&mut self) -> Option<Task> {
+        if let Some(last) = self.last.take() {
+            self.left -= 1;
+            if self.left == 0 {
+                self.others = self.started.len() + self.woken.len();
+            }
+            return Some(Task::Started(last));
+        }
+        if self.left == 0 {
+            self.relieve();
+        }
         if !self.woken.is_empty() {
             self.tasks_turn = !self.tasks_turn;
             if self.tasks_turn || self.started.is_empty() {
@@ -68,6 +112,11 @@ impl Policy for Stealing {
             }
         }
         self.started.pop_front().map(Task::Started)
+    }
+
+    fn paced(&mut self, turns: u32) {
+        self.pace = turns;
+        self.left = self.left.min(turns);
     }
 
     fn spare(&mut self) -> Option<Job> {

@@ -272,6 +272,11 @@ impl<P: Policy> Local<P> {
         idle
     }
 
+    /// So many turns take as long as [`Policy::paced`] says.
+    pub(crate) fn policy_paced(&self, turns: u32) {
+        self.policy.borrow_mut().paced(turns);
+    }
+
     /// Something became ready from inside of the policy, which dropped a closure for instance: it
     /// comes by mail.
     #[cold]

@@ -118,6 +118,16 @@ pub trait Policy: 'static {
         false
     }
 
+    /// So many turns of this worker take some 20 microseconds, as far as the last ones tell: from 1
+    /// to 512. Told when the worker looks around, which a busy one does every quarter of a
+    /// millisecond and at least once in 512 turns. If turns become longer all at once, the worker
+    /// notices after two of these times.
+    ///
+    /// With it a policy bounds in time, without a clock, what else it could only bound in turns.
+    fn paced(&mut self, turns: u32) {
+        let _ = turns;
+    }
+
     /// What the worker is to do when [`pop`](Policy::pop) has given nothing and there is no work
     /// anywhere else.
     fn idle(&mut self) -> Idle {
@@ -177,6 +187,10 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
 
     fn takes_arrivals(&self) -> bool {
         (**self).takes_arrivals()
+    }
+
+    fn paced(&mut self, turns: u32) {
+        (**self).paced(turns);
     }
 
     fn idle(&mut self) -> Idle {

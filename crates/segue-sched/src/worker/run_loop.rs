@@ -27,6 +27,9 @@ const PERIOD: Duration = Duration::from_micros(250);
 /// microseconds, beside which reading the clock is little.
 const MOST_TURNS: u32 = 512;
 
+/// The time that policies are told in turns: one part in so many of [`PERIOD`], 20 microseconds.
+const PACES: u32 = 12;
+
 /// How often to look for work before sleeping, at most, and at least when there is anybody to
 /// expect it from. A look takes up to a microsecond; a wake-up of a parked thread costs tens of
 /// them.
@@ -69,6 +72,8 @@ struct Window {
     /// The last one took much longer than it should have.
     was_long: bool,
     since: Option<Instant>,
+    /// See [`Policy::paced`].
+    pace: u32,
 }
 
 impl Window {
@@ -87,6 +92,7 @@ impl Window {
             self.was_long = is_long;
             // One window of short turns does not say that all will be.
             self.turns = believed.min(self.turns * 2).min(MOST_TURNS);
+            self.pace = (believed / PACES).clamp(1, MOST_TURNS);
         }
         self.turns
     }
@@ -119,7 +125,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         local.common.settle_down(NonNull::from(local));
         local.common.remote().set_unparker(unparker);
         let looks = if local.common.group.len() == 1 { 0 } else { LEAST_LOOKS };
-        let window = Window { turns: MOST_TURNS / 8, was_long: false, since: None };
+        let window = Window { turns: MOST_TURNS / 8, was_long: false, since: None, pace: 1 };
         local.common.until_look.set(window.turns);
         Self { local, park, on_deadlock, looks, takes: false, is_patient: true, window, is_guest: false }
     }
@@ -229,6 +235,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     #[cold]
     pub(crate) fn look_around(&mut self) {
         self.local.common.until_look.set(self.window.renew(self.local.timers.now()));
+        self.local.policy_paced(self.window.pace);
         self.park.poll();
         self.local.timers.fire();
         self.local.may_spare.set(true);

@@ -407,6 +407,46 @@ fn nobody_waits_for_ever_under_a_policy_that_is_not_strict() {
 }
 
 #[test]
+fn those_that_resume_each_other_go_before_the_others_for_a_while() {
+    // The pace of a worker is 512 turns at most, and each of the two may be in the queue, too.
+    const MOST: usize = 512 + 2;
+    let longest = |policy: fn() -> Box<dyn Policy>| {
+        let run = segue_sched::Builder::new().workers(1).run_with(policy, || {
+            let turns = Arc::new(AtomicUsize::new(0));
+            let over = Arc::new(AtomicBool::new(false));
+            let beat: Beat = {
+                let (turns, over) = (Arc::clone(&turns), Arc::clone(&over));
+                Arc::new(move || turns.fetch_add(1, SeqCst) < usize::MAX && !over.load(SeqCst))
+            };
+            Busy::Resumes.start(beat);
+            let others: Vec<_> = (0..3)
+                .map(|_| {
+                    let turns = Arc::clone(&turns);
+                    spawn(move || {
+                        let mut longest = 0;
+                        // The worker looks around twice until it knows its pace.
+                        for _ in 0..2_000 {
+                            let before = turns.load(SeqCst);
+                            yield_now().unwrap();
+                            longest = longest.max(turns.load(SeqCst) - before);
+                        }
+                        longest
+                    })
+                })
+                .collect();
+            let longest = others.into_iter().map(|other| other.join().unwrap()).max();
+            over.store(true, SeqCst);
+            longest.unwrap()
+        });
+        run.unwrap()
+    };
+    // First in, first out, each has one turn.
+    assert_eq!(longest(|| Box::new(Fifo::default())), 2);
+    let waited = longest(|| Box::new(Stealing::default()));
+    assert!((3..=MOST).contains(&waited), "the others waited for {waited} turns");
+}
+
+#[test]
 fn what_is_strict_starves_what_is_old_or_less_urgent() {
     let one = || segue_sched::Builder::new().workers(1);
     assert!(one().run_with(Lifo::strict, || most_turns(Busy::Spawns)).unwrap() >= 20_000);
