@@ -26,8 +26,9 @@
 //!
 //! - A handler, a context or a barrier sets it when it begins, and again when it ends or unwinds.
 //! - The resumer of a captured computation names its own top as the parent of the computation's
-//!   outermost frame, and sets its own top again when control comes back. So the clauses of a
-//!   handler, and the consumer of a generator, see their own surroundings.
+//!   outermost frame, and it is the top again when control comes back: a handled computation sets
+//!   it before it gives control up, the consumer of a generator when it has it. So the clauses of a
+//!   handler, and that consumer, see their own surroundings.
 //! - A captured computation that goes on sets the top that it had. All frames between that and the
 //!   outermost are its own, on stacks that were captured with it.
 //! - A coroutine starts with an empty chain: an effect does not leave it. The resumer takes its own

@@ -57,7 +57,7 @@ use crate::arena::Stack;
 use crate::backtrace::Backtrace;
 use crate::coroutine::Cell;
 use crate::outcome::{Main, Step, count_leak, run_main};
-use segue_core::switch::{self, PREPARED, Resting, Root, Switch};
+use segue_core::switch::{self, NO_WORDS, PREPARED, Resting, Root, Switch, Words};
 
 /// A function larger than this is boxed: the first page of a stack should do for header, function
 /// and a few frames.
@@ -142,24 +142,52 @@ impl RawCoroutine {
     /// it meanwhile. The thread is the one which created it.
     #[inline(always)]
     pub unsafe fn resume(self) -> Step {
+        // SAFETY: by the contract; the clause on what has returned is seen to.
+        unsafe {
+            let rests = self.begins_to_run();
+            if rests.is_null() {
+                refuse();
+            }
+            self.go_on(rests).0
+        }
+    }
+
+    /// As [`resume`](Self::resume), of a coroutine that has not returned. With what it has
+    /// [said](Self::suspend_saying), if it was suspended so.
+    ///
+    /// # Safety
+    ///
+    /// As for `resume`; and it has not returned.
+    #[inline(always)]
+    pub unsafe fn resume_hearing(self) -> (Step, Words) {
+        // SAFETY: by the contract.
+        unsafe { self.go_on(self.begins_to_run()) }
+    }
+
+    /// The switch into it, and back.
+    ///
+    /// # Safety
+    ///
+    /// As for `resume_hearing`; `rests` is what `begins_to_run` has said just now.
+    #[inline(always)]
+    unsafe fn go_on(self, rests: Resting) -> (Step, Words) {
+        // The cell lives at least until this call returns: only `finish` and `drop` end it, which
+        // need the handle by value.
         let core = self.0.as_ptr();
-        // SAFETY: the cell lives at least until this call returns: only `finish` and `drop` end it,
-        // which need the handle by value.
-        let rests = unsafe { self.begins_to_run() };
         // SAFETY: `rests` was prepared or saved by `suspend`, and is let go on once: it changes
         // before the handle can be used again, as only two functions come back here: `suspend`
         // saves another one, and `run` leaves null; if the coroutine passes its turn on, its own
         // has been saved by then. The cell with the root is alive, the stack is in it, and the
         // coroutine is not `Send`. No reference to the coroutine's parts is held across the switch:
         // only the handle is, and it is borrowed for as long.
-        let rests = unsafe {
-            switch::switch(&raw mut (*core).root.link, rests);
-            (*core).rests
+        let (words, rests) = unsafe {
+            let words = switch::switch_saying(&raw mut (*core).root.link, rests, NO_WORDS);
+            (words, (*core).rests)
         };
-        if rests.is_null() { Step::Returned } else { Step::Suspended }
+        (if rests.is_null() { Step::Returned } else { Step::Suspended }, words)
     }
 
-    /// Where it rests, from where it goes on now.
+    /// Where it rests, from where it goes on now; null if it has returned.
     ///
     /// # Safety
     ///
@@ -173,11 +201,7 @@ impl RawCoroutine {
             assert!(!was_running, "a coroutine is resumed through a second handle while it runs");
         }
         // SAFETY: as above.
-        let rests = unsafe { (*core).rests };
-        if rests.is_null() {
-            refuse();
-        }
-        rests
+        unsafe { (*core).rests }
     }
 
     /// It runs, until the switch that comes next.
@@ -216,6 +240,17 @@ impl RawCoroutine {
         unsafe { self.suspension().make() }
     }
 
+    /// As [`suspend`](Self::suspend), and tells the resumer something.
+    ///
+    /// # Safety
+    ///
+    /// As for [`suspend`](crate::suspend), from the second clause on.
+    #[inline(always)]
+    pub unsafe fn suspend_saying(self, words: Words) {
+        // SAFETY: it is made at once. The last clause is the caller's.
+        unsafe { self.suspension().make_saying(words) }
+    }
+
     /// The switch that suspends it.
     ///
     /// # Safety
@@ -244,6 +279,9 @@ impl RawCoroutine {
         let from = self.0.as_ptr();
         // SAFETY: by the contract `to` is alive and rests.
         let rests = unsafe { to.begins_to_run() };
+        if rests.is_null() {
+            refuse();
+        }
         // SAFETY: as in `suspension` and `resume`. The link of the one that runs names the `resume`
         // that rests, which is the one to come back to from the other as well.
         unsafe {

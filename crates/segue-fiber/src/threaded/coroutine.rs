@@ -19,11 +19,13 @@ use crate::arena::Stack;
 use crate::backtrace::Backtrace;
 use crate::coroutine::Cell;
 use crate::outcome::{Main, Step, count_leak, run_main};
-use segue_core::switch::Switch;
+use segue_core::switch::{NO_WORDS, Switch, Words};
 
 /// What every coroutine has, of whatever header.
 pub(crate) struct Core {
     baton: Baton,
+    /// What was said when the baton was passed back last.
+    words: Words,
     stack: Stack,
     /// The function, until the first resume.
     main: Option<Box<dyn FnOnce()>>,
@@ -58,7 +60,7 @@ impl Job {
 ///
 /// The contract of `Coroutine::new_borrowing`.
 pub(crate) unsafe fn place<H>(stack: Stack, header: H, main: impl Main<H>) -> NonNull<Cell<H>> {
-    let core = Core { baton: Baton::new(), stack, main: None, thread: None };
+    let core = Core { baton: Baton::new(), words: NO_WORDS, stack, main: None, thread: None };
     let cell = NonNull::from(Box::leak(Box::new(Cell { header, core })));
     // A large function is not to be copied on the thread's stack by each that calls it.
     let main = main.boxed();
@@ -87,6 +89,17 @@ impl RawCoroutine {
     /// The coroutine is neither dropped nor finished before this returns, and nobody else resumes
     /// it meanwhile. The thread is the one which created it.
     pub unsafe fn resume(self) -> Step {
+        // SAFETY: by the contract.
+        unsafe { self.resume_hearing().0 }
+    }
+
+    /// As [`resume`](Self::resume). With what it has [said](Self::suspend_saying), if it was
+    /// suspended so.
+    ///
+    /// # Safety
+    ///
+    /// As for `resume`.
+    pub unsafe fn resume_hearing(self) -> (Step, Words) {
         let core = self.0.as_ptr();
         // SAFETY: the cell is alive, and its baton is only shared.
         let baton = unsafe { &(*core).baton };
@@ -110,13 +123,14 @@ impl RawCoroutine {
             }
         }
         if baton.wait_while_running() == State::Suspended {
-            return Step::Suspended;
+            // SAFETY: written before the baton was passed back, and the other thread waits.
+            return (Step::Suspended, unsafe { (*core).words });
         }
         // SAFETY: only the handle's owner uses this field.
         let thread = unsafe { (*core).thread.take() };
         // Ends at once, after the destructors of its local variables.
         let _ = thread.expect("a running coroutine has a thread").join();
-        Step::Returned
+        (Step::Returned, NO_WORDS)
     }
 
     /// As [`Coroutine::backtrace`](crate::Coroutine::backtrace).
@@ -137,6 +151,19 @@ impl RawCoroutine {
         // SAFETY: by the first clause the core's function has not returned, so that the core is
         // alive; the baton is only shared.
         unsafe { &(*self.0.as_ptr()).baton }.suspend();
+    }
+
+    /// As [`suspend`](Self::suspend), and tells the resumer something.
+    ///
+    /// # Safety
+    ///
+    /// As for [`suspend`](crate::suspend), from the second clause on.
+    pub unsafe fn suspend_saying(self, words: Words) {
+        // SAFETY: the core is alive, and the resumer's thread, which reads this, waits.
+        unsafe {
+            (&raw mut (*self.0.as_ptr()).words).write(words);
+            self.suspend();
+        }
     }
 
     /// As [`begin_suspend`](crate::begin_suspend), and leaves the chain of effect handlers alone.

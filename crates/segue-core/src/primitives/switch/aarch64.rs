@@ -18,7 +18,7 @@ use std::arch::{asm, naked_asm};
 use std::mem::offset_of;
 use std::ptr;
 
-use super::{PREPARED, Resting, Root};
+use super::{PREPARED, Resting, Root, Words};
 
 pub(super) const GOES_ON_AT: usize = 24;
 pub(super) const FRAME_POINTER: usize = 32;
@@ -38,15 +38,9 @@ pub(super) unsafe fn prepare(base: *mut u8, root: *mut Root) -> Resting {
     }
 }
 
-/// As `super::switch`.
-#[inline(always)]
-pub(super) unsafe fn switch(save: *mut Resting, to: Resting) {
-    // SAFETY: without `nostack` the stack may be pushed to, and without `nomem` the compiler takes
-    // all memory for changed. From the jump to the label the caller rests, and by the contract goes
-    // on at most once: at the label, with x1, x29, x19 and the stack pointer as if nothing had
-    // happened. All other registers are operands. `to` has its words by the contract; they are read
-    // while the stack pointer is below them or on the other stack.
-    unsafe {
+/// The switch, with what it says, if anything.
+macro_rules! switch {
+    ($save:ident, $to:ident, $($words:tt)*) => {
         asm!(
             "adr x30, 2f",
             "mov x2, sp",
@@ -60,13 +54,33 @@ pub(super) unsafe fn switch(save: *mut Resting, to: Resting) {
             "br x3",
             "2:",
             "hint #36",
-            inlateout("x0") save => _,
-            inlateout("x1") to => _,
+            inlateout("x0") $save => _,
+            inlateout("x1") $to => _,
+            $($words)*
             lateout("x20") _, lateout("x21") _, lateout("x22") _, lateout("x23") _, lateout("x24") _,
             lateout("x25") _, lateout("x26") _, lateout("x27") _, lateout("x28") _,
             clobber_abi("C"),
-        );
-    }
+        )
+    };
+}
+
+/// As `super::switch`.
+#[inline(always)]
+pub(super) unsafe fn switch(save: *mut Resting, to: Resting) {
+    // SAFETY: without `nostack` the stack may be pushed to, and without `nomem` the compiler takes
+    // all memory for changed. From the jump to the label the caller rests, and by the contract goes
+    // on at most once: at the label, with x1, x29, x19 and the stack pointer as if nothing had
+    // happened. All other registers are operands. `to` has its words by the contract; they are read
+    // while the stack pointer is below them or on the other stack.
+    unsafe { switch!(save, to,) }
+}
+
+/// As `super::switch_saying`.
+#[inline(always)]
+pub(super) unsafe fn switch_saying(save: *mut Resting, to: Resting, [mut a, mut b, mut c]: Words) -> Words {
+    // SAFETY: as in `switch`; and it leaves these registers alone.
+    unsafe { switch!(save, to, inlateout("x4") a, inlateout("x5") b, inlateout("x6") c,) }
+    [a, b, c]
 }
 
 /// As `super::leave`.

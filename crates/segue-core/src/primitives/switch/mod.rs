@@ -15,7 +15,8 @@
 //!
 //! There is one operation, [`switch`]: store the three words and the stack pointer, load the other
 //! one and its words, jump. To resume and to suspend are the same operation with the two stack
-//! pointers exchanged.
+//! pointers exchanged. The side that comes to rest may leave something to the other in registers,
+//! see [`switch_saying`].
 //!
 //! ```text
 //!   resumer's stack                    the coroutine's core               its stack
@@ -124,10 +125,17 @@
 #[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), path = "elsewhere.rs")]
 mod arch;
 
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 /// The stack pointer of a side that does not run.
 pub type Resting = *mut u8;
+
+/// What the side that comes to rest [says](switch_saying) to the one that goes on: in registers.
+pub type Words = [MaybeUninit<*const ()>; 3];
+
+/// Nothing.
+pub const NO_WORDS: Words = [MaybeUninit::uninit(); 3];
 
 /// What stands above all frames of a coroutine. `repr(C)`: the assembly knows the places.
 #[repr(C)]
@@ -188,6 +196,18 @@ pub unsafe fn switch(save: *mut Resting, to: Resting) {
     unsafe { arch::switch(save, to) }
 }
 
+/// As [`switch`], with what is told to the other side. Returns what the side has said that lets the
+/// caller go on, by this function; anything if it has not come by this.
+///
+/// # Safety
+///
+/// As for [`switch`].
+#[inline(always)]
+pub unsafe fn switch_saying(save: *mut Resting, to: Resting, words: Words) -> Words {
+    // SAFETY: by the contract.
+    unsafe { arch::switch_saying(save, to, words) }
+}
+
 /// Lets `to` go on, for ever.
 ///
 /// # Safety
@@ -230,5 +250,15 @@ impl Switch {
     pub unsafe fn make(self) {
         // SAFETY: by the contracts of both.
         unsafe { switch(self.save.as_ptr(), self.to.as_ptr()) }
+    }
+
+    /// As [`make`](Self::make), and tells the other side something.
+    ///
+    /// # Safety
+    /// As for `make`.
+    #[inline(always)]
+    pub unsafe fn make_saying(self, words: Words) {
+        // SAFETY: by the contracts of both.
+        unsafe { switch_saying(self.save.as_ptr(), self.to.as_ptr(), words) };
     }
 }

@@ -18,7 +18,7 @@ use std::arch::{asm, naked_asm};
 use std::mem::offset_of;
 use std::ptr;
 
-use super::{PREPARED, Resting, Root};
+use super::{PREPARED, Resting, Root, Words};
 
 pub(super) const GOES_ON_AT: usize = 16;
 pub(super) const FRAME_POINTER: usize = 24;
@@ -38,14 +38,9 @@ pub(super) unsafe fn prepare(base: *mut u8, root: *mut Root) -> Resting {
     }
 }
 
-/// As `super::switch`.
-#[inline(always)]
-pub(super) unsafe fn switch(save: *mut Resting, to: Resting) {
-    // SAFETY: the words are stored where nobody else has any, see the head of this file. Without
-    // `nomem` the compiler takes all memory for changed. From the jump to the label the caller
-    // rests, and by the contract goes on at most once: at the label, with rsi, rsp and rbp as if
-    // nothing had happened. All other registers are operands. `to` has its words by the contract.
-    unsafe {
+/// The switch, with what it says, if anything.
+macro_rules! switch {
+    ($save:ident, $to:ident, $($words:tt)*) => {
         asm!(
             "lea rax, [rip + 2f]",
             "mov [rsp - 8], rbx",
@@ -58,12 +53,31 @@ pub(super) unsafe fn switch(save: *mut Resting, to: Resting) {
             "jmp qword ptr [rsi - 16]",
             "2:",
             "mov rbx, [rsi - 8]",
-            inlateout("rdi") save => _,
-            inlateout("rsi") to => _,
+            inlateout("rdi") $save => _,
+            inlateout("rsi") $to => _,
+            $($words)*
             lateout("r12") _, lateout("r13") _, lateout("r14") _, lateout("r15") _,
             clobber_abi("sysv64"),
-        );
-    }
+        )
+    };
+}
+
+/// As `super::switch`.
+#[inline(always)]
+pub(super) unsafe fn switch(save: *mut Resting, to: Resting) {
+    // SAFETY: the words are stored where nobody else has any, see the head of this file. Without
+    // `nomem` the compiler takes all memory for changed. From the jump to the label the caller
+    // rests, and by the contract goes on at most once: at the label, with rsi, rsp and rbp as if
+    // nothing had happened. All other registers are operands. `to` has its words by the contract.
+    unsafe { switch!(save, to,) }
+}
+
+/// As `super::switch_saying`.
+#[inline(always)]
+pub(super) unsafe fn switch_saying(save: *mut Resting, to: Resting, [mut a, mut b, mut c]: Words) -> Words {
+    // SAFETY: as in `switch`.
+    unsafe { switch!(save, to, inlateout("rdx") a, inlateout("rcx") b, inlateout("r8") c,) }
+    [a, b, c]
 }
 
 /// As `super::leave`.
