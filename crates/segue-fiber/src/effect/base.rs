@@ -10,7 +10,8 @@
 //!   Running --perform--> Suspended --resume, discontinue, drop--> Running --the body returns or panics--> Over
 //! ```
 //!
-//! One that was not run yet counts as Running; nobody but its maker has it then.
+//! One that was not run yet counts as Running; nobody but its maker has it then. Nothing keeps the
+//! state itself: a computation is suspended while it has a request, and over when its coroutine is.
 //!
 //! A computation that is suspended has one owner: a continuation, or a `Next` with its answer
 //! given. It is made by the clause's caller and consumed by `run`. So a computation is resumed at
@@ -23,9 +24,9 @@
 //!
 //! The clauses lie with the computation and may outlive it: a clause may drop or use up its
 //! continuation, and with that end the computation, while it runs itself. So the block is counted:
-//! one for the computation until it is over, one for each clause that runs, one for a `handle` that
-//! has to see to the computation's end, one for a continuation that was revoked. What was forgotten
-//! stays for ever, as does its stack.
+//! one for the computation until it is over, one for a `handle` that has to see to its end, and so
+//! outlives its clauses, one for each clause that runs without such a `handle`, one for a
+//! continuation that was revoked. What was forgotten stays for ever, as does its stack.
 
 #![allow(unsafe_code)] // Computations are reached by address, from whichever stack runs.
 
@@ -34,7 +35,7 @@ use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
 use super::clauses::Entries;
-use super::request::RequestBase;
+use super::request::Asked;
 use crate::host::RawCoroutine;
 use crate::region::Kept;
 use segue_core::chain::Frame;
@@ -52,27 +53,16 @@ pub(super) enum State {
 pub(super) struct Base {
     pub frame: Frame,
     pub raw: Cell<MaybeUninit<RawCoroutine>>,
-    /// While it is suspended.
-    pub asked: Cell<MaybeUninit<Asked>>,
-    pub state: Cell<State>,
+    /// While it is suspended, what it waits for.
+    pub request: Cell<Option<Asked>>,
     /// Whether what the computation borrows may end: then it must not be leaked.
     pub borrows: bool,
-    /// Counts the requests. The owner of the computation knows the number of its own request, and
-    /// is owner no more when that number has passed.
-    pub turn: Cell<usize>,
+    /// How often the right to go on was revoked. Its owner knows what that was when it became the
+    /// owner, and is owner no more when it has changed.
+    pub revoked: Cell<usize>,
     pub owners: Cell<usize>,
     pub kept: Kept,
     pub kind: Cell<&'static Kind>,
-    /// The request for which there is a continuation that has lent out the state.
-    pub lent: Cell<usize>,
-}
-
-/// What a computation waits for, the clause for that, and the clause's function.
-#[derive(Clone, Copy)]
-pub(super) struct Asked {
-    pub request: NonNull<RequestBase>,
-    pub clause: *const (),
-    pub call: *const (),
 }
 
 /// What is known of all computations of the same types.
@@ -98,17 +88,27 @@ impl Base {
         Base {
             frame: Frame::new(clauses.address(), ptr::null()),
             raw: Cell::new(MaybeUninit::uninit()),
-            asked: Cell::new(MaybeUninit::uninit()),
-            state: Cell::new(State::Running),
+            request: Cell::new(None),
             borrows,
-            turn: Cell::new(0),
+            revoked: Cell::new(0),
             // The computation, and each owner that gets it from its maker.
             owners: Cell::new(2),
             kept: Kept::new(),
             kind: Cell::new(kind),
-            // Before the first request there is no continuation.
-            lent: Cell::new(0),
         }
+    }
+
+    /// # Safety
+    ///
+    /// It was told where its coroutine is.
+    #[inline]
+    pub unsafe fn state(&self) -> State {
+        if self.request.get().is_some() {
+            return State::Suspended;
+        }
+        // SAFETY: by the contract. It is neither dropped nor finished, as the block is in place.
+        let has_returned = unsafe { self.raw.get().assume_init().has_returned() };
+        if has_returned { State::Over } else { State::Running }
     }
 
     /// Takes the handler out of use: no perform finds its clauses, and its cases are not called.
@@ -175,7 +175,7 @@ pub(super) unsafe fn state<'s, S>(base: NonNull<Base>) -> &'s mut S {
     // before.
     unsafe {
         let this = base.as_ref();
-        this.lent.set(this.turn.get());
+        this.request.get().unwrap_unchecked().as_ref().lend();
         &mut *this.frame.state()
     }
 }

@@ -15,17 +15,19 @@ use std::mem::offset_of;
 use std::ptr::{self, NonNull};
 
 use super::Effect;
-use super::base::Base;
+use super::base::{Base, Owner};
 use super::continuation::{Continuation, Next};
 use super::find::Entry;
-use super::request::{Payload, Request};
+use super::held::Held;
+use super::request::{Asked, Payload, Request, fail_with};
 use super::trampoline::RawNext;
 use crate::region::List;
 use segue_core::chain::{self, Frame};
 
-/// The type of `Entry::call` of a clause that wants the continuation: with the computation, which
-/// has a request, and the clause.
-pub(super) type Capture<'k, R> = unsafe fn(NonNull<Base>, *const ()) -> RawNext<'k, R>;
+/// The type of `Entry::call` of a clause that wants the continuation: with the computation, a place
+/// for the handler's result, the request, and the clause: each in a register. It answers with what
+/// is to be run on, in registers however large the result is; with nothing if it has written that.
+pub(super) type Capture<'k, R> = unsafe fn(NonNull<Base>, *mut R, Asked, *const ()) -> Option<Held<'k, ()>>;
 
 /// The type of `Entry::call` of a clause that answers: with its frame, itself, and the effect.
 pub(super) type Answer<E> = unsafe fn(*const Frame, *const (), E) -> <E as Effect>::Output;
@@ -89,10 +91,11 @@ pub unsafe trait Clause<R, S> {
 impl<R, S, C: Clause<R, S>, L: Clauses<R, S>> Clauses<R, S> for Cons<C, L> {
     const ENTRIES: Entries = Entries(Some(&Entry {
         all: chain::Clauses { capture: C::CAPTURES || L::ENTRIES.capture() },
-        effect: TypeId::of::<C::Effect>(),
+        effect: const { &TypeId::of::<C::Effect>() },
         name: type_name::<C::Effect>,
         captures: C::CAPTURES,
         call: C::CALL,
+        fail: fail_with::<<C::Effect as Effect>::Output>,
         head: offset_of!(Self, head),
         tail: offset_of!(Self, tail),
         next: L::ENTRIES.0,
@@ -113,21 +116,35 @@ pub struct Capturing<M, E, C>(pub(super) C, pub(super) PhantomData<fn(M, E)>);
 ///
 /// # Safety
 ///
-/// The computation is suspended with a request of type `E`, for a handler with results `R` and
-/// state `S`. Called once for the request. `clause` is a `C` that stays in place meanwhile. All
-/// that handler and computation hold is good for `'k`, or `C` is for any lifetime.
-unsafe fn capture<'k, E: Effect, R, S, C>(base: NonNull<Base>, clause: *const ()) -> RawNext<'k, R>
+/// The computation was just suspended, with a request of type `E`, for a handler with results `R`
+/// and state `S`. Called once for the request. `result` may be written. The clause is a `C` that
+/// stays in place until this returns; with `KEEPS`, as long as the computation has owners. All that
+/// handler and computation hold is good for `'k`, or `C` is for any lifetime.
+unsafe fn capture<'k, E: Effect, R, S, C, const KEEPS: bool>(
+    base: NonNull<Base>,
+    result: *mut R,
+    request: Asked,
+    clause: *const (),
+) -> Option<Held<'k, ()>>
 where
     C: Fn(E, Continuation<'k, E::Output, R, S>) -> Next<'k, R>,
 {
     // SAFETY: by the contract. The effect is moved out once; the performer does not touch it any
     // more.
-    let (effect, continuation, clause) = unsafe {
-        let request = base.as_ref().asked.get().assume_init().request.cast::<Request<E>>();
-        let effect = (&raw const (*request.as_ptr()).effect).cast::<E>().read();
-        (effect, Continuation::new(base), &*clause.cast::<C>())
+    let (_keeps, effect, continuation, clause) = unsafe {
+        let keeps = KEEPS.then(|| Owner::of(base));
+        base.as_ref().request.set(Some(request));
+        let effect = (&raw const (*request.cast::<Request<E>>().as_ptr()).effect).cast::<E>().read();
+        (keeps, effect, Continuation::new(base), &*clause.cast::<C>())
     };
-    clause(effect, continuation).0
+    match clause(effect, continuation).0 {
+        RawNext::Run(held) => Some(held.cast()),
+        RawNext::Done(it) => {
+            // SAFETY: by the contract.
+            unsafe { result.write(it) };
+            None
+        }
+    }
 }
 
 // SAFETY: `call` is a `Capture<R>`, for `E`. The newtype around the clause has its address.
@@ -137,7 +154,8 @@ where
 {
     type Effect = E;
     const CAPTURES: bool = true;
-    const CALL: *const () = capture::<'static, E, R, S, C> as Capture<'static, R> as *const ();
+    // `handle` keeps it in place: it does not return before its clauses have.
+    const CALL: *const () = capture::<'static, E, R, S, C, false> as Capture<'static, R> as *const ();
 }
 
 // SAFETY: as above.
@@ -147,7 +165,7 @@ where
 {
     type Effect = E;
     const CAPTURES: bool = true;
-    const CALL: *const () = capture::<'r, E, R, S, C> as Capture<'r, R> as *const ();
+    const CALL: *const () = capture::<'r, E, R, S, C, true> as Capture<'r, R> as *const ();
 }
 
 /// A clause that answers at once: it can't be entered again while it runs, as the computation waits

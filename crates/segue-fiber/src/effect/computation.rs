@@ -42,10 +42,11 @@ use super::Dropped;
 use super::base::{Base, End, Kind, State, release};
 use super::clauses::{Clauses, PanicCase, ValueCase};
 use super::held::{end_forgotten, end_kept, go_on_with};
-use super::trampoline::{RawNext, enter, go_on, run, serve, step};
+use super::request::Question;
+use super::trampoline::{enter, go_on, run, serve, step};
 use crate::arena::Stack;
 use crate::coroutine::{Coroutine, may_be_header};
-use crate::outcome::{Main, Step};
+use crate::outcome::Main;
 use crate::region::{Kept, List};
 use crate::thread_stacks;
 use segue_core::chain;
@@ -181,6 +182,8 @@ impl<L, V, P, S, T, X, F: FnOnce() -> T> Main<Block<X>> for Body<L, V, P, S, T, 
         // SAFETY: the computation is of these types, and nobody looks for the outcome before this
         // has returned.
         unsafe { (*Parts::<L, V, P, S, T>::of(NonNull::from(base)).as_ref().outcome.get()).write(outcome) };
+        // SAFETY: the resumer is inside of that.
+        unsafe { chain::set_top(base.frame.parent()) };
     }
 }
 
@@ -199,7 +202,7 @@ impl<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>> Started<R, S, T, L, 
                 // SAFETY: this is one of its owners, and the others can't use it any more: a
                 // continuation does not outlive `handle`.
                 unsafe {
-                    let panic = if self.0.as_ref().state.get() == State::Over { None } else { end_forgotten(self.0) };
+                    let panic = if self.0.as_ref().state() == State::Over { None } else { end_forgotten(self.0) };
                     release(self.0);
                     if panic.is_some() {
                         go_on_with(panic);
@@ -207,21 +210,22 @@ impl<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>> Started<R, S, T, L, 
                 }
             }
         }
-        self.run_with(|base| {
+        self.run_with(|base, question| {
             let _end = End(base);
-            // SAFETY: it is suspended with a request, and of this type.
-            unsafe { go_on(base) }
+            // SAFETY: it was just suspended with this question, and is of this type.
+            unsafe { go_on(base, question) }
         })
     }
 
     /// Runs it, and leaves its end to the owner of its continuation.
     #[inline]
     pub fn run(self) -> R {
-        self.run_with(|base| {
-            // SAFETY: this was one of its owners; it is suspended with a request, and of this type.
+        self.run_with(|base, question| {
+            // SAFETY: this was one of its owners; it was just suspended with this question, and is
+            // of this type.
             unsafe {
                 release(base);
-                go_on(base)
+                go_on(base, question)
             }
         })
     }
@@ -229,17 +233,14 @@ impl<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>> Started<R, S, T, L, 
     /// Runs it to its end, if it performs nothing on the way; else `suspended` goes on. Here all
     /// types are known, and nobody else has the computation yet.
     #[inline(always)]
-    fn run_with(self, suspended: impl FnOnce(NonNull<Base>) -> R) -> R {
+    fn run_with(self, suspended: impl FnOnce(NonNull<Base>, Question) -> R) -> R {
         let base = self.0;
         // SAFETY: it is new, and of these types; `Base::new` has done what precedes the switch. If
         // it is over at once, its two owners are itself and this, and it is freed here.
         unsafe {
-            match enter(base, chain::top()) {
-                Step::Suspended => {
-                    base.as_ref().state.set(State::Suspended);
-                    suspended(base)
-                }
-                Step::Returned => {
+            match enter(base) {
+                Some(question) => suspended(base, question),
+                None => {
                     base.as_ref().kept.leave();
                     let (cases, state, outcome) = take_out::<L, V, P, S, T>(base);
                     free::<L, V, P, S, T>(base);
@@ -308,11 +309,13 @@ fn settle<R, S, T, V: ValueCase<S, T, R>, P: PanicCase<S, R>>(
 unsafe fn run_for_nothing<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>>(base: NonNull<Base>) {
     // SAFETY: by the contract.
     let run = || unsafe {
-        if step(base, chain::top()) == Step::Suspended {
-            return match serve::<R>(base) {
-                RawNext::Done(result) => drop(result),
-                RawNext::Run(held) => drop(run::<R>(held.take())),
-            };
+        if let Some(question) = step(base, chain::top()) {
+            let mut result = MaybeUninit::<R>::uninit();
+            drop(match serve(base, question, &mut result) {
+                None => result.assume_init(),
+                Some(held) => run(held.take()),
+            });
+            return;
         }
         if base.as_ref().is_sealed() {
             // The rest is left to `free_sealed`.

@@ -20,6 +20,7 @@ use std::hash::{Hash, Hasher};
 use std::ptr;
 
 use super::Effect;
+use super::request::Fail;
 use segue_core::WaitsFor;
 use segue_core::chain::{self, Clauses, Frame, Heritage, Kind, Surrounding};
 
@@ -28,13 +29,16 @@ use segue_core::chain::{self, Clauses, Frame, Heritage, Kind, Surrounding};
 pub(crate) struct Entry {
     /// Whether this clause or one after it wants the continuation.
     pub all: Clauses,
-    /// The type of the effect.
-    pub effect: TypeId,
+    /// The type of the effect. Two that are at the same place are equal, which is quicker to see:
+    /// compilers and linkers put most constants that are equal at the same place.
+    pub effect: &'static TypeId,
     pub name: fn() -> &'static str,
     /// Whether the clause wants the continuation. Otherwise to perform is to call it.
     pub captures: bool,
     /// The function behind it; its type follows from the effect's and from `captures`.
     pub call: *const (),
+    /// Of the requests for it.
+    pub fail: Fail,
     /// Where the clause lies in the list that starts with it.
     pub head: usize,
     /// Where the rest of the list lies.
@@ -43,6 +47,7 @@ pub(crate) struct Entry {
 }
 
 /// A clause of a handler in place.
+#[derive(Clone, Copy)]
 pub(super) struct Found {
     pub frame: *const Frame,
     pub clause: *const (),
@@ -87,7 +92,7 @@ unsafe fn clause_of(frame: *const Frame, first: &'static Entry, effect: TypeId) 
     // SAFETY: it is in place, as the caller promises.
     let (mut list, mut next) = (unsafe { (*frame).list.get() }, Some(first));
     while let Some(entry) = next {
-        if entry.effect == effect && (!entry.captures || !std::thread::panicking()) {
+        if *entry.effect == effect && (!entry.captures || !std::thread::panicking()) {
             return Some(Found { frame, clause: list.wrapping_byte_add(entry.head), entry });
         }
         list = list.wrapping_byte_add(entry.tail);
@@ -99,15 +104,44 @@ unsafe fn clause_of(frame: *const Frame, first: &'static Entry, effect: TypeId) 
 /// How many frames a search passes before it looks at what is remembered.
 const NEAR: usize = 4;
 
-/// The clause for an effect of the innermost frame, if that has one that can be used.
+/// The clause for an effect of the innermost frame, if that has one that can be used; and whether
+/// it captures. Not one that does and has the effect's type at another place than the performer.
 ///
 /// To be asked before [`find`], where the perform is: there it leaves what it finds in registers,
 /// and more code would keep the function that performs from being inlined itself.
+///
+/// # Safety
+///
+/// `top` is the chain's.
 #[inline(always)]
-pub(super) fn find_innermost<E: Effect>() -> Option<Found> {
-    let top = chain::top();
+pub(super) unsafe fn find_innermost<E: Effect>(top: *const Frame) -> Option<(Found, bool)> {
     // SAFETY: the innermost frame is in place, and has these entries.
-    unsafe { clause_of(top, entries(top.as_ref()?)?, TypeId::of::<E>()) }
+    let (mut list, mut next) = unsafe {
+        let frame = top.as_ref()?;
+        let first = frame.clauses().cast::<Entry>().as_ref()?;
+        (frame.list.get(), Some(first))
+    };
+    let found = |list: *const (), entry: &'static Entry| Found {
+        frame: top,
+        clause: list.wrapping_byte_add(entry.head),
+        entry,
+    };
+    loop {
+        let entry = next?;
+        let is_at_same_place = ptr::eq(entry.effect, const { &TypeId::of::<E>() });
+        if entry.captures {
+            if is_at_same_place {
+                return (!std::thread::panicking()).then(|| (found(list, entry), true));
+            }
+        // The compiler knows the second, if it knows the handler.
+        } else if is_at_same_place || *entry.effect == TypeId::of::<E>() {
+            return Some((found(list, entry), false));
+        }
+        // The first one is looked at in a straight line.
+        std::hint::cold_path();
+        list = list.wrapping_byte_add(entry.tail);
+        next = entry.next;
+    }
 }
 
 /// The innermost clause for an effect that can be used, unless something else than handlers and

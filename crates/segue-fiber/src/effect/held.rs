@@ -17,7 +17,7 @@
 //!   continuation does not outlive the clause that has got it.
 //! - The region in which it is suspended. There the right to go on may be on the stack of another
 //!   computation that the region ends later, and be dropped then. So the region *revokes* it: it
-//!   raises the computation's `turn`, by which the owner of the right sees that the right is gone;
+//!   counts in the computation's `revoked`, by which the owner of the right sees that it is gone;
 //!   the region then owns the computation's block in its place. The drop of a right that was
 //!   revoked gives that up and does nothing else.
 //!
@@ -28,7 +28,7 @@
 //! ends later.
 //!
 //! - *The drop of an answer that was given and not used*, when the right is dropped. The right is
-//!   not there any more, and the computation still suspended. So `abandon` looks at the turn again
+//!   not there any more, and the computation still suspended. So `abandon` looks at that again
 //!   before it runs the computation.
 //! - *A clause that has borrowed the state from its continuation.* The state must then stay where
 //!   it is, and nobody else may get a reference, until that continuation is dropped, or for ever.
@@ -60,7 +60,8 @@ use crate::region::Kept;
 /// both to be used then.
 pub(super) struct Held<'k, T> {
     base: NonNull<Base>,
-    turn: usize,
+    /// What `Base::revoked` was.
+    revoked: usize,
     /// Neither longer nor shorter.
     _good_for: PhantomData<fn(&'k ()) -> &'k ()>,
     _types: PhantomData<*mut T>,
@@ -73,20 +74,20 @@ impl<'k, T> Held<'k, T> {
     #[inline]
     pub unsafe fn new(base: NonNull<Base>) -> Self {
         // SAFETY: by the contract.
-        Held { base, turn: unsafe { base.as_ref() }.turn.get(), _good_for: PhantomData, _types: PhantomData }
+        Held { base, revoked: unsafe { base.as_ref() }.revoked.get(), _good_for: PhantomData, _types: PhantomData }
     }
 
     /// The same, where other types are known of it.
     #[inline]
     pub fn cast<U>(self) -> Held<'k, U> {
         let this = ManuallyDrop::new(self);
-        Held { base: this.base, turn: this.turn, _good_for: PhantomData, _types: PhantomData }
+        Held { base: this.base, revoked: this.revoked, _good_for: PhantomData, _types: PhantomData }
     }
 
     #[inline]
     fn is_revoked(&self) -> bool {
         // SAFETY: the region that revokes it keeps the computation in place until this is dropped.
-        unsafe { self.base.as_ref() }.turn.get() != self.turn
+        unsafe { self.base.as_ref() }.revoked.get() != self.revoked
     }
 
     /// Where the computation is suspended.
@@ -106,20 +107,27 @@ impl<'k, T> Held<'k, T> {
     /// When it was revoked.
     #[inline]
     pub fn get(&self) -> NonNull<Base> {
-        assert!(
-            !self.is_revoked(),
-            "a continuation is used in a destructor at the end of its region, which has ended the computation"
-        );
+        if self.is_revoked() {
+            refuse();
+        }
         self.base
     }
 
     /// As `get`, for an owner that gives it up.
     #[inline]
     pub fn take(self) -> NonNull<Base> {
-        let base = self.get();
-        mem::forget(self);
-        base
+        let this = ManuallyDrop::new(self);
+        if this.is_revoked() {
+            drop(ManuallyDrop::into_inner(this));
+            refuse();
+        }
+        this.base
     }
+}
+
+#[cold]
+fn refuse() -> ! {
+    panic!("a continuation is used in a destructor at the end of its region, which has ended the computation");
 }
 
 impl<T> Drop for Held<'_, T> {
@@ -143,15 +151,13 @@ pub(super) unsafe fn end_kept(kept: *const Kept) -> bool {
     unsafe {
         let base = NonNull::new_unchecked(kept.byte_sub(mem::offset_of!(Base, kept)).cast_mut().cast::<Base>());
         let this = base.as_ref();
-        if this.state.get() != State::Suspended {
-            return false;
-        }
-        if this.lent.get() == this.turn.get() {
+        let Some(request) = this.request.get() else { return false };
+        if request.as_ref().is_lent() {
             // The clause that has borrowed the state may still be there.
             this.seal();
         }
         // Revokes the right to go on; the computation stays in place for the revoked right.
-        this.turn.set(this.turn.get() + 1);
+        this.revoked.set(this.revoked.get() + 1);
         this.owners.set(this.owners.get() + 1);
         abandon(base);
     }
@@ -171,10 +177,10 @@ pub(super) unsafe fn abandon(base: NonNull<Base>) {
     if !can_unwind("a handled computation", this.borrows, advice) {
         return;
     }
-    let turn = this.turn.get();
+    let revoked = this.revoked.get();
     // SAFETY: by the contract.
     let failed = catch_unwind(AssertUnwindSafe(|| unsafe { request::fail(base, Box::new(Dropped)) }));
-    if this.turn.get() != turn {
+    if this.revoked.get() != revoked {
         // It had an answer, and the drop of that was suspended; meanwhile the region has ended the
         // computation, and has left this the block.
         // SAFETY: see `end_kept`; it is not used any more.
@@ -204,13 +210,13 @@ pub(super) unsafe fn abandon(base: NonNull<Base>) {
 pub(super) unsafe fn end_forgotten(base: NonNull<Base>) -> Option<Payload> {
     let mut panic = None;
     // SAFETY: it is in place until its last owner has released it, and the caller is one.
-    while unsafe { base.as_ref() }.state.get() == State::Suspended {
+    while unsafe { base.as_ref().state() } == State::Suspended {
         // SAFETY: it is suspended, and nobody else's.
         let outcome = catch_unwind(AssertUnwindSafe(|| unsafe { abandon(base) }));
         panic = panic.or(outcome.err());
     }
     // SAFETY: as above.
-    if unsafe { base.as_ref() }.state.get() == State::Running {
+    if unsafe { base.as_ref().state() } == State::Running {
         // It can't be, since its resumer would be inside of the caller.
         std::process::abort();
     }

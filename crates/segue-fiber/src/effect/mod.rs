@@ -234,18 +234,20 @@ pub fn try_perform<E: Effect>(effect: E) -> Result<E::Output, E> {
 
 #[inline(always)]
 fn try_perform_to<E: Effect, T: Ending>(effect: E) -> Result<T::Of<E::Output>, E> {
-    let found = match find_innermost::<E>() {
+    let top = chain::top();
+    // SAFETY: it is the chain's.
+    let (found, captures) = match unsafe { find_innermost::<E>(top) } {
         Some(found) => found,
         None => match find::<E>() {
             // Piece by piece, or the other search would leave what it finds in memory as well.
-            Search::Found(Found { frame, clause, entry }) => Found { frame, clause, entry },
+            Search::Found(Found { frame, clause, entry }) => (Found { frame, clause, entry }, entry.captures),
             // SAFETY: the search has come to this frame.
             Search::Past(frame) => return unsafe { perform_past::<E, T>(frame, effect) },
             Search::Nothing => return Err(effect),
         },
     };
     // SAFETY: found for this effect.
-    Ok(unsafe { found.perform::<E, T>(effect) })
+    Ok(unsafe { found.perform::<E, T>(top, captures, effect) })
 }
 
 /// Performs past something else than handlers and generators.
@@ -260,7 +262,7 @@ unsafe fn perform_past<E: Effect, T: Ending>(frame: *const Frame, effect: E) -> 
     unsafe {
         match find_past(frame, TypeId::of::<E>()) {
             None => Err(effect),
-            Some((found, Between::Nothing)) => Ok(found.perform::<E, T>(effect)),
+            Some((found, Between::Nothing)) => Ok(found.perform::<E, T>(chain::top(), found.entry.captures, effect)),
             Some((found, Between::Contexts(contexts))) => Ok(found.perform_inside::<E, T>(&*contexts, effect)),
             Some((found, Between::Border(further))) => Ok(T::answered(found.answer_inherited(further, effect))),
         }
@@ -290,21 +292,19 @@ pub fn is_outside() -> bool {
 impl Found {
     /// # Safety
     ///
-    /// Found for `E`, just now.
+    /// Found for `E`, just now, with this `top` of the chain; and whether it `captures` is said.
     #[inline(always)]
-    unsafe fn perform<E: Effect, T: Ending>(self, effect: E) -> T::Of<E::Output> {
-        let Found { frame, clause, entry } = self;
-        if entry.captures {
-            // SAFETY: it is in place, and a clause that captures belongs to a computation. The
-            // entry belongs to `E`.
-            return unsafe { request::request::<E, T>(frame, clause, entry.call, effect) };
+    unsafe fn perform<E: Effect, T: Ending>(self, top: *const Frame, captures: bool, effect: E) -> T::Of<E::Output> {
+        if captures {
+            // SAFETY: by the contract.
+            return unsafe { request::request::<E, T>(top, self, effect) };
         }
         // SAFETY: the frames outside of the one that was found are in place until this returns,
         // since this runs inside of what they surround.
         let _restore = unsafe { Restore::new() };
         // SAFETY: as above; and the entry belongs to `E`.
         unsafe {
-            chain::set_top((*frame).parent());
+            chain::set_top((*self.frame).parent());
             T::answered(self.answer(effect))
         }
     }
@@ -348,7 +348,7 @@ impl Found {
         unsafe {
             if self.entry.captures {
                 let _away = contexts.leave();
-                request::request::<E, T>(self.frame, self.clause, self.entry.call, effect)
+                request::request::<E, T>(chain::top(), self, effect)
             } else {
                 T::answered(contexts.detour((*self.frame).parent(), || self.answer(effect)))
             }

@@ -11,22 +11,23 @@
 //!
 //! # The chain of handlers
 //!
-//! Each run names the handlers in place as the outer ones of the computation's own, and puts them
-//! back when control returns: at a request, at the end. So clauses and cases run under the outer
-//! handlers. A run that is itself captured finds the same ones when it goes on: what is captured
-//! has put its own top back (`request`), and the frames from there to the capturing computation's
-//! are captured with it.
+//! Each run names the handlers in place as the outer ones of the computation's own, and the
+//! computation puts them back where it gives up control: at a request, at the end. So clauses and
+//! cases run under the outer handlers. A run that is itself captured finds the same ones when it
+//! goes on: what is captured has put its own top back (`request`), and the frames from there to the
+//! capturing computation's are captured with it.
 
 // Computations are reached by address, and so are functions with types that follow from the
 // handler's.
 #![allow(unsafe_code)]
 
-use std::mem;
+use std::mem::{self, MaybeUninit};
 use std::ptr::NonNull;
 
-use super::base::{Base, End, Owner, State};
+use super::base::{Base, End};
 use super::clauses::Capture;
 use super::held::Held;
+use super::request::Question;
 use crate::outcome::Step;
 use segue_core::chain::{self, Frame};
 
@@ -38,30 +39,26 @@ pub(super) enum RawNext<'k, R> {
     Run(Held<'k, R>),
 }
 
-/// Runs a computation to its next request, or to its end.
+/// Runs a computation to its next request, which is to be [served](serve) next, or to its end.
 ///
 /// # Safety
 ///
 /// It is new, or suspended with its answer given; the caller owns it. `outer` is the innermost
 /// handler in place.
 #[inline(always)]
-pub(super) unsafe fn step(base: NonNull<Base>, outer: *const Frame) -> Step {
+pub(super) unsafe fn step(base: NonNull<Base>, outer: *const Frame) -> Option<Question> {
     debug_assert_eq!(chain::top(), outer);
     // SAFETY: by the contract.
     let this = unsafe { base.as_ref() };
     // SAFETY: the innermost handler is in place.
     unsafe { this.frame.put_inside(outer) };
-    this.state.set(State::Running);
+    this.request.set(None);
     // SAFETY: likewise.
-    let step = unsafe { enter(base, outer) };
-    match step {
-        Step::Suspended => this.state.set(State::Suspended),
-        Step::Returned => {
-            this.state.set(State::Over);
-            this.kept.leave();
-        }
+    let question = unsafe { enter(base) };
+    if question.is_none() {
+        this.kept.leave();
     }
-    step
+    question
 }
 
 /// The switch into a computation, and back. What is known of it is the caller's to set, before and
@@ -69,32 +66,37 @@ pub(super) unsafe fn step(base: NonNull<Base>, outer: *const Frame) -> Step {
 ///
 /// # Safety
 ///
-/// As for `step`.
+/// As for `step`; the parent of its frame is the innermost handler in place.
 #[inline(always)]
-pub(super) unsafe fn enter(base: NonNull<Base>, outer: *const Frame) -> Step {
+pub(super) unsafe fn enter(base: NonNull<Base>) -> Option<Question> {
     // SAFETY: by the contract. The coroutine was set by `place`; it is new or suspended, and freed
-    // only when it is over.
-    let step = unsafe { base.as_ref().raw.get().assume_init().resume() };
-    // SAFETY: it was the top before, and control is back where it was.
-    unsafe { chain::set_top(outer) };
-    step
+    // only when it is over. It is suspended only by `request`, which says a question.
+    unsafe {
+        match base.as_ref().raw.get().assume_init().resume_hearing() {
+            (Step::Suspended, words) => Some(Question::from_words(words)),
+            (Step::Returned, _) => None,
+        }
+    }
 }
 
-/// Calls the clause for a computation's request.
+/// Calls the clause for a computation's request: either that writes the handler's result, or this
+/// returns what is to be run on.
 ///
 /// # Safety
 ///
-/// The computation was just suspended by a perform; the caller owns it, and gives it up. Its
+/// The computation was just suspended, with this question; the caller owns it, and gives it up. Its
 /// handler's result is `R`.
 #[inline(always)]
-pub(super) unsafe fn serve<R>(base: NonNull<Base>) -> RawNext<'static, R> {
-    // SAFETY: by the contract; `request` has set clause and function to what belongs together, for
-    // a request of a handler with this result.
+pub(super) unsafe fn serve<R>(
+    base: NonNull<Base>,
+    question: Question,
+    result: &mut MaybeUninit<R>,
+) -> Option<Held<'static, ()>> {
+    // SAFETY: by the contract; what `request` says belongs together, for a handler with this
+    // result.
     unsafe {
-        // The clause stays while it runs.
-        let _clause = Owner::of(base);
-        let asked = base.as_ref().asked.get().assume_init();
-        mem::transmute::<*const (), Capture<R>>(asked.call)(base, asked.clause)
+        let Question { request, clause, entry } = question;
+        mem::transmute::<*const (), Capture<R>>(entry.call)(base, result.as_mut_ptr(), request, clause)
     }
 }
 
@@ -108,19 +110,21 @@ pub(super) unsafe fn serve<R>(base: NonNull<Base>) -> RawNext<'static, R> {
 ///
 /// As for `serve`.
 #[inline(always)]
-pub(super) unsafe fn go_on<R>(mut base: NonNull<Base>) -> R {
+pub(super) unsafe fn go_on<R>(mut base: NonNull<Base>, mut question: Question) -> R {
     // A clause that has returned has put it back.
     let outer = chain::top();
+    let mut result = MaybeUninit::uninit();
     loop {
         // SAFETY: by the contract, and for the next ones by that of `Held`. What has returned is
         // over since just now, and its `end` is of this type.
         unsafe {
-            match serve(base) {
-                RawNext::Done(result) => return result,
-                RawNext::Run(held) => base = held.take(),
+            match serve(base, question, &mut result) {
+                None => return result.assume_init(),
+                Some(held) => base = held.take(),
             }
-            if step(base, outer) == Step::Returned {
-                return end_of(base);
+            match step(base, outer) {
+                Some(next) => question = next,
+                None => return end_of(base),
             }
         }
     }
@@ -136,8 +140,8 @@ pub(super) unsafe fn run<R>(base: NonNull<Base>) -> R {
     // SAFETY: by the contract.
     unsafe {
         match step(base, chain::top()) {
-            Step::Returned => end_of(base),
-            Step::Suspended => go_on(base),
+            None => end_of(base),
+            Some(question) => go_on(base, question),
         }
     }
 }
