@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::hint::black_box;
 use std::pin::Pin;
 use std::ptr::NonNull;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// A path.
@@ -49,6 +49,7 @@ pub const ALL: &[Path] = &[
     path("timeout", "a timeout is opened, and closed in time", timeout),
     path("cancel", "a fiber is spawned, waits, and is cancelled", cancel),
     path("future", "a fiber waits for a future that wakes it at once", future),
+    path("future_hosted", "the same, by a fiber that is a task of an executor, and a poll of the task", future_hosted),
     path("task", "a task is spawned, which returns, and joined", task),
     path("generator", "a generator is asked, and gives", generate),
     path("perform", "an effect is performed, and its continuation resumed", perform_resume),
@@ -254,19 +255,28 @@ fn cancel(n: u64) {
     });
 }
 
-fn future(n: u64) {
-    struct Once(bool);
-    impl Future for Once {
-        type Output = ();
-        fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-            if std::mem::replace(&mut self.0, true) {
-                return Poll::Ready(());
-            }
-            context.waker().wake_by_ref();
-            Poll::Pending
+/// Pending once, and woken at once.
+struct Once(bool);
+
+impl Future for Once {
+    type Output = ();
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if std::mem::replace(&mut self.0, true) {
+            return Poll::Ready(());
         }
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
+}
+
+fn future(n: u64) {
     on_worker(move || (0..n).for_each(|_| wait_future(Once(false)).unwrap()));
+}
+
+fn future_hosted(n: u64) {
+    let mut task = Context::from_waker(Waker::noop());
+    let mut fiber = segue::sched::hosted(move || (0..n).for_each(|_| wait_future(Once(false)).unwrap()));
+    while Pin::new(&mut fiber).poll(&mut task).is_pending() {}
 }
 
 fn task(n: u64) {

@@ -109,7 +109,7 @@ pub use wait::waker::{wait_future, wait_future_shielded};
 pub mod scheduling {
     pub use crate::contract::current::{current, retire, run_as_thread, set_current};
     pub use crate::contract::deferred_wakers::{afresh, wake_after_interrupt, wake_task};
-    pub use crate::contract::executor::Executor;
+    pub use crate::contract::executor::{AsTask, Executor};
     pub use crate::contract::job::{Job, JobHeader, Name, Place, Work};
     pub use crate::contract::park::{Park, Unpark};
     pub use crate::contract::scheduler::{Scheduler, Spawn, Wake};

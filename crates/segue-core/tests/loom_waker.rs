@@ -11,6 +11,7 @@ use models::{Reached, check, model};
 use segue_core::scheduling::Family;
 use segue_core::wait_future;
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
@@ -44,6 +45,34 @@ fn two_threads_wake_one_wait() {
             2 => TWICE.note(),
             3 => THRICE.note(),
             more => panic!("{more} polls for two wakes"),
+        }
+    });
+    check(&[&TWICE, &THRICE]);
+}
+
+#[test]
+fn a_future_wakes_itself_and_is_woken_by_a_thread() {
+    static TWICE: Reached = Reached::new("ready at the second poll");
+    static THRICE: Reached = Reached::new("ready at the third poll");
+    model(3, || {
+        let counters = [Arc::new(AtomicUsize::new(0))];
+        let mut counted = pin!(all_counted(&counters));
+        let mut polled = false;
+        let future = poll_fn(|cx| {
+            if !std::mem::replace(&mut polled, true) {
+                // Before and after the thread has a waker, which may ring between the two.
+                cx.waker().wake_by_ref();
+                let poll = counted.as_mut().poll(cx);
+                cx.waker().wake_by_ref();
+                return poll;
+            }
+            counted.as_mut().poll(cx)
+        });
+        match wait_future(future).unwrap() {
+            1 => {}
+            2 => TWICE.note(),
+            3 => THRICE.note(),
+            more => panic!("{more} polls for a wake from here and one from elsewhere"),
         }
     });
     check(&[&TWICE, &THRICE]);

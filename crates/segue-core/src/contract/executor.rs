@@ -5,6 +5,8 @@
 
 use crate::contract::fiber::Fiber;
 use crate::primitives::switch::Switch;
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
 use std::rc::Rc;
 use std::task::Waker;
 
@@ -12,7 +14,7 @@ use std::task::Waker;
 /// the task itself polled it, with the task's waker.
 ///
 /// A scheduler of such fibers implements it besides, and tells each fiber of it by
-/// [`set_executor`](Fiber::set_executor).
+/// [`set_task`](Fiber::set_task).
 ///
 /// # Safety
 /// An implementation keeps clauses 21 and 22 of `docs/contract.md`.
@@ -32,17 +34,75 @@ pub unsafe trait Executor: Sync {
     unsafe fn pend(&self, fiber: &Fiber) -> Option<Switch>;
 }
 
-impl Fiber {
-    /// Says that it is a task, of `executor`.
+/// What the header of a fiber that is a task leads to.
+pub struct AsTask {
+    executor: &'static dyn Executor,
+    /// See [`has_waker`](AsTask::has_waker).
+    waker: Cell<*const Waker>,
+}
+
+impl AsTask {
+    /// For a fiber of this executor.
+    pub fn new(executor: &'static dyn Executor) -> Self {
+        Self { executor, waker: Cell::new(ptr::null()) }
+    }
+
+    /// Says what [`task_waker`](Executor::task_waker) would answer with until further notice, or by
+    /// `None` that it has to be asked.
     ///
     /// # Safety
-    /// For the fiber's scheduler, before the fiber runs. The fiber is one of the executor's.
-    pub unsafe fn set_executor(&self, executor: &'static &'static dyn Executor) {
-        self.executor.set(Some(executor));
+    /// For the executor, which keeps the waker until it has said something else.
+    #[inline]
+    pub unsafe fn has_waker(&self, waker: Option<&Rc<Waker>>) {
+        self.waker.set(waker.map_or(ptr::null(), Rc::as_ptr));
+    }
+
+    /// The waker, if the executor has said which.
+    #[inline]
+    pub(crate) fn waker(&self) -> Option<Rc<Waker>> {
+        let waker = self.waker.get();
+        if waker.is_null() {
+            return None;
+        }
+        // SAFETY: it was made by `as_ptr` of an `Rc` that the executor keeps.
+        unsafe {
+            Rc::increment_strong_count(waker);
+            Some(Rc::from_raw(waker))
+        }
+    }
+
+    /// Whether it is this one, as the executor has said.
+    #[inline]
+    pub(crate) fn is_woken_by(&self, waker: &Rc<Waker>) -> bool {
+        ptr::eq(self.waker.get(), Rc::as_ptr(waker))
     }
 
     #[inline]
-    pub(crate) fn executor(&self) -> Option<&'static dyn Executor> {
-        self.executor.get().copied()
+    pub(crate) fn executor(&self) -> &'static dyn Executor {
+        self.executor
+    }
+}
+
+impl std::fmt::Debug for AsTask {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AsTask").finish_non_exhaustive()
+    }
+}
+
+impl Fiber {
+    /// Says that it is a task.
+    ///
+    /// # Safety
+    /// For the fiber's scheduler, before the fiber runs. The fiber is one of the executor's, and
+    /// what is pointed to stays in place until its job has returned.
+    pub unsafe fn set_task(&self, task: NonNull<AsTask>) {
+        self.task.set(task.as_ptr());
+    }
+
+    /// What it is as a task, if it is one.
+    #[inline(always)]
+    pub(crate) fn as_task(&self) -> Option<&AsTask> {
+        // SAFETY: as the caller of `set_task` has promised; this fiber is running.
+        unsafe { self.task.get().as_ref() }
     }
 }

@@ -12,10 +12,11 @@
 //! there at the end of the wait if no waker is left by then; so a wait allocates nothing as a rule.
 //! A bell with wakers left is abandoned to them, and the last one frees it.
 //!
-//! Per wait that is two read-modify-writes, one to listen and one to ring, and none for a poll.
+//! Per wait that is two read-modify-writes, one to listen and one to ring, and none for a poll. A
+//! future that wakes itself while it is polled needs neither: that ring comes from the thread of
+//! the wait, which does not listen then, and is a note in a plain cell.
 //!
-//! A fiber that is itself a task of an executor needs no bell: what it waits for is polled with the
-//! task's own waker, and each poll of the task is one of the future.
+//! A fiber that is itself a task of an executor needs no bell (`as_task.rs`).
 //!
 //! # Which side frees a bell
 //!
@@ -39,33 +40,39 @@
 //! the sum again only by a drop on the owner's thread, which the clone happened before, and then
 //! the owner sees that clone too.
 //!
+//! # Rings of the owner's thread
+//!
+//! Only the owner's thread begins to listen. So if that thread rings, and sees that nobody listens,
+//! nobody does before the thread is through with the ring. It need not touch the trigger's word: it
+//! sets `rung_here`, where the waiter looks just before it begins to listen. What other threads
+//! have rung stays in the word meanwhile, for the next look. If the thread sees that the waiter
+//! listens, it rings as any other does.
+//!
 //! # Orderings
 //!
 //! | release | acquire | carries |
 //! | --- | --- | --- |
-//! | `ring` | `listen`, `hush`, or the resume | what the ringer did before, which the next poll is to see |
+//! | `ring` | `listen`, or the resume | what the ringer did before, which the next poll is to see |
 //! | the `fetch_sub` of a waker that is dropped elsewhere | the owner's load of `away`; the `fetch_sub` that frees | the last use of the bell |
 //!
 //! `owner` needs none: it is one thread's number or none, and each thread compares it with its own.
+//! Nor does `rung_here`, which one thread sets and takes.
 //!
 //! Biased counts are after Choi, Shull and Torrellas, "Biased reference counting" (2018).
 #![allow(unsafe_code)] // A waker is a raw pointer to a counted allocation.
 
-use crate::contract::chain::barrier;
 use crate::contract::current;
-use crate::contract::deferred_wakers;
-use crate::contract::executor::Executor;
 use crate::contract::fiber::{Fiber, WaitsFor};
 use crate::contract::tree::cancelled::Cancelled;
 use crate::contract::tree::context;
 use crate::contract::trigger::Trigger;
 use crate::primitives::atomic::{AtomicUsize, Ordering, local};
 use crate::wait::admission::{admit, exhausted};
+use crate::wait::as_task;
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::pin::{Pin, pin};
 use std::ptr::{self, NonNull};
-use std::rc::Rc;
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 
 /// What wakers point to.
@@ -75,6 +82,8 @@ struct Bell {
     owner: AtomicUsize,
     /// The owner's part of the count. For its thread alone.
     here: Cell<isize>,
+    /// Whether the owner's thread has rung since the waiter looked last. For that thread alone.
+    rung_here: Cell<bool>,
     /// Twice the others' part of the count, wrapping, and [`MERGED`].
     away: AtomicUsize,
     /// The next in the pool.
@@ -162,6 +171,7 @@ impl Bell {
             trigger: Trigger::new(),
             owner: AtomicUsize::new(owner),
             here: Cell::new(1),
+            rung_here: Cell::new(false),
             away: AtomicUsize::new(0),
             next: Cell::new(ptr::null()),
         };
@@ -178,6 +188,15 @@ impl Bell {
     #[inline]
     fn is_owned_here(&self) -> bool {
         self.owner.load(Ordering::Relaxed) == this_thread()
+    }
+
+    #[inline]
+    fn ring(&self) {
+        if self.is_owned_here() && !self.trigger.is_listened_to() {
+            self.rung_here.set(true);
+        } else {
+            self.trigger.ring().wake();
+        }
     }
 
     #[inline]
@@ -232,25 +251,49 @@ impl Listener {
     }
 
     /// Suspends the caller until the bell is rung.
-    #[inline]
+    #[inline(always)] // A fiber that goes on returns from one call less, which is predicted wrongly.
     fn listen(&self, waits_for: WaitsFor) -> Result<(), Cancelled> {
-        current::on_current(|fiber| {
-            if fiber.must_not_suspend() {
-                return Err(fiber.refused());
-            }
-            let trigger = &self.bell().trigger;
-            fiber.join_context();
-            // SAFETY: it is the calling one. It withdraws below, or slumbers.
-            if !unsafe { trigger.listen(fiber) } {
-                trigger.hush();
-                // The future has woken itself: it may have begun too much in this turn.
-                return if fiber.is_spent() { exhausted(fiber) } else { Ok(()) };
-            }
-            if fiber.is_cancelled() && trigger.withdraw().is_some() {
-                return Err(fiber.cancelled());
-            }
-            if trigger.slumber(fiber, waits_for) { Ok(()) } else { Err(fiber.cancelled()) }
-        })
+        // Not by `with_running`, whose closure may become a function.
+        // SAFETY: as there: the slot is null, or has the header of the fiber that runs this.
+        match unsafe { current::current().as_ref() } {
+            Some(fiber) => self.listen_as(fiber, waits_for),
+            None => self.listen_as_thread(waits_for),
+        }
+    }
+
+    /// The same for a caller under a shield, which blocks its thread if it panics.
+    fn listen_shielded(&self, waits_for: WaitsFor) -> Result<(), Cancelled> {
+        if current::in_fiber() && std::thread::panicking() {
+            current::as_plain_thread(|| context::shielded(|| self.listen(waits_for)))
+        } else {
+            self.listen(waits_for)
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn listen_as_thread(&self, waits_for: WaitsFor) -> Result<(), Cancelled> {
+        current::on_current(|thread| self.listen_as(thread, waits_for))
+    }
+
+    #[inline(always)]
+    fn listen_as(&self, fiber: &Fiber, waits_for: WaitsFor) -> Result<(), Cancelled> {
+        if fiber.must_not_suspend() {
+            return Err(fiber.refused());
+        }
+        let bell = self.bell();
+        let trigger = &bell.trigger;
+        fiber.join_context();
+        // No ring of this thread comes between the two looks.
+        // SAFETY: it is the calling one. It withdraws below, or slumbers.
+        if bell.rung_here.take() || !unsafe { trigger.listen(fiber) } {
+            // The future has woken itself: it may have begun too much in this turn.
+            return if fiber.is_spent() { exhausted(fiber) } else { Ok(()) };
+        }
+        if fiber.is_cancelled() && trigger.withdraw().is_some() {
+            return Err(fiber.cancelled());
+        }
+        if trigger.slumber(fiber, waits_for) { Ok(()) } else { Err(fiber.cancelled()) }
     }
 }
 
@@ -262,6 +305,7 @@ impl Drop for Listener {
         let away = bell.away.load(Ordering::Acquire).cast_signed() >> 1;
         if here + away == 1 {
             bell.here.set(1);
+            bell.rung_here.set(false);
             bell.away.store(0, Ordering::Relaxed);
             // SAFETY: the one reference is this one, so nobody else knows the trigger.
             unsafe { bell.trigger.rearm(ptr::null_mut()) };
@@ -315,7 +359,7 @@ unsafe fn wake(data: *const ()) {
 
 unsafe fn wake_by_ref(data: *const ()) {
     // SAFETY: as above. The wakeup leads to the waiter and not to the bell.
-    unsafe { bell_of(data).as_ref() }.trigger.ring().wake();
+    unsafe { bell_of(data).as_ref() }.ring();
 }
 
 unsafe fn release(data: *const ()) {
@@ -324,11 +368,8 @@ unsafe fn release(data: *const ()) {
 }
 
 /// Polls a future until it is ready, suspending the caller in between.
-#[inline]
-fn drive<F: Future>(
-    mut future: Pin<&mut F>,
-    mut listen: impl FnMut(&Listener) -> Result<(), Cancelled>,
-) -> Result<F::Output, Cancelled> {
+#[inline(always)] // As `listen`.
+fn drive<F: Future>(mut future: Pin<&mut F>, shielded: bool, waits_for: WaitsFor) -> Result<F::Output, Cancelled> {
     let listener = Listener::new();
     let waker = listener.waker();
     let mut task = Context::from_waker(&waker);
@@ -336,68 +377,9 @@ fn drive<F: Future>(
         if let Poll::Ready(output) = future.as_mut().poll(&mut task) {
             return Ok(output);
         }
-        listen(&listener)?;
+        // Called here and not by a closure, which may become a function.
+        if shielded { listener.listen_shielded(waits_for) } else { listener.listen(waits_for) }?;
     }
-}
-
-/// Calls `f` with the calling fiber and what runs it as a task, if that is so.
-#[inline]
-fn as_task<R>(f: impl FnOnce(&Fiber, &dyn Executor) -> R) -> Option<R> {
-    current::with_running(|fiber| fiber.and_then(|fiber| Some(f(fiber, fiber.executor()?))))
-}
-
-/// The waker of the task that the calling fiber is. To clone it is foreign code, which has a borrow
-/// of the fiber.
-#[inline]
-fn task_waker(waits_for: WaitsFor) -> Option<Rc<Waker>> {
-    // SAFETY: it is the calling one, and one of the executor's, as its scheduler has said.
-    barrier(waits_for, || as_task(|fiber, executor| unsafe { executor.task_waker(fiber) }))
-}
-
-/// As `drive`, and in a fiber that is a task, with the task's own wakers: no bell is needed. Each
-/// is asked for anew, as the task may have another by then; and it is counted, since a future that
-/// itself suspends the fiber in its poll has it for longer than the task's poll lasts.
-///
-/// After each poll of the future the wait looks up its fiber and waker anew. A computation that was
-/// captured in the poll may go on in another fiber, which is no task or has wakers of its own. And
-/// a future that suspends the fiber goes on in a later poll of the task, perhaps with another
-/// waker. In both cases the waker that the future knows wakes nobody, so the wait polls the future
-/// again.
-fn drive_here<F: Future>(mut future: Pin<&mut F>, waits_for: WaitsFor) -> Result<F::Output, Cancelled> {
-    while as_task(|_, _| ()).is_some()
-        && let Some(waker) = task_waker(waits_for)
-    {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return Ok(output);
-        }
-        // Before the look whether the task was polled meanwhile: a waker may wait.
-        deferred_wakers::let_go();
-        // Apart from what follows, which is small enough to be inlined so: else a fiber that goes
-        // on returns from one call more, which is predicted wrongly.
-        match task_waker(waits_for) {
-            None => break,
-            Some(now) if !Rc::ptr_eq(&now, &waker) => continue,
-            Some(_) => {}
-        }
-        as_task(|fiber, executor| {
-            if fiber.must_not_suspend() {
-                return Err(fiber.refused());
-            }
-            // A member before it looks: so an interrupt finds the task, and has it polled.
-            fiber.join_context();
-            if fiber.is_cancelled() {
-                return Err(fiber.cancelled());
-            }
-            // SAFETY: it is the calling one, and one of the executor's, as its scheduler has said.
-            if let Some(switch) = unsafe { executor.pend(fiber) } {
-                // SAFETY: at once.
-                unsafe { switch.make() };
-            }
-            Ok(())
-        })
-        .transpose()?;
-    }
-    drive(future, |listener| listener.listen(waits_for))
 }
 
 /// Waits for any `Future`: polls it here, and suspends the calling fiber, or parks the calling
@@ -431,12 +413,16 @@ fn drive_here<F: Future>(mut future: Pin<&mut F>, waits_for: WaitsFor) -> Result
 /// });
 /// assert_eq!(sum, Ok(42));
 /// ```
+#[inline(always)] // So that the switch is in the frame of what waits, as for `yield_now`.
 #[track_caller]
 pub fn wait_future<F: IntoFuture>(future: F) -> Result<F::Output, Cancelled> {
     admit()?;
     let waits_for = WaitsFor::new("a future");
-    let future = pin!(future.into_future());
-    drive_here(future, waits_for)
+    let mut future = pin!(future.into_future());
+    match as_task::drive(future.as_mut(), waits_for) {
+        Some(result) => result,
+        None => drive(future, false, waits_for),
+    }
 }
 
 /// As [`wait_future`], but neither cancellation nor a panic under way ends it: for the few waits
@@ -458,12 +444,6 @@ pub fn wait_future<F: IntoFuture>(future: F) -> Result<F::Output, Cancelled> {
 #[track_caller]
 pub fn wait_future_shielded<F: IntoFuture>(future: F) -> F::Output {
     let waits_for = WaitsFor::new("a future");
-    let listen = |listener: &Listener| {
-        if current::in_fiber() && std::thread::panicking() {
-            current::as_plain_thread(|| context::shielded(|| listener.listen(waits_for)))
-        } else {
-            listener.listen(waits_for)
-        }
-    };
-    context::shielded(|| drive(pin!(future.into_future()), listen)).expect("nothing cancels what is shielded")
+    let wait = || drive(pin!(future.into_future()), true, waits_for);
+    context::shielded(wait).expect("nothing cancels what is shielded")
 }

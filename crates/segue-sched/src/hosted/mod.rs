@@ -34,7 +34,7 @@ mod wake_word;
 use crate::hosted::wake_word::{INTERRUPT, RESUME, Summons};
 use crate::worker::common::set_worker;
 use segue_core::chain::barrier;
-use segue_core::scheduling::{Executor, Scheduler, Spawn, Timers, Wake};
+use segue_core::scheduling::{AsTask, Executor, Scheduler, Spawn, Timers, Wake};
 use segue_core::switch::Switch;
 use segue_core::{Builder, CancelToken, Fiber, JoinError, WaitsFor};
 use segue_fiber::{Coroutine, Step, thread_stacks};
@@ -58,8 +58,8 @@ struct Header {
     task: Cell<*const Waker>,
     /// A clone of it that outlives the poll, for futures that the fiber polls.
     kept: RefCell<Option<Rc<Waker>>>,
-    /// Whether what is kept is known to be of the poll that is under way.
-    is_kept: Cell<bool>,
+    /// Knows what is kept, if that is known to be of the poll that is under way.
+    as_task: AsTask,
     /// What the next poll is to do if nothing was asked of the fiber.
     waits: Cell<Waits>,
     /// Where the result goes: set for the length of a poll.
@@ -168,7 +168,7 @@ where
         token,
         task: Cell::new(ptr::null()),
         kept: RefCell::new(None),
-        is_kept: Cell::new(false),
+        as_task: AsTask::new(&HOSTS),
         waits: Cell::new(Waits::Resume),
         result: Cell::new(ptr::null_mut()),
     };
@@ -180,7 +180,7 @@ where
     // SAFETY: this is its scheduler and executor, and it has not run yet.
     unsafe {
         fiber.header().fiber.set_host(fiber.header_ptr().as_ptr().cast());
-        fiber.header().fiber.set_executor(&EXECUTOR);
+        fiber.header().fiber.set_task(NonNull::from(&fiber.header().as_task));
     }
     Hosted { fiber: Some(fiber), has_run: false, result: PhantomData }
 }
@@ -222,13 +222,18 @@ impl<T> Hosted<T> {
     fn go_on(&mut self, task: &Waker) -> Poll<Result<T, JoinError>> {
         let fiber = self.fiber.as_mut().expect("a future was polled after it had yielded its value");
         let header = fiber.header();
-        let bits = header.summons.arm(task);
+        let bits = if header.summons.is_armed_with(task) {
+            0
+        } else {
+            // SAFETY: this is its executor.
+            unsafe { header.as_task.has_waker(None) };
+            header.summons.arm(task)
+        };
         let is_first = !mem::replace(&mut self.has_run, true);
         let mut runs = is_first || header.waits.replace(Waits::Resume) != Waits::Resume || header.is_ready(bits);
         let mut result: Ended<T> = None;
         header.result.set((&raw mut result).cast());
         header.task.set(task);
-        header.is_kept.set(false);
         while runs {
             // The fiber is none of the worker's that this thread may belong to.
             // SAFETY: null is always allowed. The header stays in place while it is current: it
@@ -295,7 +300,6 @@ struct Hosts {
 }
 
 static HOSTS: Hosts = Hosts { _address: 0 };
-static EXECUTOR: &dyn Executor = &HOSTS;
 
 /// # Safety
 /// `fiber` is a hosted one, and its job has not returned.
@@ -367,17 +371,15 @@ unsafe impl Executor for Hosts {
         let header = unsafe { header_of(NonNull::from(fiber)) };
         // SAFETY: the fiber runs inside of the poll that brought this waker.
         let task = unsafe { &*header.task.get() };
-        // Some wakers know none of their clones.
-        if let Some(kept) = header.kept.borrow().as_ref().filter(|kept| header.is_kept.get() || kept.will_wake(task)) {
-            header.is_kept.set(true);
-            return Rc::clone(kept);
-        }
-        let kept = Rc::new(task.clone());
-        let before = header.kept.replace(Some(Rc::clone(&kept)));
-        header.is_kept.set(true);
+        // Some wakers know none of their clones: they are cloned in each poll.
+        let kept = header.kept.borrow().as_ref().filter(|kept| kept.will_wake(task)).cloned();
+        let waker = kept.unwrap_or_else(|| Rc::new(task.clone()));
+        let before = header.kept.replace(Some(Rc::clone(&waker)));
+        // SAFETY: this is the executor, and keeps it.
+        unsafe { header.as_task.has_waker(Some(&waker)) };
         // Foreign code, which may suspend the fiber; then this is the waker of an earlier poll.
         drop(before);
-        kept
+        waker
     }
 
     #[inline]

@@ -72,14 +72,20 @@ impl Summons {
         self.word.load(Ordering::Acquire) & (RESUME | INTERRUPT) != 0
     }
 
+    /// Whether nothing was asked, and this very waker is in the cell. For the poll.
+    #[inline]
+    pub(crate) fn is_armed_with(&self, task: &Waker) -> bool {
+        // If it is being taken just now, it is called, and this poll is not the last.
+        self.word.load(Ordering::Acquire) == ARMED && self.armed.get() == identity(task)
+    }
+
     /// Leaves the task's waker, and says what was asked before. For the poll.
     #[inline]
     pub(crate) fn arm(&self, task: &Waker) -> u8 {
-        let bits = self.word.load(Ordering::Acquire);
-        if bits == ARMED && self.armed.get() == identity(task) {
-            // If it is being taken just now, it is called, and this poll is not the last.
+        if self.is_armed_with(task) {
             return 0;
         }
+        let bits = self.word.load(Ordering::Acquire);
         if bits & (ARMED | LOCKED) == 0 {
             let waker = task.clone();
             self.armed.set(identity(&waker));

@@ -23,7 +23,7 @@ pub use waits_for::WaitsFor;
 
 use crate::contract::attributes::Attributes;
 use crate::contract::deferred_wakers;
-use crate::contract::executor::Executor;
+use crate::contract::executor::AsTask;
 use crate::contract::job::{Identity, Job, Name};
 use crate::contract::scheduler::{Scheduler, Wake};
 use crate::contract::tree::context::Context;
@@ -62,8 +62,8 @@ pub struct Fiber {
     waits_for_kernel: Cell<bool>,
     waits_for: Cell<Option<WaitsFor>>,
     trigger: Cell<*const Trigger>,
-    /// What runs it, if it is a task.
-    pub(super) executor: Cell<Option<&'static &'static dyn Executor>>,
+    /// Null unless it is a task.
+    pub(super) task: Cell<*const AsTask>,
 
     id: u64,
     /// See [`mark`](Fiber::mark).
@@ -133,7 +133,7 @@ impl Fiber {
             draws: Cell::new(id as u32),
             waits_for_kernel: Cell::new(false),
             retreats: Cell::new(false),
-            executor: Cell::new(None),
+            task: Cell::new(ptr::null()),
         }
     }
 

@@ -13,14 +13,15 @@
 //!   quiet or RUNG (= TAKEN(1)) --ring: anybody--> RUNG
 //!   WAITING --ring--> TAKEN(0), and the ringer resumes the waiter
 //!   WAITING --withdraw: the waiter's thread--> CANCELLED
-//!   RUNG --hush: the waiter--> INITIAL
+//!   RUNG --listen: the waiter, which does not wait--> INITIAL
 //! ```
 //!
-//! A ring is always a read-modify-write, also of a word that says RUNG already: the waiter's `hush`
-//! or `listen` acquires the end of that chain, and so the waiter sees what each ringer did before.
-//! A ring that resumes leaves TAKEN(0) and not RUNG, which saves the waiter the `hush`: the resume
-//! has told it. Both are final states to `withdraw`, so that an interrupt that meets a resume
-//! changes nothing.
+//! A ring is always a read-modify-write, also of a word that says RUNG already: the waiter's
+//! `listen` acquires the end of that chain, and so the waiter sees what each ringer did before. A
+//! ring that resumes leaves TAKEN(0) and not RUNG, since the resume has told the waiter. Both are
+//! final states to `withdraw`, so that an interrupt that meets a resume changes nothing.
+//!
+//! The waiter's own thread need not ring at all while nobody listens, see `wait/waker.rs`.
 #![allow(unsafe_code)] // The word holds the address of a fiber.
 
 use super::{TAKEN, Trigger, Wakeup, decode, word};
@@ -33,6 +34,13 @@ const RUNG: usize = TAKEN + 2;
 
 /// As a bell.
 impl Trigger {
+    /// Whether the waiter listens, as far as this thread knows.
+    #[inline]
+    pub(crate) fn is_listened_to(&self) -> bool {
+        let seen = self.word.load(Ordering::Relaxed);
+        !seen.is_null() && decode(seen).is_none()
+    }
+
     /// Rings the bell: the waiter's wait ends, or its next one is refused.
     #[inline]
     pub(crate) fn ring(&self) -> Wakeup {
@@ -47,7 +55,8 @@ impl Trigger {
         }
     }
 
-    /// Begins a wait for the bell, unless it was rung since the waiter last looked.
+    /// Begins a wait for the bell, unless it was rung since the waiter last looked. If it was, that
+    /// is forgotten, and what was done before it is seen.
     ///
     /// # Safety
     /// The fiber is the calling one. [`slumber`](Trigger::slumber) follows, or a `withdraw` that
@@ -62,14 +71,8 @@ impl Trigger {
                 Err(now) => seen = now,
             }
         }
-        false
-    }
-
-    /// Forgets earlier rings, and sees what was done before them. For the waiter, when it does not
-    /// listen.
-    #[inline]
-    pub(crate) fn hush(&self) {
         self.word.swap(ptr::null_mut(), Ordering::AcqRel);
+        false
     }
 
     /// Suspends a fiber that listens. Answers whether the bell was rung; if not, the wait was

@@ -39,6 +39,7 @@ impl Trigger {
     /// The waiter has left all queues, so that nobody else knows the trigger. It is the calling
     /// fiber, or whatever else the trigger's owner has suspended by it, and stays in place until it
     /// was resumed or has withdrawn; or it is null, for no waiter.
+    #[inline]
     pub(crate) unsafe fn rearm(&self, waiter: *mut Fiber) {
         self.word.store(waiter, Ordering::Release);
     }
