@@ -36,8 +36,12 @@ const PACES: u32 = 12;
 const MOST_LOOKS: u32 = 512;
 const LEAST_LOOKS: u32 = 4;
 
-/// A worker that mail woke sooner than this had better have looked for it.
+/// A worker that mail or a closure woke sooner than this had better have looked for it.
 const SOON: Duration = Duration::from_micros(100);
+
+/// How many wake-ups by closures may pass without a try to look for one: beside what they take, the
+/// looks of a try in vain are little then.
+const MOST_DOUBT: u32 = 1023;
 
 /// How long a worker without stacks waits for others to give some back.
 const RETRY: Duration = Duration::from_millis(1);
@@ -51,6 +55,7 @@ pub(crate) struct Worker<'a, P, K> {
     pub(crate) park: K,
     pub(crate) on_deadlock: Option<OnDeadlock<'a>>,
     looks: u32,
+    doubt: Doubt,
     /// Since it was idle last, closures of others have had their grace.
     takes: bool,
     /// Whether it gives closures any: what it took last from others has gone on to wait.
@@ -58,6 +63,31 @@ pub(crate) struct Worker<'a, P, K> {
     window: Window,
     /// Whether the loop runs in a fiber of another scheduler, which is to get turns, too.
     is_guest: bool,
+}
+
+/// Whether a worker that is alone, and was woken soon by a closure, looks for the next one.
+///
+/// A thread that hands in a closure and waits for its end is often on this very processor: then
+/// each look is in vain, as it keeps that thread from running. So after a try in vain some wake-ups
+/// pass without one, and after the next twice as many.
+#[derive(Default)]
+struct Doubt {
+    /// How many pass after this try; zero if the last look was rewarded.
+    wake_ups: u32,
+    /// How many of them are left.
+    left: u32,
+}
+
+impl Doubt {
+    fn tries(&mut self) -> bool {
+        if self.left > 0 {
+            self.left -= 1;
+            return false;
+        }
+        self.wake_ups = (2 * self.wake_ups + 1).min(MOST_DOUBT);
+        self.left = self.wake_ups;
+        true
+    }
 }
 
 /// After how many turns a busy worker looks around: so many that they take [`PERIOD`], as far as
@@ -127,7 +157,17 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         let looks = if local.common.group.len() == 1 { 0 } else { LEAST_LOOKS };
         let window = Window { turns: MOST_TURNS / 8, was_long: false, since: None, pace: 1 };
         local.common.until_look.set(window.turns);
-        Self { local, park, on_deadlock, looks, takes: false, is_patient: true, window, is_guest: false }
+        Self {
+            local,
+            park,
+            on_deadlock,
+            looks,
+            doubt: Doubt::default(),
+            takes: false,
+            is_patient: true,
+            window,
+            is_guest: false,
+        }
     }
 
     /// Runs `first`, if given, and then everything until the group stops and no fiber is left.
@@ -276,8 +316,8 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     }
 
     /// Looks for work for a moment, since to sleep and be woken costs more. Looks longer while that
-    /// pays off. A worker that has the group to itself looks only while mail from other threads
-    /// keeps coming.
+    /// pays off. A worker that has the group to itself looks only while mail or closures from other
+    /// threads keep coming.
     fn expect_work(&mut self) -> bool {
         if self.looks == 0 || self.local.is_starved() {
             return false;
@@ -303,9 +343,9 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
                     return true;
                 }
             }
-            let is_sent = common.remote().sent.seems_to_hold();
-            if self.takes || offer == Some(Offer::Urgent) || is_sent || self.gets_mail_soon() {
+            if self.takes || offer == Some(Offer::Urgent) || self.is_called() || self.gets_mail_soon() {
                 self.looks = (self.looks * 2).min(MOST_LOOKS);
+                self.doubt = Doubt::default();
                 return true;
             }
             if offer.is_none() {
@@ -313,8 +353,18 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
                 grace = None;
             }
         }
-        self.looks = (self.looks / 2).max(if alone { 0 } else { LEAST_LOOKS });
+        self.looks = match alone {
+            true if self.doubt.wake_ups > 0 => 0,
+            true => self.looks / 2,
+            false => (self.looks / 2).max(LEAST_LOOKS),
+        };
         false
+    }
+
+    /// Whether closures seem to be there that come from outside, or were sent to this worker.
+    fn is_called(&self) -> bool {
+        let common = &self.local.common;
+        common.remote().sent.seems_to_hold() || common.group.outside.seems_to_hold()
     }
 
     /// Whether mail comes within some hundred nanoseconds. The own inbox is in this processor's
@@ -399,7 +449,8 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         self.local.feed();
     }
 
-    /// Parks, and looks for mail the next time if it would have been there soon.
+    /// Parks, and looks for a moment the next time if what has woken the worker would have been
+    /// there soon.
     fn park_and_learn(&mut self, timeout: Option<Duration>) {
         // On the thread of another scheduler nothing is gained by looking; and a closed world gets
         // no mail.
@@ -407,9 +458,16 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         let parked = may_look.then(Instant::now);
         self.park_for(timeout);
         let Some(parked) = parked else { return };
-        if self.local.common.remote().inbox.has_mail() && parked.elapsed() < SOON {
+        if parked.elapsed() >= SOON {
+            return;
+        }
+        let common = &self.local.common;
+        if common.remote().inbox.has_mail() {
             // More than the looks that were in vain before this park have cost.
             self.looks = (self.looks * 4).clamp(LEAST_LOOKS, MOST_LOOKS / 4);
+        } else if common.group.len() == 1 && self.is_called() && self.doubt.tries() {
+            // What a wake-up takes.
+            self.looks = MOST_LOOKS / 4;
         }
     }
 
@@ -441,3 +499,7 @@ fn earlier(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
         (timeout, None) | (None, timeout) => timeout,
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/units/doubt.rs"]
+mod tests;
