@@ -20,6 +20,7 @@
 //! Timed: making the future, suspending, waking, resuming; for children also spawning, running,
 //! their end. Not timed: starting runtimes, pools and the two sides.
 
+use super::policies::DEFAULT;
 use super::{pair, segue_run, smol_executor, tokio_runtime};
 use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
 use futures_util::task::AtomicWaker;
@@ -46,7 +47,7 @@ fn variants() -> Vec<Variant> {
             .add("pollster", |n| pollster::block_on(wake_itself(n)))
             .add("futures-lite", |n| smol::future::block_on(wake_itself(n))),
         Variant::new("wait for a future that another fiber wakes", "wait", 1)
-            .add(SEGUE, |n| pair::segue(1, woken_by_fiber(n)))
+            .add(SEGUE, |n| pair::segue(&DEFAULT, 1, woken_by_fiber(n)))
             .add("tokio", |n| pair::tokio(1, woken_by_task(n, tokio::task::yield_now)))
             .add("smol", |n| pair::smol(1, woken_by_task(n, smol::future::yield_now))),
         Variant::new("wait for a future that a thread wakes", "wait", 2)

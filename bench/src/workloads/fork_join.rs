@@ -6,8 +6,8 @@
 //! measured. Go computes fib(22) as often as fits a round, with a goroutine per fork, since its
 //! fib(30) takes a second. May is left out: it has no fork-join, and would make a stack per fork.
 
-use super::segue_run;
-use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
+use super::policies::{self, Policy};
+use crate::measure::{Span, Stopwatch, Variant, Workload};
 use std::num::NonZero;
 
 /// See the file's head.
@@ -21,8 +21,7 @@ const FORKS: u64 = 1_346_268;
 
 fn variants() -> Vec<Variant> {
     let with = |name: &str, workers| {
-        Variant::new(name, "fork", workers)
-            .add(SEGUE, move |n| segue(workers, n))
+        policies::add_all(Variant::new(name, "fork", workers), move |policy, n| segue(policy, workers, n))
             .add("chili", move |n| chili(workers, n))
             .add("rayon", move |n| rayon(workers, n))
             .add_go(&["22"])
@@ -41,7 +40,7 @@ fn repeat(n: u64, mut fib: impl FnMut() -> u64) -> Span {
 }
 
 /// The calling thread is the first worker.
-fn segue(workers: usize, n: u64) -> Span {
+fn segue(policy: &Policy, workers: usize, n: u64) -> Span {
     fn fib(n: u64) -> u64 {
         if n < 2 {
             return n;
@@ -49,7 +48,7 @@ fn segue(workers: usize, n: u64) -> Span {
         let (a, b) = segue::join(|| fib(n - 1), || fib(n - 2));
         a + b
     }
-    segue_run(workers, || repeat(n, || fib(N)))
+    policy.run(workers, || repeat(n, || fib(N)))
 }
 
 /// The calling thread is the first worker.

@@ -38,6 +38,8 @@ mod switch;
 mod wake;
 mod r#yield;
 
+pub use policies::is_policy;
+
 use crate::measure::Workload;
 use async_executor::{LocalExecutor, StaticLocalExecutor};
 

@@ -12,6 +12,7 @@
 //! have threads instead of fibers, except `std on tokio`: tasks may use it too as long as none
 //! awaits while it holds it, so it takes no part in the last variant.
 
+use super::policies::{self, Policy};
 use super::{may_run, segue_run, smol_executor, tokio_runtime};
 use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
 use std::hint::black_box;
@@ -37,29 +38,29 @@ fn variants() -> Vec<Variant> {
             .add("futures on smol", |n| smol::<Futures<u64>>(1, 1, n))
             .add_apart("may", |n| may(1, 1, n, add))
             .add_go(&["1", "hold"]),
-        Variant::new("8 fibers on 2 workers", "lock and unlock", 2)
-            .add(SEGUE, |n| segue(2, n, add))
-            .add("tokio", |n| tokio::<tokio::sync::Mutex<u64>>(2, FIBERS, n))
-            .add("std on tokio", std_on_tokio)
-            .add("futures on tokio", |n| tokio::<Futures<u64>>(2, FIBERS, n))
-            .add("async-lock on tokio", |n| tokio::<async_lock::Mutex<u64>>(2, FIBERS, n))
-            .add("smol", |n| smol::<async_lock::Mutex<u64>>(2, FIBERS, n))
-            .add("futures on smol", |n| smol::<Futures<u64>>(2, FIBERS, n))
-            .add("std, threads", threads::<std::sync::Mutex<u64>>)
-            .add("parking_lot, threads", threads::<parking_lot::Mutex<u64>>)
-            .add_apart("may", |n| may(2, FIBERS, n, add))
-            .add_go(&["8", "hold"]),
-        Variant::new("8 fibers, held across a yield", "lock and unlock", 1)
-            .add(SEGUE, |n| {
-                segue(1, n, |mutex, n| add_yielding(mutex, n, || segue::yield_now().expect("nobody cancels")))
-            })
-            .add("tokio", tokio_yield::<tokio::sync::Mutex<u64>>)
-            .add("futures on tokio", tokio_yield::<Futures<u64>>)
-            .add("async-lock on tokio", tokio_yield::<async_lock::Mutex<u64>>)
-            .add("smol", smol_yield::<async_lock::Mutex<u64>>)
-            .add("futures on smol", smol_yield::<Futures<u64>>)
-            .add_apart("may", |n| may(1, FIBERS, n, |mutex, n| add_yielding(mutex, n, may::coroutine::yield_now)))
-            .add_go(&["8", "yield"]),
+        policies::add_all(Variant::new("8 fibers on 2 workers", "lock and unlock", 2), |policy, n| {
+            segue(policy, 2, n, add)
+        })
+        .add("tokio", |n| tokio::<tokio::sync::Mutex<u64>>(2, FIBERS, n))
+        .add("std on tokio", std_on_tokio)
+        .add("futures on tokio", |n| tokio::<Futures<u64>>(2, FIBERS, n))
+        .add("async-lock on tokio", |n| tokio::<async_lock::Mutex<u64>>(2, FIBERS, n))
+        .add("smol", |n| smol::<async_lock::Mutex<u64>>(2, FIBERS, n))
+        .add("futures on smol", |n| smol::<Futures<u64>>(2, FIBERS, n))
+        .add("std, threads", threads::<std::sync::Mutex<u64>>)
+        .add("parking_lot, threads", threads::<parking_lot::Mutex<u64>>)
+        .add_apart("may", |n| may(2, FIBERS, n, add))
+        .add_go(&["8", "hold"]),
+        policies::add_all(Variant::new("8 fibers, held across a yield", "lock and unlock", 1), |policy, n| {
+            segue(policy, 1, n, |mutex, n| add_yielding(mutex, n, || segue::yield_now().expect("nobody cancels")))
+        })
+        .add("tokio", tokio_yield::<tokio::sync::Mutex<u64>>)
+        .add("futures on tokio", tokio_yield::<Futures<u64>>)
+        .add("async-lock on tokio", tokio_yield::<async_lock::Mutex<u64>>)
+        .add("smol", smol_yield::<async_lock::Mutex<u64>>)
+        .add("futures on smol", smol_yield::<Futures<u64>>)
+        .add_apart("may", |n| may(1, FIBERS, n, |mutex, n| add_yielding(mutex, n, may::coroutine::yield_now)))
+        .add_go(&["8", "yield"]),
     ]
 }
 
@@ -168,8 +169,8 @@ fn alone<M: Calls>(n: u64) -> Span {
 }
 
 /// Eight fibers.
-fn segue(workers: usize, n: u64, body: fn(&segue::sync::Mutex<u64>, u64)) -> Span {
-    segue_run(workers, || {
+fn segue(policy: &Policy, workers: usize, n: u64, body: fn(&segue::sync::Mutex<u64>, u64)) -> Span {
+    policy.run(workers, || {
         let (mutex, each) = (segue::sync::Mutex::new(0), n.div_ceil(FIBERS));
         let watch = Stopwatch::start();
         segue::scope(|scope| {

@@ -14,7 +14,7 @@
 //! May takes no part: its channels have no bound.
 
 use super::channels::{AsyncChannel, Calls, Crossbeam, Flume, FlumeCalls, Kanal, KanalCalls, MVar, Std, Tasks, Tokio};
-use super::pair;
+use super::{pair, policies};
 use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
 
 /// See the file's head.
@@ -26,16 +26,17 @@ pub const WORKLOAD: Workload = Workload {
 
 fn variants() -> Vec<Variant> {
     let together = |name: &str, workers| {
-        Variant::new(name, "message", workers)
-            .add(SEGUE, move |n| pair::segue(workers, calls::<MVar>(n)))
-            .add("tokio", move |n| pair::tokio(workers, tasks::<Tokio>(n)))
-            .add("kanal on tokio", move |n| pair::tokio(workers, tasks::<Kanal>(n)))
-            .add("kanal on smol", move |n| pair::smol(workers, tasks::<Kanal>(n)))
-            .add("flume on tokio", move |n| pair::tokio(workers, tasks::<Flume>(n)))
-            .add("flume on smol", move |n| pair::smol(workers, tasks::<Flume>(n)))
-            .add("smol", move |n| pair::smol(workers, tasks::<AsyncChannel>(n)))
-            .add_go(&["together"])
-            .absent("may", "its channels have no bound")
+        policies::add_all(Variant::new(name, "message", workers), move |policy, n| {
+            pair::segue(policy, workers, calls::<MVar>(n))
+        })
+        .add("tokio", move |n| pair::tokio(workers, tasks::<Tokio>(n)))
+        .add("kanal on tokio", move |n| pair::tokio(workers, tasks::<Kanal>(n)))
+        .add("kanal on smol", move |n| pair::smol(workers, tasks::<Kanal>(n)))
+        .add("flume on tokio", move |n| pair::tokio(workers, tasks::<Flume>(n)))
+        .add("flume on smol", move |n| pair::smol(workers, tasks::<Flume>(n)))
+        .add("smol", move |n| pair::smol(workers, tasks::<AsyncChannel>(n)))
+        .add_go(&["together"])
+        .absent("may", "its channels have no bound")
     };
     let apart = Variant::new("two workers, kept apart", "message", 2)
         .add(SEGUE, |n| pair::segue_apart(calls::<MVar>(n)))

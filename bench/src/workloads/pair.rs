@@ -3,19 +3,20 @@
 //!
 //! A side is a closure where waiting is a call and a future where it is an `.await`.
 
-use super::{may_run, segue_run, smol_executor, smol_threads, tokio_runtime};
+use super::policies::Policy;
+use super::{may_run, smol_executor, smol_threads, tokio_runtime};
 use crate::measure::Span;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use smol::{Executor, LocalExecutor};
 use std::thread;
 
 /// Runs both sides as fibers and answers with what the first measured.
-pub fn segue<A, B>(workers: usize, (first, second): (A, B)) -> Span
+pub fn segue<A, B>(policy: &Policy, workers: usize, (first, second): (A, B)) -> Span
 where
     A: FnOnce() -> Span + Send + 'static,
     B: FnOnce() + Send + 'static,
 {
-    segue_run(workers, || {
+    policy.run(workers, || {
         let (first, second) = (segue::spawn(first), segue::spawn(second));
         second.join().expect("no panic");
         first.join().expect("no panic")

@@ -11,8 +11,8 @@
 //! has, stands in for both and never holds more than one message.
 
 use super::channels::{AsyncChannel, Calls, Flume, Kanal, MVar, May, Tasks, Tokio};
-use super::pair;
-use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
+use super::{pair, policies};
+use crate::measure::{Span, Stopwatch, Variant, Workload};
 
 /// See the file's head.
 pub const WORKLOAD: Workload =
@@ -62,64 +62,65 @@ macro_rules! promises {
 
 fn variants() -> Vec<Variant> {
     let promise = |name: &str, workers| {
-        Variant::new(name, "round trip", workers)
-            .add(SEGUE, move |n| {
-                use segue::sync::{Resolver as Sender, promise};
-                pair::segue(
-                    workers,
-                    promises!(
-                        n,
-                        promise(),
-                        Sender,
-                        |to, message| {
-                            to.fill(message).unwrap();
-                            true
-                        },
-                        |rx| rx.take(),
-                        move ||
-                    ),
-                )
-            })
-            .add("smol", move |n| {
-                use oneshot::{Sender, channel};
-                pair::smol(
-                    workers,
-                    promises!(n, channel(), Sender, |to, message| to.send(message).is_ok(), |rx| rx.await, async move),
-                )
-            })
-            .add("tokio", move |n| {
-                use tokio::sync::oneshot::{Sender, channel};
-                pair::tokio(
-                    workers,
-                    promises!(n, channel(), Sender, |to, message| to.send(message).is_ok(), |rx| rx.await, async move),
-                )
-            })
-            .add("oneshot on tokio", move |n| {
-                use oneshot::{Sender, channel};
-                pair::tokio(
-                    workers,
-                    promises!(n, channel(), Sender, |to, message| to.send(message).is_ok(), |rx| rx.await, async move),
-                )
-            })
-            .add_apart("may", move |n| {
-                use may::sync::spsc::{Sender, channel};
-                pair::may(
-                    workers,
-                    promises!(n, channel(), Sender, |to, message| to.send(message).is_ok(), |rx| rx.recv(), move ||),
-                )
-            })
-            .add_go(&["promise"])
+        policies::add_all(Variant::new(name, "round trip", workers), move |policy, n| {
+            use segue::sync::{Resolver as Sender, promise};
+            pair::segue(
+                policy,
+                workers,
+                promises!(
+                    n,
+                    promise(),
+                    Sender,
+                    |to, message| {
+                        to.fill(message).unwrap();
+                        true
+                    },
+                    |rx| rx.take(),
+                    move ||
+                ),
+            )
+        })
+        .add("smol", move |n| {
+            use oneshot::{Sender, channel};
+            pair::smol(
+                workers,
+                promises!(n, channel(), Sender, |to, message| to.send(message).is_ok(), |rx| rx.await, async move),
+            )
+        })
+        .add("tokio", move |n| {
+            use tokio::sync::oneshot::{Sender, channel};
+            pair::tokio(
+                workers,
+                promises!(n, channel(), Sender, |to, message| to.send(message).is_ok(), |rx| rx.await, async move),
+            )
+        })
+        .add("oneshot on tokio", move |n| {
+            use oneshot::{Sender, channel};
+            pair::tokio(
+                workers,
+                promises!(n, channel(), Sender, |to, message| to.send(message).is_ok(), |rx| rx.await, async move),
+            )
+        })
+        .add_apart("may", move |n| {
+            use may::sync::spsc::{Sender, channel};
+            pair::may(
+                workers,
+                promises!(n, channel(), Sender, |to, message| to.send(message).is_ok(), |rx| rx.recv(), move ||),
+            )
+        })
+        .add_go(&["promise"])
     };
     let channel = |name: &str, workers| {
-        Variant::new(name, "round trip", workers)
-            .add(SEGUE, move |n| pair::segue(workers, calls::<MVar>(n)))
-            .add("tokio", move |n| pair::tokio(workers, tasks::<Tokio>(n)))
-            .add("kanal on tokio", move |n| pair::tokio(workers, tasks::<Kanal>(n)))
-            .add("kanal on smol", move |n| pair::smol(workers, tasks::<Kanal>(n)))
-            .add("flume on tokio", move |n| pair::tokio(workers, tasks::<Flume>(n)))
-            .add("smol", move |n| pair::smol(workers, tasks::<AsyncChannel>(n)))
-            .add_apart("may", move |n| pair::may(workers, calls::<May>(n)))
-            .add_go(&["channel"])
+        policies::add_all(Variant::new(name, "round trip", workers), move |policy, n| {
+            pair::segue(policy, workers, calls::<MVar>(n))
+        })
+        .add("tokio", move |n| pair::tokio(workers, tasks::<Tokio>(n)))
+        .add("kanal on tokio", move |n| pair::tokio(workers, tasks::<Kanal>(n)))
+        .add("kanal on smol", move |n| pair::smol(workers, tasks::<Kanal>(n)))
+        .add("flume on tokio", move |n| pair::tokio(workers, tasks::<Flume>(n)))
+        .add("smol", move |n| pair::smol(workers, tasks::<AsyncChannel>(n)))
+        .add_apart("may", move |n| pair::may(workers, calls::<May>(n)))
+        .add_go(&["channel"])
     };
     vec![
         promise("promise, one worker", 1),

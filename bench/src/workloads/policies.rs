@@ -1,5 +1,5 @@
-//! The policies under which Segue takes part: one table. Used by the workloads in which the order
-//! of running matters.
+//! The policies under which Segue takes part: one table. Used by the workloads in which order or
+//! place may matter, and by the page, which has the default against the best of them.
 
 use crate::measure::{SEGUE, Span, Variant};
 use segue::sched::{ByPriority, Fifo, Lifo, Policy as Order, RoundRobin, Stealing};
@@ -12,9 +12,12 @@ pub struct Policy {
     run: fn(usize, &mut dyn FnMut()),
 }
 
+/// The default.
+pub const DEFAULT: Policy = Policy { who: SEGUE, run: |workers, main| under(workers, Stealing::default, main) };
+
 /// All of them, a line each. The default is the first.
 pub const POLICIES: &[Policy] = &[
-    Policy { who: SEGUE, run: |workers, main| under(workers, Stealing::default, main) },
+    DEFAULT,
     Policy { who: "segue, fifo", run: |workers, main| under(workers, Fifo::default, main) },
     Policy { who: "segue, by priority", run: |workers, main| under(workers, ByPriority::strict, main) },
     Policy { who: "segue, round robin", run: |workers, main| under(workers, RoundRobin::default, main) },
@@ -39,6 +42,11 @@ fn runs() -> RoundRobin {
 
 fn under<P: Order>(workers: usize, policy: impl Fn() -> P + Send + Sync, main: &mut dyn FnMut()) {
     segue::runtime().workers(workers).run_with(policy, main).expect("segue starts");
+}
+
+/// Whether this is how Segue is named under one of the policies.
+pub fn is_policy(who: &str) -> bool {
+    POLICIES.iter().any(|policy| policy.who == who)
 }
 
 impl Policy {

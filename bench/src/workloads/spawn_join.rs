@@ -3,24 +3,28 @@
 //! Timed: making the child, its only run, its result's way back, waking the parent, and giving back
 //! whatever the child used. Not timed: starting the runtime. The child only returns a number, which
 //! the parent adds up. The parent is itself a fiber or task: a runtime's entry (`block_on`) is
-//! slower to wake.
+//! slower to wake. With two workers a runtime may run the child where it likes; "CPUs busy" shows
+//! whether it used both.
 
-use super::{may_run, segue_run, smol_executor, tokio_runtime};
-use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
+use super::crowd::{self, SpawnFiber, SpawnTask};
+use super::policies;
+use crate::measure::{Span, Stopwatch, Variant, Workload};
 
 /// See the file's head.
 pub const WORKLOAD: Workload =
     Workload { name: "spawn_join", timed: "spawn a child that returns a number and join it, one by one", variants };
 
 fn variants() -> Vec<Variant> {
-    vec![
-        Variant::new("one by one, one worker", "child", 1)
-            .add(SEGUE, segue)
-            .add("smol", smol)
-            .add("tokio", tokio)
-            .add_apart("may", may)
-            .add_go(&[]),
-    ]
+    let with = |name, workers| {
+        policies::add_all(Variant::new(name, "child", workers), move |policy, n| {
+            crowd::segue(policy, workers, |fibers| calls(fibers, n))
+        })
+        .add("smol", move |n| crowd::smol(workers, |start| tasks(start, n)))
+        .add("tokio", move |n| crowd::tokio(workers, |start| tasks(start, n)))
+        .add_apart("may", move |n| crowd::may(workers, move |fibers| calls(fibers, n)))
+        .add_go(&[])
+    };
+    vec![with("one by one, one worker", 1), with("one by one, two workers", 2)]
 }
 
 /// What the parent's sum must be.
@@ -28,57 +32,26 @@ fn sum_below(n: u64) -> u64 {
     n * n.saturating_sub(1) / 2
 }
 
-fn segue(n: u64) -> Span {
-    segue_run(1, || {
-        let watch = Stopwatch::start();
-        let mut sum = 0;
-        for i in 0..n {
-            sum += segue::spawn(move || i).join().expect("no panic");
-        }
-        let span = watch.stop(n);
-        assert_eq!(sum, sum_below(n));
-        span
-    })
+/// The parent as a fiber.
+fn calls<S: SpawnFiber>(fibers: S, n: u64) -> Span {
+    let watch = Stopwatch::start();
+    let mut sum = 0;
+    for i in 0..n {
+        sum += S::join(fibers.spawn(move || i));
+    }
+    let span = watch.stop(n);
+    assert_eq!(sum, sum_below(n));
+    span
 }
 
-fn smol(n: u64) -> Span {
-    let executor = smol_executor();
-    let parent = executor.spawn(async move {
-        let watch = Stopwatch::start();
-        let mut sum = 0;
-        for i in 0..n {
-            sum += executor.spawn(async move { i }).await;
-        }
-        let span = watch.stop(n);
-        assert_eq!(sum, sum_below(n));
-        span
-    });
-    smol::future::block_on(executor.run(parent))
-}
-
-fn tokio(n: u64) -> Span {
-    let parent = async move {
-        let watch = Stopwatch::start();
-        let mut sum = 0;
-        for i in 0..n {
-            sum += tokio::spawn(async move { i }).await.expect("no panic");
-        }
-        let span = watch.stop(n);
-        assert_eq!(sum, sum_below(n));
-        span
-    };
-    tokio_runtime(1).block_on(async { tokio::spawn(parent).await }).expect("no panic")
-}
-
-fn may(n: u64) -> Span {
-    may_run(1, move || {
-        let watch = Stopwatch::start();
-        let mut sum = 0;
-        for i in 0..n {
-            sum += may::go!(move || i).join().expect("no panic");
-        }
-        let span = watch.stop(n);
-        assert_eq!(sum, sum_below(n));
-        span
-    })
+/// The parent as a task.
+async fn tasks<S: SpawnTask>(start: S, n: u64) -> Span {
+    let watch = Stopwatch::start();
+    let mut sum = 0;
+    for i in 0..n {
+        sum += S::join(start.spawn(async move { i })).await;
+    }
+    let span = watch.stop(n);
+    assert_eq!(sum, sum_below(n));
+    span
 }

@@ -3,8 +3,11 @@
 //!
 //! A line `{{table NAME...}}` becomes a table of these workloads for each processor, from the
 //! newest file that has them; `{{versus}}` the tables of two commits; `{{instructions}}` what was
-//! counted; `{{machines}}` what was measured where. In a line, `{{median WORKLOAD | VARIANT |
+//! counted; `{{machines}}` what was measured where; `{{policies}}` the default policy against the
+//! best. In a line, `{{median WORKLOAD | VARIANT |
 //! WHO}}` is a figure, and `{{ratio WORKLOAD | VARIANT | WHO | OTHER}}` one over another.
+
+mod policies;
 
 use crate::measure::{SEGUE, is_segue};
 use crate::report::number;
@@ -27,6 +30,9 @@ pub struct Kept {
     instructions: Vec<Instructions>,
 }
 
+/// A workload's rows, and the file that has them.
+type Run<'a> = (&'a Results, &'a Measured);
+
 /// What the program `instructions` keeps.
 #[derive(Deserialize)]
 struct Instructions {
@@ -46,10 +52,21 @@ impl Kept {
     }
 
     /// The newest rows of a workload, by processor.
-    fn newest(&self, workload: &str) -> BTreeMap<&str, (&Results, &Measured)> {
+    fn newest(&self, workload: &str) -> BTreeMap<&str, Run<'_>> {
         let runs = self.runs.iter().flat_map(|file| file.runs.iter().map(move |run| (file, run)));
         let these = runs.filter(|(_, run)| run.workload == workload);
         these.map(|(file, run)| (file.host.cpu.as_str(), (file, run))).collect()
+    }
+
+    /// The newest rows of workloads, in their order, by processor.
+    fn by_processor(&self, names: &[&str]) -> BTreeMap<&str, Vec<Run<'_>>> {
+        let mut found: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for name in names {
+            for (processor, run) in self.newest(name) {
+                found.entry(processor).or_default().push(run);
+            }
+        }
+        found
     }
 
     /// A row on the first processor.
@@ -99,6 +116,7 @@ fn block(directive: &str, kept: &Kept) -> Result<String, String> {
         "table" => table(&names.split_whitespace().collect::<Vec<_>>(), kept),
         "versus" => Ok(versus(kept)),
         "machines" => Ok(machines(kept)),
+        "policies" => Ok(policies::tables(kept)),
         "instructions" => Ok(instructions(kept)),
         _ => inline(&format!("{{{{{directive}}}}}"), kept),
     }
@@ -128,14 +146,9 @@ fn table(names: &[&str], kept: &Kept) -> Result<String, String> {
     if let Some(name) = names.iter().find(|name| !known(name)) {
         return Err(format!("the page wants a table of `{name}`, which is no workload"));
     }
-    let newest: Vec<_> = names.iter().map(|name| kept.newest(name)).collect();
-    let processors: BTreeSet<_> = newest.iter().flat_map(|found| found.keys().copied()).collect();
     let mut page = String::new();
-    for processor in processors {
-        let found: Vec<_> = newest.iter().filter_map(|found| found.get(processor)).collect();
-        let when: BTreeSet<_> = found.iter().map(|(file, run)| format!("{} at {}", file.date, run.commit)).collect();
-        let when: Vec<_> = when.into_iter().collect();
-        let _ = writeln!(page, "{}:\n", on(&found[0].0.host, &when.join(", ")));
+    for found in kept.by_processor(names).values() {
+        let _ = writeln!(page, "{}:\n", heading(found));
         page += "| workload | variant | unit | Segue: min / **median** / max | Segue otherwise | \
                  the best five rivals' medians | Segue / the best |\n| --- | --- | --- | --- | --- | --- | --- |\n";
         for (_, run) in found {
@@ -158,6 +171,12 @@ fn instructions(kept: &Kept) -> String {
         page.push('\n');
     }
     page
+}
+
+/// Where these runs were, with their dates and commits.
+fn heading(runs: &[Run<'_>]) -> String {
+    let when: BTreeSet<_> = runs.iter().map(|(file, run)| format!("{} at {}", file.date, run.commit)).collect();
+    on(&runs[0].0.host, &when.into_iter().collect::<Vec<_>>().join(", "))
 }
 
 fn on(host: &Host, when: &str) -> String {
@@ -279,6 +298,20 @@ mod tests {
         assert!(page.starts_with("# Head\n\n2 x X, 1 at abc:\n\n| workload"), "{page}");
         assert!(page.contains(&(row("25.0 / **50.0** / 100") + " 1.25 |\n\n2 x Z, 2 at abc:\n")), "{page}");
         assert!(page.ends_with(&(row("10.0 / **20.0** / 40.0") + " 0.50 |\n\nEnd\n")), "{page}");
+    }
+
+    #[test]
+    fn a_default_that_takes_over_the_bound_is_marked() {
+        let page = |ours| render("{{policies}}", &kept(vec![results("X", "1", ours)])).expect("it renders");
+        let row = |default: &str, best: &str, regret: &str| {
+            format!("| `mvar` | same worker | ns | {default} | {best} | {regret} |\n")
+        };
+        let marked = page(90.0);
+        assert!(marked.ends_with("In 0 of 1 rows the default takes at most 1.15 times as long as the best.\n"));
+        assert!(marked.contains(&row("90.0", "lifo 60.0", "**1.50**")), "{marked}");
+        assert!(page(66.0).contains(&row("66.0", "lifo 60.0", "1.10")), "{}", page(66.0));
+        assert!(page(50.0).contains(&row("50.0", "the default 50.0", "1.00")), "{}", page(50.0));
+        assert_eq!(render("{{policies}}", &kept(Vec::new())).expect("too"), format!("{NOT_KEPT}\n"));
     }
 
     #[test]
