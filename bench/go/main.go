@@ -121,6 +121,9 @@ func main() {
 			}
 			return sum
 		}
+	case "connections":
+		over, alive := argument(2) == "over", number(argument(3))
+		run = func(n int) span { return connections(over, alive, n) }
 	case "generator":
 		run = generator(number(argument(2)))
 	case "fork_join":

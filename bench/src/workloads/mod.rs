@@ -12,6 +12,7 @@ mod bridge;
 mod cancellation;
 mod chameneos;
 mod channels;
+mod connections;
 mod crew;
 mod crowd;
 mod effect_suite;
@@ -52,6 +53,7 @@ pub const ALL: &[Workload] = &[
     ping_pong::WORKLOAD,
     mvar::WORKLOAD,
     mutex::WORKLOAD,
+    connections::WORKLOAD,
     forced::WORKLOAD,
     cancellation::WORKLOAD,
     bridge::WORKLOAD,
