@@ -129,6 +129,9 @@ func main() {
 	case "fork_join":
 		of := number(argument(2))
 		run = func(n int) span { return forkJoin(of, n) }
+	case "par_enter":
+		steps := number(argument(2))
+		run = func(n int) span { return parEnter(steps, n) }
 	case "k_nucleotide":
 		found := make([]int, 13)
 		for i := range found {

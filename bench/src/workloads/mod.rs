@@ -28,6 +28,7 @@ mod mandelbrot;
 mod mutex;
 mod mvar;
 mod pair;
+mod par_enter;
 mod ping_pong;
 mod policies;
 mod policy_overhead;
@@ -58,6 +59,7 @@ pub const ALL: &[Workload] = &[
     cancellation::WORKLOAD,
     bridge::WORKLOAD,
     fork_join::WORKLOAD,
+    par_enter::WORKLOAD,
     k_nucleotide::WORKLOAD,
     mandelbrot::WORKLOAD,
     spectral_norm::WORKLOAD,
