@@ -16,6 +16,7 @@ const RIVALS: &[&str] = &[
     "chili",
     "corosensei",
     "crossbeam-channel",
+    "crossfire",
     "flume",
     "futures-util",
     "genawaiter",

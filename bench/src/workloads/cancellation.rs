@@ -21,7 +21,7 @@
 //! and waking threads costs a hundred times what is looked for. Tokio's channel has one receiver,
 //! so it takes part in MPSC only. May takes no part: its channels have no bound.
 
-use super::channels::{AsyncChannel, Calls, Kanal, MVar, Tasks, Tokio};
+use super::channels::{AsyncChannel, Calls, CrossfireMany, Kanal, MVar, Tasks, Tokio};
 use super::{segue_run, smol_executor, tokio_runtime};
 use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
 use std::collections::VecDeque;
@@ -72,6 +72,9 @@ fn variants() -> Vec<Variant> {
                     .add(SEGUE, move |n| repeat(n, || segue(setup)))
                     .add("kanal on tokio", move |n| repeat(n, || tokio::<Kanal>(setup, ends::<Kanal>(setup))))
                     .add("kanal on smol", move |n| repeat(n, || smol::<Kanal>(setup, ends::<Kanal>(setup))))
+                    .add("crossfire on tokio", move |n| {
+                        repeat(n, || tokio::<CrossfireMany>(setup, ends::<CrossfireMany>(setup)))
+                    })
                     .add("async-channel on tokio", move |n| {
                         repeat(n, || tokio::<AsyncChannel>(setup, ends::<AsyncChannel>(setup)))
                     })
@@ -254,7 +257,7 @@ fn segue(setup: Setup) -> Span {
 }
 
 /// An end of one channel for each, all cloned.
-fn ends<C: Tasks<Receiver: Clone>>(setup: Setup) -> (Vec<C::Sender>, Vec<C::Receiver>) {
+fn ends<C: Tasks<Sender: Clone, Receiver: Clone>>(setup: Setup) -> (Vec<C::Sender>, Vec<C::Receiver>) {
     let (sender, receiver) = C::new();
     (vec![sender; setup.producers as usize], vec![receiver; setup.consumers as usize])
 }

@@ -14,7 +14,7 @@
 //! creatures waits at a channel of its own, made before the clock starts; with "oneshot on tokio",
 //! at a new one for each meeting.
 
-use super::channels::{AsyncChannel, Flume, Kanal, Tasks};
+use super::channels::{AsyncChannel, CrossfireMany, Flume, Kanal, Tasks};
 use super::crowd::{self, SpawnFiber, SpawnTask};
 use super::{policies, segue_run};
 use crate::measure::{Span, Stopwatch, Variant, Workload};
@@ -39,6 +39,12 @@ fn variants() -> Vec<Variant> {
         })
         .add("flume on tokio", move |n| crowd::tokio(workers, move |start| games_of_tasks::<Flume, _>(start, n)))
         .add("kanal on smol", move |n| crowd::smol(workers, move |start| games_of_tasks::<Kanal, _>(start, n)))
+        .add("crossfire on tokio", move |n| {
+            crowd::tokio(workers, move |start| games_of_tasks::<CrossfireMany, _>(start, n))
+        })
+        .add("crossfire on smol", move |n| {
+            crowd::smol(workers, move |start| games_of_tasks::<CrossfireMany, _>(start, n))
+        })
         .add("smol", move |n| crowd::smol(workers, move |start| games_of_tasks::<AsyncChannel, _>(start, n)))
         .add_apart("may", move |n| {
             crowd::may(workers, move |fibers| games(n, |colours, meetings| calls(fibers, colours, meetings)))
@@ -186,7 +192,7 @@ impl Shared for segue::sync::Mutex<Place<usize>> {
 }
 
 /// Both games with tasks that wait at channels.
-async fn games_of_tasks<C: Tasks, S: SpawnTask>(start: S, n: u64) -> Span {
+async fn games_of_tasks<C: Tasks<Sender: Clone>, S: SpawnTask>(start: S, n: u64) -> Span {
     let half = n.div_ceil(2);
     let watch = Stopwatch::start();
     let met = tasks::<C, S>(&start, THREE, half).await + tasks::<C, S>(&start, TEN, half).await;
@@ -195,7 +201,7 @@ async fn games_of_tasks<C: Tasks, S: SpawnTask>(start: S, n: u64) -> Span {
     span
 }
 
-async fn tasks<C: Tasks, S: SpawnTask>(start: &S, colours: &'static [Colour], meetings: u64) -> u64 {
+async fn tasks<C: Tasks<Sender: Clone>, S: SpawnTask>(start: &S, colours: &'static [Colour], meetings: u64) -> u64 {
     let place = Arc::new(Mutex::new(Place::new(meetings)));
     let (senders, receivers): (Vec<_>, Vec<_>) = colours.iter().map(|_| C::new()).unzip();
     let creature = |(me, mut waker): (usize, C::Receiver)| {

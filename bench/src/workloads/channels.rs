@@ -2,12 +2,13 @@
 //! awaited and one for those whose waits are calls. Used by `mvar`, `ping_pong`, `cancellation`,
 //! `chameneos`, `primes_sieve` and `wake`.
 
+use crossfire::{mpmc, spsc};
 use std::sync::Arc;
 
 /// A channel of numbers with room for one, between tasks.
 pub trait Tasks: 'static {
     /// The sending end.
-    type Sender: Clone + Send + 'static;
+    type Sender: Send + 'static;
     /// The receiving end.
     type Receiver: Send + 'static;
 
@@ -60,7 +61,7 @@ impl Calls for MVar {
 }
 
 macro_rules! tasks {
-    ($(#[$doc:meta])* $name:ident, $new:path, $sender:path, $receiver:path, |$received:ident| $result:expr) => {
+    ($(#[$doc:meta])* $name:ident, $new:expr, $sender:path, $receiver:path, |$received:ident| $result:expr) => {
         $(#[$doc])*
         pub struct $name;
 
@@ -69,7 +70,7 @@ macro_rules! tasks {
             type Receiver = $receiver;
 
             fn new() -> (Self::Sender, Self::Receiver) {
-                $new(1)
+                ($new)(1)
             }
 
             async fn send(to: &mut Self::Sender, number: u64) -> bool {
@@ -85,7 +86,7 @@ macro_rules! tasks {
 }
 
 macro_rules! calls {
-    ($(#[$doc:meta])* $name:ident, $new:path, $sender:path, $receiver:path) => {
+    ($(#[$doc:meta])* $name:ident, $new:expr, $sender:path, $receiver:path) => {
         $(#[$doc])*
         pub struct $name;
 
@@ -94,7 +95,7 @@ macro_rules! calls {
             type Receiver = $receiver;
 
             fn new() -> (Self::Sender, Self::Receiver) {
-                $new(1)
+                ($new)(1)
             }
 
             fn send(to: &Self::Sender, number: u64) -> bool {
@@ -120,6 +121,15 @@ tasks! {
     /// Kanal, awaited.
     Kanal, kanal::bounded_async, kanal::AsyncSender<u64>, kanal::AsyncReceiver<u64>, |received| received.ok()
 }
+tasks! {
+    /// Crossfire for one sender and one receiver. It spins for a moment before it suspends, whoever
+    /// else is ready on its worker.
+    Crossfire, |_| spsc::new(), crossfire::AsyncTx<spsc::One<u64>>, crossfire::AsyncRx<spsc::One<u64>>, |received| received.ok()
+}
+tasks! {
+    /// Crossfire for several of each.
+    CrossfireMany, |_| mpmc::new(), crossfire::MAsyncTx<mpmc::One<u64>>, crossfire::MAsyncRx<mpmc::One<u64>>, |received| received.ok()
+}
 
 /// Flume: one channel for both traits.
 pub struct Flume;
@@ -144,6 +154,10 @@ impl Tasks for Flume {
 calls! {
     /// Kanal, between threads.
     KanalCalls, kanal::bounded, kanal::Sender<u64>, kanal::Receiver<u64>
+}
+calls! {
+    /// Crossfire for one sender and one receiver, between threads.
+    CrossfireCalls, |_| spsc::new(), crossfire::Tx<spsc::One<u64>>, crossfire::Rx<spsc::One<u64>>
 }
 calls! {
     /// Flume, between threads.

@@ -13,7 +13,10 @@
 //!
 //! May takes no part: its channels have no bound.
 
-use super::channels::{AsyncChannel, Calls, Crossbeam, Flume, FlumeCalls, Kanal, KanalCalls, MVar, Std, Tasks, Tokio};
+use super::channels::{
+    AsyncChannel, Calls, Crossbeam, Crossfire, CrossfireCalls, Flume, FlumeCalls, Kanal, KanalCalls, MVar, Std, Tasks,
+    Tokio,
+};
 use super::{pair, policies};
 use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
 
@@ -32,6 +35,8 @@ fn variants() -> Vec<Variant> {
         .add("tokio", move |n| pair::tokio(workers, tasks::<Tokio>(n)))
         .add("kanal on tokio", move |n| pair::tokio(workers, tasks::<Kanal>(n)))
         .add("kanal on smol", move |n| pair::smol(workers, tasks::<Kanal>(n)))
+        .add("crossfire on tokio", move |n| pair::tokio(workers, tasks::<Crossfire>(n)))
+        .add("crossfire on smol", move |n| pair::smol(workers, tasks::<Crossfire>(n)))
         .add("flume on tokio", move |n| pair::tokio(workers, tasks::<Flume>(n)))
         .add("flume on smol", move |n| pair::smol(workers, tasks::<Flume>(n)))
         .add("smol", move |n| pair::smol(workers, tasks::<AsyncChannel>(n)))
@@ -41,12 +46,15 @@ fn variants() -> Vec<Variant> {
     let apart = Variant::new("two workers, kept apart", "message", 2)
         .add(SEGUE, |n| pair::segue_apart(calls::<MVar>(n)))
         .add("kanal, threads", |n| pair::threads(calls::<KanalCalls>(n)))
+        .add("crossfire, threads", |n| pair::threads(calls::<CrossfireCalls>(n)))
         .add("crossbeam, threads", |n| pair::threads(calls::<Crossbeam>(n)))
         .add("flume, threads", |n| pair::threads(calls::<FlumeCalls>(n)))
         .add("std, threads", |n| pair::threads(calls::<Std>(n)))
         .add("tokio", |n| pair::tokio_apart(tasks::<Tokio>(n)))
         .add("kanal on tokio", |n| pair::tokio_apart(tasks::<Kanal>(n)))
         .add("kanal on smol", |n| pair::smol_apart(tasks::<Kanal>(n)))
+        .add("crossfire on tokio", |n| pair::tokio_apart(tasks::<Crossfire>(n)))
+        .add("crossfire on smol", |n| pair::smol_apart(tasks::<Crossfire>(n)))
         .add("smol", |n| pair::smol_apart(tasks::<AsyncChannel>(n)))
         .add_go(&["apart"]);
     vec![together("same worker", 1), together("two workers, free placement", 2), apart]

@@ -10,7 +10,7 @@
 //! May has no one-shots and no bounded channels: its unbounded spsc channel, the fastest that it
 //! has, stands in for both and never holds more than one message.
 
-use super::channels::{AsyncChannel, Calls, Flume, Kanal, MVar, May, Tasks, Tokio};
+use super::channels::{AsyncChannel, Calls, Crossfire, Flume, Kanal, MVar, May, Tasks, Tokio};
 use super::{pair, policies};
 use crate::measure::{Span, Stopwatch, Variant, Workload};
 
@@ -117,6 +117,8 @@ fn variants() -> Vec<Variant> {
         .add("tokio", move |n| pair::tokio(workers, tasks::<Tokio>(n)))
         .add("kanal on tokio", move |n| pair::tokio(workers, tasks::<Kanal>(n)))
         .add("kanal on smol", move |n| pair::smol(workers, tasks::<Kanal>(n)))
+        .add("crossfire on tokio", move |n| pair::tokio(workers, tasks::<Crossfire>(n)))
+        .add("crossfire on smol", move |n| pair::smol(workers, tasks::<Crossfire>(n)))
         .add("flume on tokio", move |n| pair::tokio(workers, tasks::<Flume>(n)))
         .add("smol", move |n| pair::smol(workers, tasks::<AsyncChannel>(n)))
         .add_apart("may", move |n| pair::may(workers, calls::<May>(n)))

@@ -18,7 +18,7 @@
 //! chain's work, in the default order or last in, first out; under the policies they start where a
 //! worker is idle.
 
-use super::channels::{AsyncChannel, Calls, Flume, Kanal, MVar, Tasks, Tokio};
+use super::channels::{AsyncChannel, Calls, Crossfire, Flume, Kanal, MVar, Tasks, Tokio};
 use super::crowd::{self, SpawnFiber, SpawnTask};
 use super::policies;
 use crate::measure::{Span, Stopwatch, Variant, Workload};
@@ -38,6 +38,8 @@ fn variants() -> Vec<Variant> {
         .add("tokio", move |n| crowd::tokio(workers, move |start| tasks_often::<Tokio, _>(start, n)))
         .add("flume on tokio", move |n| crowd::tokio(workers, move |start| tasks_often::<Flume, _>(start, n)))
         .add("kanal on smol", move |n| crowd::smol(workers, move |start| tasks_often::<Kanal, _>(start, n)))
+        .add("crossfire on tokio", move |n| crowd::tokio(workers, move |start| tasks_often::<Crossfire, _>(start, n)))
+        .add("crossfire on smol", move |n| crowd::smol(workers, move |start| tasks_often::<Crossfire, _>(start, n)))
         .add("smol", move |n| crowd::smol(workers, move |start| tasks_often::<AsyncChannel, _>(start, n)))
         .add_go(&[&LAST.to_string(), &SUM.to_string(), &MESSAGES.to_string()])
         .absent("may", "its channels have no bound, so that its filters hardly wait")

@@ -24,7 +24,9 @@
 //! side is awake. Go takes part where both wait: all its goroutines are in its scheduler, and one
 //! that spins keeps those that it wakes from running.
 
-use super::channels::{AsyncChannel, Calls, Crossbeam, Kanal, KanalCalls, MVar, Std, Tasks, Tokio};
+use super::channels::{
+    AsyncChannel, Calls, Crossbeam, CrossfireCalls, CrossfireMany, Kanal, KanalCalls, MVar, Std, Tasks, Tokio,
+};
 use super::pair::bind_to_cpu;
 use super::tokio_runtime;
 use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
@@ -54,11 +56,14 @@ fn variants() -> Vec<Variant> {
             .add("tokio", move |n| tasks::<Tokio>(OnTokio, mode, n))
             .add("kanal on tokio", move |n| tasks::<Kanal>(OnTokio, mode, n))
             .add("kanal on smol", move |n| tasks::<Kanal>(OnSmol, mode, n))
+            .add("crossfire on tokio", move |n| tasks::<CrossfireMany>(OnTokio, mode, n))
+            .add("crossfire on smol", move |n| tasks::<CrossfireMany>(OnSmol, mode, n))
             .add("smol", move |n| tasks::<AsyncChannel>(OnSmol, mode, n))
     };
     let threads = |variant: Variant, mode: Mode| {
         variant
             .add("kanal, threads", move |n| threads::<KanalCalls>(mode, n))
+            .add("crossfire, threads", move |n| threads::<CrossfireCalls>(mode, n))
             .add("crossbeam, threads", move |n| threads::<Crossbeam>(mode, n))
             .add("std, threads", move |n| threads::<Std>(mode, n))
     };
@@ -199,7 +204,7 @@ fn threads<C: Calls>(mode: Mode, n: u64) -> Span {
 }
 
 /// A channel with tasks at one end and a thread at the other.
-trait Mixed: Tasks {
+trait Mixed: Tasks<Sender: Clone> {
     /// The thread's end sends. There is room.
     fn wake(to: &mut Self::Sender, number: u64);
     /// The thread's end waits.
@@ -223,6 +228,17 @@ impl Mixed for Kanal {
 
     fn wait(from: &mut Self::Receiver) -> u64 {
         from.as_sync().recv().expect("it answers")
+    }
+}
+
+impl Mixed for CrossfireMany {
+    fn wake(to: &mut Self::Sender, number: u64) {
+        to.try_send(number).expect("there is room");
+    }
+
+    fn wait(from: &mut Self::Receiver) -> u64 {
+        // There is no lending it as a receiver for threads.
+        smol::future::block_on(from.recv()).expect("it answers")
     }
 }
 
