@@ -149,6 +149,32 @@ pub struct Results {
     pub runs: Vec<Measured>,
 }
 
+/// What is known of a run whose file is not kept, in `results/summaries`: Segue's figures, and their
+/// ratios to the best rivals'.
+#[derive(Clone, Deserialize)]
+pub struct Summary {
+    /// The processor.
+    pub cpu: String,
+    /// What was measured.
+    pub commit: String,
+    /// Variant by variant.
+    pub rows: Vec<SummaryRow>,
+}
+
+/// A variant in a summary. Where it was summed up with others, a figure is the least and the
+/// greatest of them all.
+#[derive(Clone, Deserialize)]
+pub struct SummaryRow {
+    /// The workload's name.
+    pub workload: String,
+    /// The variant's.
+    pub variant: String,
+    /// Segue's median.
+    pub ours: Vec<f64>,
+    /// The same divided by the best rival's.
+    pub ratio: Vec<f64>,
+}
+
 /// One entry of Segue's, measured in turns at two commits.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Pair {

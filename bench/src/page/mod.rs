@@ -4,14 +4,15 @@
 //! A line `{{table NAME...}}` becomes a table of these workloads for each processor, from the
 //! newest file that has them; `{{versus}}` the tables of two commits; `{{instructions}}` what was
 //! counted; `{{machines}}` what was measured where; `{{policies}}` the default policy against the
-//! best. In a line, `{{median WORKLOAD | VARIANT |
+//! best; `{{processors}}` all processors in one table. In a line, `{{median WORKLOAD | VARIANT |
 //! WHO}}` is a figure, and `{{ratio WORKLOAD | VARIANT | WHO | OTHER}}` one over another.
 
 mod policies;
+mod processors;
 
 use crate::measure::{SEGUE, is_segue};
 use crate::report::number;
-use crate::results::{self, Host, Measured, Results, Row, Versus};
+use crate::results::{self, Host, Measured, Results, Row, Summary, Versus};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -26,6 +27,8 @@ pub struct Kept {
     runs: Vec<Results>,
     /// Of two commits, the newest file last.
     versus: Vec<Versus>,
+    /// Of processors whose files are not kept.
+    summaries: Vec<Summary>,
     /// Of each architecture.
     instructions: Vec<Instructions>,
 }
@@ -48,7 +51,8 @@ impl Kept {
         runs.sort_by(|a, b| a.date.cmp(&b.date));
         versus.sort_by(|a, b| a.date.cmp(&b.date));
         let instructions = results::read_all(&directory.join("instructions"))?;
-        Ok(Self { runs, versus, instructions })
+        let summaries = results::read_all(&directory.join("summaries"))?;
+        Ok(Self { runs, versus, summaries, instructions })
     }
 
     /// The newest rows of a workload, by processor.
@@ -117,6 +121,7 @@ fn block(directive: &str, kept: &Kept) -> Result<String, String> {
         "versus" => Ok(versus(kept)),
         "machines" => Ok(machines(kept)),
         "policies" => Ok(policies::tables(kept)),
+        "processors" => Ok(processors::table(kept)),
         "instructions" => Ok(instructions(kept)),
         _ => inline(&format!("{{{{{directive}}}}}"), kept),
     }
@@ -287,7 +292,7 @@ mod tests {
     }
 
     fn kept(runs: Vec<Results>) -> Kept {
-        Kept { runs, versus: Vec::new(), instructions: Vec::new() }
+        Kept { runs, versus: Vec::new(), summaries: Vec::new(), instructions: Vec::new() }
     }
 
     #[test]
@@ -312,6 +317,22 @@ mod tests {
         assert!(page(66.0).contains(&row("66.0", "lifo 60.0", "1.10")), "{}", page(66.0));
         assert!(page(50.0).contains(&row("50.0", "the default 50.0", "1.00")), "{}", page(50.0));
         assert_eq!(render("{{policies}}", &kept(Vec::new())).expect("too"), format!("{NOT_KEPT}\n"));
+    }
+
+    #[test]
+    fn each_processor_has_its_columns() {
+        let text = r#"{"cpu": "Y", "commit": "def", "rows": [
+            {"workload": "mvar", "variant": "same worker", "ours": [60], "ratio": [1.01]},
+            {"workload": "mvar", "variant": "apart", "ours": [805, 1000], "ratio": [4.3, 7]}]}"#;
+        let summaries = vec![serde_json::from_str(text).expect("a summary")];
+        let kept = Kept { summaries, ..kept(vec![results("Z", "1", 20.0), results("X", "1", 50.0)]) };
+        let page = render("{{processors}}", &kept).expect("it renders");
+        assert!(
+            page.starts_with("| workload | variant | Y at def | ratio | 2 x X | ratio | 2 x Z | ratio |\n"),
+            "{page}"
+        );
+        assert!(page.contains("\n| `mvar` | same worker | 60.0 | 1.01 | 50.0 | 1.25 | 20.0 | 0.50 |\n"), "{page}");
+        assert!(page.ends_with("\n| `mvar` | apart | 805 to 1000 | 4.30 to 7.00 |  |  |  |  |\n"), "{page}");
     }
 
     #[test]
@@ -341,8 +362,7 @@ mod tests {
         };
         let [date, before, after] = ["1", "abc", "def"].map(str::to_owned);
         let versus = vec![Versus { host, date, before, after, budget: 20.0, rows: vec![row] }];
-        let page =
-            render("{{versus}}", &Kept { runs: Vec::new(), versus, instructions: Vec::new() }).expect("it renders");
+        let page = render("{{versus}}", &Kept { versus, ..kept(Vec::new()) }).expect("it renders");
         assert!(page.starts_with("2 x X, 1: before abc, after def:\n"), "{page}");
         assert!(page.contains("| 9.00 / **10.0** | 4.00 / **5.00** | 0.50 (0.40 to 0.60) | 0.50, 0.40 |"), "{page}");
     }
