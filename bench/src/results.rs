@@ -149,8 +149,8 @@ pub struct Results {
     pub runs: Vec<Measured>,
 }
 
-/// What is known of a run whose file is not kept, in `results/summaries`: Segue's figures, and their
-/// ratios to the best rivals'.
+/// What is known of a run whose file is not kept: Segue's figures, and their ratios to the best
+/// rivals'. In `results/summaries`.
 #[derive(Clone, Deserialize)]
 pub struct Summary {
     /// The processor.
