@@ -1,6 +1,7 @@
 //! Rivals in languages of their own: compiles the programs in `go/` and `ocaml/` once per run, into
 //! temporary directories, and starts one for each variant, Go with as many Ps as the variant has
-//! workers. Used by `rounds`. Where a compiler is not on the PATH, its language takes no part.
+//! workers. Used by `rounds`. Where a compiler is not on the PATH, its language takes no part. Go
+//! fetches the toolchain that `go/go.mod` names; where it can't, the one that is installed does.
 
 use crate::child;
 use crate::measure::Run;
@@ -36,10 +37,16 @@ fn source(language: &str) -> PathBuf {
 
 impl Compiled {
     fn go() -> Self {
-        let source = source("go");
-        Self::build(Command::new("go").arg("version").current_dir(&source), |out| {
+        let go = |toolchain: &str| {
             let mut command = Command::new("go");
-            command.args(["build", "-o"]).arg(out.join("rival")).arg(".").current_dir(&source);
+            command.current_dir(source("go")).env("GOTOOLCHAIN", toolchain);
+            command
+        };
+        let has = |toolchain: &&str| go(toolchain).arg("version").output().is_ok_and(|out| out.status.success());
+        let toolchain = ["auto", "local"].into_iter().find(has).unwrap_or("local");
+        Self::build(go(toolchain).arg("version"), |out| {
+            let mut command = go(toolchain);
+            command.args(["build", "-o"]).arg(out.join("rival")).arg(".");
             Ok(command)
         })
     }
