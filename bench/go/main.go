@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -18,20 +20,41 @@ import (
 )
 
 type span struct {
-	ops       int
-	cpu, wall time.Duration
+	ops        int
+	cpu, wall  time.Duration
+	migrations int
 }
 
 type stopwatch struct {
-	cpu  time.Duration
-	wall time.Time
+	migrations map[string]int
+	cpu        time.Duration
+	wall       time.Time
 }
 
-func start() stopwatch { return stopwatch{cpuTime(), time.Now()} }
+func start() stopwatch { return stopwatch{migrations(), cpuTime(), time.Now()} }
 
 func (w stopwatch) stop(ops int) span {
 	wall := time.Since(w.wall)
-	return span{ops, cpuTime() - w.cpu, wall}
+	cpu, moves := cpuTime()-w.cpu, 0
+	for thread, count := range migrations() {
+		moves += count - w.migrations[thread]
+	}
+	return span{ops, cpu, wall, moves}
+}
+
+// How often the kernel has moved each thread to another CPU. Empty where it does not tell.
+func migrations() map[string]int {
+	found := map[string]int{}
+	files, _ := filepath.Glob("/proc/self/task/*/sched")
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		for _, line := range strings.Split(string(text), "\n") {
+			if name, count, ok := strings.Cut(line, ":"); ok && strings.HasPrefix(name, "se.nr_migrations") {
+				found[file], _ = strconv.Atoi(strings.TrimSpace(count))
+			}
+		}
+	}
+	return found
 }
 
 // CPU time of the process, all threads: the garbage collector's work counts.
@@ -117,7 +140,7 @@ func main() {
 			sum := span{}
 			for sum.ops < n {
 				s := cancellation(producers, consumers, percent)
-				sum = span{sum.ops + s.ops, sum.cpu + s.cpu, sum.wall + s.wall}
+				sum = span{sum.ops + s.ops, sum.cpu + s.cpu, sum.wall + s.wall, sum.migrations + s.migrations}
 			}
 			return sum
 		}
@@ -162,7 +185,7 @@ func main() {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		s := run(number(lines.Text()))
-		fmt.Println(s.ops, s.cpu.Nanoseconds(), s.wall.Nanoseconds())
+		fmt.Println(s.ops, s.cpu.Nanoseconds(), s.wall.Nanoseconds(), fmt.Sprintf("migrations=%d", s.migrations))
 	}
 }
 

@@ -1,8 +1,8 @@
 //! Contestants in a process of their own, and the protocol spoken with them: a line with a number
 //! of operations goes in, a line `operations cpu-nanoseconds wall-nanoseconds` comes out, with a
-//! fourth number where the shares of the workers are told, and the end of the input ends the
-//! process. The child uses its own clocks around the same region as everybody else, so pipes are
-//! not timed.
+//! fourth number where the shares of the workers are told and `migrations=NUMBER` where the kernel
+//! tells, and the end of the input ends the process. The child uses its own clocks around the same
+//! region as everybody else, so pipes are not timed.
 
 use crate::measure::{Run, Span};
 use std::io::{BufRead, BufReader, Write};
@@ -51,8 +51,14 @@ impl Process {
         let &[ops, cpu, wall] = &numbers[..] else {
             return Err(format!("its process answered {line:?}"));
         };
-        let busiest = words.next().and_then(|word| word.parse().ok());
-        Ok(Span { ops, cpu: Duration::from_nanos(cpu), wall: Duration::from_nanos(wall), busiest })
+        let (mut busiest, mut migrations) = (None, None);
+        for word in words {
+            match word.strip_prefix("migrations=") {
+                Some(number) => migrations = number.parse().ok(),
+                None => busiest = word.parse().ok(),
+            }
+        }
+        Ok(Span { ops, cpu: Duration::from_nanos(cpu), wall: Duration::from_nanos(wall), busiest, migrations })
     }
 }
 
@@ -68,9 +74,10 @@ pub fn serve(mut run: Run) -> Result<(), String> {
     for line in std::io::stdin().lines() {
         let line = line.map_err(|e| e.to_string())?;
         let n = line.trim().parse().map_err(|_| format!("{line:?} is not a number"))?;
-        let Span { ops, wall, cpu, busiest } = run(n)?;
+        let Span { ops, wall, cpu, busiest, migrations } = run(n)?;
         let busiest = busiest.map_or(String::new(), |busiest| format!(" {busiest}"));
-        println!("{ops} {} {}{busiest}", cpu.as_nanos(), wall.as_nanos());
+        let migrations = migrations.map_or(String::new(), |migrations| format!(" migrations={migrations}"));
+        println!("{ops} {} {}{busiest}{migrations}", cpu.as_nanos(), wall.as_nanos());
     }
     Ok(())
 }

@@ -7,6 +7,9 @@
 //! timed.
 
 use rustix::time::{ClockId, clock_gettime};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::DirEntry;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -43,6 +46,8 @@ pub struct Span {
     pub cpu: Duration,
     /// How many times its share the worker had that had the most, in workloads that are about that.
     pub busiest: Option<f64>,
+    /// How often the kernel moved a thread to another CPU, where it tells.
+    pub migrations: Option<u64>,
 }
 
 impl Span {
@@ -51,16 +56,23 @@ impl Span {
         self.cpu.as_secs_f64() / self.wall.as_secs_f64().max(1e-9)
     }
 
+    /// How often a second the kernel moved a thread to another CPU.
+    pub fn migrations_a_second(&self) -> Option<f64> {
+        Some(self.migrations? as f64 / self.wall.as_secs_f64().max(1e-9))
+    }
+
     /// A measurement of memory, for a variant [in bytes](Variant::in_bytes): they stand in the
     /// place of the processor time.
     pub fn of_bytes(ops: u64, bytes: u64, wall: Duration) -> Self {
-        Self { ops, wall, cpu: Duration::from_nanos(bytes), busiest: None }
+        Self { ops, wall, cpu: Duration::from_nanos(bytes), busiest: None, migrations: None }
     }
 
     /// Both together.
     pub fn and(self, other: Self) -> Self {
         let busiest = self.busiest.into_iter().chain(other.busiest).reduce(f64::max);
-        Self { ops: self.ops + other.ops, wall: self.wall + other.wall, cpu: self.cpu + other.cpu, busiest }
+        let migrations = self.migrations.zip(other.migrations).map(|(one, other)| one + other);
+        let (ops, wall, cpu) = (self.ops + other.ops, self.wall + other.wall, self.cpu + other.cpu);
+        Self { ops, wall, cpu, busiest, migrations }
     }
 
     /// With what each worker had.
@@ -75,21 +87,37 @@ impl Span {
 pub struct Stopwatch {
     wall: Instant,
     cpu: Duration,
+    migrations: Option<BTreeMap<OsString, u64>>,
 }
 
 impl Stopwatch {
     /// Starts both clocks.
     pub fn start() -> Self {
+        let migrations = migrations();
         let cpu = process_cpu_time();
-        Self { cpu, wall: Instant::now() }
+        Self { migrations, cpu, wall: Instant::now() }
     }
 
     /// Stops both clocks, after `ops` operations.
     pub fn stop(self, ops: u64) -> Span {
         let wall = self.wall.elapsed();
         let cpu = process_cpu_time() - self.cpu;
-        Span { ops, wall, cpu, busiest: None }
+        let before = self.migrations.unwrap_or_default();
+        let since = |(thread, now)| now - before.get(&thread).copied().unwrap_or(0);
+        let migrations = migrations().map(|now| now.into_iter().map(since).sum());
+        Span { ops, wall, cpu, busiest: None, migrations }
     }
+}
+
+/// How often the kernel has moved each thread of this process so far. None where it does not tell.
+fn migrations() -> Option<BTreeMap<OsString, u64>> {
+    let of = |thread: DirEntry| {
+        let text = std::fs::read_to_string(thread.path().join("sched")).ok()?;
+        let line = text.lines().find(|line| line.starts_with("se.nr_migrations"))?;
+        Some((thread.file_name(), line.split_whitespace().last()?.parse().ok()?))
+    };
+    let all: BTreeMap<_, _> = std::fs::read_dir("/proc/self/task").ok()?.flatten().filter_map(of).collect();
+    (!all.is_empty()).then_some(all)
 }
 
 fn process_cpu_time() -> Duration {

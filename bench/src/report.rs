@@ -1,7 +1,7 @@
 //! What a run prints: the machine and the versions, and a table per variant.
 
 use crate::compiled::Rivals;
-use crate::measure::{Variant, is_segue};
+use crate::measure::{Span, Variant, is_segue};
 use crate::results::{Host, Row};
 use crate::rounds::{Outcome, min_median_max};
 
@@ -29,6 +29,7 @@ pub fn rows(workload: &str, variant: &Variant, outcomes: &[Outcome], first: &[Ro
             let busiest: Vec<_> = outcome.spans.iter().filter_map(|span| span.busiest).collect();
             let first = first.iter().find(|row| variant.compared && row.who == outcome.who);
             let busy = outcome.spans.iter().map(|s| s.cpus_busy()).collect();
+            let all = outcome.spans.iter().copied().reduce(Span::and).filter(|_| variant.workers > 1);
             Row {
                 workload: workload.to_owned(),
                 who: outcome.who.to_owned(),
@@ -39,6 +40,7 @@ pub fn rows(workload: &str, variant: &Variant, outcomes: &[Outcome], first: &[Ro
                 max,
                 runs: outcome.spans.len(),
                 busy: (variant.workers > 1).then(|| min_median_max(busy)[1]),
+                migrations: all.and_then(|all| all.migrations_a_second()),
                 against: first.map(|first| median / first.median),
                 busiest: (!busiest.is_empty()).then(|| min_median_max(busiest)),
             }
@@ -51,7 +53,7 @@ pub fn rows(workload: &str, variant: &Variant, outcomes: &[Outcome], first: &[Ro
 /// Prints the table of a variant.
 pub fn print_table(variant: &Variant, rows: &[Row]) {
     println!("  {}: {}", variant.name, variant.unit());
-    let busy = if variant.workers > 1 { "CPUs busy  " } else { "" };
+    let busy = if variant.workers > 1 { "CPUs busy  migrations/s  " } else { "" };
     let against = if variant.compared { "against" } else { "" };
     let shares = if rows.iter().any(|row| row.busiest.is_some()) { "the busiest worker has (shares)" } else { "" };
     println!("    {:<22} {:>9} {:>9} {:>9} {:>6}  {busy}{against}{shares}", "", "min", "median", "max", "rounds");
@@ -66,6 +68,7 @@ pub fn print_table(variant: &Variant, rows: &[Row]) {
         );
         if let Some(busy) = row.busy {
             print!("  {busy:<9.2}");
+            print!("  {:<12}", row.migrations.map_or(String::new(), number));
         }
         if let Some(against) = row.against {
             print!("  {against:.3}");

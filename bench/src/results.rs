@@ -116,6 +116,10 @@ pub struct Row {
     /// How many processors were busy, where there are several workers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busy: Option<f64>,
+    /// How often a second the kernel moved one of the threads to another processor, in all rounds,
+    /// likewise. None where it does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub migrations: Option<f64>,
     /// The median divided by the same contestant's in the variant with which this one is compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub against: Option<f64>,

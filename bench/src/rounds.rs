@@ -143,7 +143,7 @@ mod tests {
     fn calibration_finds_the_operations_of_a_round() {
         let mut run: Run = Box::new(|ops| {
             let wall = Duration::from_nanos(100 * ops);
-            Ok(Span { ops, wall, cpu: wall, busiest: None })
+            Ok(Span { ops, wall, cpu: wall, busiest: None, migrations: None })
         });
         let ops = calibrate(&mut run, Duration::from_millis(50)).expect("it runs");
         assert!((490_000..=510_000).contains(&ops), "{ops}");

@@ -194,6 +194,7 @@ fn variant_row(page: &mut String, rows: &[Row]) {
     let figures = ours.map_or(String::new(), |row| {
         let mut text = format!("{} / **{}** / {}", number(row.min), number(row.median), number(row.max));
         let _ = row.busy.map(|busy| write!(text, "; {busy:.1} CPUs"));
+        let _ = row.migrations.map(|moves| write!(text, ", {moves:.0} migrations/s"));
         let _ = row.busiest.map(|[_, median, _]| write!(text, "; the busiest worker has {median:.2} shares"));
         let _ = row.against.map(|against| write!(text, "; {against:.2} of the first"));
         text
@@ -278,8 +279,8 @@ mod tests {
         let (variant, unit) = ("same worker".to_owned(), "ns".to_owned());
         let (min, max) = (median / 2.0, median * 2.0);
         let who = who.to_owned();
-        let (busy, against, busiest) = (None, None, None);
-        Row { workload: text, who, variant, unit, min, median, max, runs: 3, busy, against, busiest }
+        let (busy, migrations, against, busiest) = (None, None, None, None);
+        Row { workload: text, who, variant, unit, min, median, max, runs: 3, busy, migrations, against, busiest }
     }
 
     fn results(cpu: &str, date: &str, ours: f64) -> Results {

@@ -27,7 +27,6 @@ use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 /// See the file's head.
 pub const WORKLOAD: Workload =
@@ -89,10 +88,9 @@ fn variants() -> Vec<Variant> {
 
 /// As many runs as have about `n` items.
 fn repeat(n: u64, run: impl Fn() -> Span) -> Span {
-    let mut sum = Span { ops: 0, wall: Duration::ZERO, cpu: Duration::ZERO, busiest: None };
-    while sum.ops < n.max(1) {
-        let span = run();
-        sum = sum.and(span);
+    let mut sum = run();
+    while sum.ops < n {
+        sum = sum.and(run());
     }
     sum
 }

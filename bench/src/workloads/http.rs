@@ -166,7 +166,13 @@ impl Client {
                 stream.read_exact(&mut response).expect("the server is there");
             }
         }
-        Span { ops: rounds * connections as u64, wall: wall.elapsed(), cpu: self.server_time() - cpu, busiest: None }
+        Span {
+            ops: rounds * connections as u64,
+            wall: wall.elapsed(),
+            cpu: self.server_time() - cpu,
+            busiest: None,
+            migrations: None,
+        }
     }
 
     fn rest(&self) -> Span {
