@@ -2,7 +2,8 @@
 //! tasks take part.
 //!
 //! A program spawns through one of two traits: [`SpawnFiber`] where waiting is a call,
-//! [`SpawnTask`] where it is an `.await`.
+//! [`SpawnTask`] where it is an `.await`. Their functions are inlined, so that a program calls its
+//! runtime as if it were written for that one.
 
 use super::policies::Policy;
 use super::{may_run, smol_executor, smol_threads, tokio_runtime};
@@ -40,10 +41,12 @@ pub struct Segue;
 impl SpawnFiber for Segue {
     type Handle<T: Send + 'static> = segue::JoinHandle<T>;
 
+    #[inline(always)]
     fn spawn<T: Send + 'static>(&self, fiber: impl FnOnce() -> T + Send + 'static) -> Self::Handle<T> {
         segue::spawn(fiber)
     }
 
+    #[inline(always)]
     fn join<T: Send + 'static>(handle: Self::Handle<T>) -> T {
         handle.join().expect("no panic")
     }
@@ -53,10 +56,12 @@ impl SpawnFiber for Segue {
 impl SpawnFiber for segue::Pool {
     type Handle<T: Send + 'static> = segue::JoinHandle<T>;
 
+    #[inline(always)]
     fn spawn<T: Send + 'static>(&self, fiber: impl FnOnce() -> T + Send + 'static) -> Self::Handle<T> {
         self.spawn(fiber)
     }
 
+    #[inline(always)]
     fn join<T: Send + 'static>(handle: Self::Handle<T>) -> T {
         handle.join().expect("no panic")
     }
@@ -74,10 +79,12 @@ pub struct May;
 impl SpawnFiber for May {
     type Handle<T: Send + 'static> = may::coroutine::JoinHandle<T>;
 
+    #[inline(always)]
     fn spawn<T: Send + 'static>(&self, fiber: impl FnOnce() -> T + Send + 'static) -> Self::Handle<T> {
         may::go!(fiber)
     }
 
+    #[inline(always)]
     fn join<T: Send + 'static>(handle: Self::Handle<T>) -> T {
         handle.join().expect("no panic")
     }
@@ -95,10 +102,12 @@ pub struct Threads;
 impl SpawnFiber for Threads {
     type Handle<T: Send + 'static> = std::thread::JoinHandle<T>;
 
+    #[inline(always)]
     fn spawn<T: Send + 'static>(&self, fiber: impl FnOnce() -> T + Send + 'static) -> Self::Handle<T> {
         std::thread::spawn(fiber)
     }
 
+    #[inline(always)]
     fn join<T: Send + 'static>(handle: Self::Handle<T>) -> T {
         handle.join().expect("no panic")
     }
@@ -111,10 +120,12 @@ pub struct Tokio;
 impl SpawnTask for Tokio {
     type Handle<T: Send + 'static> = tokio::task::JoinHandle<T>;
 
+    #[inline(always)]
     fn spawn<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> Self::Handle<T> {
         tokio::spawn(task)
     }
 
+    #[inline(always)]
     async fn join<T: Send + 'static>(handle: Self::Handle<T>) -> T {
         handle.await.expect("no panic")
     }
@@ -142,6 +153,7 @@ pub enum Smol {
 impl SpawnTask for Smol {
     type Handle<T: Send + 'static> = smol::Task<T>;
 
+    #[inline(always)]
     fn spawn<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> Self::Handle<T> {
         match self {
             Self::Local => smol_executor().spawn(task),
@@ -149,6 +161,7 @@ impl SpawnTask for Smol {
         }
     }
 
+    #[inline(always)]
     async fn join<T: Send + 'static>(handle: Self::Handle<T>) -> T {
         handle.await
     }

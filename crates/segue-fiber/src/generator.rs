@@ -442,7 +442,8 @@ impl<T> Iterator for Generator<'_, T> {
     /// # Panics
     ///
     /// With what leaves the body.
-    #[inline]
+    // Not inlined, the return after the body's calls is predicted wrongly: twice the time.
+    #[inline(always)]
     fn next(&mut self) -> Option<T> {
         let header = self.header?;
         // SAFETY: in place until this value frees it.

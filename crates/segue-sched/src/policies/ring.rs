@@ -13,8 +13,8 @@
 //! places from `first` on, under the mask, have values. No other place has one.
 #![allow(unsafe_code)] // Places without a value.
 
+use std::fmt;
 use std::mem::MaybeUninit;
-use std::{fmt, iter};
 
 pub(crate) struct Ring<T> {
     places: Box<[MaybeUninit<T>]>,
@@ -32,9 +32,16 @@ impl<T> Ring<T> {
         self.len == 0
     }
 
+    /// The place behind the last value, as a count that goes on for ever.
     #[inline(always)]
-    pub(crate) fn len(&self) -> usize {
-        self.len
+    pub(crate) fn end(&self) -> usize {
+        self.first.wrapping_add(self.len)
+    }
+
+    /// Whether all values have been taken that lay before what was then the [end](Ring::end).
+    #[inline(always)]
+    pub(crate) fn has_passed(&self, end: usize) -> bool {
+        self.first.wrapping_sub(end).cast_signed() >= 0
     }
 
     /// The place that lies `ahead` of the first value. There is room.
@@ -90,17 +97,16 @@ impl<T> Ring<T> {
         Some(unsafe { self.places.get_unchecked(place).assume_init_ref() })
     }
 
-    /// Twice the room. The values are moved to its beginning.
+    /// Twice the room. The counts go on.
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
         let room = (2 * self.places.len()).max(LEAST);
-        let mut places = Vec::with_capacity(room);
-        let values = iter::from_fn(|| self.pop_front()).map(MaybeUninit::new);
-        places.extend(values);
-        let len = places.len();
-        places.resize_with(room, MaybeUninit::uninit);
-        *self = Self { places: places.into(), first: 0, len };
+        let mut grown = Self { places: Box::new_uninit_slice(room), first: self.first, len: 0 };
+        while let Some(value) = self.pop_front() {
+            grown.push_back(value);
+        }
+        *self = grown;
     }
 }
 

@@ -5,7 +5,6 @@
 use crate::policies::ring::Ring;
 use crate::worker::policy::{Goes, Policy, Started, Task, Why};
 use segue_core::scheduling::Job;
-use std::collections::VecDeque;
 
 /// Work stealing.
 ///
@@ -42,12 +41,12 @@ pub struct Stealing {
     last: Option<Started>,
     /// For how many more turns that goes before the others.
     left: u32,
-    /// After these, how many of the others have a turn first.
-    others: usize,
+    /// After these, up to where the others in the two queues have their turns first.
+    relieved: (usize, usize),
     /// How many turns it gets then; none before the worker knows its pace.
     pace: u32,
     started: Ring<Started>,
-    woken: VecDeque<Job>,
+    woken: Ring<Job>,
     /// What has the next turn.
     tasks_turn: bool,
     /// How often one has gone on before the others since one that should have did not.
@@ -58,14 +57,13 @@ pub struct Stealing {
 const MOST_AHEAD: u8 = 64;
 
 impl Stealing {
-    /// One of the others is about to have a turn, after those that were resumed last have had
-    /// theirs.
-    #[cold]
-    fn relieve(&mut self) {
-        self.others = self.others.saturating_sub(1);
-        if self.others == 0 {
+    /// Whether the fiber that was resumed last may go before the others.
+    #[inline]
+    fn may_go_ahead(&mut self) -> bool {
+        if self.left == 0 && self.started.has_passed(self.relieved.0) && self.woken.has_passed(self.relieved.1) {
             self.left = self.pace;
         }
+        self.left > 0
     }
 }
 
@@ -83,7 +81,7 @@ impl Policy for Stealing {
                 self.ahead = 0;
                 self.started.push_back(started);
             }
-            Task::Started(started) if why == Why::Resumed && self.left > 0 => {
+            Task::Started(started) if why == Why::Resumed && self.may_go_ahead() => {
                 if let Some(before) = self.last.replace(started) {
                     self.started.push_back(before);
                 }
@@ -98,12 +96,9 @@ impl Policy for Stealing {
         if let Some(last) = self.last.take() {
             self.left -= 1;
             if self.left == 0 {
-                self.others = self.started.len() + self.woken.len();
+                self.relieved = (self.started.end(), self.woken.end());
             }
             return Some(Task::Started(last));
-        }
-        if self.left == 0 {
-            self.relieve();
         }
         if !self.woken.is_empty() {
             self.tasks_turn = !self.tasks_turn;
