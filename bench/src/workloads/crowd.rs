@@ -2,8 +2,7 @@
 //! tasks take part.
 //!
 //! A program spawns through one of two traits: [`SpawnFiber`] where waiting is a call,
-//! [`SpawnTask`] where it is an `.await`. Their functions are inlined, so that a program calls its
-//! runtime as if it were written for that one.
+//! [`SpawnTask`] where it is an `.await`.
 
 use super::policies::Policy;
 use super::{may_run, smol_executor, smol_threads, tokio_runtime};
@@ -41,12 +40,10 @@ pub struct Segue;
 impl SpawnFiber for Segue {
     type Handle<T: Send + 'static> = segue::JoinHandle<T>;
 
-    #[inline(always)]
     fn spawn<T: Send + 'static>(&self, fiber: impl FnOnce() -> T + Send + 'static) -> Self::Handle<T> {
         segue::spawn(fiber)
     }
 
-    #[inline(always)]
     fn join<T: Send + 'static>(handle: Self::Handle<T>) -> T {
         handle.join().expect("no panic")
     }
@@ -56,12 +53,10 @@ impl SpawnFiber for Segue {
 impl SpawnFiber for segue::Pool {
     type Handle<T: Send + 'static> = segue::JoinHandle<T>;
 
-    #[inline(always)]
     fn spawn<T: Send + 'static>(&self, fiber: impl FnOnce() -> T + Send + 'static) -> Self::Handle<T> {
         self.spawn(fiber)
     }
 
-    #[inline(always)]
     fn join<T: Send + 'static>(handle: Self::Handle<T>) -> T {
         handle.join().expect("no panic")
     }
@@ -79,12 +74,10 @@ pub struct May;
 impl SpawnFiber for May {
     type Handle<T: Send + 'static> = may::coroutine::JoinHandle<T>;
 
-    #[inline(always)]
     fn spawn<T: Send + 'static>(&self, fiber: impl FnOnce() -> T + Send + 'static) -> Self::Handle<T> {
         may::go!(fiber)
     }
 
-    #[inline(always)]
     fn join<T: Send + 'static>(handle: Self::Handle<T>) -> T {
         handle.join().expect("no panic")
     }
@@ -102,12 +95,10 @@ pub struct Threads;
 impl SpawnFiber for Threads {
     type Handle<T: Send + 'static> = std::thread::JoinHandle<T>;
 
-    #[inline(always)]
     fn spawn<T: Send + 'static>(&self, fiber: impl FnOnce() -> T + Send + 'static) -> Self::Handle<T> {
         std::thread::spawn(fiber)
     }
 
-    #[inline(always)]
     fn join<T: Send + 'static>(handle: Self::Handle<T>) -> T {
         handle.join().expect("no panic")
     }
@@ -120,12 +111,10 @@ pub struct Tokio;
 impl SpawnTask for Tokio {
     type Handle<T: Send + 'static> = tokio::task::JoinHandle<T>;
 
-    #[inline(always)]
     fn spawn<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> Self::Handle<T> {
         tokio::spawn(task)
     }
 
-    #[inline(always)]
     async fn join<T: Send + 'static>(handle: Self::Handle<T>) -> T {
         handle.await.expect("no panic")
     }
@@ -153,7 +142,6 @@ pub enum Smol {
 impl SpawnTask for Smol {
     type Handle<T: Send + 'static> = smol::Task<T>;
 
-    #[inline(always)]
     fn spawn<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> Self::Handle<T> {
         match self {
             Self::Local => smol_executor().spawn(task),
@@ -161,7 +149,6 @@ impl SpawnTask for Smol {
         }
     }
 
-    #[inline(always)]
     async fn join<T: Send + 'static>(handle: Self::Handle<T>) -> T {
         handle.await
     }
