@@ -91,7 +91,8 @@ pub unsafe trait Clause<R, S> {
 impl<R, S, C: Clause<R, S>, L: Clauses<R, S>> Clauses<R, S> for Cons<C, L> {
     const ENTRIES: Entries = Entries(Some(&Entry {
         all: chain::Clauses { capture: C::CAPTURES || L::ENTRIES.capture() },
-        effect: const { &TypeId::of::<C::Effect>() },
+        effect: TypeId::of::<C::Effect>(),
+        place: const { &TypeId::of::<C::Effect>() },
         name: type_name::<C::Effect>,
         captures: C::CAPTURES,
         call: C::CALL,

@@ -29,9 +29,11 @@ use segue_core::chain::{self, Clauses, Frame, Heritage, Kind, Surrounding};
 pub(crate) struct Entry {
     /// Whether this clause or one after it wants the continuation.
     pub all: Clauses,
-    /// The type of the effect. Two that are at the same place are equal, which is quicker to see:
-    /// compilers and linkers put most constants that are equal at the same place.
-    pub effect: &'static TypeId,
+    /// The type of the effect.
+    pub effect: TypeId,
+    /// The same. Two that are at the same place are equal, and to see that the entry's line is
+    /// enough: compilers and linkers put most constants that are equal at the same place.
+    pub place: &'static TypeId,
     pub name: fn() -> &'static str,
     /// Whether the clause wants the continuation. Otherwise to perform is to call it.
     pub captures: bool,
@@ -92,7 +94,7 @@ unsafe fn clause_of(frame: *const Frame, first: &'static Entry, effect: TypeId) 
     // SAFETY: it is in place, as the caller promises.
     let (mut list, mut next) = (unsafe { (*frame).list.get() }, Some(first));
     while let Some(entry) = next {
-        if *entry.effect == effect && (!entry.captures || !std::thread::panicking()) {
+        if entry.effect == effect && (!entry.captures || !std::thread::panicking()) {
             return Some(Found { frame, clause: list.wrapping_byte_add(entry.head), entry });
         }
         list = list.wrapping_byte_add(entry.tail);
@@ -128,13 +130,12 @@ pub(super) unsafe fn find_innermost<E: Effect>(top: *const Frame) -> Option<(Fou
     };
     loop {
         let entry = next?;
-        let is_at_same_place = ptr::eq(entry.effect, const { &TypeId::of::<E>() });
         if entry.captures {
-            if is_at_same_place {
+            if ptr::eq(entry.place, const { &TypeId::of::<E>() }) {
                 return (!std::thread::panicking()).then(|| (found(list, entry), true));
             }
         // The compiler knows the second, if it knows the handler.
-        } else if is_at_same_place || *entry.effect == TypeId::of::<E>() {
+        } else if entry.effect == TypeId::of::<E>() {
             return Some((found(list, entry), false));
         }
         // The first one is looked at in a straight line.
