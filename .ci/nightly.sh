@@ -27,6 +27,9 @@ miri() {
         --test handles
     MIRIFLAGS="$flags" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-fiber --features threads \
         --test generators --test multi --test effects_ended
+    # Here equal constants lie at several places.
+    MIRIFLAGS="$flags" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-fiber --features threads \
+        --test effects -- of_two_clauses
     MIRIFLAGS="$flags -Zmiri-many-seeds=0..4" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-sched --features threads \
         --test miri -- miri_hosts::
     # An address is used again as often as can be: so a pointer to what lay there before shows.

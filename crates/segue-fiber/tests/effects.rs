@@ -31,6 +31,19 @@ fn times(native: u64) -> u64 {
     }
 }
 
+/// Also where the constants of one type lie at several places, as under Miri.
+#[test]
+fn of_two_clauses_for_an_effect_the_one_added_last_is_asked() {
+    let ask = || (perform(Ask), find_far());
+    // Through a handler in between, as well.
+    fn find_far() -> u64 {
+        Handler::new().on(|_: Tell, k| k.resume(())).handle(|| perform(Ask))
+    }
+    assert_eq!(Handler::new().answer(|_: Ask| 1).on(|_: Ask, k| k.resume(2)).handle(ask), (2, 2));
+    assert_eq!(Handler::new().on(|_: Ask, k| k.resume(2)).answer(|_: Ask| 1).handle(ask), (1, 1));
+    assert_eq!(Handler::new().on(|_: Ask, k| k.resume(1)).on(|_: Ask, k| k.resume(2)).handle(ask), (2, 2));
+}
+
 #[test]
 fn a_body_without_performs_yields_its_value() {
     assert_eq!(Handler::new().on(|_: Ask, k| k.resume(1)).handle(|| 5), 5);

@@ -140,6 +140,10 @@ pub(super) unsafe fn find_innermost<E: Effect>(top: *const Frame) -> Option<(Fou
         }
         // The first one is looked at in a straight line.
         std::hint::cold_path();
+        if entry.captures && entry.effect == TypeId::of::<E>() {
+            // It comes before those after it, and `find` sees that.
+            return None;
+        }
         list = list.wrapping_byte_add(entry.tail);
         next = entry.next;
     }

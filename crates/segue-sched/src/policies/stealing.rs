@@ -110,8 +110,9 @@ impl Policy for Stealing {
     }
 
     fn paced(&mut self, turns: u32) {
-        self.pace = turns;
-        self.left = self.left.min(turns);
+        // A policy around this one may say anything.
+        self.pace = turns.max(1);
+        self.left = self.left.min(self.pace);
     }
 
     fn spare(&mut self) -> Option<Job> {
