@@ -14,8 +14,8 @@ use segue_core::scheduling::Job;
 /// tasks. One that gave way to work from outside goes on before the others, 64 times in a row at
 /// most.
 ///
-/// # Who was resumed last
-/// The fiber that was resumed last runs next: what it shares with the one that resumed it is still
+/// # The fiber that was resumed last
+/// It runs next: what it shares with the one that resumed it is still
 /// in the caches. Such turns go before the others for some 20 microseconds in all. Then each fiber
 /// and task that is in the queue has its turn first, and those that are resumed meanwhile come
 /// behind them. (Go gives such a fiber what is left of a time slice of 10 ms, tokio three turns in
@@ -32,9 +32,9 @@ use segue_core::scheduling::Job;
 /// None. Started fibers and woken tasks are first in, first out, each get every other turn at
 /// least, and share it. To those that were resumed last they lose some 20 microseconds, once,
 /// wherever they are in the queue; [`paced`](Policy::paced) says how well a worker knows its time.
-/// Of all other closures those from outside come first, and of those that were
-/// spawned on the worker the newest; but once in 64 turns the oldest of these starts before any
-/// other. So a closure that has k older ones on its worker starts after 64·(k + 1) turns at most.
+/// Of all other closures those from outside come first, and of those that were spawned on the
+/// worker the newest; but once in 64 turns the oldest of these starts before any other. So a
+/// closure that has k older ones on its worker starts after 64·(k + 1) turns at most.
 #[derive(Debug, Default)]
 pub struct Stealing {
     /// The fiber that was resumed last.

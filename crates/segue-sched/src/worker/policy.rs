@@ -121,7 +121,7 @@ pub trait Policy: 'static {
     /// So many turns of this worker take some 20 microseconds, as far as the last ones tell: from 1
     /// to 512. Told when the worker looks around, which a busy one does every quarter of a
     /// millisecond and at least once in 512 turns. If turns become longer all at once, the worker
-    /// notices after two of these times.
+    /// has noticed after 640 of the longer ones at most.
     ///
     /// With it a policy bounds in time, without a clock, what else it could only bound in turns.
     fn paced(&mut self, turns: u32) {
