@@ -2,6 +2,7 @@
 //! choices, and how tasks and futures come in.
 
 pub(crate) mod admission;
+pub(crate) mod any_of;
 pub(crate) mod as_task;
 pub(crate) mod deadline;
 pub(crate) mod future;

@@ -6,7 +6,7 @@
 //! The file has the calls and the loan. The place's states, the order of service and the rules for
 //! waiters that leave are in `place.rs`.
 
-use segue_core::{Cancelled, Source, WaitQueue, Waitable, WaitsFor, preemption_point, wait};
+use segue_core::{Brings, Cancelled, Source, WaitQueue, Waitable, WaitsFor, preemption_point, wait};
 use std::fmt;
 use std::mem;
 use std::ops::{Deref, DerefMut};
@@ -130,7 +130,8 @@ impl<T> MVar<T> {
     ///
     /// # Cancellation
     /// *Loses its place in the queue*: the value is dropped with the source. A choice [by
-    /// reference](Waitable::by_ref) leaves the source, and with it the [value](Put::into_value).
+    /// reference](Waitable::by_ref) leaves the source, and with it the
+    /// [value](Waitable::into_value).
     ///
     /// # Examples
     ///
@@ -143,7 +144,7 @@ impl<T> MVar<T> {
     /// let mut putting = full.put_source("new");
     /// let first = putting.by_ref().or(after(Duration::from_millis(1))).wait();
     /// assert_eq!(first, Ok(Either::Right(())));
-    /// assert_eq!(putting.into_source().into_operation().into_value(), Some("new"));
+    /// assert_eq!(putting.into_value(), Some("new"));
     /// ```
     #[inline]
     #[track_caller]

@@ -39,7 +39,7 @@
 //! keeps others out until it is done is ours, so that `read`, `swap` and `modify` are atomic with
 //! regard to all other operations.
 
-use segue_core::{Guard, Operation, WaitQueue, Waiting};
+use segue_core::{Brings, Guard, Operation, WaitQueue, Waiting};
 
 /// The list of takers and borrowers.
 const TAKERS: usize = 0;
@@ -231,9 +231,10 @@ pub struct Put<T>(pub(super) Option<T>);
 /// The source of [`MVar::put_source`](super::MVar::put_source).
 pub type Putting<'a, T> = Waiting<'a, Put<T>, State<T>, Slot<T>, 2>;
 
-impl<T> Put<T> {
-    /// The value, unless it was put.
-    pub fn into_value(self) -> Option<T> {
+impl<T> Brings for Put<T> {
+    type Value = T;
+
+    fn into_value(self) -> Option<T> {
         self.0
     }
 }

@@ -66,7 +66,7 @@ use std::ptr;
 use std::time::Instant;
 
 pub use guard::Guard;
-pub use operation::{Operation, Take, Unlocked, Waiting};
+pub use operation::{Brings, Operation, Take, Unlocked, Waiting};
 
 /// A structure's state `S`, and lists of waiters that are served with a `T` each.
 ///

@@ -9,7 +9,7 @@ use crate::contract::chain::{self, barrier};
 use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::{Retreat, Trigger};
 use crate::contract::unwind::NoUnwind;
-use crate::wait::source::{Source, registered};
+use crate::wait::source::{Source, Waitable, registered};
 use std::ptr::{self, NonNull};
 
 /// What an [`Operation`] can do without the lock.
@@ -101,6 +101,16 @@ pub trait Operation<S, T, const LISTS: usize = 1> {
     fn give_back(&mut self, slot: Option<T>, queue: &mut Guard<'_, S, T, LISTS>) -> Option<T>;
 }
 
+/// An [`Operation`] that brings a value, and has it still, or again, as long as it has not taken
+/// effect.
+pub trait Brings {
+    /// What it brings.
+    type Value;
+
+    /// The value, unless it has gone.
+    fn into_value(self) -> Option<Self::Value>;
+}
+
 /// The source that an [`Operation`] on a [`WaitQueue`] is.
 #[derive(Debug)]
 pub struct Waiting<'a, O, S, T, const LISTS: usize = 1> {
@@ -163,6 +173,15 @@ impl<O: Operation<S, T, LISTS>, S, T, const LISTS: usize> Waiting<'_, O, S, T, L
             node.as_ref().round.set(passed.unwrap_or(rounds[list]));
             if front { waiters[list].push_front(node) } else { waiters[list].push_back(node) }
         }
+    }
+}
+
+impl<O: Operation<S, T, LISTS> + Brings, S, T, const LISTS: usize> Waitable<Waiting<'_, O, S, T, LISTS>> {
+    /// What the operation has brought, unless it has taken effect: for a source that was chosen
+    /// among others [by reference](Waitable::by_ref), and lost.
+    #[must_use]
+    pub fn into_value(self) -> Option<O::Value> {
+        self.into_source().into_operation().into_value()
     }
 }
 
