@@ -68,10 +68,12 @@
 //! Without default features only `segue-core` is used: the structures work, and fibers are plain
 //! threads.
 
+pub mod channel;
 mod error;
 pub mod fiber;
 #[cfg(feature = "sched")]
 mod runtime;
+mod select;
 mod spawn;
 pub mod sync;
 
@@ -127,8 +129,9 @@ pub use segue_io::net;
 pub use error::{Closed, Full, Rejected, WaitError};
 pub use segue_core::{
     self as core, Attribute, Attributes, Blocking, CancelToken, Cancellable, Cancelled, Either, JoinError, JoinHandle,
-    Scope, TimedOut, Waitable, after, at, attribute, attributes, blocking, check, deadline, finally, is_cancelled,
-    name_fibers_in_panics, no_suspend, now, shield, sleep, timeout, wait_future, yield_now,
+    OneOf, Scope, TimedOut, Waitable, after, any_of, any_of_biased, at, attribute, attributes, blocking, check,
+    deadline, finally, is_cancelled, name_fibers_in_panics, no_suspend, now, shield, sleep, timeout, wait_future,
+    yield_now,
 };
 pub use spawn::{Builder, checkpoint, join, scope, spawn, spawn_task};
 

@@ -1,0 +1,183 @@
+//! The only receiver of a channel, which takes a block of values at a time.
+//!
+//! Used by applications that have one receiver for each channel, and by iteration over a receiver
+//! by value.
+//!
+//! It exchanges the channel's buffer for an empty one of its own, in one hold of the lock, and
+//! gives out what was there without any: with a buffer that is never empty, a message costs one
+//! lock (the sender's) and a share in another. Its block comes before the buffer, so the order is
+//! the same. The senders have the room of the whole block at once; so up to twice the capacity of a
+//! bounded channel is under way.
+
+use super::errors::TryRecvError;
+use super::receiver::Receiver;
+use super::state::ReceiveBlock;
+use crate::{Closed, WaitError};
+use segue_core::{Source, Waitable, WaitsFor, preemption_point};
+use std::collections::VecDeque;
+use std::fmt;
+use std::mem;
+
+/// The only receiver of a channel. Made by [`Receiver::into_exclusive`].
+///
+/// It does what [`Receiver`] does, with less work: it takes all values at once that are there. What
+/// it has taken so counts for its own [`len`](Exclusive::len), and no more for the senders: up to
+/// twice the capacity of a bounded channel is under way.
+///
+/// When it goes the channel is closed, and what it has taken is
+/// [undelivered](super::Builder::on_undelivered), before what is buffered.
+#[must_use = "without a receiver the channel is closed"]
+pub struct Exclusive<T> {
+    /// `None` once it was made an ordinary receiver again.
+    receiver: Option<Receiver<T>>,
+    block: VecDeque<T>,
+}
+
+impl<T> Exclusive<T> {
+    pub(super) fn new(receiver: Receiver<T>) -> Self {
+        Self { receiver: Some(receiver), block: VecDeque::new() }
+    }
+
+    fn receiver(&self) -> &Receiver<T> {
+        self.receiver.as_ref().expect("it is one until it goes")
+    }
+
+    #[inline]
+    fn source(&mut self, waits_for: WaitsFor) -> Waitable<impl Source<Output = Result<T, Closed>>> {
+        let Some(Receiver(shared)) = &self.receiver else { unreachable!("it is one until it goes") };
+        Waitable::new(shared.queue.operation(waits_for, ReceiveBlock { shared, block: &mut self.block }))
+    }
+
+    /// As [`Receiver::recv`].
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*: nothing was taken.
+    ///
+    /// # Errors
+    /// As for [`Receiver::recv`].
+    #[track_caller]
+    #[inline(always)] // As the source's `wait`.
+    pub fn recv(&mut self) -> Result<T, WaitError> {
+        Ok(self.recv_source().wait()??)
+    }
+
+    /// As [`Receiver::try_recv`].
+    ///
+    /// # Errors
+    /// As for [`Receiver::try_recv`].
+    #[inline]
+    pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
+        preemption_point();
+        match self.recv_source().attempt() {
+            Some(Ok(value)) => Ok(value),
+            Some(Err(Closed)) => Err(TryRecvError::Closed),
+            None => Err(TryRecvError::Empty),
+        }
+    }
+
+    /// [`recv`](Exclusive::recv) as a source: to be awaited, or chosen among others.
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*. If the future is dropped after it was handed a value, that
+    /// comes back, for the next call.
+    ///
+    /// # Errors
+    /// It yields [`Closed`] if the channel was closed and all was received.
+    #[inline]
+    #[track_caller]
+    pub fn recv_source(&mut self) -> Waitable<impl Source<Output = Result<T, Closed>>> {
+        self.source(WaitsFor::new("a value in a channel"))
+    }
+
+    /// How many values there are: those that it has taken, and those in the buffer.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.block.len() + self.receiver().len()
+    }
+
+    /// Whether there is no value.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether nothing is sent any more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.receiver().is_closed()
+    }
+
+    /// As [`Receiver::close`].
+    pub fn close(&self) -> bool {
+        self.receiver().close()
+    }
+
+    /// An ordinary receiver again, which can be cloned. What was taken goes back to the front.
+    pub fn into_shared(mut self) -> Receiver<T> {
+        let receiver = self.receiver.take().expect("it is one until it goes");
+        receiver.0.put_block_back(mem::take(&mut self.block));
+        receiver
+    }
+}
+
+impl<T> Drop for Exclusive<T> {
+    fn drop(&mut self) {
+        if let Some(receiver) = &self.receiver {
+            receiver.close();
+            // What is in the block comes first; the receiver, which goes next, takes out the rest.
+            mem::take(&mut self.block).into_iter().for_each(|value| receiver.0.hand_to_hook(value));
+        }
+    }
+}
+
+impl<T> fmt::Debug for Exclusive<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exclusive").field("taken", &self.block.len()).finish_non_exhaustive()
+    }
+}
+
+/// Iterates over the values of a channel as they come, and has its receiver. Made by
+/// [`into_iter`](IntoIterator::into_iter) on that.
+pub struct IntoIter<T> {
+    receiver: Result<Exclusive<T>, Receiver<T>>,
+    waits_for: WaitsFor,
+}
+
+impl<T> Iterator for IntoIter<T> {
+    type Item = T;
+
+    #[inline]
+    fn next(&mut self) -> Option<T> {
+        match &mut self.receiver {
+            Ok(exclusive) => exclusive.source(self.waits_for).wait().ok()?.ok(),
+            Err(receiver) => receiver.recv().ok(),
+        }
+    }
+}
+
+impl<T> fmt::Debug for IntoIter<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("IntoIter")
+    }
+}
+
+impl<T> IntoIterator for Exclusive<T> {
+    type Item = T;
+    type IntoIter = IntoIter<T>;
+
+    #[track_caller]
+    fn into_iter(self) -> IntoIter<T> {
+        IntoIter { receiver: Ok(self), waits_for: WaitsFor::new("a value in a channel") }
+    }
+}
+
+/// As [`Receiver::iter`]; it is [exclusive](Exclusive) if it is the only one.
+impl<T> IntoIterator for Receiver<T> {
+    type Item = T;
+    type IntoIter = IntoIter<T>;
+
+    #[track_caller]
+    fn into_iter(self) -> IntoIter<T> {
+        IntoIter { receiver: self.into_exclusive(), waits_for: WaitsFor::new("a value in a channel") }
+    }
+}

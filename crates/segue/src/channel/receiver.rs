@@ -1,0 +1,221 @@
+//! The receiving side of a channel, and its iterators.
+//!
+//! Used by applications; `state.rs` has what happens.
+
+use super::errors::TryRecvError;
+use super::exclusive::Exclusive;
+use super::state::{Receive, Shared};
+use crate::{Closed, WaitError};
+use segue_core::{Source, Waitable, WaitsFor, preemption_point};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The receiving side of a channel. Clone it for several receivers, each value goes to one.
+///
+/// When the last one has gone the channel is closed: senders have their values back, and what is
+/// buffered is [undelivered](super::Builder::on_undelivered).
+#[must_use = "without a receiver the channel is closed"]
+pub struct Receiver<T>(pub(super) Arc<Shared<T>>);
+
+impl<T> Receiver<T> {
+    /// Takes the value that comes next, after waiting while there is none.
+    ///
+    /// # Order
+    /// Values come in the order in which they were sent. Receivers that wait get them first in,
+    /// first out; one that comes when a value is there overtakes nobody.
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*: nothing was taken.
+    ///
+    /// # Errors
+    /// [`WaitError::Closed`] if the channel was closed and all was received;
+    /// [`WaitError::Cancelled`] if the caller was cancelled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue::{WaitError, channel};
+    ///
+    /// let (sender, receiver) = channel::unbounded();
+    /// std::thread::spawn(move || sender.send(7));
+    /// assert_eq!(receiver.recv(), Ok(7));
+    /// assert_eq!(receiver.recv(), Err(WaitError::Closed));
+    /// ```
+    #[track_caller]
+    #[inline(always)] // As the source's `wait`.
+    pub fn recv(&self) -> Result<T, WaitError> {
+        Ok(self.recv_source().wait()??)
+    }
+
+    /// Takes the value that comes next, if one is there. Never waits.
+    ///
+    /// # Errors
+    /// [`TryRecvError`] says whether the channel is empty, or closed for good.
+    #[inline]
+    pub fn try_recv(&self) -> Result<T, TryRecvError> {
+        preemption_point();
+        match self.recv_source().attempt() {
+            Some(Ok(value)) => Ok(value),
+            Some(Err(Closed)) => Err(TryRecvError::Closed),
+            None => Err(TryRecvError::Empty),
+        }
+    }
+
+    /// [`recv`](Receiver::recv) as a source: to be awaited, or chosen among others.
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*. If the future is dropped after it was handed a value, that
+    /// comes back, for the next receiver.
+    ///
+    /// # Errors
+    /// It yields [`Closed`] if the channel was closed and all was received.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn example() {
+    /// let (sender, receiver) = segue::channel::bounded(1);
+    /// sender.send(7).unwrap();
+    /// assert_eq!(receiver.recv_source().await, Ok(7));
+    /// # }
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn recv_source(&self) -> Waitable<impl Source<Output = Result<T, Closed>>> {
+        let receive = Receive { shared: &self.0 };
+        Waitable::new(self.0.queue.operation(WaitsFor::new("a value in a channel"), receive))
+    }
+
+    /// The values as they come, until the channel is closed or the caller cancelled. An iterator
+    /// can't say which it was: [`check`](crate::check) does, after the loop.
+    ///
+    /// # Cancellation
+    /// As for [`recv`](Receiver::recv).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (sender, receiver) = segue::channel::bounded(1);
+    /// std::thread::spawn(move || (0..3).try_for_each(|n| sender.send(n)));
+    /// assert_eq!(receiver.iter().sum::<u32>(), 3);
+    /// ```
+    #[track_caller]
+    pub fn iter(&self) -> Iter<'_, T> {
+        Iter { receiver: self, waits_for: WaitsFor::new("a value in a channel") }
+    }
+
+    /// The values that are there. Never waits.
+    pub fn try_iter(&self) -> TryIter<'_, T> {
+        TryIter(self)
+    }
+
+    /// The same, if it is the only receiver: with that it takes all values at once that are there,
+    /// and most of its calls need no lock.
+    ///
+    /// # Errors
+    /// Gives it back if there are others.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (sender, receiver) = segue::channel::unbounded();
+    /// let mut receiver = receiver.into_exclusive().unwrap();
+    /// sender.send(7).unwrap();
+    /// assert_eq!(receiver.recv(), Ok(7));
+    /// ```
+    pub fn into_exclusive(self) -> Result<Exclusive<T>, Self> {
+        // A second one can only come from this one. (Acquire: what others did who have gone.)
+        if self.0.receivers.load(Ordering::Acquire) == 1 { Ok(Exclusive::new(self)) } else { Err(self) }
+    }
+
+    /// Closes the channel, for all: nobody sends any more, senders that wait have their values
+    /// back, and what is buffered can be received. Answers whether it was open.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (sender, receiver) = segue::channel::bounded(2);
+    /// sender.send(1).unwrap();
+    /// assert!(receiver.close());
+    /// assert!(sender.send(2).is_err());
+    /// assert_eq!(receiver.iter().collect::<Vec<_>>(), [1]);
+    /// ```
+    pub fn close(&self) -> bool {
+        preemption_point();
+        self.0.close()
+    }
+
+    /// How many senders there are.
+    #[must_use]
+    pub fn sender_count(&self) -> usize {
+        self.0.senders.load(Ordering::Relaxed)
+    }
+}
+
+super::both_sides!(Receiver, receiver_count, receivers);
+
+impl<T> Clone for Receiver<T> {
+    fn clone(&self) -> Self {
+        self.0.receivers.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        if self.0.receivers.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.close();
+            self.0.drain();
+        }
+    }
+}
+
+/// Iterates over the values of a channel as they come. Made by [`Receiver::iter`].
+pub struct Iter<'a, T> {
+    receiver: &'a Receiver<T>,
+    waits_for: WaitsFor,
+}
+
+impl<T> Iterator for Iter<'_, T> {
+    type Item = T;
+
+    #[inline]
+    fn next(&mut self) -> Option<T> {
+        let shared = &self.receiver.0;
+        Waitable::new(shared.queue.operation(self.waits_for, Receive { shared })).wait().ok()?.ok()
+    }
+}
+
+impl<T> fmt::Debug for Iter<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Iter")
+    }
+}
+
+/// Iterates over the values that are in a channel. Made by [`Receiver::try_iter`].
+pub struct TryIter<'a, T>(&'a Receiver<T>);
+
+impl<T> Iterator for TryIter<'_, T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        self.0.try_recv().ok()
+    }
+}
+
+impl<T> fmt::Debug for TryIter<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TryIter")
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Receiver<T> {
+    type Item = T;
+    type IntoIter = Iter<'a, T>;
+
+    #[track_caller]
+    fn into_iter(self) -> Iter<'a, T> {
+        self.iter()
+    }
+}

@@ -1,0 +1,312 @@
+//! The sending side of a channel: the sender, the weak sender, and room that is reserved.
+//!
+//! Used by applications; `state.rs` has what happens.
+
+use super::errors::TrySendError;
+use super::state::{End, Reserve, SendValue, Sending, Shared};
+use crate::{Closed, Rejected, WaitError};
+use segue_core::{Brings, Source, Waitable, WaitsFor, preemption_point, wait};
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The sending side of a channel. Clone it for several senders.
+///
+/// When the last one has gone the channel is closed: receivers get what is buffered, and then
+/// [`Closed`].
+#[must_use = "without a sender the channel is closed"]
+pub struct Sender<T>(Arc<Shared<T>>);
+
+impl<T> Sender<T> {
+    pub(super) fn new(shared: Arc<Shared<T>>) -> Self {
+        Self(shared)
+    }
+
+    /// Sends a value: hands it to the first receiver that waits, or puts it into the buffer, after
+    /// waiting while there is neither. To an unbounded channel it never waits.
+    ///
+    /// That it was sent does not say that it is received: if the last receiver goes first, what is
+    /// buffered is [undelivered](super::Builder::on_undelivered). At a rendezvous it does.
+    ///
+    /// # Order
+    /// First in, first out, among senders. A sender that comes when there is room overtakes nobody.
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*: nothing was sent, and the value comes back in the error.
+    ///
+    /// # Errors
+    /// [`Rejected`], which has the value, with [`WaitError::Closed`] if the channel was closed, or
+    /// with [`WaitError::Cancelled`] if the caller was cancelled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (sender, receiver) = segue::channel::bounded(1);
+    /// sender.send("kept").unwrap();
+    /// drop(receiver);
+    /// assert_eq!(sender.send("back").unwrap_err().value, "back");
+    /// ```
+    #[track_caller]
+    #[inline(always)] // As the source's `wait`.
+    pub fn send(&self, value: T) -> Result<(), Rejected<T, WaitError>> {
+        let mut sending = self.send_source(value).into_source();
+        match wait(&mut sending) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(Closed)) => Err(rejected(sending, WaitError::Closed)),
+            Err(cancelled) => Err(rejected(sending, WaitError::Cancelled(cancelled))),
+        }
+    }
+
+    /// Sends a value, if a receiver waits or there is room. Never waits.
+    ///
+    /// # Errors
+    /// [`Rejected`], which has the value, with [`TrySendError`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue::channel::{self, TrySendError};
+    ///
+    /// let (sender, _receiver) = channel::bounded(1);
+    /// assert!(sender.try_send(1).is_ok());
+    /// assert_eq!(sender.try_send(2).unwrap_err().error, TrySendError::Full);
+    /// ```
+    #[inline]
+    pub fn try_send(&self, value: T) -> Result<(), Rejected<T, TrySendError>> {
+        preemption_point();
+        let mut sending = self.send_source(value);
+        let error = match sending.attempt() {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(Closed)) => TrySendError::Closed,
+            None => TrySendError::Full,
+        };
+        Err(rejected(sending.into_source(), error))
+    }
+
+    /// [`send`](Sender::send) as a source: to be awaited, or chosen among others.
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*: the value is dropped with the source. A choice [by
+    /// reference](Waitable::by_ref) leaves the source, and with it the
+    /// [value](Waitable::into_value). A future that is dropped after it was served has sent.
+    ///
+    /// # Errors
+    /// It yields [`Closed`] if the channel was closed; the source has the value then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue::{after, channel, select};
+    /// use std::time::Duration;
+    ///
+    /// let (sender, _receiver) = channel::rendezvous();
+    /// let mut sending = sender.send_source("unheard");
+    /// select! {
+    ///     sent = sending.by_ref() => panic!("{sent:?}"),
+    ///     () = after(Duration::from_millis(1)) => (),
+    /// }?;
+    /// assert_eq!(sending.into_value(), Some("unheard"));
+    /// # Ok::<(), segue::Cancelled>(())
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn send_source(&self, value: T) -> Waitable<Sending<'_, T>> {
+        let send = SendValue { shared: &self.0, value: Some(value) };
+        Waitable::new(self.0.queue.operation(WaitsFor::new("room in a channel"), send))
+    }
+
+    /// Reserves room for one value, after waiting while there is none: to send without waiting
+    /// later, or to make the value only once it can be sent.
+    ///
+    /// # Order
+    /// First in, first out, among those who reserve; they take turns with senders that wait.
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*.
+    ///
+    /// # Errors
+    /// [`WaitError`] says whether the channel was closed or the caller cancelled.
+    ///
+    /// # Panics
+    /// At a rendezvous, which has no room.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (sender, receiver) = segue::channel::bounded(1);
+    /// let room = sender.reserve()?;
+    /// assert!(sender.try_send("no room").is_err());
+    /// room.send("first").unwrap();
+    /// assert_eq!(receiver.recv(), Ok("first"));
+    /// # Ok::<(), segue::WaitError>(())
+    /// ```
+    #[track_caller]
+    pub fn reserve(&self) -> Result<Reserved<'_, T>, WaitError> {
+        Ok(self.reserve_source().wait()??)
+    }
+
+    /// Reserves room for one value, if there is some; `None` if there is none. Never waits.
+    ///
+    /// # Errors
+    /// [`Closed`] if the channel was closed.
+    ///
+    /// # Panics
+    /// At a rendezvous, which has no room.
+    pub fn try_reserve(&self) -> Result<Option<Reserved<'_, T>>, Closed> {
+        preemption_point();
+        self.reserve_source().attempt().transpose()
+    }
+
+    /// [`reserve`](Sender::reserve) as a source.
+    ///
+    /// # Cancellation
+    /// *Loses its place in the queue*. A future that is dropped after it was served leaves the room
+    /// to the next.
+    ///
+    /// # Errors
+    /// It yields [`Closed`] if the channel was closed.
+    ///
+    /// # Panics
+    /// At a rendezvous, which has no room.
+    #[track_caller]
+    pub fn reserve_source(&self) -> Waitable<impl Source<Output = Result<Reserved<'_, T>, Closed>>> {
+        assert!(self.0.capacity > 0, "a rendezvous has no room to reserve: `send_source` waits for a receiver");
+        let shared = &*self.0;
+        let reserve = shared.queue.operation(WaitsFor::new("room to reserve in a channel"), Reserve { shared });
+        Waitable::new(reserve).map(|reserved| reserved.map(|()| Reserved { shared }))
+    }
+
+    /// Ready when the channel is closed: for senders with nothing to send that want to know.
+    ///
+    /// # Cancellation
+    /// *No effect*.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (sender, receiver) = segue::channel::bounded::<u32>(1);
+    /// std::thread::spawn(move || drop(receiver));
+    /// sender.closed_source().wait()?;
+    /// assert!(sender.is_closed());
+    /// # Ok::<(), segue::Cancelled>(())
+    /// ```
+    #[track_caller]
+    pub fn closed_source(&self) -> Waitable<impl Source<Output = ()>> {
+        let end = End { shared: &self.0 };
+        Waitable::new(self.0.queue.operation(WaitsFor::new("the end of a channel"), end))
+    }
+
+    /// Closes the channel, for all: nobody sends any more, senders that wait have their values
+    /// back, and receivers get what is buffered and then [`Closed`]. Answers whether it was open.
+    pub fn close(&self) -> bool {
+        preemption_point();
+        self.0.close()
+    }
+
+    /// A sender that does not keep the channel open.
+    pub fn downgrade(&self) -> WeakSender<T> {
+        WeakSender(Arc::clone(&self.0))
+    }
+
+    /// How many receivers there are.
+    #[must_use]
+    pub fn receiver_count(&self) -> usize {
+        self.0.receivers.load(Ordering::Relaxed)
+    }
+}
+
+/// Why a source that could not send has failed, with the value that it has kept.
+#[cold]
+fn rejected<T, E>(sending: Sending<'_, T>, error: E) -> Rejected<T, E> {
+    let value = sending.into_operation().into_value().expect("it was not sent, so it came back");
+    Rejected { value, error }
+}
+
+super::both_sides!(Sender, sender_count, senders);
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        self.0.senders.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.0.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.close();
+        }
+    }
+}
+
+/// A sender that does not keep the channel open. Made by [`Sender::downgrade`].
+pub struct WeakSender<T>(Arc<Shared<T>>);
+
+impl<T> WeakSender<T> {
+    /// A sender, unless the last one has gone. The channel may be closed all the same, by
+    /// [`close`](Sender::close) or by its receivers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (sender, _receiver) = segue::channel::unbounded::<u32>();
+    /// let weak = sender.downgrade();
+    /// assert!(weak.upgrade().is_some());
+    /// drop(sender);
+    /// assert!(weak.upgrade().is_none());
+    /// ```
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Sender<T>> {
+        let one_more = |senders| (senders > 0).then_some(senders + 1);
+        self.0.senders.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
+        Some(Sender(Arc::clone(&self.0)))
+    }
+}
+
+impl<T> Clone for WeakSender<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> fmt::Debug for WeakSender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WeakSender")
+    }
+}
+
+/// Room in a channel for one value, made by [`Sender::reserve`]. Dropped unused, it leaves the room
+/// to others.
+#[must_use = "it keeps room in a channel until it is used or dropped"]
+pub struct Reserved<'a, T> {
+    shared: &'a Shared<T>,
+}
+
+impl<T> Reserved<'_, T> {
+    /// Sends a value. Never waits.
+    ///
+    /// # Errors
+    /// [`Rejected`], which has the value, if the channel was closed meanwhile.
+    pub fn send(self, value: T) -> Result<(), Rejected<T, Closed>> {
+        preemption_point();
+        let this = ManuallyDrop::new(self);
+        this.shared
+            .use_reserved(Some(value))
+            .map_err(|value| Rejected { value: value.expect("it was given"), error: Closed })
+    }
+}
+
+impl<T> Drop for Reserved<'_, T> {
+    fn drop(&mut self) {
+        preemption_point();
+        _ = self.shared.use_reserved(None);
+    }
+}
+
+impl<T> fmt::Debug for Reserved<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reserved")
+    }
+}

@@ -1,0 +1,224 @@
+//! `select!`: the choice among several operations, written as a `match`.
+//!
+//! Used by applications. The macro makes one [`any_of`](crate::any_of) of its arms, waits for it,
+//! and runs the body of the arm that it has yielded, in the function where it stands: so a body may
+//! `break`, `return` and `?`, and has the variables that the other arms had borrowed.
+//!
+//! The rules take the arms one by one; each gets the next variant of [`OneOf`](crate::OneOf) for
+//! its name. The last rules put it all together, one for each way to wait.
+
+/// Waits for the first of several operations, and runs the body of its arm.
+///
+/// ```text
+/// select! {
+///     pattern = source => body,                // any number up to twelve
+///     pattern = source, if condition => body,  // an arm that can be switched off
+///     deadline(instant) => body,               // at most one: when nothing came by then
+///     default => body,                         // at most one: when nothing is there now
+/// }
+/// ```
+///
+/// A source is an [operation's `x_source()`](crate::Waitable), [`after`](crate::after) some time,
+/// the [end of a fiber](crate::JoinHandle::join_source), or any other [`Source`](crate::core::Source).
+/// All are made first, in their order. Exactly one takes effect, also where its partner selects as
+/// well; the others were never begun. What these brought goes with them; to keep it, lend the
+/// source: `sent = sending.by_ref() => ..`.
+///
+/// | it begins with | what it does | what it yields |
+/// | --- | --- | --- |
+/// | an arm | suspends the fiber, or parks the thread, until an arm is ready | `Result<R, Cancelled>`, where a body yields `R` |
+/// | `await;` | is awaited by a task, in `async` code | `R` |
+/// | `biased;` | takes the first of those that are ready, and not one that is drawn | |
+///
+/// With `default` it never waits, and yields `R`; it does not look whether the caller was
+/// cancelled. `await; biased;` go together in this order. `deadline` takes an `Instant`, or an
+/// `Option` of one, where `None` is never; what is ready is taken also after the deadline.
+///
+/// If all arms are switched off it waits for the deadline, or for ever. For more than twelve arms,
+/// or a number that is known only at run time, [`any_of`](crate::any_of) takes a list.
+///
+/// # Order
+/// If several arms are ready, the look begins with one that is drawn: an arm that is always ready
+/// starves no other.
+///
+/// # Cancellation
+/// *Loses its place in the queue*, of every arm: no arm has had an effect, and no body runs.
+///
+/// # Errors
+/// [`Cancelled`](crate::Cancelled) if the caller was cancelled.
+///
+/// # Examples
+///
+/// ```
+/// use segue::{channel, select, sync::Semaphore};
+/// use std::time::{Duration, Instant};
+///
+/// let (orders, inbox) = channel::bounded(8);
+/// let stop = Semaphore::new(0);
+/// segue::scope(|s| {
+///     s.spawn(|| {
+///         for n in 1..=3 {
+///             orders.send(n).unwrap();
+///         }
+///         stop.add_permits(1);
+///     });
+///     let mut sum = 0;
+///     loop {
+///         select! {
+///             biased;
+///             order = inbox.recv_source() => sum += order.unwrap(),
+///             _permit = stop.acquire_source() => break,
+///             deadline(Instant::now() + Duration::from_secs(60)) => panic!("nobody orders"),
+///         }?;
+///     }
+///     assert_eq!(sum, 6);
+///     Ok::<(), segue::Cancelled>(())
+/// })?;
+///
+/// // Without waiting:
+/// let next = select! {
+///     order = inbox.recv_source() => order.ok(),
+///     default => None,
+/// };
+/// assert_eq!(next, None);
+/// # Ok::<(), segue::Cancelled>(())
+/// ```
+///
+/// In a task:
+///
+/// ```
+/// use segue::{after, channel, select};
+/// use std::time::Duration;
+///
+/// async fn greeting(inbox: &channel::Receiver<&'static str>) -> &'static str {
+///     select! {
+///         await;
+///         word = inbox.recv_source() => word.unwrap_or("closed"),
+///         () = after(Duration::from_millis(1)) => "silence",
+///     }
+/// }
+/// let (_sender, inbox) = channel::unbounded();
+/// assert_eq!(segue::wait_future(greeting(&inbox)), Ok("silence"));
+/// ```
+#[macro_export]
+macro_rules! select {
+    // The arms are over: [how it waits] [order] [deadline] [default] [arms].
+    (@arms $letters:tt $wait:tt $order:ident $deadline:tt $default:tt $arms:tt) => {
+        $crate::select!(@build $wait $order $deadline $default $arms)
+    };
+    (@arms $letters:tt $wait:tt $order:ident $deadline:tt [] $arms:tt default => $body:block $(, $($rest:tt)*)?) => {
+        $crate::select!(@arms $letters $wait $order $deadline [$body] $arms $($($rest)*)?)
+    };
+    (@arms $letters:tt $wait:tt $order:ident $deadline:tt [] $arms:tt default => $body:expr $(, $($rest:tt)*)?) => {
+        $crate::select!(@arms $letters $wait $order $deadline [$body] $arms $($($rest)*)?)
+    };
+    (@arms $letters:tt $wait:tt $order:ident [] $default:tt $arms:tt
+        deadline($at:expr) => $body:block $(, $($rest:tt)*)?) => {
+        $crate::select!(@arms $letters $wait $order [($at) $body] $default $arms $($($rest)*)?)
+    };
+    (@arms $letters:tt $wait:tt $order:ident [] $default:tt $arms:tt
+        deadline($at:expr) => $body:expr $(, $($rest:tt)*)?) => {
+        $crate::select!(@arms $letters $wait $order [($at) $body] $default $arms $($($rest)*)?)
+    };
+    (@arms [] $wait:tt $order:ident $deadline:tt $default:tt $arms:tt $($rest:tt)+) => {
+        ::core::compile_error!("`select!` takes up to twelve arms; for more, `any_of` takes a `Vec` of sources")
+    };
+    (@arms [$letter:ident $($letters:ident)*] $wait:tt $order:ident $deadline:tt $default:tt [$($arms:tt)*]
+        $pattern:pat = $source:expr, if $condition:expr => $body:block $(,)? $($rest:tt)*) => {
+        $crate::select!(@arms [$($letters)*] $wait $order $deadline $default [$($arms)* {
+            $letter $pattern, if $condition { ::core::option::Option::Some($source) } else { ::core::option::Option::None }, $body
+        }] $($rest)*)
+    };
+    (@arms [$letter:ident $($letters:ident)*] $wait:tt $order:ident $deadline:tt $default:tt [$($arms:tt)*]
+        $pattern:pat = $source:expr, if $condition:expr => $body:expr $(, $($rest:tt)*)?) => {
+        $crate::select!(@arms [$($letters)*] $wait $order $deadline $default [$($arms)* {
+            $letter $pattern, if $condition { ::core::option::Option::Some($source) } else { ::core::option::Option::None }, $body
+        }] $($($rest)*)?)
+    };
+    (@arms [$letter:ident $($letters:ident)*] $wait:tt $order:ident $deadline:tt $default:tt [$($arms:tt)*]
+        $pattern:pat = $source:expr => $body:block $(,)? $($rest:tt)*) => {
+        $crate::select!(@arms [$($letters)*] $wait $order $deadline $default [$($arms)* {
+            $letter $pattern, $source, $body
+        }] $($rest)*)
+    };
+    (@arms [$letter:ident $($letters:ident)*] $wait:tt $order:ident $deadline:tt $default:tt [$($arms:tt)*]
+        $pattern:pat = $source:expr => $body:expr $(, $($rest:tt)*)?) => {
+        $crate::select!(@arms [$($letters)*] $wait $order $deadline $default [$($arms)* {
+            $letter $pattern, $source, $body
+        }] $($($rest)*)?)
+    };
+    (@arms $letters:tt $wait:tt $order:ident $deadline:tt $default:tt $arms:tt $($rest:tt)+) => {
+        ::core::compile_error!(::core::concat!(
+            "`select!` expected `pattern = source => body,`, `deadline(instant) => body,` or `default => body,` (the \
+             latter two once at most), and found `",
+            ::core::stringify!($($rest)+),
+            "`"
+        ))
+    };
+
+    (@build $wait:tt $order:ident $deadline:tt $default:tt []) => {
+        ::core::compile_error!("`select!` without an arm `pattern = source => body` has nothing to choose from")
+    };
+    (@build $wait:tt $order:ident [$($deadline:tt)+] [$default:expr] $arms:tt) => {
+        ::core::compile_error!("`select!` with `default` never waits, so it can't have a `deadline`")
+    };
+    (@build [$awaits:tt] $order:ident [] [$default:expr] $arms:tt) => {
+        ::core::compile_error!("`select!` with `default` never waits: leave `await` away")
+    };
+    (@build [] $order:ident [] [$default:expr] [$({ $letter:ident $pattern:pat, $source:expr, $body:expr })+]) => {{
+        $crate::core::preemption_point();
+        #[allow(unreachable_code, clippy::diverging_sub_expression)]
+        match { let chosen = $crate::$order(($($source,)+)).attempt(); chosen } {
+            $(::core::option::Option::Some($crate::OneOf::$letter($pattern)) => $body,)+
+            ::core::option::Option::None => $default,
+        }
+    }};
+    (@build [] $order:ident [] [] [$({ $letter:ident $pattern:pat, $source:expr, $body:expr })+]) => {{
+        let chosen = $crate::$order(($($source,)+)).wait();
+        #[allow(unreachable_code, clippy::diverging_sub_expression)]
+        let yielded = match chosen {
+            $(::core::result::Result::Ok($crate::OneOf::$letter($pattern)) => ::core::result::Result::Ok($body),)+
+            ::core::result::Result::Err(cancelled) => ::core::result::Result::Err::<_, $crate::Cancelled>(cancelled),
+        };
+        yielded
+    }};
+    (@build [] $order:ident [($at:expr) $late:expr] [] [$({ $letter:ident $pattern:pat, $source:expr, $body:expr })+]) => {{
+        let chosen = $crate::$order(($($source,)+)).or_else($crate::at(::core::convert::From::from($at))).wait();
+        #[allow(unreachable_code, clippy::diverging_sub_expression)]
+        let yielded = match chosen {
+            $(::core::result::Result::Ok($crate::Either::Left($crate::OneOf::$letter($pattern))) => {
+                ::core::result::Result::Ok($body)
+            })+
+            ::core::result::Result::Ok($crate::Either::Right(())) => ::core::result::Result::Ok($late),
+            ::core::result::Result::Err(cancelled) => ::core::result::Result::Err::<_, $crate::Cancelled>(cancelled),
+        };
+        yielded
+    }};
+    (@build [await] $order:ident [] [] [$({ $letter:ident $pattern:pat, $source:expr, $body:expr })+]) => {{
+        let chosen = $crate::$order(($($source,)+)).await;
+        match chosen {
+            $($crate::OneOf::$letter($pattern) => $body,)+
+        }
+    }};
+    (@build [await] $order:ident [($at:expr) $late:expr] []
+        [$({ $letter:ident $pattern:pat, $source:expr, $body:expr })+]) => {{
+        let chosen = $crate::$order(($($source,)+)).or_else($crate::at(::core::convert::From::from($at))).await;
+        match chosen {
+            $($crate::Either::Left($crate::OneOf::$letter($pattern)) => $body,)+
+            $crate::Either::Right(()) => $late,
+        }
+    }};
+
+    (await; biased; $($arms:tt)*) => {
+        $crate::select!(@arms [A B C D E F G H I J K L] [await] any_of_biased [] [] [] $($arms)*)
+    };
+    (await; $($arms:tt)*) => {
+        $crate::select!(@arms [A B C D E F G H I J K L] [await] any_of [] [] [] $($arms)*)
+    };
+    (biased; $($arms:tt)*) => {
+        $crate::select!(@arms [A B C D E F G H I J K L] [] any_of_biased [] [] [] $($arms)*)
+    };
+    ($($arms:tt)*) => {
+        $crate::select!(@arms [A B C D E F G H I J K L] [] any_of [] [] [] $($arms)*)
+    };
+}
