@@ -99,6 +99,8 @@ macro_rules! steps_of_the_same_slot {
     };
 }
 
+pub(super) use {steps_of, steps_of_the_same_slot};
+
 // SAFETY: every step is that of the source that is lent.
 unsafe impl<S: Source + ?Sized> Source for &mut S {
     type Output = S::Output;

@@ -77,12 +77,20 @@ impl<L: Source, R: Source> Or<L, R> {
     /// The choice between two.
     ///
     /// # Panics
-    /// If it would have more arms than [a trigger can tell apart](crate::MAX_ARM).
+    /// If it would have more arms than [a trigger can tell apart](crate::MAX_ARM). A choice with a
+    /// [`guard`](crate::guard) panics when it begins to wait, if that has made so many.
     #[inline]
     pub fn new(left: L, right: R) -> Self {
-        // Here, and not where somebody claims the trigger through such an arm.
-        assert!(left.arms() + right.arms() <= MAX_ARM, "a choice has at most {MAX_ARM} arms");
-        Self { left, right, biased: false }
+        let choice = Self { left, right, biased: false };
+        choice.check_arms();
+        choice
+    }
+
+    /// Before anything is registered, and not where somebody claims the trigger through such an
+    /// arm.
+    #[inline]
+    fn check_arms(&self) {
+        assert!(self.arms() <= MAX_ARM, "a choice has at most {MAX_ARM} arms");
     }
 
     /// The choice between two, of which the left one is taken if both are ready.
@@ -133,6 +141,7 @@ unsafe impl<L: Source, R: Source> Source for Or<L, R> {
     }
 
     unsafe fn prepare(&mut self, slot: &mut Self::Slot) {
+        self.check_arms();
         // SAFETY: as the caller promises.
         unsafe {
             self.left.prepare(&mut slot.0);
