@@ -10,7 +10,7 @@ use common::{rounds, stagger};
 use mailbox::{Calls, Mailbox, poll};
 use segue_core::{
     BoxSource, CancelToken, Either, Fate, Nack, Retreat, Source, Trigger, Waitable, WaitsFor, after, future_source,
-    now, timeout, with_nack,
+    now, with_nack,
 };
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -209,7 +209,9 @@ const WAYS: [Way; 14] = [
         mailbox.send(1);
     }),
     ("the wait is cancelled", Fate::Lost, |event, _| {
-        assert!(timeout(Duration::from_millis(1), || event.wait()).is_err());
+        let token = CancelToken::new();
+        let cancels = future_source(async { token.cancel() }).filter_map(|()| None::<()>);
+        assert!(token.run(|| event.or(cancels).wait()).is_err());
     }),
     ("the time is out", Fate::Lost, |event, _| {
         assert!(event.wait_until(Some(now())).is_err());
