@@ -240,7 +240,7 @@ fn a_nack_says_once_what_has_become_of_its_source() {
 #[test]
 fn planted_a_nack_is_told_by_the_steps_of_the_wait() {
     let wrong = wrong(Told::careless);
-    // A choice withdraws whatever might be registered, so that it lost is told before it was chosen.
+    // A retreat withdraws, and is taken for the end. An arm that was not registered hears nothing.
     for seen in ["chosen after a retreat", "another is found by a look", "both are ready"] {
         assert!(wrong.contains(&seen), "{wrong:?}");
     }

@@ -26,8 +26,8 @@
 //! * Meet: [`sync`] has promises, locks, permits, cells that are initialised once, latches and
 //!   more.
 //! * Choose: `x_source()` of an operation `x` is a [`Waitable`], to be awaited by a task, or [one
-//!   of two](Waitable::or); [`after`] and [`at`] are such sources, the ticks of an [`interval`], and
-//!   any future by [`future_source`]. [`guard`] makes one when the wait begins, and [`with_nack`]
+//!   of two](Waitable::or); [`after`] and [`at`] are such sources, the ticks of an [`interval`],
+//!   and any future by [`future_source`]. [`guard`] makes one when the wait begins, [`with_nack`]
 //!   says what has become of it.
 //! * Stop: [`Cancelled`] is the error of every wait. [`CancelToken`] cancels what runs under it,
 //!   [`timeout`] and [`deadline`] what takes too long; [`shield`] and [`finally`] finish what was

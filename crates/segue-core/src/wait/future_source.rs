@@ -59,8 +59,8 @@ impl Wake for Woken {
 ///
 /// The future is polled by whoever waits, outside of every lock, with a waker that may be called
 /// from any thread; so whatever else it needs to make progress has to run elsewhere. It is polled
-/// at the first look and when it was woken since, not at each look. If it wakes itself in its polls,
-/// others run in between.
+/// at the first look and when it was woken since, not at each look. If it wakes itself in its
+/// polls, others run in between.
 ///
 /// [By reference](Waitable::by_ref) the future is still there when another arm was chosen, and goes
 /// on where it was in the next wait. Once it has yielded, or has panicked, it is dropped, and the

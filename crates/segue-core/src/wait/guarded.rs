@@ -124,12 +124,12 @@ pub struct Guarded<S, F> {
 /// time, send a request whose answer is waited for.
 ///
 /// `make` runs in the fiber, thread or task that waits, outside of every lock, and may wait itself.
-/// It is called once in a wait. [By reference](Waitable::by_ref) what it has made is kept until that
-/// has yielded; then the next wait has another one made.
+/// It is called once in a wait. [By reference](Waitable::by_ref) what it has made is kept until
+/// that has yielded; then the next wait has another one made.
 ///
 /// A choice looks at its arms one after the other, and at no more of them once it has found one
-/// ready: the closures of guards further on are not called then. To draw where to look first it asks
-/// for the number of arms; a guard that has made nothing yet counts as one.
+/// ready: the closures of guards further on are not called then. To draw where to look first it
+/// asks for the number of arms; a guard that has made nothing yet counts as one.
 ///
 /// # Cancellation
 /// That of the source that was made. What `make` has done before stays done; [`with_nack`] hears of

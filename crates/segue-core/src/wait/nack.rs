@@ -127,9 +127,9 @@ impl<S: std::fmt::Debug> std::fmt::Debug for Watched<S> {
 ///
 /// It is [`Lost`](Fate::Lost) as soon as the source is dropped without having yielded: another arm
 /// of a choice was chosen; the wait was cancelled; the future was dropped; `make`, or another part
-/// of the wait, has panicked. It is [`Chosen`](Fate::Chosen) as soon as the source has yielded. Both
-/// come to pass in the fiber, thread or task that waits, after its wait; a waiter that was served
-/// and is not wanted any more has lost, also where that stays done.
+/// of the wait, has panicked. It is [`Chosen`](Fate::Chosen) as soon as the source has yielded.
+/// Both come to pass in the fiber, thread or task that waits, after its wait; a waiter that was
+/// served and is not wanted any more has lost, also where that stays done.
 ///
 /// [By reference](Waitable::by_ref) the source is in the running until it is dropped itself,
 /// whatever becomes of single waits.

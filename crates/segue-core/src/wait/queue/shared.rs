@@ -14,13 +14,13 @@ use std::sync::Arc;
 
 /// Ready when `ready` says so, and yields what `take` takes; both are called under the lock of the
 /// queue.
-pub(in crate::wait) struct Shared<H, S, T> {
-    pub(in crate::wait) host: Arc<H>,
+pub(crate) struct Shared<H, S, T> {
+    pub(crate) host: Arc<H>,
     /// The one queue of the host that it waits in.
-    pub(in crate::wait) queue: fn(&H) -> &WaitQueue<S, T>,
-    pub(in crate::wait) waits_for: WaitsFor,
-    pub(in crate::wait) ready: fn(&S) -> bool,
-    pub(in crate::wait) take: fn(&mut S) -> T,
+    pub(crate) queue: fn(&H) -> &WaitQueue<S, T>,
+    pub(crate) waits_for: WaitsFor,
+    pub(crate) ready: fn(&S) -> bool,
+    pub(crate) take: fn(&mut S) -> T,
 }
 
 impl<H, S, T> Clone for Shared<H, S, T> {
@@ -30,7 +30,7 @@ impl<H, S, T> Clone for Shared<H, S, T> {
 }
 
 impl<H, S, T> Shared<H, S, T> {
-    pub(in crate::wait) fn queue(&self) -> &WaitQueue<S, T> {
+    pub(crate) fn queue(&self) -> &WaitQueue<S, T> {
         (self.queue)(&self.host)
     }
 
@@ -39,9 +39,9 @@ impl<H, S, T> Shared<H, S, T> {
     }
 }
 
-// SAFETY: every step is that of a source on the queue. That has no state but the queue's, so another
-// one can be made for each step. What others reach lies in the slot and in the queue (R16). It is
-// the same one each time, and stays as long as this has its share in the host.
+// SAFETY: every step is that of a source on the queue. That has no state but the queue's, so one
+// can be made for each step. What others reach lies in the slot and in the queue (R16). It is the
+// same one each time, and stays as long as this has its share in the host.
 unsafe impl<H, S, T> Source for Shared<H, S, T> {
     type Output = T;
     type Slot = Node<T>;
