@@ -24,7 +24,8 @@ miri() {
     MIRIFLAGS="$flags" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-core \
         --test futures --test choices --test hostile --test hostile_wakers --test chained_wakers \
         --test lying_operations --test wait_queue --test cancellation --test tokens \
-        --test handles
+        --test handles --test combinators --test nacks \
+        --test future_sources
     MIRIFLAGS="$flags" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-fiber --features threads \
         --test generators --test multi --test effects_ended
     # Here equal constants lie at several places.

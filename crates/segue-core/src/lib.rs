@@ -14,7 +14,8 @@
 //! * [`Scheduler`](scheduling::Scheduler): what can suspend a fiber; `thread` implements it for
 //!   plain threads.
 //! * [`Source`]: what can be waited for, in six steps. [`wait`] follows from them for fibers and
-//!   threads, [`SourceFuture`] for tasks, [`Or`] and [`Map`] are sources made of others, and
+//!   threads, [`SourceFuture`] for tasks, [`Or`], [`Map`] and [`FilterMap`] are sources made of
+//!   others, [`guard`] and [`with_nack`] of closures, [`future_source`] of a future, and
 //!   [`Waitable`] is a source in the hands of a user.
 //! * [`admit`]: what an operation does first, so that nobody starves.
 //! * [`WaitQueue`]: the one queue under every structure, and [`Operation`], what a structure
@@ -97,12 +98,17 @@ pub use spawn::task::Joining;
 pub use wait::admission::{admit, check};
 pub use wait::any_of::{AnyOf, Arms, OneOf, Slots, any_of, any_of_biased};
 pub use wait::deadline::{Alarm, Deadline, after, at, sleep};
+pub use wait::filter_map::FilterMap;
 pub use wait::future::SourceFuture;
+pub use wait::future_source::future_source;
+pub use wait::guarded::{Guarded, guard};
 pub use wait::holders::{BoxSlot, BoxSource, LocalBoxSource, Map};
+pub use wait::nack::{Fate, Nack, Watched, with_nack};
 pub use wait::no_suspend::no_suspend;
 pub use wait::queue::{Brings, Guard, Node, Operation, Take, Unlocked, WaitQueue, Waiting};
 pub use wait::select::{Either, Or};
 pub use wait::source::{Ended, Source, Waitable, registered, wait, wait_until};
+pub use wait::ticks::{Ticks, interval};
 pub use wait::waker::{wait_future, wait_future_shielded};
 
 /// What writers of schedulers and runtimes need besides: the contract, the jobs and families that

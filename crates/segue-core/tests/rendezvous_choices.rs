@@ -133,9 +133,9 @@ unsafe impl Source for LateThere {
 }
 
 #[test]
-fn a_look_prepares_nothing_and_retreats_prepare_once() {
+fn a_look_prepares_nothing_and_each_retreat_prepares_once() {
     let channel = Rendezvous::<u8>::new();
-    for (retreats, prepared) in [(0, 0), (1, 1), (5, 1)] {
+    for (retreats, prepared) in [(0, 0), (1, 1), (5, 5)] {
         let mut late = LateThere { looks: 0, retreats, prepared: 0 };
         assert_eq!(channel.receive_source().or(&mut late).wait(), Ok(Either::Right(prepared)));
         assert_eq!(late.looks, retreats + 1);

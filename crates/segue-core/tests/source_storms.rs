@@ -6,7 +6,11 @@ mod mailbox;
 
 use mailbox::Mailbox;
 use segue_core::conformance::Sources;
-use segue_core::{CancelToken, Guard, Operation, WaitQueue, Waitable, Waiting, WaitsFor};
+use segue_core::{
+    BoxSource, CancelToken, Guard, Nack, Operation, WaitQueue, Waitable, Waiting, WaitsFor, future_source, guard,
+    with_nack,
+};
+use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 #[test]
@@ -28,6 +32,79 @@ fn queues_that_hand_over_or_tell_and_cancellations_keep_the_contract() {
         CancelToken::cancel,
     )
     .lasting()
+    .check();
+}
+
+/// Each of the sources that are made of others, around one that is handed and one that is told.
+#[test]
+fn sources_that_are_made_of_others_keep_the_contract_if_those_do() {
+    type Serve = fn(&Mailbox<u32>);
+    let ways: [Serve; 2] = [|mailbox| _ = mailbox.send(1), |mailbox| mailbox.leave(1)];
+    for serve in ways {
+        Sources::new("there", Mailbox::new, |m| Waitable::new(Some(m.receive_source().map(drop))).boxed(), serve)
+            .check();
+        Sources::new(
+            "beside what is not there",
+            Mailbox::new,
+            |m| m.receive_source().map(drop).or(None::<Waitable<BoxSource<'_, ()>>>).map(drop).boxed(),
+            serve,
+        )
+        .check();
+        Sources::new(
+            "all pass",
+            Mailbox::new,
+            |m| m.receive_source().filter_map(|n| (n == 1).then_some(())).boxed(),
+            serve,
+        )
+        .check();
+        Sources::new("guard", Mailbox::new, |m| guard(|| m.receive_source().map(drop).boxed()).boxed(), serve).check();
+        Sources::new("with a nack", Mailbox::new, |m| with_nack(|_| m.receive_source()).map(drop).boxed(), serve)
+            .check();
+    }
+}
+
+/// What does not pass comes with each value that does; it is taken, in whatever way it comes.
+#[test]
+fn what_does_not_pass_keeps_nobody_from_what_does() {
+    Sources::new(
+        "some pass",
+        Mailbox::new,
+        |mailbox| mailbox.receive_source().filter_map(|n: u32| n.is_multiple_of(2).then_some(())).boxed(),
+        |mailbox| {
+            mailbox.send(1);
+            mailbox.leave(3);
+            mailbox.send(2);
+        },
+    )
+    .check();
+}
+
+#[test]
+fn nacks_keep_the_contract() {
+    type World = (Waitable<Nack>, Mutex<Option<Waitable<BoxSource<'static, ()>>>>);
+    let world = || -> World {
+        let (give, given) = mpsc::channel();
+        let mut event = with_nack(move |nack| {
+            give.send(nack).unwrap();
+            None::<Waitable<BoxSource<'static, ()>>>
+        });
+        assert_eq!(event.attempt(), None);
+        (given.recv().unwrap(), Mutex::new(Some(event.boxed())))
+    };
+    let lose = |world: &World| drop(world.1.lock().unwrap().take());
+    Sources::new("nack", world, |world| world.0.clone().map(drop).boxed(), lose).lasting().check();
+}
+
+#[test]
+fn futures_keep_the_contract() {
+    Sources::new(
+        "a future",
+        Mailbox::new,
+        |mailbox| future_source(mailbox.receive_source().map(drop)).boxed(),
+        |mailbox| {
+            mailbox.send(1);
+        },
+    )
     .check();
 }
 

@@ -26,7 +26,9 @@
 //! * Meet: [`sync`] has promises, locks, permits, cells that are initialised once, latches and
 //!   more.
 //! * Choose: `x_source()` of an operation `x` is a [`Waitable`], to be awaited by a task, or [one
-//!   of two](Waitable::or); [`after`] and [`at`] are such sources.
+//!   of two](Waitable::or); [`after`] and [`at`] are such sources, the ticks of an [`interval`],
+//!   and any future by [`future_source`]. [`guard`] makes one when the wait begins, [`with_nack`]
+//!   says what has become of it.
 //! * Stop: [`Cancelled`] is the error of every wait. [`CancelToken`] cancels what runs under it,
 //!   [`timeout`] and [`deadline`] what takes too long; [`shield`] and [`finally`] finish what was
 //!   begun; [`check`] is for computations, and [`checkpoint`], which also lets others run. In
@@ -128,10 +130,10 @@ pub use segue_io::net;
 
 pub use error::{Closed, Full, Rejected, WaitError};
 pub use segue_core::{
-    self as core, Attribute, Attributes, Blocking, CancelToken, Cancellable, Cancelled, Either, JoinError, JoinHandle,
-    OneOf, Scope, TimedOut, Waitable, after, any_of, any_of_biased, at, attribute, attributes, blocking, check,
-    deadline, finally, is_cancelled, name_fibers_in_panics, no_suspend, now, shield, sleep, timeout, wait_future,
-    yield_now,
+    self as core, Attribute, Attributes, Blocking, CancelToken, Cancellable, Cancelled, Either, Fate, JoinError,
+    JoinHandle, Nack, OneOf, Scope, Ticks, TimedOut, Waitable, after, any_of, any_of_biased, at, attribute, attributes,
+    blocking, check, deadline, finally, future_source, guard, interval, is_cancelled, name_fibers_in_panics,
+    no_suspend, now, shield, sleep, timeout, wait_future, with_nack, yield_now,
 };
 pub use spawn::{Builder, checkpoint, join, scope, spawn, spawn_task};
 

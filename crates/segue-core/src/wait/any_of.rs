@@ -66,7 +66,8 @@ fn draw(bound: usize) -> usize {
 /// *Loses its place in the queue*, of every arm; nothing was handed to it.
 ///
 /// # Panics
-/// If the sources have more arms than [a trigger can tell apart](crate::MAX_ARM).
+/// If the sources have more arms than [a trigger can tell apart](crate::MAX_ARM). A choice with a
+/// [`guard`](crate::guard) panics when it begins to wait, if that has made so many.
 ///
 /// # Examples
 ///
@@ -152,6 +153,12 @@ pub enum OneOf<
 /// # Safety
 /// Each step is that of the arm with this index, with its own slot, and of nothing else. Nobody
 /// outside of this crate has to implement it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be chosen among",
+    label = "not a tuple of up to twelve sources, an array or a `Vec` of sources",
+    note = "an operation `x` waits at once and yields its result; to choose it write `x_source`: `recv_source()` \
+            instead of `recv()`, `lock_source()` instead of `lock()`"
+)]
 pub unsafe trait Arms {
     /// What the choice yields.
     type Output;
@@ -382,11 +389,12 @@ impl<L: Arms> AnyOf<L> {
     #[inline]
     pub(super) fn new(list: L, biased: bool, waits_for: WaitsFor) -> Self {
         let this = Self { list, biased, waits_for };
-        // Here, and not where somebody claims the trigger through such an arm.
         this.count_arms();
         this
     }
 
+    /// Looks that they are not too many, before one is registered, and not where somebody claims the
+    /// trigger through such an arm.
     #[inline]
     fn count_arms(&self) -> usize {
         let arms = (0..self.list.count()).map(|index| self.list.arms_of(index)).sum();
@@ -453,12 +461,13 @@ unsafe impl<L: Arms> Source for AnyOf<L> {
 
     #[inline]
     fn attempt(&mut self) -> Option<Self::Output> {
-        let count = self.list.count();
-        let start = if self.biased || count < 2 { 0 } else { self.place_of(draw(self.count_arms())).0 };
+        let (count, arms) = (self.list.count(), self.count_arms());
+        let start = if self.biased || arms < 2 { 0 } else { self.place_of(draw(arms)).0 };
         (start..count).chain(0..start).find_map(|index| self.list.attempt_at(index))
     }
 
     unsafe fn prepare(&mut self, slot: &mut Self::Slot) {
+        self.count_arms();
         let slots = slot.0.insert(self.list.slots());
         for index in 0..self.list.count() {
             // SAFETY: as the caller promises.

@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 use std::ptr;
 
 /// Passes every step of `self` on to `inner`, with the slot that `slot` makes of the given one, and
-/// yields what `then` makes of the output.
+/// yields what `then` makes of the output, if it makes something.
 macro_rules! steps_of {
     ($self:ident => $inner:expr, $given:ident => $slot:expr, $then:expr) => {
         #[inline]
@@ -38,7 +38,7 @@ macro_rules! steps_of {
 
         #[inline]
         fn attempt(&mut $self) -> Option<Self::Output> {
-            $inner.attempt().map($then)
+            $inner.attempt().and_then($then)
         }
 
         unsafe fn register(&mut $self, $given: &mut Self::Slot, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
@@ -60,7 +60,7 @@ macro_rules! steps_of {
         #[inline]
         unsafe fn commit(&mut $self, $given: &mut Self::Slot, arm: usize) -> Option<Self::Output> {
             // SAFETY: as the caller promises.
-            unsafe { $inner.commit($slot, arm) }.map($then)
+            unsafe { $inner.commit($slot, arm) }.and_then($then)
         }
 
         unsafe fn give_back(&mut $self, $given: &mut Self::Slot, arm: usize) {
@@ -70,10 +70,11 @@ macro_rules! steps_of {
     };
 }
 
-/// The steps that a slot of another type takes part in before it is made.
+/// As `steps_of`, with those in which a slot of another type would not be made yet. Here `then`
+/// makes something of each output.
 macro_rules! steps_of_the_same_slot {
     ($self:ident => $inner:expr, $then:expr) => {
-        steps_of!($self => $inner, slot => slot, $then);
+        steps_of!($self => $inner, slot => slot, |output| Some(($then)(output)));
 
         unsafe fn prepare(&mut $self, slot: &mut Self::Slot) {
             // SAFETY: as the caller promises.
@@ -209,7 +210,7 @@ unsafe impl<'a, S: Source + 'a> Source for Erased<'a, S> {
     type Output = S::Output;
     type Slot = BoxSlot<'a>;
 
-    steps_of!(self => self.0, slot => &mut *slot.slot.cast::<S::Slot>(), identity);
+    steps_of!(self => self.0, slot => &mut *slot.slot.cast::<S::Slot>(), Some);
 
     unsafe fn prepare(&mut self, slot: &mut BoxSlot<'a>) {
         let mut inner = S::Slot::default();

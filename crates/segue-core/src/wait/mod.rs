@@ -1,15 +1,20 @@
 //! Waiting: what can be waited for ([`source`]), the one queue under every structure ([`queue`]),
-//! choices, and how tasks and futures come in.
+//! choices, sources that are made of others, and how tasks and futures come in.
 
 pub(crate) mod admission;
 pub(crate) mod any_of;
 pub(crate) mod as_task;
 pub(crate) mod deadline;
+pub(crate) mod filter_map;
 pub(crate) mod future;
+pub(crate) mod future_source;
+pub(crate) mod guarded;
 pub(crate) mod holders;
+pub(crate) mod nack;
 pub(crate) mod no_suspend;
 pub(crate) mod park;
 pub(crate) mod queue;
 pub(crate) mod select;
 pub(crate) mod source;
+pub(crate) mod ticks;
 pub(crate) mod waker;

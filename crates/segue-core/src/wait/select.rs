@@ -50,7 +50,8 @@ impl<L: Source, R: Source> Or<L, R> {
     /// The choice between two.
     ///
     /// # Panics
-    /// If it would have more arms than [a trigger can tell apart](crate::MAX_ARM).
+    /// If it would have more arms than [a trigger can tell apart](crate::MAX_ARM). A choice with a
+    /// [`guard`](crate::guard) panics when it begins to wait, if that has made so many.
     #[inline]
     pub fn new(left: L, right: R) -> Self {
         Self::drawn_or(left, right, false)

@@ -110,7 +110,8 @@ pub unsafe trait Source {
     /// What reports say of a fiber that waits for this.
     fn waits_for(&self) -> WaitsFor;
 
-    /// How many arms it takes. The same at every call.
+    /// How many arms it takes. The same at every call from a look in vain to the next look; before
+    /// the first one it may be a guess.
     fn arms(&self) -> usize {
         1
     }
@@ -122,11 +123,11 @@ pub unsafe trait Source {
     /// Takes the value if it is there. Never waits. Called while nothing is registered.
     fn attempt(&mut self) -> Option<Self::Output>;
 
-    /// Makes what a registration needs: called once in a wait, after a look in vain and before the
-    /// first registration. May allocate and unwind.
+    /// Makes what a registration needs: called after each look in vain that a registration follows.
+    /// May allocate and unwind.
     ///
     /// # Safety
-    /// The slot is not registered.
+    /// The slot is new.
     unsafe fn prepare(&mut self, _slot: &mut Self::Slot) {}
 
     /// Attempts, and prepares and registers if that gives nothing: the beginning of a wait. It is
@@ -137,8 +138,8 @@ pub unsafe trait Source {
     ///
     /// # Safety
     /// `slot` and `trigger` stay in place until `withdraw`, `commit` or `give_back`, one of which
-    /// follows if this gives no value. The slot is not registered, and nobody else knows the
-    /// trigger. Arms are numbered from `arm`.
+    /// follows if this gives no value. The slot is new, and nobody else knows the trigger. Arms are
+    /// numbered from `arm`.
     #[inline]
     unsafe fn start(
         &mut self,
@@ -166,7 +167,8 @@ pub unsafe trait Source {
     /// some of them.
     ///
     /// # Safety
-    /// As for `start`, but others may know the trigger; and the slot is prepared.
+    /// As for `start`, but others may know the trigger; and the slot was prepared after the last
+    /// look, which was in vain.
     unsafe fn register(&mut self, slot: &mut Self::Slot, trigger: &Trigger, arm: usize) -> Result<(), Retreat>;
 
     /// As [`register`](Source::register), of the arms at one address alone.
@@ -242,6 +244,10 @@ pub(crate) unsafe fn retreated<S: Source, E>(
         if let Some(output) = source.attempt() {
             return Ok(Some(output));
         }
+        // What this look has found may be another source than the one before (a guard's).
+        *slot = S::Slot::default();
+        // SAFETY: it was just made.
+        unsafe { source.prepare(slot) };
         trigger.expose();
         // SAFETY: as the caller promises; the slot is prepared.
         match unsafe { register_in_order(source, slot, trigger) } {

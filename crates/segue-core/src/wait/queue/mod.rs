@@ -52,6 +52,7 @@
 
 mod guard;
 mod operation;
+mod shared;
 
 use crate::contract::fiber::{Fiber, WaitsFor};
 use crate::contract::tree::cancelled::Cancelled;
@@ -67,6 +68,7 @@ use std::time::Instant;
 
 pub use guard::Guard;
 pub use operation::{Brings, Operation, Take, Unlocked, Waiting};
+pub(super) use shared::Shared;
 
 /// A structure's state `S`, and lists of waiters that are served with a `T` each.
 ///

@@ -1,0 +1,258 @@
+//! Sources that are there or not: an optional one, and one that a closure makes when it is first
+//! looked at.
+//!
+//! Used for arms that are switched off, and for arms that begin with work of their own, such as a
+//! request whose answer is then waited for. `nack.rs` makes a source of these that also says
+//! whether it was chosen.
+//!
+//! The closure of a guard runs in an attempt, so nothing is registered then: it may wait and may
+//! unwind. What it has made stays until that has yielded, so the number of its arms and its
+//! addresses stay the same while it is registered. Before there is a source a guard counts as one
+//! arm, for the draw of a choice.
+//!
+//! After `guard` of Concurrent ML.
+#![allow(unsafe_code)] // `Source` is an unsafe trait.
+
+use crate::contract::fiber::WaitsFor;
+use crate::contract::trigger::{Retreat, Trigger};
+use crate::wait::source::{Source, Waitable};
+
+// SAFETY: every step is that of the source, if there is one. If there is none, nothing is ever
+// registered, so no claim through an arm of it precedes a `commit` or `give_back`.
+//
+// R1, R2, R5, R6, R10 to R13 and R16 are thus the source's own; R3 and R4 hold of none, which is
+// never ready.
+unsafe impl<S: Source> Source for Option<S> {
+    type Output = S::Output;
+    type Slot = S::Slot;
+
+    fn waits_for(&self) -> WaitsFor {
+        self.as_ref().map_or_else(|| WaitsFor::new("nothing: it is switched off"), S::waits_for)
+    }
+
+    #[inline]
+    fn arms(&self) -> usize {
+        self.as_ref().map_or(0, S::arms)
+    }
+
+    fn address(&self, least: usize) -> Option<usize> {
+        self.as_ref()?.address(least)
+    }
+
+    #[inline]
+    fn attempt(&mut self) -> Option<S::Output> {
+        self.as_mut()?.attempt()
+    }
+
+    unsafe fn prepare(&mut self, slot: &mut S::Slot) {
+        if let Some(source) = self {
+            // SAFETY: as the caller promises.
+            unsafe { source.prepare(slot) }
+        }
+    }
+
+    #[inline]
+    unsafe fn start(
+        &mut self,
+        slot: &mut S::Slot,
+        trigger: &Trigger,
+        arm: usize,
+    ) -> Result<Option<S::Output>, Retreat> {
+        match self {
+            // SAFETY: as the caller promises.
+            Some(source) => unsafe { source.start(slot, trigger, arm) },
+            None => {
+                trigger.expose();
+                Ok(None)
+            }
+        }
+    }
+
+    unsafe fn register(&mut self, slot: &mut S::Slot, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
+        match self {
+            // SAFETY: as the caller promises.
+            Some(source) => unsafe { source.register(slot, trigger, arm) },
+            None => Ok(()),
+        }
+    }
+
+    unsafe fn register_at(
+        &mut self,
+        address: usize,
+        slot: &mut S::Slot,
+        trigger: &Trigger,
+        arm: usize,
+    ) -> Result<(), Retreat> {
+        match self {
+            // SAFETY: as the caller promises.
+            Some(source) => unsafe { source.register_at(address, slot, trigger, arm) },
+            None => Ok(()),
+        }
+    }
+
+    unsafe fn withdraw(&mut self, slot: &mut S::Slot) {
+        if let Some(source) = self {
+            // SAFETY: as the caller promises.
+            unsafe { source.withdraw(slot) }
+        }
+    }
+
+    #[inline]
+    unsafe fn commit(&mut self, slot: &mut S::Slot, arm: usize) -> Option<S::Output> {
+        // SAFETY: as the caller promises.
+        unsafe { self.as_mut()?.commit(slot, arm) }
+    }
+
+    unsafe fn give_back(&mut self, slot: &mut S::Slot, arm: usize) {
+        if let Some(source) = self {
+            // SAFETY: as the caller promises.
+            unsafe { source.give_back(slot, arm) }
+        }
+    }
+}
+
+/// The source that a closure makes. Made by [`guard`].
+pub struct Guarded<S, F> {
+    /// `None` before the first look, and once it has yielded.
+    made: Option<S>,
+    make: F,
+    waits_for: WaitsFor,
+}
+
+/// The source that `make` makes when a wait for it begins: at the first look, before anything else
+/// of it. So `make` may do something first, which nobody does if the wait is never begun: note the
+/// time, send a request whose answer is waited for.
+///
+/// `make` runs in the fiber, thread or task that waits, outside of every lock, and may wait itself.
+/// It is called once in a wait. [By reference](Waitable::by_ref) what it has made is kept until
+/// that has yielded; then the next wait has another one made.
+///
+/// A choice looks at its arms one after the other, and at no more of them once it has found one
+/// ready: the closures of guards further on are not called then. To draw where to look first it
+/// asks for the number of arms; a guard that has made nothing yet counts as one.
+///
+/// # Cancellation
+/// That of the source that was made. What `make` has done before stays done; [`with_nack`] hears of
+/// it.
+///
+/// # Panics
+/// A wait panics if `make` does, and has no effect then.
+///
+/// # Examples
+///
+/// A time limit that counts from the beginning of the wait, and not from when it was written:
+///
+/// ```
+/// use segue_core::{Either, after, guard};
+/// use std::time::Duration;
+///
+/// let late = guard(|| after(Duration::from_millis(1)));
+/// assert_eq!(late.or(after(Duration::MAX)).wait(), Ok(Either::Left(())));
+/// ```
+///
+/// [`with_nack`]: crate::with_nack
+#[track_caller]
+pub fn guard<S: Source, F: FnMut() -> S>(make: F) -> Waitable<Guarded<S, F>> {
+    Waitable::new(Guarded { made: None, make, waits_for: WaitsFor::new("what a guard makes") })
+}
+
+impl<S: Source, F: FnMut() -> S> Guarded<S, F> {
+    /// The source, which is there until it has yielded.
+    #[inline]
+    fn made(&mut self) -> &mut S {
+        self.made.get_or_insert_with(&mut self.make)
+    }
+
+    /// Ends the source if it has yielded.
+    #[inline]
+    fn yielded(&mut self, output: Option<S::Output>) -> Option<S::Output> {
+        if output.is_some() {
+            self.made = None;
+        }
+        output
+    }
+}
+
+// SAFETY: every step is that of the source that was made. It is made, and dropped, in steps that
+// find nothing of it registered: made before an attempt, dropped after a step that has yielded. So
+// the closure and the drop may wait and may unwind. A registration follows a look in vain, which
+// leaves the source there, and it stays the same one until the next look (R1, R5, R8, R11). Others
+// reach the slot and what the source refers to, but not this (R16). R2 to R4, R6, R10, R12 and R13
+// are those of the source.
+unsafe impl<S: Source, F: FnMut() -> S> Source for Guarded<S, F> {
+    type Output = S::Output;
+    type Slot = S::Slot;
+
+    fn waits_for(&self) -> WaitsFor {
+        self.made.as_ref().map_or(self.waits_for, S::waits_for)
+    }
+
+    fn arms(&self) -> usize {
+        self.made.as_ref().map_or(1, S::arms)
+    }
+
+    fn address(&self, least: usize) -> Option<usize> {
+        self.made.address(least)
+    }
+
+    #[inline]
+    fn attempt(&mut self) -> Option<S::Output> {
+        let output = self.made().attempt();
+        self.yielded(output)
+    }
+
+    unsafe fn prepare(&mut self, slot: &mut S::Slot) {
+        // SAFETY: as the caller promises.
+        unsafe { self.made.prepare(slot) }
+    }
+
+    #[inline]
+    unsafe fn start(
+        &mut self,
+        slot: &mut S::Slot,
+        trigger: &Trigger,
+        arm: usize,
+    ) -> Result<Option<S::Output>, Retreat> {
+        // SAFETY: as the caller promises.
+        let begun = unsafe { self.made().start(slot, trigger, arm)? };
+        Ok(self.yielded(begun))
+    }
+
+    unsafe fn register(&mut self, slot: &mut S::Slot, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
+        // SAFETY: as the caller promises.
+        unsafe { self.made.register(slot, trigger, arm) }
+    }
+
+    unsafe fn register_at(
+        &mut self,
+        address: usize,
+        slot: &mut S::Slot,
+        trigger: &Trigger,
+        arm: usize,
+    ) -> Result<(), Retreat> {
+        // SAFETY: as the caller promises.
+        unsafe { self.made.register_at(address, slot, trigger, arm) }
+    }
+
+    unsafe fn withdraw(&mut self, slot: &mut S::Slot) {
+        // SAFETY: as the caller promises.
+        unsafe { self.made.withdraw(slot) }
+    }
+
+    unsafe fn commit(&mut self, slot: &mut S::Slot, arm: usize) -> Option<S::Output> {
+        // SAFETY: as the caller promises.
+        let output = unsafe { self.made.commit(slot, arm) };
+        self.yielded(output)
+    }
+
+    unsafe fn give_back(&mut self, slot: &mut S::Slot, arm: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { self.made.give_back(slot, arm) }
+    }
+}
+
+impl<S: std::fmt::Debug, F> std::fmt::Debug for Guarded<S, F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Guarded").field("made", &self.made).finish_non_exhaustive()
+    }
+}
