@@ -4,11 +4,11 @@
 //! Used by [`any_of`], by `select!` of the crate `segue`, and by [`Or`](crate::Or), the choice
 //! between two.
 //!
-//! Every step goes over the arms in a loop, so a choice of a thousand nests no calls. Arms are
-//! numbered in their order; one that is a choice itself has as many numbers as it has arms.
-//! `source.rs` has the protocol, which this file follows for any number. An arm that is not chosen
-//! was registered at most, so it has no effect: what is chosen among are events, and not functions
-//! that have begun to run.
+//! Every step goes over the arms in a loop (`arms.rs` has the lists), so a choice of a thousand
+//! nests no calls. Arms are numbered in their order; one that is a choice itself has as many
+//! numbers as it has arms. `source.rs` has the protocol, which this file follows for any number. An
+//! arm that is not chosen was registered at most, so it has no effect: what is chosen among are
+//! events, and not functions that have begun to run.
 //!
 //! **Order**: a look begins with an arm that is drawn, each with the same chance, and goes around
 //! once: so none starves, also where another one is always ready. A *biased* choice begins with the
@@ -31,10 +31,9 @@ use crate::contract::current::with_running;
 use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::{MAX_ARM, Retreat, Trigger};
 use crate::primitives::atomic::local;
+use crate::wait::arms::Arms;
 use crate::wait::source::{Source, Waitable};
-use std::array;
 use std::cell::Cell;
-use std::convert::Infallible;
 
 local!(static DRAWS: Cell<u32> = Cell::new(0));
 
@@ -55,9 +54,9 @@ fn draw(bound: usize) -> usize {
 /// Whichever of these sources is ready first: a tuple of up to twelve of any types, an array or a
 /// `Vec` of one type.
 ///
-/// It yields the output with its origin: of a tuple as a variant of [`OneOf`], of an array or a
-/// `Vec` with the index. If several are ready, it begins with one that is drawn, so that none
-/// starves; [`any_of_biased`] begins with the first. A choice without arms is never ready.
+/// It yields the output with its origin: of a tuple as a variant of [`OneOf`](crate::OneOf), of an
+/// array or a `Vec` with the index. If several are ready, it begins with one that is drawn, so that
+/// none starves; [`any_of_biased`] begins with the first. A choice without arms is never ready.
 ///
 /// The arms that are not chosen have no effect. What they were made of goes with them, unless they
 /// are lent ([`by_ref`](Waitable::by_ref)). An `Option` of a source is an arm that can be absent.
@@ -116,256 +115,6 @@ pub fn any_of_biased<L: Arms>(list: L) -> Waitable<AnyOf<L>> {
     Waitable::new(AnyOf::new(list, true, WaitsFor::new("the first of several")))
 }
 
-/// One of up to twelve values: what a choice among a [tuple](any_of) of sources has yielded, named
-/// by the place of its arm. The types that are not given are those of no arm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // Twelve times the same.
-pub enum OneOf<
-    A,
-    B = Infallible,
-    C = Infallible,
-    D = Infallible,
-    E = Infallible,
-    F = Infallible,
-    G = Infallible,
-    H = Infallible,
-    I = Infallible,
-    J = Infallible,
-    K = Infallible,
-    L = Infallible,
-> {
-    A(A),
-    B(B),
-    C(C),
-    D(D),
-    E(E),
-    F(F),
-    G(G),
-    H(H),
-    I(I),
-    J(J),
-    K(K),
-    L(L),
-}
-
-/// Sources that can be chosen among by [`any_of`]: a tuple of up to twelve, an array, a `Vec`.
-///
-/// # Safety
-/// Each step is that of the arm with this index, with its own slot, and of nothing else. Nobody
-/// outside of this crate has to implement it.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` can't be chosen among",
-    label = "not a tuple of up to twelve sources, an array or a `Vec` of sources",
-    note = "an operation `x` waits at once and yields its result; to choose it write `x_source`: `recv_source()` \
-            instead of `recv()`, `lock_source()` instead of `lock()`"
-)]
-pub unsafe trait Arms {
-    /// What the choice yields.
-    type Output;
-
-    /// The slots of all arms.
-    type Slots;
-
-    /// How many there are. The same at every call.
-    fn count(&self) -> usize;
-
-    /// Slots that are not registered.
-    fn slots(&self) -> Self::Slots;
-
-    /// [`Source::arms`] of this arm.
-    fn arms_of(&self, index: usize) -> usize;
-
-    /// [`Source::address`] of this arm.
-    fn address_of(&self, index: usize, least: usize) -> Option<usize>;
-
-    /// [`Source::attempt`] of this arm.
-    fn attempt_at(&mut self, index: usize) -> Option<Self::Output>;
-
-    /// [`Source::prepare`] of this arm.
-    ///
-    /// # Safety
-    /// As there.
-    unsafe fn prepare_at(&mut self, index: usize, slots: &mut Self::Slots);
-
-    /// [`Source::register`] of this arm, or [`Source::register_at`] an address.
-    ///
-    /// # Errors
-    /// As there.
-    ///
-    /// # Safety
-    /// As there.
-    unsafe fn register_at(
-        &mut self,
-        index: usize,
-        address: Option<usize>,
-        slots: &mut Self::Slots,
-        trigger: &Trigger,
-        arm: usize,
-    ) -> Result<(), Retreat>;
-
-    /// [`Source::withdraw`] of this arm.
-    ///
-    /// # Safety
-    /// As there.
-    unsafe fn withdraw_at(&mut self, index: usize, slots: &mut Self::Slots);
-
-    /// [`Source::commit`] of this arm.
-    ///
-    /// # Safety
-    /// As there.
-    unsafe fn commit_at(&mut self, index: usize, slots: &mut Self::Slots, arm: usize) -> Option<Self::Output>;
-
-    /// [`Source::give_back`] of this arm.
-    ///
-    /// # Safety
-    /// As there.
-    unsafe fn give_back_at(&mut self, index: usize, slots: &mut Self::Slots, arm: usize);
-}
-
-/// The steps of [`Arms`], for each pattern that an index matches with the place of its arm, in the
-/// list as among the slots, and with what makes an output of the arm's.
-macro_rules! steps {
-    ($self:ident $slots:ident: $($index:pat => [$($place:tt)+] $name:expr;)+) => {
-        #[inline]
-        fn arms_of(&$self, index: usize) -> usize {
-            steps!(index: $($index => $self $($place)+.arms();)+)
-        }
-
-        #[inline]
-        fn address_of(&$self, index: usize, least: usize) -> Option<usize> {
-            steps!(index: $($index => $self $($place)+.address(least);)+)
-        }
-
-        #[inline]
-        fn attempt_at(&mut $self, index: usize) -> Option<Self::Output> {
-            steps!(index: $($index => $self $($place)+.attempt().map($name);)+)
-        }
-
-        unsafe fn prepare_at(&mut $self, index: usize, $slots: &mut Self::Slots) {
-            // SAFETY: as the caller promises.
-            steps!(index: $($index => unsafe { $self $($place)+.prepare(&mut $slots $($place)+) };)+);
-        }
-
-        #[inline]
-        unsafe fn register_at(
-            &mut $self,
-            index: usize,
-            address: Option<usize>,
-            $slots: &mut Self::Slots,
-            trigger: &Trigger,
-            arm: usize,
-        ) -> Result<(), Retreat> {
-            // SAFETY: as the caller promises.
-            steps!(index: $($index => unsafe {
-                let (source, slot) = (&mut $self $($place)+, &mut $slots $($place)+);
-                match address {
-                    None => source.register(slot, trigger, arm),
-                    Some(address) => source.register_at(address, slot, trigger, arm),
-                }
-            };)+)
-        }
-
-        #[inline]
-        unsafe fn withdraw_at(&mut $self, index: usize, $slots: &mut Self::Slots) {
-            // SAFETY: as the caller promises.
-            steps!(index: $($index => unsafe { $self $($place)+.withdraw(&mut $slots $($place)+) };)+);
-        }
-
-        #[inline]
-        unsafe fn commit_at(&mut $self, index: usize, $slots: &mut Self::Slots, arm: usize) -> Option<Self::Output> {
-            // SAFETY: as the caller promises.
-            let output = steps!(index: $($index => unsafe {
-                $self $($place)+.commit(&mut $slots $($place)+, arm).map($name)
-            };)+);
-            output
-        }
-
-        unsafe fn give_back_at(&mut $self, index: usize, $slots: &mut Self::Slots, arm: usize) {
-            // SAFETY: as the caller promises.
-            steps!(index: $($index => unsafe { $self $($place)+.give_back(&mut $slots $($place)+, arm) };)+);
-        }
-    };
-    ($of:ident: $($index:pat => $step:expr;)+) => {
-        match $of {
-            $($index => $step,)+
-            _ => unreachable!("an arm has an index below the count"),
-        }
-    };
-}
-
-macro_rules! tuples {
-    ($($count:literal: $($type:ident $index:tt)+;)+) => {$(
-        // SAFETY: each step is that of the field with this index.
-        unsafe impl<$($type: Source),+> Arms for ($($type,)+) {
-            type Output = OneOf<$($type::Output),+>;
-            type Slots = ($($type::Slot,)+);
-
-            #[inline]
-            fn count(&self) -> usize {
-                $count
-            }
-
-            #[inline]
-            fn slots(&self) -> Self::Slots {
-                ($($type::Slot::default(),)+)
-            }
-
-            steps!(self slots: $($index => [.$index] OneOf::$type;)+);
-        }
-    )+};
-}
-
-tuples! {
-    1: A 0;
-    2: A 0 B 1;
-    3: A 0 B 1 C 2;
-    4: A 0 B 1 C 2 D 3;
-    5: A 0 B 1 C 2 D 3 E 4;
-    6: A 0 B 1 C 2 D 3 E 4 F 5;
-    7: A 0 B 1 C 2 D 3 E 4 F 5 G 6;
-    8: A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7;
-    9: A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8;
-    10: A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9;
-    11: A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10;
-    12: A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10 L 11;
-}
-
-// SAFETY: each step is that of the element with this index.
-#[allow(unreachable_patterns)] // One pattern stands for all indices.
-unsafe impl<S: Source, const N: usize> Arms for [S; N] {
-    type Output = (usize, S::Output);
-    type Slots = [S::Slot; N];
-
-    #[inline]
-    fn count(&self) -> usize {
-        N
-    }
-
-    fn slots(&self) -> Self::Slots {
-        array::from_fn(|_| S::Slot::default())
-    }
-
-    steps!(self slots: index => [[index]] |output| (index, output););
-}
-
-// SAFETY: each step is that of the element with this index.
-#[allow(unreachable_patterns)] // One pattern stands for all indices.
-unsafe impl<S: Source> Arms for Vec<S> {
-    type Output = (usize, S::Output);
-    type Slots = Box<[S::Slot]>;
-
-    #[inline]
-    fn count(&self) -> usize {
-        self.len()
-    }
-
-    fn slots(&self) -> Self::Slots {
-        self.iter().map(|_| S::Slot::default()).collect()
-    }
-
-    steps!(self slots: index => [[index]] |output| (index, output););
-}
-
 /// The source that is ready when one of a list of sources is. Made by [`any_of`].
 #[derive(Clone, Copy, Debug)]
 pub struct AnyOf<L> {
@@ -393,8 +142,8 @@ impl<L: Arms> AnyOf<L> {
         this
     }
 
-    /// Looks that they are not too many, before one is registered, and not where somebody claims the
-    /// trigger through such an arm.
+    /// Looks that they are not too many, before one is registered, and not where somebody claims
+    /// the trigger through such an arm.
     #[inline]
     fn count_arms(&self) -> usize {
         let arms = (0..self.list.count()).map(|index| self.list.arms_of(index)).sum();

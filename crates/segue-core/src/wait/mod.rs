@@ -3,6 +3,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod any_of;
+pub(crate) mod arms;
 pub(crate) mod as_task;
 pub(crate) mod deadline;
 pub(crate) mod filter_map;

@@ -6,7 +6,8 @@
 
 use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::{Retreat, Trigger};
-use crate::wait::any_of::{AnyOf, OneOf, Slots};
+use crate::wait::any_of::{AnyOf, Slots};
+use crate::wait::arms::OneOf;
 use crate::wait::holders::{steps_of, steps_of_the_same_slot};
 use crate::wait::source::Source;
 

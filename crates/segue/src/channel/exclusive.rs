@@ -10,8 +10,8 @@
 //! bounded channel is under way.
 
 use super::errors::TryRecvError;
+use super::operations::ReceiveBlock;
 use super::receiver::Receiver;
-use super::state::ReceiveBlock;
 use crate::{Closed, WaitError};
 use segue_core::{Source, Waitable, WaitsFor, preemption_point};
 use std::collections::VecDeque;

@@ -45,15 +45,16 @@
 
 mod errors;
 mod exclusive;
+mod operations;
 mod receiver;
 mod sender;
 mod state;
 
 pub use errors::{TryRecvError, TrySendError};
 pub use exclusive::{Exclusive, IntoIter};
+pub use operations::{SendValue, Sending};
 pub use receiver::{Iter, Receiver, TryIter};
 pub use sender::{Reserved, Sender, WeakSender};
-pub use state::{SendValue, Sending};
 
 use state::{Shared, Undelivered};
 use std::fmt;

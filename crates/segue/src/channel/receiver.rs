@@ -4,7 +4,8 @@
 
 use super::errors::TryRecvError;
 use super::exclusive::Exclusive;
-use super::state::{Receive, Shared};
+use super::operations::Receive;
+use super::state::Shared;
 use crate::{Closed, WaitError};
 use segue_core::{Source, Waitable, WaitsFor, preemption_point};
 use std::fmt;

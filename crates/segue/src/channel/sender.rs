@@ -3,7 +3,8 @@
 //! Used by applications; `state.rs` has what happens.
 
 use super::errors::TrySendError;
-use super::state::{End, Reserve, SendValue, Sending, Shared};
+use super::operations::{End, Reserve, SendValue, Sending};
+use super::state::Shared;
 use crate::{Closed, Rejected, WaitError};
 use segue_core::{Brings, Source, Waitable, WaitsFor, preemption_point, wait};
 use std::fmt;

@@ -1,7 +1,8 @@
 //! What happens in a channel: its states, the operations that may have to wait, and who serves
 //! whom.
 //!
-//! Used by `sender.rs`, `receiver.rs` and `exclusive.rs`, which have the calls.
+//! Used by `operations.rs`, and by `sender.rs`, `receiver.rs` and `exclusive.rs`, which have the
+//! calls.
 //!
 //! # States
 //!
@@ -63,8 +64,7 @@
 //! After Go's channels (waiters that are handed the value) and the three channels of Gears
 //! (section 2.2); room that is reserved is tokio's.
 
-use crate::Closed;
-use segue_core::{Brings, Guard, Operation, Unlocked, WaitQueue, Waiting};
+use segue_core::{Guard, WaitQueue};
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -100,9 +100,9 @@ pub(super) struct Shared<T> {
 
 /// What the lock guards.
 pub struct State<T> {
-    buffer: VecDeque<T>,
+    pub(super) buffer: VecDeque<T>,
     reserved: usize,
-    closed: bool,
+    pub(super) closed: bool,
     /// Whether the next room is a reserver's, if senders and reservers wait.
     reserver_next: bool,
 }
@@ -130,7 +130,7 @@ impl<T> Shared<T> {
 
     /// Whether there is certainly nothing to receive, and no end of it.
     #[inline]
-    fn is_bare(&self) -> bool {
+    pub(super) fn is_bare(&self) -> bool {
         self.signs.load(Ordering::Acquire) == 0
     }
 
@@ -144,7 +144,7 @@ impl<T> Shared<T> {
     }
 
     #[inline]
-    fn has_room(&self, state: &State<T>) -> bool {
+    pub(super) fn has_room(&self, state: &State<T>) -> bool {
         state.buffer.len().saturating_add(state.reserved) < self.capacity
     }
 
@@ -157,7 +157,7 @@ impl<T> Shared<T> {
 
     /// Sends the value that is there, to the first receiver or into the room that there is.
     #[inline]
-    fn send(&self, queue: &mut Locked<'_, T>, value: &mut Option<T>) -> bool {
+    pub(super) fn send(&self, queue: &mut Locked<'_, T>, value: &mut Option<T>) -> bool {
         if !queue.is_empty(RECEIVERS) && queue.exchange(RECEIVERS, value) {
             return true;
         }
@@ -199,7 +199,7 @@ impl<T> Shared<T> {
 
     /// Takes the value that comes next.
     #[inline]
-    fn receive(&self, queue: &mut Locked<'_, T>) -> Option<T> {
+    pub(super) fn receive(&self, queue: &mut Locked<'_, T>) -> Option<T> {
         let Some(value) = queue.state().buffer.pop_front() else {
             let mut held = None;
             if !queue.is_empty(SENDERS) {
@@ -215,12 +215,12 @@ impl<T> Shared<T> {
     }
 
     /// Whether there is a value for a waiter that may be one of the senders itself.
-    fn has_value(queue: &Locked<'_, T>) -> bool {
+    pub(super) fn has_value(queue: &Locked<'_, T>) -> bool {
         !queue.peek().buffer.is_empty() || queue.partners(SENDERS).next().is_some()
     }
 
     /// Puts a value back that was received: it goes before all that are there.
-    fn put_back(&self, queue: &mut Locked<'_, T>, value: T) {
+    pub(super) fn put_back(&self, queue: &mut Locked<'_, T>, value: T) {
         if let Err(value) = queue.hand_over(RECEIVERS, value) {
             queue.state().buffer.push_front(value);
             self.sign(true);
@@ -243,6 +243,19 @@ impl<T> Shared<T> {
         block.append(&mut queue.state().buffer);
         queue.state().buffer = block;
         self.sign(true);
+    }
+
+    /// Counts room as reserved, if there is some.
+    pub(super) fn reserve(&self, queue: &mut Locked<'_, T>) -> bool {
+        let has_room = self.has_room(queue.peek());
+        queue.state().reserved += usize::from(has_room);
+        has_room
+    }
+
+    /// Leaves room that was reserved to others.
+    pub(super) fn leave_room(&self, queue: &mut Locked<'_, T>) {
+        queue.state().reserved -= 1;
+        self.refill(queue);
     }
 
     /// Gives up a reservation: sends `value` in its place, or leaves the room to others.
@@ -301,226 +314,5 @@ impl<T> Shared<T> {
 
     pub(super) fn is_full(&self) -> bool {
         !self.has_room(self.queue.lock().peek())
-    }
-}
-
-/// The operation of [`Sender::send`](super::Sender::send): sends the value that it has.
-pub struct SendValue<'a, T> {
-    pub(super) shared: &'a Shared<T>,
-    pub(super) value: Option<T>,
-}
-
-/// The source of [`Sender::send_source`](super::Sender::send_source).
-pub type Sending<'a, T> = Waiting<'a, SendValue<'a, T>, State<T>, T, LISTS>;
-
-impl<T> Brings for SendValue<'_, T> {
-    type Value = T;
-
-    fn into_value(self) -> Option<T> {
-        self.value
-    }
-}
-
-impl<T> Operation<State<T>, T, LISTS> for SendValue<'_, T> {
-    type Output = Result<(), Closed>;
-
-    #[inline]
-    fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<Result<(), Closed>> {
-        if queue.peek().closed {
-            return Some(Err(Closed));
-        }
-        self.shared.send(queue, &mut self.value).then_some(Ok(()))
-    }
-
-    fn is_ready(&mut self, queue: &mut Locked<'_, T>) -> bool {
-        queue.peek().closed || self.shared.has_room(queue.peek()) || queue.partners(RECEIVERS).next().is_some()
-    }
-
-    #[inline]
-    fn place(&self) -> (usize, bool) {
-        (SENDERS, false)
-    }
-
-    #[inline]
-    fn offer(&mut self) -> Option<T> {
-        self.value.take()
-    }
-
-    fn retract(&mut self, offered: Option<T>, _: &mut Locked<'_, T>) {
-        self.value = offered;
-    }
-
-    #[inline]
-    fn commit(&mut self, slot: Option<T>) -> Option<Result<(), Closed>> {
-        // What is still there was not taken: the channel has been closed.
-        self.value = slot;
-        self.value.is_none().then_some(Ok(()))
-    }
-
-    fn give_back(&mut self, slot: Option<T>, _: &mut Locked<'_, T>) -> Option<T> {
-        // It was sent, which is all that was wanted; or the channel has been closed.
-        slot
-    }
-}
-
-/// Takes the value that comes next.
-pub(super) struct Receive<'a, T> {
-    pub(super) shared: &'a Shared<T>,
-}
-
-impl<T> Operation<State<T>, T, LISTS> for Receive<'_, T> {
-    type Output = Result<T, Closed>;
-
-    #[inline]
-    fn attempt_unlocked(&mut self) -> Unlocked<Result<T, Closed>> {
-        if self.shared.is_bare() { Unlocked::No } else { Unlocked::Look }
-    }
-
-    #[inline]
-    fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<Result<T, Closed>> {
-        match self.shared.receive(queue) {
-            Some(value) => Some(Ok(value)),
-            None => queue.peek().closed.then_some(Err(Closed)),
-        }
-    }
-
-    fn is_ready(&mut self, queue: &mut Locked<'_, T>) -> bool {
-        queue.peek().closed || Shared::has_value(queue)
-    }
-
-    #[inline]
-    fn place(&self) -> (usize, bool) {
-        (RECEIVERS, false)
-    }
-
-    #[inline]
-    fn commit(&mut self, slot: Option<T>) -> Option<Result<T, Closed>> {
-        slot.map(Ok)
-    }
-
-    fn give_back(&mut self, slot: Option<T>, queue: &mut Locked<'_, T>) -> Option<T> {
-        // All were told of the end, if it was that.
-        self.shared.put_back(queue, slot?);
-        None
-    }
-}
-
-/// As [`Receive`], but takes all that is there, and gives it out one by one.
-pub(super) struct ReceiveBlock<'a, T> {
-    pub(super) shared: &'a Shared<T>,
-    /// Comes before what is in the buffer.
-    pub(super) block: &'a mut VecDeque<T>,
-}
-
-impl<T> Operation<State<T>, T, LISTS> for ReceiveBlock<'_, T> {
-    type Output = Result<T, Closed>;
-
-    #[inline]
-    fn attempt_unlocked(&mut self) -> Unlocked<Result<T, Closed>> {
-        match self.block.pop_front() {
-            Some(value) => Unlocked::Done(Ok(value)),
-            None if self.shared.is_bare() => Unlocked::No,
-            None => Unlocked::Look,
-        }
-    }
-
-    #[inline]
-    fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<Result<T, Closed>> {
-        if queue.peek().buffer.len() > 1 {
-            self.shared.take_block(queue, self.block);
-            return self.block.pop_front().map(Ok);
-        }
-        Receive { shared: self.shared }.attempt(queue)
-    }
-
-    fn is_ready(&mut self, queue: &mut Locked<'_, T>) -> bool {
-        Receive { shared: self.shared }.is_ready(queue)
-    }
-
-    #[inline]
-    fn place(&self) -> (usize, bool) {
-        (RECEIVERS, false)
-    }
-
-    #[inline]
-    fn commit(&mut self, slot: Option<T>) -> Option<Result<T, Closed>> {
-        slot.map(Ok)
-    }
-
-    fn give_back(&mut self, slot: Option<T>, queue: &mut Locked<'_, T>) -> Option<T> {
-        Receive { shared: self.shared }.give_back(slot, queue)
-    }
-}
-
-/// Counts a place in the buffer as reserved.
-pub(super) struct Reserve<'a, T> {
-    pub(super) shared: &'a Shared<T>,
-}
-
-impl<T> Operation<State<T>, T, LISTS> for Reserve<'_, T> {
-    type Output = Result<(), Closed>;
-
-    fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<Result<(), Closed>> {
-        if queue.peek().closed {
-            return Some(Err(Closed));
-        }
-        if !self.shared.has_room(queue.peek()) {
-            return None;
-        }
-        queue.state().reserved += 1;
-        Some(Ok(()))
-    }
-
-    fn is_ready(&mut self, queue: &mut Locked<'_, T>) -> bool {
-        queue.peek().closed || self.shared.has_room(queue.peek())
-    }
-
-    fn place(&self) -> (usize, bool) {
-        (RESERVERS, false)
-    }
-
-    fn commit(&mut self, _: Option<T>) -> Option<Result<(), Closed>> {
-        Some(if self.shared.is_closed() { Err(Closed) } else { Ok(()) })
-    }
-
-    fn give_back(&mut self, _: Option<T>, queue: &mut Locked<'_, T>) -> Option<T> {
-        if !queue.peek().closed {
-            queue.state().reserved -= 1;
-            self.shared.refill(queue);
-        }
-        None
-    }
-}
-
-/// Waits for the end.
-pub(super) struct End<'a, T> {
-    pub(super) shared: &'a Shared<T>,
-}
-
-impl<T> Operation<State<T>, T, LISTS> for End<'_, T> {
-    type Output = ();
-
-    fn attempt_unlocked(&mut self) -> Unlocked<()> {
-        if self.shared.is_closed() { Unlocked::Done(()) } else { Unlocked::No }
-    }
-
-    fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<()> {
-        queue.peek().closed.then_some(())
-    }
-
-    fn is_ready(&mut self, queue: &mut Locked<'_, T>) -> bool {
-        queue.peek().closed
-    }
-
-    fn place(&self) -> (usize, bool) {
-        (WATCHERS, false)
-    }
-
-    fn commit(&mut self, _: Option<T>) -> Option<()> {
-        Some(())
-    }
-
-    fn give_back(&mut self, _: Option<T>, _: &mut Locked<'_, T>) -> Option<T> {
-        None
     }
 }
