@@ -67,7 +67,8 @@ unsafe impl Source for Nack {
 
 impl std::fmt::Debug for Nack {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Nack").field("fate", self.0.queue().lock().peek()).finish()
+        let fate = *self.0.queue().lock().peek();
+        f.debug_struct("Nack").field("fate", &fate).finish()
     }
 }
 
