@@ -68,6 +68,7 @@
 //! Without default features only `segue-core` is used: the structures work, and fibers are plain
 //! threads.
 
+pub mod channel;
 mod error;
 pub mod fiber;
 #[cfg(feature = "sched")]
