@@ -280,6 +280,39 @@ fn a_value_may_send_on_the_channel_when_it_is_dropped() {
     }
 }
 
+/// A value that looks at the channel when it is dropped.
+struct Looks<'a>(&'a Sender<Looks<'a>, Waits>, &'a AtomicUsize);
+
+impl Drop for Looks<'_> {
+    fn drop(&mut self) {
+        assert!(self.0.len() <= 1);
+        self.1.fetch_add(1, SeqCst);
+    }
+}
+
+#[test]
+fn a_value_may_look_at_the_channel_when_it_is_dropped() {
+    let drops = AtomicUsize::new(0);
+    for ends in [Sender::close, |_: &Sender<Looks<'_>, Waits>| ()] {
+        // The values borrow the sender that they are sent by.
+        let (sender, receiver) = broadcast::lossless(1);
+        let sender = &*Box::leak(Box::new(sender));
+        let value = || Looks(sender, &drops);
+        let before = drops.load(SeqCst);
+        assert!(sender.send(value()).is_ok());
+        let mut waiting: Vec<_> = (0..3).map(|_| Task::waiting(sender.send_source(value()))).collect();
+        drop(waiting.pop());
+        assert_eq!(drops.load(SeqCst) - before, 1, "withdrawn");
+        ends(sender);
+        // It drops what is in the ring; the tasks are told, and have their values.
+        drop(receiver);
+        assert_eq!(drops.load(SeqCst) - before, 2, "left behind");
+        assert!(waiting.iter().all(|task| task.wakes() == 1));
+        drop(waiting);
+        assert_eq!((drops.load(SeqCst) - before, sender.len()), (4, 0), "told, and dropped");
+    }
+}
+
 #[test]
 fn a_clone_that_panics_loses_its_own_message_alone() {
     struct Panics(u32);
