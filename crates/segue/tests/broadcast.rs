@@ -243,7 +243,7 @@ struct Sends(Arc<Mutex<Option<Sender<Sends>>>>, Arc<AtomicUsize>);
 
 impl Drop for Sends {
     fn drop(&mut self) {
-        let again = self.1.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok();
+        let again = self.1.try_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok();
         let sender = self.0.lock().unwrap().clone().filter(|_| again);
         if let Some(sender) = sender {
             let _ = sender.send(self.clone());
