@@ -55,7 +55,8 @@ tsan() {
         cancelling:: composing:: orphans::
     $test -p segue --no-default-features --features sched,threads --test mvar \
         --test mvar_conservation --test mutex --test semaphore --test rwlock --test condvar \
-        --test notifications --test latches --test promises
+        --test notifications --test latches --test promises \
+        --test broadcast --test broadcast_conservation --test watch
     unset RUSTFLAGS TSAN_OPTIONS CARGO_TARGET_DIR
 }
 

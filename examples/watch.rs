@@ -3,6 +3,7 @@
 //!
 //! The source is two closures: when it is ready, and what it yields. An observer says which version
 //! it has seen, so that it misses no last value, whenever it looks; values in between it may.
+//! `segue::channel::watch` is the same for values of any type, with an end.
 
 use segue::core::conformance::Sources;
 use segue::core::{Source, WaitQueue, WaitsFor, preemption_point};

@@ -6,6 +6,7 @@
 #[path = "../../segue-sched/tests/common/table.rs"]
 mod table;
 
+use segue::channel::{broadcast, watch};
 use segue::sync::{
     Barrier, Condvar, Entry, Latch, Lazy, MVar, Mutex, Notify, Once, OnceCell, RwLock, Semaphore, WaitGroup, promise,
 };
@@ -16,6 +17,7 @@ use std::task::Waker;
 use table::{ActsAtDrop, Counts, Must::*, RIGHT, Row, act, arm, disarm, fiber, poll, thread, waker};
 
 const CELL: &str = "OnceCell<u64>";
+const BROADCAST: &str = "a message of a broadcast";
 const WAKER: &str = "a waker, a drop or other code";
 
 fn acts() -> u64 {
@@ -151,6 +153,21 @@ fn barrier() -> u64 {
 fn condition_source() -> u64 {
     let (value, changed) = (Mutex::new(0), Condvar::new());
     one(changed.wait_source(value.lock().unwrap()), || changed.notify_all())
+}
+
+/// Receivers of a broadcast that wait, of which one's waker acts, and `tell` tells them.
+fn told<F>(
+    (sender, mut first): (broadcast::Sender<u64, F>, broadcast::Receiver<u64>),
+    tell: fn(broadcast::Sender<u64, F>),
+) -> u64 {
+    let mut second = first.clone();
+    two(first.recv_source(), second.recv_source(), || tell(sender))
+}
+
+fn watched(tell: fn(watch::Sender<u64>)) -> u64 {
+    let (sender, mut first) = watch::channel(1);
+    let mut second = first.clone();
+    two(first.changed_source(), second.changed_source(), || tell(sender))
 }
 
 static ROWS: &[Row] = &[
@@ -298,6 +315,67 @@ static ROWS: &[Row] = &[
         two(group.wait_source(), group.wait_source(), || drop(hold))
     }),
     fiber("a waker, by the last at a barrier", Refused(WAKER), barrier),
+    fiber("broadcast::Receiver::recv: the clone", Captured, || {
+        let (sender, mut receiver) = broadcast::channel(1);
+        let _other = receiver.clone();
+        assert!(sender.send(Acts).is_ok() && receiver.recv().is_ok() && receiver.is_empty());
+        RIGHT
+    }),
+    fiber("broadcast::Receiver::recv_source, in a poll: the clone", Refused(BROADCAST), || {
+        let (sender, mut receiver) = broadcast::channel(1);
+        let _other = receiver.clone();
+        assert!(sender.send(Acts).is_ok());
+        assert!(poll(Box::pin(receiver.recv_source().into_future()).as_mut(), Waker::noop()).is_some());
+        RIGHT
+    }),
+    fiber("the drop of a message that is overwritten", Captured, || {
+        let (sender, receiver) = broadcast::channel(1);
+        assert!(sender.send(Some(ActsAtDrop)).is_ok() && sender.send(None).is_ok());
+        RIGHT + receiver.len() as u64 - 1
+    }),
+    fiber("the drop of a message that the last receiver leaves", Captured, || {
+        let (sender, receiver) = broadcast::channel(1);
+        assert!(sender.send(ActsAtDrop).is_ok());
+        drop(receiver);
+        RIGHT + sender.len() as u64
+    }),
+    fiber("watch::Sender::update", Captured, || {
+        let (sender, receiver) = watch::channel(1);
+        sender.update(|_| acts());
+        *receiver.peek()
+    }),
+    fiber("watch::Receiver::wait_for", Captured, || {
+        let (_sender, mut receiver) = watch::channel(RIGHT);
+        *receiver.wait_for(|value| acts() == *value).unwrap()
+    }),
+    fiber("the drop of a watched value", Captured, || {
+        let (sender, receiver) = watch::channel(Some(ActsAtDrop));
+        drop(sender.set(None));
+        RIGHT + u64::from(receiver.peek().is_some())
+    }),
+    fiber("a waker, by broadcast::Sender::send", Refused(WAKER), || {
+        told(broadcast::channel(1), |sender| assert!(sender.send(1).is_ok()))
+    }),
+    fiber("a waker, by a lossless broadcast::Sender::send", Refused(WAKER), || {
+        told(broadcast::lossless(1), |sender| assert!(sender.send(1).is_ok()))
+    }),
+    fiber("a waker, by broadcast::Sender::close", Refused(WAKER), || {
+        told(broadcast::channel(1), |sender| sender.close())
+    }),
+    fiber("a waker, by the drop of a broadcast's last sender", Refused(WAKER), || told(broadcast::channel(1), drop)),
+    fiber("a waker, by broadcast::Receiver::recv", Refused(WAKER), || {
+        let (sender, mut receiver) = broadcast::lossless(1);
+        sender.send(1).unwrap();
+        one(sender.send_source(2), || _ = receiver.recv().unwrap())
+    }),
+    fiber("a waker, by the drop of a broadcast's receiver", Refused(WAKER), || {
+        let (sender, receiver) = broadcast::lossless(1);
+        sender.send(1).unwrap();
+        two(sender.send_source(2), sender.send_source(3), || drop(receiver))
+    }),
+    fiber("a waker, by watch::Sender::set", Refused(WAKER), || watched(|sender| _ = sender.set(2))),
+    fiber("a waker, by watch::Sender::update", Refused(WAKER), || watched(|sender| _ = sender.update(|n| n + 1))),
+    fiber("a waker, by the drop of a watched value's last sender", Refused(WAKER), || watched(drop)),
     fiber("segue::run", Apart, || segue::run(acts)),
     thread("segue::run, on a thread", Apart, || segue::run(acts)),
     fiber("segue::join", Refused("a join"), || segue::join(acts, || 1).0),

@@ -2,6 +2,7 @@
 //! waiter behind it is.
 #![cfg(feature = "sched")]
 
+use segue::channel::broadcast;
 use segue::core::Outcome;
 use segue::sync::{Condvar, Latch, MVar, Mutex, Notify, RwLock, Semaphore, promise};
 use segue::{CancelToken, JoinError, Sim, after, scope, shield, timeout, yield_now};
@@ -101,6 +102,29 @@ fn room_goes_to_the_putter_behind() {
         |cell| {
             assert_eq!(cell.try_take(), Some(0));
             assert_eq!(cell.try_take(), Some(2), "the value of the one behind");
+        },
+    );
+}
+
+#[test]
+fn room_in_a_broadcast_goes_to_the_sender_behind() {
+    let send = |value| {
+        move |(sender, _): &(broadcast::Sender<u32, broadcast::Waits>, Mutex<broadcast::Receiver<u32>>)| {
+            seen(&sender.send(value))
+        }
+    };
+    check_two(
+        || {
+            let (sender, receiver) = broadcast::lossless(1);
+            sender.send(0).unwrap();
+            (sender, Mutex::new(receiver))
+        },
+        send(1),
+        send(2),
+        |(_, receiver)| {
+            let mut receiver = receiver.try_lock().unwrap();
+            assert_eq!(receiver.try_recv(), Some(Ok(0)));
+            assert_eq!(receiver.try_recv(), Some(Ok(2)), "the message of the one behind");
         },
     );
 }

@@ -12,11 +12,13 @@
 //! `condvar.rs`, `choices.rs` and `handles.rs` have their tests; the sources of `segue-core` are in
 //! a suite of that crate.
 
+use segue::channel::{broadcast, watch};
 use segue::sync::{
     Barrier, Entry, Initializer, Latch, Lazy, MVar, Mutex, Notify, Once, OnceCell, Promise, Resolver, RwLock,
     Semaphore, WaitGroup, promise,
 };
 use segue_core::conformance::Sources;
+use segue_core::{BoxSource, Waitable};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex as StdMutex, mpsc};
 use std::task::{Context, Waker};
@@ -203,6 +205,43 @@ fn barriers() {
             let _ = party.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             world.1.lock().unwrap().push(party);
         },
+    )
+    .stays_done()
+    .check();
+}
+
+type Watched = (watch::Sender<u8>, watch::Receiver<u8>);
+type Broadcast = (broadcast::Sender<u8>, broadcast::Receiver<u8>);
+
+/// Each source has a receiver of its own, a leaked copy of the one that the world keeps.
+#[test]
+fn what_every_receiver_is_told() {
+    fn changed(world: &Watched) -> Waitable<BoxSource<'_, ()>> {
+        Box::leak(Box::new(world.1.clone())).changed_source().map(drop).boxed()
+    }
+    Sources::new("a change", || watch::channel(0), changed, |world| drop(world.0.set(1))).lasting().check();
+    fn receive(world: &Broadcast) -> Waitable<BoxSource<'_, ()>> {
+        Box::leak(Box::new(world.1.clone())).recv_source().map(drop).boxed()
+    }
+    let send = |world: &Broadcast| _ = world.0.send(1).unwrap();
+    Sources::new("a message", || broadcast::channel(1), receive, send).lasting().check();
+    Sources::new("the end", || broadcast::channel(1), receive, |world| world.0.close()).lasting().check();
+}
+
+/// Room is made for one, and the other receiver, which makes it, is the only one.
+#[test]
+fn room_in_a_broadcast() {
+    type World = (broadcast::Sender<u8, broadcast::Waits>, StdMutex<broadcast::Receiver<u8>>);
+    let full = || -> World {
+        let (sender, receiver) = broadcast::lossless(1);
+        sender.send(1).unwrap();
+        (sender, StdMutex::new(receiver))
+    };
+    Sources::new(
+        "send",
+        full,
+        |world| world.0.send_source(2).map(drop).boxed(),
+        |world| assert!(world.1.lock().unwrap().try_recv().is_some()),
     )
     .stays_done()
     .check();

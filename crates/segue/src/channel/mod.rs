@@ -7,6 +7,8 @@
 //! | [`bounded`] | room for so many; senders wait for room | pipelines; the slow side slows the fast one |
 //! | [`unbounded`] | any number; to send never waits | events, where the sender must not wait |
 //! | [`promise`](crate::sync::promise) | one value, once | an answer |
+//! | [`broadcast`] | the newest so many | each receiver gets every message, or is told how many it has missed |
+//! | [`watch`] | the newest value | settings, progress: each receiver sees what is newest |
 //!
 //! The first three are one type, [`Sender`] and [`Receiver`], with any number of either. Each value
 //! goes to one receiver, in the order in which they were sent. Whoever waits is handed its value
@@ -43,12 +45,14 @@
 //! });
 //! ```
 
+pub mod broadcast;
 mod errors;
 mod exclusive;
 mod operations;
 mod receiver;
 mod sender;
 mod state;
+pub mod watch;
 
 pub use errors::{TryRecvError, TrySendError};
 pub use exclusive::{Exclusive, IntoIter};
