@@ -16,7 +16,7 @@ use loom::thread;
 use models::{Reached, check, model};
 use rendezvous::Rendezvous;
 use segue_core::scheduling::Family;
-use segue_core::{Either, Retreat, Source, Trigger, Waitable, WaitsFor};
+use segue_core::{Either, OneOf, Retreat, Source, Trigger, Waitable, WaitsFor, any_of};
 use std::sync::Arc;
 
 fn channel() -> Arc<Rendezvous<u32>> {
@@ -76,6 +76,30 @@ fn of_two_choices_that_go_the_same_way_round_both_commit_to_the_same() {
     static SENT: Reached = Reached::new("the one sent");
     static RECEIVED: Reached = Reached::new("the one received");
     meet(exchange, exchange_back, false, [&SENT, &RECEIVED]);
+}
+
+/// Figure 3 of papers/004: a race within a race, and another race over the same two channels. It
+/// has a lock for each race there, and orders them; here the nested choice has one trigger.
+#[test]
+fn a_nested_choice_and_a_flat_one_both_commit_to_the_same() {
+    static SENT: Reached = Reached::new("the nested one sent");
+    static RECEIVED: Reached = Reached::new("the nested one received");
+    model(2, || {
+        let (first, second, third) = (channel(), channel(), channel());
+        let thread = thread::spawn({
+            let (first, second) = (Arc::clone(&first), Arc::clone(&second));
+            move || any_of((second.send_source(2), first.receive_source())).wait().expect("nobody cancels")
+        });
+        let nested = any_of((first.send_source(1), second.receive_source()));
+        let mine = any_of((third.receive_source(), nested)).wait().expect("nobody cancels");
+        match (mine, thread.join().unwrap()) {
+            (OneOf::B(OneOf::A(())), OneOf::B(1)) => SENT.note(),
+            (OneOf::B(OneOf::B(2)), OneOf::A(())) => RECEIVED.note(),
+            other => panic!("{other:?}"),
+        }
+        assert!([first, second, third].into_iter().all(is_empty));
+    });
+    check(&[&SENT, &RECEIVED]);
 }
 
 #[test]
