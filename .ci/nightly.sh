@@ -23,7 +23,7 @@ miri() {
     unset "$runner"
     MIRIFLAGS="$flags" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-core \
         --test futures --test choices --test hostile --test hostile_wakers --test chained_wakers \
-        --test lying_operations --test wait_queue --test cancellation --test tokens \
+        --test rendezvous_choices --test planted_choices --test lying_operations --test wait_queue --test cancellation --test tokens \
         --test handles --test combinators --test nacks \
         --test future_sources
     MIRIFLAGS="$flags" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-fiber --features threads \
@@ -48,7 +48,7 @@ tsan() {
     local test="cargo +nightly test -Zbuild-std --target x86_64-unknown-linux-gnu"
     export RUSTFLAGS=-Zsanitizer=thread TSAN_OPTIONS=halt_on_error=1 CARGO_TARGET_DIR="$target/tsan"
     # Ten thousand frames are more than the sanitizer's own stack of calls has room for.
-    $test -p segue-core --test futures --test choices --test cancellation \
+    $test -p segue-core --test futures --test choices --test rendezvous_choices --test cancellation \
         --test tokens -- --skip a_tree_ten
     $test -p segue-sched --features threads --test shutdown --test miri
     $test -p segue-sched --features threads --test worker --test run --test tasks -- \
