@@ -317,6 +317,16 @@ impl Common {
         unsafe { remote.inbox.post(header, RESUME, || remote.waker()) };
     }
 
+    /// A fiber of this worker is resumed from another thread: a worker of the group counts that.
+    pub(crate) fn count_crossing(&self) {
+        // SAFETY: the worker that runs on this thread is in place.
+        if let Some(sender) = unsafe { worker().as_ref() }
+            && Arc::ptr_eq(&sender.group, &self.group)
+        {
+            sender.placing.cross();
+        }
+    }
+
     /// Every fiber that is suspended.
     pub(crate) fn report(&self) -> Vec<Stuck> {
         let is_suspended = |header: &&NonNull<Header>| {
