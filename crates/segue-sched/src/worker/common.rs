@@ -317,6 +317,16 @@ impl Common {
         unsafe { remote.inbox.post(header, RESUME, || remote.waker()) };
     }
 
+    /// A fiber of this worker is resumed from another thread: a worker of the group counts that.
+    pub(crate) fn count_crossing(&self) {
+        // SAFETY: the worker that runs on this thread is in place.
+        if let Some(sender) = unsafe { worker().as_ref() }
+            && Arc::ptr_eq(&sender.group, &self.group)
+        {
+            sender.placing.cross();
+        }
+    }
+
     /// Every fiber that is suspended.
     pub(crate) fn report(&self) -> Vec<Stuck> {
         let is_suspended = |header: &&NonNull<Header>| {
@@ -459,13 +469,19 @@ impl Common {
         self.group.outside.take_oldest().or_else(|| self.take_newest())
     }
 
-    /// Looks for a closure: its own newest, then the oldest from outside, then the oldest of
-    /// another worker, if this one `takes` closures that are not urgent, too.
+    /// Looks for a closure: its own newest, then the oldest from outside.
     #[inline]
-    pub(crate) fn find(&self, takes: bool) -> Option<Job> {
-        self.take_own().or_else(|| self.group.outside.take_oldest()).or_else(|| match self.alone {
+    pub(crate) fn find(&self) -> Option<Job> {
+        self.take_own().or_else(|| self.group.outside.take_oldest())
+    }
+
+    /// Looks for the oldest closure of another worker; if this one `takes` those that are not
+    /// urgent, too.
+    #[inline]
+    pub(crate) fn find_elsewhere(&self, takes: bool) -> Option<Job> {
+        match self.alone {
             Some(_) => None,
             None => self.group.take_from_others(self.index, self.placing.modest(), takes),
-        })
+        }
     }
 }

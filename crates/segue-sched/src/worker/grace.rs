@@ -17,12 +17,14 @@
 //! that stays in its turn computes, and one whose shelf stays full can't keep up: the grace of both
 //! ends. A [crowd](CROWD) of closures has none: connections that come together are to lie on both.
 //! After a closure that ended in its first turn the worker takes everything at once; after one that
-//! went on to wait it is patient again.
+//! went on to wait it is patient again. One that found nothing often enough takes a sample
+//! (`in_vain.rs`).
 //!
 //! **What holds**: grace is a matter of looks. A worker neither sleeps nor parks while a shelf
 //! holds something that it may take (`group/mod.rs`), so nothing is forgotten, and nothing waits
 //! for longer than [`GRACE`] while a worker is idle.
 
+use crate::worker::group::CROWD;
 use std::mem;
 use std::time::{Duration, Instant};
 
@@ -32,10 +34,6 @@ const GRACE: Duration = Duration::from_micros(200);
 /// And if it stays in one turn. The first fibers of a worker need some ten microseconds each, for
 /// memory that is touched for the first time.
 const GRACE_IN_TURN: Duration = Duration::from_micros(50);
-
-/// More closures than this on one shelf are shared at once. It is as many as workers may differ by
-/// (`placing.rs`).
-const CROWD: usize = 12;
 
 /// Closures that are offered, as an idle worker sees them again and again.
 pub(super) struct Grace {

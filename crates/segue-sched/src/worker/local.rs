@@ -165,6 +165,9 @@ impl<P: Policy> Local<P> {
     #[inline(never)] // Else what it needs is saved by a wake-up on this thread as well.
     unsafe fn wake_by_mail(&self, header: NonNull<Header>, why: Wake) {
         let remote = self.common.remote();
+        if why == Wake::Resume {
+            self.common.count_crossing();
+        }
         // SAFETY: the fiber's header stays until its letter was drained, and this worker until its
         // fibers have ended.
         unsafe {

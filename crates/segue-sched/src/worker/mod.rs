@@ -11,6 +11,7 @@ mod grace;
 pub(crate) mod group;
 pub(crate) mod handle;
 pub(crate) mod hooks;
+mod in_vain;
 pub(crate) mod inbox;
 pub(crate) mod local;
 pub(crate) mod placing;

@@ -14,8 +14,11 @@
 //! one. If it has more than the worker with the fewest, half of the difference goes there: closures
 //! from its shelf, or the one that it was about to start and those that follow, until both have the
 //! same. So closures go in runs, and what was spawned by turns lies together: a chain of a thousand
-//! fibers has some fifty of its links between two workers, and not five hundred. The more fibers
-//! there are, the longer the runs: a difference counts from a fifth of what the worker has.
+//! fibers has some thirty of its links between two workers, and not five hundred. The more fibers
+//! there are, the longer the runs: a difference counts from a fifth of what the worker has. And
+//! while fibers talk across workers the runs are longer: a worker counts the resumes that it sends
+//! to others of its group between two looks around. Connections of a server talk to their clients,
+//! and lie on all workers alike.
 //!
 //! It puts the closures on the other one's shelf, where any worker can take them, and wakes that
 //! worker. A worker with more fibers leaves them there for a moment (it is *modest*); if they are
@@ -31,7 +34,7 @@
 //! | when | the mark | closures go when the numbers differ by |
 //! | --- | --- | --- |
 //! | it has just slept | 0 | more than 2, if the closure is alone: its spawner has gone on to wait |
-//! | it goes on working | some fibers | more than 12 |
+//! | it goes on working | some fibers | more than 12, or 48 while fibers talk across workers |
 //! | it gives closures away | as it was | more than 1 |
 //! | it has looked in vain | as many more fibers as may make a difference | |
 //!
@@ -53,6 +56,11 @@ use std::time::{Duration, Instant};
 const AFTER_SLEEP: usize = 0;
 /// How much workers may differ while they are busy.
 const UNEVEN: usize = 12;
+/// And if fibers of theirs talk to each other.
+const UNEVEN_IN_TALK: usize = 48;
+/// So many resumes of other workers' fibers between two looks around are talk. Each costs about a
+/// microsecond: together some hundredths of the time.
+const TALK: u32 = 8;
 /// How many closures are moved before it is asked what came of it.
 const SAMPLE: usize = 8;
 /// How many looks around a worker keeps its closures, at most.
@@ -78,6 +86,10 @@ pub(crate) struct Placing {
     /// For how many looks around it keeps its closures, now and the next time.
     keep: Cell<u32>,
     next_keep: Cell<u32>,
+    /// How many resumes it has sent to other workers since it looked around.
+    crossed: Cell<u32>,
+    /// How much workers may differ: by what it saw when it looked around while it was busy.
+    uneven: Cell<usize>,
 }
 
 impl Placing {
@@ -91,6 +103,8 @@ impl Placing {
             gives_to: Cell::new(None),
             keep: Cell::new(0),
             next_keep: Cell::new(1),
+            crossed: Cell::new(0),
+            uneven: Cell::new(UNEVEN),
         }
     }
 
@@ -116,16 +130,25 @@ impl Placing {
         }
     }
 
+    /// The worker has resumed a fiber of another one of its group.
+    pub(crate) fn cross(&self) {
+        self.crossed.update(|crossed| crossed.saturating_add(1));
+    }
+
     /// The worker looks around, or, `after_sleep`, gets up.
     pub(crate) fn look_around(&self, after_sleep: bool) {
         if self.is_alone {
             return;
         }
+        let crossed = self.crossed.take();
+        if !after_sleep {
+            self.uneven.set(if crossed < TALK { UNEVEN } else { UNEVEN_IN_TALK });
+        }
         let keep = self.keep.get();
         self.keep.set(keep.saturating_sub(1));
         self.mark.set(match (keep, after_sleep) {
             (0, true) => AFTER_SLEEP,
-            (0, false) => UNEVEN,
+            (0, false) => self.uneven.get(),
             _ => NEVER,
         });
     }
@@ -154,7 +177,7 @@ impl Placing {
         let is_alone = has_slept && !group.remote(index).shelf.seems_to_hold();
         if has_slept && !is_alone {
             // Several were spawned together. The last of them will be alone as well, and stays.
-            self.mark.set(UNEVEN);
+            self.mark.set(self.uneven.get());
             return Some(job);
         }
         let to = self.gives_to.take();
@@ -163,10 +186,10 @@ impl Placing {
         let uneven = match to {
             Some(_) => 1,
             None if is_alone => 2,
-            None => UNEVEN,
+            None => self.uneven.get(),
         };
         let Some((place, number)) = group.find_place(index, to, uneven) else {
-            self.mark.set(if has_slept { UNEVEN } else { fibers + UNEVEN / 4 });
+            self.mark.set(if has_slept { self.uneven.get() } else { fibers + UNEVEN / 4 });
             return Some(job);
         };
         if !self.pays_off(group.settled_elsewhere(index)) {

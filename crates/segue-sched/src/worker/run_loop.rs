@@ -11,6 +11,7 @@ use crate::worker::common::Common;
 use crate::worker::grace::Grace;
 use crate::worker::group::{Offer, Rest};
 use crate::worker::handle;
+use crate::worker::in_vain::{Doubt, NAP, Naps, SHORT, Was};
 use crate::worker::local::{Local, no_unwind};
 use crate::worker::placing::MODESTY;
 use crate::worker::policy::{Idle, Policy, Task};
@@ -39,10 +40,6 @@ const LEAST_LOOKS: u32 = 4;
 /// A worker that mail or a closure woke sooner than this had better have looked for it.
 const SOON: Duration = Duration::from_micros(100);
 
-/// How many wake-ups by closures may pass without a try to look for one: beside what they take, the
-/// looks of a try in vain are little then.
-const MOST_DOUBT: u32 = 1023;
-
 /// How long a worker without stacks waits for others to give some back.
 const RETRY: Duration = Duration::from_millis(1);
 
@@ -56,6 +53,7 @@ pub(crate) struct Worker<'a, P, K> {
     pub(crate) on_deadlock: Option<OnDeadlock<'a>>,
     looks: u32,
     doubt: Doubt,
+    naps: Naps,
     /// Since it was idle last, closures of others have had their grace.
     takes: bool,
     /// Whether it gives closures any: what it took last from others has gone on to wait.
@@ -63,31 +61,6 @@ pub(crate) struct Worker<'a, P, K> {
     window: Window,
     /// Whether the loop runs in a fiber of another scheduler, which is to get turns, too.
     is_guest: bool,
-}
-
-/// Whether a worker that is alone, and was woken soon by a closure, looks for the next one.
-///
-/// A thread that hands in a closure and waits for its end is often on this very processor: then
-/// each look is in vain, as it keeps that thread from running. So after a try in vain some wake-ups
-/// pass without one, and after the next twice as many.
-#[derive(Default)]
-struct Doubt {
-    /// How many pass after this try; zero if the last look was rewarded.
-    wake_ups: u32,
-    /// How many of them are left.
-    left: u32,
-}
-
-impl Doubt {
-    fn tries(&mut self) -> bool {
-        if self.left > 0 {
-            self.left -= 1;
-            return false;
-        }
-        self.wake_ups = (2 * self.wake_ups + 1).min(MOST_DOUBT);
-        self.left = self.wake_ups;
-        true
-    }
 }
 
 /// After how many turns a busy worker looks around: so many that they take [`PERIOD`], as far as
@@ -163,6 +136,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
             on_deadlock,
             looks,
             doubt: Doubt::default(),
+            naps: Naps::default(),
             takes: false,
             is_patient: true,
             window,
@@ -252,14 +226,12 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
             local.share();
             local.run(task);
             Turn::Ran
-        } else if let Some(job) = self.find(is_stopping) {
+        } else if let Some(job) = self.find() {
             if let Some(task) = local.taken(job) {
-                let settled = common.remote().beat.settled();
                 local.run(task);
-                if self.takes {
-                    self.is_patient = common.remote().beat.settled() != settled;
-                }
             }
+            Turn::Ran
+        } else if self.try_another(is_stopping) {
             Turn::Ran
         } else if segue_core::scheduling::settle() {
             // The joiner of the last fiber may be ready now.
@@ -281,6 +253,9 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         self.local.may_spare.set(true);
         self.local.common.remote().set_forks(false);
         self.local.common.placing.look_around(false);
+        // It is not to leave anything to others for longer.
+        self.local.common.remote().set_shy(false);
+        self.naps.end();
         if self.is_guest {
             // Else timers, drivers and fibers of the outer worker would wait for as long as this
             // one is busy.
@@ -300,19 +275,62 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         self.park.enter();
     }
 
-    /// Looks for a closure; for any, if the worker is to end after this.
+    /// Looks for a closure of its own, or from outside.
     #[inline]
-    fn find(&self, is_stopping: bool) -> Option<Job> {
+    fn find(&self) -> Option<Job> {
         if self.local.is_starved() {
             return None;
         }
-        let common = &self.local.common;
-        let job = common.find(self.takes || is_stopping);
-        if job.is_some() && common.group.len() > 1 {
-            // There may be more on that shelf than this worker can take.
-            common.group.wake_if_busy();
+        let job = self.local.common.find();
+        if job.is_some() {
+            self.call_others();
         }
         job
+    }
+
+    /// There may be more on a shelf than the worker can take that has taken a closure from it.
+    #[inline]
+    fn call_others(&self) {
+        let group = &self.local.common.group;
+        if group.len() > 1 {
+            group.wake_if_busy();
+        }
+    }
+
+    /// Runs a closure that is another worker's, if there is one, and learns from it whether to
+    /// leave the next one to its worker. Takes any, if this one is to end after this.
+    #[cold]
+    #[inline(never)]
+    fn try_another(&mut self, is_stopping: bool) -> bool {
+        let common = &self.local.common;
+        if self.local.is_starved() {
+            return false;
+        }
+        let Some(job) = common.find_elsewhere(self.takes || is_stopping) else { return false };
+        self.call_others();
+        let Some(task) = self.local.taken(job) else { return true };
+        let beat = &common.remote().beat;
+        let settled = beat.settled();
+        let is_last = self.takes && !common.group.offers_any(common.index);
+        let began = is_last.then(Instant::now);
+        self.local.run(task);
+        let was = if self.takes {
+            self.is_patient = beat.settled() != settled;
+            match began {
+                _ if self.is_patient => Was::Settled,
+                Some(began) if began.elapsed() < SHORT => Was::Short,
+                _ => Was::Worth,
+            }
+        } else {
+            // It was urgent.
+            Was::Worth
+        };
+        if was == Was::Short {
+            // To look for it has paid off, and better had not.
+            self.looks = (self.looks / 4).max(LEAST_LOOKS);
+        }
+        self.naps.took(was);
+        true
     }
 
     /// Looks for work for a moment, since to sleep and be woken costs more. Looks longer while that
@@ -335,7 +353,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
             let offer = if alone { None } else { common.group.offer_to(common.index, modest) };
             if let Some(Offer::Closures { turn, number }) = offer {
                 let now = Instant::now();
-                self.takes = !self.is_patient || Grace::is_over(&mut grace, turn, number, now);
+                self.takes = !self.is_patient || self.naps.samples() || Grace::is_over(&mut grace, turn, number, now);
                 // As long as others offer, the looks do not end by themselves.
                 let until_due = || self.local.timers.until_next().map_or(PERIOD, |due| due.min(PERIOD));
                 if now >= *over.get_or_insert_with(|| now + until_due()) {
@@ -389,13 +407,21 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
             }
         };
         self.takes = false;
+        let common = &self.local.common;
+        common.remote().set_shy(self.naps.is_due());
         if self.expect_work() || self.local.timers.fire() > 0 {
             return;
         }
+        self.naps.lies_down(common.turns.get());
+        common.remote().set_shy(self.naps.is_due());
         if let Some(timeout) = self.lie_down(longest) {
             match self.on_deadlock {
                 Some(report) if timeout.is_none() && self.park.is_closed() => report(self.local.common.report()),
-                _ => self.park_and_learn(timeout),
+                _ => {
+                    self.park_and_learn(timeout);
+                    let passed_over = common.remote().set_shy(false);
+                    self.naps.woke(common.turns.get(), passed_over);
+                }
             }
             self.get_up();
         }
@@ -413,9 +439,11 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
                 return None;
             }
             Rest::Long => longest,
-            Rest::Short => earlier(longest, Some(MODESTY)),
+            Rest::Short => earlier(longest, Some(if self.naps.is_due() { NAP } else { MODESTY })),
         };
-        common.placing.lie_down(rest == Rest::Short);
+        if !self.naps.is_due() {
+            common.placing.lie_down(rest == Rest::Short);
+        }
         self.local.trim();
         let timeout = earlier(self.local.timers.until_next(), longest);
         let retries = self.local.is_starved() && !self.park.is_closed();
@@ -499,7 +527,3 @@ fn earlier(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
         (timeout, None) | (None, timeout) => timeout,
     }
 }
-
-#[cfg(test)]
-#[path = "../../tests/units/doubt.rs"]
-mod tests;

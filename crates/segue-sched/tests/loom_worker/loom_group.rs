@@ -313,6 +313,53 @@ fn children_of_forks_are_left_to_nobody() {
     });
 }
 
+/// A worker that has come in vain too often leaves a few closures to a worker that is in a turn.
+#[test]
+fn a_shy_worker_naps_unless_there_is_a_crowd_or_nobody_works() {
+    loom::model(|| {
+        let group = Group::new(2);
+        let lies_down = |number: usize, is_busy: bool| {
+            group.remote(1).beat.set(usize::from(is_busy));
+            (0..number).for_each(|_| group.offer(1, job()));
+            group.remote(0).set_shy(true);
+            let rest = group.lie_down(0, false, true, Modest::ToAll);
+            group.got_up(0);
+            while let Some(job) = group.remote(1).shelf.take_newest() {
+                job.run();
+            }
+            rest
+        };
+        assert_eq!(lies_down(0, true), Rest::Short);
+        assert_eq!(lies_down(1, true), Rest::Short);
+        assert_eq!(lies_down(13, true), Rest::No);
+        assert_eq!(lies_down(1, false), Rest::No);
+    });
+}
+
+#[test]
+fn a_shy_worker_sleeps_for_a_moment_only_and_is_told_of_what_it_has_missed() {
+    static MISSED: AtomicUsize = AtomicUsize::new(0);
+    static EARLY_OR_LATE: AtomicUsize = AtomicUsize::new(0);
+    loom::model(|| {
+        let group = Group::new(2);
+        group.remote(1).beat.set(1);
+        let busy = {
+            let group = Arc::clone(&group);
+            thread::spawn(move || group.offer(1, job()))
+        };
+        group.remote(0).set_shy(true);
+        assert_eq!(group.lie_down(0, false, false, Modest::ToAll), Rest::Short);
+        // The moment is over at once.
+        let missed = group.remote(0).set_shy(false);
+        group.got_up(0);
+        busy.join().unwrap();
+        let closure = group.take_from_others(0, Modest::ToAll, true).expect("it leaves nothing any more");
+        closure.run();
+        if missed { &MISSED } else { &EARLY_OR_LATE }.fetch_add(1, SeqCst);
+    });
+    check("shy", &MISSED, &EARLY_OR_LATE);
+}
+
 #[test]
 fn a_closure_that_gets_another_place_while_the_group_stops_is_run_once() {
     static THERE: AtomicUsize = AtomicUsize::new(0);

@@ -165,6 +165,38 @@ fn children_that_end_at_once_stay_however_uneven_the_workers_are() {
     }
 }
 
+/// A busy worker starts one fiber after the other, of which each talks to the one before it.
+/// Answers how many links between workers there are, and how many times its share the busiest has.
+fn chain(length: usize, crossings: u32) -> (usize, f64) {
+    let mut world = World::new(2);
+    let places: Vec<bool> = (0..length)
+        .map(|_| {
+            (0..crossings).for_each(|_| world.workers[0].0.cross());
+            world.workers[0].0.look_around(false);
+            let is_here = world.spawn(0);
+            world.settle();
+            is_here
+        })
+        .collect();
+    (places.windows(2).filter(|pair| pair[0] != pair[1]).count(), world.busiest())
+}
+
+#[test]
+fn workers_may_differ_by_more_while_fibers_talk_across_them() {
+    for length in [100, 300, 1000] {
+        let ((links, busiest), (fewer, in_talk)) = (chain(length, TALK - 1), chain(length, TALK));
+        assert!(fewer < links, "{fewer} and {links} links of {length}");
+        assert!(busiest <= 1.3 && in_talk <= 1.0 + (UNEVEN_IN_TALK as f64 / length as f64).max(0.3));
+    }
+    // It ends with the talk.
+    let placing = Placing::new(false);
+    (0..TALK).for_each(|_| placing.cross());
+    placing.look_around(false);
+    assert!(placing.is_reached(UNEVEN_IN_TALK) && !placing.is_reached(UNEVEN));
+    placing.look_around(false);
+    assert!(placing.is_reached(UNEVEN));
+}
+
 /// Each waits for the one before it, so a link between two workers costs more than one on one.
 #[test]
 fn a_chain_has_few_links_between_workers() {

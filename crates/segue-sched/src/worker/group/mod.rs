@@ -63,6 +63,12 @@
 //! of an earlier nap is in place before (3), which finds it. Nobody leaves children of forks to
 //! their worker, which computes on (`forks`).
 //!
+//! A worker that comes in vain too often is *shy* (`in_vain.rs`): it leaves to the other busy
+//! workers what they offer, whoever has more fibers, as long as it is no crowd, and naps. It sets
+//! the mark of the nap before it announces itself, and such a nap always has a time-out. So an
+//! offer that finds the mark can pass the worker over, whatever (3) has seen. It tells it by a
+//! mark, and a nap without one is followed by sleep.
+//!
 //! Before a worker ends it looks through all shelves, and leaves nothing to others once the group
 //! stops: the other worker runs what was put there, or this one does.
 //!
@@ -95,13 +101,16 @@ mod remote;
 
 pub(crate) use remote::{Remote, take_back};
 
-use super::inbox::Inbox;
-use remote::{Beat, Shelf};
-use segue_core::atomic::{AtomicBool, AtomicU8, AtomicUsize, Mutex, MutexGuard, Ordering};
+use remote::Shelf;
+use segue_core::atomic::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering};
 use segue_core::scheduling::{Family, Job, Unpark};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, Weak};
+
+/// More closures than this on one shelf are a crowd, which is shared at once. It is as many as
+/// workers may differ by (`placing.rs`).
+pub(crate) const CROWD: usize = 12;
 
 /// Which workers that have fewer fibers a worker leaves their closures to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,22 +175,9 @@ const UNWATCHED: usize = 1 << (usize::BITS - 1);
 
 impl Group {
     pub(crate) fn new(workers: usize) -> Arc<Self> {
-        let remote = |_| Remote {
-            inbox: Inbox::new(),
-            unparker: OnceLock::new(),
-            beat: Beat::new(),
-            wanted: AtomicU8::new(0),
-            forks: AtomicBool::new(false),
-            shelf: Shelf::new(),
-            sent: Shelf::new(),
-            nudged: AtomicBool::new(false),
-            ended: AtomicBool::new(false),
-            away: AtomicBool::new(false),
-            naps: AtomicBool::new(false),
-        };
         Arc::new_cyclic(|me| Self {
             me: Weak::clone(me),
-            workers: (0..workers).map(remote).collect(),
+            workers: (0..workers).map(|_| Remote::new()).collect(),
             outside: Shelf::new(),
             working: AtomicUsize::new(workers),
             sleepers: AtomicUsize::new(0),
@@ -354,17 +350,19 @@ impl Group {
             .find_map(|other| self.workers[other].shelf.take_oldest())
     }
 
-    /// Whether worker `index` leaves what is on the shelf of `other` to that one, as it has more
-    /// fibers itself.
+    /// Whether worker `index` leaves what is on the shelf of `other` to that one: it has more
+    /// fibers itself, or is shy of the few closures of one that is busy.
     fn leaves_to(&self, index: usize, other: usize, modest: Modest) -> bool {
-        let (mine, theirs) = (&self.workers[index].beat, &self.workers[other].beat);
+        let (own, worker) = (&self.workers[index], &self.workers[other]);
+        let (mine, theirs) = (&own.beat, &worker.beat);
         let suits = match modest {
             Modest::ToAll => true,
-            Modest::ToSleepers => theirs.turn().is_none() && !self.workers[other].away.load(Ordering::Relaxed),
+            Modest::ToSleepers => theirs.turn().is_none() && !worker.away.load(Ordering::Relaxed),
             Modest::No => false,
         };
-        let waits = self.workers[other].forks.load(Ordering::Relaxed);
-        suits && other != index && !waits && !self.is_stopping() && mine.has_more(theirs)
+        let is_shy = || own.is_shy() && theirs.turn().is_some() && worker.shelf.len.load(Ordering::Relaxed) <= CROWD;
+        let waits = worker.forks.load(Ordering::Relaxed);
+        other != index && !waits && !self.is_stopping() && (suits && mine.has_more(theirs) || is_shy())
     }
 
     /// What the shelves hold for worker `index`, as seen under each lock: step (3) of going to
@@ -408,7 +406,12 @@ impl Group {
     /// leave it there, and look again by itself.
     fn wake_for(&self, index: usize) -> bool {
         let comes_anyway = |other: usize| {
-            self.workers[other].naps.load(Ordering::Relaxed) && self.leaves_to(other, index, Modest::ToAll)
+            let worker = &self.workers[other];
+            let leaves = worker.naps.load(Ordering::Relaxed) && self.leaves_to(other, index, Modest::ToAll);
+            if leaves && worker.is_shy() && !worker.passed_over.load(Ordering::Relaxed) {
+                worker.passed_over.store(true, Ordering::Relaxed);
+            }
+            leaves
         };
         self.has_sleepers() && self.wake_idlest(|other| !comes_anyway(other))
     }
@@ -523,6 +526,11 @@ impl Group {
         most.map(|(number, turn)| Offer::Closures { turn, number })
     }
 
+    /// Whether another worker than `index` seems to offer a closure.
+    pub(crate) fn offers_any(&self, index: usize) -> bool {
+        self.others(index).any(|other| other.shelf.seems_to_hold())
+    }
+
     /// Steps (1) to (3) of going to sleep. Answers whether worker `index` may park. One that could
     /// start nothing anyway (`starved`) need not look. When the group has stopped, one with fibers
     /// still waits for them: visitors, for instance, which may need the outer scheduler that the
@@ -533,6 +541,8 @@ impl Group {
         let worker = &self.workers[index];
         worker.beat.rest();
         worker.set_forks(false);
+        // Before it is announced: else the next of many offers wakes it.
+        worker.naps.store(worker.is_shy(), Ordering::Relaxed);
         let announced = worker.inbox.doze();
         self.sleepers.fetch_add(1, Ordering::Relaxed);
         let rest = match (announced, starved) {
@@ -542,11 +552,12 @@ impl Group {
         };
         let may_rest = !self.is_stopping() || (has_fibers && rest == Rest::Long);
         let rest = if may_rest { rest } else { Rest::No };
-        worker.naps.store(rest == Rest::Short, Ordering::Relaxed);
         if rest == Rest::Long && !starved {
             self.beg(index);
         }
-        rest
+        let naps = rest == Rest::Short || (rest == Rest::Long && worker.is_shy());
+        worker.naps.store(naps, Ordering::Relaxed);
+        if naps { Rest::Short } else { rest }
     }
 
     /// Worker `index` is awake again.

@@ -49,9 +49,32 @@ pub(crate) struct Remote {
     pub(super) away: AtomicBool,
     /// Whether the worker sleeps for a moment only, to take then what it has left to others.
     pub(super) naps: AtomicBool,
+    /// Whether it leaves the closures of busy workers to them until it has napped (`in_vain.rs`).
+    shy: AtomicBool,
+    /// Whether it was not woken for one of those, in a nap.
+    pub(super) passed_over: AtomicBool,
 }
 
 impl Remote {
+    /// Nothing that other threads could want of a worker that has not begun.
+    pub(super) fn new() -> Self {
+        Self {
+            inbox: Inbox::new(),
+            unparker: OnceLock::new(),
+            beat: Beat::new(),
+            wanted: AtomicU8::new(0),
+            forks: AtomicBool::new(false),
+            shelf: Shelf::new(),
+            sent: Shelf::new(),
+            nudged: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            away: AtomicBool::new(false),
+            naps: AtomicBool::new(false),
+            shy: AtomicBool::new(false),
+            passed_over: AtomicBool::new(false),
+        }
+    }
+
     /// Sets what wakes the worker, when its thread has made its park.
     pub(crate) fn set_unparker(&self, unparker: Arc<dyn Unpark>) {
         assert!(self.unparker.set(unparker).is_ok(), "a worker starts once");
@@ -117,6 +140,20 @@ impl Remote {
         if self.forks.load(Ordering::Relaxed) != forks {
             self.forks.store(forks, Ordering::Relaxed);
         }
+    }
+
+    /// The worker leaves the closures of busy workers to them, or does no more. Answers whether it
+    /// was not woken for one meanwhile.
+    pub(crate) fn set_shy(&self, shy: bool) -> bool {
+        if self.is_shy() != shy {
+            self.shy.store(shy, Ordering::Relaxed);
+        }
+        self.passed_over.load(Ordering::Relaxed) && self.passed_over.swap(false, Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(super) fn is_shy(&self) -> bool {
+        self.shy.load(Ordering::Relaxed)
     }
 
     fn set_wish(&self, wish: u8) {
