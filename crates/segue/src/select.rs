@@ -31,8 +31,10 @@
 /// | `biased;` | takes the first of those that are ready, and not one that is drawn | |
 ///
 /// With `default` it never waits, and yields `R`; it does not look whether the caller was
-/// cancelled. `await; biased;` go together in this order. `deadline` takes an `Instant`, or an
-/// `Option` of one, where `None` is never; what is ready is taken also after the deadline.
+/// cancelled. It looks at one arm after the other, and not at all at one instant: an arm that
+/// became ready behind its back is for the next call. `await; biased;` go together in this order.
+/// `deadline` takes an `Instant`, or an `Option` of one, where `None` is never; what is ready is
+/// taken also after the deadline.
 ///
 /// If all arms are switched off it waits for the deadline, or for ever. For more than twelve arms,
 /// or a number that is known only at run time, [`any_of`](crate::any_of) takes a list.

@@ -6,7 +6,7 @@
 #[path = "../../segue-sched/tests/common/table.rs"]
 mod table;
 
-use segue::channel::{broadcast, watch};
+use segue::channel::{self, broadcast, watch};
 use segue::sync::{
     Barrier, Condvar, Entry, Latch, Lazy, MVar, Mutex, Notify, Once, OnceCell, RwLock, Semaphore, WaitGroup, promise,
 };
@@ -239,6 +239,54 @@ static ROWS: &[Row] = &[
         let cell = MVar::new(1);
         let loan = cell.borrow().unwrap();
         one(cell.borrow_source(), || drop(loan))
+    }),
+    fiber("the hook of a channel, by the last receiver", Captured, || {
+        let (sender, receiver) = channel::Builder::bounded(2).on_undelivered(|_| act()).build();
+        sender.send(1).unwrap();
+        drop(receiver);
+        assert!(sender.is_closed() && sender.is_empty());
+        RIGHT
+    }),
+    fiber("the drop of a value that a try_send did not send", Captured, || {
+        let (sender, _receiver) = channel::rendezvous();
+        assert!(sender.try_send(ActsAtDrop).is_err());
+        RIGHT
+    }),
+    fiber("a waker, by Sender::send", Refused(WAKER), || {
+        let (sender, receiver) = channel::bounded(1);
+        one(receiver.recv_source(), || sender.send(1).unwrap())
+    }),
+    fiber("a waker, by Sender::try_send", Refused(WAKER), || {
+        let (sender, receiver) = channel::rendezvous();
+        one(receiver.recv_source(), || sender.try_send(1).unwrap())
+    }),
+    fiber("a waker, by Receiver::recv", Refused(WAKER), || {
+        let (sender, receiver) = channel::rendezvous();
+        one(sender.send_source(1), || _ = receiver.recv().unwrap())
+    }),
+    fiber("a waker, by Exclusive::recv", Refused(WAKER), || {
+        let (sender, receiver) = channel::bounded(2);
+        (0..2).for_each(|n| sender.send(n).unwrap());
+        let mut receiver = receiver.into_exclusive().unwrap();
+        two(sender.send_source(2), sender.send_source(3), || _ = receiver.recv().unwrap())
+    }),
+    fiber("a waker, by Reserved::send", Refused(WAKER), || {
+        let (sender, receiver) = channel::bounded(1);
+        let room = sender.reserve().unwrap();
+        one(receiver.recv_source(), || room.send(1).unwrap())
+    }),
+    fiber("a waker, by the drop of reserved room", Refused(WAKER), || {
+        let (sender, _receiver) = channel::bounded::<u64>(1);
+        let room = sender.reserve().unwrap();
+        one(sender.reserve_source(), || drop(room))
+    }),
+    fiber("a waker, by the end of a channel", Refused(WAKER), || {
+        let (sender, receiver) = channel::bounded::<u64>(1);
+        two(receiver.recv_source(), receiver.recv_source(), || drop(sender))
+    }),
+    fiber("a waker, by the last receiver", Refused(WAKER), || {
+        let (sender, receiver) = channel::rendezvous::<u64>();
+        two(sender.send_source(1), sender.send_source(2), || drop(receiver))
     }),
     fiber("a waker, by a mutex's guard", Refused(WAKER), || {
         let mutex = Mutex::new(1);

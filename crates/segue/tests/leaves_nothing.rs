@@ -10,6 +10,7 @@
 mod meet;
 
 use meet::poll_once;
+use segue::channel;
 use segue::core::Source;
 use segue::sync::{
     Barrier, Condvar, Entry, Latch, MVar, Mutex, Notify, OnceCell, RwLock, Semaphore, WaitGroup, promise,
@@ -136,6 +137,21 @@ fn every_structure(visit: &mut impl Visit) {
     let (condition, mutex) = (Condvar::new(), Mutex::new(0));
     visit.visit("Condvar", || condition.wait_source(mutex.try_lock().unwrap()).map(drop));
     assert!(mutex.try_lock().is_some());
+    let (sender, receiver) = channel::bounded(1);
+    visit.visit("Receiver", || receiver.recv_source());
+    visit.visit("Sender, closed", || sender.closed_source());
+    sender.try_send(0).unwrap();
+    visit.visit("Sender", || sender.send_source(1));
+    visit.visit("Sender, reserve", || sender.reserve_source());
+    // One source lasts, and many values come and go beside it.
+    let lasting = sender.closed_source();
+    let mut lasts = pin!(lasting.into_future());
+    assert!(lasts.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    visit.visit("a choice of channels", || sender.send_source(1).or(sender.closed_source()));
+    assert_eq!((receiver.try_recv(), receiver.len()), (Ok(0), 0));
+    let (sender, receiver) = channel::rendezvous();
+    visit.visit("Sender, rendezvous", || sender.send_source(1));
+    assert!(receiver.try_recv().is_err());
     let never = MVar::<u8>::empty();
     visit.visit("a choice", || place.take_source().or(semaphore.acquire_many_source(2)).or(never.take_source()));
     visit.visit("a point in time", || after(Duration::from_secs(3600)));
@@ -356,6 +372,15 @@ fn each_waits_in_turn() {
     each_in_turn("Barrier", &|| assert!(barrier.wait().is_ok()));
     let place = MVar::empty();
     wait_for_each_other("MVar", |n| place.put(n).unwrap(), |n| assert_eq!(place.take(), Ok(n)));
+    for capacity in [0, 1] {
+        let (sender, receiver) = channel::bounded(capacity);
+        wait_for_each_other("a channel", |n| sender.send(n).unwrap(), |n| assert_eq!(receiver.recv(), Ok(n)));
+        wait_for_each_other(
+            "a channel, the other way",
+            |n| assert_eq!(receiver.recv(), Ok(n)),
+            |n| sender.send(n).unwrap(),
+        );
+    }
     wait_for_each_other("MVar, the other way", |n| assert_eq!(place.take(), Ok(n)), |n| place.put(n).unwrap());
     let never = MVar::<u8>::empty();
     let hour = Duration::from_secs(3600);
@@ -431,6 +456,10 @@ fn a_task_that_waits_and_is_served_allocates_nothing() {
     served("Notify, all", || notify.wait_source(), || notify.notify_all());
     served("MVar, take", || place.take_source(), || place.try_put(1).unwrap());
     served("MVar, put", || full.put_source(1), || assert!(full.try_take().is_some()));
+    let (sender, receiver) = channel::bounded(1);
+    served("Receiver", || receiver.recv_source(), || sender.try_send(1).unwrap());
+    sender.try_send(1).unwrap();
+    served("Sender", || sender.send_source(1), || assert!(receiver.try_recv().is_ok()));
     served("a choice", || place.take_source().or(notify.wait_source()), || notify.notify_one());
     let (mutex, lock) = (Mutex::new(()), RwLock::new(()));
     let held = Cell::new(mutex.try_lock());

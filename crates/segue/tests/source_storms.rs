@@ -1,18 +1,19 @@
 //! The sources of the structures in the suite of sources.
 //!
-//! Three sources have no storm, as the suite makes several of them in one world, and serves them
+//! Four sources have no storm, as the suite makes several of them in one world, and serves them
 //! when it likes:
 //!
 //! * the wait of a condition: a notification that nobody waits for is for nobody, so a look never
 //!   finds one, and what is served before the wait is lost;
 //! * a deadline: it is time that serves it, without being asked, and under a simulator, where it
 //!   could be asked, there are no other threads to race;
-//! * the end of a fiber: it is joined once, by its one handle.
+//! * the end of a fiber: it is joined once, by its one handle;
+//! * the exclusive receiver of a channel: it has one source at a time.
 //!
-//! `condvar.rs`, `choices.rs` and `handles.rs` have their tests; the sources of `segue-core` are in
-//! a suite of that crate.
+//! `condvar.rs`, `choices.rs`, `handles.rs` and `channel_model.rs` have their tests; the sources of
+//! `segue-core` are in a suite of that crate.
 
-use segue::channel::{broadcast, watch};
+use segue::channel::{self, broadcast, watch};
 use segue::sync::{
     Barrier, Entry, Initializer, Latch, Lazy, MVar, Mutex, Notify, Once, OnceCell, Promise, Resolver, RwLock,
     Semaphore, WaitGroup, promise,
@@ -245,4 +246,57 @@ fn room_in_a_broadcast() {
     )
     .stays_done()
     .check();
+}
+
+/// The receiver has come, and waits: its future, polled once, stays. So does a sender's.
+#[test]
+fn both_sides_of_a_rendezvous() {
+    type Side = Pin<Box<dyn Future<Output = ()> + Send>>;
+    type World = (channel::Sender<u8>, channel::Receiver<u8>, StdMutex<Vec<Side>>);
+    let world = || -> World {
+        let (sender, receiver) = channel::rendezvous();
+        (sender, receiver, StdMutex::default())
+    };
+    let comes = |world: &World, mut side: Side| {
+        let _ = side.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        world.2.lock().unwrap().push(side);
+    };
+    let receiver_comes = move |world: &World| {
+        let receiver = world.1.clone();
+        comes(world, Box::pin(async move { _ = receiver.recv_source().await }));
+    };
+    let sender_comes = move |world: &World| {
+        let sender = world.0.clone();
+        comes(world, Box::pin(async move { _ = sender.send_source(1).await }));
+    };
+    Sources::new("send at a rendezvous", world, |world| world.0.send_source(1).map(drop).boxed(), receiver_comes)
+        .stays_done()
+        .check();
+    Sources::new("receive at a rendezvous", world, |world| world.1.recv_source().map(drop).boxed(), sender_comes)
+        .check();
+}
+
+#[test]
+fn the_sources_of_a_channel() {
+    const ROOM: usize = 16;
+    type World = (channel::Sender<u8>, channel::Receiver<u8>);
+    let full = || -> World {
+        let (sender, receiver) = channel::bounded(ROOM);
+        (0..ROOM).for_each(|_| sender.try_send(0).unwrap());
+        (sender, receiver)
+    };
+    let receive = |world: &World| _ = world.1.try_recv().unwrap();
+    Sources::new("send", full, |world| world.0.send_source(1).map(drop).boxed(), receive).stays_done().check();
+    // Kept for good, so that what is served once is got once.
+    Sources::new(
+        "reserve",
+        full,
+        |world| world.0.reserve_source().map(|room| std::mem::forget(room.unwrap())).boxed(),
+        receive,
+    )
+    .check();
+    let send = |world: &World| world.0.try_send(1).unwrap();
+    Sources::new("receive", channel::unbounded, |world| world.1.recv_source().map(drop).boxed(), send).check();
+    let close = |world: &World| _ = world.1.close();
+    Sources::new("the end", full, |world| world.0.closed_source().boxed(), close).lasting().check();
 }

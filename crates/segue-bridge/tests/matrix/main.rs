@@ -10,6 +10,7 @@
 //! The run writes the table `docs/matrix.md`, and fails if that differs from what is in the
 //! repository.
 
+mod channels;
 #[path = "../common/mod.rs"]
 mod common;
 mod gates;
@@ -34,6 +35,8 @@ fn every_structure_between_every_two_hosts() {
     let rows = [
         row::<places::APromise>(&watched),
         row::<places::AnMVar>(&watched),
+        row::<channels::ARendezvous>(&watched),
+        row::<channels::ABounded>(&watched),
         row::<locks::AMutex>(&watched),
         row::<locks::AnRwLock>(&watched),
         row::<locks::ACondvar>(&watched),

@@ -61,7 +61,7 @@ impl<T> Exclusive<T> {
         Ok(self.recv_source().wait()??)
     }
 
-    /// As [`Receiver::try_recv`].
+    /// As [`Receiver::try_recv`]. Never waits.
     ///
     /// # Errors
     /// As for [`Receiver::try_recv`].
@@ -123,9 +123,9 @@ impl<T> Exclusive<T> {
 impl<T> Drop for Exclusive<T> {
     fn drop(&mut self) {
         if let Some(receiver) = &self.receiver {
-            receiver.close();
-            // What is in the block comes first; the receiver, which goes next, takes out the rest.
-            mem::take(&mut self.block).into_iter().for_each(|value| receiver.0.hand_to_hook(value));
+            // The receiver, which goes next, takes out all: one place calls the hook, which may
+            // panic.
+            receiver.0.put_block_back(mem::take(&mut self.block));
         }
     }
 }
@@ -150,7 +150,7 @@ impl<T> Iterator for IntoIter<T> {
     fn next(&mut self) -> Option<T> {
         match &mut self.receiver {
             Ok(exclusive) => exclusive.source(self.waits_for).wait().ok()?.ok(),
-            Err(receiver) => receiver.recv().ok(),
+            Err(receiver) => receiver.source(self.waits_for).wait().ok()?.ok(),
         }
     }
 }

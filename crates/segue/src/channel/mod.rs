@@ -122,8 +122,8 @@ macro_rules! both_sides {
 }
 use both_sides;
 
-/// The largest capacity of a bounded channel: 2^32.
-pub const MAX_CAPACITY: usize = 1 << 32;
+/// The largest capacity of a bounded channel: 2^30.
+pub const MAX_CAPACITY: usize = 1 << 30;
 
 /// A channel without a buffer: a sender waits until a receiver takes its value, and a receiver
 /// until a sender brings one.

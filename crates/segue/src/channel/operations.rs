@@ -30,6 +30,13 @@ impl<T> Operation<State<T>, T, LISTS> for SendValue<'_, T> {
     type Output = Result<(), Closed>;
 
     #[inline]
+    fn attempt_unlocked(&mut self) -> Unlocked<Result<(), Closed>> {
+        // Here, where nothing is registered and no lock is held.
+        assert!(self.value.is_some(), "a source that has sent its value can't send again: it has none any more");
+        Unlocked::Look
+    }
+
+    #[inline]
     fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<Result<(), Closed>> {
         if queue.peek().closed {
             return Some(Err(Closed));
@@ -63,8 +70,10 @@ impl<T> Operation<State<T>, T, LISTS> for SendValue<'_, T> {
     }
 
     fn give_back(&mut self, slot: Option<T>, _: &mut Locked<'_, T>) -> Option<T> {
-        // It was sent, which is all that was wanted; or the channel has been closed.
-        slot
+        // It was sent, which is all that was wanted; or the channel has been closed, and whoever
+        // has lent the source has the value back.
+        self.value = slot;
+        None
     }
 }
 
@@ -169,7 +178,11 @@ impl<T> Operation<State<T>, T, LISTS> for Reserve<'_, T> {
         if queue.peek().closed {
             return Some(Err(Closed));
         }
-        self.shared.reserve(queue).then_some(Ok(()))
+        if !self.shared.has_room(queue.peek()) {
+            return None;
+        }
+        self.shared.reserve(queue);
+        Some(Ok(()))
     }
 
     fn is_ready(&mut self, queue: &mut Locked<'_, T>) -> bool {
@@ -186,7 +199,8 @@ impl<T> Operation<State<T>, T, LISTS> for Reserve<'_, T> {
 
     fn give_back(&mut self, _: Option<T>, queue: &mut Locked<'_, T>) -> Option<T> {
         if !queue.peek().closed {
-            self.shared.leave_room(queue);
+            self.shared.unreserve(queue);
+            self.shared.refill(queue);
         }
         None
     }

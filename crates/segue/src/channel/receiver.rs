@@ -84,8 +84,12 @@ impl<T> Receiver<T> {
     #[inline]
     #[track_caller]
     pub fn recv_source(&self) -> Waitable<impl Source<Output = Result<T, Closed>>> {
-        let receive = Receive { shared: &self.0 };
-        Waitable::new(self.0.queue.operation(WaitsFor::new("a value in a channel"), receive))
+        self.source(WaitsFor::new("a value in a channel"))
+    }
+
+    #[inline]
+    pub(super) fn source(&self, waits_for: WaitsFor) -> Waitable<impl Source<Output = Result<T, Closed>>> {
+        Waitable::new(self.0.queue.operation(waits_for, Receive { shared: &self.0 }))
     }
 
     /// The values as they come, until the channel is closed or the caller cancelled. An iterator
@@ -183,8 +187,7 @@ impl<T> Iterator for Iter<'_, T> {
 
     #[inline]
     fn next(&mut self) -> Option<T> {
-        let shared = &self.receiver.0;
-        Waitable::new(shared.queue.operation(self.waits_for, Receive { shared })).wait().ok()?.ok()
+        self.receiver.source(self.waits_for).wait().ok()?.ok()
     }
 }
 

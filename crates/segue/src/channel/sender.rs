@@ -28,7 +28,8 @@ impl<T> Sender<T> {
     /// waiting while there is neither. To an unbounded channel it never waits.
     ///
     /// That it was sent does not say that it is received: if the last receiver goes first, what is
-    /// buffered is [undelivered](super::Builder::on_undelivered). At a rendezvous it does.
+    /// buffered is [undelivered](super::Builder::on_undelivered). At a rendezvous it does, unless
+    /// the receiver is a future that is dropped before it looks: then the value is the next one's.
     ///
     /// # Order
     /// First in, first out, among senders. A sender that comes when there is room overtakes nobody.
@@ -94,6 +95,9 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     /// It yields [`Closed`] if the channel was closed; the source has the value then.
+    ///
+    /// # Panics
+    /// If it has sent, and is waited for again: it was lent, and has no value any more.
     ///
     /// # Examples
     ///

@@ -54,7 +54,7 @@
 //! | release | acquire | carries |
 //! | --- | --- | --- |
 //! | the lock | the lock | values, counts of room |
-//! | `signs`, by whoever holds the lock | a look without it | that a value was there, or CLOSED |
+//! | `signs`, by whoever holds the lock | a look without it | that a value may be there, or CLOSED |
 //! | the last end of a side goes (its count) | the end that sees zero | what was done through the others |
 //!
 //! `signs` is a hint: NONE there means that a receiver need not take the lock to find nothing. A
@@ -83,6 +83,8 @@ pub(super) const LISTS: usize = 4;
 const THERE: u8 = 1;
 /// No more is sent.
 const CLOSED: u8 = 2;
+/// Room is reserved: a sender may wait with its value, though the buffer is empty.
+const RESERVED: u8 = 4;
 
 /// What is done with values that nobody has received.
 pub(super) type Undelivered<T> = Box<dyn Fn(T) + Send + Sync>;
@@ -90,7 +92,7 @@ pub(super) type Undelivered<T> = Box<dyn Fn(T) + Send + Sync>;
 /// What both sides share.
 pub(super) struct Shared<T> {
     pub(super) queue: WaitQueue<State<T>, T, LISTS>,
-    /// THERE and CLOSED, stored under the lock.
+    /// THERE, CLOSED and RESERVED, stored under the lock.
     signs: AtomicU8,
     pub(super) capacity: usize,
     pub(super) senders: AtomicUsize,
@@ -134,13 +136,32 @@ impl<T> Shared<T> {
         self.signs.load(Ordering::Acquire) == 0
     }
 
-    /// Says whether a value is there, after a change of that, under the lock.
+    /// Says whether a value is in the buffer, after a change of that, under the lock.
     #[inline]
     fn sign(&self, there: bool) {
-        let signs = self.signs.load(Ordering::Relaxed);
-        if self.capacity != 0 && (signs & THERE != 0) != there {
-            self.signs.store(signs ^ THERE, Ordering::Release);
+        if self.capacity != 0 {
+            self.set_sign(THERE, there);
         }
+    }
+
+    #[inline]
+    fn set_sign(&self, sign: u8, shown: bool) {
+        let signs = self.signs.load(Ordering::Relaxed);
+        if (signs & sign != 0) != shown {
+            self.signs.store(signs ^ sign, Ordering::Release);
+        }
+    }
+
+    /// Counts room for one more value as reserved.
+    pub(super) fn reserve(&self, queue: &mut Locked<'_, T>) {
+        queue.state().reserved += 1;
+        self.set_sign(RESERVED, true);
+    }
+
+    /// Takes back one [`reserve`](Self::reserve).
+    pub(super) fn unreserve(&self, queue: &mut Locked<'_, T>) {
+        queue.state().reserved -= 1;
+        self.set_sign(RESERVED, queue.peek().reserved > 0);
     }
 
     #[inline]
@@ -171,7 +192,7 @@ impl<T> Shared<T> {
 
     /// Gives room that has become free to those who wait for some.
     #[inline]
-    fn refill(&self, queue: &mut Locked<'_, T>) {
+    pub(super) fn refill(&self, queue: &mut Locked<'_, T>) {
         if !queue.is_empty(SENDERS) || !queue.is_empty(RESERVERS) {
             self.serve_room(queue);
         }
@@ -181,7 +202,7 @@ impl<T> Shared<T> {
         while self.has_room(queue.peek()) {
             let reserver_next = mem::replace(&mut queue.state().reserver_next, false);
             if reserver_next && queue.notify_one(RESERVERS) {
-                queue.state().reserved += 1;
+                self.reserve(queue);
                 continue;
             }
             let mut held = None;
@@ -190,7 +211,7 @@ impl<T> Shared<T> {
                 let Some(value) = held else { unreachable!("a sender waits with its value") };
                 self.push(queue, value);
             } else if queue.notify_one(RESERVERS) {
-                queue.state().reserved += 1;
+                self.reserve(queue);
             } else {
                 return;
             }
@@ -245,26 +266,13 @@ impl<T> Shared<T> {
         self.sign(true);
     }
 
-    /// Counts room as reserved, if there is some.
-    pub(super) fn reserve(&self, queue: &mut Locked<'_, T>) -> bool {
-        let has_room = self.has_room(queue.peek());
-        queue.state().reserved += usize::from(has_room);
-        has_room
-    }
-
-    /// Leaves room that was reserved to others.
-    pub(super) fn leave_room(&self, queue: &mut Locked<'_, T>) {
-        queue.state().reserved -= 1;
-        self.refill(queue);
-    }
-
     /// Gives up a reservation: sends `value` in its place, or leaves the room to others.
     ///
     /// # Errors
     /// Gives the value back if the channel is closed.
     pub(super) fn use_reserved(&self, value: Option<T>) -> Result<(), Option<T>> {
         let mut queue = self.queue.lock();
-        queue.state().reserved -= 1;
+        self.unreserve(&mut queue);
         if queue.peek().closed {
             return Err(value);
         }
@@ -301,7 +309,7 @@ impl<T> Shared<T> {
         left.into_iter().for_each(|value| self.hand_to_hook(value));
     }
 
-    pub(super) fn hand_to_hook(&self, value: T) {
+    fn hand_to_hook(&self, value: T) {
         match &self.undelivered {
             Some(hook) => hook(value),
             None => drop(value),
