@@ -56,7 +56,8 @@ tsan() {
     $test -p segue --no-default-features --features sched,threads --test mvar \
         --test mvar_conservation --test mutex --test semaphore --test rwlock --test condvar \
         --test notifications --test latches --test promises \
-        --test broadcast --test broadcast_conservation --test watch
+        --test broadcast --test broadcast_conservation --test watch \
+        --test channel --test channel_delivery --test channel_reserve
     unset RUSTFLAGS TSAN_OPTIONS CARGO_TARGET_DIR
 }
 
