@@ -265,7 +265,7 @@ impl<T> WeakSender<T> {
     #[must_use]
     pub fn upgrade(&self) -> Option<Sender<T>> {
         let one_more = |senders| (senders > 0).then_some(senders + 1);
-        self.0.senders.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
+        self.0.senders.try_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
         Some(Sender(Arc::clone(&self.0)))
     }
 }
