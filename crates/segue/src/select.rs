@@ -19,10 +19,10 @@
 /// ```
 ///
 /// A source is an [operation's `x_source()`](crate::Waitable), [`after`](crate::after) some time,
-/// the [end of a fiber](crate::JoinHandle::join_source), or any other [`Source`](crate::core::Source).
-/// All are made first, in their order. Exactly one takes effect, also where its partner selects as
-/// well; the others were never begun. What these brought goes with them; to keep it, lend the
-/// source: `sent = sending.by_ref() => ..`.
+/// the [end of a fiber](crate::JoinHandle::join_source), or any other
+/// [`Source`](crate::core::Source). All are made first, in their order. Exactly one takes effect,
+/// also where its partner selects as well; the others were never begun. What these brought goes
+/// with them; to keep it, lend the source: `sent = sending.by_ref() => ..`.
 ///
 /// | it begins with | what it does | what it yields |
 /// | --- | --- | --- |

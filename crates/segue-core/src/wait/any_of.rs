@@ -323,8 +323,8 @@ tuples! {
     12: A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10 L 11;
 }
 
-// SAFETY: each step is that of the element with this index.
 #[allow(unreachable_patterns)] // One pattern stands for all indices.
+// SAFETY: each step is that of the element with this index.
 unsafe impl<S: Source, const N: usize> Arms for [S; N] {
     type Output = (usize, S::Output);
     type Slots = [S::Slot; N];
@@ -341,8 +341,8 @@ unsafe impl<S: Source, const N: usize> Arms for [S; N] {
     steps!(self slots: index => [[index]] |output| (index, output););
 }
 
-// SAFETY: each step is that of the element with this index.
 #[allow(unreachable_patterns)] // One pattern stands for all indices.
+// SAFETY: each step is that of the element with this index.
 unsafe impl<S: Source> Arms for Vec<S> {
     type Output = (usize, S::Output);
     type Slots = Box<[S::Slot]>;
