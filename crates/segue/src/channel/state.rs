@@ -128,6 +128,12 @@ impl<T> Shared<T> {
         self.signs.load(Ordering::Acquire) & CLOSED != 0
     }
 
+    /// Whether to send never waits.
+    #[inline]
+    pub(super) fn is_unbounded(&self) -> bool {
+        self.capacity == usize::MAX
+    }
+
     /// Whether there is certainly nothing to receive, and no end of it.
     #[inline]
     fn is_bare(&self) -> bool {
