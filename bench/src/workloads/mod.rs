@@ -11,6 +11,7 @@
 mod bridge;
 mod cancellation;
 mod chameneos;
+mod channel;
 mod channels;
 mod connections;
 mod crew;
@@ -53,6 +54,7 @@ pub const ALL: &[Workload] = &[
     r#yield::COLD,
     ping_pong::WORKLOAD,
     mvar::WORKLOAD,
+    channel::WORKLOAD,
     mutex::WORKLOAD,
     connections::WORKLOAD,
     forced::WORKLOAD,
