@@ -34,6 +34,8 @@ mod ping_pong;
 mod policies;
 mod policy_overhead;
 mod primes_sieve;
+mod race;
+mod select;
 mod spawn_join;
 mod spectral_norm;
 mod spread;
@@ -55,6 +57,8 @@ pub const ALL: &[Workload] = &[
     ping_pong::WORKLOAD,
     mvar::WORKLOAD,
     channel::WORKLOAD,
+    select::WORKLOAD,
+    race::WORKLOAD,
     mutex::WORKLOAD,
     connections::WORKLOAD,
     forced::WORKLOAD,
