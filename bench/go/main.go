@@ -120,6 +120,35 @@ func main() {
 		default:
 			fail("no such variant")
 		}
+	case "channel":
+		room, err := strconv.Atoi(argument(3))
+		if err != nil {
+			fail("no such variant")
+		}
+		senders, receivers := number(argument(4)), number(argument(5))
+		switch argument(2) {
+		case "together":
+			run = func(n int) span { return channel(room, senders, receivers, n) }
+		case "apart":
+			run = func(n int) span { return channelApart(room, n) }
+		default:
+			fail("no such variant")
+		}
+	case "select":
+		switch argument(2) {
+		case "ready":
+			arms := number(argument(3))
+			run = func(n int) span { return selectReady(arms, n) }
+		case "waiting":
+			arms := number(argument(3))
+			run = func(n int) span { return selectWaiting(arms, n) }
+		case "together":
+			run = func(n int) span { return selectBoth(n, false) }
+		case "apart":
+			run = func(n int) span { return selectBoth(n, true) }
+		default:
+			fail("no such variant")
+		}
 	case "mutex":
 		fibers := number(argument(2))
 		switch argument(3) {

@@ -5,7 +5,7 @@
 
 use segue::effect::{Effect, Handler, perform, perform_result};
 use segue::sync::{MVar, Mutex, Promise, Resolver, Semaphore, promise};
-use segue::{Builder, Either, generator, scope, spawn, wait_future, yield_now};
+use segue::{Builder, Either, channel, generator, scope, select, spawn, wait_future, yield_now};
 use segue_fiber::{Coroutine, Stack, StackArena, StackConfig, StackPool, Step, suspend};
 use std::cell::Cell;
 use std::hint::black_box;
@@ -46,6 +46,9 @@ pub const ALL: &[Path] = &[
     path("semaphore", "a permit is acquired that is there, and released", semaphore),
     path("select_ready", "a cell is filled, and a choice takes from it or another", |n| select(n, true)),
     path("select_wait", "a choice of two cells, of which one is filled later", |n| select(n, false)),
+    path("channel_free", "a value is sent to an unbounded channel, and received", channel_free),
+    path("channel", "a message over a channel with room for one, to a fiber that waits", channel),
+    path("select_channel", "a value is sent, and a choice receives from its channel or another", select_channel),
     path("timeout", "a timeout is opened, and closed in time", timeout),
     path("cancel", "a fiber is spawned, waits, and is cancelled", cancel),
     path("future", "a fiber waits for a future that wakes it at once", future),
@@ -230,6 +233,45 @@ fn select(n: u64, is_ready: bool) {
                 (0..n).for_each(|i| assert_eq!(choose(), i));
             }
         });
+    });
+}
+
+fn channel_free(n: u64) {
+    on_worker(move || {
+        let (sender, receiver) = channel::unbounded();
+        for i in 0..n {
+            sender.send(i).unwrap();
+            assert_eq!(receiver.recv().unwrap(), i);
+        }
+    });
+}
+
+fn channel(n: u64) {
+    on_worker(move || {
+        let (there, receive) = channel::bounded(1);
+        let (back, answers) = channel::bounded(1);
+        scope(|s| {
+            s.spawn(move || (0..n / 2).for_each(|_| back.send(receive.recv().unwrap()).unwrap()));
+            for i in 0..n / 2 {
+                there.send(i).unwrap();
+                assert_eq!(answers.recv().unwrap(), i);
+            }
+        });
+    });
+}
+
+fn select_channel(n: u64) {
+    on_worker(move || {
+        let (_never, empty) = channel::bounded::<u64>(1);
+        let (sender, receiver) = channel::bounded(1);
+        for i in 0..n {
+            sender.send(i).unwrap();
+            let received = select! {
+                received = empty.recv_source() => received,
+                received = receiver.recv_source() => received,
+            };
+            assert_eq!(received.unwrap().unwrap(), i);
+        }
     });
 }
 

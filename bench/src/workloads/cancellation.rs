@@ -221,7 +221,8 @@ fn segue(setup: Setup) -> Span {
                 scope.spawn(move || {
                     segue::scope(|own| {
                         arrive(own.token(), setup.is_victim(i, setup.consumers));
-                        while MVar::recv(receiver).is_some() {
+                        let mut receiver = receiver.clone();
+                        while MVar::recv(&mut receiver).is_some() {
                             run.received();
                         }
                     });

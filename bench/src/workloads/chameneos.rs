@@ -9,10 +9,11 @@
 //! it. Each creature counts its meetings, and the sum is checked.
 //!
 //! Segue is as in the paper: the place is an `MVar`, and each creature waits at an `MVar` of its
-//! own. As the place is never full for long, a mutex would do: "segue, mutex" has one. The rivals'
-//! place is in a mutex that blocks threads, as it is never held across a wait, and each of their
-//! creatures waits at a channel of its own, made before the clock starts; with "oneshot on tokio",
-//! at a new one for each meeting.
+//! own. As the place is never full for long, a mutex would do: "segue, mutex" has one, and "segue,
+//! channel" has channels of capacity 1 besides, for the creatures to wait at. The rivals' place is
+//! in a mutex that blocks threads, as it is never held across a wait, and each of their creatures
+//! waits at a channel of its own, made before the clock starts; with "oneshot on tokio", at a new
+//! one for each meeting.
 
 use super::channels::{AsyncChannel, CrossfireMany, Flume, Kanal, Tasks};
 use super::crowd::{self, SpawnFiber, SpawnTask};
@@ -29,9 +30,10 @@ pub const WORKLOAD: Workload =
 fn variants() -> Vec<Variant> {
     let with = |name, workers| {
         policies::add_all(Variant::new(name, "meeting", workers), move |policy, n| {
-            policy.run(workers, || games(n, segue::<MVar<_>>))
+            policy.run(workers, || games(n, segue::<MVar<_>, MVar<_>>))
         })
-        .add("segue, mutex", move |n| segue_run(workers, || games(n, segue::<segue::sync::Mutex<_>>)))
+        .add("segue, mutex", move |n| segue_run(workers, || games(n, segue::<segue::sync::Mutex<_>, MVar<_>>)))
+        .add("segue, channel", move |n| segue_run(workers, || games(n, segue::<segue::sync::Mutex<_>, Channel>)))
         .add("kanal on tokio", move |n| crowd::tokio(workers, move |start| games_of_tasks::<Kanal, _>(start, n)))
         .add("oneshot on tokio", move |n| crowd::tokio(workers, move |_| oneshot::games(n)))
         .add("tokio", move |n| {
@@ -56,7 +58,7 @@ fn variants() -> Vec<Variant> {
     vec![with("one worker", 1), two]
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Colour {
     Blue,
     Red,
@@ -136,8 +138,8 @@ fn games(n: u64, game: impl Fn(&'static [Colour], u64) -> u64) -> Span {
 }
 
 /// Segue's creatures borrow the place and what they wait at.
-fn segue<P: Shared>(colours: &'static [Colour], meetings: u64) -> u64 {
-    let wakers: Vec<MVar<Colour>> = colours.iter().map(|_| MVar::empty()).collect();
+fn segue<P: Shared, C: Cell>(colours: &'static [Colour], meetings: u64) -> u64 {
+    let wakers: Vec<C> = colours.iter().map(|_| C::new()).collect();
     let place = P::new(Place::new(meetings));
     let creature = |me: usize| {
         let mut colour = colours[me];
@@ -145,9 +147,9 @@ fn segue<P: Shared>(colours: &'static [Colour], meetings: u64) -> u64 {
         loop {
             let other = match place.enter(colour, me) {
                 Next::Leave => return met,
-                Next::Wait => wakers[me].take().expect("nobody cancels"),
+                Next::Wait => wakers[me].wait(),
                 Next::Tell(other, who) => {
-                    wakers[who].put(colour).expect("nobody cancels");
+                    wakers[who].tell(colour);
                     other
                 }
             };
@@ -188,6 +190,45 @@ impl Shared for segue::sync::Mutex<Place<usize>> {
 
     fn enter(&self, colour: Colour, me: usize) -> Next<usize> {
         self.lock().expect("nobody cancels").enter(colour, || me)
+    }
+}
+
+/// What a creature of Segue's waits at.
+trait Cell: Sync {
+    fn new() -> Self;
+    fn tell(&self, colour: Colour);
+    fn wait(&self) -> Colour;
+}
+
+impl Cell for MVar<Colour> {
+    fn new() -> Self {
+        Self::empty()
+    }
+
+    fn tell(&self, colour: Colour) {
+        self.put(colour).expect("nobody cancels");
+    }
+
+    fn wait(&self) -> Colour {
+        self.take().expect("nobody cancels")
+    }
+}
+
+/// Both ends of a channel of capacity 1.
+struct Channel(segue::channel::Sender<Colour>, segue::channel::Receiver<Colour>);
+
+impl Cell for Channel {
+    fn new() -> Self {
+        let (sender, receiver) = segue::channel::bounded(1);
+        Self(sender, receiver)
+    }
+
+    fn tell(&self, colour: Colour) {
+        assert!(self.0.send(colour).is_ok(), "it waits");
+    }
+
+    fn wait(&self) -> Colour {
+        self.1.recv().expect("somebody comes")
     }
 }
 

@@ -11,6 +11,7 @@
 mod bridge;
 mod cancellation;
 mod chameneos;
+mod channel;
 mod channels;
 mod connections;
 mod crew;
@@ -33,6 +34,8 @@ mod ping_pong;
 mod policies;
 mod policy_overhead;
 mod primes_sieve;
+mod race;
+mod select;
 mod spawn_join;
 mod spectral_norm;
 mod spread;
@@ -53,6 +56,9 @@ pub const ALL: &[Workload] = &[
     r#yield::COLD,
     ping_pong::WORKLOAD,
     mvar::WORKLOAD,
+    channel::WORKLOAD,
+    select::WORKLOAD,
+    race::WORKLOAD,
     mutex::WORKLOAD,
     connections::WORKLOAD,
     forced::WORKLOAD,

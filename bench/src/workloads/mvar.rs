@@ -5,7 +5,7 @@
 //! Timed, by the consumer: putting and taking, which on one worker suspends one of the two for
 //! almost every message. Not timed: starting both sides, which the message before the first that
 //! counts shows to have happened. An `MVar` and a channel of capacity 1 are alike here; the rivals
-//! use channels.
+//! use channels, and so does "segue, channel".
 //!
 //! With two workers and free placement a runtime may bring both sides to one core; "CPUs busy"
 //! shows it. Kept apart, each side has a thread of its own, bound to a CPU of its own: fibers have
@@ -14,8 +14,8 @@
 //! May takes no part: its channels have no bound.
 
 use super::channels::{
-    AsyncChannel, Calls, Crossbeam, Crossfire, CrossfireCalls, Flume, FlumeCalls, Kanal, KanalCalls, MVar, Std, Tasks,
-    Tokio,
+    AsyncChannel, Calls, Channel, Crossbeam, Crossfire, CrossfireCalls, Flume, FlumeCalls, Kanal, KanalCalls, MVar,
+    Std, Tasks, Tokio,
 };
 use super::{pair, policies};
 use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
@@ -32,6 +32,7 @@ fn variants() -> Vec<Variant> {
         policies::add_all(Variant::new(name, "message", workers), move |policy, n| {
             pair::segue(policy, workers, calls::<MVar>(n))
         })
+        .add("segue, channel", move |n| pair::segue(&policies::DEFAULT, workers, calls::<Channel>(n)))
         .add("tokio", move |n| pair::tokio(workers, tasks::<Tokio>(n)))
         .add("kanal on tokio", move |n| pair::tokio(workers, tasks::<Kanal>(n)))
         .add("kanal on smol", move |n| pair::smol(workers, tasks::<Kanal>(n)))
@@ -45,6 +46,7 @@ fn variants() -> Vec<Variant> {
     };
     let apart = Variant::new("two workers, kept apart", "message", 2)
         .add(SEGUE, |n| pair::segue_apart(calls::<MVar>(n)))
+        .add("segue, channel", |n| pair::segue_apart(calls::<Channel>(n)))
         .add("kanal, threads", |n| pair::threads(calls::<KanalCalls>(n)))
         .add("crossfire, threads", |n| pair::threads(calls::<CrossfireCalls>(n)))
         .add("crossbeam, threads", |n| pair::threads(calls::<Crossbeam>(n)))
@@ -89,13 +91,13 @@ fn tasks<C: Tasks>(n: u64) -> (impl Future<Output = Span> + Send + 'static, impl
 
 /// The same as closures.
 fn calls<C: Calls>(n: u64) -> (impl FnOnce() -> Span + Send + 'static, impl FnOnce() + Send + 'static) {
-    let (sender, receiver) = C::new();
+    let (sender, mut receiver) = C::new();
     let consume = move || {
-        C::recv(&receiver).expect("the producer goes on");
+        C::recv(&mut receiver).expect("the producer goes on");
         let mut sum = 0;
         let watch = Stopwatch::start();
         for _ in 0..n {
-            sum += C::recv(&receiver).expect("the producer goes on");
+            sum += C::recv(&mut receiver).expect("the producer goes on");
         }
         let span = watch.stop(n);
         assert_eq!(sum, sum_below(n));

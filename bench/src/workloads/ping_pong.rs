@@ -159,15 +159,15 @@ fn tasks<C: Tasks>(n: u64) -> (impl Future<Output = Span> + Send + 'static, impl
 
 /// The same as closures.
 fn calls<C: Calls>(n: u64) -> (impl FnOnce() -> Span + Send + 'static, impl FnOnce() + Send + 'static) {
-    let (to_pong, from_ping) = C::new();
-    let (to_ping, from_pong) = C::new();
+    let (to_pong, mut from_ping) = C::new();
+    let (to_ping, mut from_pong) = C::new();
     let ping = move || {
         assert!(C::send(&to_pong, 0), "the other side waits");
-        let mut sum = C::recv(&from_pong).expect("pong answers") - 1;
+        let mut sum = C::recv(&mut from_pong).expect("pong answers") - 1;
         let watch = Stopwatch::start();
         for number in 0..n {
             assert!(C::send(&to_pong, number), "the other side waits");
-            sum += C::recv(&from_pong).expect("pong answers");
+            sum += C::recv(&mut from_pong).expect("pong answers");
         }
         let span = watch.stop(n);
         assert_eq!(sum, n * (n + 1) / 2);
@@ -175,7 +175,7 @@ fn calls<C: Calls>(n: u64) -> (impl FnOnce() -> Span + Send + 'static, impl FnOn
         span
     };
     let pong = move || {
-        while let Some(number) = C::recv(&from_ping).filter(|number| *number != END) {
+        while let Some(number) = C::recv(&mut from_ping).filter(|number| *number != END) {
             assert!(C::send(&to_ping, number + 1), "the other side waits");
         }
     };

@@ -12,13 +12,13 @@
 //! waiting, resuming, a division for each message, and starting a thousand filters. Not timed:
 //! starting the runtime, and waiting for the fibers' ends. The sum of the primes is checked.
 //!
-//! As in the paper, Segue has an `MVar` between two filters (it has no channels yet); the rivals
-//! have channels of capacity 1. A fiber that has started stays on its worker, so with two workers
+//! As in the paper, Segue has an `MVar` between two filters; "segue, channel" and the rivals have
+//! channels of capacity 1. A fiber that has started stays on its worker, so with two workers
 //! it matters where the filters start: "segue, two pools" says so, by a pool for each half of the
 //! chain's work, in the default order or last in, first out; under the policies they start where a
 //! worker is idle.
 
-use super::channels::{AsyncChannel, Calls, Crossfire, Flume, Kanal, MVar, Tasks, Tokio};
+use super::channels::{AsyncChannel, Calls, Channel, Crossfire, Flume, Kanal, MVar, Tasks, Tokio};
 use super::crowd::{self, SpawnFiber, SpawnTask};
 use super::policies;
 use crate::measure::{Span, Stopwatch, Variant, Workload};
@@ -33,6 +33,9 @@ fn variants() -> Vec<Variant> {
     let with = |name, workers| {
         policies::add_all(Variant::new(name, "message", workers), move |policy, n| {
             crowd::segue(policy, workers, |fibers| repeat(n, || calls::<MVar, _>(|_| &fibers)))
+        })
+        .add("segue, channel", move |n| {
+            crowd::segue(&policies::DEFAULT, workers, |fibers| repeat(n, || calls::<Channel, _>(|_| &fibers)))
         })
         .add("kanal on tokio", move |n| crowd::tokio(workers, move |start| tasks_often::<Kanal, _>(start, n)))
         .add("tokio", move |n| crowd::tokio(workers, move |start| tasks_often::<Tokio, _>(start, n)))
@@ -107,16 +110,16 @@ fn calls<'a, C: Calls, S: SpawnFiber + 'a>(place: impl Fn(usize) -> &'a S) -> Sp
     }));
     let mut sum = 0;
     loop {
-        let prime = C::recv(&at_end).expect("it ends by a message");
+        let prime = C::recv(&mut at_end).expect("it ends by a message");
         if prime == END {
             break;
         }
         sum += prime;
         let (to, next) = C::new();
-        let from = std::mem::replace(&mut at_end, next);
+        let mut from = std::mem::replace(&mut at_end, next);
         ends.push(place(ends.len()).spawn(move || {
             loop {
-                let number = C::recv(&from).expect("it ends by a message");
+                let number = C::recv(&mut from).expect("it ends by a message");
                 if number % prime != 0 || number == END {
                     assert!(C::send(&to, number), "the next one goes on");
                 }

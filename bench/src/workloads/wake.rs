@@ -168,16 +168,16 @@ fn thread_cpu_time() -> Duration {
 /// Fibers or threads, which `spawn` starts, against a thread of their own.
 fn calls<C: Calls>(mode: Mode, n: u64, mut spawn: impl FnMut(Box<dyn FnOnce() + Send>)) -> Span {
     let answers = Arc::new(AtomicU64::new(0));
-    let (to_thread, back) = C::new();
+    let (to_thread, mut back) = C::new();
     let mut to_thread = Some(to_thread).filter(|_| mode.back);
     let mut senders = Vec::new();
     for _ in 0..mode.fibers {
-        let (sender, receiver) = C::new();
+        let (sender, mut receiver) = C::new();
         let (answers, to_thread) = (answers.clone(), to_thread.take());
         senders.push(sender);
         spawn(Box::new(move || {
             bind_to_cpu(1);
-            while let Some(number) = C::recv(&receiver).filter(|number| *number != END) {
+            while let Some(number) = C::recv(&mut receiver).filter(|number| *number != END) {
                 match &to_thread {
                     Some(to_thread) => assert!(C::send(to_thread, number), "it waits"),
                     None => _ = answers.fetch_add(1, Release),
@@ -186,7 +186,7 @@ fn calls<C: Calls>(mode: Mode, n: u64, mut spawn: impl FnMut(Box<dyn FnOnce() + 
         }));
     }
     let wake = move |fiber: usize, number| assert!(C::send(&senders[fiber], number), "it waits");
-    let drive = move || mode.drive(n, &answers, wake, || C::recv(&back).expect("it answers"));
+    let drive = move || mode.drive(n, &answers, wake, || C::recv(&mut back).expect("it answers"));
     thread::scope(|threads| threads.spawn(drive).join().expect("no panic"))
 }
 
@@ -259,7 +259,7 @@ impl Tasks for Notify {
     type Sender = Arc<(tokio::sync::Notify, AtomicU64)>;
     type Receiver = Self::Sender;
 
-    fn new() -> (Self::Sender, Self::Receiver) {
+    fn with_room(_: usize) -> (Self::Sender, Self::Receiver) {
         let both = Self::Sender::default();
         (both.clone(), both)
     }

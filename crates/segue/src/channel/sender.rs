@@ -6,7 +6,7 @@ use super::errors::TrySendError;
 use super::operations::{End, Reserve, SendValue, Sending};
 use super::state::Shared;
 use crate::{Closed, Rejected, WaitError};
-use segue_core::{Brings, Source, Waitable, WaitsFor, preemption_point, wait};
+use segue_core::{Brings, Source, Waitable, WaitsFor, admit, preemption_point, wait};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -53,7 +53,13 @@ impl<T> Sender<T> {
     #[inline(always)] // As the source's `wait`.
     pub fn send(&self, value: T) -> Result<(), Rejected<T, WaitError>> {
         let mut sending = self.send_source(value).into_source();
-        match wait(&mut sending) {
+        let sent = if self.0.is_unbounded() {
+            // There is room, so nothing is made for a wait.
+            admit().map(|()| sending.attempt().expect("an unbounded channel has room"))
+        } else {
+            wait(&mut sending)
+        };
+        match sent {
             Ok(Ok(())) => Ok(()),
             Ok(Err(Closed)) => Err(rejected(sending, WaitError::Closed)),
             Err(cancelled) => Err(rejected(sending, WaitError::Cancelled(cancelled))),

@@ -130,6 +130,12 @@ impl<T> Shared<T> {
         self.signs.load(Ordering::Acquire) & CLOSED != 0
     }
 
+    /// Whether to send never waits.
+    #[inline]
+    pub(super) fn is_unbounded(&self) -> bool {
+        self.capacity == usize::MAX
+    }
+
     /// Whether there is certainly nothing to receive, and no end of it.
     #[inline]
     pub(super) fn is_bare(&self) -> bool {
@@ -179,7 +185,7 @@ impl<T> Shared<T> {
     /// Sends the value that is there, to the first receiver or into the room that there is.
     #[inline]
     pub(super) fn send(&self, queue: &mut Locked<'_, T>, value: &mut Option<T>) -> bool {
-        if !queue.is_empty(RECEIVERS) && queue.exchange(RECEIVERS, value) {
+        if !queue.is_empty(RECEIVERS) && exchange(queue, RECEIVERS, value) {
             return true;
         }
         if !self.has_room(queue.peek()) {
@@ -198,6 +204,7 @@ impl<T> Shared<T> {
         }
     }
 
+    #[inline(never)] // As `exchange`.
     fn serve_room(&self, queue: &mut Locked<'_, T>) {
         while self.has_room(queue.peek()) {
             let reserver_next = mem::replace(&mut queue.state().reserver_next, false);
@@ -206,7 +213,7 @@ impl<T> Shared<T> {
                 continue;
             }
             let mut held = None;
-            if queue.exchange(SENDERS, &mut held) {
+            if exchange(queue, SENDERS, &mut held) {
                 queue.state().reserver_next = true;
                 let Some(value) = held else { unreachable!("a sender waits with its value") };
                 self.push(queue, value);
@@ -224,7 +231,7 @@ impl<T> Shared<T> {
         let Some(value) = queue.state().buffer.pop_front() else {
             let mut held = None;
             if !queue.is_empty(SENDERS) {
-                queue.exchange(SENDERS, &mut held);
+                exchange(queue, SENDERS, &mut held);
             }
             return held;
         };
@@ -323,4 +330,11 @@ impl<T> Shared<T> {
     pub(super) fn is_full(&self) -> bool {
         !self.has_room(self.queue.lock().peek())
     }
+}
+
+/// [`Guard::exchange`], as a function of its own: so what neither waits nor serves a waiter is
+/// short enough to be inlined, and keeps no registers for this.
+#[inline(never)]
+fn exchange<T>(queue: &mut Locked<'_, T>, list: usize, held: &mut Option<T>) -> bool {
+    queue.exchange(list, held)
 }
