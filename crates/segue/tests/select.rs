@@ -70,6 +70,13 @@ fn each_way_to_write_an_arm() {
     assert_eq!(late, Ok(1));
     let late = select! { n = receiver.recv_source(), if false => n.unwrap(), deadline(Instant::now()) => 100 };
     assert_eq!(late, Ok(100), "all arms are switched off");
+    let zero = || after(Duration::ZERO);
+    let with_commas = select! { biased; () = zero(), if false => { 1 }, () = zero() => { 2 }, () = zero() => { 3 }, };
+    assert_eq!(with_commas, Ok(2), "a comma may stand behind a block");
+    let without = select! { deadline(None) => { 1 } () = zero(), if false => { 2 } () = zero() => { 3 } };
+    assert_eq!(without, Ok(3));
+    let without = select! { default => { 1 } n = receiver.recv_source() => { n.unwrap() } };
+    assert_eq!(without, 1);
     let none: Result<u32, _> = timeout(MILLI, || select! { n = receiver.recv_source(), if false => n.unwrap() });
     assert!(none.unwrap_err().timed_out());
 }
