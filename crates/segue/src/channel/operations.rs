@@ -31,6 +31,10 @@ impl<T> Operation<State<T>, T, LISTS> for SendValue<'_, T> {
 
     #[inline]
     fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<Result<(), Closed>> {
+        // One that has sent its value is done, however often it is asked.
+        if self.value.is_none() {
+            return Some(Ok(()));
+        }
         if queue.peek().closed {
             return Some(Err(Closed));
         }
