@@ -58,9 +58,11 @@ check_mistakes() {
     local said line number=0 sentence expected=() found=0 bad=0
     said=$(cargo check --quiet --message-format json --manifest-path "$1/Cargo.toml" --target-dir "$target/mistakes" \
         2>"$1/stderr" || true)
-    # What is said of the crate's own lines, each with the line's number before it.
-    said=$(jq -r 'select(.reason == "compiler-message" and .target.name == "mistakes") | .message
-        | (first(.spans[] | select(.is_primary)).line_start | tostring) as $line
+    # What is said of the crate's own lines, each with the line's number before it: that of the call,
+    # if it is said of what a macro of ours has made.
+    said=$(jq -r 'def own: if .file_name == "src/lib.rs" or .expansion == null then . else .expansion.span | own end;
+        select(.reason == "compiler-message" and .target.name == "mistakes") | .message
+        | (first(.spans[] | select(.is_primary)) | own | .line_start | tostring) as $line
         | .rendered | split("\n")[] | $line + " " + .' <<<"$said")
     while IFS= read -r line; do
         number=$((number + 1))

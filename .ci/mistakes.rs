@@ -1,10 +1,11 @@
 //! Mistakes that users make, each with a sentence that the compiler has to say of the line below
 //! it; and what must compile. Used by the step `mistakes`.
 
+use segue::channel::Receiver;
 use segue::sync::{MVar, Mutex};
-use segue::{Waitable, after};
+use segue::{Cancelled, Waitable, after, select};
 use std::error::Error;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What waits at once, where something to wait for is asked for.
 pub fn an_operation_is_chosen(first: &MVar<u32>, second: &MVar<u32>) {
@@ -33,6 +34,89 @@ pub async fn a_lock_is_awaited(mutex: &Mutex<u32>) {
     let _ = mutex.lock().await;
 }
 
+/// It is said of the expression itself first, and then of what has become of it.
+pub fn an_operation_is_an_arm(inbox: &Receiver<u32>) {
+    //~ `any_of`
+    let _ = select! {
+        //~ `Result<u32, WaitError>` is nothing that can be waited for
+        //~ to choose or await it write `x_source`: `recv_source()` instead of `recv()`
+        word = inbox.recv() => word.is_ok(),
+        () = after(Duration::ZERO) => false,
+    };
+}
+
+pub fn a_pattern_takes_some_outputs_only(inbox: &Receiver<u32>) {
+    let _ = select! {
+        //~ refutable pattern in local binding
+        //~ pattern `Err(_)` not covered
+        Ok(word) = inbox.recv_source() => word,
+        () = after(Duration::ZERO) => 0,
+    };
+}
+
+pub fn bodies_yield_different_types(inbox: &Receiver<u32>) {
+    let _ = select! {
+        word = inbox.recv_source() => word.is_ok(),
+        //~ expected `bool`, found `&str`
+        () = after(Duration::ZERO) => "late",
+    };
+}
+
+pub fn a_comma_is_missing(inbox: &Receiver<u32>) {
+    //~ `select!` expected `pattern = source => body,`
+    //~ (the comma may be left away behind a block)
+    //~ and found `word = inbox.recv_source() => word.is_ok() () =
+    let _ = select! {
+        word = inbox.recv_source() => word.is_ok()
+        () = after(Duration::ZERO) => false,
+    };
+}
+
+pub fn an_arm_has_no_pattern(inbox: &Receiver<u32>) {
+    //~ `select!` expected `pattern = source => body,`
+    let _ = select! { inbox.recv_source() => true, default => false };
+}
+
+pub fn a_condition_has_no_comma(inbox: &Receiver<u32>) {
+    //~ `pattern = source, if condition => body,`
+    let _ = select! { word = inbox.recv_source() if true => word.is_ok(), default => false };
+}
+
+pub fn thirteen_arms() {
+    let now = after(Duration::ZERO);
+    //~ `select!` takes up to twelve arms; for more, `any_of` takes a `Vec` of sources
+    let _ = select! {
+        () = now => 1, () = now => 2, () = now => 3, () = now => 4, () = now => 5, () = now => 6, () = now => 7,
+        () = now => 8, () = now => 9, () = now => 10, () = now => 11, () = now => 12, () = now => 13,
+    };
+}
+
+pub fn no_arm() {
+    //~ `select!` without an arm `pattern = source => body` has nothing to choose from
+    let _ = select! {};
+}
+
+pub fn a_choice_without_a_wait_has_a_deadline(inbox: &Receiver<u32>) {
+    //~ `select!` with `default` never waits, so it can't have a `deadline`
+    let _ = select! { word = inbox.recv_source() => word.ok(), default => None, deadline(Instant::now()) => None };
+}
+
+pub async fn it_is_biased_before_it_is_awaited(inbox: &Receiver<u32>) {
+    //~ in `select!` the order is `await; biased;`
+    let _ = select! { biased; await; word = inbox.recv_source() => word };
+}
+
+pub async fn a_choice_is_awaited_from_outside(inbox: &Receiver<u32>) {
+    //~ is not a future
+    //~ remove the `.await`
+    let _ = select! { word = inbox.recv_source() => word, }.await;
+}
+
+pub fn a_choice_is_awaited_in_a_fiber(inbox: &Receiver<u32>) {
+    //~ `await` is only allowed inside `async` functions and blocks
+    let _ = select! { await; word = inbox.recv_source() => word };
+}
+
 pub fn a_test_that_returns_a_number() {
     //~ a program under test returns nothing, or a `Result` with an error that has a `Debug`
     segue::Explore::random(1).check(|| 42);
@@ -42,6 +126,16 @@ pub fn a_test_that_returns_a_number() {
 pub fn a_join_error_is_returned() -> Result<u32, Box<dyn Error + Send + Sync>> {
     after(Duration::ZERO).wait()?;
     Ok(segue::spawn(|| 42).join()?)
+}
+
+/// A channel that was closed is an error as any other, and so is a value that came back.
+pub fn an_end_is_returned(inbox: &Receiver<u32>, place: &MVar<u32>) -> Result<u32, Cancelled> {
+    let word = select! {
+        word = inbox.recv_source() => word?,
+        deadline(Instant::now()) => { 0 }
+    }?;
+    place.put(word)?;
+    Ok(inbox.recv()?)
 }
 
 /// What the hint of the first mistake asks for.

@@ -20,6 +20,13 @@ impl fmt::Display for Closed {
 
 impl Error for Closed {}
 
+impl From<Closed> for Cancelled {
+    /// With [`Closed`] as the reason.
+    fn from(closed: Closed) -> Self {
+        Self::with_reason(closed)
+    }
+}
+
 impl From<Closed> for io::Error {
     /// Of kind `BrokenPipe`.
     fn from(closed: Closed) -> Self {
@@ -100,7 +107,7 @@ impl From<WaitError> for Cancelled {
     fn from(error: WaitError) -> Self {
         match error {
             WaitError::Cancelled(cancelled) => cancelled,
-            WaitError::Closed => Self::with_reason(Closed),
+            WaitError::Closed => Closed.into(),
         }
     }
 }
@@ -158,10 +165,10 @@ pub struct Rejected<T, E = Cancelled> {
     pub error: E,
 }
 
-impl<T> From<Rejected<T>> for Cancelled {
+impl<T, E: Into<Cancelled>> From<Rejected<T, E>> for Cancelled {
     /// Drops the value.
-    fn from(rejected: Rejected<T>) -> Self {
-        rejected.error
+    fn from(rejected: Rejected<T, E>) -> Self {
+        rejected.error.into()
     }
 }
 

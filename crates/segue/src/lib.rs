@@ -24,11 +24,11 @@
 //! * Fibers: [`spawn`], [`scope`], [`join`], [`yield_now`], [`sleep`], [`fiber::current`]. A
 //!   [`JoinHandle`] is joined, or awaited by a task. [`spawn_task`] runs a future next to them.
 //! * Meet: [`sync`] has promises, locks, permits, cells that are initialised once, latches and
-//!   more.
-//! * Choose: `x_source()` of an operation `x` is a [`Waitable`], to be awaited by a task, or [one
-//!   of two](Waitable::or); [`after`] and [`at`] are such sources, the ticks of an [`interval`],
-//!   and any future by [`future_source`]. [`guard`] makes one when the wait begins, [`with_nack`]
-//!   says what has become of it.
+//!   more. [`channel`] has channels, broadcasts and watched values.
+//! * Choose: `x_source()` of an operation `x` is a [`Waitable`], to be awaited by a task, or an arm
+//!   of [`select!`], of [`any_of`] a list, or of [two](Waitable::or). [`after`] and [`at`] are such
+//!   sources, the ticks of an [`interval`], and any future by [`future_source`]. [`guard`] makes
+//!   one when the wait begins, [`with_nack`] says what has become of it.
 //! * Stop: [`Cancelled`] is the error of every wait. [`CancelToken`] cancels what runs under it,
 //!   [`timeout`] and [`deadline`] what takes too long; [`shield`] and [`finally`] finish what was
 //!   begun; [`check`] is for computations, and [`checkpoint`], which also lets others run. In

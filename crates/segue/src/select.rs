@@ -36,6 +36,10 @@
 /// `deadline` takes an `Instant`, or an `Option` of one, where `None` is never; what is ready is
 /// taken also after the deadline.
 ///
+/// In `async` code it parks the thread that polls, unless it begins with `await;`; there is no
+/// `select! { .. }.await`. A pattern has to fit every output, as that of a `let`: a `Result` is
+/// looked at in the body.
+///
 /// If all arms are switched off it waits for the deadline, or for ever. For more than twelve arms,
 /// or a number that is known only at run time, [`any_of`](crate::any_of) takes a list.
 ///
@@ -108,15 +112,19 @@ macro_rules! select {
     (@arms $letters:tt $wait:tt $order:ident $deadline:tt $default:tt $arms:tt) => {
         $crate::select!(@build $wait $order $deadline $default $arms)
     };
-    (@arms $letters:tt $wait:tt $order:ident $deadline:tt [] $arms:tt default => $body:block $(, $($rest:tt)*)?) => {
-        $crate::select!(@arms $letters $wait $order $deadline [$body] $arms $($($rest)*)?)
+    // The comma behind a body that is a block: it may be there or not.
+    (@arms $letters:tt $wait:tt $order:ident $deadline:tt $default:tt $arms:tt , $($rest:tt)*) => {
+        $crate::select!(@arms $letters $wait $order $deadline $default $arms $($rest)*)
+    };
+    (@arms $letters:tt $wait:tt $order:ident $deadline:tt [] $arms:tt default => $body:block $($rest:tt)*) => {
+        $crate::select!(@arms $letters $wait $order $deadline [$body] $arms $($rest)*)
     };
     (@arms $letters:tt $wait:tt $order:ident $deadline:tt [] $arms:tt default => $body:expr $(, $($rest:tt)*)?) => {
         $crate::select!(@arms $letters $wait $order $deadline [$body] $arms $($($rest)*)?)
     };
     (@arms $letters:tt $wait:tt $order:ident [] $default:tt $arms:tt
-        deadline($at:expr) => $body:block $(, $($rest:tt)*)?) => {
-        $crate::select!(@arms $letters $wait $order [($at) $body] $default $arms $($($rest)*)?)
+        deadline($at:expr) => $body:block $($rest:tt)*) => {
+        $crate::select!(@arms $letters $wait $order [($at) $body] $default $arms $($rest)*)
     };
     (@arms $letters:tt $wait:tt $order:ident [] $default:tt $arms:tt
         deadline($at:expr) => $body:expr $(, $($rest:tt)*)?) => {
@@ -126,33 +134,34 @@ macro_rules! select {
         ::core::compile_error!("`select!` takes up to twelve arms; for more, `any_of` takes a `Vec` of sources")
     };
     (@arms [$letter:ident $($letters:ident)*] $wait:tt $order:ident $deadline:tt $default:tt [$($arms:tt)*]
-        $pattern:pat = $source:expr, if $condition:expr => $body:block $(,)? $($rest:tt)*) => {
+        $pattern:pat = $source:expr, if $condition:expr => $body:block $($rest:tt)*) => {
         $crate::select!(@arms [$($letters)*] $wait $order $deadline $default [$($arms)* {
-            $letter $pattern, if $condition { ::core::option::Option::Some($source) } else { ::core::option::Option::None }, $body
+            $letter $pattern, if $condition { ::core::option::Option::Some($crate::Waitable::new($source)) } else { ::core::option::Option::None }, $body
         }] $($rest)*)
     };
     (@arms [$letter:ident $($letters:ident)*] $wait:tt $order:ident $deadline:tt $default:tt [$($arms:tt)*]
         $pattern:pat = $source:expr, if $condition:expr => $body:expr $(, $($rest:tt)*)?) => {
         $crate::select!(@arms [$($letters)*] $wait $order $deadline $default [$($arms)* {
-            $letter $pattern, if $condition { ::core::option::Option::Some($source) } else { ::core::option::Option::None }, $body
+            $letter $pattern, if $condition { ::core::option::Option::Some($crate::Waitable::new($source)) } else { ::core::option::Option::None }, $body
         }] $($($rest)*)?)
     };
     (@arms [$letter:ident $($letters:ident)*] $wait:tt $order:ident $deadline:tt $default:tt [$($arms:tt)*]
-        $pattern:pat = $source:expr => $body:block $(,)? $($rest:tt)*) => {
+        $pattern:pat = $source:expr => $body:block $($rest:tt)*) => {
         $crate::select!(@arms [$($letters)*] $wait $order $deadline $default [$($arms)* {
-            $letter $pattern, $source, $body
+            $letter $pattern, $crate::Waitable::new($source), $body
         }] $($rest)*)
     };
     (@arms [$letter:ident $($letters:ident)*] $wait:tt $order:ident $deadline:tt $default:tt [$($arms:tt)*]
         $pattern:pat = $source:expr => $body:expr $(, $($rest:tt)*)?) => {
         $crate::select!(@arms [$($letters)*] $wait $order $deadline $default [$($arms)* {
-            $letter $pattern, $source, $body
+            $letter $pattern, $crate::Waitable::new($source), $body
         }] $($($rest)*)?)
     };
     (@arms $letters:tt $wait:tt $order:ident $deadline:tt $default:tt $arms:tt $($rest:tt)+) => {
         ::core::compile_error!(::core::concat!(
-            "`select!` expected `pattern = source => body,`, `deadline(instant) => body,` or `default => body,` (the \
-             latter two once at most), and found `",
+            "`select!` expected `pattern = source => body,` or `pattern = source, if condition => body,` (the comma may \
+             be left away behind a block), or once at most `deadline(instant) => body,` or `default => body,`; and \
+             found `",
             ::core::stringify!($($rest)+),
             "`"
         ))
@@ -167,19 +176,27 @@ macro_rules! select {
     (@build [$awaits:tt] $order:ident [] [$default:expr] $arms:tt) => {
         ::core::compile_error!("`select!` with `default` never waits: leave `await` away")
     };
+    // A source is an argument, a pattern that of a `let`, and a body stands alone in its block: so
+    // what the compiler has to say of one of them, it says of what the user has written.
     (@build [] $order:ident [] [$default:expr] [$({ $letter:ident $pattern:pat, $source:expr, $body:expr })+]) => {{
         $crate::core::preemption_point();
+        let chosen = $crate::$order(($($source,)+)).attempt();
         #[allow(unreachable_code, clippy::diverging_sub_expression)]
-        match { let chosen = $crate::$order(($($source,)+)).attempt(); chosen } {
-            $(::core::option::Option::Some($crate::OneOf::$letter($pattern)) => $body,)+
+        let yielded = match chosen {
+            ::core::option::Option::Some(chosen) => match chosen {
+                $($crate::OneOf::$letter(output) => { let ($pattern) = output; $body })+
+            },
             ::core::option::Option::None => $default,
-        }
+        };
+        yielded
     }};
     (@build [] $order:ident [] [] [$({ $letter:ident $pattern:pat, $source:expr, $body:expr })+]) => {{
         let chosen = $crate::$order(($($source,)+)).wait();
         #[allow(unreachable_code, clippy::diverging_sub_expression)]
         let yielded = match chosen {
-            $(::core::result::Result::Ok($crate::OneOf::$letter($pattern)) => ::core::result::Result::Ok($body),)+
+            ::core::result::Result::Ok(chosen) => ::core::result::Result::Ok(match chosen {
+                $($crate::OneOf::$letter(output) => { let ($pattern) = output; $body })+
+            }),
             ::core::result::Result::Err(cancelled) => ::core::result::Result::Err::<_, $crate::Cancelled>(cancelled),
         };
         yielded
@@ -188,10 +205,10 @@ macro_rules! select {
         let chosen = $crate::$order(($($source,)+)).or_else($crate::at(::core::convert::From::from($at))).wait();
         #[allow(unreachable_code, clippy::diverging_sub_expression)]
         let yielded = match chosen {
-            $(::core::result::Result::Ok($crate::Either::Left($crate::OneOf::$letter($pattern))) => {
-                ::core::result::Result::Ok($body)
-            })+
-            ::core::result::Result::Ok($crate::Either::Right(())) => ::core::result::Result::Ok($late),
+            ::core::result::Result::Ok(chosen) => ::core::result::Result::Ok(match chosen {
+                $($crate::Either::Left($crate::OneOf::$letter(output)) => { let ($pattern) = output; $body })+
+                $crate::Either::Right(()) => $late,
+            }),
             ::core::result::Result::Err(cancelled) => ::core::result::Result::Err::<_, $crate::Cancelled>(cancelled),
         };
         yielded
@@ -199,18 +216,21 @@ macro_rules! select {
     (@build [await] $order:ident [] [] [$({ $letter:ident $pattern:pat, $source:expr, $body:expr })+]) => {{
         let chosen = $crate::$order(($($source,)+)).await;
         match chosen {
-            $($crate::OneOf::$letter($pattern) => $body,)+
+            $($crate::OneOf::$letter(output) => { let ($pattern) = output; $body })+
         }
     }};
     (@build [await] $order:ident [($at:expr) $late:expr] []
         [$({ $letter:ident $pattern:pat, $source:expr, $body:expr })+]) => {{
         let chosen = $crate::$order(($($source,)+)).or_else($crate::at(::core::convert::From::from($at))).await;
         match chosen {
-            $($crate::Either::Left($crate::OneOf::$letter($pattern)) => $body,)+
+            $($crate::Either::Left($crate::OneOf::$letter(output)) => { let ($pattern) = output; $body })+
             $crate::Either::Right(()) => $late,
         }
     }};
 
+    (biased; await; $($arms:tt)*) => {
+        ::core::compile_error!("in `select!` the order is `await; biased;`")
+    };
     (await; biased; $($arms:tt)*) => {
         $crate::select!(@arms [A B C D E F G H I J K L] [await] any_of_biased [] [] [] $($arms)*)
     };

@@ -379,7 +379,7 @@ fn messages_are_chosen_among_others_and_stay_if_they_are_not() {
         let room = sending.by_ref().or(other.recv_source()).wait();
         assert_eq!(room, Ok(Either::Right(Ok(1))));
         assert_eq!(sending.by_ref().wait(), Ok(Ok(())));
-        assert_eq!(sending.into_source().into_operation().into_value(), None);
+        assert_eq!(sending.into_value(), None);
         assert_eq!((receiver.recv(), other.recv()), (Ok(2), Ok(2)));
         let none = receiver.recv_source().or(after(Duration::from_millis(1))).wait();
         assert_eq!(none, Ok(Either::Right(())));

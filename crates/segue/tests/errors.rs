@@ -2,7 +2,7 @@
 #![cfg(feature = "sched")]
 
 use segue::effect::{Effect, perform};
-use segue::{CancelToken, Cancelled, JoinError, after, check, finally, spawn, timeout};
+use segue::{CancelToken, Cancelled, Closed, JoinError, after, channel, check, finally, spawn, timeout};
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -115,4 +115,17 @@ fn neither_of_two_failed_cleanups_is_lost() {
     );
     let payload = catch_unwind(|| finally(|| panic_any(7_u8), || panic!("the cleanup"))).unwrap_err();
     assert_eq!(payload.downcast_ref(), Some(&7_u8), "a payload of a type of its own stays what it is");
+}
+
+#[test]
+fn a_value_that_came_back_and_an_end_are_returned_as_a_cancellation() {
+    let (sender, receiver) = channel::bounded(1);
+    drop(receiver);
+    let send = || -> Result<(), Cancelled> { Ok(sender.send(1)?) };
+    assert!(send().unwrap_err().reason().unwrap().is::<Closed>());
+    let reserve = || -> Result<bool, Cancelled> { Ok(sender.try_reserve()?.is_some()) };
+    assert!(reserve().unwrap_err().reason().unwrap().is::<Closed>());
+    let (sender, _receiver) = channel::rendezvous();
+    let send = || -> Result<(), Cancelled> { Ok(timeout(Duration::ZERO, || sender.send(1))?) };
+    assert!(send().unwrap_err().timed_out());
 }

@@ -5,7 +5,8 @@
 mod meet;
 
 use meet::{block_on, everywhere, mixed, simulated};
-use segue::channel::{self, Receiver};
+use segue::channel::{self, Receiver, broadcast};
+use segue::sync::MVar;
 use segue::{Cancelled, OneOf, Waitable, after, any_of, any_of_biased, scope, select, timeout, yield_now};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
@@ -70,6 +71,13 @@ fn each_way_to_write_an_arm() {
     assert_eq!(late, Ok(1));
     let late = select! { n = receiver.recv_source(), if false => n.unwrap(), deadline(Instant::now()) => 100 };
     assert_eq!(late, Ok(100), "all arms are switched off");
+    let zero = || after(Duration::ZERO);
+    let with_commas = select! { biased; () = zero(), if false => { 1 }, () = zero() => { 2 }, () = zero() => { 3 }, };
+    assert_eq!(with_commas, Ok(2), "a comma may stand behind a block");
+    let without = select! { deadline(None) => { 1 } () = zero(), if false => { 2 } () = zero() => { 3 } };
+    assert_eq!(without, Ok(3));
+    let without = select! { default => { 1 } n = receiver.recv_source() => { n.unwrap() } };
+    assert_eq!(without, 1);
     let none: Result<u32, _> = timeout(MILLI, || select! { n = receiver.recv_source(), if false => n.unwrap() });
     assert!(none.unwrap_err().timed_out());
 }
@@ -138,6 +146,26 @@ fn what_a_losing_arm_has_brought_stays_with_its_source() {
         assert_eq!(chosen, Ok(Ok(1)));
         assert_eq!((sending.into_value(), waiting.into_value()), (None, Some(String::from("to other"))));
     });
+}
+
+#[test]
+fn a_source_that_has_sent_is_done_however_often_it_is_asked() {
+    let (sender, receiver) = channel::bounded(4);
+    let (news, mut heard) = broadcast::lossless(4);
+    let place = MVar::empty();
+    let mut sources = [sender.send_source(1).boxed(), news.send_source(1).boxed(), place.put_source(1).map(Ok).boxed()];
+    for source in &mut sources {
+        for _ in 0..3 {
+            assert_eq!(select! { sent = source.by_ref() => sent, default => Err(segue::Closed) }, Ok(()));
+            assert_eq!(source.by_ref().wait(), Ok(Ok(())), "also where there is no room any more");
+        }
+    }
+    assert!(receiver.close());
+    assert_eq!(sources[0].attempt(), Some(Ok(())), "also after the end");
+    assert_eq!(receiver.iter().collect::<Vec<_>>(), [1]);
+    assert_eq!((heard.try_recv(), heard.try_recv()), (Some(Ok(1)), None));
+    assert_eq!((place.try_take(), place.try_take()), (Some(1), None));
+    assert_eq!(news.send_source(2).into_value(), Some(2), "one that has not, has its value");
 }
 
 #[test]

@@ -510,6 +510,9 @@ impl<S: Source> Waitable<S> {
     /// The same source, lent: what it was made of is still there when another arm was chosen, or
     /// the wait was cancelled or dropped, and it may be waited for again.
     ///
+    /// What has yielded and has nothing more to give, a join or a future, is not ready any more; a
+    /// send that has sent is ready each time.
+    ///
     /// # Cancellation
     /// That of the operation itself, which keeps what it brings.
     ///

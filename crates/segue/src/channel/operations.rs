@@ -30,14 +30,11 @@ impl<T> Operation<State<T>, T, LISTS> for SendValue<'_, T> {
     type Output = Result<(), Closed>;
 
     #[inline]
-    fn attempt_unlocked(&mut self) -> Unlocked<Result<(), Closed>> {
-        // Here, where nothing is registered and no lock is held.
-        assert!(self.value.is_some(), "a source that has sent its value can't send again: it has none any more");
-        Unlocked::Look
-    }
-
-    #[inline]
     fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<Result<(), Closed>> {
+        // One that has sent its value is done, however often it is asked.
+        if self.value.is_none() {
+            return Some(Ok(()));
+        }
         if queue.peek().closed {
             return Some(Err(Closed));
         }

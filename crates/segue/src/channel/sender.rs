@@ -102,9 +102,6 @@ impl<T> Sender<T> {
     /// # Errors
     /// It yields [`Closed`] if the channel was closed; the source has the value then.
     ///
-    /// # Panics
-    /// If it has sent, and is waited for again: it was lent, and has no value any more.
-    ///
     /// # Examples
     ///
     /// ```

@@ -244,6 +244,10 @@ impl<T> Operation<State<T>, Slot<T>, 2> for Put<T> {
 
     #[inline]
     fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<()> {
+        // One that has put its value is done, however often it is asked.
+        if self.0.is_none() {
+            return Some(());
+        }
         if !queue.peek().is_empty() {
             return None;
         }

@@ -54,7 +54,7 @@
 
 use super::NoMessage;
 use crate::Closed;
-use segue_core::{Guard, Operation, WaitQueue, Waiting};
+use segue_core::{Brings, Guard, Operation, WaitQueue, Waiting};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -263,9 +263,12 @@ impl<T> Push<T> {
     pub(super) fn new(value: T) -> Self {
         Self(Some(Arc::new(value)))
     }
+}
 
-    /// The value, unless it was sent.
-    pub fn into_value(self) -> Option<T> {
+impl<T> Brings for Push<T> {
+    type Value = T;
+
+    fn into_value(self) -> Option<T> {
         self.0.map(|message| Arc::into_inner(message).expect("nobody has got it"))
     }
 }

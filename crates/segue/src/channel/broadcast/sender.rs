@@ -6,7 +6,7 @@
 use super::Receiver;
 use super::ring::{Push, Queue, RECEIVERS, SENDERS, Sending};
 use crate::{Closed, Rejected, WaitError};
-use segue_core::{Waitable, WaitsFor, preemption_point, wait};
+use segue_core::{Brings, Waitable, WaitsFor, preemption_point, wait};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -113,8 +113,9 @@ impl<T> Sender<T, Waits> {
     ///
     /// # Cancellation
     /// *Loses its place in the queue*: the value is dropped with the source. A choice [by
-    /// reference](Waitable::by_ref) leaves the source, and with it the [value](Push::into_value).
-    /// If the future is dropped after its message was taken, the message was sent.
+    /// reference](Waitable::by_ref) leaves the source, and with it the
+    /// [value](Waitable::into_value). If the future is dropped after its message was taken, the
+    /// message was sent.
     ///
     /// # Examples
     ///
