@@ -61,7 +61,7 @@ impl<T> Exclusive<T> {
         Ok(self.recv_source().wait()??)
     }
 
-    /// As [`Receiver::try_recv`].
+    /// As [`Receiver::try_recv`]. Never waits.
     ///
     /// # Errors
     /// As for [`Receiver::try_recv`].
