@@ -25,7 +25,7 @@ miri() {
         --test futures --test choices --test hostile --test hostile_wakers --test chained_wakers \
         --test rendezvous_choices --test planted_choices --test lying_operations --test wait_queue --test cancellation --test tokens \
         --test handles --test combinators --test nacks \
-        --test future_sources
+        --test future_sources --test merges
     MIRIFLAGS="$flags" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-fiber --features threads \
         --test generators --test multi --test effects_ended
     # Here equal constants lie at several places.
@@ -92,5 +92,5 @@ minimal() {
     mv "$copy/crates/segue-http/Cargo.toml.kept" "$copy/crates/segue-http/Cargo.toml"
     $lock --manifest-path "$copy/Cargo.toml"
     cargo check --locked --manifest-path "$copy/Cargo.toml" --target-dir "$target/minimal" --workspace \
-        --features segue-bridge/tokio,segue-bridge/rayon,segue/lines
+        --features segue-bridge/tokio,segue-bridge/rayon,segue-bridge/streams,segue/lines
 }

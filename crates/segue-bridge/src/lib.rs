@@ -42,12 +42,14 @@
 //! # Features
 //!
 //! None by default: `tokio` and `rayon` bring these crates in, and with them the modules of the
-//! same names.
+//! same names; `streams` has the module of that name, for the traits `Stream` and `Sink`.
 #![forbid(unsafe_code)]
 
 mod direct;
 #[cfg(feature = "rayon")]
 pub mod rayon;
+#[cfg(feature = "streams")]
+pub mod streams;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 

@@ -16,7 +16,8 @@
 //! * [`Source`]: what can be waited for, in six steps. [`wait`] follows from them for fibers and
 //!   threads, [`SourceFuture`] for tasks, [`Or`], [`Map`] and [`FilterMap`] are sources made of
 //!   others, [`guard`] and [`with_nack`] of closures, [`future_source`] of a future, and
-//!   [`Waitable`] is a source in the hands of a user.
+//!   [`Waitable`] is a source in the hands of a user. [`merge`]: several that are waited for over
+//!   and over.
 //! * [`admit`]: what an operation does first, so that nobody starves.
 //! * [`WaitQueue`]: the one queue under every structure, and [`Operation`], what a structure
 //!   writes. [`Timers`](scheduling::Timers): the clock; [`Deadline`]: a point in time.
@@ -104,6 +105,7 @@ pub use wait::future::SourceFuture;
 pub use wait::future_source::future_source;
 pub use wait::guarded::{Guarded, guard};
 pub use wait::holders::{BoxSlot, BoxSource, LocalBoxSource, Map};
+pub use wait::merge::{Merge, merge};
 pub use wait::nack::{Fate, Nack, Watched, with_nack};
 pub use wait::no_suspend::no_suspend;
 pub use wait::queue::{Brings, Guard, Node, Operation, Take, Unlocked, WaitQueue, Waiting};

@@ -8,7 +8,7 @@ use mailbox::Mailbox;
 use segue_core::conformance::Sources;
 use segue_core::{
     BoxSource, CancelToken, Guard, Nack, Operation, WaitQueue, Waitable, Waiting, WaitsFor, future_source, guard,
-    with_nack,
+    merge, with_nack,
 };
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
@@ -106,6 +106,25 @@ fn futures_keep_the_contract() {
         },
     )
     .check();
+}
+
+/// Each wait has a merge of its own, which goes with it: so it has to give back what it has.
+#[test]
+fn merges_keep_the_contract() {
+    type Serve = fn(&Mailbox<u32>);
+    let ways: [Serve; 2] = [|mailbox| _ = mailbox.send(1), |mailbox| mailbox.leave(1)];
+    for serve in ways {
+        Sources::new(
+            "merge",
+            Mailbox::new,
+            |mailbox| {
+                let mut merged = merge([mailbox.receive_source()]);
+                future_source(async move { _ = merged.next_source().await }).boxed()
+            },
+            serve,
+        )
+        .check();
+    }
 }
 
 #[derive(Clone, Copy, PartialEq)]

@@ -56,7 +56,7 @@ use crate::reactor::{Found, Reactor};
 use crate::selector::{Backend, Interest};
 use crate::socket::Socket;
 use segue_core::drivers::Limit;
-use segue_core::{Ended, WaitsFor};
+use segue_core::{Ended, Source, Waitable, WaitsFor, guard};
 use std::cell::RefCell;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -97,6 +97,40 @@ pub(crate) fn run<O: Op>(socket: &Arc<Socket>, mut op: O, timeout: Option<Durati
                 return Err(io::ErrorKind::TimedOut.into());
             }
             Err(Ended::TimedOut) => return last(socket, op),
+        }
+    }
+}
+
+/// An op as a source. It has taken effect only when that yields: the op is attempted when the
+/// source is looked at, and what succeeds is the look's output; in between the source waits for an
+/// edge.
+///
+/// A simulation is not told that somebody waits for the kernel.
+pub(crate) fn source<O: Op + Copy>(
+    socket: &Arc<Socket>,
+    op: O,
+    waits_for: WaitsFor,
+) -> Waitable<impl Source<Output = io::Result<O::Output>>> {
+    let look = move || {
+        let (tick, mut result) = try_once(socket, op);
+        let edge = socket.direction(O::HALF).edge_source(tick, result.is_some(), waits_for);
+        Waitable::new(edge).map(move |()| result.take())
+    };
+    // An edge without a result is followed by the next look.
+    guard(look).filter_map(|result| result)
+}
+
+/// Attempts an op, and sees to it that edges are reported if it would block. Answers the tick from
+/// before the attempt.
+fn try_once<O: Op>(socket: &Arc<Socket>, mut op: O) -> (u64, Option<io::Result<O::Output>>) {
+    loop {
+        let tick = socket.direction(O::HALF).tick();
+        match op.attempt(socket) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return (tick, socket.enlist(Interest::of(O::HALF)).err().map(Err));
+            }
+            result => return (tick, Some(result)),
         }
     }
 }

@@ -49,6 +49,7 @@ pub(crate) trait Op {
 }
 
 /// Takes a connection off a listener's queue.
+#[derive(Clone, Copy)]
 pub(crate) struct Accept;
 
 impl Op for Accept {

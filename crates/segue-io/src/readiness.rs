@@ -61,7 +61,7 @@
 //! time.
 
 use segue_core::drivers::{LazyTimer, Limit};
-use segue_core::{Ended, WaitQueue, WaitsFor};
+use segue_core::{Ended, Source, WaitQueue, WaitsFor};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -121,6 +121,11 @@ impl Direction {
         let ready = |_: &()| self.tick() != tick || limit.as_ref().is_some_and(Limit::is_over);
         self.waiters.wait_until(deadline, waits_for, ready, |()| ())?;
         if self.tick() == tick { Err(Ended::TimedOut) } else { Ok(()) }
+    }
+
+    /// Step 3 as a source, which is ready at once if `is_over`.
+    pub(crate) fn edge_source(&self, tick: u64, is_over: bool, waits_for: WaitsFor) -> impl Source<Output = ()> {
+        self.waiters.source(waits_for, move |()| is_over || self.tick() != tick, |()| ())
     }
 
     /// The timer for the limits of the waiters.

@@ -131,9 +131,9 @@ pub use segue_io::net;
 pub use error::{Closed, Full, Rejected, WaitError};
 pub use segue_core::{
     self as core, Attribute, Attributes, Blocking, CancelToken, Cancellable, Cancelled, Either, Fate, JoinError,
-    JoinHandle, Nack, OneOf, Scope, Ticks, TimedOut, Waitable, after, any_of, any_of_biased, at, attribute, attributes,
-    blocking, check, deadline, finally, future_source, guard, interval, is_cancelled, name_fibers_in_panics,
-    no_suspend, now, shield, sleep, timeout, wait_future, with_nack, yield_now,
+    JoinHandle, Merge, Nack, OneOf, Scope, Ticks, TimedOut, Waitable, after, any_of, any_of_biased, at, attribute,
+    attributes, blocking, check, deadline, finally, future_source, guard, interval, is_cancelled, merge,
+    name_fibers_in_panics, no_suspend, now, shield, sleep, timeout, wait_future, with_nack, yield_now,
 };
 pub use spawn::{Builder, checkpoint, join, scope, spawn, spawn_task};
 

@@ -41,7 +41,8 @@
 /// looked at in the body.
 ///
 /// If all arms are switched off it waits for the deadline, or for ever. For more than twelve arms,
-/// or a number that is known only at run time, [`any_of`](crate::any_of) takes a list.
+/// or a number that is known only at run time, [`any_of`](crate::any_of) takes a list. In a loop
+/// over receivers of one's own [`merge`](crate::merge()) does less work.
 ///
 /// # Order
 /// If several arms are ready, the look begins with one that is drawn: an arm that is always ready

@@ -61,6 +61,9 @@ fn draw(bound: usize) -> usize {
 /// The arms that are not chosen have no effect. What they were made of goes with them, unless they
 /// are lent ([`by_ref`](Waitable::by_ref)). An `Option` of a source is an arm that can be absent.
 ///
+/// Each wait registers all arms, and withdraws them. In a loop over receivers of one's own a
+/// [`merge`](crate::merge()) registers only the arm that has yielded.
+///
 /// # Cancellation
 /// *Loses its place in the queue*, of every arm; nothing was handed to it.
 ///

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     /// `None` is never.
-    at: Option<Instant>,
-    waits_for: WaitsFor,
+    pub(super) at: Option<Instant>,
+    pub(super) waits_for: WaitsFor,
 }
 
 impl Deadline {

@@ -11,6 +11,7 @@ pub(crate) mod future;
 pub(crate) mod future_source;
 pub(crate) mod guarded;
 pub(crate) mod holders;
+pub(crate) mod merge;
 pub(crate) mod nack;
 pub(crate) mod no_suspend;
 pub(crate) mod park;

@@ -1,10 +1,14 @@
 //! Ticks: points in time at equal distances, to be waited for one after the other.
 //!
-//! Used by loops that do something again and again, alone or as an arm of a choice.
+//! Used by loops that do something again and again, alone or as an arm of a choice or a merge.
+#![allow(unsafe_code)] // `Source` is an unsafe trait.
 
+use crate::contract::fiber::WaitsFor;
 use crate::contract::timers::now;
 use crate::contract::tree::cancelled::Cancelled;
-use crate::wait::deadline::at;
+use crate::contract::trigger::{Retreat, Trigger};
+use crate::wait::deadline::{Alarm, Deadline};
+use crate::wait::holders::steps_of;
 use crate::wait::source::{Source, Waitable};
 use std::time::{Duration, Instant};
 
@@ -63,13 +67,14 @@ impl Ticks {
         self.tick_source().wait()
     }
 
-    /// [`tick`](Ticks::tick) for tasks and choices.
+    /// [`tick`](Ticks::tick) for tasks and choices. The source can be waited for again: for the
+    /// tick after that.
     ///
     /// # Cancellation
     /// As for [`tick`](Ticks::tick).
     #[track_caller]
     pub fn tick_source(&mut self) -> Waitable<impl Source<Output = u64>> {
-        at(self.next).map(|()| self.advance())
+        Waitable::new(Tick { ticks: self, waits_for: WaitsFor::new("a tick") })
     }
 
     /// Goes on to the first tick after now. Answers how many have come.
@@ -79,6 +84,38 @@ impl Ticks {
         let came = late / period + 1;
         self.next = duration(came * period).and_then(|ahead| next.checked_add(ahead));
         u64::try_from(came).unwrap_or(u64::MAX)
+    }
+}
+
+/// The source of [`Ticks::tick_source`].
+struct Tick<'a> {
+    ticks: &'a mut Ticks,
+    waits_for: WaitsFor,
+}
+
+impl Tick<'_> {
+    /// The next tick, until that has come.
+    fn end(&self) -> Deadline {
+        Deadline { at: self.ticks.next, waits_for: self.waits_for }
+    }
+}
+
+// SAFETY: every step is that of the source of the next tick, which is the same one until an attempt
+// or a commit has yielded; nothing is registered then.
+unsafe impl Source for Tick<'_> {
+    type Output = u64;
+    type Slot = Alarm;
+
+    steps_of!(self => self.end(), slot => slot, |()| Some(self.ticks.advance()));
+
+    unsafe fn prepare(&mut self, slot: &mut Alarm) {
+        // SAFETY: as the caller promises.
+        unsafe { self.end().prepare(slot) }
+    }
+
+    unsafe fn withdraw(&mut self, slot: &mut Alarm) {
+        // SAFETY: as the caller promises.
+        unsafe { self.end().withdraw(slot) }
     }
 }
 

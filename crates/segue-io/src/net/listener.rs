@@ -4,9 +4,10 @@
 
 use super::{TcpStream, Tries, inet};
 use crate::driver;
-use crate::op::Accept;
+use crate::op::{Accept, Op};
 use crate::socket::Socket;
 use crate::sys;
+use segue_core::{Source, Waitable, WaitsFor};
 use socket2::Domain;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -107,6 +108,43 @@ impl TcpListener {
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (socket, peer) = driver::run(&self.socket, Accept, None)?;
         Ok((TcpStream::from_socket(Socket::new(socket)), peer))
+    }
+
+    /// [`accept`](Self::accept) as a source: to be awaited, or chosen among others. It can be
+    /// waited for again, for the next connection. A simulation does not count it among the waits
+    /// for the network.
+    ///
+    /// # Cancellation
+    /// *No effect*, as for [`accept`](Self::accept): nothing is accepted unless it is yielded. So
+    /// too if another arm was chosen, or the future is dropped.
+    ///
+    /// # Errors
+    /// It yields those of [`accept`](Self::accept).
+    ///
+    /// # Examples
+    ///
+    /// A server that is stopped:
+    ///
+    /// ```
+    /// use segue_core::{CancelToken, Either};
+    /// use segue_io::net::{TcpListener, TcpStream};
+    ///
+    /// let (listener, stop) = (TcpListener::bind("127.0.0.1:0")?, CancelToken::new());
+    /// let client = TcpStream::connect(listener.local_addr()?)?;
+    /// let mut served = 0;
+    /// while let Either::Right(accepted) = stop.cancelled_source().or_else(listener.accept_source()).wait()? {
+    ///     let (_stream, peer) = accepted?;
+    ///     assert_eq!(peer, client.local_addr()?);
+    ///     served += 1;
+    ///     stop.cancel();
+    /// }
+    /// assert_eq!(served, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn accept_source(&self) -> Waitable<impl Source<Output = io::Result<(TcpStream, SocketAddr)>>> {
+        let accepted = driver::source(&self.socket, Accept, WaitsFor::new(Accept::WAITS_FOR));
+        accepted.map(|result| result.map(|(socket, peer)| (TcpStream::from_socket(Socket::new(socket)), peer)))
     }
 
     /// The connections, one after the other, as [`accept`](Self::accept) takes them.

@@ -1,0 +1,508 @@
+//! Several sources that are waited for over and over, and stay registered between the waits.
+//!
+//! Used by loops over receivers of their own, where a choice ([`any_of`](crate::any_of)) would
+//! register and withdraw all of its arms for each message.
+//!
+//! # The idea
+//!
+//! Each arm is a waiter of its own: it has a header with the scheduler of this file, a trigger and
+//! a slot, in a box. To the structures it is a task that awaits the source. Resuming it puts its
+//! index into a list, in which the owner of the merge waits as in any queue. So an arm costs
+//! something only when it was served: its owner commits it, and registers it again at the next
+//! call. The others stand in their queues all the while.
+//!
+//! # States of an arm
+//!
+//! ```text
+//!   due --look: the value is there--------------> due, behind the others (yields)
+//!   due --look: registers-----------------------> waiting
+//!   due --look: retreats twice------------------> due, and so does the owner's wait
+//!   waiting --claimed, then resumed: listed-----> served
+//!   served --look: commit-----------------------> due, behind the others (yields); or a look, if it was only told
+//!   waiting --the arm goes before the claim-----> withdraw
+//!   waiting --the arm goes after it-------------> awaits the resume, gives back
+//! ```
+//!
+//! `due` and `served` arms stand in one row, which the owner has for itself; what was listed since
+//! is put behind it at each look. So each arm that is ready has its turn before any has a second
+//! one.
+//!
+//! **Commit point**: the claim of the arm's trigger: a value is handed to the arm whether or not
+//! anybody waits for the merge. **Idle**: each arm is due, or registered, or listed.
+//! **Cancellation** of a wait concerns the list alone; what an arm has stays in it.
+//!
+//! **The race to fear**: the resume of an arm, on another thread, against the end of the merge. The
+//! resumer lists the arm and sets `resumed` under the lock of the list, whose release is its last
+//! touch of arm and list. The owner goes on only when it has seen that under the same lock, or has
+//! seen the index, which left the list under it.
+//!
+//! **Orderings**: the lock's. The hint that the list is not empty carries nothing: it is written
+//! under the lock, and whoever is about to wait looks under it.
+#![allow(unsafe_code)] // Arms are reached by address while they wait.
+
+use crate::contract::chain::barrier;
+use crate::contract::fiber::{Fiber, WaitsFor};
+use crate::contract::scheduler::Wake;
+use crate::contract::stand_in::{StandIn, StandIns};
+use crate::contract::tree::cancelled::Cancelled;
+use crate::contract::trigger::{Outcome, Retreat, Trigger};
+use crate::primitives::atomic::{self, AtomicBool, Ordering};
+use crate::sim::preemption::preemption_point;
+use crate::wait::holders::steps_of;
+use crate::wait::queue::{Guard, Node, Operation, Unlocked, WaitQueue, Waiting};
+use crate::wait::source::{Source, Waitable, retreated};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::fmt;
+use std::marker::PhantomPinned;
+use std::pin::Pin;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+/// The scheduler of arms: it resumes them by putting them into their list.
+static ARMS: StandIns<Arms> = StandIns::new();
+
+struct Arms;
+
+/// Where the owner of a merge waits for its arms.
+struct Served {
+    /// The indices of the arms that were resumed, each once. It has room for all of them.
+    list: WaitQueue<Vec<usize>>,
+    /// Whether there may be some.
+    any: AtomicBool,
+}
+
+/// What resumers of an arm reach.
+struct Host {
+    fiber: Fiber,
+    trigger: Trigger,
+    index: usize,
+    served: Arc<Served>,
+    /// Under the lock of the list.
+    resumed: Cell<bool>,
+}
+
+struct Arm<S: Source> {
+    /// `None` once it was taken out.
+    source: Option<S>,
+    slot: S::Slot,
+    host: Host,
+    /// Whether the trigger waits, or was taken and not committed.
+    is_registered: bool,
+    /// Others reach host and slot while the owner has a `&mut` to the arm.
+    _shared: PhantomPinned,
+}
+
+/// What a look at an arm has come to.
+enum Look<T> {
+    Yields(T),
+    Waits,
+    /// It retreats from somebody again and again, or gives up each time.
+    GaveUp,
+}
+
+impl<S: Source> Arm<S> {
+    fn new(source: S, index: usize, served: &Arc<Served>) -> Pin<Box<Self>> {
+        // SAFETY: there is no context.
+        let fiber = unsafe { ARMS.header(ptr::null()) };
+        let (trigger, served, resumed) = (Trigger::new(), Arc::clone(served), Cell::new(false));
+        let host = Host { fiber, trigger, index, served, resumed };
+        let slot = S::Slot::default();
+        let arm = Self { source: Some(source), slot, host, is_registered: false, _shared: PhantomPinned };
+        let arm = Box::pin(arm);
+        // SAFETY: this is its scheduler, and it has not waited yet. The host stays in place.
+        unsafe { arm.host.fiber.set_host(ptr::from_ref(&arm.host).cast()) };
+        arm
+    }
+
+    /// Takes what the arm was served with, or what is there; else it registers. It is due, or was
+    /// listed.
+    fn look(self: Pin<&mut Self>) -> Look<S::Output> {
+        // SAFETY: nothing is moved out of the arm.
+        let this = unsafe { self.get_unchecked_mut() };
+        let Some(source) = &mut this.source else { unreachable!("it was not taken out") };
+        if this.is_registered {
+            this.is_registered = false;
+            let Some(Outcome::Taken(arm)) = this.host.trigger.outcome() else { unreachable!("a claim resumes it") };
+            // SAFETY: it was registered, and taken through that arm; the claimer is done with host
+            // and slot since it has listed the arm.
+            if let Some(output) = unsafe { source.commit(&mut this.slot, arm) } {
+                return Look::Yields(output);
+            }
+        }
+        this.slot = S::Slot::default();
+        let host = &this.host;
+        host.resumed.set(false);
+        let waiter = ptr::from_ref(&host.fiber).cast_mut();
+        // SAFETY: nothing is registered, so nobody knows the trigger. The host stays in place until
+        // the resume, or the withdrawal at the end of the arm.
+        unsafe { host.trigger.rearm(waiter) };
+        // SAFETY: slot and trigger are pinned, the slot is new. `commit` follows the resume, or
+        // `withdraw` or `give_back` the end of the arm.
+        let begun = unsafe {
+            match source.start(&mut this.slot, &host.trigger, 0) {
+                Ok(begun) => Ok(begun),
+                Err(retreat) => retreated(source, &mut this.slot, &host.trigger, waiter, retreat, || Err(())),
+            }
+        };
+        match begun {
+            Ok(Some(output)) => Look::Yields(output),
+            Ok(None) => {
+                this.is_registered = true;
+                Look::Waits
+            }
+            Err(()) => Look::GaveUp,
+        }
+    }
+
+    /// Ends the registration, if there is one.
+    fn leave(&mut self) {
+        let (true, Some(source)) = (std::mem::take(&mut self.is_registered), &mut self.source) else { return };
+        barrier(source.waits_for(), || {
+            if self.host.trigger.withdraw().is_some() {
+                // SAFETY: it is registered, and was not taken.
+                unsafe { source.withdraw(&mut self.slot) };
+                return;
+            }
+            self.host.await_resume();
+            let Some(Outcome::Taken(arm)) = self.host.trigger.outcome() else { unreachable!("nobody else withdraws") };
+            // SAFETY: it was registered, and taken through that arm.
+            unsafe { source.give_back(&mut self.slot, arm) };
+        });
+    }
+
+    /// The source, which is registered no more.
+    fn into_source(mut self: Pin<Box<Self>>) -> Option<S> {
+        // SAFETY: only the source is moved, which is not pinned.
+        let this = unsafe { self.as_mut().get_unchecked_mut() };
+        this.leave();
+        this.source.take()
+    }
+}
+
+impl Host {
+    /// Waits until the resumer is done with the arm.
+    fn await_resume(&self) {
+        loop {
+            let list = self.served.list.lock();
+            if self.resumed.get() {
+                return;
+            }
+            drop(list);
+            atomic::yield_now();
+        }
+    }
+}
+
+impl<S: Source> Drop for Arm<S> {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+// SAFETY: an arm does not run, so the header is never current. It stays until its owner has seen,
+// under the lock of the list, what the resume has done there; the release of that lock is the last
+// touch of arm and list. Those that it serves are resumed afterwards, and do not unwind.
+unsafe impl StandIn for Arms {
+    #[inline]
+    unsafe fn wake(fiber: NonNull<Fiber>, why: Wake) {
+        debug_assert_eq!(why, Wake::Resume, "arms are in no context");
+        // SAFETY: `Arm::new` has set the host, and it is in place until the resume is seen.
+        let host = unsafe { &*fiber.as_ref().host().cast::<Host>() };
+        let mut list = host.served.list.lock();
+        list.state().push(host.index);
+        host.served.any.store(true, Ordering::Relaxed);
+        host.resumed.set(true);
+        // All, though one at most waits: a future that was forgotten may stand before it. In one
+        // hold of the lock: afterwards the list may be gone.
+        while list.notify_one(0) {}
+    }
+}
+
+/// Sources that are waited for over and over, and stay registered between the waits. Made by
+/// [`merge`].
+///
+/// A wait costs as much as one for a single source, however many arms there are: only the arm that
+/// has yielded registers again, at the next call. A choice by [`any_of`](crate::any_of) registers
+/// and withdraws all of them each time.
+///
+/// The price is that a value is handed to an arm *before anybody asks*, as soon as it has been
+/// looked at once, and waits there for its turn. So it is right for receivers of one's own, of a
+/// channel, a broadcast, a watched value. Where others take from the same structure, they would
+/// rather have had that value; and a lock or a permit would be held by an arm. Choose there. At a
+/// rendezvous it is the arm that meets the sender.
+///
+/// A source has to be one that can be waited for again after it has yielded: `recv_source()` and
+/// `changed_source()` are. [`guard`](crate::guard) makes such a source of a closure, which is
+/// called for each round. A source that yields once alone, the end of a fiber for instance, is to
+/// be [removed](Merge::remove) then. So is a receiver whose channel was closed: it yields that
+/// again and again.
+///
+/// # Order
+/// Each arm's outputs come in its source's order. Of the arms that are ready each has its turn
+/// before any has a second one.
+///
+/// # Cancellation
+/// A wait that is cancelled, or a future of it that is dropped, has *no effect*: what an arm was
+/// handed stays in it and comes with the next call. A merge that is dropped gives back what its
+/// arms were handed, each to its structure, as dropped futures do.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{WaitQueue, WaitsFor, merge};
+///
+/// let queues: [WaitQueue<Vec<u32>, u32>; 3] = Default::default();
+/// let mut numbers = merge(queues.iter().map(|queue| {
+///     queue.source(WaitsFor::new("a number"), |all| !all.is_empty(), |all| all.remove(0))
+/// }));
+/// assert!(numbers.try_next().is_none());
+/// for (index, queue) in queues.iter().enumerate() {
+///     let mut queue = queue.lock();
+///     queue.state().push(index as u32 * 10);
+///     queue.notify_one(0);
+/// }
+/// for _ in 0..3 {
+///     let (index, number) = numbers.next()?;
+///     assert_eq!(number, index as u32 * 10);
+/// }
+/// # Ok::<(), segue_core::Cancelled>(())
+/// ```
+pub struct Merge<S: Source> {
+    arms: Vec<Option<Pin<Box<Arm<S>>>>>,
+    /// Those that are due, and those that were listed, in the order of their turns.
+    row: VecDeque<usize>,
+    served: Arc<Served>,
+}
+
+// SAFETY: a source that is `Send` may go to another thread together with its slot, as `Source`
+// says; the value is made on the thread that looks. What others reach of an arm is made for being
+// reached from any thread.
+unsafe impl<S: Source + Send> Send for Merge<S> where S::Output: Send {}
+
+/// Waits for any of these sources over and over: they stay registered between the waits. The index
+/// of an arm is its place in the list.
+///
+/// # Cancellation
+/// As for [`Merge`].
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{after, merge};
+/// use std::time::Duration;
+///
+/// let mut ends = merge([after(Duration::from_millis(1)), after(Duration::MAX)]);
+/// assert_eq!(ends.next(), Ok((0, ())));
+/// ends.remove(0);
+/// assert_eq!(ends.try_next(), None);
+/// ```
+pub fn merge<S: Source>(list: impl IntoIterator<Item = S>) -> Merge<S> {
+    let mut merge = Merge::new();
+    list.into_iter().for_each(|source| _ = merge.push(source));
+    merge
+}
+
+impl<S: Source> Merge<S> {
+    /// One that has no arms yet: it is never ready.
+    #[must_use]
+    pub fn new() -> Self {
+        let served = Served { list: WaitQueue::new(Vec::new()), any: AtomicBool::new(false) };
+        Self { arms: Vec::new(), row: VecDeque::new(), served: Arc::new(served) }
+    }
+
+    /// Adds an arm. Answers its index, which is that of an arm that was removed, or the next one.
+    /// The source is looked at by the next call that waits or tries.
+    pub fn push(&mut self, source: S) -> usize {
+        let index = self.arms.iter().position(Option::is_none).unwrap_or(self.arms.len());
+        if index == self.arms.len() {
+            self.arms.push(None);
+            self.row.reserve(self.arms.len() - self.row.len());
+            let mut list = self.served.list.lock();
+            let room = self.arms.len() - list.state().len();
+            list.state().reserve(room);
+        }
+        self.arms[index] = Some(Arm::new(source, index, &self.served));
+        self.row.push_back(index);
+        index
+    }
+
+    /// Takes an arm out, and gives back its source; `None` if there is none of this index. What the
+    /// arm was handed and has not yielded goes back to its structure.
+    pub fn remove(&mut self, index: usize) -> Option<S> {
+        preemption_point();
+        let source = self.arms.get_mut(index)?.take()?.into_source();
+        self.row.retain(|other| *other != index);
+        self.served.list.lock().state().retain(|other| *other != index);
+        source
+    }
+
+    /// How many arms there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.arms.iter().flatten().count()
+    }
+
+    /// Whether there is no arm.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Waits until an arm is ready, and yields its index and its output.
+    ///
+    /// # Cancellation
+    /// *No effect*: what an arm was handed comes with the next call.
+    ///
+    /// # Errors
+    /// [`Cancelled`] if the caller was cancelled.
+    #[allow(clippy::should_implement_trait)] // It fails where an iterator would end.
+    #[track_caller]
+    #[inline(always)] // As the source's `wait`.
+    pub fn next(&mut self) -> Result<(usize, S::Output), Cancelled> {
+        self.next_source().wait()
+    }
+
+    /// What an arm has that is ready. Never waits.
+    #[track_caller]
+    pub fn try_next(&mut self) -> Option<(usize, S::Output)> {
+        preemption_point();
+        self.next_source().attempt()
+    }
+
+    /// [`next`](Merge::next) as a source: to be awaited, or chosen among others. That it loses a
+    /// choice has no effect.
+    ///
+    /// # Cancellation
+    /// As for [`next`](Merge::next), also if the future is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_core::{CancelToken, Either, after, merge};
+    /// use std::time::Duration;
+    ///
+    /// let (end, mut never) = (CancelToken::new(), merge([after(Duration::MAX)]));
+    /// end.cancel();
+    /// assert!(matches!(end.cancelled_source().or(never.next_source()).wait(), Ok(Either::Left(_))));
+    /// ```
+    #[track_caller]
+    #[inline]
+    pub fn next_source(&mut self) -> Waitable<impl Source<Output = (usize, S::Output)>> {
+        Waitable::new(Next { merge: self, waits_for: WaitsFor::new("one of several that were merged") })
+    }
+
+    /// Looks at each arm whose turn it is, at most at as many as there are.
+    fn look(&mut self) -> Option<(usize, S::Output)> {
+        for _ in 0..self.arms.len() {
+            if self.served.any.load(Ordering::Relaxed) {
+                self.collect();
+            }
+            let index = self.row.pop_front()?;
+            // Also if the look unwinds.
+            self.row.push_back(index);
+            let arm = self.arms[index].as_mut().expect("only arms that are there have a place in the row");
+            match arm.as_mut().look() {
+                Look::Yields(output) => return Some((index, output)),
+                Look::Waits => _ = self.row.pop_back(),
+                Look::GaveUp => {}
+            }
+        }
+        None
+    }
+
+    /// Puts those that were listed behind the others.
+    fn collect(&mut self) {
+        let mut list = self.served.list.lock();
+        self.served.any.store(false, Ordering::Relaxed);
+        self.row.extend(list.state().drain(..));
+    }
+}
+
+impl<S: Source> Default for Merge<S> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<S: Source> fmt::Debug for Merge<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Merge").field("arms", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// Waits until an arm is listed. The look at the arms themselves comes after it, without the lock.
+struct Listed {
+    /// Whether the row is not empty: an arm has given up.
+    is_due: bool,
+}
+
+impl Operation<Vec<usize>, ()> for Listed {
+    type Output = ();
+
+    #[inline]
+    fn attempt_unlocked(&mut self) -> Unlocked<()> {
+        Unlocked::Done(())
+    }
+
+    fn attempt(&mut self, _: &mut Guard<'_, Vec<usize>, ()>) -> Option<()> {
+        Some(())
+    }
+
+    #[inline]
+    fn is_ready(&mut self, list: &mut Guard<'_, Vec<usize>, ()>) -> bool {
+        self.is_due || !list.peek().is_empty()
+    }
+
+    #[inline]
+    fn commit(&mut self, _: Option<()>) -> Option<()> {
+        Some(())
+    }
+
+    fn give_back(&mut self, slot: Option<()>, _: &mut Guard<'_, Vec<usize>, ()>) -> Option<()> {
+        // All that wait were told.
+        slot
+    }
+}
+
+/// The source of [`Merge::next_source`].
+struct Next<'a, S: Source> {
+    merge: &'a mut Merge<S>,
+    waits_for: WaitsFor,
+}
+
+impl<S: Source> Next<'_, S> {
+    #[inline]
+    fn listed(&self) -> Waiting<'_, Listed, Vec<usize>, ()> {
+        let is_due = !self.merge.row.is_empty();
+        self.merge.served.list.operation(self.waits_for, Listed { is_due })
+    }
+
+    #[inline]
+    fn look(&mut self) -> Option<(usize, S::Output)> {
+        barrier(self.waits_for, || self.merge.look())
+    }
+}
+
+// SAFETY: every step is that of the source of the list, which has no state but the row's, and that
+// only changes while nothing is registered (R1, R2, R5, R6, R10 to R12, R16). Arms are looked at by
+// an attempt and by a commit, when this source is registered nowhere and no lock is held (R7, R8,
+// R13); what they run may wait and may unwind, since the arms' own registrations are not the
+// caller's. An arm that was listed after the look in vain, or has given up in it, makes `register`
+// retreat (R4). It goes to another thread if the merge may.
+unsafe impl<S: Source> Source for Next<'_, S> {
+    type Output = (usize, S::Output);
+    type Slot = Node<()>;
+
+    steps_of!(self => self.listed(), slot => slot, |()| self.look());
+
+    unsafe fn prepare(&mut self, slot: &mut Node<()>) {
+        // SAFETY: as the caller promises.
+        unsafe { self.listed().prepare(slot) }
+    }
+
+    unsafe fn withdraw(&mut self, slot: &mut Node<()>) {
+        // SAFETY: as the caller promises.
+        unsafe { self.listed().withdraw(slot) }
+    }
+}
