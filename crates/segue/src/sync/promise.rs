@@ -140,6 +140,7 @@ impl<'a, T, R, F: Fn(&'a Shared<T>) -> R> Operation<(), ()> for Settled<'a, T, F
 /// std::thread::spawn(move || resolver.fill(42));
 /// assert_eq!(promise.wait(), Ok(&42));
 /// ```
+#[doc(alias = "oneshot")]
 pub fn promise<T>() -> (Resolver<T>, Promise<T>) {
     let (left, right) = Half::pair(Shared::new());
     (Resolver(left), Promise(right))
