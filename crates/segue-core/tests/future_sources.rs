@@ -39,6 +39,27 @@ fn a_future_is_an_arm() {
     assert!(mailbox.into_messages().is_empty());
 }
 
+#[test]
+fn a_wait_that_panics_after_a_retreat_begins_anew_at_the_next_poll() {
+    let (mailbox, polls) = (Mailbox::<u8>::new(), AtomicUsize::new(0));
+    // It is woken while it is polled, so that its registration retreats, and panics in the look
+    // after that.
+    let bad = future_source(poll_fn(|cx| {
+        assert_eq!(polls.fetch_add(1, SeqCst), 0, "planted");
+        cx.waker().wake_by_ref();
+        Poll::<()>::Pending
+    }));
+    let (calls, waker) = Calls::new();
+    let mut choice = pin!(mailbox.receive_source().or_else(bad).into_future());
+    assert!(panics(|| poll(choice.as_mut(), &waker)) && polls.load(SeqCst) == 2);
+    assert!(!mailbox.has_waiters());
+    assert_eq!(poll(choice.as_mut(), &waker), Poll::Pending);
+    assert!(mailbox.has_waiters(), "it waits again");
+    mailbox.send(5);
+    assert_eq!(poll(choice.as_mut(), &waker), Poll::Ready(Either::Left(5)));
+    assert!(calls.count() > 0);
+}
+
 /// A future that hands out its waker, and is ready at the poll after `polls` of them.
 fn counting<'a>(
     polls: &'a AtomicUsize,

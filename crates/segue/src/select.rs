@@ -4,6 +4,8 @@
 //! and runs the body of the arm that it has yielded, in the function where it stands: so a body may
 //! `break`, `return` and `?`, and has the variables that the other arms had borrowed.
 //!
+//! Its own names begin with `segue_`: a constant of the user's would be meant by a shorter one.
+//!
 //! The rules take the arms one by one; each gets the next variant of [`OneOf`](crate::OneOf) for
 //! its name. The last rules put it all together, one for each way to wait.
 
@@ -117,15 +119,15 @@ macro_rules! select {
     (@arms $letters:tt $wait:tt $order:ident $deadline:tt $default:tt $arms:tt , $($rest:tt)*) => {
         $crate::select!(@arms $letters $wait $order $deadline $default $arms $($rest)*)
     };
-    (@arms $letters:tt $wait:tt $order:ident $deadline:tt [] $arms:tt default => $body:block $($rest:tt)*) => {
-        $crate::select!(@arms $letters $wait $order $deadline [$body] $arms $($rest)*)
+    (@arms $letters:tt $wait:tt $order:ident $deadline:tt [] $arms:tt default => { $($body:tt)* } $($rest:tt)*) => {
+        $crate::select!(@arms $letters $wait $order $deadline [{ $($body)* }] $arms $($rest)*)
     };
     (@arms $letters:tt $wait:tt $order:ident $deadline:tt [] $arms:tt default => $body:expr $(, $($rest:tt)*)?) => {
         $crate::select!(@arms $letters $wait $order $deadline [$body] $arms $($($rest)*)?)
     };
     (@arms $letters:tt $wait:tt $order:ident [] $default:tt $arms:tt
-        deadline($at:expr) => $body:block $($rest:tt)*) => {
-        $crate::select!(@arms $letters $wait $order [($at) $body] $default $arms $($rest)*)
+        deadline($at:expr) => { $($body:tt)* } $($rest:tt)*) => {
+        $crate::select!(@arms $letters $wait $order [($at) { $($body)* }] $default $arms $($rest)*)
     };
     (@arms $letters:tt $wait:tt $order:ident [] $default:tt $arms:tt
         deadline($at:expr) => $body:expr $(, $($rest:tt)*)?) => {
@@ -135,9 +137,9 @@ macro_rules! select {
         ::core::compile_error!("`select!` takes up to twelve arms; for more, `any_of` takes a `Vec` of sources")
     };
     (@arms [$letter:ident $($letters:ident)*] $wait:tt $order:ident $deadline:tt $default:tt [$($arms:tt)*]
-        $pattern:pat = $source:expr, if $condition:expr => $body:block $($rest:tt)*) => {
+        $pattern:pat = $source:expr, if $condition:expr => { $($body:tt)* } $($rest:tt)*) => {
         $crate::select!(@arms [$($letters)*] $wait $order $deadline $default [$($arms)* {
-            $letter $pattern, if $condition { ::core::option::Option::Some($crate::Waitable::new($source)) } else { ::core::option::Option::None }, $body
+            $letter $pattern, if $condition { ::core::option::Option::Some($crate::Waitable::new($source)) } else { ::core::option::Option::None }, { $($body)* }
         }] $($rest)*)
     };
     (@arms [$letter:ident $($letters:ident)*] $wait:tt $order:ident $deadline:tt $default:tt [$($arms:tt)*]
@@ -147,9 +149,9 @@ macro_rules! select {
         }] $($($rest)*)?)
     };
     (@arms [$letter:ident $($letters:ident)*] $wait:tt $order:ident $deadline:tt $default:tt [$($arms:tt)*]
-        $pattern:pat = $source:expr => $body:block $($rest:tt)*) => {
+        $pattern:pat = $source:expr => { $($body:tt)* } $($rest:tt)*) => {
         $crate::select!(@arms [$($letters)*] $wait $order $deadline $default [$($arms)* {
-            $letter $pattern, $crate::Waitable::new($source), $body
+            $letter $pattern, $crate::Waitable::new($source), { $($body)* }
         }] $($rest)*)
     };
     (@arms [$letter:ident $($letters:ident)*] $wait:tt $order:ident $deadline:tt $default:tt [$($arms:tt)*]
@@ -181,50 +183,50 @@ macro_rules! select {
     // what the compiler has to say of one of them, it says of what the user has written.
     (@build [] $order:ident [] [$default:expr] [$({ $letter:ident $pattern:pat, $source:expr, $body:expr })+]) => {{
         $crate::core::preemption_point();
-        let chosen = $crate::$order(($($source,)+)).attempt();
+        let segue_chosen = $crate::$order(($($source,)+)).attempt();
         #[allow(unreachable_code, clippy::diverging_sub_expression)]
-        let yielded = match chosen {
-            ::core::option::Option::Some(chosen) => match chosen {
-                $($crate::OneOf::$letter(output) => { let ($pattern) = output; $body })+
+        let segue_yielded = match segue_chosen {
+            ::core::option::Option::Some(segue_chosen) => match segue_chosen {
+                $($crate::OneOf::$letter(segue_output) => { let ($pattern) = segue_output; $body })+
             },
             ::core::option::Option::None => $default,
         };
-        yielded
+        segue_yielded
     }};
     (@build [] $order:ident [] [] [$({ $letter:ident $pattern:pat, $source:expr, $body:expr })+]) => {{
-        let chosen = $crate::$order(($($source,)+)).wait();
+        let segue_chosen = $crate::$order(($($source,)+)).wait();
         #[allow(unreachable_code, clippy::diverging_sub_expression)]
-        let yielded = match chosen {
-            ::core::result::Result::Ok(chosen) => ::core::result::Result::Ok(match chosen {
-                $($crate::OneOf::$letter(output) => { let ($pattern) = output; $body })+
+        let segue_yielded = match segue_chosen {
+            ::core::result::Result::Ok(segue_chosen) => ::core::result::Result::Ok(match segue_chosen {
+                $($crate::OneOf::$letter(segue_output) => { let ($pattern) = segue_output; $body })+
             }),
-            ::core::result::Result::Err(cancelled) => ::core::result::Result::Err::<_, $crate::Cancelled>(cancelled),
+            ::core::result::Result::Err(segue_cancelled) => ::core::result::Result::Err::<_, $crate::Cancelled>(segue_cancelled),
         };
-        yielded
+        segue_yielded
     }};
     (@build [] $order:ident [($at:expr) $late:expr] [] [$({ $letter:ident $pattern:pat, $source:expr, $body:expr })+]) => {{
-        let chosen = $crate::$order(($($source,)+)).or_else($crate::at(::core::convert::From::from($at))).wait();
+        let segue_chosen = $crate::$order(($($source,)+)).or_else($crate::at(::core::convert::From::from($at))).wait();
         #[allow(unreachable_code, clippy::diverging_sub_expression)]
-        let yielded = match chosen {
-            ::core::result::Result::Ok(chosen) => ::core::result::Result::Ok(match chosen {
-                $($crate::Either::Left($crate::OneOf::$letter(output)) => { let ($pattern) = output; $body })+
+        let segue_yielded = match segue_chosen {
+            ::core::result::Result::Ok(segue_chosen) => ::core::result::Result::Ok(match segue_chosen {
+                $($crate::Either::Left($crate::OneOf::$letter(segue_output)) => { let ($pattern) = segue_output; $body })+
                 $crate::Either::Right(()) => $late,
             }),
-            ::core::result::Result::Err(cancelled) => ::core::result::Result::Err::<_, $crate::Cancelled>(cancelled),
+            ::core::result::Result::Err(segue_cancelled) => ::core::result::Result::Err::<_, $crate::Cancelled>(segue_cancelled),
         };
-        yielded
+        segue_yielded
     }};
     (@build [await] $order:ident [] [] [$({ $letter:ident $pattern:pat, $source:expr, $body:expr })+]) => {{
-        let chosen = $crate::$order(($($source,)+)).await;
-        match chosen {
-            $($crate::OneOf::$letter(output) => { let ($pattern) = output; $body })+
+        let segue_chosen = $crate::$order(($($source,)+)).await;
+        match segue_chosen {
+            $($crate::OneOf::$letter(segue_output) => { let ($pattern) = segue_output; $body })+
         }
     }};
     (@build [await] $order:ident [($at:expr) $late:expr] []
         [$({ $letter:ident $pattern:pat, $source:expr, $body:expr })+]) => {{
-        let chosen = $crate::$order(($($source,)+)).or_else($crate::at(::core::convert::From::from($at))).await;
-        match chosen {
-            $($crate::Either::Left($crate::OneOf::$letter(output)) => { let ($pattern) = output; $body })+
+        let segue_chosen = $crate::$order(($($source,)+)).or_else($crate::at(::core::convert::From::from($at))).await;
+        match segue_chosen {
+            $($crate::Either::Left($crate::OneOf::$letter(segue_output)) => { let ($pattern) = segue_output; $body })+
             $crate::Either::Right(()) => $late,
         }
     }};

@@ -83,6 +83,30 @@ fn each_way_to_write_an_arm() {
 }
 
 #[test]
+fn it_can_be_written_by_another_macro_and_has_names_of_its_own() {
+    #![allow(non_upper_case_globals, dead_code)]
+    macro_rules! first_of {
+        ($left:expr, $right:expr, $late:expr) => {
+            select! {
+                biased;
+                left = $left => left,
+                right = $right => { right }
+                deadline(Instant::now()) => $late,
+            }
+        };
+    }
+    const chosen: u8 = 0;
+    const cancelled: u8 = 0;
+    static yielded: u8 = 0;
+    static output: u8 = 0;
+    let at = |duration, number| after(duration).map(move |()| number);
+    assert_eq!(first_of!(at(Duration::ZERO, 1), at(HOUR, 2), 3), Ok(1));
+    assert_eq!(first_of!(at(HOUR, 1), at(Duration::ZERO, 2), 3), Ok(2));
+    assert_eq!(first_of!(at(HOUR, 1), at(HOUR, 2), 3), Ok(3));
+    assert_eq!(select! { n = at(HOUR, 1) => { n } default => 4 }, 4);
+}
+
+#[test]
 fn in_a_task_it_is_awaited() {
     let (sender, receiver) = channel::unbounded();
     sender.send(1).unwrap();

@@ -186,20 +186,11 @@ impl<S: Source> SourceFuture<S> {
 
     /// Takes what the task was resumed with.
     fn commit_if_resumed(&mut self) -> Option<S::Output> {
-        /// Ends the wait, also if the commit unwinds.
-        struct Clear(*mut Option<Host>);
-        impl Drop for Clear {
-            fn drop(&mut self) {
-                // SAFETY: made of the field of a future that is borrowed meanwhile; nobody else
-                // reaches it any more.
-                unsafe { *self.0 = None };
-            }
-        }
         let outcome = self.host.as_ref()?.trigger.outcome();
         let Some(Outcome::Taken(arm)) = outcome else { unreachable!("a task is resumed by a claim") };
         // The host stays where it is until the commit has withdrawn the other arms of a choice:
         // until then their queues have the trigger's address.
-        let _clear = Clear(&raw mut self.host);
+        let _ends = Ends(&raw mut self.host);
         // SAFETY: it was registered, and taken through that arm; the claimer is done with host and
         // slot since the resume.
         unsafe { self.source.as_mut()?.commit(&mut self.slot, arm) }
@@ -220,6 +211,8 @@ impl<S: Source> SourceFuture<S> {
         let mail = Mail { waker: Some(waker.clone()), taken: false };
         let resumed = AtomicBool::new(false);
         self.host = Some(Host { fiber, trigger: Trigger::new(), mail: Lock::new(mail), resumed });
+        // Unless it is registered in the end: a look may yield, or unwind.
+        let ends = Ends(&raw mut self.host);
         // Shared from here on, as long as somebody may resume the task.
         let host = self.host.as_ref().expect("just made");
         let waiter = ptr::from_ref(&host.fiber).cast_mut();
@@ -241,11 +234,21 @@ impl<S: Source> SourceFuture<S> {
                 Err(retreat) => retreated(source, &mut self.slot, &host.trigger, waiter, retreat, pause),
             }
         };
-        if !matches!(begun, Ok(None)) {
-            // Nothing is registered.
-            self.host = None;
+        if matches!(begun, Ok(None)) {
+            mem::forget(ends);
         }
         begun.unwrap_or_default()
+    }
+}
+
+/// Ends a wait of which nothing is registered, also while a step unwinds.
+struct Ends(*mut Option<Host>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        // SAFETY: made of the field of a future that is borrowed meanwhile; nobody else reaches it
+        // any more.
+        unsafe { *self.0 = None };
     }
 }
 

@@ -24,7 +24,9 @@ impl<T> Receiver<T> {
     ///
     /// # Order
     /// Values come in the order in which they were sent. Receivers that wait get them first in,
-    /// first out; one that comes when a value is there overtakes nobody.
+    /// first out; one that comes when a value is there overtakes nobody. Values that come back,
+    /// from futures that were dropped, go before all others; of several, the one that came back
+    /// last goes first.
     ///
     /// # Cancellation
     /// *Loses its place in the queue*: nothing was taken.
