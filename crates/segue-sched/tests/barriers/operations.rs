@@ -1,19 +1,20 @@
 //! Closures and steps of operations: an operation in progress is registered somewhere, or has a
 //! borrow of its fiber.
 
-use crate::table::{Counts, Must::*, RIGHT, Row, act, fiber, poll, thread};
+use crate::table::{Counts, LONG, Must::*, RIGHT, Row, act, fiber, poll, thread};
 use segue_core::chain::barrier;
 use segue_core::scheduling::run_as_thread;
 use segue_core::unwind::contain;
 use segue_core::{
-    Blocking, CancelToken, Guard, Operation, Unlocked, WaitQueue, Waitable, WaitsFor, no_suspend, registered, scope,
-    with_current, yield_now,
+    Blocking, CancelToken, Guard, Operation, Unlocked, WaitQueue, Waitable, WaitsFor, after, any_of_biased,
+    future_source, guard, no_suspend, registered, scope, with_current, with_nack, yield_now,
 };
 use segue_sched::blocking_here;
 use std::cell::Cell;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::mpsc;
+use std::time::Duration;
 
 const UNLOCKED: u8 = 0;
 const ATTEMPT: u8 = 1;
@@ -250,6 +251,14 @@ fn acts_then() -> u64 {
     RIGHT
 }
 
+/// Acts, and then makes the source.
+fn acts_now<S>(source: S) -> S {
+    act();
+    source
+}
+
+const MADE: &str = "what a guard makes";
+
 fn foreign() -> WaitsFor {
     WaitsFor::new("an operation of somebody else's")
 }
@@ -297,6 +306,19 @@ pub static ROWS: &[Row] = &[
         let queue = Queue::new(true);
         let mut future = pin!(acts::<100>(&queue).map(|_| acts_then()).into_future());
         poll(future.as_mut(), std::task::Waker::noop()).unwrap()
+    }),
+    fiber("Waitable::filter_map, in a wait", Refused(NAME), || {
+        acts::<100>(&Queue::new(true)).filter_map(|_| Some(acts_then())).wait().unwrap()
+    }),
+    fiber("guard, in a wait", Refused(MADE), || guard(|| acts_now(after(Duration::ZERO))).wait().map_or(0, |()| RIGHT)),
+    fiber("guard, in a choice", Refused("the first of several"), || {
+        any_of_biased((guard(|| acts_now(after(Duration::ZERO))), after(LONG))).wait().map_or(0, |_| RIGHT)
+    }),
+    fiber("with_nack, in a wait", Refused(MADE), || {
+        with_nack(|_| acts_now(after(Duration::ZERO))).wait().map_or(0, |()| RIGHT)
+    }),
+    fiber("future_source, in a wait: a poll", Refused("a future"), || {
+        future_source(async { acts_then() }).wait().unwrap()
     }),
     fiber("Guard::exchange_if", Refused("a look at who waits"), suits),
     thread("Guard::exchange_if, on a thread", Refused("a look at who waits"), suits),
