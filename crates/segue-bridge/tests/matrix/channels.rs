@@ -1,7 +1,7 @@
-//! Channels: without a buffer, and with one.
+//! Channels: without a buffer, and with one; broadcasts and watched values.
 
 use crate::rig::{HOLDS, How, MIX, ROUNDS, Structure, Until, WAITS, Way, by};
-use segue::channel::{self, Receiver, Sender};
+use segue::channel::{self, Receiver, Sender, broadcast, watch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
@@ -73,18 +73,19 @@ impl Structure for ARendezvous {
 }
 
 /// A value that is received and sent back, and a path in either direction.
-pub struct ABounded {
+pub struct ABuffered<const BOUNDED: bool> {
     ends: Ends,
     paths: [Ends; 2],
 }
 
-impl Structure for ABounded {
-    const NAME: &'static str = "bounded channel";
+impl<const BOUNDED: bool> Structure for ABuffered<BOUNDED> {
+    const NAME: &'static str = if BOUNDED { "bounded channel" } else { "unbounded channel" };
 
     fn new() -> Self {
-        let (sender, receiver) = channel::bounded(1);
+        let with_room = |capacity| if BOUNDED { channel::bounded(capacity) } else { channel::unbounded() };
+        let (sender, receiver) = with_room(1);
         sender.try_send(0).unwrap();
-        Self { ends: (sender, receiver), paths: [1, 3].map(channel::bounded) }
+        Self { ends: (sender, receiver), paths: [1, 3].map(with_room) }
     }
 
     async fn hold(self: Arc<Self>, way: Way, _round: usize, until: Until) {
@@ -108,5 +109,87 @@ impl Structure for ABounded {
     fn check(&self) {
         assert_eq!(self.ends.1.try_recv(), Ok(HOLDS + WAITS));
         assert!(self.paths.iter().all(|(_, receiver)| receiver.is_empty()));
+    }
+}
+
+/// One for each turn, whose receivers are copies of one that has received nothing yet.
+pub struct ABroadcast {
+    rounds: Vec<(broadcast::Sender<usize>, broadcast::Receiver<usize>)>,
+    paths: [(broadcast::Sender<usize>, broadcast::Receiver<usize>); 2],
+}
+
+impl Structure for ABroadcast {
+    const NAME: &'static str = "broadcast";
+
+    fn new() -> Self {
+        let rounds = (0..HOLDS).map(|_| broadcast::channel(1)).collect();
+        Self { rounds, paths: [0, 1].map(|_| broadcast::channel(MIX)) }
+    }
+
+    async fn hold(self: Arc<Self>, way: Way, round: usize, until: Until) {
+        until(way).await;
+        self.rounds[round].0.send(round).unwrap();
+    }
+
+    async fn wait(self: Arc<Self>, how: &How, round: usize) -> bool {
+        let mut receiver = self.rounds[round].1.clone();
+        let received = how.wait(receiver.recv_source()).await;
+        received.inspect(|received| assert_eq!(*received, Ok(round))).is_some()
+    }
+
+    async fn mix(self: Arc<Self>, way: Way, side: usize) {
+        let mut receiver = self.paths[1 - side].1.clone();
+        for step in 0..MIX {
+            self.paths[side].0.send(step).unwrap();
+            assert_eq!(by!(way, receiver.recv().unwrap(), receiver.recv_source().await.unwrap()), step);
+        }
+    }
+
+    fn check(&self) {
+        let kept = |(round, (_, receiver)): (usize, &(_, broadcast::Receiver<usize>))| {
+            receiver.clone().try_recv() == Some(Ok(round))
+        };
+        assert!(self.rounds.iter().enumerate().all(kept));
+    }
+}
+
+/// One for each turn, and one that each side changes step by step.
+pub struct AWatch {
+    rounds: Vec<(watch::Sender<usize>, watch::Receiver<usize>)>,
+    steps: [(watch::Sender<usize>, watch::Receiver<usize>); 2],
+}
+
+impl Structure for AWatch {
+    const NAME: &'static str = "watch";
+
+    fn new() -> Self {
+        let rounds = (0..HOLDS).map(|_| watch::channel(0)).collect();
+        Self { rounds, steps: [0, 1].map(|_| watch::channel(0)) }
+    }
+
+    async fn hold(self: Arc<Self>, way: Way, round: usize, until: Until) {
+        until(way).await;
+        self.rounds[round].0.set(round + 1);
+    }
+
+    async fn wait(self: Arc<Self>, how: &How, round: usize) -> bool {
+        let mut receiver = self.rounds[round].1.clone();
+        let changed = how.wait(receiver.changed_source()).await;
+        changed.inspect(|changed| assert_eq!((*changed, *receiver.get()), (Ok(()), round + 1))).is_some()
+    }
+
+    async fn mix(self: Arc<Self>, way: Way, side: usize) {
+        let mut others = self.steps[1 - side].1.clone();
+        for step in 1..=MIX {
+            self.steps[side].0.set(step);
+            while *others.get() < step {
+                by!(way, others.changed().unwrap(), others.changed_source().await.unwrap());
+            }
+        }
+    }
+
+    fn check(&self) {
+        assert!(self.rounds.iter().enumerate().all(|(round, (sender, _))| *sender.get() == round + 1));
+        assert!(self.steps.iter().all(|(sender, _)| *sender.get() == MIX));
     }
 }
