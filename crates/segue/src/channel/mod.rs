@@ -6,7 +6,7 @@
 //! | [`rendezvous`] | none: a sender waits for its receiver | handing over, knowing that it was received |
 //! | [`bounded`] | room for so many; senders wait for room | pipelines; the slow side slows the fast one |
 //! | [`unbounded`] | any number; to send never waits | events, where the sender must not wait |
-//! | [`promise`](crate::sync::promise) | one value, once | an answer; elsewhere it is called a oneshot |
+//! | [`oneshot`] | one value, once | an answer; it is a [`promise`](crate::sync::promise) |
 //! | [`broadcast`] | the newest so many | each receiver gets every message, or is told how many it has missed |
 //! | [`watch`] | the newest value | settings, progress: each receiver sees what is newest |
 //!
@@ -48,6 +48,7 @@
 pub mod broadcast;
 mod errors;
 mod exclusive;
+pub mod oneshot;
 mod operations;
 mod receiver;
 mod sender;

@@ -140,7 +140,6 @@ impl<'a, T, R, F: Fn(&'a Shared<T>) -> R> Operation<(), ()> for Settled<'a, T, F
 /// std::thread::spawn(move || resolver.fill(42));
 /// assert_eq!(promise.wait(), Ok(&42));
 /// ```
-#[doc(alias = "oneshot")]
 pub fn promise<T>() -> (Resolver<T>, Promise<T>) {
     let (left, right) = Half::pair(Shared::new());
     (Resolver(left), Promise(right))
@@ -270,7 +269,8 @@ pub struct Resolver<T>(Half<Shared<T>>);
 
 // SAFETY: as for the promise; a resolver only gives a value away.
 unsafe impl<T: Send> Send for Resolver<T> {}
-// SAFETY: a shared resolver can do nothing.
+// SAFETY: a shared resolver reads the state, and waits for a change of that; it does not reach the
+// cell.
 unsafe impl<T: Send> Sync for Resolver<T> {}
 
 impl<T> Resolver<T> {
@@ -301,6 +301,36 @@ impl<T> Resolver<T> {
         // SAFETY: the promise is gone, so nobody else has the cell.
         let value = unsafe { &mut *shared.value.get() }.take().expect("it was put there");
         Err(Rejected { value, error: Closed })
+    }
+}
+
+impl<T> Resolver<T> {
+    /// Whether the promise was dropped: nobody can take the value any more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.0.is_settled()
+    }
+
+    /// Ready when the promise is dropped: for computations that nobody waits for any more.
+    ///
+    /// # Cancellation
+    /// *No effect*.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (resolver, promise) = segue::sync::promise::<u32>();
+    /// std::thread::spawn(move || drop(promise));
+    /// resolver.closed_source().wait()?;
+    /// assert!(resolver.is_closed());
+    /// # Ok::<(), segue::Cancelled>(())
+    /// ```
+    #[track_caller]
+    pub fn closed_source(&self) -> Waitable<impl Source<Output = ()>> {
+        let shared = &*self.0;
+        // As long as there is a resolver, a promise is settled by its drop alone.
+        let find = |_: &Shared<T>| ();
+        Waitable::new(shared.waiters.operation(WaitsFor::new("the end of a promise"), Settled { shared, find }))
     }
 }
 
