@@ -3,6 +3,7 @@
 //!
 //! The model is the table in `channel/state.rs`, on plain lists: it says of each task whether it
 //! waits, was served (and with what), or was told to look again.
+#![cfg(feature = "sched")]
 
 #[path = "common/meet.rs"]
 mod meet;
