@@ -53,12 +53,14 @@
 
 use crate::op::{Half, Op};
 use crate::reactor::{Found, Reactor};
+use crate::ring::{LazyRing, Ring};
 use crate::selector::{Backend, Interest};
 use crate::socket::Socket;
 use segue_core::drivers::Limit;
 use segue_core::{Ended, Source, Waitable, WaitsFor, guard};
 use std::cell::RefCell;
 use std::io;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -69,6 +71,11 @@ use std::time::Duration;
 #[track_caller]
 pub(crate) fn run<O: Op>(socket: &Arc<Socket>, mut op: O, timeout: Option<Duration>) -> io::Result<O::Output> {
     segue_core::admit()?;
+    if let Some(ring) = ring_of_caller()
+        && let Some(result) = ring.carry_out(socket, &mut op, timeout)
+    {
+        return result;
+    }
     let direction = socket.direction(O::HALF);
     let mut deadline = None;
     loop {
@@ -156,12 +163,36 @@ impl Interest {
 
 thread_local! {
     /// The driver that this thread's worker idles in.
-    static WORKERS: RefCell<Option<Arc<Reactor>>> = const { RefCell::new(None) };
+    static WORKERS: RefCell<Option<Driver>> = const { RefCell::new(None) };
+}
+
+/// What a worker idles in.
+#[derive(Clone)]
+pub(crate) struct Driver {
+    pub(crate) reactor: Arc<Reactor>,
+    /// None if it is to do without.
+    pub(crate) ring: Option<Rc<LazyRing>>,
 }
 
 /// Says what the driver of this thread's worker is, and gives back what it was.
-pub(crate) fn set_workers(driver: Option<Arc<Reactor>>) -> Option<Arc<Reactor>> {
+pub(crate) fn set_workers(driver: Option<Driver>) -> Option<Driver> {
     WORKERS.try_with(|slot| slot.replace(driver)).ok().flatten()
+}
+
+/// The ring in which an op of the caller's can fly: that of its worker, if the caller is a fiber
+/// that may be suspended.
+#[inline]
+fn ring_of_caller() -> Option<Rc<Ring>> {
+    if !segue_core::in_fiber() {
+        return None;
+    }
+    let ring = WORKERS.try_with(|slot| slot.borrow().as_ref()?.ring.as_ref()?.get().map(Rc::clone)).ok().flatten()?;
+    segue_core::with_current(|fiber| !fiber.must_not_suspend() && fiber.scheduler().leave_to_park()).then_some(ring)
+}
+
+/// The ring of this thread's worker, if there is one.
+pub(crate) fn ring_here() -> Option<Rc<Ring>> {
+    WORKERS.try_with(|slot| slot.borrow().as_ref()?.ring.as_ref()?.made().map(Rc::clone)).ok().flatten()
 }
 
 /// The driver for an op of the caller.
@@ -170,9 +201,10 @@ pub(crate) fn set_workers(driver: Option<Arc<Reactor>>) -> Option<Arc<Reactor>> 
 /// thread is parked; hence the question whether this is a fiber.
 pub(crate) fn of_caller() -> io::Result<Arc<Reactor>> {
     if segue_core::in_fiber()
-        && let Ok(Some(driver)) = WORKERS.try_with(|slot| slot.borrow().clone())
+        && let Ok(Some(reactor)) =
+            WORKERS.try_with(|slot| slot.borrow().as_ref().map(|driver| Arc::clone(&driver.reactor)))
     {
-        return Ok(driver);
+        return Ok(reactor);
     }
     shared()
 }
@@ -185,12 +217,12 @@ pub(crate) fn shared() -> io::Result<Arc<Reactor>> {
     if let Some(driver) = &*slot {
         return Ok(Arc::clone(driver));
     }
-    let driver = Arc::new(Reactor::new(Backend::default())?);
+    let driver = Arc::new(Reactor::new(Backend::Native)?);
     let threads = Arc::clone(&driver);
     std::thread::Builder::new().name("segue-io".to_owned()).spawn(move || {
         let mut found = Found::default();
         loop {
-            threads.turn(&mut found, None);
+            let _ = threads.turn(&mut found, None);
         }
     })?;
     driver.open();

@@ -56,11 +56,14 @@
 compile_error!("segue-io runs on Unix: Linux through epoll, the others through kqueue");
 
 mod driver;
+mod fork;
 pub mod net;
 mod op;
 mod park;
 mod reactor;
 mod readiness;
+#[cfg_attr(not(any(target_os = "linux", target_os = "android")), path = "no_ring.rs")]
+mod ring;
 mod selector;
 mod socket;
 mod sys;

@@ -1,18 +1,20 @@
 //! The ops: each is one request to the kernel with what it borrows for the length of the request.
 //!
 //! Made by `net`, carried out by `driver::run`. A readiness driver needs of an op only
-//! [`attempt`](Op::attempt): the system call, which does not wait. A completion driver will need
-//! two more methods, the request as it goes into the ring and the result as it comes out; the types
-//! and their borrows stay as they are.
+//! [`attempt`](Op::attempt): the system call, which does not wait. A completion driver needs the
+//! [request](Op::request) as it goes into the ring, and what an [answer](Op::completed) means. An op
+//! without these two goes by readiness everywhere.
 //!
 //! A read into no room yields zero bytes and asks nobody: Linux would wait for data, to then return
 //! none of it.
 
+use crate::ring::{Answer, Request};
 use crate::socket::Socket;
 use crate::sys;
 use socket2::SockAddr;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 
 /// Which half of a socket an op waits for; its number is `half as usize`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +37,16 @@ pub(crate) trait Op {
     /// Makes the system call, which takes effect at once or says that it would block, and then has
     /// not taken effect.
     fn attempt(&mut self, socket: &Socket) -> io::Result<Self::Output>;
+
+    /// The op as a completion driver has it; `None` if it goes by readiness.
+    fn request<'a>(&'a mut self, _fd: BorrowedFd<'a>) -> Option<Request<'a>> {
+        None
+    }
+
+    /// What the answer to its [request](Op::request) means.
+    fn completed(&mut self, _answer: Answer) -> io::Result<Self::Output> {
+        unreachable!("an answer to an op that has asked for nothing")
+    }
 
     /// Whether it would block on a socket that has nothing to read. An op without room for a byte
     /// does not.
@@ -60,6 +72,15 @@ impl Op for Accept {
     #[inline]
     fn attempt(&mut self, socket: &Socket) -> io::Result<Self::Output> {
         sys::accept(socket.io())
+    }
+
+    fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
+        Request::accept(fd)
+    }
+
+    fn completed(&mut self, answer: Answer) -> io::Result<Self::Output> {
+        let (accepted, peer) = answer.accepted();
+        Ok((accepted.into(), peer.as_socket().ok_or(io::ErrorKind::InvalidData)?))
     }
 }
 
@@ -93,6 +114,14 @@ impl Op for Connect<'_> {
             connected => connected.map(drop),
         }
     }
+
+    fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
+        Request::connect(fd, self.to)
+    }
+
+    fn completed(&mut self, _answer: Answer) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn is_in_progress(error: &io::Error) -> bool {
@@ -114,6 +143,16 @@ impl<const PEEK: bool> Op for Read<'_, PEEK> {
             return Ok(0);
         }
         sys::recv(socket.io(), self.0, PEEK)
+    }
+
+    #[inline]
+    fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
+        if PEEK { None } else { Request::receive(fd, self.0) }
+    }
+
+    #[inline]
+    fn completed(&mut self, answer: Answer) -> io::Result<usize> {
+        Ok(answer.bytes())
     }
 
     #[inline]
@@ -141,6 +180,14 @@ impl Op for ReadVectored<'_, '_> {
         }
         sys::recv_vectored(socket.io(), self.0)
     }
+
+    fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
+        Request::receive_vectored(fd, self.0)
+    }
+
+    fn completed(&mut self, answer: Answer) -> io::Result<usize> {
+        Ok(answer.bytes())
+    }
 }
 
 /// Moves bytes into the kernel.
@@ -155,6 +202,16 @@ impl Op for Write<'_> {
     fn attempt(&mut self, socket: &Socket) -> io::Result<usize> {
         sys::send(socket.io(), self.0)
     }
+
+    #[inline]
+    fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
+        Request::send(fd, self.0)
+    }
+
+    #[inline]
+    fn completed(&mut self, answer: Answer) -> io::Result<usize> {
+        Ok(answer.bytes())
+    }
 }
 
 /// Moves bytes into the kernel, from several buffers.
@@ -168,5 +225,13 @@ impl Op for WriteVectored<'_, '_> {
     #[inline]
     fn attempt(&mut self, socket: &Socket) -> io::Result<usize> {
         sys::send_vectored(socket.io(), self.0)
+    }
+
+    fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
+        Request::send_vectored(fd, self.0)
+    }
+
+    fn completed(&mut self, answer: Answer) -> io::Result<usize> {
+        Ok(answer.bytes())
     }
 }

@@ -37,12 +37,14 @@
 //! | --- | --- | --- |
 //! | `unpark`'s swap | `park`'s failed exchange, or its swap at the end | the work that the worker is woken for |
 
-use crate::driver;
+use crate::driver::{self, Driver};
 use crate::reactor::{Found, Reactor};
+use crate::ring::LazyRing;
 use crate::selector::Backend;
 use segue_core::scheduling::{Park, Unpark, WaitPark};
 use std::io;
 use std::marker::PhantomData;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -76,11 +78,13 @@ const SUSPENDED: u8 = 3;
 /// ```
 pub struct DriverPark {
     handle: Arc<Handle>,
+    /// None if it is to do without, or was made in a fiber.
+    ring: Option<Rc<LazyRing>>,
     /// For parks inside of a fiber.
     fibers: WaitPark,
     found: Found,
     /// While entered: what the thread's driver was before.
-    outer: Option<Option<Arc<Reactor>>>,
+    outer: Option<Option<Driver>>,
     /// What it says of the thread that it entered must be taken back on that thread.
     not_send: PhantomData<*const ()>,
 }
@@ -103,8 +107,8 @@ impl Handle {
 }
 
 impl DriverPark {
-    /// A driver over the best interface that this system's kernel has, or, in a fiber, none.
-    /// Never waits.
+    /// A driver over the best interface that this system's kernel has, or the one that the
+    /// environment's `SEGUE_IO` names (see [`Backend`]); in a fiber, none. Never waits.
     ///
     /// # Errors
     /// What the kernel says when there are no descriptors left, of which a driver needs two or
@@ -118,10 +122,30 @@ impl DriverPark {
     /// # Errors
     /// As for [`new`](DriverPark::new).
     pub fn with(backend: Backend) -> io::Result<Self> {
-        let reactor = if segue_core::in_fiber() { None } else { Some(Arc::new(Reactor::new(backend)?)) };
+        let (selector, ring) = backend.resolve()?;
+        let is_guest = segue_core::in_fiber();
+        let reactor = if is_guest { None } else { Some(Arc::new(Reactor::new(selector)?)) };
+        let ring = ring.filter(|_| !is_guest).map(|entries| Rc::new(LazyRing::new(entries)));
         let fibers = WaitPark::new();
         let handle = Arc::new(Handle { reactor, fibers: fibers.unparker(), state: AtomicU8::new(RUNNING) });
-        Ok(Self { handle, fibers, found: Found::default(), outer: None, not_send: PhantomData })
+        Ok(Self { handle, ring, fibers, found: Found::default(), outer: None, not_send: PhantomData })
+    }
+
+    /// Waits in the ring if something flies there, and else in the reactor itself.
+    fn turn(ring: Option<&LazyRing>, reactor: &Reactor, found: &mut Found, timeout: Option<Duration>) {
+        let ring = ring.and_then(LazyRing::made).filter(|ring| ring.is_busy());
+        let Some((ring, reactors)) = ring.zip(reactor.descriptor()) else {
+            let _ = reactor.turn(found, timeout);
+            return;
+        };
+        match timeout {
+            Some(Duration::ZERO) => ring.poll(),
+            _ => ring.park(reactors, timeout),
+        }
+        if ring.take_call() {
+            // It calls once for all that there is.
+            while reactor.turn(found, Some(Duration::ZERO)) {}
+        }
     }
 }
 
@@ -131,10 +155,13 @@ impl Park for DriverPark {
     }
 
     fn park(&mut self, timeout: Option<Duration>) {
-        let Self { handle, fibers, found, .. } = self;
+        let Self { handle, ring, fibers, found, .. } = self;
         match &handle.reactor {
             Some(reactor) if !segue_core::in_fiber() => {
-                handle.park(PARKED, |parked| reactor.turn(found, if parked { timeout } else { Some(Duration::ZERO) }));
+                handle.park(PARKED, |parked| {
+                    let timeout = if parked { timeout } else { Some(Duration::ZERO) };
+                    Self::turn(ring.as_deref(), reactor, found, timeout);
+                });
             }
             _ => handle.park(SUSPENDED, |parked| {
                 if parked {
@@ -145,11 +172,17 @@ impl Park for DriverPark {
     }
 
     fn poll(&mut self) {
-        if let Some(reactor) = &self.handle.reactor
-            && !reactor.is_empty()
-        {
-            reactor.turn(&mut self.found, Some(Duration::ZERO));
+        let Some(reactor) = &self.handle.reactor else { return };
+        if let Some(ring) = self.ring.as_deref().and_then(LazyRing::made).filter(|ring| ring.is_busy()) {
+            ring.poll();
         }
+        if !reactor.is_empty() {
+            let _ = reactor.turn(&mut self.found, Some(Duration::ZERO));
+        }
+    }
+
+    fn is_called(&self) -> bool {
+        self.ring.as_deref().and_then(LazyRing::made).is_some_and(|ring| ring.is_called())
     }
 
     fn enter(&mut self) {
@@ -158,7 +191,8 @@ impl Park for DriverPark {
             && !segue_core::in_fiber()
         {
             reactor.open();
-            self.outer = Some(driver::set_workers(Some(Arc::clone(reactor))));
+            let driver = Driver { reactor: Arc::clone(reactor), ring: self.ring.clone() };
+            self.outer = Some(driver::set_workers(Some(driver)));
         }
     }
 
@@ -175,6 +209,9 @@ impl Park for DriverPark {
 impl Drop for DriverPark {
     fn drop(&mut self) {
         self.leave();
+        if let Some(ring) = self.ring.as_deref().and_then(LazyRing::made) {
+            ring.drain();
+        }
     }
 }
 

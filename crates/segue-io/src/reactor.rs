@@ -31,6 +31,7 @@
 //! `closed` is stored (release) under the lock and loaded (acquire) without; a socket that enters
 //! is ordered by the lock.
 
+use crate::fork::Birth;
 use crate::selector::{Backend, Interest, Ready, Selector};
 use crate::socket::Socket;
 use slab::Slab;
@@ -46,6 +47,8 @@ pub(crate) struct Reactor {
     /// How many there are, for a look without the lock.
     len: AtomicUsize,
     closed: AtomicBool,
+    /// The process whose event queue it is.
+    birth: Birth,
 }
 
 /// What a turn found; kept between turns for its memory.
@@ -63,6 +66,7 @@ impl Reactor {
             sockets: Mutex::new(Slab::new()),
             len: AtomicUsize::new(0),
             closed: AtomicBool::new(true),
+            birth: Birth::now(),
         })
     }
 
@@ -95,7 +99,10 @@ impl Reactor {
 
     /// The opposite of [`register`](Reactor::register), while the descriptor is still open.
     pub(crate) fn deregister(&self, key: usize, fd: BorrowedFd<'_>) {
-        self.selector.delete(fd);
+        // In the child of a fork that would take it from the parent's queue.
+        if self.birth.is_here() {
+            self.selector.delete(fd);
+        }
         self.forget(key);
     }
 
@@ -103,6 +110,11 @@ impl Reactor {
         if self.sockets().try_remove(key).is_some() {
             self.len.fetch_sub(1, Ordering::Relaxed);
         }
+    }
+
+    /// What becomes readable when a turn would find something, if there is such a descriptor.
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.selector.descriptor()
     }
 
     /// The kernel interface, for ops that arm a direction.
@@ -113,6 +125,11 @@ impl Reactor {
     /// Whether no socket is registered.
     pub(crate) fn is_empty(&self) -> bool {
         self.len.load(Ordering::Relaxed) == 0
+    }
+
+    /// An error in the child of a fork, in which the event queue is the parent's.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        if self.birth.is_here() { Ok(()) } else { Err(Birth::foreign()) }
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -139,16 +156,17 @@ impl Reactor {
     }
 
     /// Waits for the kernel, and resumes the waiters of each socket that it reports. One thread at
-    /// a time.
+    /// a time. Answers whether there may be more.
     ///
     /// # Panics
     /// If the kernel refuses to wait, which it does only when somebody closed its descriptors.
-    pub(crate) fn turn(&self, found: &mut Found, timeout: Option<Duration>) {
-        if let Err(error) = self.selector.wait(timeout, &mut found.ready) {
-            panic!("the kernel's event queue can't be waited on: {error}; was its descriptor closed by foreign code?");
-        }
+    #[must_use]
+    pub(crate) fn turn(&self, found: &mut Found, timeout: Option<Duration>) -> bool {
+        let is_full = self.selector.wait(timeout, &mut found.ready).unwrap_or_else(|error| {
+            panic!("the kernel's event queue can't be waited on: {error}; was its descriptor closed by foreign code?")
+        });
         if found.ready.is_empty() {
-            return;
+            return is_full;
         }
         let sockets = self.sockets();
         for ready in found.ready.drain(..) {
@@ -160,6 +178,7 @@ impl Reactor {
         for (socket, ready) in found.sockets.drain(..) {
             socket.report(ready);
         }
+        is_full
     }
 
     /// Ends the present or the next turn's wait. From any thread.

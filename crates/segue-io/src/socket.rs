@@ -20,6 +20,7 @@ use crate::driver;
 use crate::op::Half;
 use crate::reactor::Reactor;
 use crate::readiness::Direction;
+use crate::ring::Limited;
 use crate::selector::{Interest, Ready};
 use segue_core::drivers::{LazyTimer, TimeLimited};
 use std::io;
@@ -36,6 +37,10 @@ pub(crate) struct Socket {
     /// By the number of the half, and so are the time-outs.
     directions: [Direction; 2],
     timeouts: [Timeout; 2],
+    /// The flights that have the time limits of the directions.
+    limited: [Limited; 2],
+    /// Whether the last completion said that there was more to read.
+    expects_data: AtomicBool,
 }
 
 struct Place {
@@ -53,6 +58,8 @@ impl Socket {
             tells_end: AtomicBool::new(false),
             directions: [Direction::new(), Direction::new()],
             timeouts: [Timeout::default(), Timeout::default()],
+            limited: [Limited::default(), Limited::default()],
+            expects_data: AtomicBool::new(false),
         })
     }
 
@@ -71,6 +78,24 @@ impl Socket {
         &self.timeouts[half as usize]
     }
 
+    #[inline]
+    pub(crate) fn limited(&self, half: Half) -> &Limited {
+        &self.limited[half as usize]
+    }
+
+    /// A guess, which orders nothing.
+    #[inline]
+    pub(crate) fn expects_data(&self) -> bool {
+        self.expects_data.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn expect_data(&self, expects: bool) {
+        if self.expects_data() != expects {
+            self.expects_data.store(expects, Ordering::Relaxed);
+        }
+    }
+
     /// Relaxed: it is set before the socket is known to a reactor, and the reactor's reports order
     /// it (see `readiness`); earlier than that, nothing is reported and `false` is right.
     #[inline]
@@ -86,9 +111,13 @@ impl Socket {
             closed.reactor.deregister(closed.key, self.io.as_fd());
         }
         let place = match &mut *slot {
-            Some(place) => place,
+            Some(place) => {
+                place.reactor.check()?;
+                place
+            }
             empty => {
                 let driver = driver::of_caller()?;
+                driver.check()?;
                 let place = match self.enter(driver, interest)? {
                     Some(place) => place,
                     // Closed this moment. The shared one never is.
@@ -171,6 +200,7 @@ impl TimeLimited for Socket {
 
     fn expire(&self, half: usize) {
         self.directions[half].expire();
+        self.limited[half].expire(driver::ring_here);
     }
 }
 

@@ -27,8 +27,16 @@ pub trait Park {
         false
     }
 
-    /// Looks for events without idling. Called now and then by a worker that is busy.
+    /// Looks for events without idling, and passes on what fibers have asked of it. Called now and
+    /// then by a worker that is busy, and by one that has nothing to run while the park
+    /// [is called](Park::is_called).
     fn poll(&mut self) {}
+
+    /// Whether a [`poll`](Park::poll) would probably make a fiber ready: a guess, without a system
+    /// call, which is to become false by polls. A worker asks before it announces that it sleeps.
+    fn is_called(&self) -> bool {
+        false
+    }
 
     /// Called on the worker's thread before its fibers run, each time that it takes up the thread.
     fn enter(&mut self) {}

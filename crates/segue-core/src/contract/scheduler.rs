@@ -61,6 +61,14 @@ pub unsafe trait Scheduler {
 
     /// The timers that fibers of this scheduler wait on: also its clock.
     fn timers(&self) -> &Timers;
+
+    /// The running fiber leaves something to the [`Park`](crate::scheduling::Park) that its thread
+    /// has entered, and must wait for it, whatever happens. Answers whether it may: whether the
+    /// thread idles in that park and in nothing else while this scheduler has nothing to run. Then
+    /// the park is [polled](crate::scheduling::Park::poll) soon.
+    fn leave_to_park(&self) -> bool {
+        false
+    }
 }
 
 /// Accepts jobs for a scheduler.

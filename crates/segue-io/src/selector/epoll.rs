@@ -13,7 +13,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// The key of the wake-up descriptor. The table of sockets never gives it out.
@@ -67,10 +67,10 @@ impl Selector for Epoll {
         let _ = epoll::delete(&self.epoll, fd);
     }
 
-    fn wait(&self, mut timeout: Option<Duration>, found: &mut Vec<Ready>) -> io::Result<()> {
+    fn wait(&self, mut timeout: Option<Duration>, found: &mut Vec<Ready>) -> io::Result<bool> {
         if let Some(fine) = timeout.filter(|time| !time.is_zero() && *time < COARSE) {
             match rustix::event::poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&timespec(fine))) {
-                Ok(0) | Err(Errno::INTR) => return Ok(()),
+                Ok(0) | Err(Errno::INTR) => return Ok(false),
                 Ok(_) => timeout = Some(Duration::ZERO),
                 Err(error) => return Err(error.into()),
             }
@@ -78,9 +78,10 @@ impl Selector for Epoll {
         let mut events = [const { MaybeUninit::<Event>::uninit() }; EVENTS];
         let events = match epoll::wait(&self.epoll, &mut events[..], timeout.map(timespec).as_ref()) {
             Ok((events, _)) => events,
-            Err(Errno::INTR) => return Ok(()),
+            Err(Errno::INTR) => return Ok(false),
             Err(error) => return Err(error.into()),
         };
+        let is_full = events.len() == EVENTS;
         let (end, failed) = (EventFlags::RDHUP | EventFlags::PRI, EventFlags::HUP | EventFlags::ERR);
         found.extend(events.iter().filter(|event| event.data.u64() != WAKE).map(|event| {
             let flags = event.flags;
@@ -93,7 +94,11 @@ impl Selector for Epoll {
                 unsteady: flags.intersects(end | failed),
             }
         }));
-        Ok(())
+        Ok(is_full)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.epoll.as_fd())
     }
 
     fn notify(&self) {

@@ -41,8 +41,13 @@ pub(crate) trait Selector: Send + Sync {
     fn delete(&self, fd: BorrowedFd<'_>);
 
     /// Waits for reports, for [`notify`](Selector::notify), or for `timeout`; may return early and
-    /// empty-handed. One thread at a time.
-    fn wait(&self, timeout: Option<Duration>, found: &mut Vec<Ready>) -> io::Result<()>;
+    /// empty-handed. One thread at a time. Answers whether there may be more reports.
+    fn wait(&self, timeout: Option<Duration>, found: &mut Vec<Ready>) -> io::Result<bool>;
+
+    /// What becomes readable when there are reports, if there is such a descriptor.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// Ends the present or the next wait. From any thread.
     fn notify(&self);
@@ -56,12 +61,37 @@ pub(crate) trait Selector: Send + Sync {
 }
 
 /// The kernel interface that a [`DriverPark`](crate::DriverPark) waits in.
+///
+/// # Examples
+///
+/// ```
+/// use segue_io::{Backend, DriverPark};
+///
+/// // Whatever the environment says: this one waits by readiness.
+/// let park = DriverPark::with(Backend::Native)?;
+/// # drop(park);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Backend {
-    /// The best one of this system: epoll, directly, on Linux; elsewhere `Polling`.
+    /// What the environment's variable `SEGUE_IO` says: `ring` or `epoll` on Linux, `native`
+    /// everywhere. Without it, `Ring` on Linux and `Native` elsewhere.
     #[default]
+    Auto,
+    /// Readiness, by the best interface of this system: epoll, directly, on Linux; elsewhere
+    /// `Polling`.
     Native,
+    /// On Linux: an io_uring beside epoll, in which the reads, writes, accepts and connects of a
+    /// worker's own fibers are submitted together. It is made when the first of them comes. Where
+    /// the system allows none, the worker goes on as with `Native`, and one line on the standard
+    /// error says so; so it is for a single kind of op that the kernel does not have.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    Ring,
+    /// The same with room for so many submissions at a time, at least one: for tests of a ring that
+    /// is full.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    RingOf(u16),
     /// Whatever the crate `polling` uses here, edge-triggered where it can. On Linux with the
     /// feature `polling`.
     #[cfg(any(feature = "polling", not(any(target_os = "linux", target_os = "android"))))]
@@ -71,17 +101,58 @@ pub enum Backend {
     PollingOneShot,
 }
 
+/// How many submissions at a time a ring is to have room for; `None` for as many as fit.
+type Entries = Option<u16>;
+
 impl Backend {
-    pub(crate) fn selector(self) -> io::Result<Box<dyn Selector>> {
-        Ok(match self {
+    /// What a worker's reactor waits in, and the ring beside it, if it is to have one.
+    pub(crate) fn resolve(self) -> io::Result<(Self, Option<Entries>)> {
+        match self {
+            Backend::Auto => match std::env::var("SEGUE_IO") {
+                Ok(name) => Self::named(&name)?.resolve(),
+                Err(_) => Self::best().resolve(),
+            },
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            Backend::Native => Box::new(epoll::Epoll::new()?),
-            #[cfg(not(any(target_os = "linux", target_os = "android")))]
-            Backend::Native => Box::new(polled::Polled::new(false)?),
+            Backend::Ring => Ok((Backend::Native, Some(None))),
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Backend::RingOf(entries) => Ok((Backend::Native, Some(Some(entries)))),
+            readiness => Ok((readiness, None)),
+        }
+    }
+
+    fn best() -> Self {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        return Backend::Ring;
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        return Backend::Native;
+    }
+
+    fn named(name: &str) -> io::Result<Self> {
+        match name {
+            "" => Ok(Self::best()),
+            "native" => Ok(Backend::Native),
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            "epoll" => Ok(Backend::Native),
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            "ring" => Ok(Backend::Ring),
+            _ => {
+                let known = "SEGUE_IO is to be `ring`, `epoll` or `native`, of which a system may lack the first two";
+                Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{known}; it is {name:?}")))
+            }
+        }
+    }
+
+    pub(crate) fn selector(self) -> io::Result<Box<dyn Selector>> {
+        let (readiness, _) = self.resolve()?;
+        Ok(match readiness {
             #[cfg(any(feature = "polling", not(any(target_os = "linux", target_os = "android"))))]
             Backend::Polling => Box::new(polled::Polled::new(false)?),
             #[cfg(any(feature = "polling", not(any(target_os = "linux", target_os = "android"))))]
             Backend::PollingOneShot => Box::new(polled::Polled::new(true)?),
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            _ => Box::new(epoll::Epoll::new()?),
+            #[cfg(not(any(target_os = "linux", target_os = "android")))]
+            _ => Box::new(polled::Polled::new(false)?),
         })
     }
 }

@@ -47,7 +47,7 @@ impl Selector for Polled {
         let _ = self.poller.delete(fd);
     }
 
-    fn wait(&self, timeout: Option<Duration>, found: &mut Vec<Ready>) -> io::Result<()> {
+    fn wait(&self, timeout: Option<Duration>, found: &mut Vec<Ready>) -> io::Result<bool> {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         events.clear();
         self.poller.wait(&mut events, timeout)?;
@@ -56,7 +56,7 @@ impl Selector for Polled {
             directions: Interest { read: event.readable, write: event.writable },
             unsteady: false,
         }));
-        Ok(())
+        Ok(false)
     }
 
     fn notify(&self) {

@@ -11,7 +11,19 @@ use std::os::fd::AsRawFd;
 use std::sync::mpsc;
 use std::time::Duration;
 
+#[cfg(target_os = "linux")]
+pub const BACKENDS: [Backend; 5] =
+    [Backend::Ring, Backend::RingOf(2), Backend::Native, Backend::Polling, Backend::PollingOneShot];
+#[cfg(not(target_os = "linux"))]
 pub const BACKENDS: [Backend; 3] = [Backend::Native, Backend::Polling, Backend::PollingOneShot];
+
+/// Whether ops of fibers fly in a ring over this backend.
+pub fn is_ring(backend: Backend) -> bool {
+    #[cfg(target_os = "linux")]
+    return matches!(backend, Backend::Ring | Backend::RingOf(_));
+    #[cfg(not(target_os = "linux"))]
+    return false;
+}
 
 /// A wait that is lost must fail its test and not hang it.
 pub fn guarded<T>(what: impl Debug, test: impl FnOnce() -> T) -> T {
@@ -73,9 +85,21 @@ pub fn enlist(stream: &TcpStream) {
 }
 
 /// Lets others run until the kernel watches this descriptor, which an op asks for just before it
-/// waits.
+/// waits; or for so many turns that an op has gone into a ring, of which the kernel does not say
+/// whom it waits for.
 pub fn until_watched(fd: &impl AsRawFd) {
-    until(|| watched(fd.as_raw_fd()));
+    let turns = std::cell::Cell::new(0);
+    until(|| {
+        turns.set(turns.get() + 1);
+        let may_fly = turns.get() > 300 && has_ring();
+        may_fly || (turns.get() % 16 == 1 && watched(fd.as_raw_fd()))
+    });
+}
+
+/// Whether this process has a ring.
+fn has_ring() -> bool {
+    let Ok(open) = std::fs::read_dir("/proc/self/fd") else { return false };
+    open.flatten().any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to.to_string_lossy().contains("io_uring")))
 }
 
 /// Lets others run until something holds.

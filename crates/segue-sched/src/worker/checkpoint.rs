@@ -127,6 +127,7 @@ fn attend(worker: &Common, fiber: &Fiber) -> Result<(), Cancelled> {
     let over = worker.slice.is_over(worker.turns.get(), fiber.scheduler().timers());
     if over {
         // Nobody knows what the driver has.
+        worker.deferred_look.set(0);
         worker.until_look.set(1);
     }
     if (over || worker.is_called()) && !std::thread::panicking() {

@@ -120,6 +120,11 @@ unsafe impl Post for Header {
     }
 }
 
+/// How many turns a busy worker makes before it passes on to its park what fibers have left for
+/// that. More would let one fiber's read wait for long beside others that compute; fewer would be
+/// more system calls where there are many connections.
+const UNTIL_POLL: u32 = 32;
+
 /// The part of a worker that does not depend on its policy.
 pub(crate) struct Common {
     pub(crate) group: Arc<Group>,
@@ -134,6 +139,10 @@ pub(crate) struct Common {
     /// In a simulation: whether the running fiber, when it yields next, goes on only when nothing
     /// else is ready.
     pub(crate) settles: OnceCell<Rc<Cell<bool>>>,
+    /// How many turns were taken off `until_look`, for a poll of the park in between.
+    pub(crate) deferred_look: Cell<u32>,
+    /// See [`Scheduler::leave_to_park`].
+    pub(crate) idles_in_park: Cell<bool>,
     /// What is called around its sleeps.
     pub(crate) hooks: Hooks,
     /// Whether reports have backtraces.
@@ -189,6 +198,8 @@ impl Common {
             living: RefCell::new(Vec::new()),
             away: Cell::new(0),
             settles: OnceCell::new(),
+            deferred_look: Cell::new(0),
+            idles_in_park: Cell::new(false),
             hooks: Hooks::default(),
             backtraces: Cell::new(false),
             turns: Cell::new(0),
@@ -204,6 +215,17 @@ impl Common {
     pub(crate) fn remote(&self) -> &Remote {
         // SAFETY: it points into the group, which this worker owns a share of.
         unsafe { self.remote.as_ref() }
+    }
+
+    /// Has the worker poll its park within some turns: see [`Scheduler::leave_to_park`].
+    #[inline]
+    pub(crate) fn poll_soon(&self) -> bool {
+        let left = self.until_look.get();
+        if left > UNTIL_POLL {
+            self.deferred_look.set(self.deferred_look.get() + (left - UNTIL_POLL));
+            self.until_look.set(UNTIL_POLL);
+        }
+        true
     }
 
     /// The worker is in the place where it will stay.

@@ -694,6 +694,11 @@ fn main(header: &Header) {
 // letter, or the push into this thread's policy.
 unsafe impl<P: Policy> Scheduler for Local<P> {
     #[inline]
+    fn leave_to_park(&self) -> bool {
+        self.common.idles_in_park.get() && self.common.poll_soon()
+    }
+
+    #[inline]
     unsafe fn suspend(&self, fiber: &Fiber) -> Option<Switch> {
         if !self.common.forks.is_empty() {
             self.common.expose_forks();

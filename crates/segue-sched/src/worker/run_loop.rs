@@ -150,6 +150,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         unsafe { handle::reside(self.local.common.at()) };
         self.is_guest = segue_core::in_fiber();
         self.on_thread(|worker| {
+            worker.local.common.idles_in_park.set(!worker.is_inside());
             if let Some(job) = first {
                 worker.begin_with(job);
             }
@@ -203,7 +204,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         let until_look = &common.until_look;
         until_look.set(until_look.get() - 1);
         if until_look.get() == 0 {
-            self.look_around();
+            self.look();
         }
         // New closures and started fibers take turns, so that neither starves the other.
         let turns = common.turns.get();
@@ -243,9 +244,23 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         }
     }
 
+    /// The turns until the next look are over: looks only into the park, if a fiber has asked for
+    /// that and the look itself has time.
+    #[cold]
+    fn look(&mut self) {
+        match self.local.common.deferred_look.take() {
+            0 => self.look_around(),
+            left => {
+                self.local.common.until_look.set(left);
+                self.park.poll();
+            }
+        }
+    }
+
     /// What a busy worker does now and then, so that nobody starves.
     #[cold]
     pub(crate) fn look_around(&mut self) {
+        self.local.common.deferred_look.set(0);
         self.local.common.until_look.set(self.window.renew(self.local.timers.now()));
         self.local.policy_paced(self.window.pace);
         self.park.poll();
@@ -361,7 +376,12 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
                     return true;
                 }
             }
-            if self.takes || offer == Some(Offer::Urgent) || self.is_called() || self.gets_mail_soon() {
+            if self.takes
+                || offer == Some(Offer::Urgent)
+                || self.is_called()
+                || self.gets_mail_soon()
+                || self.park.is_called()
+            {
                 self.looks = (self.looks * 2).min(MOST_LOOKS);
                 self.doubt = Doubt::default();
                 return true;
@@ -398,6 +418,10 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     /// may be.
     #[cold]
     fn idle(&mut self) {
+        if self.park.is_called() {
+            // Cheaper than to announce a sleep that would end at once.
+            return self.park.poll();
+        }
         let longest = match self.local.policy_idles() {
             Idle::Sleep => None,
             Idle::Hold(longest) => longest,

@@ -19,9 +19,20 @@ use std::ptr;
 
 impl Trigger {
     /// As [`wait`](Trigger::wait), but a wait that is cancelled leaves the trigger as it was: it
-    /// can still be signalled, and waited for again.
+    /// can still be signalled, and waited for again. For a driver whose ops end by themselves, and
+    /// may be asked to end sooner.
+    ///
+    /// # Cancellation
+    /// *No effect*: the trigger is as it was before the wait.
+    ///
+    /// # Errors
+    /// The cancellation, if it came first.
+    ///
+    /// # Panics
+    /// If there is a waiter on this trigger already.
     #[inline]
-    pub(crate) fn wait_once_more(&self, waits_for: WaitsFor) -> Result<(), Cancelled> {
+    #[track_caller]
+    pub fn wait_once_more(&self, waits_for: WaitsFor) -> Result<(), Cancelled> {
         if self.outcome().is_some() {
             return Ok(());
         }

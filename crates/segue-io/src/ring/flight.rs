@@ -1,0 +1,112 @@
+//! One op that the kernel has: what its completion finds again.
+//!
+//! Made by `Ring::carry_out` in the frame of the fiber that waits; found by its address when the
+//! ring is reaped.
+
+use segue_core::{Cancelled, Trigger, WaitsFor};
+use std::cell::Cell;
+
+/// What a completion's user data says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The end of the flight at this address.
+    Flight(usize),
+    /// An answer to a cancel, which nobody looks at: the flight's own end decides.
+    Cancel,
+    /// The reactor has something.
+    Reactor,
+}
+
+/// The low bits of an address are free, and the high ones: user space has 47 bits, and on no kernel
+/// more unless a program asks for it.
+const KINDS: u64 = 0b111;
+const ADDRESS: u64 = (1 << 48) - 1;
+const CANCEL: u64 = 1;
+const REACTOR: u64 = 2;
+
+/// The user data of what is not a flight.
+pub(super) const CANCELS: u64 = CANCEL;
+pub(super) const REACTORS: u64 = REACTOR;
+
+/// What a completion is the end of.
+pub(super) fn kind_of(user_data: u64) -> Kind {
+    match user_data & KINDS {
+        CANCEL => Kind::Cancel,
+        REACTOR => Kind::Reactor,
+        _ => Kind::Flight((user_data & ADDRESS) as usize),
+    }
+}
+
+/// An op between its submission and its completion.
+#[repr(align(8))]
+pub(super) struct Flight {
+    done: Trigger,
+    result: Cell<i32>,
+    flags: Cell<u32>,
+    /// Its time was over before its completion came.
+    is_late: Cell<bool>,
+}
+
+impl Flight {
+    pub(super) fn new() -> Self {
+        Self { done: Trigger::new(), result: Cell::new(0), flags: Cell::new(0), is_late: Cell::new(false) }
+    }
+
+    /// What tells this flight from all others, as long as a cancel of an earlier one may be on its
+    /// way: its address, which comes again at once, with a number that does not for 65,536 flights.
+    pub(super) fn user_data(&self, sequence: u16) -> u64 {
+        let address = std::ptr::from_ref(self).expose_provenance() as u64;
+        debug_assert_eq!(address & !ADDRESS, 0, "an address with over 48 bits");
+        u64::from(sequence) << 48 | address
+    }
+
+    /// Its completion has come. The last touch.
+    pub(super) fn complete(&self, result: i32, flags: u32) {
+        self.result.set(result);
+        self.flags.set(flags);
+        self.done.signal(0);
+    }
+
+    /// Waits for the completion; a cancellation ends the wait, and not the flight.
+    pub(super) fn wait(&self, waits_for: WaitsFor) -> Result<(), Cancelled> {
+        self.done.wait_once_more(waits_for)
+    }
+
+    /// Waits for the completion, whatever happens.
+    pub(super) fn wait_shielded(&self, waits_for: WaitsFor) {
+        self.done.wait_shielded(waits_for);
+    }
+
+    pub(super) fn result(&self) -> i32 {
+        self.result.get()
+    }
+
+    pub(super) fn flags(&self) -> u32 {
+        self.flags.get()
+    }
+
+    pub(super) fn be_late(&self) {
+        self.is_late.set(true);
+    }
+
+    pub(super) fn is_late(&self) -> bool {
+        self.is_late.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn user_data_tells_flights_cancels_and_the_reactor_apart() {
+        let flight = Flight::new();
+        let address = std::ptr::from_ref(&flight).addr();
+        for sequence in [0, 1, 2, 7, u16::MAX] {
+            assert_eq!(kind_of(flight.user_data(sequence)), Kind::Flight(address));
+        }
+        assert_ne!(flight.user_data(1), flight.user_data(2));
+        assert_eq!(kind_of(CANCELS), Kind::Cancel);
+        assert_eq!(kind_of(REACTORS), Kind::Reactor);
+    }
+}
