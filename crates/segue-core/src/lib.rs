@@ -73,7 +73,7 @@ pub use blocking::{Blocking, blocking};
 pub use cancel::cancellation::{Cancellation, Watch};
 pub use cancel::token::CancelToken;
 pub use cancel::{deadline, finally, shield, timeout};
-pub use contract::attributes::{Attribute, Attributes, attribute, attributes};
+pub use contract::attributes::{Attribute, Attributes, Spread, attribute, attributes};
 pub use contract::current::{in_fiber, with_current, yield_now};
 pub use contract::fiber::{Fiber, WaitsFor};
 pub use contract::stack::trim_stack;
@@ -134,9 +134,10 @@ pub mod scheduling {
     pub use crate::wait::park::WaitPark;
 }
 
-/// What drivers of I/O need besides: limits for waits that come one after the other, and a word to
-/// simulations, which drive none.
+/// What drivers of I/O need besides: limits for waits that come one after the other, a price for
+/// operations that take long, and a word to simulations, which drive none.
 pub mod drivers {
     pub use crate::contract::lazy_timer::{LazyTimer, Limit, TimeLimited};
     pub use crate::sim::external_work::{KernelWait, kernel_wait};
+    pub use crate::wait::admission::charge;
 }

@@ -151,3 +151,40 @@ fn a_cancelled_joiner_against_the_end_of_the_task() {
     });
     check(&[&JOINED, &CANCELLED]);
 }
+
+/// What a driver does with an op that the kernel has: the completion comes once, whatever else
+/// happens, and the waiter goes on after it and not before.
+#[test]
+fn an_op_in_flight_against_an_interrupt() {
+    static CUT: Reached = Reached::new("the wait was cancelled first");
+    static SERVED: Reached = Reached::new("the completion came first");
+    model(3, || {
+        let (family, done) = (Arc::new(Family::detached()), Arc::new(Trigger::new()));
+        let result = Arc::new(AtomicUsize::new(0));
+        let completer = {
+            let (done, result) = (Arc::clone(&done), Arc::clone(&result));
+            thread::spawn(move || {
+                result.store(12, Ordering::Relaxed);
+                // The last touch. If it is refused, the waiter is on its way to its second wait.
+                done.signal(0);
+            })
+        };
+        let seen = Arc::clone(&result);
+        let waiter = waiter(&family, &done, move |done| {
+            let first = done.wait_once_more(WaitsFor::new("a model of a flight"));
+            if first.is_err() {
+                // Here the driver asks for a cancel.
+                done.wait_shielded(WaitsFor::new("a model of its end"));
+            }
+            assert_eq!(seen.load(Ordering::Relaxed), 12, "it went on before the completion");
+            first.is_err()
+        });
+        let canceller = canceller(&family);
+        let was_cut = waiter.join().unwrap();
+        CUT.note_if(was_cut);
+        SERVED.note_if(!was_cut);
+        canceller.join().unwrap();
+        completer.join().unwrap();
+    });
+    check(&[&CUT, &SERVED]);
+}

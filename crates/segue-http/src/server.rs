@@ -155,7 +155,9 @@ impl<'h> Server<'h> {
                         Ok(place) => place,
                         Err(cancelled) => return cancelled.into(),
                     };
-                    let connection = scope.spawn(move || {
+                    // It will lie where it starts: beside as few others as can be.
+                    let spread = segue_core::Builder::new().attribute(segue_core::Spread);
+                    let connection = spread.spawn_in(scope, move || {
                         let shared = Shared { config: &self.config, closing: scope.token(), handle: &*self.handle };
                         // The connection's end is not an error of the server, and neither is its
                         // panic, which has been reported.

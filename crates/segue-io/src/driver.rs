@@ -29,27 +29,12 @@
 //! `TimedOut`; but first the op is attempted once more, since not everything that it can have makes
 //! an edge.
 //!
-//! # The place of a completion driver
+//! # Completions
 //!
-//! An io_uring driver fills the same seam, with the same ops, and only `run` learns of it:
-//!
-//! ```text
-//!           check         submit                 the op's own completion
-//!   new -------------> due -------> in flight -----------------------------> completed
-//!    |                                 |                                        ^
-//!    | cancelled                       | cancelled, or the deadline:            |
-//!    v                                 v submit ASYNC_CANCEL                    |
-//!   failed                         cancelling ----------------------------------+
-//!                                               the op's own completion
-//! ```
-//!
-//! There the kernel holds the buffers while the op is in flight. So the op's record lies on the
-//! fiber's stack, its address is the completion's user data, and the fiber stays suspended,
-//! shielded, until that completion has come; cancelled or not. A stack is not freed before its
-//! function has returned, which is why this is sound with a borrowed `&mut [u8]`. The completion's
-//! result decides: bytes that came are returned, and `-ECANCELED` becomes the cancellation or the
-//! deadline that asked for it. So the table above holds, with "in flight" for "waiting": *no
-//! effect*, or the result.
+//! On Linux `run` first asks whether the op can fly in the caller's ring, where the kernel holds the
+//! buffers from the submission to the completion (`ring/mod.rs`). With "in flight" for "waiting"
+//! the table above holds there, too. An op that can't, or that the kernel gives back untouched, goes
+//! by readiness. Nothing above `run` knows which it was.
 
 use crate::op::{Half, Op};
 use crate::reactor::{Found, Reactor};
@@ -63,6 +48,10 @@ use std::io;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+/// To copy so many bytes counts as one more operation: so a turn moves at most half a MiB, and one
+/// connection that streams does not hold up those that ask and answer.
+const BYTES: usize = 4096;
 
 /// Carries out an op, suspending the calling fiber, or parking the calling thread, while the kernel
 /// isn't ready for it.
@@ -83,6 +72,7 @@ pub(crate) fn run<O: Op>(socket: &Arc<Socket>, mut op: O, timeout: Option<Durati
         if !(direction.is_drained(tick) && op.needs_data()) {
             match op.attempt(socket) {
                 Ok(output) => {
+                    segue_core::drivers::charge(op.moved(&output) / BYTES);
                     if op.drains(&output) && socket.tells_end() {
                         direction.set_drained(tick);
                     }

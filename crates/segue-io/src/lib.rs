@@ -12,25 +12,34 @@
 //! * `readiness`: how a wait for the kernel is kept from missing the event that it waits for.
 //! * `reactor`: the readiness driver: a table of sockets, and a `selector` that says which of them
 //!   are ready.
+//! * `ring`: the completion driver, beside the reactor.
 //! * [`DriverPark`]: how a worker idles in its driver.
 //!
 //! # Which driver
 //!
-//! On a worker that idles in a [`DriverPark`], an op waits in the worker's driver; anywhere else,
-//! in one driver that the process shares. The shared driver starts its thread on first use. A
-//! socket is registered once, with the driver of the first op on it that has to wait, and stays
-//! with it; ops of other workers and of plain threads wait for it there. When that driver is left
+//! On Linux, reads, writes, accepts and connects of a worker's own fibers *fly* in the worker's
+//! ring: an io_uring, which takes all that the fibers of a round have asked for in one system call,
+//! and fills their borrowed buffers itself. [`Backend`] and the environment's variable `SEGUE_IO`
+//! choose; where the system has no rings, or denies them, the rest goes on without.
+//!
+//! Everything else waits by *readiness*: on a worker that idles in a [`DriverPark`], in the worker's
+//! reactor; anywhere else, in one that the process shares, whose thread starts on first use. A
+//! socket is registered once, with the reactor of the first op on it that has to wait, and stays
+//! with it; ops of other workers and of plain threads wait for it there. When that reactor is left
 //! or dropped, the sockets move: their ops notice nothing.
 //!
-//! Nothing here survives `fork`: the child has neither the shared driver's thread nor an event
-//! queue of its own.
+//! Nothing here survives `fork`. In the child, ops of the parent's fibers fail with an error that
+//! says so, where they would have to wait; the parent notices nothing.
 //!
 //! # Fairness
 //!
-//! An op that is ready at once does not suspend. It counts against the fiber's
+//! By readiness, an op that is ready at once does not suspend. It counts against the fiber's
 //! [budget](segue_core::admit), as every operation that can wait does: after 128 without a wait the
-//! fiber first yields, so that a chatty fiber starves neither the others nor the driver. On plain
-//! threads the operating system sees to that.
+//! fiber first yields, so that a chatty fiber starves neither the others nor the driver. Each 4 KiB
+//! that it copies count as one more. On plain threads the operating system sees to that.
+//!
+//! In a ring every op suspends. A worker that has nothing else to run submits them at once; a busy
+//! one after 32 turns, or when it looks around, a quarter of a millisecond later at most.
 //!
 //! # Examples
 //!

@@ -54,6 +54,11 @@ pub(crate) trait Op {
         false
     }
 
+    /// How many bytes were copied for this result.
+    fn moved(&self, _output: &Self::Output) -> usize {
+        0
+    }
+
     /// Whether this result shows that nothing was left to read.
     fn drains(&self, _output: &Self::Output) -> bool {
         false
@@ -164,6 +169,11 @@ impl<const PEEK: bool> Op for Read<'_, PEEK> {
     fn drains(&self, output: &usize) -> bool {
         !PEEK && (1..self.0.len()).contains(output)
     }
+
+    #[inline]
+    fn moved(&self, output: &usize) -> usize {
+        *output
+    }
 }
 
 /// Moves bytes out of the kernel, into several buffers.
@@ -187,6 +197,11 @@ impl Op for ReadVectored<'_, '_> {
 
     fn completed(&mut self, answer: Answer) -> io::Result<usize> {
         Ok(answer.bytes())
+    }
+
+    #[inline]
+    fn moved(&self, output: &usize) -> usize {
+        *output
     }
 }
 
@@ -212,6 +227,11 @@ impl Op for Write<'_> {
     fn completed(&mut self, answer: Answer) -> io::Result<usize> {
         Ok(answer.bytes())
     }
+
+    #[inline]
+    fn moved(&self, output: &usize) -> usize {
+        *output
+    }
 }
 
 /// Moves bytes into the kernel, from several buffers.
@@ -233,5 +253,10 @@ impl Op for WriteVectored<'_, '_> {
 
     fn completed(&mut self, answer: Answer) -> io::Result<usize> {
         Ok(answer.bytes())
+    }
+
+    #[inline]
+    fn moved(&self, output: &usize) -> usize {
+        *output
     }
 }

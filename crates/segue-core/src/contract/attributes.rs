@@ -64,6 +64,35 @@ pub trait Attribute: Copy + 'static {
     fn from_bits(bits: u64) -> Self;
 }
 
+/// Says of a fiber that it will live for long beside many of its kind, as the fiber of a connection
+/// does: a scheduler that can place it starts it on the worker with the fewest fibers, at once,
+/// rather than on the one that happens to be free. Children are placed as usual.
+///
+/// `segue-sched`'s `Stealing`, the default policy, honours it.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{Builder, Spread};
+///
+/// let connection = Builder::new().attribute(Spread).spawn(|| "served");
+/// assert_eq!(connection.join().unwrap(), "served");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spread;
+
+impl Attribute for Spread {
+    const INHERITED: bool = false;
+
+    fn to_bits(self) -> u64 {
+        0
+    }
+
+    fn from_bits(_: u64) -> Self {
+        Self
+    }
+}
+
 /// What a fiber carries, at most one value of each type. A handle: its clones are the same
 /// attributes.
 ///

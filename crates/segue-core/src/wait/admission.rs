@@ -78,6 +78,24 @@ pub fn admit() -> Result<(), Cancelled> {
     })
 }
 
+/// Counts the operation that the calling fiber has just made as so many more: one that took long,
+/// as a large copy does. Never waits; on a plain thread it does nothing.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{admit, drivers::charge};
+///
+/// admit()?;
+/// let copied = [0_u8; 16 * 1024];
+/// charge(copied.len() / 4096);
+/// # Ok::<(), segue_core::Cancelled>(())
+/// ```
+#[inline]
+pub fn charge(operations: usize) {
+    current::with_running(|fiber| fiber.map(|fiber| fiber.charge(operations)));
+}
+
 /// Gives up the turn of a fiber that has begun 128 operations in it.
 #[cold]
 #[inline(never)]

@@ -3,7 +3,8 @@
 //! For computation on all processors, and the default of `run`.
 
 use crate::policies::ring::Ring;
-use crate::worker::policy::{Goes, Policy, Started, Task, Why};
+use crate::worker::policy::{Goes, Policy, Seat, Started, Task, Why};
+use segue_core::Spread;
 use segue_core::scheduling::Job;
 
 /// Work stealing.
@@ -26,7 +27,8 @@ use segue_core::scheduling::Job;
 /// start new closures, from its own shelf or from outside: as soon as it has two more if it has
 /// just slept, and the closure is the only one, since then a fiber has spawned it and gone on to
 /// wait; and when it has a dozen more if it is busy. What is on a shelf starts on any worker that
-/// has nothing to do.
+/// has nothing to do. A closure that is to be [spread](segue_core::Spread) goes to the worker with
+/// the fewest fibers as soon as it is spawned.
 ///
 /// # Starvation
 /// None. Started fibers and woken tasks are first in, first out, each get every other turn at
@@ -37,6 +39,7 @@ use segue_core::scheduling::Job;
 /// closure that has k older ones on its worker starts after 64·(k + 1) turns at most.
 #[derive(Debug, Default)]
 pub struct Stealing {
+    seat: Option<Seat>,
     /// The fiber that was resumed last.
     last: Option<Started>,
     /// For how many more turns that goes before the others.
@@ -65,14 +68,35 @@ impl Stealing {
         }
         self.left > 0
     }
+
+    /// Where a closure is to start.
+    #[inline]
+    fn place(&self, job: Job, why: Why) -> Goes {
+        if why == Why::Spawned && job.attribute::<Spread>().is_some() {
+            return self.spread(job);
+        }
+        Goes::Anywhere(job)
+    }
+
+    #[cold]
+    fn spread(&self, job: Job) -> Goes {
+        match self.seat.as_ref().map(|seat| (seat.index(), seat.fewest_fibers())) {
+            Some((here, to)) if to != here => Goes::To(to, job),
+            _ => Goes::Anywhere(job),
+        }
+    }
 }
 
 impl Policy for Stealing {
+    fn seated(&mut self, seat: Seat) {
+        self.seat = Some(seat);
+    }
+
     #[inline]
     fn push(&mut self, task: Task, why: Why) -> Goes {
         match task {
             Task::Fresh(job) if why == Why::Resumed => self.woken.push_back(job),
-            Task::Fresh(job) => return Goes::Anywhere(job),
+            Task::Fresh(job) => return self.place(job, why),
             Task::Started(started) if why == Why::Displaced && self.ahead < MOST_AHEAD => {
                 self.ahead += 1;
                 self.started.push_front(started);

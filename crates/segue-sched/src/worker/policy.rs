@@ -274,6 +274,13 @@ impl Seat {
         self.group.len()
     }
 
+    /// The worker with the fewest fibers at this moment, counting closures that have yet to start
+    /// there: this one, if no other has fewer.
+    #[must_use]
+    pub fn fewest_fibers(&self) -> usize {
+        self.group.fewest_fibers(self.index)
+    }
+
     /// Whether both are of the same scheduler.
     #[must_use]
     pub fn is_beside(&self, other: &Self) -> bool {

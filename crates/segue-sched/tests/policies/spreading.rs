@@ -165,3 +165,29 @@ fn a_closure_whose_worker_is_busy_starts_on_another_one_whatever_that_has() {
         })
         .unwrap();
 }
+
+#[test]
+fn what_is_to_be_spread_goes_to_the_worker_with_the_fewest_fibers_at_once() {
+    for workers in [2, 3] {
+        let crowd = Crowd::new();
+        Builder::new()
+            .workers(workers)
+            .run(|| {
+                scope(|s| {
+                    for spawned in 1..=scaled(120, 12) {
+                        segue_core::Builder::new().attribute(segue_core::Spread).spawn_in(s, || crowd.stay());
+                        crowd.await_begun(spawned);
+                    }
+                    let mut shares = HashMap::<ThreadId, usize>::new();
+                    for (place, _) in &*crowd.places.lock().unwrap() {
+                        *shares.entry(*place).or_default() += 1;
+                    }
+                    let (least, most) = (shares.values().min().unwrap(), shares.values().max().unwrap());
+                    // The spawner is one of them; and an idle worker may have taken one.
+                    assert!(shares.len() == workers && most - least <= 3, "{shares:?}");
+                    crowd.let_go(|_| true);
+                });
+            })
+            .unwrap();
+    }
+}

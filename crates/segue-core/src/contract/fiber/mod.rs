@@ -33,6 +33,7 @@ use crate::primitives::atomic::{AtomicPtr, Ordering};
 use crate::primitives::list::{Linked, Links};
 use permission::OPERATIONS;
 use std::cell::{Cell, OnceCell};
+#[cfg(not(loom))]
 use std::mem::offset_of;
 use std::ptr::{self, NonNull};
 

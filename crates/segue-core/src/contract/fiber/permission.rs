@@ -53,6 +53,13 @@ impl Fiber {
         left != 0
     }
 
+    /// Takes more operations off what it may begin in this turn.
+    #[inline]
+    pub(crate) fn charge(&self, operations: usize) {
+        let operations = u8::try_from(operations).unwrap_or(u8::MAX);
+        self.budget.set(self.budget.get().saturating_sub(operations));
+    }
+
     /// Whether it may begin no further operation in this turn.
     #[inline]
     pub(crate) fn is_spent(&self) -> bool {

@@ -426,21 +426,23 @@ impl Group {
         idlest.is_some_and(|worker| worker.rouse() || sleepers().any(Remote::rouse))
     }
 
+    /// The worker with the fewest fibers, counting closures that wait for it: `index`, if no other
+    /// has fewer.
+    pub(crate) fn fewest_fibers(&self, index: usize) -> usize {
+        let others = (0..self.workers.len()).filter(|other| *other != index && self.workers[*other].takes_some());
+        let of = |worker: usize| (self.workers[worker].load(), worker != index, worker);
+        others.chain([index]).map(of).min().map_or(index, |(_, _, worker)| worker)
+    }
+
     /// Finds a place for a closure that worker `index` would start: the worker with the fewest
     /// fibers, and how many closures are to go there so that both have the same; `None` if they
     /// differ by no more than `uneven` or by no more than a fifth. Of worker `only`, to which some
     /// have just gone, the first of these counts.
     pub(crate) fn find_place(&self, index: usize, only: Option<usize>, uneven: usize) -> Option<(usize, usize)> {
-        let load = |worker: &Remote| {
-            let queued = worker.shelf.len.load(Ordering::Relaxed) + worker.sent.len.load(Ordering::Relaxed);
-            worker.beat.fibers() + queued
-        };
-        let takes_some =
-            |worker: &Remote| !worker.away.load(Ordering::Relaxed) && !worker.ended.load(Ordering::Relaxed);
         let suits = |other: usize| other != index && only.is_none_or(|only| only == other);
-        let others = self.workers.iter().enumerate().filter(|(other, worker)| suits(*other) && takes_some(worker));
-        let (least, place) = others.map(|(other, worker)| (load(worker), other)).min()?;
-        let mine = load(&self.workers[index]) + 1;
+        let others = self.workers.iter().enumerate().filter(|(other, worker)| suits(*other) && worker.takes_some());
+        let (least, place) = others.map(|(other, worker)| (worker.load(), other)).min()?;
+        let mine = self.workers[index].load() + 1;
         let uneven = if only.is_some() { uneven } else { uneven.max(mine / 5) };
         (mine > least + uneven && !self.is_stopping()).then(|| (place, (mine - least) / 2))
     }

@@ -56,6 +56,17 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
+    /// How many fibers it has, with the closures that wait for it.
+    pub(crate) fn load(&self) -> usize {
+        let queued = self.shelf.len.load(Ordering::Relaxed) + self.sent.len.load(Ordering::Relaxed);
+        self.beat.fibers() + queued
+    }
+
+    /// Whether it can be given more.
+    pub(crate) fn takes_some(&self) -> bool {
+        !self.away.load(Ordering::Relaxed) && !self.ended.load(Ordering::Relaxed)
+    }
+
     /// Nothing that other threads could want of a worker that has not begun.
     pub(super) fn new() -> Self {
         Self {
