@@ -3,8 +3,9 @@
 
 mod common;
 
-use common::{everywhere, pair};
+use common::{everywhere, on_one_worker, pair};
 use segue_core::{Cancelled, scope, timeout};
+use segue_io::Backend;
 use segue_io::net::{TcpListener, TcpStream};
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -53,7 +54,7 @@ fn a_connect_tries_the_next_address_after_one_that_refuses() {
 #[test]
 fn a_host_whose_first_address_does_not_answer_is_reached_by_the_next() {
     let (_full, mute, _clients) = mute();
-    everywhere(|| {
+    on_one_worker(Backend::Native, || {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let there = listener.local_addr().unwrap();
         let (_held, refuses) = nobody();

@@ -56,7 +56,8 @@ fn what_is_written_out_is_parsed_and_nobody_is_asked() {
     one(lookup((Ipv6Addr::LOCALHOST, 80)).unwrap(), v6);
     one(lookup(SocketAddrV4::new(HOME, 80)).unwrap(), v4);
     one(lookup(SocketAddrV6::new(Ipv6Addr::LOCALHOST, 80, 0, 0)).unwrap(), v6);
-    one(lookup(&&v4).unwrap(), v4);
+    let borrowed: &SocketAddr = &v4;
+    one(lookup(borrowed).unwrap(), v4);
     assert_eq!(lookup([v4, v6]).unwrap(), [v4, v6]);
     assert_eq!(lookup(&[v4, v6][..]).unwrap(), [v4, v6]);
     assert_eq!(lookup(vec![v4, v6]).unwrap(), [v4, v6]);

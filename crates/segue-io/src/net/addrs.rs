@@ -7,8 +7,8 @@ use super::resolve;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::{io, iter, option, slice, vec};
 
-/// What can be turned into addresses on the Internet: a [`SocketAddr`], an [`IpAddr`] or a name with
-/// a port, `"host:port"`, a slice of addresses.
+/// What can be turned into addresses on the Internet: a [`SocketAddr`], an [`IpAddr`] or a name
+/// with a port, `"host:port"`, a slice of addresses.
 ///
 /// As [`std::net::ToSocketAddrs`], with this difference: an address that is written out is parsed,
 /// and whatever else is a name, which the [resolver](super::Resolve) looks up. That suspends the

@@ -212,9 +212,9 @@ impl Socket<Tcp> {
         }
     }
 
-    /// Sets for how long the close waits until what was written has arrived; with zero it is a reset
-    /// (`SO_LINGER`). Never waits. But the close then blocks its thread, that of a worker too, if
-    /// the time is not zero.
+    /// Sets for how long the close waits until what was written has arrived; with zero it is a
+    /// reset (`SO_LINGER`). Never waits. But the close then blocks its thread, that of a worker
+    /// too, if the time is not zero.
     ///
     /// # Errors
     /// What the kernel says.

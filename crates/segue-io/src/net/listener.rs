@@ -122,7 +122,8 @@ impl<P: Listens> Listener<P> {
     /// let (listener, stop) = (TcpListener::bind("127.0.0.1:0")?, CancelToken::new());
     /// let client = TcpStream::connect(listener.local_addr()?)?;
     /// let mut served = 0;
-    /// while let Either::Right(accepted) = stop.cancelled_source().or_else(listener.accept_source()).wait()? {
+    /// while let Either::Right(accepted) =
+    /// stop.cancelled_source().or_else(listener.accept_source()).wait()? {
     ///     let (_stream, peer) = accepted?;
     ///     assert_eq!(peer, client.local_addr()?);
     ///     served += 1;

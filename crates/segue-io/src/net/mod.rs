@@ -18,8 +18,8 @@
 //! * Time-outs are stores and no system calls, and an operation that ran into one fails with
 //!   `TimedOut` on every system.
 //! * Clones share one descriptor.
-//! * There is no `set_nonblocking`: nothing here blocks a thread that has something else to do. What
-//!   must not wait is a `try_` of the operation.
+//! * There is no `set_nonblocking`: nothing here blocks a thread that has something else to do.
+//!   What must not wait is a `try_` of the operation.
 //! * The addresses of a host race, instead of being tried one after the other
 //!   ([`TcpStream::connect`]).
 //!
@@ -27,8 +27,8 @@
 //!
 //! Whatever takes an address takes [`ToAddrs`]. One that is written out (`"127.0.0.1:80"`, a
 //! [`SocketAddr`](std::net::SocketAddr)) is parsed. A name is looked up by the system, on a thread
-//! for [`blocking`](segue_core::blocking) calls, and the fiber waits; its worker does not. A program
-//! may [set](set_resolver) a resolver of its own.
+//! for [`blocking`](segue_core::blocking) calls, and the fiber waits; its worker does not. A
+//! program may [set](set_resolver) a resolver of its own.
 //!
 //! # Sources
 //!

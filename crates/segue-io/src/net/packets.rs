@@ -47,9 +47,10 @@ pub type UnixSeqpacket = Packets<UnixSeq>;
 ///
 /// # Errors
 ///
-/// A time-out that was [set](Packets::set_read_timeout) gives [`TimedOut`](io::ErrorKind::TimedOut),
-/// with the same effect as a cancellation. On a connected [`UdpSocket`] a send or a receive may fail
-/// with `ConnectionRefused` for a packet that was sent *before*, and that nobody wanted.
+/// A time-out that was [set](Packets::set_read_timeout) gives
+/// [`TimedOut`](io::ErrorKind::TimedOut), with the same effect as a cancellation. On a connected
+/// [`UdpSocket`] a send or a receive may fail with `ConnectionRefused` for a packet that was sent
+/// *before*, and that nobody wanted.
 ///
 /// # Examples
 ///
@@ -147,7 +148,7 @@ impl<P: Protocol> Packets<P> {
         driver::run(&self.shared.0, Write(packet), self.write_timeout()?)
     }
 
-    /// [`send`](Self::send) without a wait.
+    /// [`send`](Self::send) that never waits.
     ///
     /// # Errors
     /// `WouldBlock` if there is no room; else as for [`send`](Self::send).
@@ -168,7 +169,7 @@ impl<P: Protocol> Packets<P> {
         driver::run(&self.shared.0, Receive::<false>(buf), self.read_timeout()?)
     }
 
-    /// [`recv`](Self::recv) without a wait.
+    /// [`recv`](Self::recv) that never waits.
     ///
     /// # Errors
     /// `WouldBlock` if there is no packet; else as for [`recv`](Self::recv).
@@ -237,8 +238,8 @@ impl<P: Protocol> Packets<P> {
         ops::readable(&self.shared.0)
     }
 
-    /// Ready when there is room in the socket's buffer, or an error. The receiver of a Unix datagram
-    /// may have no room nevertheless.
+    /// Ready when there is room in the socket's buffer, or an error. The receiver of a Unix
+    /// datagram may have no room nevertheless.
     ///
     /// # Cancellation
     /// *No effect*, also if another arm was chosen, or the future is dropped.
@@ -265,7 +266,7 @@ impl<P: Connectionless> Packets<P> {
         driver::run(&self.shared.0, ReceiveFrom::<P, false>(buf, PhantomData), self.read_timeout()?)
     }
 
-    /// [`recv_from`](Self::recv_from) without a wait.
+    /// [`recv_from`](Self::recv_from) that never waits.
     ///
     /// # Errors
     /// `WouldBlock` if there is no packet; else as for [`recv`](Self::recv).

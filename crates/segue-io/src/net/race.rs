@@ -5,9 +5,9 @@
 //!
 //! # The idea
 //!
-//! A host has addresses of both families, and one of the two may lead nowhere, where only a time-out
-//! would tell. So an attempt is given a head start and not a monopoly: the next one begins when the
-//! head start is over, or as soon as one fails. The first that succeeds wins.
+//! A host has addresses of both families, and one of the two may lead nowhere, where only a
+//! time-out would tell. So an attempt is given a head start and not a monopoly: the next one begins
+//! when the head start is over, or as soon as one fails. The first that succeeds wins.
 //!
 //! All attempts are sources, which one caller waits for. So there is no fiber for each of them, and
 //! it is the same on a plain thread, in a simulation with its virtual time, and everywhere.
@@ -24,8 +24,8 @@
 //! | it waits | all attempts are dropped, which closes their sockets |
 //! | an attempt has succeeded | nothing: it shows at the next operation |
 //!
-//! **The race to fear**: the head start is over in the moment in which an attempt succeeds. Then the
-//! attempts are looked at once more, and no other one begins.
+//! **The race to fear**: the head start is over in the moment in which an attempt succeeds. Then
+//! the attempts are looked at once more, and no other one begins.
 //!
 //! # What is left out
 //!
@@ -156,8 +156,8 @@ mod tests {
         }
     }
 
-    /// What a race came to, how long it took, when which attempt began, and in which order they were
-    /// dropped. In virtual time.
+    /// What a race came to, how long it took, when which attempt began, and in which order they
+    /// were dropped. In virtual time.
     #[derive(Debug)]
     struct Course {
         end: Result<u32, io::ErrorKind>,

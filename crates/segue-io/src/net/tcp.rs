@@ -166,8 +166,8 @@ impl Listener<Tcp> {
     /// use segue_io::net::TcpListener;
     /// use std::net::SocketAddr;
     ///
-    /// let addrs = [SocketAddr::from(([127, 0, 0, 1], 0)), SocketAddr::from(([127, 0, 0, 1], 8080))];
-    /// let listener = TcpListener::bind(&addrs[..])?;
+    /// let addrs = [SocketAddr::from(([127, 0, 0, 1], 0)), SocketAddr::from(([127, 0, 0, 1],
+    /// 8080))]; let listener = TcpListener::bind(&addrs[..])?;
     /// assert_ne!(listener.local_addr()?.port(), 0);
     /// # Ok::<(), std::io::Error>(())
     /// ```

@@ -72,7 +72,7 @@ impl Packets<Udp> {
         driver::run(&self.shared.0, SendTo(packet, &addr.into()), self.write_timeout()?)
     }
 
-    /// [`send_to`](Self::send_to) without a wait, and without names.
+    /// [`send_to`](Self::send_to) that never waits, and without names.
     ///
     /// # Errors
     /// `WouldBlock` if there is no room; else as for [`send_to`](Self::send_to).
@@ -128,7 +128,8 @@ impl Packets<Udp> {
         self.shared.io().multicast_ttl_v4()
     }
 
-    /// Sets whether packets to a group come back to this machine (`IP_MULTICAST_LOOP`). Never waits.
+    /// Sets whether packets to a group come back to this machine (`IP_MULTICAST_LOOP`). Never
+    /// waits.
     ///
     /// # Errors
     /// What the kernel says.
@@ -144,7 +145,8 @@ impl Packets<Udp> {
         self.shared.io().multicast_loop_v4()
     }
 
-    /// Sets whether packets to a group come back to this machine (`IPV6_MULTICAST_LOOP`). Never waits.
+    /// Sets whether packets to a group come back to this machine (`IPV6_MULTICAST_LOOP`). Never
+    /// waits.
     ///
     /// # Errors
     /// What the kernel says.

@@ -134,7 +134,7 @@ impl<P: Protocol + Local> Stream<P> {
         receive(&self.shared, buf, most, self.read_timeout()?)
     }
 
-    /// [`recv_fds`](Self::recv_fds) without a wait.
+    /// [`recv_fds`](Self::recv_fds) that never waits.
     ///
     /// # Errors
     /// `WouldBlock` if nothing is there; else as for [`recv_fds`](Self::recv_fds).
@@ -172,7 +172,7 @@ impl<P: Protocol + Local> Packets<P> {
         receive(&self.shared, buf, most, self.read_timeout()?)
     }
 
-    /// [`recv_fds`](Self::recv_fds) without a wait.
+    /// [`recv_fds`](Self::recv_fds) that never waits.
     ///
     /// # Errors
     /// `WouldBlock` if there is no packet; else as for [`recv_fds`](Self::recv_fds).

@@ -108,8 +108,8 @@ impl<P: Listens + Local> Listener<P> {
     /// Listens at this path, where there must be nothing yet. Never waits.
     ///
     /// # Errors
-    /// What the kernel says: `AddrInUse` if there is something, also the path of a listener that has
-    /// gone. `InvalidInput` for a path that is too long: over 107 bytes on Linux.
+    /// What the kernel says: `AddrInUse` if there is something, also the path of a listener that
+    /// has gone. `InvalidInput` for a path that is too long: over 107 bytes on Linux.
     ///
     /// # Examples
     ///
@@ -225,8 +225,8 @@ impl Packets<UnixDgram> {
 
     /// Sends a packet to the socket at this path. Returns its length.
     ///
-    /// While the receiver's queue is full it attempts that again, after pauses, unless the socket is
-    /// [connected](Self::connect): so who sends a lot connects.
+    /// While the receiver's queue is full it attempts that again, after pauses, unless the socket
+    /// is [connected](Self::connect): so who sends a lot connects.
     ///
     /// # Cancellation
     /// *No effect*.
@@ -251,7 +251,7 @@ impl Packets<UnixDgram> {
         ops::patiently(&self.shared.0, SendTo(packet, &to), self.write_timeout()?)
     }
 
-    /// [`send_to_addr`](Self::send_to_addr) without a wait.
+    /// [`send_to_addr`](Self::send_to_addr) that never waits.
     ///
     /// # Errors
     /// `WouldBlock` if there is no room; else as for [`send_to`](Self::send_to).
