@@ -39,7 +39,7 @@ use std::{fmt, io};
 /// ```
 pub struct Socket<P> {
     io: socket2::Socket,
-    protocol: PhantomData<P>,
+    protocol: PhantomData<fn() -> P>,
 }
 
 impl<P: Protocol> Socket<P> {

@@ -47,7 +47,7 @@ pub type UnixSeqpacketListener = Listener<UnixSeq>;
 /// ```
 pub struct Listener<P> {
     pub(super) shared: Shared,
-    pub(super) protocol: PhantomData<P>,
+    pub(super) protocol: PhantomData<fn() -> P>,
 }
 
 impl<P: Listens> Listener<P> {
@@ -203,7 +203,7 @@ impl<P: Listens> Listener<P> {
 
 /// The connections of a listener. Made by [`Listener::incoming`].
 #[must_use = "an iterator does nothing until it is asked"]
-pub struct Incoming<'a, P> {
+pub struct Incoming<'a, P = Tcp> {
     /// `None` once the caller was cancelled.
     listener: Option<&'a Listener<P>>,
 }

@@ -66,7 +66,7 @@ pub type UnixSeqpacket = Packets<UnixSeq>;
 /// ```
 pub struct Packets<P> {
     pub(super) shared: Shared,
-    pub(super) protocol: PhantomData<P>,
+    pub(super) protocol: PhantomData<fn() -> P>,
 }
 
 impl<P: Protocol> Packets<P> {

@@ -1,8 +1,8 @@
 //! What sockets speak: the one thing in which a TCP stream and a Unix stream differ.
 //!
-//! [`Stream`](super::Stream), [`Packets`](super::Packets), [`Listener`](super::Listener) and the
-//! builder [`Socket`](super::Socket) are written once, over these. Each protocol says what its
-//! addresses are, and how they go to the kernel and come back.
+//! [`Stream`], [`Packets`], [`Listener`](super::Listener) and the builder [`Socket`](super::Socket)
+//! are written once, over these. Each protocol says what its addresses are, and how they go to the
+//! kernel and come back.
 
 use self::sealed::{Connects, Family, Internet, Machine, Wire};
 use super::ops::{self, AcceptOf, ConnectUnix};

@@ -75,7 +75,7 @@ pub type UnixStream = Stream<Unix>;
 /// ```
 pub struct Stream<P> {
     pub(super) shared: Shared,
-    pub(super) protocol: PhantomData<P>,
+    pub(super) protocol: PhantomData<fn() -> P>,
 }
 
 impl<P: Protocol> Stream<P> {
