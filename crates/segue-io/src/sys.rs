@@ -132,11 +132,17 @@ pub(crate) fn send_fds(socket: &Socket, bytes: &[u8], fds: &[BorrowedFd<'_>]) ->
     Ok(rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, flavour::SEND)?)
 }
 
+/// What the kernel puts before the descriptors, if the socket has been told to ask for it: who has
+/// sent them.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const BESIDES: usize = rustix::cmsg_space!(ScmCredentials(1));
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const BESIDES: usize = 0;
+
 /// Receives bytes with at most so many descriptors, and says whether there were more. The kernel
-/// closes those that have no room, and this closes those that have room by chance: what the
-/// alignment adds.
+/// closes those that have no room, and this closes those that have room by chance.
 pub(crate) fn recv_fds(socket: &Socket, buf: &mut [u8], most: usize) -> io::Result<(usize, Vec<OwnedFd>, bool)> {
-    let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(most))];
+    let mut space = vec![MaybeUninit::uninit(); BESIDES + rustix::cmsg_space!(ScmRights(most))];
     // It closes what is left in it when it is dropped.
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | flavour::CLOEXEC;

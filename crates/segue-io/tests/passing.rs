@@ -105,6 +105,22 @@ fn descriptors_without_room_are_closed() {
     });
 }
 
+/// A socket that asks for its peer's credentials gets them before the descriptors.
+#[test]
+fn credentials_take_no_descriptors_place() {
+    leaving_none(|| {
+        let (here, there) = UnixStream::pair().unwrap();
+        socket2::SockRef::from(&there).set_passcred(true).unwrap();
+        let (fds, watch) = some(3);
+        here.send_fds(b"x", &borrowed(&fds)).unwrap();
+        drop(fds);
+        let received = there.recv_fds(&mut [0; 8], 3).unwrap();
+        assert_eq!((received.fds.len(), received.truncated), (3, false));
+        drop(received);
+        assert!(is_last(watch));
+    });
+}
+
 #[test]
 fn a_plain_read_closes_them() {
     leaving_none(|| {

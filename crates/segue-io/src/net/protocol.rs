@@ -50,11 +50,11 @@ pub enum UnixSeq {}
 /// [`Socket`](super::Socket); there are five, and no others can be made.
 pub trait Protocol: Wire<Family: Family<Address = Self::Addr>> {
     /// Where a socket is, and its peer.
-    type Addr: fmt::Debug;
+    type Addr: Clone + fmt::Debug + Send + Sync;
     /// Std's type of the same socket; the descriptor where std has none.
     type Std: From<OwnedFd> + Into<OwnedFd>;
     /// Our type of a socket that has an address or a peer: a [`Stream`], or [`Packets`].
-    type Handle: From<OwnedFd>;
+    type Handle: From<OwnedFd> + fmt::Debug + Send + Sync;
 }
 
 /// A protocol with listeners.
