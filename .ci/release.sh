@@ -25,7 +25,7 @@ api() {
     planted=$(mktemp -d)
     trap 'rm -rf "$planted"' RETURN
     cp -r "$target"/doc/segue* "$planted/"
-    sed -i 's/pub fn/pub unsafe fn/' "$planted"/segue_io/net/struct.TcpListener.html
+    sed -i 's/pub fn/pub unsafe fn/' "$planted"/segue_io/net/struct.Listener.html
     check_api "$target/doc" ||
         { echo "error: the public interface has changed; 'SEGUE_UPDATE_API=1 .ci/run api' lists it" && return 1; }
     if SEGUE_UPDATE_API= check_api "$planted" >/dev/null; then

@@ -1,6 +1,8 @@
 //! What a connection needs of the stream below it, and a server of its listener.
-//! Implemented here for TCP; by programs for TLS streams, Unix sockets and tests.
+//! Implemented here for TCP and Unix sockets; by programs for TLS streams and tests.
 
+use segue_io::net::Stream;
+use segue_io::net::protocol::Protocol;
 use std::io;
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
@@ -71,13 +73,13 @@ pub trait Transport: io::Read + io::Write {
     }
 }
 
-impl Transport for segue_io::net::TcpStream {
+impl<P: Protocol> Transport for Stream<P> {
     fn set_read_timeout(&self, time: Option<Duration>) -> io::Result<()> {
-        segue_io::net::TcpStream::set_read_timeout(self, time)
+        Stream::set_read_timeout(self, time)
     }
 
     fn set_write_timeout(&self, time: Option<Duration>) -> io::Result<()> {
-        segue_io::net::TcpStream::set_write_timeout(self, time)
+        Stream::set_write_timeout(self, time)
     }
 
     fn shutdown_write(&self) -> io::Result<()> {
@@ -147,5 +149,13 @@ impl Listener for segue_io::net::TcpListener {
         // It fails only on a connection that is over, which its first read finds out.
         let _ = stream.set_nodelay(true);
         Ok(stream)
+    }
+}
+
+impl Listener for segue_io::net::UnixListener {
+    type Stream = segue_io::net::UnixStream;
+
+    fn accept(&self) -> io::Result<Self::Stream> {
+        segue_io::net::UnixListener::accept(self).map(|(stream, _)| stream)
     }
 }

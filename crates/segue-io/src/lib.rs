@@ -6,7 +6,8 @@
 //!
 //! A tour, in reading order:
 //!
-//! * [`net`]: listeners and streams, in std's names and shapes.
+//! * [`net`]: listeners, streams and packets, in std's names and shapes. In it `protocol` says in
+//!   what they differ; `race` connects to a host with several addresses.
 //! * `driver`: the seam between what is asked of the kernel (an *op*) and how it is waited for.
 //!   `op` has the ops, `socket` what they are asked of.
 //! * `readiness`: how a wait for the kernel is kept from missing the event that it waits for.

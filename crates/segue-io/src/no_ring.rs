@@ -2,6 +2,7 @@
 
 use crate::op::Op;
 use crate::socket::Socket;
+use rustix::net::SocketAddrAny;
 use socket2::SockAddr;
 use std::convert::Infallible;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -48,7 +49,7 @@ impl Answer {
         match self.0 {}
     }
 
-    pub(crate) fn accepted(self) -> (OwnedFd, SockAddr) {
+    pub(crate) fn accepted(self) -> (OwnedFd, Option<SocketAddrAny>) {
         match self.0 {}
     }
 }

@@ -85,7 +85,7 @@ impl Op for Accept {
 
     fn completed(&mut self, answer: Answer) -> io::Result<Self::Output> {
         let (accepted, peer) = answer.accepted();
-        Ok((accepted.into(), peer.as_socket().ok_or(io::ErrorKind::InvalidData)?))
+        Ok((accepted.into(), SocketAddr::try_from(peer.ok_or(io::ErrorKind::InvalidData)?)?))
     }
 }
 

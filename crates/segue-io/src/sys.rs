@@ -1,6 +1,6 @@
 //! The system calls of the ops, each once and without waiting.
 //!
-//! Used by `op` and by the constructors of `net`. `rustix` makes them, in safe Rust; options and
+//! Used by `op` and `net`. `rustix` makes them, in safe Rust; options and
 //! addresses are left to `socket2`.
 //!
 //! Where the system can, a call says by itself that it must not wait (`MSG_DONTWAIT`) and must not
@@ -8,10 +8,15 @@
 //! cleared through a duplicate of the descriptor, nor ends the process of a program with its own
 //! signal handling.
 
-use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags};
-use socket2::{Domain, Socket, Type};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketAddrAny,
+};
+use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
 use std::net::SocketAddr;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// What a vectored call takes at most; the rest is for the next call.
 const MAX_SLICES: usize = 1024;
@@ -22,15 +27,24 @@ mod flavour {
     use rustix::net::{SocketFlags, acceptfrom_with};
 
     pub(super) const SEND: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
+    pub(super) const CLOEXEC: RecvFlags = RecvFlags::CMSG_CLOEXEC;
 
-    pub(crate) fn stream_socket(domain: Domain) -> io::Result<Socket> {
-        Socket::new(domain, Type::STREAM.nonblocking(), None)
+    pub(crate) fn socket(domain: Domain, kind: Type) -> io::Result<Socket> {
+        Socket::new(domain, kind.nonblocking(), None)
     }
 
-    pub(crate) fn accept(socket: &Socket) -> io::Result<(Socket, SocketAddr)> {
+    pub(crate) fn pair(kind: Type) -> io::Result<(Socket, Socket)> {
+        Socket::pair(Domain::UNIX, kind.nonblocking(), None)
+    }
+
+    /// The kernel has seen to it.
+    pub(super) fn close_on_exec(_received: &[OwnedFd]) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(crate) fn accept_any(socket: &Socket) -> io::Result<(Socket, Option<SocketAddrAny>)> {
         let (fd, peer) = acceptfrom_with(socket, SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC))?;
-        let peer = peer.ok_or(io::ErrorKind::InvalidData)?;
-        Ok((fd.into(), SocketAddr::try_from(peer)?))
+        Ok((fd.into(), peer))
     }
 }
 
@@ -40,25 +54,51 @@ mod flavour {
 
     // No signal: `socket2` asks for that when it makes or accepts a socket.
     pub(super) const SEND: SendFlags = SendFlags::DONTWAIT;
+    /// There is no flag: a program that is executed at the wrong moment has the descriptor too.
+    pub(super) const CLOEXEC: RecvFlags = RecvFlags::empty();
 
-    pub(crate) fn stream_socket(domain: Domain) -> io::Result<Socket> {
-        let socket = Socket::new(domain, Type::STREAM, None)?;
+    pub(crate) fn socket(domain: Domain, kind: Type) -> io::Result<Socket> {
+        let socket = Socket::new(domain, kind, None)?;
         socket.set_nonblocking(true)?;
         Ok(socket)
     }
 
-    pub(crate) fn accept(socket: &Socket) -> io::Result<(Socket, SocketAddr)> {
-        let (stream, peer) = socket.accept()?;
+    pub(crate) fn pair(kind: Type) -> io::Result<(Socket, Socket)> {
+        let (one, other) = Socket::pair(Domain::UNIX, kind, None)?;
+        one.set_nonblocking(true)?;
+        other.set_nonblocking(true)?;
+        Ok((one, other))
+    }
+
+    pub(super) fn close_on_exec(received: &[OwnedFd]) -> io::Result<()> {
+        Ok(received.iter().try_for_each(|fd| rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC))?)
+    }
+
+    pub(crate) fn accept_any(socket: &Socket) -> io::Result<(Socket, Option<SocketAddrAny>)> {
+        let (stream, _) = socket.accept()?;
         stream.set_nonblocking(true)?;
-        Ok((stream, peer.as_socket().ok_or(io::ErrorKind::InvalidData)?))
+        // It fails for a peer that has gone.
+        let peer = rustix::net::getpeername(&stream).ok().flatten();
+        Ok((stream, peer))
     }
 }
 
-pub(crate) use flavour::{accept, stream_socket};
+pub(crate) use flavour::{accept_any, pair, socket};
+
+pub(crate) fn accept(socket: &Socket) -> io::Result<(Socket, SocketAddr)> {
+    let (stream, peer) = accept_any(socket)?;
+    Ok((stream, SocketAddr::try_from(peer.ok_or(io::ErrorKind::InvalidData)?)?))
+}
 
 pub(crate) fn recv(socket: &Socket, buf: &mut [u8], peek: bool) -> io::Result<usize> {
     let peek = if peek { RecvFlags::PEEK } else { RecvFlags::empty() };
     Ok(rustix::net::recv(socket, buf, RecvFlags::DONTWAIT | peek)?.1)
+}
+
+pub(crate) fn recv_from(socket: &Socket, buf: &mut [u8], peek: bool) -> io::Result<(usize, Option<SocketAddrAny>)> {
+    let peek = if peek { RecvFlags::PEEK } else { RecvFlags::empty() };
+    let (count, _, from) = rustix::net::recvfrom(socket, buf, RecvFlags::DONTWAIT | peek)?;
+    Ok((count, from))
 }
 
 pub(crate) fn recv_vectored(socket: &Socket, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
@@ -73,7 +113,48 @@ pub(crate) fn send(socket: &Socket, buf: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(socket, buf, flavour::SEND)?)
 }
 
+pub(crate) fn send_to(socket: &Socket, buf: &[u8], to: &SockAddr) -> io::Result<usize> {
+    socket.send_to_with_flags(buf, to, flavour::SEND.bits() as i32)
+}
+
 pub(crate) fn send_vectored(socket: &Socket, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
     let bufs = &bufs[..bufs.len().min(MAX_SLICES)];
     Ok(rustix::net::sendmsg(socket, bufs, &mut SendAncillaryBuffer::default(), flavour::SEND)?)
+}
+
+/// Sends bytes with descriptors; without some it is a plain send.
+pub(crate) fn send_fds(socket: &Socket, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
+    let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(fds.len()))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    Ok(rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, flavour::SEND)?)
+}
+
+/// What the kernel puts before the descriptors, if the socket has been told to ask for it: who has
+/// sent them.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const BESIDES: usize = rustix::cmsg_space!(ScmCredentials(1));
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const BESIDES: usize = 0;
+
+/// Receives bytes with at most so many descriptors, and says whether there were more. The kernel
+/// closes those that have no room, and this closes those that have room by chance.
+pub(crate) fn recv_fds(socket: &Socket, buf: &mut [u8], most: usize) -> io::Result<(usize, Vec<OwnedFd>, bool)> {
+    let mut space = vec![MaybeUninit::uninit(); BESIDES + rustix::cmsg_space!(ScmRights(most))];
+    // It closes what is left in it when it is dropped.
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::DONTWAIT | flavour::CLOEXEC;
+    let message = rustix::net::recvmsg(socket, &mut [IoSliceMut::new(buf)], &mut ancillary, flags)?;
+    let mut fds = Vec::with_capacity(most);
+    for part in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(some) = part {
+            fds.extend(some);
+        }
+    }
+    let truncated = message.flags.contains(ReturnFlags::CTRUNC) || fds.len() > most;
+    fds.truncate(most);
+    flavour::close_on_exec(&fds)?;
+    Ok((message.bytes, fds, truncated))
 }

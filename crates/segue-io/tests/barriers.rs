@@ -8,10 +8,10 @@ mod table;
 use segue_core::scheduling::Park;
 use segue_core::yield_now;
 use segue_io::DriverPark;
-use segue_io::net::{TcpListener, TcpStream};
+use segue_io::net::{Resolve, TcpListener, TcpStream, ToAddrs, UdpSocket, lookup, set_resolver};
 use segue_sched::{Builder, Hosted, hosted};
 use std::io::{self, Read, Write};
-use std::net::{self, SocketAddr, ToSocketAddrs};
+use std::net::{self, SocketAddr};
 use std::option;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -83,10 +83,10 @@ fn others() {
 /// An address that acts when it is looked up.
 struct Acts(SocketAddr);
 
-impl ToSocketAddrs for Acts {
+impl ToAddrs for Acts {
     type Iter = option::IntoIter<SocketAddr>;
 
-    fn to_socket_addrs(&self) -> io::Result<Self::Iter> {
+    fn to_addrs(&self) -> io::Result<Self::Iter> {
         act();
         Ok(Some(self.0).into_iter())
     }
@@ -102,11 +102,53 @@ fn bind() -> u64 {
     u64::from(TcpListener::bind(Acts("127.0.0.1:0".parse().unwrap())).is_ok()) * RIGHT
 }
 
+/// A socket of UDP, and an address where nobody has to be.
+fn udp() -> (UdpSocket, Acts) {
+    (UdpSocket::bind("127.0.0.1:0").unwrap(), Acts(SocketAddr::from(([127, 0, 0, 1], 9))))
+}
+
+fn udp_bind() -> u64 {
+    u64::from(UdpSocket::bind(Acts("127.0.0.1:0".parse().unwrap())).is_ok()) * RIGHT
+}
+
+fn udp_connect() -> u64 {
+    let (socket, addr) = udp();
+    u64::from(socket.connect(addr).is_ok()) * RIGHT
+}
+
+fn udp_send_to() -> u64 {
+    let (socket, addr) = udp();
+    socket.send_to(&[0; RIGHT as usize], addr).unwrap() as u64
+}
+
+fn looked_up() -> u64 {
+    lookup(Acts(SocketAddr::from(([127, 0, 0, 1], 9)))).unwrap().len() as u64 * RIGHT
+}
+
+/// A resolver that acts when it is asked.
+impl Resolve for Counts {
+    fn resolve(&self, _host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        act();
+        Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))])
+    }
+}
+
+fn resolved() -> u64 {
+    set_resolver(Some(Arc::new(Counts::default())));
+    lookup("who:9").unwrap().len() as u64 * RIGHT
+}
+
 static ROWS: &[Row] = &[
-    fiber("TcpStream::connect: ToSocketAddrs", Captured, connect),
-    thread("TcpStream::connect: ToSocketAddrs, on a thread", Captured, connect),
-    fiber("TcpListener::bind: ToSocketAddrs", Captured, bind),
-    thread("TcpListener::bind: ToSocketAddrs, on a thread", Captured, bind),
+    fiber("TcpStream::connect: ToAddrs", Captured, connect),
+    thread("TcpStream::connect: ToAddrs, on a thread", Captured, connect),
+    fiber("TcpListener::bind: ToAddrs", Captured, bind),
+    thread("TcpListener::bind: ToAddrs, on a thread", Captured, bind),
+    fiber("UdpSocket::bind: ToAddrs", Captured, udp_bind),
+    fiber("UdpSocket::connect: ToAddrs", Captured, udp_connect),
+    fiber("UdpSocket::send_to: ToAddrs", Captured, udp_send_to),
+    fiber("lookup: ToAddrs", Captured, looked_up),
+    fiber("a name is looked up: Resolve", Captured, resolved),
+    thread("a name is looked up: Resolve, on a thread", Captured, resolved),
     fiber("a waker, by the driver of those who have none", Apart, || Reads::new().write(others)),
     thread("a waker, by the driver of those who have none, on a thread", Apart, || Reads::new().write(others)),
     thread("a waker, by a worker's DriverPark", Apart, || {

@@ -3,12 +3,23 @@
 
 mod common;
 
-use common::{everywhere, pair};
-use segue_core::scope;
+use common::{everywhere, on_one_worker, pair};
+use segue_core::{Cancelled, scope, timeout};
+use segue_io::Backend;
 use segue_io::net::{TcpListener, TcpStream};
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// A listener whose queue is full: it answers nobody. With those who fill it.
+fn mute() -> (socket2::Socket, SocketAddr, Vec<std::io::Result<TcpStream>>) {
+    let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    full.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    full.listen(0).unwrap();
+    let addr = full.local_addr().unwrap().as_socket().unwrap();
+    let clients = (0..4).map(|_| TcpStream::connect_timeout(&addr, Duration::from_millis(20))).collect();
+    (full, addr, clients)
+}
 
 /// An address where nobody listens; nobody gets its port while the socket lives.
 fn nobody() -> (socket2::Socket, SocketAddr) {
@@ -29,7 +40,7 @@ fn a_connect_to_nobody_is_refused() {
 }
 
 #[test]
-fn a_connect_tries_one_address_after_the_other() {
+fn a_connect_tries_the_next_address_after_one_that_refuses() {
     everywhere(|| {
         let (_held, nobody) = nobody();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -37,6 +48,43 @@ fn a_connect_tries_one_address_after_the_other() {
         let stream = TcpStream::connect(&[nobody, there][..]).unwrap();
         assert_eq!(stream.peer_addr().unwrap(), there);
         assert_eq!(TcpStream::connect(&[][..]).unwrap_err().kind(), ErrorKind::InvalidInput);
+    });
+}
+
+#[test]
+fn a_host_whose_first_address_does_not_answer_is_reached_by_the_next() {
+    let (_full, mute, _clients) = mute();
+    on_one_worker(Backend::Native, || {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let there = listener.local_addr().unwrap();
+        let (_held, refuses) = nobody();
+        let begun = Instant::now();
+        // Those that are refused are passed over at once; the one that is silent has a head start.
+        let stream = TcpStream::connect([refuses, mute, refuses, there]).unwrap();
+        assert!(begun.elapsed() >= Duration::from_millis(250));
+        assert_eq!(stream.peer_addr().unwrap(), there);
+        let mut accepted = listener.accept().unwrap().0;
+        accepted.write_all(b"x").unwrap();
+        assert_eq!((&stream).read(&mut [0; 4]).unwrap(), 1);
+        assert_eq!(TcpStream::connect([refuses, refuses]).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    });
+}
+
+#[test]
+fn a_race_between_addresses_is_cancelled() {
+    let (_full, mute, _clients) = mute();
+    everywhere(|| {
+        let late = timeout(Duration::from_millis(5), || TcpStream::connect([mute, mute]));
+        let error = late.unwrap_err();
+        assert!(Cancelled::caused(&error), "{error}");
+    });
+}
+
+#[test]
+fn nobody_listens_at_port_zero() {
+    everywhere(|| {
+        let zero = SocketAddr::from(([127, 0, 0, 1], 0));
+        assert_eq!(TcpStream::connect(zero).unwrap_err().kind(), ErrorKind::ConnectionRefused);
     });
 }
 
@@ -53,12 +101,7 @@ fn a_connect_in_time_succeeds_and_one_without_time_is_an_error() {
 #[test]
 fn a_connect_that_is_not_answered_times_out() {
     everywhere(|| {
-        // A listener whose queue is full answers nobody.
-        let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-        full.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
-        full.listen(0).unwrap();
-        let addr = full.local_addr().unwrap().as_socket().unwrap();
-        let connects: Vec<_> = (0..4).map(|_| TcpStream::connect_timeout(&addr, Duration::from_millis(20))).collect();
+        let (_full, _, connects) = mute();
         let error = connects.into_iter().find_map(Result::err).expect("the queue has no end: nothing is tested");
         assert_eq!(error.kind(), ErrorKind::TimedOut);
     });

@@ -6,10 +6,11 @@
 mod common;
 
 use common::{BACKENDS, enlist, everywhere, on_one_worker, pair, until_watched};
-use segue_core::{scope, shield};
+use segue_core::{scope, shield, timeout};
 use segue_io::net::{TcpListener, TcpStream};
 use std::io::{Read, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
@@ -74,6 +75,30 @@ fn ops_that_are_cancelled_leave_nothing_behind() {
         }
     });
     assert!(open() <= before, "descriptors stay open: {} after {before}", open());
+}
+
+#[test]
+fn races_that_are_lost_or_cancelled_leave_nothing_behind() {
+    let _alone = alone();
+    warm_up();
+    // A listener whose queue is full answers nobody.
+    let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    full.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    full.listen(0).unwrap();
+    let mute = full.local_addr().unwrap().as_socket().unwrap();
+    let soon = Duration::from_millis(20);
+    let clients: Vec<_> = (0..4).map(|_| TcpStream::connect_timeout(&mute, soon)).collect();
+    let before = open();
+    for backend in BACKENDS {
+        on_one_worker(backend, || {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let there = listener.local_addr().unwrap();
+            drop(TcpStream::connect([mute, there]).unwrap());
+            assert!(timeout(soon, || TcpStream::connect([mute, mute])).is_err());
+        });
+    }
+    assert!(open() <= before, "descriptors stay open: {} after {before}", open());
+    drop(clients);
 }
 
 #[test]

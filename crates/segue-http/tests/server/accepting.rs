@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::common::echo;
 use super::{PATIENCE, ShutDown, connect, get, listen, read_all, read_response};
 use segue_http::{Listener, Server};
-use segue_io::net::TcpListener;
+use segue_io::net::{TcpListener, UnixListener, UnixStream};
 use segue_sched::Sim;
 
 /// A listener that fails in these ways, last one first, before it accepts; and counts its calls.
@@ -104,4 +104,25 @@ fn a_listener_that_is_no_listener_ends_the_server_and_its_connections() {
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         assert!(start.elapsed() < PATIENCE);
     });
+}
+
+#[test]
+fn a_unix_listener_is_served_as_well() {
+    let path = std::env::temp_dir().join(format!("segue-http-{}", std::process::id()));
+    let listener = UnixListener::bind(&path).unwrap();
+    let server = Server::new(echo);
+    let shutdown = server.shutdown_handle();
+    thread::scope(|s| {
+        let _end = ShutDown(shutdown.clone());
+        let serving = s.spawn(|| server.serve(listener));
+        let mut stream = UnixStream::connect(&path).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(b"GET /here HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+        let mut text = String::new();
+        io::Read::read_to_string(&mut stream, &mut text).unwrap();
+        assert!(text.starts_with("HTTP/1.1 200 ") && text.ends_with("GET /here "), "{text}");
+        shutdown.shutdown();
+        serving.join().unwrap().unwrap();
+    });
+    std::fs::remove_file(path).unwrap();
 }

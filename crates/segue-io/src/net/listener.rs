@@ -1,24 +1,38 @@
-//! The TCP listener, in the shape of std's.
+//! The listener, in the shape of std's: TCP, and Unix sockets.
 //!
-//! Used by servers.
+//! Used by servers. How each protocol binds is in `tcp` and `unix`.
 
-use super::{TcpStream, Tries, inet};
+use super::ops::{self, AcceptOf};
+use super::protocol::{Listens, Tcp, Unix, UnixSeq};
+use super::shared::Shared;
 use crate::driver;
 use crate::op::{Accept, Op};
-use crate::socket::Socket;
-use crate::sys;
 use segue_core::{Source, Waitable, WaitsFor};
-use socket2::Domain;
-use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::sync::Arc;
+use std::marker::PhantomData;
+use std::{fmt, io};
 
-/// How many connections the kernel may queue; it cuts this to a limit of its own (`somaxconn` on
-/// Linux).
-const BACKLOG: i32 = 4096;
+/// A socket that accepts TCP connections. [`Listener`] has what it does in detail.
+pub type TcpListener = Listener<Tcp>;
 
-/// A TCP socket that accepts connections.
+/// A socket that accepts connections within the machine, at a path or, on Linux, at an abstract
+/// name. [`Listener`] has what it does in detail.
+///
+/// The path stays when the listener is dropped; who binds it again removes it first.
+pub type UnixListener = Listener<Unix>;
+
+/// A socket that accepts connections within the machine which keep messages apart, as a
+/// [`UnixListener`] in all else.
+pub type UnixSeqpacketListener = Listener<UnixSeq>;
+
+/// A socket that accepts connections: a [`TcpListener`], a [`UnixListener`] or a
+/// [`UnixSeqpacketListener`].
+///
+/// # Lack of descriptors
+///
+/// While the process has no descriptor left for a connection, an accept fails at once, with the
+/// error that the kernel has for that (`EMFILE`; `ENFILE` if the system has none). The connection
+/// stays in the queue. So a server should pause after an error that is not a client's, or it runs
+/// round in circles until something is closed.
 ///
 /// # Examples
 ///
@@ -31,57 +45,22 @@ const BACKLOG: i32 = 4096;
 /// assert_eq!(peer, client.local_addr()?);
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub struct TcpListener {
-    socket: Arc<Socket>,
+pub struct Listener<P> {
+    pub(super) shared: Shared,
+    pub(super) protocol: PhantomData<fn() -> P>,
 }
 
-impl TcpListener {
-    /// Listens at the first of these addresses that can be bound. Port 0 is a free one, which
-    /// [`local_addr`](Self::local_addr) tells.
-    ///
-    /// As std does, it lets the port of a server that has just ended be used again
-    /// (`SO_REUSEADDR`). It never waits, save for a name that must be looked up (see
-    /// [`net`](crate::net)).
-    ///
-    /// # Errors
-    /// That of the last address, if none could be bound.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use segue_io::net::TcpListener;
-    /// use std::net::SocketAddr;
-    ///
-    /// let addrs = [SocketAddr::from(([127, 0, 0, 1], 0)), SocketAddr::from(([127, 0, 0, 1], 8080))];
-    /// let listener = TcpListener::bind(&addrs[..])?;
-    /// assert_ne!(listener.local_addr()?.port(), 0);
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    pub fn bind(addr: impl ToSocketAddrs) -> io::Result<Self> {
-        let mut tries = Tries::default();
-        for addr in addr.to_socket_addrs()? {
-            if let Some(listener) = tries.note(Self::bind_one(addr))? {
-                return Ok(listener);
-            }
-        }
-        tries.fail()
-    }
-
-    fn bind_one(addr: SocketAddr) -> io::Result<Self> {
-        let socket = sys::stream_socket(Domain::for_address(addr))?;
-        socket.set_reuse_address(true)?;
-        socket.bind(&addr.into())?;
-        socket.listen(BACKLOG)?;
-        Ok(Self { socket: Socket::new(socket) })
+impl<P: Listens> Listener<P> {
+    pub(super) fn of(shared: Shared) -> Self {
+        Self { shared, protocol: PhantomData }
     }
 
     /// Takes over a listener of std's, which stops blocking. Never waits.
     ///
     /// # Errors
     /// If it can't be made to not block.
-    pub fn from_std(listener: std::net::TcpListener) -> io::Result<Self> {
-        listener.set_nonblocking(true)?;
-        Ok(Self { socket: Socket::new(listener.into()) })
+    pub fn from_std(listener: P::StdListener) -> io::Result<Self> {
+        Ok(Self::of(Shared::take_over::<P>(listener.into())?))
     }
 
     /// The same listener for std. It does not block; clear that if this was the last clone. Never
@@ -89,8 +68,8 @@ impl TcpListener {
     ///
     /// # Errors
     /// If there is no descriptor left: the result has one of its own.
-    pub fn into_std(self) -> io::Result<std::net::TcpListener> {
-        Ok(self.socket.io().try_clone()?.into())
+    pub fn into_std(self) -> io::Result<P::StdListener> {
+        Ok(self.shared.duplicate()?.into())
     }
 
     /// Waits for a connection and takes it.
@@ -103,11 +82,22 @@ impl TcpListener {
     ///
     /// # Errors
     /// What `accept` says: `ConnectionAborted` for a client that has gone again, and errors for a
-    /// lack of descriptors or memory, after which it may be tried again.
+    /// [lack of descriptors](#lack-of-descriptors) or memory, after which it may be tried again.
     #[track_caller]
-    pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        let (socket, peer) = driver::run(&self.socket, Accept, None)?;
-        Ok((TcpStream::from_socket(Socket::new(socket)), peer))
+    pub fn accept(&self) -> io::Result<(P::Handle, P::Addr)> {
+        P::accept(&self.shared).map(Self::accepted)
+    }
+
+    /// An accept that never waits.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there is no connection; else as for [`accept`](Self::accept).
+    pub fn try_accept(&self) -> io::Result<(P::Handle, P::Addr)> {
+        ops::now_or_never(&self.shared.0, AcceptOf::<P>(PhantomData)).map(Self::accepted)
+    }
+
+    fn accepted((io, peer): (socket2::Socket, P::Addr)) -> (P::Handle, P::Addr) {
+        (P::handle(Shared::adopt::<P>(io)), peer)
     }
 
     /// [`accept`](Self::accept) as a source: to be awaited, or chosen among others. It can be
@@ -132,7 +122,8 @@ impl TcpListener {
     /// let (listener, stop) = (TcpListener::bind("127.0.0.1:0")?, CancelToken::new());
     /// let client = TcpStream::connect(listener.local_addr()?)?;
     /// let mut served = 0;
-    /// while let Either::Right(accepted) = stop.cancelled_source().or_else(listener.accept_source()).wait()? {
+    /// while let Either::Right(accepted) =
+    /// stop.cancelled_source().or_else(listener.accept_source()).wait()? {
     ///     let (_stream, peer) = accepted?;
     ///     assert_eq!(peer, client.local_addr()?);
     ///     served += 1;
@@ -142,9 +133,22 @@ impl TcpListener {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
-    pub fn accept_source(&self) -> Waitable<impl Source<Output = io::Result<(TcpStream, SocketAddr)>>> {
-        let accepted = driver::source(&self.socket, Accept, WaitsFor::new(Accept::WAITS_FOR));
-        accepted.map(|result| result.map(|(socket, peer)| (TcpStream::from_socket(Socket::new(socket)), peer)))
+    pub fn accept_source(&self) -> Waitable<impl Source<Output = io::Result<(P::Handle, P::Addr)>>> {
+        let accepted = driver::source(&self.shared.0, AcceptOf::<P>(PhantomData), WaitsFor::new(Accept::WAITS_FOR));
+        accepted.map(|result| result.map(Self::accepted))
+    }
+
+    /// Ready when an accept would not wait, as [`accept_source`](Self::accept_source) is, and
+    /// accepts nothing.
+    ///
+    /// # Cancellation
+    /// *No effect*, also if another arm was chosen, or the future is dropped.
+    ///
+    /// # Errors
+    /// It yields what the kernel says when it can't be asked.
+    #[track_caller]
+    pub fn readable_source(&self) -> Waitable<impl Source<Output = io::Result<()>>> {
+        ops::readable(&self.shared.0)
     }
 
     /// The connections, one after the other, as [`accept`](Self::accept) takes them.
@@ -168,7 +172,7 @@ impl TcpListener {
     /// });
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub fn incoming(&self) -> Incoming<'_> {
+    pub fn incoming(&self) -> Incoming<'_, P> {
         Incoming { listener: Some(self) }
     }
 
@@ -176,8 +180,8 @@ impl TcpListener {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        inet(self.socket.io().local_addr()?)
+    pub fn local_addr(&self) -> io::Result<P::Addr> {
+        self.shared.local_addr::<P>()
     }
 
     /// Another handle of the same listener, with the same descriptor. Never waits.
@@ -185,23 +189,7 @@ impl TcpListener {
     /// # Errors
     /// None; the signature is std's.
     pub fn try_clone(&self) -> io::Result<Self> {
-        Ok(Self { socket: Arc::clone(&self.socket) })
-    }
-
-    /// Sets the hop limit of packets to clients (`IP_TTL`). Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
-        self.socket.io().set_ttl_v4(ttl)
-    }
-
-    /// The hop limit of packets to clients. Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn ttl(&self) -> io::Result<u32> {
-        self.socket.io().ttl_v4()
+        Ok(Self::of(self.shared.clone()))
     }
 
     /// The error that is pending on the socket, which is cleared. Never waits.
@@ -209,60 +197,21 @@ impl TcpListener {
     /// # Errors
     /// What the kernel says when it is asked.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.socket.io().take_error()
+        self.shared.io().take_error()
     }
 }
 
-impl TryFrom<std::net::TcpListener> for TcpListener {
-    type Error = io::Error;
-
-    fn try_from(listener: std::net::TcpListener) -> io::Result<Self> {
-        Self::from_std(listener)
-    }
-}
-
-impl TryFrom<TcpListener> for std::net::TcpListener {
-    type Error = io::Error;
-
-    fn try_from(listener: TcpListener) -> io::Result<Self> {
-        listener.into_std()
-    }
-}
-
-impl AsFd for TcpListener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.io().as_fd()
-    }
-}
-
-impl AsRawFd for TcpListener {
-    fn as_raw_fd(&self) -> RawFd {
-        self.socket.io().as_raw_fd()
-    }
-}
-
-impl std::fmt::Debug for TcpListener {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut debug = f.debug_struct("TcpListener");
-        if let Ok(addr) = self.local_addr() {
-            debug.field("addr", &addr);
-        }
-        debug.field("fd", &self.as_raw_fd()).finish()
-    }
-}
-
-/// The connections of a listener. Made by [`TcpListener::incoming`].
-#[derive(Debug)]
+/// The connections of a listener. Made by [`Listener::incoming`].
 #[must_use = "an iterator does nothing until it is asked"]
-pub struct Incoming<'a> {
+pub struct Incoming<'a, P = Tcp> {
     /// `None` once the caller was cancelled.
-    listener: Option<&'a TcpListener>,
+    listener: Option<&'a Listener<P>>,
 }
 
-impl Iterator for Incoming<'_> {
-    type Item = io::Result<TcpStream>;
+impl<P: Listens> Iterator for Incoming<'_, P> {
+    type Item = io::Result<P::Handle>;
 
-    fn next(&mut self) -> Option<io::Result<TcpStream>> {
+    fn next(&mut self) -> Option<io::Result<P::Handle>> {
         let accepted = self.listener?.accept().map(|(stream, _)| stream);
         if let Err(error) = &accepted
             && segue_core::Cancelled::caused(error)
@@ -273,4 +222,10 @@ impl Iterator for Incoming<'_> {
     }
 }
 
-impl std::iter::FusedIterator for Incoming<'_> {}
+impl<P: Listens> std::iter::FusedIterator for Incoming<'_, P> {}
+
+impl<P: Listens> fmt::Debug for Incoming<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Incoming").field("listener", &self.listener).finish()
+    }
+}

@@ -1,29 +1,44 @@
-//! The TCP stream, in the shape of std's.
+//! The stream, in the shape of std's: TCP, and Unix sockets.
 //!
 //! Used by servers and clients, and by every library that reads and writes through std's traits.
+//! What only one of the protocols has is in `tcp` and `unix`.
 
-use super::{Tries, inet};
+use super::ops;
+use super::protocol::{Protocol, Tcp, Unix};
+use super::shared::Shared;
+use super::split::{ReadHalf, WriteHalf};
 use crate::driver;
-use crate::op::{Connect, Half, Read, ReadVectored, Write, WriteVectored};
-use crate::socket::Socket;
-use crate::sys;
-use socket2::Domain;
+use crate::op::{Half, Read, ReadVectored, Write, WriteVectored};
+use segue_core::{Source, Waitable};
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::sync::Arc;
+use std::marker::PhantomData;
+use std::net::Shutdown;
 use std::time::Duration;
 
 /// A TCP connection.
 ///
-/// Reads and writes go through [`std::io::Read`] and [`std::io::Write`], which a `&TcpStream` has
+/// [`Stream`] has what it does in detail.
+pub type TcpStream = Stream<Tcp>;
+
+/// A connection within a machine, to a listener that has a path or a name; or one end of a
+/// [pair](UnixStream::pair).
+///
+/// [`Stream`] has what it does in detail. Descriptors go over it by
+/// [`send_fds`](UnixStream::send_fds). A read ends where descriptors come with the data, and closes
+/// those: who expects some receives them by [`recv_fds`](UnixStream::recv_fds).
+pub type UnixStream = Stream<Unix>;
+
+/// A connection that carries bytes: a [`TcpStream`] or a [`UnixStream`].
+///
+/// Reads and writes go through [`std::io::Read`] and [`std::io::Write`], which a `&Stream` has
 /// too: one fiber may read while another writes. Dropping the last handle closes the connection.
 ///
 /// # Reading and writing
 ///
 /// A read returns as soon as there is a byte; `Ok(0)` is the end of the stream, or an empty
 /// buffer's due, for which nothing waits. A write returns how much the kernel took, as soon as it
-/// took something. Both make one system call when they need not wait.
+/// took something. By readiness both make one system
+/// call when they need not wait.
 ///
 /// # Cancellation
 ///
@@ -35,11 +50,11 @@ use std::time::Duration;
 ///   many. A loop over writes such as [`write_all`](std::io::Write::write_all) *may already have*
 ///   written a part, and does not tell how much.
 /// * Connect: *may already have happened*. The other end may see a connection that is closed at
-///   once.
+///   once. A Unix stream is connected by one system call, so there it has *no effect*.
 ///
 /// # Errors
 ///
-/// A time-out that was [set](TcpStream::set_read_timeout) gives
+/// A time-out that was [set](Stream::set_read_timeout) gives
 /// [`TimedOut`](io::ErrorKind::TimedOut), with the same effect as a cancellation and none on later
 /// ops. Writing to a connection that the other end has closed gives `BrokenPipe` and raises no
 /// signal.
@@ -59,67 +74,14 @@ use std::time::Duration;
 /// assert_eq!(lines.next().unwrap()?, "one");
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub struct TcpStream {
-    socket: Arc<Socket>,
+pub struct Stream<P> {
+    pub(super) shared: Shared,
+    pub(super) protocol: PhantomData<fn() -> P>,
 }
 
-impl TcpStream {
-    pub(crate) fn from_socket(socket: Arc<Socket>) -> Self {
-        Self { socket }
-    }
-
-    /// Connects to the first of these addresses that answers, trying one after the other.
-    ///
-    /// A name is looked up by std's resolver, which blocks the thread (see [`net`](crate::net)).
-    ///
-    /// # Cancellation
-    /// *May already have happened*: the other end may see a connection that is closed at once.
-    ///
-    /// # Errors
-    /// That of the last address, if none could be connected to.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use segue_io::net::{TcpListener, TcpStream};
-    ///
-    /// let listener = TcpListener::bind("127.0.0.1:0")?;
-    /// let stream = TcpStream::connect(listener.local_addr()?)?;
-    /// assert_eq!(stream.peer_addr()?, listener.local_addr()?);
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn connect(addr: impl ToSocketAddrs) -> io::Result<Self> {
-        let mut tries = Tries::default();
-        for addr in addr.to_socket_addrs()? {
-            if let Some(stream) = tries.note(Self::connect_one(&addr, None))? {
-                return Ok(stream);
-            }
-        }
-        tries.fail()
-    }
-
-    /// Connects to one address, and gives up after `timeout`.
-    ///
-    /// # Cancellation
-    /// As for [`connect`](Self::connect).
-    ///
-    /// # Errors
-    /// `TimedOut` if there was no answer in time; `InvalidInput` for a time-out of zero.
-    #[track_caller]
-    pub fn connect_timeout(addr: &SocketAddr, timeout: Duration) -> io::Result<Self> {
-        if timeout.is_zero() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a connect needs time: the time-out is zero"));
-        }
-        Self::connect_one(addr, Some(timeout))
-    }
-
-    #[track_caller]
-    fn connect_one(addr: &SocketAddr, timeout: Option<Duration>) -> io::Result<Self> {
-        segue_core::check()?;
-        let socket = Socket::new(sys::stream_socket(Domain::for_address(*addr))?);
-        driver::run(&socket, Connect { to: &(*addr).into(), begun: false }, timeout)?;
-        Ok(Self { socket })
+impl<P: Protocol> Stream<P> {
+    pub(super) fn of(shared: Shared) -> Self {
+        Self { shared, protocol: PhantomData }
     }
 
     /// Takes over a stream of std's, which stops blocking. Its time-outs are not taken over. Never
@@ -127,9 +89,8 @@ impl TcpStream {
     ///
     /// # Errors
     /// If it can't be made to not block.
-    pub fn from_std(stream: std::net::TcpStream) -> io::Result<Self> {
-        stream.set_nonblocking(true)?;
-        Ok(Self { socket: Socket::new(stream.into()) })
+    pub fn from_std(stream: P::Std) -> io::Result<Self> {
+        Ok(Self::of(Shared::take_over::<P>(stream.into())?))
     }
 
     /// The same stream for std. It does not block; clear that if this was the last clone. Never
@@ -137,8 +98,8 @@ impl TcpStream {
     ///
     /// # Errors
     /// If there is no descriptor left: the result has one of its own.
-    pub fn into_std(self) -> io::Result<std::net::TcpStream> {
-        Ok(self.socket.io().try_clone()?.into())
+    pub fn into_std(self) -> io::Result<P::Std> {
+        Ok(self.shared.duplicate()?.into())
     }
 
     /// Another handle of the same stream: same descriptor, same time-outs. Never waits.
@@ -146,23 +107,23 @@ impl TcpStream {
     /// # Errors
     /// None; the signature is std's.
     pub fn try_clone(&self) -> io::Result<Self> {
-        Ok(Self { socket: Arc::clone(&self.socket) })
+        Ok(Self::of(self.shared.clone()))
     }
 
     /// The address of the other end. Never waits.
     ///
     /// # Errors
     /// What the kernel says: `NotConnected` after the connection was lost.
-    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        inet(self.socket.io().peer_addr()?)
+    pub fn peer_addr(&self) -> io::Result<P::Addr> {
+        self.shared.peer_addr::<P>()
     }
 
     /// The address of this end. Never waits.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        inet(self.socket.io().local_addr()?)
+    pub fn local_addr(&self) -> io::Result<P::Addr> {
+        self.shared.local_addr::<P>()
     }
 
     /// Ends one or both directions. Never waits.
@@ -194,7 +155,7 @@ impl TcpStream {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        self.socket.io().shutdown(how)
+        self.shared.io().shutdown(how)
     }
 
     /// Copies what has arrived into `buf` and leaves it to be read again, after waiting for a byte
@@ -207,7 +168,7 @@ impl TcpStream {
     /// As for a read.
     #[track_caller]
     pub fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
-        driver::run(&self.socket, Read::<true>(buf), self.read_timeout()?)
+        driver::run(&self.shared.0, Read::<true>(buf), self.read_timeout()?)
     }
 
     /// Sets how long each read and peek may wait; `None` is for ever. A store: it costs nothing.
@@ -230,7 +191,7 @@ impl TcpStream {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        self.socket.timeout(Half::Read).set(timeout)
+        self.shared.0.timeout(Half::Read).set(timeout)
     }
 
     /// Sets how long each write may wait; `None` is for ever. A store: it costs nothing. Never
@@ -239,7 +200,7 @@ impl TcpStream {
     /// # Errors
     /// `InvalidInput` for a time-out of zero.
     pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        self.socket.timeout(Half::Write).set(timeout)
+        self.shared.0.timeout(Half::Write).set(timeout)
     }
 
     /// How long each read may wait. Never waits.
@@ -247,7 +208,7 @@ impl TcpStream {
     /// # Errors
     /// None; the signature is std's.
     pub fn read_timeout(&self) -> io::Result<Option<Duration>> {
-        Ok(self.socket.timeout(Half::Read).get())
+        Ok(self.shared.0.timeout(Half::Read).get())
     }
 
     /// How long each write may wait. Never waits.
@@ -255,39 +216,7 @@ impl TcpStream {
     /// # Errors
     /// None; the signature is std's.
     pub fn write_timeout(&self) -> io::Result<Option<Duration>> {
-        Ok(self.socket.timeout(Half::Write).get())
-    }
-
-    /// Sets whether small writes are sent at once (`TCP_NODELAY`). Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
-        self.socket.io().set_tcp_nodelay(nodelay)
-    }
-
-    /// Whether small writes are sent at once. Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn nodelay(&self) -> io::Result<bool> {
-        self.socket.io().tcp_nodelay()
-    }
-
-    /// Sets the hop limit of packets (`IP_TTL`). Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
-        self.socket.io().set_ttl_v4(ttl)
-    }
-
-    /// The hop limit of packets. Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn ttl(&self) -> io::Result<u32> {
-        self.socket.io().ttl_v4()
+        Ok(self.shared.0.timeout(Half::Write).get())
     }
 
     /// The error that is pending on the socket, which is cleared. Never waits.
@@ -295,25 +224,124 @@ impl TcpStream {
     /// # Errors
     /// What the kernel says when it is asked.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.socket.io().take_error()
+        self.shared.io().take_error()
+    }
+
+    /// A read that never waits.
+    ///
+    /// # Errors
+    /// `WouldBlock` if it would have had to wait; else as for a read.
+    pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        ops::now_or_never(&self.shared.0, Read::<false>(buf))
+    }
+
+    /// A write that never waits.
+    ///
+    /// # Errors
+    /// `WouldBlock` if nothing fits; else as for a write.
+    pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
+        ops::now_or_never(&self.shared.0, Write(buf))
+    }
+
+    /// Ready when a read would not wait: data is there, or the end of the stream, or an error. To
+    /// be awaited, or chosen among others; then read, or [try to](Self::try_read).
+    ///
+    /// There is no source for the read itself. What a source has done counts only if it is chosen,
+    /// and a read that has begun can't be undone (see [`net`](crate::net#sources)).
+    ///
+    /// It stays ready until somebody reads. If several read from the stream, another one may be
+    /// first. A simulation does not count it among the waits for the network.
+    ///
+    /// # Cancellation
+    /// *No effect*, also if another arm was chosen, or the future is dropped.
+    ///
+    /// # Errors
+    /// It yields what the kernel says when it can't be asked.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_core::{Either, after};
+    /// use segue_io::net::UnixStream;
+    /// use std::io::Write;
+    /// use std::time::Duration;
+    ///
+    /// let (mut here, there) = UnixStream::pair()?;
+    /// let late = there.readable_source().or_else(after(Duration::from_millis(1)));
+    /// assert!(matches!(late.wait()?, Either::Right(())));
+    ///
+    /// here.write_all(b"x")?;
+    /// there.readable_source().wait()??;
+    /// assert_eq!(there.try_read(&mut [0; 2])?, 1);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn readable_source(&self) -> Waitable<impl Source<Output = io::Result<()>>> {
+        ops::readable(&self.shared.0)
+    }
+
+    /// Ready when a write would not wait: there is room, or an error. As
+    /// [`readable_source`](Self::readable_source) in all else.
+    ///
+    /// # Cancellation
+    /// *No effect*, also if another arm was chosen, or the future is dropped.
+    ///
+    /// # Errors
+    /// It yields what the kernel says when it can't be asked.
+    #[track_caller]
+    pub fn writable_source(&self) -> Waitable<impl Source<Output = io::Result<()>>> {
+        ops::writable(&self.shared.0)
+    }
+
+    /// Two halves that own the stream, for two fibers of which none outlives the other for sure.
+    /// Never waits.
+    ///
+    /// Where both fibers can borrow, as in a scope, `&Stream` reads and writes as well.
+    ///
+    /// When the [`WriteHalf`] is dropped, writing is [shut down](Self::shutdown): the other end
+    /// reads the end of the stream. When the [`ReadHalf`] is dropped, nothing happens.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_io::net::UnixStream;
+    /// use std::io::{Read, Write};
+    ///
+    /// let (client, server) = UnixStream::pair()?;
+    /// let echo = segue_core::spawn(move || {
+    ///     let (mut reads, mut writes) = server.into_split();
+    ///     std::io::copy(&mut reads, &mut writes)
+    /// });
+    /// let (mut reads, mut writes) = client.into_split();
+    /// writes.write_all(b"hello")?;
+    /// drop(writes);
+    /// let mut text = String::new();
+    /// reads.read_to_string(&mut text)?;
+    /// assert_eq!(text, "hello");
+    /// assert_eq!(echo.join().unwrap()?, 5);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use = "when the write half is dropped, writing is shut down"]
+    pub fn into_split(self) -> (ReadHalf<P>, WriteHalf<P>) {
+        (ReadHalf(Self::of(self.shared.clone())), WriteHalf(Some(self)))
     }
 }
 
-/// See [Cancellation](TcpStream#cancellation).
-impl io::Read for &TcpStream {
+/// See [Cancellation](Stream#cancellation).
+impl<P: Protocol> io::Read for &Stream<P> {
     #[track_caller]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        driver::run(&self.socket, Read::<false>(buf), self.socket.timeout(Half::Read).get())
+        driver::run(&self.shared.0, Read::<false>(buf), self.shared.0.timeout(Half::Read).get())
     }
 
     #[track_caller]
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        driver::run(&self.socket, ReadVectored(bufs), self.socket.timeout(Half::Read).get())
+        driver::run(&self.shared.0, ReadVectored(bufs), self.shared.0.timeout(Half::Read).get())
     }
 }
 
-/// See [Cancellation](TcpStream#cancellation).
-impl io::Read for TcpStream {
+/// See [Cancellation](Stream#cancellation).
+impl<P: Protocol> io::Read for Stream<P> {
     #[track_caller]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         (&*self).read(buf)
@@ -325,16 +353,16 @@ impl io::Read for TcpStream {
     }
 }
 
-/// See [Cancellation](TcpStream#cancellation). There is no buffer, and so a flush does nothing.
-impl io::Write for &TcpStream {
+/// See [Cancellation](Stream#cancellation). There is no buffer, and so a flush does nothing.
+impl<P: Protocol> io::Write for &Stream<P> {
     #[track_caller]
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        driver::run(&self.socket, Write(buf), self.socket.timeout(Half::Write).get())
+        driver::run(&self.shared.0, Write(buf), self.shared.0.timeout(Half::Write).get())
     }
 
     #[track_caller]
     fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        driver::run(&self.socket, WriteVectored(bufs), self.socket.timeout(Half::Write).get())
+        driver::run(&self.shared.0, WriteVectored(bufs), self.shared.0.timeout(Half::Write).get())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -342,8 +370,8 @@ impl io::Write for &TcpStream {
     }
 }
 
-/// See [Cancellation](TcpStream#cancellation). There is no buffer, and so a flush does nothing.
-impl io::Write for TcpStream {
+/// See [Cancellation](Stream#cancellation). There is no buffer, and so a flush does nothing.
+impl<P: Protocol> io::Write for Stream<P> {
     #[track_caller]
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         (&*self).write(buf)
@@ -356,46 +384,5 @@ impl io::Write for TcpStream {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-impl TryFrom<std::net::TcpStream> for TcpStream {
-    type Error = io::Error;
-
-    fn try_from(stream: std::net::TcpStream) -> io::Result<Self> {
-        Self::from_std(stream)
-    }
-}
-
-impl TryFrom<TcpStream> for std::net::TcpStream {
-    type Error = io::Error;
-
-    fn try_from(stream: TcpStream) -> io::Result<Self> {
-        stream.into_std()
-    }
-}
-
-impl AsFd for TcpStream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.io().as_fd()
-    }
-}
-
-impl AsRawFd for TcpStream {
-    fn as_raw_fd(&self) -> RawFd {
-        self.socket.io().as_raw_fd()
-    }
-}
-
-impl std::fmt::Debug for TcpStream {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut debug = f.debug_struct("TcpStream");
-        if let Ok(addr) = self.local_addr() {
-            debug.field("addr", &addr);
-        }
-        if let Ok(peer) = self.peer_addr() {
-            debug.field("peer", &peer);
-        }
-        debug.field("fd", &self.as_raw_fd()).finish()
     }
 }

@@ -6,7 +6,9 @@
 
 use io_uring::squeue::Entry;
 use io_uring::{opcode, types};
-use socket2::{SockAddr, SockAddrStorage};
+use rustix::net::SocketAddrAny;
+use rustix::net::addr::SocketAddrStorage;
+use socket2::SockAddr;
 use std::io::{IoSlice, IoSliceMut};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -14,6 +16,10 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// What a vectored call takes at most; the rest is for the next call.
 const MAX_SLICES: usize = 1024;
+
+/// The room for an address, and the length of one that is nothing but a family.
+const ADDRESS: libc::socklen_t = size_of::<SocketAddrStorage>() as libc::socklen_t;
+const FAMILY: libc::socklen_t = size_of::<libc::sa_family_t>() as libc::socklen_t;
 
 /// The first look at a socket that is likely to have nothing is left out: the kernel waits first.
 const POLL_FIRST: u16 = 1;
@@ -31,7 +37,7 @@ enum Form {
     Send { start: *const u8, length: u32 },
     ReceiveMessage { header: libc::msghdr },
     SendMessage { header: libc::msghdr },
-    Accept { peer: MaybeUninit<SockAddrStorage>, length: libc::socklen_t },
+    Accept { peer: MaybeUninit<SocketAddrStorage>, length: libc::socklen_t },
     Connect { to: *const libc::sockaddr, length: libc::socklen_t },
 }
 
@@ -40,7 +46,7 @@ pub(crate) enum Answer {
     /// So many bytes were moved.
     Bytes(usize),
     /// A connection, and its other end.
-    Accepted(OwnedFd, SockAddr),
+    Accepted(OwnedFd, Option<SocketAddrAny>),
     Done,
 }
 
@@ -53,7 +59,7 @@ impl Answer {
     }
 
     /// The connection; for an accept.
-    pub(crate) fn accepted(self) -> (OwnedFd, SockAddr) {
+    pub(crate) fn accepted(self) -> (OwnedFd, Option<SocketAddrAny>) {
         let Answer::Accepted(accepted, peer) = self else { unreachable!("the op asked for a connection") };
         (accepted, peer)
     }
@@ -97,8 +103,7 @@ impl<'a> Request<'a> {
 
     /// Takes a connection off a listener's queue.
     pub(crate) fn accept(fd: BorrowedFd<'a>) -> Option<Self> {
-        let length = size_of::<SockAddrStorage>() as libc::socklen_t;
-        Self::new(fd, Form::Accept { peer: MaybeUninit::new(SockAddrStorage::zeroed()), length })
+        Self::new(fd, Form::Accept { peer: MaybeUninit::zeroed(), length: ADDRESS })
     }
 
     /// Connects a new socket.
@@ -149,12 +154,12 @@ impl<'a> Request<'a> {
                 Answer::Bytes(result as usize)
             }
             Form::Accept { peer, length } => {
-                // SAFETY: the result of an accept is a descriptor that is ours from now on; the
-                // storage was zeroed, and the kernel has written an address of this length.
-                unsafe {
-                    let accepted = OwnedFd::from_raw_fd(result.cast_signed());
-                    Answer::Accepted(accepted, SockAddr::new(peer.assume_init(), length))
-                }
+                // SAFETY: the result of an accept is a descriptor that is ours from now on.
+                let accepted = unsafe { OwnedFd::from_raw_fd(result.cast_signed()) };
+                let is_there = (FAMILY..=ADDRESS).contains(&length);
+                // SAFETY: the storage was zeroed, and the kernel has written an address of this
+                // length there, which fits, and has a family.
+                Answer::Accepted(accepted, is_there.then(|| unsafe { SocketAddrAny::new(peer, length) }))
             }
             Form::Connect { .. } => Answer::Done,
         }

@@ -133,8 +133,15 @@ const ROWS: &[In] = &[
     In("segue-sched: Pool::spawn", "Pool::spawn"),
     In("segue-sched: Pool::spawn_as", "Pool::spawn"),
     In("segue-sched: Pool::spawn_task", "spawn_task: a poll"),
-    In("segue-io: TcpListener::bind", "TcpListener::bind: ToSocketAddrs"),
-    In("segue-io: TcpStream::connect", "TcpStream::connect: ToSocketAddrs"),
+    In("segue-io: Listener::bind", "TcpListener::bind: ToAddrs"),
+    In("segue-io: Packets::bind", "UdpSocket::bind: ToAddrs"),
+    In("segue-io: Packets::connect", "UdpSocket::connect: ToAddrs"),
+    In("segue-io: Packets::send_to", "UdpSocket::send_to: ToAddrs"),
+    In("segue-io: Stream::connect", "TcpStream::connect: ToAddrs"),
+    In("segue-io: lookup", "lookup: ToAddrs"),
+    In("segue-io: set_resolver", "a name is looked up: Resolve"),
+    In("segue-io: trait Resolve", "a name is looked up: Resolve"),
+    In("segue-io: trait ToAddrs", "lookup: ToAddrs"),
     In("segue-bridge: direct", "direct"),
     In("segue-bridge: direct_as", "direct_as"),
     In("segue-bridge: direct_on", "direct_on"),
@@ -190,6 +197,13 @@ const NONE: &[In] = &[
     In("segue-core: with", "a cell of the model checker's"),
     In("segue-core: with_mut", "a cell of the model checker's"),
     In("segue-fiber: Coroutine::new", "the main function of a stack, for schedulers"),
+    In("segue-io: trait Protocol", "sealed: there are five"),
+    In("segue-io: trait Listens", "sealed: there are five protocols"),
+    In("segue-io: trait Connectionless", "sealed: there are five protocols"),
+    In("segue-io: trait Local", "sealed: there are five protocols"),
+    In("segue-io: trait Wire", "sealed: there are five protocols"),
+    In("segue-io: trait Connects", "sealed: there are five protocols"),
+    In("segue-io: trait Family", "sealed: there are two"),
     In("segue-fiber: trait Clauses", "sealed: Handler's methods make them"),
     In("segue-fiber: trait Clause", "sealed: Handler's methods make them"),
     In("segue-fiber: trait ValueCase", "sealed: Handler's methods make them"),
@@ -198,7 +212,7 @@ const NONE: &[In] = &[
 
 /// What a parameter is that may call back.
 const CALLS: [&str; 10] =
-    ["Fn(", "FnOnce(", "FnMut(", "fn(", "dyn ", "Policy", "Future", "IntoFuture", "ToSocketAddrs", "Waker"];
+    ["Fn(", "FnOnce(", "FnMut(", "fn(", "dyn ", "Policy", "Future", "IntoFuture", "ToAddrs", "Waker"];
 
 /// The type that an `impl` is for, without its path and parameters.
 fn implemented(header: &str) -> String {

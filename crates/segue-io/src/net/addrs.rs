@@ -1,0 +1,165 @@
+//! What can be given as the address of a host.
+//!
+//! Used by whatever binds, connects or sends. As [`std::net::ToSocketAddrs`], whose names are
+//! resolved on the caller's thread; these are not.
+
+use super::resolve;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::{io, iter, option, slice, vec};
+
+/// What can be turned into addresses on the Internet: a [`SocketAddr`], an [`IpAddr`] or a name
+/// with a port, `"host:port"`, a slice of addresses.
+///
+/// As [`std::net::ToSocketAddrs`], with this difference: an address that is written out is parsed,
+/// and whatever else is a name, which the [resolver](super::Resolve) looks up. That suspends the
+/// fiber and not its worker.
+///
+/// # Cancellation
+/// Of a look-up: *no effect*.
+///
+/// # Examples
+///
+/// ```
+/// use segue_io::net::ToAddrs;
+/// use std::net::{IpAddr, SocketAddr};
+///
+/// let wanted = SocketAddr::from(([127, 0, 0, 1], 80));
+/// assert!("127.0.0.1:80".to_addrs()?.eq([wanted]));
+/// assert!(("127.0.0.1", 80).to_addrs()?.eq([wanted]));
+/// assert!((IpAddr::from([127, 0, 0, 1]), 80).to_addrs()?.eq([wanted]));
+/// assert!([wanted; 2].to_addrs()?.eq([wanted; 2]));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub trait ToAddrs {
+    /// The addresses, the preferred one first.
+    type Iter: Iterator<Item = SocketAddr>;
+
+    /// Looks the addresses up, if they have to be.
+    ///
+    /// # Cancellation
+    /// *No effect*: it fails at once if the look-up has not begun.
+    ///
+    /// # Errors
+    /// Those of the resolver; `InvalidInput` for what has no port; the cancellation.
+    fn to_addrs(&self) -> io::Result<Self::Iter>;
+}
+
+/// What is an address, or makes one without a look-up.
+macro_rules! literal {
+    ($($what:ty),*) => {$(
+        impl ToAddrs for $what {
+            type Iter = option::IntoIter<SocketAddr>;
+
+            fn to_addrs(&self) -> io::Result<Self::Iter> {
+                Ok(Some(SocketAddr::from(*self)).into_iter())
+            }
+        }
+    )*};
+}
+
+literal!(SocketAddr, SocketAddrV4, SocketAddrV6, (IpAddr, u16), (Ipv4Addr, u16), (Ipv6Addr, u16));
+
+/// The addresses of a name; one, without memory of its own, if it was written out.
+#[derive(Debug)]
+pub struct Resolved(iter::Chain<option::IntoIter<SocketAddr>, vec::IntoIter<SocketAddr>>);
+
+impl Resolved {
+    fn one(addr: SocketAddr) -> Self {
+        Self(Some(addr).into_iter().chain(Vec::new()))
+    }
+
+    #[track_caller]
+    fn of(host: &str, port: u16) -> io::Result<Self> {
+        match host.parse::<IpAddr>() {
+            Ok(ip) => Ok(Self::one((ip, port).into())),
+            Err(_) => Ok(Self(None.into_iter().chain(resolve::with_the_resolver(host, port)?))),
+        }
+    }
+}
+
+impl Iterator for Resolved {
+    type Item = SocketAddr;
+
+    fn next(&mut self) -> Option<SocketAddr> {
+        self.0.next()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl ToAddrs for str {
+    type Iter = Resolved;
+
+    #[track_caller]
+    fn to_addrs(&self) -> io::Result<Resolved> {
+        if let Ok(addr) = self.parse() {
+            return Ok(Resolved::one(addr));
+        }
+        let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
+        let (host, port) = self.rsplit_once(':').ok_or_else(|| invalid("an address without a port: give host:port"))?;
+        let port = port.parse().map_err(|_| invalid("an address with a port that is none: give host:port"))?;
+        Resolved::of(host, port)
+    }
+}
+
+impl ToAddrs for String {
+    type Iter = Resolved;
+
+    #[track_caller]
+    fn to_addrs(&self) -> io::Result<Resolved> {
+        self.as_str().to_addrs()
+    }
+}
+
+impl ToAddrs for (&str, u16) {
+    type Iter = Resolved;
+
+    #[track_caller]
+    fn to_addrs(&self) -> io::Result<Resolved> {
+        Resolved::of(self.0, self.1)
+    }
+}
+
+impl ToAddrs for (String, u16) {
+    type Iter = Resolved;
+
+    #[track_caller]
+    fn to_addrs(&self) -> io::Result<Resolved> {
+        Resolved::of(&self.0, self.1)
+    }
+}
+
+impl<'a> ToAddrs for &'a [SocketAddr] {
+    type Iter = iter::Copied<slice::Iter<'a, SocketAddr>>;
+
+    fn to_addrs(&self) -> io::Result<Self::Iter> {
+        Ok(self.iter().copied())
+    }
+}
+
+impl<const N: usize> ToAddrs for [SocketAddr; N] {
+    type Iter = std::array::IntoIter<SocketAddr, N>;
+
+    fn to_addrs(&self) -> io::Result<Self::Iter> {
+        Ok((*self).into_iter())
+    }
+}
+
+impl ToAddrs for Vec<SocketAddr> {
+    type Iter = vec::IntoIter<SocketAddr>;
+
+    fn to_addrs(&self) -> io::Result<Self::Iter> {
+        Ok(self.clone().into_iter())
+    }
+}
+
+impl<T: ToAddrs + ?Sized> ToAddrs for &T {
+    type Iter = T::Iter;
+
+    #[track_caller]
+    fn to_addrs(&self) -> io::Result<T::Iter> {
+        (**self).to_addrs()
+    }
+}

@@ -1,0 +1,197 @@
+//! The ops of packets and of Unix sockets, and the ways to carry out an op that `driver` does not
+//! have: now or never, and over and over.
+//!
+//! Used by the types of `net`. As in `op`, each op is one system call that does not wait.
+
+use super::protocol::sealed::{Family, Wire};
+use crate::driver;
+use crate::op::{Half, Op};
+use crate::ring::{Answer, Request};
+use crate::socket::Socket;
+use crate::sys;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use segue_core::{Source, Waitable, WaitsFor};
+use socket2::SockAddr;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The first and the longest pause of [`patiently`].
+const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(64)];
+
+/// Makes the system call, and does not wait if it would block.
+pub(super) fn now_or_never<O: Op>(socket: &Socket, mut op: O) -> io::Result<O::Output> {
+    segue_core::preemption_point();
+    loop {
+        match op.attempt(socket) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
+/// Carries out an op that waits for somebody else's queue to have room, of which the kernel tells
+/// nobody: attempts it again after pauses, which grow. For Unix sockets alone.
+#[track_caller]
+pub(super) fn patiently<O: Op>(socket: &Socket, mut op: O, timeout: Option<Duration>) -> io::Result<O::Output> {
+    segue_core::admit()?;
+    let [mut pause, longest] = PAUSES;
+    let mut deadline = None;
+    loop {
+        match op.attempt(socket) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            done => return done,
+        }
+        let now = segue_core::now();
+        let deadline = *deadline.get_or_insert_with(|| timeout.and_then(|time| now.checked_add(time)));
+        let left = deadline.map_or(pause, |deadline| deadline.saturating_duration_since(now));
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let _kernel = segue_core::drivers::kernel_wait();
+        segue_core::sleep(pause.min(left))?;
+        pause = (2 * pause).min(longest);
+    }
+}
+
+/// Takes a connection off the queue of a listener of this protocol.
+pub(super) struct AcceptOf<P>(pub(super) PhantomData<P>);
+
+impl<P> Clone for AcceptOf<P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for AcceptOf<P> {}
+
+impl<P: Wire> Op for AcceptOf<P> {
+    type Output = (socket2::Socket, <P::Family as Family>::Address);
+    const HALF: Half = Half::Read;
+    const WAITS_FOR: &'static str = "a connection";
+
+    fn attempt(&mut self, socket: &Socket) -> io::Result<Self::Output> {
+        let (stream, peer) = sys::accept_any(socket.io())?;
+        Ok((stream, P::Family::from_kernel(peer)?))
+    }
+
+    fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
+        Request::accept(fd)
+    }
+
+    fn completed(&mut self, answer: Answer) -> io::Result<Self::Output> {
+        let (stream, peer) = answer.accepted();
+        Ok((stream.into(), P::Family::from_kernel(peer)?))
+    }
+}
+
+/// Looks what has become of a connect that has begun.
+#[derive(Clone, Copy)]
+pub(super) struct Connecting<'a>(pub(super) &'a SockAddr);
+
+impl Op for Connecting<'_> {
+    type Output = ();
+    const HALF: Half = Half::Write;
+    const WAITS_FOR: &'static str = "an answer to a connect";
+
+    fn attempt(&mut self, socket: &Socket) -> io::Result<()> {
+        crate::op::Connect { to: self.0, begun: true }.attempt(socket)
+    }
+}
+
+/// Connects a Unix socket: at once, or the listener's queue is full and nothing has been done.
+pub(super) struct ConnectUnix<'a>(pub(super) &'a SockAddr);
+
+impl Op for ConnectUnix<'_> {
+    type Output = ();
+    const HALF: Half = Half::Write;
+    const WAITS_FOR: &'static str = "room in a listener's queue";
+
+    fn attempt(&mut self, socket: &Socket) -> io::Result<()> {
+        socket.io().connect(self.0)
+    }
+}
+
+/// Takes a packet, or for a `PEEK` copies it. One without bytes is a packet too, and so is one that
+/// has no room.
+pub(super) struct Receive<'a, const PEEK: bool = false>(pub(super) &'a mut [u8]);
+
+impl<const PEEK: bool> Op for Receive<'_, PEEK> {
+    type Output = usize;
+    const HALF: Half = Half::Read;
+    const WAITS_FOR: &'static str = "a packet";
+
+    fn attempt(&mut self, socket: &Socket) -> io::Result<usize> {
+        sys::recv(socket.io(), self.0, PEEK)
+    }
+
+    fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
+        if PEEK { None } else { Request::receive(fd, self.0) }
+    }
+
+    fn completed(&mut self, answer: Answer) -> io::Result<usize> {
+        Ok(answer.bytes())
+    }
+}
+
+/// The same, with the sender's address.
+pub(super) struct ReceiveFrom<'a, P, const PEEK: bool = false>(pub(super) &'a mut [u8], pub(super) PhantomData<P>);
+
+impl<P: Wire, const PEEK: bool> Op for ReceiveFrom<'_, P, PEEK> {
+    type Output = (usize, <P::Family as Family>::Address);
+    const HALF: Half = Half::Read;
+    const WAITS_FOR: &'static str = "a packet";
+
+    fn attempt(&mut self, socket: &Socket) -> io::Result<Self::Output> {
+        let (count, from) = sys::recv_from(socket.io(), self.0, PEEK)?;
+        Ok((count, P::Family::from_kernel(from)?))
+    }
+}
+
+/// Sends a packet to an address.
+#[derive(Clone, Copy)]
+pub(super) struct SendTo<'a>(pub(super) &'a [u8], pub(super) &'a SockAddr);
+
+impl Op for SendTo<'_> {
+    type Output = usize;
+    const HALF: Half = Half::Write;
+    const WAITS_FOR: &'static str = "room for a packet";
+
+    fn attempt(&mut self, socket: &Socket) -> io::Result<usize> {
+        sys::send_to(socket.io(), self.0, self.1)
+    }
+}
+
+/// Asks whether a socket can be read, or written, and does nothing with it.
+#[derive(Clone, Copy)]
+struct Ready<const WRITE: bool>;
+
+impl<const WRITE: bool> Op for Ready<WRITE> {
+    type Output = ();
+    const HALF: Half = if WRITE { Half::Write } else { Half::Read };
+    const WAITS_FOR: &'static str = if WRITE { "room in a socket" } else { "data on a socket" };
+
+    fn attempt(&mut self, socket: &Socket) -> io::Result<()> {
+        let wanted = if WRITE { PollFlags::OUT } else { PollFlags::IN };
+        let mut fds = [PollFd::new(socket.io(), wanted)];
+        match rustix::event::poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? {
+            0 => Err(io::ErrorKind::WouldBlock.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Ready when a read would not wait.
+#[track_caller]
+pub(super) fn readable(socket: &Arc<Socket>) -> Waitable<impl Source<Output = io::Result<()>>> {
+    driver::source(socket, Ready::<false>, WaitsFor::new(Ready::<false>::WAITS_FOR))
+}
+
+/// Ready when a write would not wait.
+#[track_caller]
+pub(super) fn writable(socket: &Arc<Socket>) -> Waitable<impl Source<Output = io::Result<()>>> {
+    driver::source(socket, Ready::<true>, WaitsFor::new(Ready::<true>::WAITS_FOR))
+}

@@ -1,0 +1,288 @@
+//! Sockets that carry messages, each as a whole: UDP, and Unix datagrams and sequenced packets.
+//!
+//! Used as [`UdpSocket`], [`UnixDatagram`] and [`UnixSeqpacket`], in the shape of std's. What only
+//! one of them has is in `udp` and `unix`.
+
+use super::ops::{self, Receive, ReceiveFrom};
+use super::protocol::{Connectionless, Protocol, Udp, UnixDgram, UnixSeq};
+use super::shared::Shared;
+use crate::driver;
+use crate::op::{Half, Write};
+use segue_core::{Source, Waitable};
+use std::io;
+use std::marker::PhantomData;
+use std::net::Shutdown;
+use std::time::Duration;
+
+/// A UDP socket. [`Packets`] has what it does in detail.
+pub type UdpSocket = Packets<Udp>;
+
+/// A Unix socket for datagrams, at a path, at an abstract name on Linux, or without a name.
+/// [`Packets`] has what it does in detail.
+pub type UnixDatagram = Packets<UnixDgram>;
+
+/// A connection within the machine that keeps messages apart and in order: connected to a
+/// [`UnixSeqpacketListener`](super::UnixSeqpacketListener), or one end of a
+/// [pair](UnixSeqpacket::pair). Std has none. [`Packets`] has what it does in detail.
+pub type UnixSeqpacket = Packets<UnixSeq>;
+
+/// A socket that carries packets: a [`UdpSocket`], a [`UnixDatagram`] or a [`UnixSeqpacket`].
+///
+/// One fiber may receive while another sends, and several may share one socket; each packet goes to
+/// one of them. Dropping the last handle closes the socket.
+///
+/// # Packets
+///
+/// A packet is sent as a whole, in one system call, and received as a whole. Of one that is longer
+/// than the buffer the rest is **cut off** and lost, without an error, as in std. A packet may be
+/// empty: a receive that returns 0 has received one. On a [`UnixSeqpacket`] it may also be the end,
+/// since the other end is closed; there empty packets are better not sent. A receive into a buffer
+/// without room takes a packet and loses all of it.
+///
+/// # Cancellation
+///
+/// Every receive, peek and send of a cancelled caller fails, at once, with an error that
+/// [`Cancelled::caused`](segue_core::Cancelled::caused) knows. All have *no effect* then: a packet
+/// that has arrived stays, and nothing was sent.
+///
+/// # Errors
+///
+/// A time-out that was [set](Packets::set_read_timeout) gives
+/// [`TimedOut`](io::ErrorKind::TimedOut), with the same effect as a cancellation. On a connected
+/// [`UdpSocket`] a send or a receive may fail with `ConnectionRefused` for a packet that was sent
+/// *before*, and that nobody wanted.
+///
+/// # Examples
+///
+/// ```
+/// use segue_io::net::UdpSocket;
+///
+/// let (here, there) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
+/// here.send_to(b"ping", there.local_addr()?)?;
+/// let mut buf = [0; 16];
+/// let (count, from) = there.recv_from(&mut buf)?;
+/// assert_eq!((&buf[..count], from), (&b"ping"[..], here.local_addr()?));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct Packets<P> {
+    pub(super) shared: Shared,
+    pub(super) protocol: PhantomData<fn() -> P>,
+}
+
+impl<P: Protocol> Packets<P> {
+    pub(super) fn of(shared: Shared) -> Self {
+        Self { shared, protocol: PhantomData }
+    }
+
+    /// Takes over a socket of std's, or a descriptor where std has none. It stops blocking. Its
+    /// time-outs are not taken over. Never waits.
+    ///
+    /// # Errors
+    /// If it can't be made to not block.
+    pub fn from_std(socket: P::Std) -> io::Result<Self> {
+        Ok(Self::of(Shared::take_over::<P>(socket.into())?))
+    }
+
+    /// The same socket for std. It does not block; clear that if this was the last clone. Never
+    /// waits.
+    ///
+    /// # Errors
+    /// If there is no descriptor left: the result has one of its own.
+    pub fn into_std(self) -> io::Result<P::Std> {
+        Ok(self.shared.duplicate()?.into())
+    }
+
+    /// Another handle of the same socket: same descriptor, same time-outs. Never waits.
+    ///
+    /// # Errors
+    /// None; the signature is std's.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self::of(self.shared.clone()))
+    }
+
+    /// The address of this end. Never waits.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn local_addr(&self) -> io::Result<P::Addr> {
+        self.shared.local_addr::<P>()
+    }
+
+    /// The address that it is connected to. Never waits.
+    ///
+    /// # Errors
+    /// `NotConnected`, if it is not.
+    pub fn peer_addr(&self) -> io::Result<P::Addr> {
+        self.shared.peer_addr::<P>()
+    }
+
+    /// The error that is pending on the socket, which is cleared. Never waits.
+    ///
+    /// # Errors
+    /// What the kernel says when it is asked.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.shared.io().take_error()
+    }
+
+    /// Ends one or both directions of a socket that is connected. Never waits.
+    ///
+    /// # Errors
+    /// What the kernel says: `NotConnected`, if it is not connected.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.shared.io().shutdown(how)
+    }
+
+    /// Sends a packet to the address that the socket is connected to. Returns its length.
+    ///
+    /// It waits while there is no room for the packet: in the socket's own buffer, and, for a Unix
+    /// socket, in the receiver's queue.
+    ///
+    /// # Cancellation
+    /// *No effect*.
+    ///
+    /// # Errors
+    /// What the kernel says: for a packet that is too long (`EMSGSIZE`), without a connection, and
+    /// without a receiver. The socket's time-out.
+    #[track_caller]
+    pub fn send(&self, packet: &[u8]) -> io::Result<usize> {
+        driver::run(&self.shared.0, Write(packet), self.write_timeout()?)
+    }
+
+    /// [`send`](Self::send) that never waits.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there is no room; else as for [`send`](Self::send).
+    pub fn try_send(&self, packet: &[u8]) -> io::Result<usize> {
+        ops::now_or_never(&self.shared.0, Write(packet))
+    }
+
+    /// Waits for a packet and takes it. Returns how much of it is in the buffer; the
+    /// [rest](#packets) is lost. If the socket is connected, packets of others are not received.
+    ///
+    /// # Cancellation
+    /// *No effect*.
+    ///
+    /// # Errors
+    /// What the kernel says; the socket's time-out.
+    #[track_caller]
+    pub fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
+        driver::run(&self.shared.0, Receive::<false>(buf), self.read_timeout()?)
+    }
+
+    /// [`recv`](Self::recv) that never waits.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there is no packet; else as for [`recv`](Self::recv).
+    pub fn try_recv(&self, buf: &mut [u8]) -> io::Result<usize> {
+        ops::now_or_never(&self.shared.0, Receive::<false>(buf))
+    }
+
+    /// As [`recv`](Self::recv), and leaves the packet to be received again.
+    ///
+    /// # Cancellation
+    /// *No effect*.
+    ///
+    /// # Errors
+    /// As for [`recv`](Self::recv).
+    #[track_caller]
+    pub fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
+        driver::run(&self.shared.0, Receive::<true>(buf), self.read_timeout()?)
+    }
+
+    /// Sets how long each receive and peek may wait; `None` is for ever. A store. Never waits.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a time-out of zero.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.shared.0.timeout(Half::Read).set(timeout)
+    }
+
+    /// Sets how long each send may wait; `None` is for ever. A store. Never waits.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a time-out of zero.
+    pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.shared.0.timeout(Half::Write).set(timeout)
+    }
+
+    /// How long each receive may wait. Never waits.
+    ///
+    /// # Errors
+    /// None; the signature is std's.
+    pub fn read_timeout(&self) -> io::Result<Option<Duration>> {
+        Ok(self.shared.0.timeout(Half::Read).get())
+    }
+
+    /// How long each send may wait. Never waits.
+    ///
+    /// # Errors
+    /// None; the signature is std's.
+    pub fn write_timeout(&self) -> io::Result<Option<Duration>> {
+        Ok(self.shared.0.timeout(Half::Write).get())
+    }
+
+    /// Ready when a receive would not wait: a packet is there, or the end, or an error. To be
+    /// awaited, or chosen among others; then [`try_recv`](Self::try_recv).
+    ///
+    /// There is no source for the receive itself: what a source has done counts only if it is
+    /// chosen, and a receive that has begun can't be undone (see [`net`](crate::net#sources)). The
+    /// kernel may yet drop a packet that is broken: then there is none after all.
+    ///
+    /// # Cancellation
+    /// *No effect*, also if another arm was chosen, or the future is dropped.
+    ///
+    /// # Errors
+    /// It yields what the kernel says when it can't be asked.
+    #[track_caller]
+    pub fn readable_source(&self) -> Waitable<impl Source<Output = io::Result<()>>> {
+        ops::readable(&self.shared.0)
+    }
+
+    /// Ready when there is room in the socket's buffer, or an error. The receiver of a Unix
+    /// datagram may have no room nevertheless.
+    ///
+    /// # Cancellation
+    /// *No effect*, also if another arm was chosen, or the future is dropped.
+    ///
+    /// # Errors
+    /// It yields what the kernel says when it can't be asked.
+    #[track_caller]
+    pub fn writable_source(&self) -> Waitable<impl Source<Output = io::Result<()>>> {
+        ops::writable(&self.shared.0)
+    }
+}
+
+impl<P: Connectionless> Packets<P> {
+    /// Waits for a packet and takes it, with the address of its sender. In all else as
+    /// [`recv`](Self::recv).
+    ///
+    /// # Cancellation
+    /// *No effect*.
+    ///
+    /// # Errors
+    /// As for [`recv`](Self::recv).
+    #[track_caller]
+    pub fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, P::Addr)> {
+        driver::run(&self.shared.0, ReceiveFrom::<P, false>(buf, PhantomData), self.read_timeout()?)
+    }
+
+    /// [`recv_from`](Self::recv_from) that never waits.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there is no packet; else as for [`recv`](Self::recv).
+    pub fn try_recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, P::Addr)> {
+        ops::now_or_never(&self.shared.0, ReceiveFrom::<P, false>(buf, PhantomData))
+    }
+
+    /// As [`recv_from`](Self::recv_from), and leaves the packet to be received again.
+    ///
+    /// # Cancellation
+    /// *No effect*.
+    ///
+    /// # Errors
+    /// As for [`recv`](Self::recv).
+    #[track_caller]
+    pub fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, P::Addr)> {
+        driver::run(&self.shared.0, ReceiveFrom::<P, true>(buf, PhantomData), self.read_timeout()?)
+    }
+}

@@ -1,0 +1,141 @@
+//! Names to addresses: the system's resolver, on a thread of the crew, or one that a program sets.
+//!
+//! Used by `addrs`, for whatever is not an address that is written out.
+
+use super::ToAddrs;
+use segue_core::Blocking;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// What looks up the addresses of a host.
+///
+/// It is called on the fiber or thread that asks, for a name and never for an address that is
+/// written out, and may wait as any code there. What blocks its thread belongs into
+/// [`blocking`](segue_core::blocking).
+///
+/// # Examples
+///
+/// For one call, the resolver is asked first:
+///
+/// ```
+/// use segue_io::net::{Resolve, TcpListener, TcpStream};
+/// use std::io;
+/// use std::net::SocketAddr;
+///
+/// /// Knows one host.
+/// struct Home;
+///
+/// impl Resolve for Home {
+///     fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+///         match host {
+///             "home" => Ok(vec![([127, 0, 0, 1], port).into()]),
+///             _ => Err(io::Error::new(io::ErrorKind::NotFound, "there is no place like home")),
+///         }
+///     }
+/// }
+///
+/// let listener = TcpListener::bind("127.0.0.1:0")?;
+/// let port = listener.local_addr()?.port();
+/// let stream = TcpStream::connect(Home.resolve("home", port)?)?;
+/// assert_eq!(stream.peer_addr()?, listener.local_addr()?);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub trait Resolve: Send + Sync {
+    /// The addresses of `host`, each with this port, the preferred ones first.
+    ///
+    /// # Cancellation
+    /// Is to have *no effect*: it fails, or its result is returned.
+    ///
+    /// # Errors
+    /// What there is to say of a host that has no address. No address at all is an error as well,
+    /// of who has asked.
+    fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
+}
+
+/// The system's resolver: what std and the C library make of `/etc/hosts`, of DNS and of whatever
+/// else is configured. It works on one of the threads for [`blocking`](segue_core::blocking) calls
+/// while the fiber waits; for a plain thread, in place.
+///
+/// It resolves unless another one is [set](set_resolver).
+///
+/// # Cancellation
+/// *No effect*: the look-up fails at once if it has not begun, and else ends when the system has
+/// answered, which nothing can cut short; what was found is returned then.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemResolver;
+
+impl Resolve for SystemResolver {
+    #[track_caller]
+    fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        Blocking::new().run(|| (host, port).to_socket_addrs().map(Iterator::collect))?
+    }
+}
+
+static RESOLVER: RwLock<Option<Arc<dyn Resolve>>> = RwLock::new(None);
+
+/// Has names be looked up by `resolver` from now on, in the whole process, and gives back what was
+/// set before; `None` is the [`SystemResolver`]. Look-ups that have begun go on. Never waits.
+///
+/// # Examples
+///
+/// ```
+/// use segue_io::net::{self, Resolve, SystemResolver};
+/// use std::net::SocketAddr;
+/// use std::sync::Arc;
+/// use std::{fmt, io};
+///
+/// /// Says what it is asked.
+/// struct Logs(SystemResolver);
+///
+/// impl Resolve for Logs {
+///     fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+///         eprintln!("who is {host}?");
+///         self.0.resolve(host, port)
+///     }
+/// }
+///
+/// assert!(net::set_resolver(Some(Arc::new(Logs(SystemResolver)))).is_none());
+/// assert!(!net::lookup("localhost:80")?.is_empty());
+/// net::set_resolver(None);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn set_resolver(resolver: Option<Arc<dyn Resolve>>) -> Option<Arc<dyn Resolve>> {
+    let mut slot = RESOLVER.write().unwrap_or_else(PoisonError::into_inner);
+    std::mem::replace(&mut *slot, resolver)
+}
+
+/// Asks the resolver that is set. No lock is held meanwhile.
+#[track_caller]
+pub(super) fn with_the_resolver(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    segue_core::check()?;
+    let set = RESOLVER.read().unwrap_or_else(PoisonError::into_inner).clone();
+    match set {
+        Some(resolver) => resolver.resolve(host, port),
+        None => SystemResolver.resolve(host, port),
+    }
+}
+
+/// The addresses of a host: `"example.org:80"`, `("example.org", 80)`, `"127.0.0.1:80"`.
+///
+/// An address that is written out is only read. A name is looked up by the [resolver](Resolve), as
+/// in whatever takes [`ToAddrs`]: so this is for programs that want to see the addresses.
+///
+/// # Cancellation
+/// *No effect*: it fails at once if the look-up has not begun, and else when that is over.
+///
+/// # Errors
+/// Those of the look-up; or the cancellation.
+///
+/// # Examples
+///
+/// ```
+/// let found = segue_io::net::lookup("127.0.0.1:80")?;
+/// assert_eq!(found, ["127.0.0.1:80".parse().unwrap()]);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[track_caller]
+pub fn lookup(host: impl ToAddrs) -> io::Result<Vec<SocketAddr>> {
+    segue_core::admit()?;
+    Ok(host.to_addrs()?.collect())
+}

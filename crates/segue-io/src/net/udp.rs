@@ -1,0 +1,196 @@
+//! What UDP has and Unix datagrams have not: names, and the options of the Internet.
+//!
+//! Used as methods of [`UdpSocket`](super::UdpSocket).
+
+use super::ops::{self, SendTo};
+use super::protocol::Udp;
+use super::race::Tries;
+use super::shared::Shared;
+use super::{Packets, ToAddrs};
+use crate::driver;
+use crate::sys;
+use socket2::{Domain, Type};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+impl Packets<Udp> {
+    /// Binds the first of these addresses that can be bound. Port 0 is a free one, which
+    /// [`local_addr`](Self::local_addr) tells. It waits only for a name that must be looked up.
+    ///
+    /// # Cancellation
+    /// *No effect*: only the look-up of a name is cancelled.
+    ///
+    /// # Errors
+    /// That of the last address, if none could be bound; `InvalidInput` for no address at all.
+    #[track_caller]
+    pub fn bind(addr: impl ToAddrs) -> io::Result<Self> {
+        let mut tries = Tries::default();
+        for addr in addr.to_addrs()? {
+            if let Some(socket) = tries.note(Self::bind_one(addr))? {
+                return Ok(socket);
+            }
+        }
+        tries.fail()
+    }
+
+    fn bind_one(addr: SocketAddr) -> io::Result<Self> {
+        let socket = sys::socket(Domain::for_address(addr), Type::DGRAM)?;
+        socket.bind(&addr.into())?;
+        Ok(Self::of(Shared::adopt::<Udp>(socket)))
+    }
+
+    /// Says to whom [`send`](Self::send) sends, and from whom alone is received: the first of these
+    /// addresses to which the system has a way. Nothing is sent. It waits only for a name that must
+    /// be looked up.
+    ///
+    /// # Cancellation
+    /// *No effect*: only the look-up of a name is cancelled.
+    ///
+    /// # Errors
+    /// That of the last address; `InvalidInput` for no address at all.
+    #[track_caller]
+    pub fn connect(&self, addr: impl ToAddrs) -> io::Result<()> {
+        let mut tries = Tries::default();
+        for addr in addr.to_addrs()? {
+            if let Some(()) = tries.note(self.shared.io().connect(&addr.into()))? {
+                return Ok(());
+            }
+        }
+        tries.fail()
+    }
+
+    /// Sends a packet to the first of these addresses. Returns its length.
+    ///
+    /// # Cancellation
+    /// *No effect*.
+    ///
+    /// # Errors
+    /// What the kernel says; `InvalidInput` for no address at all; the socket's time-out.
+    #[track_caller]
+    pub fn send_to(&self, packet: &[u8], addr: impl ToAddrs) -> io::Result<usize> {
+        let Some(addr) = addr.to_addrs()?.next() else { return Tries::default().fail() };
+        driver::run(&self.shared.0, SendTo(packet, &addr.into()), self.write_timeout()?)
+    }
+
+    /// [`send_to`](Self::send_to) that never waits, and without names.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there is no room; else as for [`send_to`](Self::send_to).
+    pub fn try_send_to(&self, packet: &[u8], addr: SocketAddr) -> io::Result<usize> {
+        ops::now_or_never(&self.shared.0, SendTo(packet, &addr.into()))
+    }
+
+    /// Sets whether packets may go to all hosts of a network (`SO_BROADCAST`). Never waits.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn set_broadcast(&self, broadcast: bool) -> io::Result<()> {
+        self.shared.io().set_broadcast(broadcast)
+    }
+
+    /// Whether packets may go to all hosts of a network (`SO_BROADCAST`). Never waits.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn broadcast(&self) -> io::Result<bool> {
+        self.shared.io().broadcast()
+    }
+
+    /// Sets the hop limit of packets (`IP_TTL`). Never waits.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        self.shared.io().set_ttl_v4(ttl)
+    }
+
+    /// The hop limit of packets (`IP_TTL`). Never waits.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn ttl(&self) -> io::Result<u32> {
+        self.shared.io().ttl_v4()
+    }
+
+    /// Sets the hop limit of packets to a group (`IP_MULTICAST_TTL`). Never waits.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn set_multicast_ttl_v4(&self, ttl: u32) -> io::Result<()> {
+        self.shared.io().set_multicast_ttl_v4(ttl)
+    }
+
+    /// The hop limit of packets to a group (`IP_MULTICAST_TTL`). Never waits.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn multicast_ttl_v4(&self) -> io::Result<u32> {
+        self.shared.io().multicast_ttl_v4()
+    }
+
+    /// Sets whether packets to a group come back to this machine (`IP_MULTICAST_LOOP`). Never
+    /// waits.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn set_multicast_loop_v4(&self, back: bool) -> io::Result<()> {
+        self.shared.io().set_multicast_loop_v4(back)
+    }
+
+    /// Whether packets to a group come back to this machine (`IP_MULTICAST_LOOP`). Never waits.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn multicast_loop_v4(&self) -> io::Result<bool> {
+        self.shared.io().multicast_loop_v4()
+    }
+
+    /// Sets whether packets to a group come back to this machine (`IPV6_MULTICAST_LOOP`). Never
+    /// waits.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn set_multicast_loop_v6(&self, back: bool) -> io::Result<()> {
+        self.shared.io().set_multicast_loop_v6(back)
+    }
+
+    /// Whether packets to a group come back to this machine (`IPV6_MULTICAST_LOOP`). Never waits.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn multicast_loop_v6(&self) -> io::Result<bool> {
+        self.shared.io().multicast_loop_v6()
+    }
+
+    /// Joins a group, on the interface of this address. Never waits.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn join_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
+        self.shared.io().join_multicast_v4(group, interface)
+    }
+
+    /// Leaves a group, on the interface of this address. Never waits.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn leave_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
+        self.shared.io().leave_multicast_v4(group, interface)
+    }
+
+    /// Joins a group, on the interface of this index. Never waits.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn join_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
+        self.shared.io().join_multicast_v6(group, interface)
+    }
+
+    /// Leaves a group, on the interface of this index. Never waits.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn leave_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
+        self.shared.io().leave_multicast_v6(group, interface)
+    }
+}
