@@ -151,6 +151,21 @@ impl<P: Wire, const PEEK: bool> Op for ReceiveFrom<'_, P, PEEK> {
     }
 }
 
+/// Sends a packet to the other end. By readiness everywhere: a send of a Unix packet that waits for
+/// room in its receiver's queue comes out of a ring with no bytes, and has not been sent.
+#[derive(Clone, Copy)]
+pub(super) struct Send<'a>(pub(super) &'a [u8]);
+
+impl Op for Send<'_> {
+    type Output = usize;
+    const HALF: Half = Half::Write;
+    const WAITS_FOR: &'static str = "room for a packet";
+
+    fn attempt(&mut self, socket: &Socket) -> io::Result<usize> {
+        sys::send(socket.io(), self.0)
+    }
+}
+
 /// Sends a packet to an address.
 #[derive(Clone, Copy)]
 pub(super) struct SendTo<'a>(pub(super) &'a [u8], pub(super) &'a SockAddr);

@@ -7,7 +7,7 @@ use super::ops::{self, Receive, ReceiveFrom};
 use super::protocol::{Connectionless, Protocol, Udp, UnixDgram, UnixSeq};
 use super::shared::Shared;
 use crate::driver;
-use crate::op::{Half, Write};
+use crate::op::Half;
 use segue_core::{Source, Waitable};
 use std::io;
 use std::marker::PhantomData;
@@ -145,7 +145,7 @@ impl<P: Protocol> Packets<P> {
     /// without a receiver. The socket's time-out.
     #[track_caller]
     pub fn send(&self, packet: &[u8]) -> io::Result<usize> {
-        driver::run(&self.shared.0, Write(packet), self.write_timeout()?)
+        driver::run(&self.shared.0, ops::Send(packet), self.write_timeout()?)
     }
 
     /// [`send`](Self::send) that never waits.
@@ -153,7 +153,7 @@ impl<P: Protocol> Packets<P> {
     /// # Errors
     /// `WouldBlock` if there is no room; else as for [`send`](Self::send).
     pub fn try_send(&self, packet: &[u8]) -> io::Result<usize> {
-        ops::now_or_never(&self.shared.0, Write(packet))
+        ops::now_or_never(&self.shared.0, ops::Send(packet))
     }
 
     /// Waits for a packet and takes it. Returns how much of it is in the buffer; the
