@@ -1,8 +1,8 @@
 //! Channels: what each call does, on every scheduler, on threads and in tasks.
 //!
 //! `channel_model.rs` has sequences of calls, `channel_delivery.rs` what becomes of values under
-//! stress, `channel_reserve.rs` room that is reserved, `channel_selects.rs` choices,
-//! `channel_misuse.rs` bad input.
+//! stress, `channel_front.rs` what several receivers share, `channel_reserve.rs` room that is
+//! reserved, `channel_selects.rs` choices, `channel_misuse.rs` bad input.
 #![cfg(feature = "sched")]
 
 #[path = "common/meet.rs"]

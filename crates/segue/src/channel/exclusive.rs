@@ -8,10 +8,12 @@
 //! lock (the sender's) and a share in another. Its block comes before the buffer, so the order is
 //! the same. The senders have the room of the whole block at once; so up to twice the capacity of a
 //! bounded channel is under way.
+//!
+//! When it finds nothing it may let the senders go on for a moment before it waits (`patience.rs`).
 
 use super::errors::TryRecvError;
 use super::operations::ReceiveBlock;
-use super::receiver::Receiver;
+use super::receiver::{Receiver, VALUE};
 use crate::{Closed, WaitError};
 use segue_core::{Source, Waitable, WaitsFor, preemption_point};
 use std::collections::VecDeque;
@@ -43,9 +45,9 @@ impl<T> Exclusive<T> {
     }
 
     #[inline]
-    fn source(&mut self, waits_for: WaitsFor) -> Waitable<impl Source<Output = Result<T, Closed>>> {
+    fn source(&mut self, waits_for: WaitsFor, is_patient: bool) -> Waitable<impl Source<Output = Result<T, Closed>>> {
         let Some(Receiver(shared)) = &self.receiver else { unreachable!("it is one until it goes") };
-        Waitable::new(shared.queue.operation(waits_for, ReceiveBlock { shared, block: &mut self.block }))
+        Waitable::new(shared.queue.operation(waits_for, ReceiveBlock { shared, block: &mut self.block, is_patient }))
     }
 
     /// As [`Receiver::recv`].
@@ -58,7 +60,7 @@ impl<T> Exclusive<T> {
     #[track_caller]
     #[inline(always)] // As the source's `wait`.
     pub fn recv(&mut self) -> Result<T, WaitError> {
-        Ok(self.recv_source().wait()??)
+        Ok(self.source(WaitsFor::new(VALUE), true).wait()??)
     }
 
     /// As [`Receiver::try_recv`]. Never waits.
@@ -86,7 +88,7 @@ impl<T> Exclusive<T> {
     #[inline]
     #[track_caller]
     pub fn recv_source(&mut self) -> Waitable<impl Source<Output = Result<T, Closed>>> {
-        self.source(WaitsFor::new("a value in a channel"))
+        self.source(WaitsFor::new(VALUE), false)
     }
 
     /// How many values there are: those that it has taken, and those in the buffer.
@@ -149,8 +151,8 @@ impl<T> Iterator for IntoIter<T> {
     #[inline]
     fn next(&mut self) -> Option<T> {
         match &mut self.receiver {
-            Ok(exclusive) => exclusive.source(self.waits_for).wait().ok()?.ok(),
-            Err(receiver) => receiver.source(self.waits_for).wait().ok()?.ok(),
+            Ok(exclusive) => exclusive.source(self.waits_for, true).wait().ok()?.ok(),
+            Err(receiver) => receiver.receive(self.waits_for).ok()?.ok(),
         }
     }
 }
@@ -167,7 +169,7 @@ impl<T> IntoIterator for Exclusive<T> {
 
     #[track_caller]
     fn into_iter(self) -> IntoIter<T> {
-        IntoIter { receiver: Ok(self), waits_for: WaitsFor::new("a value in a channel") }
+        IntoIter { receiver: Ok(self), waits_for: WaitsFor::new(VALUE) }
     }
 }
 
@@ -178,6 +180,6 @@ impl<T> IntoIterator for Receiver<T> {
 
     #[track_caller]
     fn into_iter(self) -> IntoIter<T> {
-        IntoIter { receiver: self.into_exclusive(), waits_for: WaitsFor::new("a value in a channel") }
+        IntoIter { receiver: self.into_exclusive(), waits_for: WaitsFor::new(VALUE) }
     }
 }

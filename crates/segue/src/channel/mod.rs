@@ -48,8 +48,10 @@
 pub mod broadcast;
 mod errors;
 mod exclusive;
+mod front;
 pub mod oneshot;
 mod operations;
+mod patience;
 mod receiver;
 mod sender;
 mod state;

@@ -87,7 +87,7 @@ impl<T> Operation<State<T>, T, LISTS> for Receive<'_, T> {
         if self.shared.is_bare() { Unlocked::No } else { Unlocked::Look }
     }
 
-    #[inline]
+    #[inline(always)] // As a function of its own it is dearer, by a tenth of a message.
     fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<Result<T, Closed>> {
         match self.shared.receive(queue) {
             Some(value) => Some(Ok(value)),
@@ -96,7 +96,7 @@ impl<T> Operation<State<T>, T, LISTS> for Receive<'_, T> {
     }
 
     fn is_ready(&mut self, queue: &mut Locked<'_, T>) -> bool {
-        queue.peek().closed || Shared::has_value(queue)
+        queue.peek().closed || self.shared.has_value(queue)
     }
 
     #[inline]
@@ -121,6 +121,9 @@ pub(super) struct ReceiveBlock<'a, T> {
     pub(super) shared: &'a Shared<T>,
     /// Comes before what is in the buffer.
     pub(super) block: &'a mut VecDeque<T>,
+    /// Of a receiver that is going to wait, if there is nothing.
+    /// Whether it is going to wait if there is nothing, and no other arm may be ready.
+    pub(super) is_patient: bool,
 }
 
 impl<T> Operation<State<T>, T, LISTS> for ReceiveBlock<'_, T> {
@@ -128,16 +131,22 @@ impl<T> Operation<State<T>, T, LISTS> for ReceiveBlock<'_, T> {
 
     #[inline]
     fn attempt_unlocked(&mut self) -> Unlocked<Result<T, Closed>> {
-        match self.block.pop_front() {
-            Some(value) => Unlocked::Done(Ok(value)),
-            None if self.shared.is_bare() => Unlocked::No,
-            None => Unlocked::Look,
+        if let Some(value) = self.block.pop_front() {
+            return Unlocked::Done(Ok(value));
         }
+        if !self.shared.is_bare() {
+            return Unlocked::Look;
+        }
+        if !self.is_patient {
+            return Unlocked::No;
+        }
+        self.shared.front.patience.wait(|| self.shared.is_bare());
+        Unlocked::Look
     }
 
     #[inline]
     fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<Result<T, Closed>> {
-        if queue.peek().buffer.len() > 1 {
+        if self.shared.has_block(queue) {
             self.shared.take_block(queue, self.block);
             return self.block.pop_front().map(Ok);
         }

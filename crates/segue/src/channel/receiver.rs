@@ -7,10 +7,13 @@ use super::exclusive::Exclusive;
 use super::operations::Receive;
 use super::state::Shared;
 use crate::{Closed, WaitError};
-use segue_core::{Source, Waitable, WaitsFor, preemption_point};
+use segue_core::{Cancelled, Source, Waitable, WaitsFor, admit, preemption_point};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// What it waits for.
+pub(super) const VALUE: &str = "a value in a channel";
 
 /// The receiving side of a channel. Clone it for several receivers, each value goes to one.
 ///
@@ -48,7 +51,7 @@ impl<T> Receiver<T> {
     #[track_caller]
     #[inline(always)] // As the source's `wait`.
     pub fn recv(&self) -> Result<T, WaitError> {
-        Ok(self.recv_source().wait()??)
+        Ok(self.receive(WaitsFor::new(VALUE))??)
     }
 
     /// Takes the value that comes next, if one is there. Never waits.
@@ -86,12 +89,23 @@ impl<T> Receiver<T> {
     #[inline]
     #[track_caller]
     pub fn recv_source(&self) -> Waitable<impl Source<Output = Result<T, Closed>>> {
-        self.source(WaitsFor::new("a value in a channel"))
+        self.source(WaitsFor::new(VALUE))
     }
 
     #[inline]
     pub(super) fn source(&self, waits_for: WaitsFor) -> Waitable<impl Source<Output = Result<T, Closed>>> {
         Waitable::new(self.0.queue.operation(waits_for, Receive { shared: &self.0 }))
+    }
+
+    #[inline(always)] // As the source's `wait`.
+    pub(super) fn receive(&self, waits_for: WaitsFor) -> Result<Result<T, Closed>, Cancelled> {
+        if self.0.is_ahead() {
+            admit()?;
+            if let Some(value) = self.0.receive_ahead() {
+                return Ok(Ok(value));
+            }
+        }
+        self.source(waits_for).wait()
     }
 
     /// The values as they come, until the channel is closed or the caller cancelled. An iterator
@@ -109,7 +123,7 @@ impl<T> Receiver<T> {
     /// ```
     #[track_caller]
     pub fn iter(&self) -> Iter<'_, T> {
-        Iter { receiver: self, waits_for: WaitsFor::new("a value in a channel") }
+        Iter { receiver: self, waits_for: WaitsFor::new(VALUE) }
     }
 
     /// The values that are there. Never waits.
@@ -189,7 +203,7 @@ impl<T> Iterator for Iter<'_, T> {
 
     #[inline]
     fn next(&mut self) -> Option<T> {
-        self.receiver.source(self.waits_for).wait().ok()?.ok()
+        self.receiver.receive(self.waits_for).ok()?.ok()
     }
 }
 

@@ -34,6 +34,27 @@
 //! A receiver takes from a waiting sender also where all room is reserved: two partners never both
 //! wait. Senders and reservers take turns at room that becomes free, so that neither starve.
 //!
+//! # Two ends
+//!
+//! A sender and a receiver on two processors that take one lock for each message fight for its
+//! line. So the receivers of an unbounded channel have a *front*, with a lock of its own, which no
+//! sender takes. A receiver that finds several values in the buffer takes the first, and brings the
+//! others to the front, all at once; until these have gone, receivers take from there.
+//!
+//! ```text
+//!   send --> buffer --advance, by a receiver that holds both locks--> front --> receive
+//! ```
+//!
+//! The order of the locks is the queue's, then the front's. The front comes before the buffer, and
+//! only the holder of the queue's lock puts something there: `advance`, when it is empty, and who
+//! puts a value back. So in 1 to 3 "the buffer" is both, and who holds the queue's lock and finds
+//! both empty may wait. One that takes from the front serves nobody, since to an unbounded channel
+//! nobody waits to send. A bounded one has nothing at its front: there whoever takes a value has to
+//! look for senders, for which it needs the queue's lock anyway.
+//!
+//! A receiver that keeps emptying the channel soon fights for the queue's lock all the same:
+//! `patience.rs`.
+//!
 //! **Commit point**: the attempt under the lock, or the claim of the waiter. **Idle**: no lists.
 //! **Cancellation**: a waiter leaves its list; a sender has its value back. A receiver that was
 //! handed a value and then dropped (a future) puts it back *at the front*: the next receiver gets
@@ -47,14 +68,18 @@
 //! **The race to fear**: a value for a receiver that has just left. The exchange is undone if the
 //! claim is refused, and goes to the next; if there is none, to the buffer. And the last receiver
 //! goes while a value is under way to the buffer: both happen under the lock, so it comes before
-//! the drain, which takes it out, or after CLOSED, and fails.
+//! the drain, which takes it out, or after CLOSED, and fails. And a value is missed on its way to
+//! the front: `signs` say AHEAD before they cease to say THERE, and AHEAD ends under the queue's
+//! lock, when the front is empty. So a look without the lock never finds neither.
 //!
 //! # Orderings
 //!
 //! | release | acquire | carries |
 //! | --- | --- | --- |
 //! | the lock | the lock | values, counts of room |
-//! | `signs`, by whoever holds the lock | a look without it | that a value may be there, or CLOSED |
+//! | the lock of the front | that lock | the values there |
+//! | the front's `len`, by whoever holds its lock | a look without it | a hint; under the queue's lock 0 stays 0 |
+//! | `signs`, by whoever holds the queue's lock | a look without it | that a value may be there, or CLOSED |
 //! | the last end of a side goes (its count) | the end that sees zero | what was done through the others |
 //!
 //! `signs` is a hint: NONE there means that a receiver need not take the lock to find nothing. A
@@ -64,9 +89,11 @@
 //! After Go's channels (waiters that are handed the value) and the three channels of Gears
 //! (section 2.2); room that is reserved is tokio's.
 
+use super::front::Front;
 use segue_core::{Guard, WaitQueue};
 use std::collections::VecDeque;
 use std::mem;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 /// The list of receivers.
@@ -79,20 +106,24 @@ pub(super) const RESERVERS: usize = 2;
 pub(super) const WATCHERS: usize = 3;
 pub(super) const LISTS: usize = 4;
 
-/// There may be a value.
+/// There may be a value in the buffer.
 const THERE: u8 = 1;
 /// No more is sent.
 const CLOSED: u8 = 2;
 /// Room is reserved: a sender may wait with its value, though the buffer is empty.
 const RESERVED: u8 = 4;
+/// Values may be at the front.
+const AHEAD: u8 = 8;
 
 /// What is done with values that nobody has received.
 pub(super) type Undelivered<T> = Box<dyn Fn(T) + Send + Sync>;
 
 /// What both sides share.
 pub(super) struct Shared<T> {
-    pub(super) queue: WaitQueue<State<T>, T, LISTS>,
-    /// THERE, CLOSED and RESERVED, stored under the lock.
+    pub(super) queue: Line<WaitQueue<State<T>, T, LISTS>>,
+    /// Of an unbounded channel.
+    pub(super) front: Line<Front<T>>,
+    /// THERE, CLOSED, RESERVED and AHEAD, stored under the lock.
     signs: AtomicU8,
     pub(super) capacity: usize,
     pub(super) senders: AtomicUsize,
@@ -100,9 +131,24 @@ pub(super) struct Shared<T> {
     undelivered: Option<Undelivered<T>>,
 }
 
+/// Something that shares no cache line with others.
+#[repr(align(64))]
+pub(super) struct Line<T>(T);
+
+impl<T> Deref for Line<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
 /// What the lock guards.
 pub struct State<T> {
     pub(super) buffer: VecDeque<T>,
+    /// Values may be at the front.
+    ahead: bool,
     reserved: usize,
     pub(super) closed: bool,
     /// Whether the next room is a reserver's, if senders and reservers wait.
@@ -114,9 +160,10 @@ pub(super) type Locked<'a, T> = Guard<'a, State<T>, T, LISTS>;
 impl<T> Shared<T> {
     /// With one sender and one receiver.
     pub(super) fn new(capacity: usize, undelivered: Option<Undelivered<T>>) -> Self {
-        let state = State { buffer: VecDeque::new(), reserved: 0, closed: false, reserver_next: false };
+        let state = State { buffer: VecDeque::new(), ahead: false, reserved: 0, closed: false, reserver_next: false };
         Self {
-            queue: WaitQueue::new(state),
+            queue: Line(WaitQueue::new(state)),
+            front: Line(Front::new()),
             // At a rendezvous the values are with the senders: a look has to take the lock.
             signs: AtomicU8::new(if capacity == 0 { THERE } else { 0 }),
             capacity,
@@ -226,8 +273,13 @@ impl<T> Shared<T> {
     }
 
     /// Takes the value that comes next.
-    #[inline]
+    #[inline(always)] // As its caller.
     pub(super) fn receive(&self, queue: &mut Locked<'_, T>) -> Option<T> {
+        if queue.peek().ahead
+            && let Some(value) = self.receive_ahead_under_lock(queue)
+        {
+            return Some(value);
+        }
         let Some(value) = queue.state().buffer.pop_front() else {
             let mut held = None;
             if !queue.is_empty(SENDERS) {
@@ -237,27 +289,93 @@ impl<T> Shared<T> {
         };
         if queue.peek().buffer.is_empty() {
             self.sign(false);
+        } else if self.is_unbounded() {
+            self.advance(queue);
         }
         self.refill(queue);
         Some(value)
     }
 
+    /// Brings the buffer to the front, which is empty.
+    #[inline(never)] // As `exchange`.
+    fn advance(&self, queue: &mut Locked<'_, T>) {
+        self.front.patience.took(queue.peek().buffer.len());
+        self.front.exchange(&mut queue.state().buffer);
+        self.set_ahead(queue, true);
+        self.sign(false);
+    }
+
+    fn set_ahead(&self, queue: &mut Locked<'_, T>, shown: bool) {
+        queue.state().ahead = shown;
+        self.set_sign(AHEAD, shown);
+    }
+
+    /// Takes the first value at the front, if there is one still.
+    #[inline(never)] // As `exchange`.
+    fn receive_ahead_under_lock(&self, queue: &mut Locked<'_, T>) -> Option<T> {
+        let value = self.front.pop();
+        if value.is_none() {
+            self.set_ahead(queue, false);
+        }
+        value
+    }
+
+    /// Whether [`receive_ahead`](Self::receive_ahead) may find a value.
+    #[inline]
+    pub(super) fn is_ahead(&self) -> bool {
+        self.signs.load(Ordering::Acquire) & AHEAD != 0
+    }
+
+    /// Takes the value that comes next if it is at the front, without the queue's lock. If there is
+    /// none, nor in the buffer, a receiver is about to wait.
+    #[inline(never)] // As `exchange`.
+    pub(super) fn receive_ahead(&self) -> Option<T> {
+        let value = self.front.pop();
+        if value.is_none() {
+            let is_empty = || self.signs.load(Ordering::Acquire) & !AHEAD == 0;
+            if is_empty() {
+                self.front.patience.wait(is_empty);
+            }
+        }
+        value
+    }
+
     /// Whether there is a value for a waiter that may be one of the senders itself.
-    pub(super) fn has_value(queue: &Locked<'_, T>) -> bool {
-        !queue.peek().buffer.is_empty() || queue.partners(SENDERS).next().is_some()
+    pub(super) fn has_value(&self, queue: &Locked<'_, T>) -> bool {
+        self.front.len() > 0 || !queue.peek().buffer.is_empty() || queue.partners(SENDERS).next().is_some()
     }
 
     /// Puts a value back that was received: it goes before all that are there.
     pub(super) fn put_back(&self, queue: &mut Locked<'_, T>, value: T) {
         if let Err(value) = queue.hand_over(RECEIVERS, value) {
-            queue.state().buffer.push_front(value);
-            self.sign(true);
+            if self.is_unbounded() {
+                self.front.push_front(value);
+                self.set_ahead(queue, true);
+            } else {
+                queue.state().buffer.push_front(value);
+                self.sign(true);
+            }
         }
     }
 
-    /// Exchanges the buffer for an empty one, `block`.
+    /// Whether there are several values for [`take_block`](Self::take_block).
+    #[inline]
+    pub(super) fn has_block(&self, queue: &Locked<'_, T>) -> bool {
+        let state = queue.peek();
+        state.buffer.len() + if state.ahead { self.front.len() } else { 0 } > 1
+    }
+
+    /// Exchanges all that is there for an empty `block`.
     pub(super) fn take_block(&self, queue: &mut Locked<'_, T>, block: &mut VecDeque<T>) {
         mem::swap(&mut queue.state().buffer, block);
+        self.front.patience.took(block.len());
+        if queue.peek().ahead {
+            let mut all = VecDeque::new();
+            self.front.exchange(&mut all);
+            self.set_ahead(queue, false);
+            all.append(block);
+            *block = all;
+        }
         self.sign(false);
         self.refill(queue);
     }
@@ -310,7 +428,9 @@ impl<T> Shared<T> {
     /// channel.
     pub(super) fn drain(&self) {
         let mut queue = self.queue.lock();
-        let left = mem::take(&mut queue.state().buffer);
+        let mut left = VecDeque::new();
+        self.front.exchange(&mut left);
+        left.append(&mut queue.state().buffer);
         self.sign(false);
         drop(queue);
         left.into_iter().for_each(|value| self.hand_to_hook(value));
@@ -324,7 +444,8 @@ impl<T> Shared<T> {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.queue.lock().peek().buffer.len()
+        let queue = self.queue.lock();
+        self.front.len() + queue.peek().buffer.len()
     }
 
     pub(super) fn is_full(&self) -> bool {

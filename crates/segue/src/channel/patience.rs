@@ -1,0 +1,93 @@
+//! Whether a receiver that finds the channel empty lets the senders go on for a moment before it
+//! waits, learnt from what that has brought.
+//!
+//! Used by `recv` and iteration, of an exclusive receiver and of any one of an unbounded channel.
+//!
+//! # The idea
+//!
+//! A receiver that is faster than its senders finds the channel empty after each value. To wait is
+//! right if nothing comes soon. But if a sender runs on another processor, and sends all the time,
+//! then each value is handed over, by a wake-up of the other worker, and both fight for the line of
+//! the lock. The receiver had better do nothing for as long as ten or more values take, and then
+//! take them all at once.
+//!
+//! Only a try tells which it is. One that brings a [crowd](CROWD) costs each message less than a
+//! wake-up would, also where other fibers of this worker could have run meanwhile, and so the next
+//! wait begins with one. After one that brings less, a wait passes without a try, then three, and
+//! so on up to [`MOST_DOUBT`]. On one worker nobody sends during a try: that is a short one in a
+//! thousand waits.
+//!
+//! Time is counted in pauses, of some twenty to fifty nanoseconds on the processors of today; to
+//! read a clock takes as long. So a simulation takes the same course each time.
+//!
+//! # Orderings
+//!
+//! All is relaxed. What one receiver has learnt serves the others, and if two learn at once, what
+//! one of them has learnt is lost; nothing but time depends on it.
+
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+/// How long the senders are let go on: so many times so many pauses, unless nothing has come after
+/// one of these times.
+const ROUNDS: u32 = 4;
+const PAUSES: u32 = 8;
+
+/// So many values at once are worth it.
+const CROWD: usize = 8;
+
+/// How many waits pass without a try, at most.
+const MOST_DOUBT: u32 = 1023;
+
+/// What the receivers of a channel have learnt.
+#[derive(Default)]
+pub(super) struct Patience {
+    /// How many waits pass after the last try, if that was in vain.
+    doubt: AtomicU32,
+    /// How many of them are left.
+    rest: AtomicU32,
+    /// The last wait began with a try, and what that has brought is not known yet.
+    tried: AtomicBool,
+}
+
+impl Patience {
+    /// The channel is empty: lets the senders go on for a moment, or not.
+    #[inline]
+    pub(super) fn wait(&self, is_empty: impl Fn() -> bool) {
+        match self.rest.load(Relaxed) {
+            0 => self.give_a_try(is_empty),
+            rest => self.rest.store(rest - 1, Relaxed),
+        }
+    }
+
+    #[cold]
+    fn give_a_try(&self, is_empty: impl Fn() -> bool) {
+        let doubt = (2 * self.doubt.load(Relaxed) + 1).min(MOST_DOUBT);
+        self.doubt.store(doubt, Relaxed);
+        self.rest.store(doubt, Relaxed);
+        self.tried.store(true, Relaxed);
+        for _ in 0..ROUNDS {
+            (0..PAUSES).for_each(|_| spin_loop());
+            if is_empty() {
+                self.tried.store(false, Relaxed);
+                return;
+            }
+        }
+    }
+
+    /// So many values were taken at once.
+    #[inline]
+    pub(super) fn took(&self, values: usize) {
+        if self.tried.load(Relaxed) {
+            self.tried.store(false, Relaxed);
+            if values >= CROWD {
+                self.doubt.store(0, Relaxed);
+                self.rest.store(0, Relaxed);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "../../tests/units/patience.rs"]
+mod tests;
