@@ -109,7 +109,7 @@ pub(crate) fn source<O: Op + Copy>(
     waits_for: WaitsFor,
 ) -> Waitable<impl Source<Output = io::Result<O::Output>>> {
     let look = move || {
-        let (tick, mut result) = try_once(socket, op);
+        let (tick, mut result) = try_once(socket, &mut op.clone());
         let edge = socket.direction(O::HALF).edge_source(tick, result.is_some(), waits_for);
         Waitable::new(edge).map(move |()| result.take())
     };
@@ -119,7 +119,7 @@ pub(crate) fn source<O: Op + Copy>(
 
 /// Attempts an op, and sees to it that edges are reported if it would block. Answers the tick from
 /// before the attempt.
-fn try_once<O: Op>(socket: &Arc<Socket>, mut op: O) -> (u64, Option<io::Result<O::Output>>) {
+pub(crate) fn try_once<O: Op>(socket: &Arc<Socket>, op: &mut O) -> (u64, Option<io::Result<O::Output>>) {
     loop {
         let tick = socket.direction(O::HALF).tick();
         match op.attempt(socket) {
@@ -172,7 +172,7 @@ pub(crate) fn set_workers(driver: Option<Driver>) -> Option<Driver> {
 /// The ring in which an op of the caller's can fly: that of its worker, if the caller is a fiber
 /// that may be suspended.
 #[inline]
-fn ring_of_caller() -> Option<Rc<Ring>> {
+pub(crate) fn ring_of_caller() -> Option<Rc<Ring>> {
     if !segue_core::in_fiber() {
         return None;
     }

@@ -65,6 +65,7 @@
 #[cfg(not(unix))]
 compile_error!("segue-io runs on Unix: Linux through epoll, the others through kqueue");
 
+mod batch;
 mod driver;
 mod fork;
 pub mod net;

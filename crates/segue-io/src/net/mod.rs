@@ -30,6 +30,10 @@
 //! for [`blocking`](segue_core::blocking) calls, and the fiber waits; its worker does not. A
 //! program may [set](set_resolver) a resolver of its own.
 //!
+//! # Batches
+//!
+//! [`transfer_all`] carries out reads and writes of several streams together, without a fiber for each.
+//!
 //! # Sources
 //!
 //! An accept can be an arm of a choice ([`accept_source`](Listener::accept_source)): the connection
@@ -40,6 +44,7 @@
 //! reads, or [tries to](Stream::try_read). The same is true of writes.
 
 mod addrs;
+mod batch;
 mod builder;
 mod listener;
 mod ops;
@@ -55,6 +60,7 @@ mod udp;
 mod unix;
 
 pub use addrs::{Resolved, ToAddrs};
+pub use batch::{Transfer, transfer_all};
 pub use builder::Socket;
 pub use listener::{Incoming, Listener, TcpListener, UnixListener, UnixSeqpacketListener};
 pub use packets::{Packets, UdpSocket, UnixDatagram, UnixSeqpacket};

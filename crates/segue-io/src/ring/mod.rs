@@ -71,7 +71,7 @@ pub(crate) use limited::Limited;
 pub(crate) use request::{Answer, Request};
 
 use crate::fork::Birth;
-use crate::op::Op;
+use crate::op::{Half, Op};
 use crate::socket::Socket;
 use flight::{CANCELS, Flight, Kind, REACTORS, kind_of};
 use io_uring::squeue::Entry;
@@ -115,6 +115,19 @@ impl LazyRing {
     pub(crate) fn made(&self) -> Option<&Rc<Ring>> {
         self.ring.get()?.as_ref()
     }
+}
+
+/// What has become of a flight.
+enum Outcome {
+    Done(u32),
+    Cancelled,
+    /// It has had no effect, and readiness is to see to it.
+    Refused,
+    Failed(io::Error),
+}
+
+fn no_unwind() -> NoUnwind {
+    NoUnwind::new("a fiber unwound from an op that the kernel has; the process can't go on")
 }
 
 pub(crate) struct Ring {
@@ -170,15 +183,11 @@ impl Ring {
             Some(at) => Some(Limit::set(socket, O::HALF as usize, at).filter(|limit| !limit.is_over())?),
         };
         let flight = Flight::new();
-        let user_data = flight.user_data(self.number());
-        let no_unwind = NoUnwind::new("a fiber unwound from an op that the kernel has; the process can't go on");
-        self.flying.set(self.flying.get() + 1);
-        self.is_prompt.set(self.is_prompt.get() || request.is_prompt());
-        let entry = request.entry(socket.expects_data()).user_data(user_data);
+        let no_unwind = no_unwind();
         // SAFETY: request and flight lie in this frame, and what they borrow outlives it. The frame
-        // does not end before the completion: both waits below are over only then, or the second
-        // follows; and nothing unwinds.
-        unsafe { self.push(&entry) };
+        // does not end before the completion: either the first wait is over only then, or the
+        // second is; and nothing unwinds.
+        let user_data = unsafe { self.launch(&mut request, &flight, socket.expects_data()) };
         let in_the_air = limit.as_ref().map(|_| socket.limited(O::HALF).begin(self, &flight, user_data));
         let waited = flight.wait(WaitsFor::new(O::WAITS_FOR));
         if waited.is_err() {
@@ -187,32 +196,92 @@ impl Ring {
         }
         no_unwind.disarm();
         drop(in_the_air);
-        let result = flight.result();
-        if result >= 0 {
-            if O::HALF == crate::op::Half::Read {
-                socket.expect_data(cqueue::sock_nonempty(flight.flags()));
+        match self.outcome(code, flight.result()) {
+            Outcome::Done(result) => {
+                if O::HALF == Half::Read {
+                    socket.expect_data(cqueue::sock_nonempty(flight.flags()));
+                }
+                // SAFETY: it is the result of this request's completion.
+                let answer = unsafe { request.answer(result) };
+                Some(op.completed(answer))
             }
-            // SAFETY: it is the result of this request's completion.
-            let answer = unsafe { request.answer(result.cast_unsigned()) };
-            return Some(op.completed(answer));
+            Outcome::Cancelled if waited.is_err() => Some(Err(waited.err()?.into())),
+            Outcome::Cancelled if flight.is_late() => Some(Err(io::ErrorKind::TimedOut.into())),
+            Outcome::Cancelled => Some(Err(io::Error::from_raw_os_error(libc::ECANCELED))),
+            Outcome::Refused => None,
+            Outcome::Failed(error) => Some(Err(error)),
+        }
+    }
+
+    /// Carries out several transfers of bytes together, and waits for all. `None` stands for one
+    /// that has had no effect, and is for a driver of readiness.
+    #[track_caller]
+    pub(crate) fn carry_out_all(&self, mut requests: Vec<Request<'_>>) -> Vec<Option<io::Result<usize>>> {
+        let codes: Vec<u8> = requests.iter().map(Request::opcode).collect();
+        if !self.birth.is_here() || codes.iter().any(|code| !self.opcodes.get().has(*code)) {
+            return codes.iter().map(|_| None).collect();
+        }
+        let flights: Vec<Flight> = codes.iter().map(|_| Flight::new()).collect();
+        let no_unwind = no_unwind();
+        let launch = |(request, flight)| {
+            // SAFETY: neither of the two lists moves what is in it before this function returns,
+            // which it does after the completions of all; and nothing unwinds.
+            unsafe { self.launch(request, flight, false) }
+        };
+        let numbers: Vec<u64> = requests.iter_mut().zip(&flights).map(launch).collect();
+        let mut cancelled = None;
+        for flight in &flights {
+            if cancelled.is_none()
+                && let Err(error) = flight.wait(WaitsFor::new("the transfers of a batch"))
+            {
+                cancelled = Some(error);
+                numbers.iter().for_each(|user_data| self.cancel(*user_data));
+            }
+            flight.wait_shielded(WaitsFor::new("the end of a batch that was cancelled"));
+        }
+        no_unwind.disarm();
+        let outcome = |(code, flight): (u8, &Flight)| match self.outcome(code, flight.result()) {
+            Outcome::Done(bytes) => Some(Ok(bytes as usize)),
+            Outcome::Cancelled => cancelled.as_ref().map(|cancelled| Err(cancelled.clone().into())),
+            Outcome::Refused => None,
+            Outcome::Failed(error) => Some(Err(error)),
+        };
+        codes.into_iter().zip(&flights).map(outcome).collect()
+    }
+
+    /// Puts a request into the queue. Answers with the number that a cancel goes by.
+    ///
+    /// # Safety
+    /// The request with all that it borrows, and the flight, stay in their places until the
+    /// flight's completion.
+    unsafe fn launch(&self, request: &mut Request<'_>, flight: &Flight, expects_data: bool) -> u64 {
+        let user_data = flight.user_data(self.number());
+        self.flying.set(self.flying.get() + 1);
+        self.is_prompt.set(self.is_prompt.get() || request.is_prompt());
+        let entry = request.entry(expects_data).user_data(user_data);
+        // SAFETY: the caller's.
+        unsafe { self.push(&entry) };
+        user_data
+    }
+
+    /// What a completion with this result means.
+    fn outcome(&self, code: u8, result: i32) -> Outcome {
+        if result >= 0 {
+            return Outcome::Done(result.cast_unsigned());
         }
         match -result {
-            libc::ECANCELED | libc::EINTR if waited.is_err() => Some(Err(waited.err()?.into())),
-            libc::ECANCELED | libc::EINTR if flight.is_late() => Some(Err(io::ErrorKind::TimedOut.into())),
-            // The kernel won't wait for this socket.
-            libc::EINTR | libc::EAGAIN => None,
-            // Not for this process, or not on this kernel: a system call has the last word.
-            libc::EINVAL | libc::EOPNOTSUPP | libc::ENOSYS => {
-                self.opcodes.set(self.opcodes.get().without(code));
-                None
-            }
-            libc::EACCES | libc::EPERM => {
+            libc::ECANCELED => Outcome::Cancelled,
+            // The kernel won't wait for this socket, or was interrupted at it.
+            libc::EAGAIN | libc::EINTR => Outcome::Refused,
+            // Not for this process, or not on this kernel: a system call has the last word. What a
+            // connect is refused for may be its own address.
+            libc::EINVAL | libc::EOPNOTSUPP | libc::ENOSYS | libc::EACCES | libc::EPERM => {
                 if code != opcode::Connect::CODE {
                     self.opcodes.set(self.opcodes.get().without(code));
                 }
-                None
+                Outcome::Refused
             }
-            error => Some(Err(io::Error::from_raw_os_error(error))),
+            error => Outcome::Failed(io::Error::from_raw_os_error(error)),
         }
     }
 
