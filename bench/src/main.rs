@@ -28,6 +28,7 @@ mod page;
 mod report;
 mod results;
 mod rounds;
+mod servers;
 mod versus;
 mod workloads;
 
@@ -51,6 +52,7 @@ enum Command {
     Run(Task),
     Versus { before: String, program: PathBuf, layouts: Vec<Layout>, task: Task },
     Child([String; 3]),
+    Serve([String; 2]),
 }
 
 /// What to measure, and where to write it.
@@ -84,6 +86,7 @@ fn main() -> ExitCode {
         Command::Run(task) => run(task),
         Command::Versus { before, program, layouts, task } => versus(before, program, layouts, task),
         Command::Child(names) => serve(&names),
+        Command::Serve([service, who]) => servers::serve(&service, &who),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -116,6 +119,10 @@ fn parse(mut args: lexopt::Parser) -> Result<Command, lexopt::Error> {
             let names: Vec<String> = args.raw_args()?.map(|word| word.string()).collect::<Result<_, _>>()?;
             let names = names.try_into().map_err(|_| "child takes a workload, a variant and a name")?;
             Ok(Command::Child(names))
+        }
+        servers::SUBCOMMAND => {
+            let names: Vec<String> = args.raw_args()?.map(|word| word.string()).collect::<Result<_, _>>()?;
+            Ok(Command::Serve(names.try_into().map_err(|_| "serve takes a service and a name")?))
         }
         other => Err(format!("no command `{other}`; {USAGE}").into()),
     }
@@ -265,7 +272,7 @@ fn serve([workload, variant, who]: &[String; 3]) -> Result<(), String> {
         .and_then(|v| v.contestants.into_iter().find(|c| c.who == who))
         .ok_or_else(|| format!("no contestant `{who}` in `{variant}` of `{workload}`"))?;
     match contestant.place {
-        Place::Here(run) | Place::Apart(run) => child::serve(run),
+        Place::Here(run) | Place::Apart(run) | Place::ApartFromGo(run) => child::serve(run),
         Place::Go(_) | Place::OCaml(_) => Err(format!("{who} has a program of its own")),
     }
 }

@@ -279,8 +279,8 @@ mod tests {
         let (variant, unit) = ("same worker".to_owned(), "ns".to_owned());
         let (min, max) = (median / 2.0, median * 2.0);
         let who = who.to_owned();
-        let (busy, migrations, against, busiest) = (None, None, None, None);
-        Row { workload: text, who, variant, unit, min, median, max, runs: 3, busy, migrations, against, busiest }
+        let (busy, migrations, calls, against, busiest) = (None, None, None, None, None);
+        Row { workload: text, who, variant, unit, min, median, max, runs: 3, busy, migrations, calls, against, busiest }
     }
 
     fn results(cpu: &str, date: &str, ours: f64) -> Results {
