@@ -3,22 +3,24 @@
 //! So a server always finds as many messages as it has not answered, and has something to do while
 //! the client is the quicker one; a row tells how busy it was.
 
+#![allow(unsafe_code)] // The kernel gets addresses of buffers.
+
 use super::Service;
 use super::process::{Process, allow_descriptors};
 use super::system_calls::Count;
 use crate::measure::Span;
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::os::fd::OwnedFd;
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 /// Connections that are made at a time: fewer than any server's backlog holds.
 const GROUP: usize = 64;
 /// A server that is silent for so long has failed.
-const PATIENCE: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 20, tv_nsec: 0 };
+const PATIENCE: types::Timespec = types::Timespec::new().sec(20);
+/// `IORING_RECVSEND_POLL_FIRST`: nothing is there yet, so do not look.
+const POLL_FIRST: u16 = 1;
 /// In this time a server that has nothing more to do goes to sleep, and its time is booked.
 const REST: Duration = Duration::from_millis(1);
 /// How many operations the system calls are counted over, at least.
@@ -39,18 +41,14 @@ pub fn ask(service: Service, who: &'static str, connections: usize) -> impl FnMu
 
 struct Client {
     process: Process,
-    connections: Vec<Connection>,
-    epoll: OwnedFd,
+    connections: Vec<TcpStream>,
+    ring: IoUring,
+    /// What all answers are received into; nobody reads it.
+    scratch: Vec<u8>,
     message: &'static [u8],
     answer: &'static [u8],
     /// System calls of the server for an operation, where they can be counted.
     calls: Option<f64>,
-}
-
-struct Connection {
-    stream: TcpStream,
-    /// How much of an answer has not come.
-    due: usize,
 }
 
 impl Client {
@@ -61,9 +59,12 @@ impl Client {
         }
         let process = Process::start(service, who)?;
         let said = |error: io::Error| format!("its server: {error}");
-        let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(|error| said(error.into()))?;
+        let mut setup = IoUring::builder();
+        setup.setup_single_issuer().setup_defer_taskrun().setup_submit_all().setup_cqsize(1 << 15);
+        let ring = setup.build(4096).map_err(|error| format!("its client needs io_uring: {error}"))?;
         let (message, answer) = (service.message(), service.answer());
-        let mut client = Self { process, connections: Vec::new(), epoll, message, answer, calls: None };
+        let scratch = vec![0; answer.len()];
+        let mut client = Self { process, connections: Vec::new(), ring, scratch, message, answer, calls: None };
         client.connect(connections, service).map_err(said)?;
         client.run(COUNTED).map_err(said)?;
         if let Some(count) = Count::start(client.process.id()) {
@@ -78,21 +79,21 @@ impl Client {
         let mut answer = vec![0; self.answer.len()];
         while self.connections.len() < count {
             let first = self.connections.len();
-            for place in first..count.min(first + GROUP) {
+            for _ in first..count.min(first + GROUP) {
                 let stream = TcpStream::connect(self.process.address)?;
                 stream.set_nodelay(true)?;
-                let edges = EventFlags::IN | EventFlags::ET;
-                epoll::add(&self.epoll, &stream, EventData::new_u64(place as u64), edges)?;
-                self.connections.push(Connection { stream, due: 0 });
+                self.connections.push(stream);
             }
-            for Connection { stream, .. } in &mut self.connections[first..] {
+            for stream in &mut self.connections[first..] {
                 stream.write_all(self.message)?;
                 stream.read_exact(&mut answer)?;
-                let body = answer.ends_with(super::TEXT) && answer.starts_with(b"HTTP/1.1 200 OK\r\n");
-                if service == Service::Echo && answer != self.answer || service == Service::Http && !body {
+                let right = match service {
+                    Service::Echo => answer == self.answer,
+                    Service::Http => answer.starts_with(b"HTTP/1.1 200 OK\r\n") && answer.ends_with(super::TEXT),
+                };
+                if !right {
                     return Err(io::Error::other("a wrong answer, or one of another length"));
                 }
-                stream.set_nonblocking(true)?;
             }
         }
         Ok(())
@@ -109,54 +110,52 @@ impl Client {
 
     /// At least as many operations, and one on each connection.
     fn run(&mut self, n: u64) -> io::Result<u64> {
-        let all = n.max(self.connections.len() as u64);
-        let Self { connections, epoll, message, answer, .. } = self;
-        let (mut events, mut scratch) = (Vec::with_capacity(1024), vec![0; answer.len()]);
-        for connection in connections.iter_mut() {
-            connection.ask(message, answer)?;
+        let connections = self.connections.len() as u64;
+        let all = n.max(connections);
+        for place in 0..self.connections.len() {
+            self.ask(place)?;
         }
-        let (mut asked, mut answered) = (connections.len() as u64, 0);
+        let (mut asked, mut answered) = (connections, 0);
+        let mut found: Vec<cqueue::Entry> = Vec::new();
         while answered < all {
-            events.clear();
-            match epoll::wait(&*epoll, rustix::buffer::spare_capacity(&mut events), Some(&PATIENCE)) {
-                Err(Errno::INTR) => continue,
-                Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
-                result => result?,
-            };
-            for event in &events {
-                let connection = &mut connections[{ event.data }.u64() as usize];
-                if connection.receive(&mut scratch)? {
-                    answered += 1;
-                    if asked < all {
-                        connection.ask(message, answer)?;
-                        asked += 1;
-                    }
+            // While it deals with these, the server has the others.
+            let batch = (asked - answered).div_ceil(4);
+            let patience = types::SubmitArgs::new().timespec(&PATIENCE);
+            match self.ring.submitter().submit_with_args(batch as usize, &patience) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => found.extend(self.ring.completion()),
+            }
+            for entry in found.drain(..) {
+                match usize::try_from(entry.result()) {
+                    Ok(count) if count == self.answer.len() => answered += 1,
+                    Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    Err(_) => return Err(io::Error::from_raw_os_error(-entry.result())),
+                }
+                if asked < all {
+                    self.ask(entry.user_data() as usize)?;
+                    asked += 1;
                 }
             }
         }
         Ok(all)
     }
-}
 
-impl Connection {
-    fn ask(&mut self, message: &[u8], answer: &[u8]) -> io::Result<()> {
-        let sent = send(&self.stream, message, SendFlags::NOSIGNAL)?;
-        self.due = answer.len();
-        if sent == message.len() { Ok(()) } else { Err(io::Error::other("a message did not fit")) }
-    }
-
-    /// Whether that was the rest of an answer.
-    fn receive(&mut self, scratch: &mut [u8]) -> io::Result<bool> {
-        // An event may be older than its connection's last answer.
-        let asked = self.due > 0;
-        while self.due > 0 {
-            match recv(&self.stream, &mut scratch[..self.due], RecvFlags::empty()) {
-                Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok((count, _)) => self.due -= count,
-                Err(Errno::WOULDBLOCK) => return Ok(false),
-                Err(error) => return Err(error.into()),
+    /// Sends a message on a connection, and receives the whole answer. There is one completion: the
+    /// answer's, or that of a send that failed.
+    fn ask(&mut self, place: usize) -> io::Result<()> {
+        let fd = types::Fd(self.connections[place].as_raw_fd());
+        let send = opcode::Send::new(fd, self.message.as_ptr(), self.message.len() as u32);
+        let send = send.flags(libc::MSG_NOSIGNAL).build().flags(squeue::Flags::SKIP_SUCCESS);
+        let receive = opcode::Recv::new(fd, self.scratch.as_mut_ptr(), self.scratch.len() as u32);
+        let receive = receive.flags(libc::MSG_WAITALL).ioprio(POLL_FIRST).build();
+        for op in [send, receive] {
+            let op = op.user_data(place as u64);
+            // SAFETY: the message is a static. The scratch buffer lives as long as the ring, whose
+            // descriptor is closed first, and nobody reads or writes it but the kernel.
+            while unsafe { self.ring.submission().push(&op) }.is_err() {
+                self.ring.submit()?;
             }
         }
-        Ok(asked)
+        Ok(())
     }
 }
