@@ -15,6 +15,7 @@ mod system_calls;
 mod tasks;
 
 pub use client::ask;
+pub use process::allow_descriptors;
 pub use session::{Service, TEXT};
 
 use std::io::{Read, Write};
@@ -80,7 +81,7 @@ pub fn serve(service: &str, who: &str) -> Result<(), String> {
     let service = [Service::Echo, Service::Http].into_iter().find(|known| word(*known) == service);
     let service = service.ok_or("no such service")?;
     let (_, serve) = table(service).find(|(name, _)| *name == who).ok_or_else(|| format!("no server `{who}`"))?;
-    process::allow_descriptors();
+    allow_descriptors();
     // It sleeps until the client is gone.
     std::thread::spawn(|| {
         let _ = std::io::stdin().read(&mut [0]);
