@@ -95,6 +95,9 @@ func check(got, expected int) {
 func main() {
 	var run func(n int) span
 	switch argument(1) {
+	case "serve":
+		serve(argument(2))
+		return
 	case "switch":
 		run = iterPull
 	case "spawn_join":

@@ -96,10 +96,14 @@ impl Compiled {
         Some(if version.starts_with(language) { version.to_owned() } else { format!("{language} {version}") })
     }
 
+    /// Where the program is.
+    pub fn file(&self) -> Result<PathBuf, String> {
+        self.program.as_ref().map(|dir| dir.path().join("rival")).map_err(String::clone)
+    }
+
     /// Starts the program for one variant.
     pub fn contestant(&self, workload: &str, args: &[String], workers: usize) -> Result<Run, String> {
-        let dir = self.program.as_ref().map_err(String::clone)?;
-        let mut command = Command::new(dir.path().join("rival"));
+        let mut command = Command::new(self.file()?);
         command.arg(workload).args(args).env("GOMAXPROCS", workers.to_string());
         child::start(command)
     }

@@ -6,6 +6,7 @@
 //! bench run [NAME...] [--budget SECONDS] [--json FILE | --keep] [--smoke]
 //! bench versus COMMIT PROGRAM [NAME...] [--layout BEFORE AFTER]... (and as `run`)
 //! bench page
+//! bench soak [--short | [--minutes MINUTES] [--connections NUMBER]] [--keep | --out DIRECTORY]
 //! ```
 //!
 //! `run` without names runs everything. The budget is for each workload; every contestant gets at
@@ -16,6 +17,9 @@
 //! in turns; and again for each further pair of programs of these commits, which are built in
 //! another layout. `--keep` writes to `bench/results`, from which `page` writes
 //! `docs/benchmarks.md`.
+//!
+//! `soak` is no measurement: it has a server asked for a long time, by some who mean harm, and
+//! fails if that leaves something behind. Its picture is kept in `docs`.
 //!
 //! One-worker figures are CPU time of the contestant's process. Two-worker figures are wall time,
 //! with the number of CPUs that were busy beside them, since many runtimes bring two fibers that
@@ -28,6 +32,8 @@ mod page;
 mod report;
 mod results;
 mod rounds;
+mod servers;
+mod soak;
 mod versus;
 mod workloads;
 
@@ -35,12 +41,14 @@ use lexopt::prelude::*;
 use measure::{Place, Workload};
 use results::{Measured, Results, Versus};
 use rounds::Plan;
+use soak::Soak;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use versus::Layout;
 
-const USAGE: &str = "usage: bench list | bench page | bench run [NAME...] [--budget SECONDS] \
+const USAGE: &str = "usage: bench list | bench page | bench soak [--short | --minutes MINUTES --connections NUMBER] \
+                     [--keep | --out DIRECTORY] | bench run [NAME...] [--budget SECONDS] \
                      [--json FILE | --keep] [--smoke] | bench versus COMMIT PROGRAM [--layout BEFORE AFTER]... (as run)";
 
 /// What the command line asks for.
@@ -51,6 +59,9 @@ enum Command {
     Run(Task),
     Versus { before: String, program: PathBuf, layouts: Vec<Layout>, task: Task },
     Child([String; 3]),
+    Serve([String; 2]),
+    Soak(Soak),
+    SoakServer,
 }
 
 /// What to measure, and where to write it.
@@ -84,6 +95,9 @@ fn main() -> ExitCode {
         Command::Run(task) => run(task),
         Command::Versus { before, program, layouts, task } => versus(before, program, layouts, task),
         Command::Child(names) => serve(&names),
+        Command::Soak(soak) => soak.run(),
+        Command::SoakServer => soak::serve(),
+        Command::Serve([service, who]) => servers::serve(&service, &who),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -112,13 +126,43 @@ fn parse(mut args: lexopt::Parser) -> Result<Command, lexopt::Error> {
             let task = parse_task(args, Some(&mut layouts))?;
             Ok(task.map_or(Command::Help, |task| Command::Versus { before, program, layouts, task }))
         }
+        "soak" => parse_soak(args),
         child::SUBCOMMAND => {
             let names: Vec<String> = args.raw_args()?.map(|word| word.string()).collect::<Result<_, _>>()?;
             let names = names.try_into().map_err(|_| "child takes a workload, a variant and a name")?;
             Ok(Command::Child(names))
         }
+        servers::SUBCOMMAND => {
+            let names: Vec<String> = args.raw_args()?.map(|word| word.string()).collect::<Result<_, _>>()?;
+            Ok(Command::Serve(names.try_into().map_err(|_| "serve takes a service and a name")?))
+        }
         other => Err(format!("no command `{other}`; {USAGE}").into()),
     }
+}
+
+fn parse_soak(mut args: lexopt::Parser) -> Result<Command, lexopt::Error> {
+    let (mut minutes, mut connections, mut short, mut files) = (None, None, false, None);
+    while let Some(arg) = args.next()? {
+        match arg {
+            Long("minutes") => minutes = Some(args.value()?.parse_with(seconds)?.as_secs_f64()),
+            Long("connections") => connections = Some(args.value()?.parse()?),
+            Long("short") => short = true,
+            Long("keep") if files.is_none() => files = Some(Soak::kept()),
+            Long("out") if files.is_none() => {
+                let directory = PathBuf::from(args.value()?);
+                files = Some(["soak.csv", "soak.svg"].map(|name| directory.join(name)));
+            }
+            Long("server") => return Ok(Command::SoakServer),
+            Long("help") | Short('h') => return Ok(Command::Help),
+            other => return Err(other.unexpected()),
+        }
+    }
+    let soak = match (short, minutes, connections) {
+        (true, None, None) => Soak::short(),
+        (true, ..) => return Err("--short sets its own time and connections".into()),
+        (false, ..) => Soak::long(minutes.unwrap_or(10.0), connections.unwrap_or(10_000)),
+    };
+    Ok(Command::Soak(Soak { files, ..soak }))
 }
 
 fn last(mut args: lexopt::Parser) -> Result<(), lexopt::Error> {
@@ -265,7 +309,7 @@ fn serve([workload, variant, who]: &[String; 3]) -> Result<(), String> {
         .and_then(|v| v.contestants.into_iter().find(|c| c.who == who))
         .ok_or_else(|| format!("no contestant `{who}` in `{variant}` of `{workload}`"))?;
     match contestant.place {
-        Place::Here(run) | Place::Apart(run) => child::serve(run),
+        Place::Here(run) | Place::Apart(run) | Place::ApartFromGo(run) => child::serve(run),
         Place::Go(_) | Place::OCaml(_) => Err(format!("{who} has a program of its own")),
     }
 }

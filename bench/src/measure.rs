@@ -48,6 +48,8 @@ pub struct Span {
     pub busiest: Option<f64>,
     /// How often the kernel moved a thread to another CPU, where it tells.
     pub migrations: Option<u64>,
+    /// System calls for an operation, where they were counted.
+    pub calls: Option<f64>,
 }
 
 impl Span {
@@ -64,7 +66,7 @@ impl Span {
     /// A measurement of memory, for a variant [in bytes](Variant::in_bytes): they stand in the
     /// place of the processor time.
     pub fn of_bytes(ops: u64, bytes: u64, wall: Duration) -> Self {
-        Self { ops, wall, cpu: Duration::from_nanos(bytes), busiest: None, migrations: None }
+        Self { ops, wall, cpu: Duration::from_nanos(bytes), busiest: None, migrations: None, calls: None }
     }
 
     /// Both together.
@@ -72,7 +74,7 @@ impl Span {
         let busiest = self.busiest.into_iter().chain(other.busiest).reduce(f64::max);
         let migrations = self.migrations.zip(other.migrations).map(|(one, other)| one + other);
         let (ops, wall, cpu) = (self.ops + other.ops, self.wall + other.wall, self.cpu + other.cpu);
-        Self { ops, wall, cpu, busiest, migrations }
+        Self { ops, wall, cpu, busiest, migrations, calls: self.calls.or(other.calls) }
     }
 
     /// With what each worker had.
@@ -105,7 +107,7 @@ impl Stopwatch {
         let before = self.migrations.unwrap_or_default();
         let since = |(thread, now)| now - before.get(&thread).copied().unwrap_or(0);
         let migrations = migrations().map(|now| now.into_iter().map(since).sum());
-        Span { ops, wall, cpu, busiest: None, migrations }
+        Span { ops, wall, cpu, busiest: None, migrations, calls: None }
     }
 }
 
@@ -135,6 +137,10 @@ pub enum Place {
     /// In a child process of this program: for a library that starts threads which never end, or
     /// that can be configured only once.
     Apart(Run),
+    /// The same, for a run that asks a server in the Go program, which is [`child::go_program`].
+    ///
+    /// [`child::go_program`]: crate::child::go_program
+    ApartFromGo(Run),
     /// In the Go program, which gets the workload's name and these arguments.
     Go(Vec<String>),
     /// In the OCaml program, likewise.
@@ -162,6 +168,8 @@ pub struct Variant {
     pub compared: bool,
     /// Whether the figures are bytes, and not times.
     pub bytes: bool,
+    /// Whether a server is measured that another process asks: then how busy it was is told.
+    pub served: bool,
     /// Who takes part.
     pub contestants: Vec<Contestant>,
     /// Who does not take part, and why.
@@ -177,6 +185,7 @@ impl Variant {
             workers,
             compared: false,
             bytes: false,
+            served: false,
             contestants: Vec::new(),
             absent: Vec::new(),
         }
@@ -194,6 +203,18 @@ impl Variant {
         self
     }
 
+    /// Has it tell how busy the contestants were: servers, of whose processor time a span has
+    /// nothing else.
+    pub fn served(mut self) -> Self {
+        self.served = true;
+        self
+    }
+
+    /// Whether a row has a number of busy processors.
+    pub fn tells_busy(&self) -> bool {
+        self.served || self.workers > 1
+    }
+
     /// Adds a contestant that runs in this process.
     pub fn add(mut self, who: &'static str, mut run: impl FnMut(u64) -> Span + 'static) -> Self {
         let place = Place::Here(Box::new(move |n| Ok(run(n))));
@@ -205,6 +226,14 @@ impl Variant {
     pub fn add_apart(mut self, who: &'static str, mut run: impl FnMut(u64) -> Span + 'static) -> Self {
         let place = Place::Apart(Box::new(move |n| Ok(run(n))));
         self.contestants.push(Contestant { who, place });
+        self
+    }
+
+    /// Adds a contestant that asks a server from a child process of this program. `Go` is the
+    /// server in the Go program.
+    pub fn add_client(mut self, who: &'static str, run: impl FnMut(u64) -> Result<Span, String> + 'static) -> Self {
+        let place = if who == "Go" { Place::ApartFromGo } else { Place::Apart };
+        self.contestants.push(Contestant { who, place: place(Box::new(run)) });
         self
     }
 

@@ -29,7 +29,7 @@ pub fn rows(workload: &str, variant: &Variant, outcomes: &[Outcome], first: &[Ro
             let busiest: Vec<_> = outcome.spans.iter().filter_map(|span| span.busiest).collect();
             let first = first.iter().find(|row| variant.compared && row.who == outcome.who);
             let busy = outcome.spans.iter().map(|s| s.cpus_busy()).collect();
-            let all = outcome.spans.iter().copied().reduce(Span::and).filter(|_| variant.workers > 1);
+            let all = outcome.spans.iter().copied().reduce(Span::and);
             Row {
                 workload: workload.to_owned(),
                 who: outcome.who.to_owned(),
@@ -39,8 +39,9 @@ pub fn rows(workload: &str, variant: &Variant, outcomes: &[Outcome], first: &[Ro
                 median,
                 max,
                 runs: outcome.spans.len(),
-                busy: (variant.workers > 1).then(|| min_median_max(busy)[1]),
-                migrations: all.and_then(|all| all.migrations_a_second()),
+                busy: variant.tells_busy().then(|| min_median_max(busy)[1]),
+                migrations: all.filter(|_| variant.workers > 1).and_then(|all| all.migrations_a_second()),
+                calls: all.and_then(|all| all.calls),
                 against: first.map(|first| median / first.median),
                 busiest: (!busiest.is_empty()).then(|| min_median_max(busiest)),
             }
@@ -53,7 +54,11 @@ pub fn rows(workload: &str, variant: &Variant, outcomes: &[Outcome], first: &[Ro
 /// Prints the table of a variant.
 pub fn print_table(variant: &Variant, rows: &[Row]) {
     println!("  {}: {}", variant.name, variant.unit());
-    let busy = if variant.workers > 1 { "CPUs busy  migrations/s  " } else { "" };
+    let busy = match variant {
+        Variant { served: true, .. } => "CPUs busy  system calls",
+        Variant { workers: 2.., .. } => "CPUs busy  migrations/s  ",
+        _ => "",
+    };
     let against = if variant.compared { "against" } else { "" };
     let shares = if rows.iter().any(|row| row.busiest.is_some()) { "the busiest worker has (shares)" } else { "" };
     println!("    {:<22} {:>9} {:>9} {:>9} {:>6}  {busy}{against}{shares}", "", "min", "median", "max", "rounds");
@@ -68,7 +73,11 @@ pub fn print_table(variant: &Variant, rows: &[Row]) {
         );
         if let Some(busy) = row.busy {
             print!("  {busy:<9.2}");
-            print!("  {:<12}", row.migrations.map_or(String::new(), number));
+            if variant.served {
+                print!("  {:<12}", row.calls.map_or("not counted".to_owned(), number));
+            } else {
+                print!("  {:<12}", row.migrations.map_or(String::new(), number));
+            }
         }
         if let Some(against) = row.against {
             print!("  {against:.3}");

@@ -14,6 +14,7 @@ const RIVALS: &[&str] = &[
     "async-executor",
     "async-lock",
     "chili",
+    "compio",
     "corosensei",
     "crossbeam-channel",
     "crossfire",
@@ -21,9 +22,12 @@ const RIVALS: &[&str] = &[
     "futures-util",
     "genawaiter",
     "generator",
+    "httparse",
     "hyper",
+    "io-uring",
     "kanal",
     "may",
+    "monoio",
     "oneshot",
     "parking_lot",
     "pollster",
@@ -113,13 +117,16 @@ pub struct Row {
     pub max: f64,
     /// How many rounds.
     pub runs: usize,
-    /// How many processors were busy, where there are several workers.
+    /// How many processors were busy, where there are several workers, or a client beside a server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busy: Option<f64>,
     /// How often a second the kernel moved one of the threads to another processor, in all rounds,
     /// likewise. None where it does not tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub migrations: Option<f64>,
+    /// System calls for an operation, where they were counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls: Option<f64>,
     /// The median divided by the same contestant's in the variant with which this one is compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub against: Option<f64>,

@@ -67,7 +67,10 @@ pub fn measure(
             let who = contestant.who;
             let ready = match contestant.place {
                 Place::Here(run) => Ok(run),
-                Place::Apart(_) => child::this_program(workload, &variant.name, who),
+                Place::Apart(_) => child::this_program(workload, &variant.name, who, None),
+                Place::ApartFromGo(_) => {
+                    rivals.go.file().and_then(|go| child::this_program(workload, &variant.name, who, Some(go)))
+                }
                 Place::Go(args) => rivals.go.contestant(workload, &args, variant.workers),
                 Place::OCaml(args) => rivals.ocaml.contestant(workload, &args, variant.workers),
             };
@@ -143,7 +146,7 @@ mod tests {
     fn calibration_finds_the_operations_of_a_round() {
         let mut run: Run = Box::new(|ops| {
             let wall = Duration::from_nanos(100 * ops);
-            Ok(Span { ops, wall, cpu: wall, busiest: None, migrations: None })
+            Ok(Span { ops, wall, cpu: wall, busiest: None, migrations: None, calls: None })
         });
         let ops = calibrate(&mut run, Duration::from_millis(50)).expect("it runs");
         assert!((490_000..=510_000).contains(&ops), "{ops}");

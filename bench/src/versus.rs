@@ -140,7 +140,14 @@ mod tests {
             let order = order.clone();
             Box::new(move |_| {
                 order.borrow_mut().push(name);
-                Ok(Span { ops, wall: Duration::ZERO, cpu: Duration::ZERO, busiest: None, migrations: None })
+                Ok(Span {
+                    ops,
+                    wall: Duration::ZERO,
+                    cpu: Duration::ZERO,
+                    busiest: None,
+                    migrations: None,
+                    calls: None,
+                })
             })
         };
         let plan = Plan { budget: Duration::ZERO, min_rounds: 3 };

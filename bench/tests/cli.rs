@@ -1,6 +1,7 @@
 //! The command line: what is refused, and that a short run writes what it promises.
 
-use std::process::{Command, Output};
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
 
 fn bench(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_bench")).args(args).output().expect("the program starts")
@@ -21,6 +22,10 @@ fn mistakes_get_one_line_and_status_two() {
         &["run", "--keep", "--smoke"],
         &["run", "--keep", "--json", "rows.json"],
         &["page", "switch"],
+        &["serve", "http"],
+        &["soak", "--short", "--minutes", "1"],
+        &["soak", "--keep", "--out", "directory"],
+        &["soak", "--minutes", "many"],
         &["versus"],
         &["versus", "abc"],
         &["versus", "abc", "bench", "no_such_workload"],
@@ -50,6 +55,8 @@ fn list_has_a_line_for_every_workload() {
         "fork_join",
         "effects",
         "generator",
+        "http_loop",
+        "echo",
     ] {
         assert!(text.lines().any(|line| line.starts_with(name)), "{name}");
     }
@@ -80,6 +87,40 @@ fn a_smoke_run_writes_rows_that_make_sense() {
         assert!(row["runs"].as_u64() >= Some(3));
         assert!(row["unit"].is_string() && row["variant"].is_string());
     }
+}
+
+/// One connection, so that it takes a moment. Without io_uring the workload has no rows.
+#[test]
+fn servers_in_processes_of_their_own_are_asked() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_bench"))
+        .args(["child", "echo", "1 connection", "bare epoll"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    writeln!(child.stdin.take().expect("a pipe"), "10").expect("it reads");
+    let said = child.wait_with_output().expect("it ends when its input does").stdout;
+    let said = String::from_utf8(said).expect("text");
+    if !said.starts_with("error ") {
+        let numbers: Vec<u64> = said.split_whitespace().take(3).flat_map(str::parse).collect();
+        assert!(matches!(numbers[..], [10, cpu, wall] if cpu > 0 && wall > 0), "{said}");
+    } else {
+        assert!(said.contains("io_uring"), "{said}");
+    }
+}
+
+#[test]
+fn a_server_among_bad_clients_stays_as_it_was() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let out = dir.path().to_str().expect("text");
+    let soak = bench(&["soak", "--minutes", "0.05", "--connections", "20", "--out", out]);
+    let said = String::from_utf8_lossy(&soak.stdout);
+    // In three seconds memory need not be flat yet.
+    assert!(said.contains(" 0 not served") && said.contains("descriptors: "), "{said}");
+    let samples = std::fs::read_to_string(dir.path().join("soak.csv")).expect("the samples");
+    assert!(samples.lines().count() > 100 && samples.starts_with("seconds,"), "{samples}");
+    let picture = std::fs::read_to_string(dir.path().join("soak.svg")).expect("the picture");
+    assert!(picture.matches("<polyline").count() == 3 && picture.ends_with("</svg>\n"), "{picture}");
 }
 
 #[test]

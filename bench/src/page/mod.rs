@@ -3,9 +3,10 @@
 //!
 //! A line `{{table NAME...}}` becomes a table of these workloads for each processor, from the
 //! newest file that has them; `{{versus}}` the tables of two commits; `{{instructions}}` what was
-//! counted; `{{machines}}` what was measured where; `{{policies}}` the default policy against the
-//! best; `{{processors}}` all processors in one table. In a line, `{{median WORKLOAD | VARIANT |
-//! WHO}}` is a figure, and `{{ratio WORKLOAD | VARIANT | WHO | OTHER}}` one over another.
+//! counted; `{{soak}}` the picture of the soak; `{{machines}}` what was measured where;
+//! `{{policies}}` the default policy against the best; `{{processors}}` all processors in one
+//! table. In a line, `{{median WORKLOAD | VARIANT | WHO}}` is a figure, and `{{ratio WORKLOAD |
+//! VARIANT | WHO | OTHER}}` one over another.
 
 mod policies;
 mod processors;
@@ -13,6 +14,7 @@ mod processors;
 use crate::measure::{SEGUE, is_segue};
 use crate::report::number;
 use crate::results::{self, Host, Measured, Results, Row, Summary, Versus};
+use crate::soak;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -123,6 +125,8 @@ fn block(directive: &str, kept: &Kept) -> Result<String, String> {
         "policies" => Ok(policies::tables(kept)),
         "processors" => Ok(processors::table(kept)),
         "instructions" => Ok(instructions(kept)),
+        "soak" if soak::picture().exists() => Ok("![Samples of the server](soak.svg)\n".to_owned()),
+        "soak" => Ok(format!("{NOT_KEPT}\n")),
         _ => inline(&format!("{{{{{directive}}}}}"), kept),
     }
 }
@@ -188,12 +192,21 @@ fn on(host: &Host, when: &str) -> String {
     format!("{} x {}, {when}", host.cpus, host.cpu)
 }
 
+/// The entry of ours that stands in front: where each has a name, the best.
+fn ours(rows: &[Row]) -> Option<&Row> {
+    rows.iter().find(|row| row.who == SEGUE).or_else(|| rows.iter().find(|row| is_segue(&row.who)))
+}
+
 fn variant_row(page: &mut String, rows: &[Row]) {
     let first = &rows[0];
-    let ours = rows.iter().find(|row| row.who == SEGUE);
+    let ours = ours(rows);
     let figures = ours.map_or(String::new(), |row| {
         let mut text = format!("{} / **{}** / {}", number(row.min), number(row.median), number(row.max));
+        if let Some(name) = row.who.strip_prefix("segue, ") {
+            text = format!("{name}: {text}");
+        }
         let _ = row.busy.map(|busy| write!(text, "; {busy:.1} CPUs"));
+        let _ = row.calls.map(|calls| write!(text, ", {} system calls", number(calls)));
         let _ = row.migrations.map(|moves| write!(text, ", {moves:.0} migrations/s"));
         let _ = row.busiest.map(|[_, median, _]| write!(text, "; the busiest worker has {median:.2} shares"));
         let _ = row.against.map(|against| write!(text, "; {against:.2} of the first"));
@@ -204,7 +217,8 @@ fn variant_row(page: &mut String, rows: &[Row]) {
         let name = row.who.strip_prefix(SEGUE).map_or(row.who.as_str(), |name| name.trim_start_matches(", "));
         format!("{name} {}{against}", number(row.median))
     };
-    let others: Vec<_> = rows.iter().filter(|row| is_segue(&row.who) && row.who != SEGUE).map(short).collect();
+    let others = rows.iter().filter(|row| is_segue(&row.who) && ours.is_none_or(|ours| ours.who != row.who));
+    let others: Vec<_> = others.map(short).collect();
     let mut rivals = rows.iter().filter(|row| !is_segue(&row.who));
     let best = rivals.clone().next();
     let ratio = ours.zip(best).map_or(String::new(), |(ours, best)| format!("{:.2}", ours.median / best.median));
@@ -279,8 +293,8 @@ mod tests {
         let (variant, unit) = ("same worker".to_owned(), "ns".to_owned());
         let (min, max) = (median / 2.0, median * 2.0);
         let who = who.to_owned();
-        let (busy, migrations, against, busiest) = (None, None, None, None);
-        Row { workload: text, who, variant, unit, min, median, max, runs: 3, busy, migrations, against, busiest }
+        let (busy, migrations, calls, against, busiest) = (None, None, None, None, None);
+        Row { workload: text, who, variant, unit, min, median, max, runs: 3, busy, migrations, calls, against, busiest }
     }
 
     fn results(cpu: &str, date: &str, ours: f64) -> Results {
@@ -366,6 +380,14 @@ mod tests {
         let page = render("{{versus}}", &Kept { versus, ..kept(Vec::new()) }).expect("it renders");
         assert!(page.starts_with("2 x X, 1: before abc, after def:\n"), "{page}");
         assert!(page.contains("| 9.00 / **10.0** | 4.00 / **5.00** | 0.50 (0.40 to 0.60) | 0.50, 0.40 |"), "{page}");
+    }
+
+    #[test]
+    fn the_best_of_ours_stands_in_front_where_each_has_a_name() {
+        let mut all = results("X", "1", 50.0);
+        all.runs[0].rows = vec![row("segue, ring", 20.0), row("tokio", 40.0), row("segue, epoll", 80.0)];
+        let page = render("{{table mvar}}", &kept(vec![all])).expect("it renders");
+        assert!(page.contains("| ring: 10.0 / **20.0** / 40.0 | epoll 80.0 | tokio 40.0 | 0.50 |"), "{page}");
     }
 
     fn difference(page: &str, should_be: &str) -> Option<String> {

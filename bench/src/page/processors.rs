@@ -2,7 +2,7 @@
 //! processor. Used by the page's directive `{{processors}}`.
 
 use super::{Kept, NOT_KEPT};
-use crate::measure::{SEGUE, is_segue};
+use crate::measure::is_segue;
 use crate::report::number;
 use crate::results::Row;
 use crate::workloads::ALL;
@@ -79,7 +79,7 @@ impl<'a> Column<'a> {
 
 /// None if nobody else takes part.
 fn against_the_best(rows: &[Row]) -> Option<[String; 2]> {
-    let ours = rows.iter().find(|row| row.who == SEGUE)?.median;
+    let ours = super::ours(rows)?.median;
     let best = rows.iter().find(|row| !is_segue(&row.who))?.median;
     Some([number(ours), format!("{:.2}", ours / best)])
 }

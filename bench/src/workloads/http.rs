@@ -172,6 +172,7 @@ impl Client {
             cpu: self.server_time() - cpu,
             busiest: None,
             migrations: None,
+            calls: None,
         }
     }
 

@@ -16,6 +16,7 @@ mod channels;
 mod connections;
 mod crew;
 mod crowd;
+mod echo;
 mod effect_suite;
 mod effects;
 mod exceptions;
@@ -24,6 +25,7 @@ mod fork_join;
 mod generators;
 mod handler_overhead;
 mod http;
+mod http_loop;
 mod k_nucleotide;
 mod mandelbrot;
 mod mutex;
@@ -80,6 +82,8 @@ pub const ALL: &[Workload] = &[
     handler_overhead::WORKLOAD,
     exceptions::WORKLOAD,
     http::WORKLOAD,
+    http_loop::WORKLOAD,
+    echo::WORKLOAD,
 ];
 
 /// Runs `main` as the first fiber of a runtime with this many workers, of which the caller is one.

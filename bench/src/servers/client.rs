@@ -1,0 +1,161 @@
+//! The client of `http_loop` and `echo`: one thread with all connections, and one message in flight
+//! on each of them. When an answer has come in full, the next message goes out on its connection.
+//! So a server always finds as many messages as it has not answered, and has something to do while
+//! the client is the quicker one; a row tells how busy it was.
+
+#![allow(unsafe_code)] // The kernel gets addresses of buffers.
+
+use super::Service;
+use super::process::{Process, allow_descriptors};
+use super::system_calls::Count;
+use crate::measure::Span;
+use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+/// Connections that are made at a time: fewer than any server's backlog holds.
+const GROUP: usize = 64;
+/// A server that is silent for so long has failed.
+const PATIENCE: types::Timespec = types::Timespec::new().sec(20);
+/// `IORING_RECVSEND_POLL_FIRST`: nothing is there yet, so do not look.
+const POLL_FIRST: u16 = 1;
+/// In this time a server that has nothing more to do goes to sleep, and its time is booked.
+const REST: Duration = Duration::from_millis(1);
+/// How many operations the system calls are counted over, at least.
+const COUNTED: u64 = 20_000;
+
+/// A contestant: asks a server, which it starts when it is first called, over so many connections.
+/// `who` is one of the servers in this program, or `Go`.
+pub fn ask(service: Service, who: &'static str, connections: usize) -> impl FnMut(u64) -> Result<Span, String> {
+    let mut client = None;
+    move |n| {
+        let client = match &mut client {
+            Some(client) => client,
+            none => none.insert(Client::start(service, who, connections)?),
+        };
+        client.measure(n)
+    }
+}
+
+struct Client {
+    process: Process,
+    connections: Vec<TcpStream>,
+    ring: IoUring,
+    /// What all answers are received into; nobody reads it.
+    scratch: Vec<u8>,
+    message: &'static [u8],
+    answer: &'static [u8],
+    /// System calls of the server for an operation, where they can be counted.
+    calls: Option<f64>,
+}
+
+impl Client {
+    fn start(service: Service, who: &str, connections: usize) -> Result<Self, String> {
+        let may_have = allow_descriptors();
+        if may_have < connections as u64 + 100 {
+            return Err(format!("a process may have {may_have} descriptors here"));
+        }
+        let process = Process::start(service, who)?;
+        let said = |error: io::Error| format!("its server: {error}");
+        let mut setup = IoUring::builder();
+        setup.setup_single_issuer().setup_defer_taskrun().setup_submit_all().setup_cqsize(1 << 15);
+        let ring = setup.build(4096).map_err(|error| format!("its client needs io_uring: {error}"))?;
+        let (message, answer) = (service.message(), service.answer());
+        let scratch = vec![0; answer.len()];
+        let mut client = Self { process, connections: Vec::new(), ring, scratch, message, answer, calls: None };
+        client.connect(connections, service).map_err(said)?;
+        client.run(COUNTED).map_err(said)?;
+        if let Some(count) = Count::start(client.process.id()) {
+            let ops = client.run(COUNTED).map_err(said)?;
+            client.calls = count.stop().map(|calls| calls as f64 / ops as f64);
+        }
+        Ok(client)
+    }
+
+    /// Connects, and looks at the first answer on each connection.
+    fn connect(&mut self, count: usize, service: Service) -> io::Result<()> {
+        let mut answer = vec![0; self.answer.len()];
+        while self.connections.len() < count {
+            let first = self.connections.len();
+            for _ in first..count.min(first + GROUP) {
+                let stream = TcpStream::connect(self.process.address)?;
+                stream.set_nodelay(true)?;
+                self.connections.push(stream);
+            }
+            for stream in &mut self.connections[first..] {
+                stream.write_all(self.message)?;
+                stream.read_exact(&mut answer)?;
+                let right = match service {
+                    Service::Echo => answer == self.answer,
+                    Service::Http => answer.starts_with(b"HTTP/1.1 200 OK\r\n") && answer.ends_with(super::TEXT),
+                };
+                if !right {
+                    return Err(io::Error::other("a wrong answer, or one of another length"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn measure(&mut self, n: u64) -> Result<Span, String> {
+        let (cpu, begun) = (self.process.time()?, Instant::now());
+        let ops = self.run(n).map_err(|error| format!("its server: {error}"))?;
+        let wall = begun.elapsed();
+        std::thread::sleep(REST);
+        let cpu = self.process.time()? - cpu;
+        Ok(Span { ops, wall, cpu, busiest: None, migrations: None, calls: self.calls })
+    }
+
+    /// At least as many operations, and one on each connection.
+    fn run(&mut self, n: u64) -> io::Result<u64> {
+        let connections = self.connections.len() as u64;
+        let all = n.max(connections);
+        for place in 0..self.connections.len() {
+            self.ask(place)?;
+        }
+        let (mut asked, mut answered) = (connections, 0);
+        let mut found: Vec<cqueue::Entry> = Vec::new();
+        while answered < all {
+            // While it deals with these, the server has the others.
+            let batch = (asked - answered).div_ceil(4);
+            let patience = types::SubmitArgs::new().timespec(&PATIENCE);
+            match self.ring.submitter().submit_with_args(batch as usize, &patience) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => found.extend(self.ring.completion()),
+            }
+            for entry in found.drain(..) {
+                match usize::try_from(entry.result()) {
+                    Ok(count) if count == self.answer.len() => answered += 1,
+                    Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    Err(_) => return Err(io::Error::from_raw_os_error(-entry.result())),
+                }
+                if asked < all {
+                    self.ask(entry.user_data() as usize)?;
+                    asked += 1;
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Sends a message on a connection, and receives the whole answer. There is one completion: the
+    /// answer's, or that of a send that failed.
+    fn ask(&mut self, place: usize) -> io::Result<()> {
+        let fd = types::Fd(self.connections[place].as_raw_fd());
+        let send = opcode::Send::new(fd, self.message.as_ptr(), self.message.len() as u32);
+        let send = send.flags(libc::MSG_NOSIGNAL).build().flags(squeue::Flags::SKIP_SUCCESS);
+        let receive = opcode::Recv::new(fd, self.scratch.as_mut_ptr(), self.scratch.len() as u32);
+        let receive = receive.flags(libc::MSG_WAITALL).ioprio(POLL_FIRST).build();
+        for op in [send, receive] {
+            let op = op.user_data(place as u64);
+            // SAFETY: the message is a static. The scratch buffer lives as long as the ring, whose
+            // descriptor is closed first, and nobody reads or writes it but the kernel.
+            while unsafe { self.ring.submission().push(&op) }.is_err() {
+                self.ring.submit()?;
+            }
+        }
+        Ok(())
+    }
+}
