@@ -40,6 +40,7 @@ mod spawn_join;
 mod spectral_norm;
 mod spread;
 mod switch;
+mod timers;
 mod wake;
 mod r#yield;
 
@@ -73,6 +74,7 @@ pub const ALL: &[Workload] = &[
     primes_sieve::WORKLOAD,
     wake::WORKLOAD,
     spread::WORKLOAD,
+    timers::WORKLOAD,
     policy_overhead::WORKLOAD,
     effects::WORKLOAD,
     effect_suite::WORKLOAD,
