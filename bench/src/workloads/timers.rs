@@ -147,9 +147,9 @@ struct Sleepers {
 
 impl Sleepers {
     fn new(count: u64, hold: u64) -> Self {
-        let shorter = if smoke() { 20 } else { 1 };
-        let hold = Duration::from_millis(hold / shorter);
-        Self { count: count / shorter, hold, spread: hold / 2 }
+        let (count, hold) = if smoke() { (count / 100, hold / 4) } else { (count, hold) };
+        let hold = Duration::from_millis(hold);
+        Self { count, hold, spread: hold / 2 }
     }
 
     fn length(&self, number: u64) -> Duration {
