@@ -2,11 +2,11 @@
 //! processor time.
 //!
 //! *Registered and withdrawn*: a future for a time half a minute ahead is made, polled once, and
-//! dropped; an operation is one of them. So is a time limit that is not reached. Timed is that loop,
-//! in a task, while few others are pending, or a million: futures of the same kind, whose times are
-//! around those of the loop. Not timed: making and dropping these. The times are scattered over ten
-//! seconds, as limits that are set now and then are, and do not come in order. Go makes a timer and
-//! stops it.
+//! dropped; an operation is one of them. So is a time limit that is not reached. Timed is that
+//! loop, in a task, while few others are pending, or a million: futures of the same kind, whose
+//! times are around those of the loop. Not timed: making and dropping these. The times are
+//! scattered over ten seconds, as limits that are set now and then are, and do not come in order.
+//! Go makes a timer and stops it.
 //!
 //! *Sleep once*: so many tasks or fibers are spawned, each sleeps once, for one to three seconds or
 //! so, and all are joined; an operation is one of them, from its spawn to its end. Timed is all of

@@ -10,8 +10,8 @@
 //! resumes the waiters after it. A waiter that leaves takes its entry out under the same lock; so
 //! an entry never outlives the frame with the trigger that it names. An entry may also be a context
 //! with a deadline, which is cancelled after the lock, or a [lazy
-//! timer](crate::drivers::LazyTimer), which is asked after it. So foreign code that runs there finds
-//! no lock; it may register, withdraw and fire.
+//! timer](crate::drivers::LazyTimer), which is asked after it. So foreign code that runs there
+//! finds no lock; it may register, withdraw and fire.
 //!
 //! # Time
 //!
