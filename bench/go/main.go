@@ -211,6 +211,17 @@ func main() {
 		run = primesSieve(number(argument(2)), number(argument(3)), number(argument(4)))
 	case "wake":
 		run = wake
+	case "timers":
+		switch argument(2) {
+		case "withdrawn":
+			pending, atLeast := number(argument(3)), number(argument(4))
+			run = func(n int) span { return withdrawn(pending, atLeast, n) }
+		case "fired":
+			count, hold, spread := number(argument(3)), number(argument(4)), number(argument(5))
+			run = func(n int) span { return fired(count, time.Duration(hold), time.Duration(spread), n) }
+		default:
+			fail("no such variant")
+		}
 	default:
 		fail("no such workload")
 	}

@@ -42,6 +42,7 @@ mod spawn_join;
 mod spectral_norm;
 mod spread;
 mod switch;
+mod timers;
 mod wake;
 mod r#yield;
 
@@ -75,6 +76,7 @@ pub const ALL: &[Workload] = &[
     primes_sieve::WORKLOAD,
     wake::WORKLOAD,
     spread::WORKLOAD,
+    timers::WORKLOAD,
     policy_overhead::WORKLOAD,
     effects::WORKLOAD,
     effect_suite::WORKLOAD,

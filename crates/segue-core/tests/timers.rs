@@ -6,8 +6,12 @@
 mod common;
 
 use common::{Host, Jobs};
+use segue_core::drivers::{LazyTimer, Limit, TimeLimited};
 use segue_core::scheduling::Timers;
-use segue_core::{Alarm, Source, Trigger, after, at, sleep};
+use segue_core::{Alarm, Deadline, Source, Trigger, after, at, sleep};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -191,4 +195,200 @@ fn timers_that_are_fired_from_several_threads_fire_once() {
     let mut resumed = host.resumed();
     resumed.sort_unstable();
     assert_eq!(resumed, (0..count as u64).collect::<Vec<_>>());
+}
+
+/// Notes its number, and does something, when it is woken.
+struct Comes<F>(u64, Arc<Mutex<Vec<u64>>>, F);
+
+impl<F: Fn() + Send + Sync> Wake for Comes<F> {
+    fn wake(self: Arc<Self>) {
+        self.1.lock().unwrap().push(self.0);
+        (self.2)();
+    }
+}
+
+type Waiting = Pin<Box<dyn Future<Output = ()>>>;
+
+/// A task that waits until then.
+fn waiting(
+    until: Instant,
+    number: u64,
+    log: &Arc<Mutex<Vec<u64>>>,
+    then: impl Fn() + Send + Sync + 'static,
+) -> Waiting {
+    let waker = Waker::from(Arc::new(Comes(number, log.clone(), then)));
+    let mut future: Waiting = Box::pin(at(Some(until)).into_future());
+    assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    future
+}
+
+#[test]
+fn many_equal_deadlines_come_in_order_among_others() {
+    let count = if cfg!(miri) { 50 } else { 100 };
+    let host = Host::new(Jobs::Keep);
+    host.run(0, |_| {
+        let (log, begin) = (Arc::default(), host.timers().now());
+        // Four deadlines, two of them a nanosecond apart.
+        let times = [5_000_000, 1, 5_000_001, 1 << 40].map(Duration::from_nanos);
+        let mut all: Vec<_> =
+            (0..count).map(|number| waiting(begin + times[number as usize % 4], number, &log, || ())).collect();
+        // The first of its kind, one in the middle, and the last leave.
+        for gone in [all.len() - 4, 48, 0] {
+            drop(all.remove(gone));
+        }
+        assert_eq!(host.timers().until_next(), Some(times[1]));
+        host.timers().advance(Duration::from_secs(1 << 40));
+        assert_eq!(host.timers().fire(), all.len());
+        let mut expected: Vec<_> = (0..count).filter(|number| ![0, 48, count - 4].contains(number)).collect();
+        expected.sort_by_key(|number| times[*number as usize % 4]);
+        assert_eq!(*log.lock().unwrap(), expected);
+    });
+}
+
+#[test]
+fn a_clock_may_jump_by_centuries() {
+    const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+    let host = Host::new(Jobs::Keep);
+    host.run(0, |_| {
+        let (log, timers) = (Arc::default(), host.timers());
+        for round in 0..20 {
+            let now = timers.now();
+            // The last of a round is pending in the next ones.
+            let ahead = [200 * YEAR, MILLISECOND, 290 * YEAR, 2 * MILLISECOND];
+            let all: Vec<_> = ahead
+                .iter()
+                .zip(round * 4..)
+                .map(|(ahead, number)| waiting(now + *ahead, number, &log, || ()))
+                .collect();
+            timers.advance(MILLISECOND);
+            assert_eq!(timers.fire(), 1);
+            timers.advance(100 * YEAR);
+            assert_eq!((timers.fire(), timers.until_next()), (1, Some(100 * YEAR - MILLISECOND)));
+            timers.advance(1000 * YEAR);
+            assert_eq!(timers.until_next(), Some(Duration::ZERO));
+            // In the order of time, also if one registers in between, who was out of reach.
+            let late = waiting(timers.now() + MILLISECOND, 1000 + round, &log, || ());
+            assert_eq!((timers.fire(), timers.until_next()), (2, Some(MILLISECOND)));
+            assert_eq!(std::mem::take(&mut *log.lock().unwrap()), [1, 3, 0, 2].map(|number| round * 4 + number));
+            drop((all, late));
+            assert!(timers.is_empty());
+        }
+        // So far ahead that there is no entry; it is ready all the same once the time has come.
+        let mut never = at(timers.now().checked_add(600 * YEAR));
+        assert_eq!(never.attempt(), None);
+        let task = waiting(timers.now() + 600 * YEAR, 0, &log, || ());
+        assert!(timers.is_empty());
+        timers.advance(600 * YEAR);
+        assert_eq!((timers.fire(), never.attempt()), (0, Some(())));
+        drop(task);
+    });
+}
+
+#[test]
+fn what_a_waker_registers_withdraws_and_fires_is_seen() {
+    let host = Host::new(Jobs::Keep);
+    host.run(0, |_| {
+        let (log, timers) = (Arc::default(), host.timers());
+        let begin = timers.now();
+        // The first one that comes drops another that is due with it, and one that is not due;
+        // registers a limit that is over by then; and fires.
+        let others = Arc::new(Mutex::new(Vec::new()));
+        let limited = Arc::new(Limited { timer: LazyTimer::new(), log: Arc::clone(&log) });
+        // Limits are counted from the first one that was ever set.
+        drop(Limit::set_among(timers, &limited, 0, begin + 9 * MILLISECOND));
+        let first = waiting(begin + MILLISECOND, 0, &log, {
+            let (others, limited, timers) = (Arc::clone(&others), Arc::clone(&limited), timers.clone());
+            move || {
+                others.lock().unwrap().clear();
+                std::mem::forget(Limit::set_among(&timers, &limited, 0, begin + MILLISECOND));
+                assert_eq!(timers.fire(), 1);
+            }
+        });
+        let second = waiting(begin + MILLISECOND, 1, &log, || ());
+        others.lock().unwrap().extend([1, 2].map(|n| Withdraws::new(begin + n * MILLISECOND)));
+        timers.advance(MILLISECOND);
+        assert_eq!(timers.fire(), 3);
+        assert_eq!(*log.lock().unwrap(), [0, 100, 1]);
+        drop((first, second, limited));
+        assert!(timers.is_empty());
+    });
+}
+
+struct Limited {
+    timer: LazyTimer,
+    log: Arc<Mutex<Vec<u64>>>,
+}
+
+impl TimeLimited for Limited {
+    fn timer(&self, _number: usize) -> &LazyTimer {
+        &self.timer
+    }
+
+    fn expire(&self, number: usize) {
+        self.log.lock().unwrap().push(100 + number as u64);
+    }
+}
+
+/// A wait that leaves when it is dropped, by any thread.
+struct Withdraws(Box<(Deadline, Alarm, Trigger)>);
+
+impl Withdraws {
+    fn new(until: Instant) -> Self {
+        let mut all = Box::new((at(Some(until)).into_source(), Alarm::default(), Trigger::new()));
+        let (source, slot, trigger) = &mut *all;
+        // SAFETY: it stays in its box until it is withdrawn.
+        unsafe {
+            source.prepare(slot);
+            assert!(source.register(slot, trigger, 0).is_ok());
+        }
+        Self(all)
+    }
+}
+
+impl Drop for Withdraws {
+    fn drop(&mut self) {
+        let (source, slot, trigger) = &mut *self.0;
+        if trigger.outcome().is_none() {
+            // SAFETY: it was not taken, by the thread that fires.
+            unsafe { source.withdraw(slot) };
+        }
+    }
+}
+
+#[test]
+fn threads_withdraw_while_another_one_fires() {
+    let (rounds, each) = if cfg!(miri) { (5, 20) } else { (200, 100) };
+    let host = Host::new(Jobs::Keep);
+    for round in 0..rounds {
+        let all: Vec<_> = host.run(round, |_| {
+            let now = host.timers().now();
+            let later = |n: u64| now + (n * 7919 % each + 1) as u32 * MILLISECOND;
+            [0, each].map(|first| (first..first + each).map(|n| Withdraws::new(later(n))).collect::<Vec<_>>()).into()
+        });
+        host.timers().advance(each as u32 / 2 * MILLISECOND);
+        thread::scope(|t| {
+            let leaving: Vec<_> = all
+                .into_iter()
+                .map(|waits| {
+                    t.spawn(move || {
+                        let cancelled = waits.into_iter().map(|mut wait| {
+                            let (source, slot, trigger) = &mut *wait.0;
+                            let is_mine = trigger.cancel();
+                            if is_mine {
+                                // SAFETY: it was not taken.
+                                unsafe { source.withdraw(slot) };
+                            }
+                            is_mine
+                        });
+                        cancelled.filter(|is_mine| *is_mine).count()
+                    })
+                })
+                .collect();
+            let fired = host.timers().fire();
+            let gone: usize = leaving.into_iter().map(|thread| thread.join().unwrap()).sum();
+            assert_eq!(fired + gone, 2 * each as usize);
+            assert!(gone >= each as usize - 2, "half of them were not due");
+        });
+        assert!(host.timers().is_empty());
+    }
 }

@@ -11,7 +11,7 @@ mod meet;
 
 use meet::poll_once;
 use segue::channel;
-use segue::core::Source;
+use segue::core::{Source, with_current};
 use segue::sync::{
     Barrier, Condvar, Entry, Latch, MVar, Mutex, Notify, OnceCell, RwLock, Semaphore, WaitGroup, promise,
 };
@@ -225,6 +225,44 @@ fn thousands_of_tasks_that_wait_at_once_and_are_dropped_in_any_order_leave_nothi
     every_structure(&mut DropsMany);
 }
 
+/// Whatever comes and goes, the memory of a clock stays what it was when most of it was used.
+#[test]
+fn ten_million_withdrawn_timers_take_no_more_memory() {
+    let _alone = alone();
+    let rounds = WAITERS / 100;
+    Sim::new(1)
+        .run(|| {
+            let begin = segue::core::now();
+            let waiting = |n: usize| {
+                let after = Duration::from_nanos(1 + (n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) % (1 << 36));
+                let mut task = meet::task(segue::core::at(begin.checked_add(after)));
+                // Now and then it has to let others run first.
+                assert!(poll_once(&mut task).is_none() && poll_once(&mut task).is_none());
+                task
+            };
+            // A thousand at a time.
+            let mut all: Vec<_> = (0..1000).map(waiting).collect();
+            // Their neighbours change, so that the memory is used in ever new ways.
+            let mut round = |round: usize| {
+                for n in 0..1000 {
+                    let new = waiting(round * 1000 + n);
+                    all[(round * 7919 + n * 31) % 1000] = new;
+                    if n % 100 == 0 {
+                        // So that the wheels are there which lead to the first one.
+                        let next = with_current(|fiber| fiber.scheduler().timers().until_next());
+                        assert!(next.is_some());
+                    }
+                }
+            };
+            (0..100).for_each(&mut round);
+            let before = live();
+            (100..100 + rounds).for_each(&mut round);
+            let more = live() - before;
+            assert!(more < 10_000, "{more} bytes for {} timers", rounds * 1000);
+        })
+        .unwrap();
+}
+
 /// Waits in batches of fibers that are cancelled together.
 struct CancelsFibers;
 
@@ -390,7 +428,16 @@ fn each_waits_in_turn() {
         |n| place.put(n).unwrap(),
     );
     each_waits_for_the_other();
-    wait_for_each_other("sleep", |_| segue::sleep(Duration::from_nanos(100)).unwrap(), |_| yield_now().unwrap());
+    let slept = AtomicUsize::new(0);
+    let sleep = |_| {
+        segue::sleep(Duration::from_nanos(100)).unwrap();
+        slept.fetch_add(1, SeqCst);
+    };
+    wait_for_each_other("sleep", sleep, |n| {
+        while slept.load(SeqCst) <= n {
+            yield_now().unwrap();
+        }
+    });
 }
 
 /// Where one waits and the other never does: that one lets the first go ahead.

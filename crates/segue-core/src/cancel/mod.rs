@@ -7,7 +7,7 @@ pub(crate) mod cancellation;
 pub(crate) mod token;
 
 use crate::contract::current::on_current;
-use crate::contract::timers::now;
+use crate::contract::timers::Timers;
 use crate::contract::tree::cancelled::{Reason, TimedOut};
 use crate::contract::tree::context::{Context, shielded};
 use crate::primitives::at_end::at_end;
@@ -108,7 +108,12 @@ fn both(first: Payload, second: Payload) -> Payload {
 /// assert!(ended.is_err_and(|cancelled| cancelled.timed_out()));
 /// ```
 pub fn timeout<T>(limit: Duration, f: impl FnOnce() -> T) -> T {
-    deadline(now().checked_add(limit), f)
+    let timers = on_current(|fiber| fiber.scheduler().timers().clone());
+    let now = timers.now();
+    match now.checked_add(limit) {
+        Some(at) => inside_deadline(at, timers, now, f),
+        None => f(),
+    }
 }
 
 /// As [`timeout`], at a point in time; `None` is never.
@@ -127,8 +132,14 @@ pub fn timeout<T>(limit: Duration, f: impl FnOnce() -> T) -> T {
 pub fn deadline<T>(at: Option<Instant>, f: impl FnOnce() -> T) -> T {
     let Some(at) = at else { return f() };
     let timers = on_current(|fiber| fiber.scheduler().timers().clone());
+    let now = timers.now();
+    inside_deadline(at, timers, now, f)
+}
+
+/// Runs `f` until `at`, by these timers, whose clock has just shown `now`.
+fn inside_deadline<T>(at: Instant, timers: Timers, now: Instant, f: impl FnOnce() -> T) -> T {
     let context = Context::nest(Some((at, timers.clone())), None);
-    let is_past = at <= timers.now();
+    let is_past = at <= now;
     if is_past {
         context.cancel(Some(Reason::new(TimedOut)));
     }

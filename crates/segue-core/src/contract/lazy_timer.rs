@@ -43,7 +43,7 @@
 use crate::contract::chain::barrier;
 use crate::contract::current;
 use crate::contract::fiber::WaitsFor;
-use crate::contract::timers::{Entry, Key, Timers};
+use crate::contract::timers::{Entry, Key, Lazy, Timers};
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::primitives::lock::Lock;
 use std::sync::{Arc, OnceLock};
@@ -118,7 +118,8 @@ impl Limit<'_> {
         timer.until.compare_exchange(NEVER, until, Ordering::AcqRel, Ordering::Relaxed).ok()?;
         let limit = Limit(timer);
         if timer.armed.load(Ordering::Relaxed) > until || timer.home.load(Ordering::Relaxed) != timers.address() {
-            timer.arm(timers, until, || timers.insert(at, Entry::Lazy(Arc::<T>::downgrade(owner), number)));
+            let entry = || Entry::Lazy(Box::new(Lazy { owner: Arc::<T>::downgrade(owner), number }));
+            timer.arm(timers, until, || timers.insert(at, entry()));
         }
         Some(limit)
     }

@@ -8,7 +8,7 @@ use crate::contract::fiber::WaitsFor;
 use crate::contract::timers::{Key, Timers, now};
 use crate::contract::tree::cancelled::Cancelled;
 use crate::contract::trigger::{Retreat, Trigger};
-use crate::wait::source::{Source, Waitable};
+use crate::wait::source::{Source, Waitable, wait};
 use std::time::{Duration, Instant};
 
 /// The source that is ready at a point in time. Made by [`after`] and [`at`].
@@ -17,16 +17,23 @@ pub struct Deadline {
     /// `None` is never.
     pub(super) at: Option<Instant>,
     pub(super) waits_for: WaitsFor,
+    /// It was ahead just now, so the wait that begins need not look.
+    is_ahead: bool,
 }
 
 impl Deadline {
     #[track_caller]
     pub(crate) fn at(at: Option<Instant>) -> Self {
-        Self { at, waits_for: WaitsFor::new("a point in time") }
+        Self::new(at, WaitsFor::new("a point in time"))
+    }
+
+    pub(super) fn new(at: Option<Instant>, waits_for: WaitsFor) -> Self {
+        Self { at, waits_for, is_ahead: false }
     }
 }
 
-/// Ready once `duration` has passed from now. A duration beyond what the clock can show is never.
+/// Ready once `duration` has passed from now. A duration beyond what the clock can show is never;
+/// and one of more than 292 years may be.
 ///
 /// # Cancellation
 /// *No effect*.
@@ -91,11 +98,23 @@ unsafe impl Source for Deadline {
         slot.timers = self.at.map(|_| on_current(|fiber| fiber.scheduler().timers().clone()));
     }
 
+    unsafe fn start(&mut self, slot: &mut Alarm, trigger: &Trigger, arm: usize) -> Result<Option<()>, Retreat> {
+        if !std::mem::take(&mut self.is_ahead) && self.attempt().is_some() {
+            return Ok(Some(()));
+        }
+        // SAFETY: as the caller promises.
+        unsafe {
+            self.prepare(slot);
+            trigger.expose();
+            self.register(slot, trigger, arm)?;
+        }
+        Ok(None)
+    }
+
+    /// Does not look at the clock: if the time has come since the last look, the entry comes up
+    /// when its worker looks next, as every other.
     unsafe fn register(&mut self, slot: &mut Alarm, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
         let (Some(at), Some(timers)) = (self.at, &slot.timers) else { return Ok(()) };
-        if at <= timers.now() {
-            return Err(trigger.retreat());
-        }
         // SAFETY: the caller withdraws, or commits after the signal, before the trigger goes.
         slot.key = Some(unsafe { timers.signal_at(at, trigger, arm) });
         Ok(())
@@ -137,5 +156,6 @@ unsafe impl Source for Deadline {
 /// ```
 #[track_caller]
 pub fn sleep(duration: Duration) -> Result<(), Cancelled> {
-    after(duration).wait()
+    // One look at the clock, of which more would be a good part of a short sleep's costs.
+    wait(&mut Deadline { is_ahead: !duration.is_zero(), ..after(duration).into_source() })
 }

@@ -96,7 +96,7 @@ struct Tick<'a> {
 impl Tick<'_> {
     /// The next tick, until that has come.
     fn end(&self) -> Deadline {
-        Deadline { at: self.ticks.next, waits_for: self.waits_for }
+        Deadline::new(self.ticks.next, self.waits_for)
     }
 }
 

@@ -1,61 +1,99 @@
 //! Timers and the clock they go by, real or simulated.
 //!
 //! Every scheduler has one [`Timers`], which its fibers wait on and its worker fires; plain threads
-//! share one that a thread of its own fires. The entries are ordered in a map under the lock: a
-//! timer is made and withdrawn in O(log n), in any order, and what was withdrawn leaves nothing
-//! behind.
+//! share one that a thread of its own fires. The entries lie in a slab (`slab.rs`) and are ordered
+//! by wheels (`wheel.rs`), under one lock: a timer is made and withdrawn in O(1), in any order, and
+//! what was withdrawn leaves nothing behind. The order of firing is exact: by deadline, to the
+//! nanosecond, and then by registration.
 //!
 //! The firing worker takes the due entries out and claims their triggers under the lock, and
 //! resumes the waiters after it. A waiter that leaves takes its entry out under the same lock; so
 //! an entry never outlives the frame with the trigger that it names. An entry may also be a context
 //! with a deadline, which is cancelled after the lock, or a [lazy
-//! timer](crate::drivers::LazyTimer), which is asked after it.
+//! timer](crate::drivers::LazyTimer), which is asked after it. So foreign code that runs there
+//! finds no lock; it may register, withdraw and fire.
+//!
+//! # Time
+//!
+//! The wheels count nanoseconds from a *start*, in 64 bits: 584 years. What is before the start has
+//! passed. A simulated clock may be moved further than that: after half of it the start is moved to
+//! what the clock shows, before something is registered that would be out of reach; so every
+//! deadline up to 292 years ahead has an entry, at any time. Beyond, there may be none.
 #![allow(unsafe_code)] // Entries name triggers in the frames of waiters.
+
+mod slab;
+mod wheel;
+
+pub(crate) use slab::{Entry, Key, Lazy};
 
 use crate::contract::chain::barrier;
 use crate::contract::current;
 use crate::contract::deferred_wakers;
 use crate::contract::fiber::WaitsFor;
-use crate::contract::lazy_timer::TimeLimited;
 use crate::contract::park::Unpark;
 use crate::contract::tree::cancelled::{Reason, TimedOut};
 use crate::contract::tree::context::Context;
 use crate::contract::trigger::{Trigger, Wakeup};
 use crate::primitives::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::primitives::lock::Lock;
-use std::collections::BTreeMap;
 use std::ptr::NonNull;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-
-/// The order of timers: by deadline, then by registration.
-pub(crate) type Key = (Instant, u64);
-
-pub(crate) enum Entry {
-    /// A waiter.
-    Wait { trigger: NonNull<Trigger>, arm: usize },
-    /// A part of the tree that is to be cancelled.
-    Cancel(Arc<Context>),
-    /// The timer of this number. Its limit may have been moved.
-    Lazy(Weak<dyn TimeLimited>, usize),
-}
+use wheel::Wheels;
 
 /// What is to be done for an entry that was due, after the lock.
 enum Due {
     Wake(#[expect(dead_code, reason = "dropping it resumes")] Wakeup),
     Cancel(Arc<Context>),
-    Lazy(Weak<dyn TimeLimited>, usize, Key),
+    Lazy(Box<Lazy>, Key),
 }
 
 struct Queue {
-    entries: BTreeMap<Key, Entry>,
-    registered: u64,
+    wheels: Wheels,
+    /// What the wheels count from.
+    start: Instant,
     /// What a simulated clock shows; `None` for the real one.
     simulated: Option<Instant>,
 }
 
-// SAFETY: the triggers are named under the lock only, and each is alive as long as its entry.
+// SAFETY: the triggers are named under the lock only, and each is alive as long as its entry; what
+// else an entry holds is `Send`.
 unsafe impl Send for Queue {}
+
+impl Queue {
+    fn now(&self) -> Instant {
+        self.simulated.unwrap_or_else(Instant::now)
+    }
+
+    /// In nanoseconds from the start. `None` is out of reach.
+    #[inline]
+    fn since_start(&self, at: Instant) -> Option<u64> {
+        let since = at.saturating_duration_since(self.start);
+        since.as_secs().checked_mul(1_000_000_000)?.checked_add(since.subsec_nanos().into())
+    }
+
+    /// Makes an entry, unless its time never comes.
+    #[inline]
+    fn insert(&mut self, at: Instant, entry: Entry) -> Key {
+        match self.since_start(at).or_else(|| self.start_anew(at)) {
+            Some(deadline) => self.wheels.insert(deadline, entry),
+            None => Key::NEVER,
+        }
+    }
+
+    /// Moves the start to what the clock shows, if that is far from it.
+    #[cold]
+    fn start_anew(&mut self, at: Instant) -> Option<u64> {
+        let now = self.now();
+        let passed = self.since_start(now).unwrap_or(u64::MAX);
+        if passed <= u64::MAX / 2 {
+            return None;
+        }
+        self.wheels.subtract(passed);
+        self.start = now;
+        self.since_start(at)
+    }
+}
 
 /// The timers of a scheduler, and its clock: a handle that can be cloned.
 #[derive(Clone)]
@@ -101,7 +139,7 @@ impl Timers {
 
     fn with(simulated: Option<Instant>) -> Self {
         Self(Arc::new(Shared {
-            queue: Lock::new(Queue { entries: BTreeMap::new(), registered: 0, simulated }),
+            queue: Lock::new(Queue { wheels: Wheels::new(), start: simulated.unwrap_or_else(Instant::now), simulated }),
             len: AtomicUsize::new(0),
             earlier: OnceLock::new(),
             closed: AtomicBool::new(false),
@@ -117,7 +155,7 @@ impl Timers {
 
     /// What the clock shows.
     pub fn now(&self) -> Instant {
-        if self.is_real() { Instant::now() } else { self.0.queue.lock().simulated.unwrap_or_else(Instant::now) }
+        if self.is_real() { Instant::now() } else { self.0.queue.lock().now() }
     }
 
     /// How long until the next timer is due; `None` if there is none. Zero if one is due.
@@ -125,9 +163,10 @@ impl Timers {
         if self.is_empty() {
             return None;
         }
-        let queue = self.0.queue.lock();
-        let (&(deadline, _), _) = queue.entries.first_key_value()?;
-        Some(deadline.saturating_duration_since(queue.simulated.unwrap_or_else(Instant::now)))
+        let mut queue = self.0.queue.lock();
+        let deadline = queue.wheels.first_deadline()?;
+        let now = queue.since_start(queue.now()).unwrap_or(u64::MAX);
+        Some(Duration::from_nanos(deadline.saturating_sub(now)))
     }
 
     /// Whether nothing waits for the clock. Never waits, takes no lock: for the scheduler's own
@@ -172,12 +211,11 @@ impl Timers {
             let mut batch: [Option<Due>; BATCH] = [const { None }; BATCH];
             let mut due = 0;
             let mut queue = self.0.queue.lock();
+            let until = queue.since_start(now).unwrap_or(u64::MAX);
             while due < BATCH
-                && let Some(first) = queue.entries.first_entry()
-                && first.key().0 <= now
+                && let Some((key, entry)) = queue.wheels.pop(until)
             {
-                let key = *first.key();
-                batch[due] = Some(match first.remove() {
+                batch[due] = Some(match entry {
                     // SAFETY: the entry was in the queue, so its waiter has not left.
                     Entry::Wait { trigger, arm } => match unsafe { trigger.as_ref() }.claim(arm) {
                         Ok(wakeup) => {
@@ -190,19 +228,19 @@ impl Timers {
                         fired += 1;
                         Due::Cancel(context)
                     }
-                    Entry::Lazy(owner, number) => Due::Lazy(owner, number, key),
+                    Entry::Lazy(lazy) => Due::Lazy(lazy, key),
                 });
                 due += 1;
             }
-            self.0.len.store(queue.entries.len(), Ordering::Release);
+            self.0.len.store(queue.wheels.len(), Ordering::Release);
             drop(queue);
             let _batch_of_wakes = deferred_wakers::Batch::new();
             for due in batch.into_iter().flatten() {
                 match due {
                     Due::Wake(_) => {}
                     Due::Cancel(context) => context.cancel(Some(Reason::new(TimedOut))),
-                    Due::Lazy(owner, number, key) => {
-                        let come_up = || self.come_up(&owner, number, key, now);
+                    Due::Lazy(lazy, key) => {
+                        let come_up = || self.come_up(lazy, key, now);
                         fired += usize::from(barrier(WaitsFor::new("the limit of a wait"), come_up));
                     }
                 }
@@ -224,14 +262,17 @@ impl Timers {
         let now = self.now();
         let (mut told, mut left) = (Vec::new(), Vec::new());
         let mut queue = self.0.queue.lock();
-        for ((at, _), entry) in std::mem::take(&mut queue.entries) {
+        let start = queue.start;
+        while let Some(deadline) = queue.wheels.first_deadline()
+            && let Some((_, entry)) = queue.wheels.pop(deadline)
+        {
             match entry {
                 // SAFETY: the entry was in the queue under this lock, so its waiter has not left.
                 Entry::Wait { trigger, arm } => told.push(unsafe { trigger.as_ref() }.claim(arm)),
-                Entry::Cancel(context) => left.push((at, context)),
+                Entry::Cancel(context) => left.push((start + Duration::from_nanos(deadline), context)),
                 // The waits were those of fibers, which have ended; the next one finds that its
                 // timers are others.
-                Entry::Lazy(..) => {}
+                Entry::Lazy(_) => {}
             }
         }
         self.0.len.store(0, Ordering::Release);
@@ -278,10 +319,11 @@ impl Timers {
     }
 
     /// The entry of a lazy timer has come up. Answers whether its limit was over.
-    fn come_up(&self, owner: &Weak<dyn TimeLimited>, number: usize, key: Key, now: Instant) -> bool {
+    fn come_up(&self, lazy: Box<Lazy>, key: Key, now: Instant) -> bool {
         // Without an owner there is no wait.
-        let Some(limited) = owner.upgrade() else { return false };
-        let again = |at| self.insert(at, Entry::Lazy(Weak::clone(owner), number));
+        let Some(limited) = lazy.owner.upgrade() else { return false };
+        let number = lazy.number;
+        let again = |at| self.insert(at, Entry::Lazy(lazy));
         let is_over = limited.timer(number).come_up(self, key, now, again);
         if is_over {
             limited.expire(number);
@@ -291,14 +333,14 @@ impl Timers {
 
     pub(crate) fn insert(&self, deadline: Instant, entry: Entry) -> Key {
         let mut queue = self.0.queue.lock();
-        queue.registered += 1;
-        let key = (deadline, queue.registered);
-        queue.entries.insert(key, entry);
-        self.0.len.store(queue.entries.len(), Ordering::Release);
-        let first = queue.entries.first_key_value().is_some_and(|(first, _)| *first == key);
-        drop(queue);
-        if first && let Some(thread) = self.0.earlier.get() {
-            thread.unpark();
+        let key = queue.insert(deadline, entry);
+        self.0.len.store(queue.wheels.len(), Ordering::Release);
+        if let Some(thread) = self.0.earlier.get() {
+            let is_first = queue.wheels.first_key() == Some(key);
+            drop(queue);
+            if is_first {
+                thread.unpark();
+            }
         }
         key
     }
@@ -306,8 +348,8 @@ impl Timers {
     /// Takes an entry out, if it has not come up.
     pub(crate) fn remove(&self, key: Key) {
         let mut queue = self.0.queue.lock();
-        let removed = queue.entries.remove(&key);
-        self.0.len.store(queue.entries.len(), Ordering::Release);
+        let removed = queue.wheels.remove(key);
+        self.0.len.store(queue.wheels.len(), Ordering::Release);
         drop(queue);
         // It may be the last owner of a context.
         drop(removed);
