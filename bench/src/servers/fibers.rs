@@ -6,7 +6,7 @@ use segue_io::{Backend, DriverPark};
 use std::io::{self, Read, Write};
 
 /// Segue's driver over io_uring.
-pub const RING: Backend = Backend::Native; // The only driver so far; a ring goes here.
+pub const RING: Backend = Backend::Ring;
 /// And over epoll.
 pub const EPOLL: Backend = Backend::Native;
 
