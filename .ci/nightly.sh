@@ -57,7 +57,7 @@ tsan() {
         --test mvar_conservation --test mutex --test semaphore --test rwlock --test condvar \
         --test notifications --test latches --test promises \
         --test broadcast --test broadcast_conservation --test watch \
-        --test channel --test channel_delivery --test channel_reserve --test select
+        --test channel --test channel_front --test channel_delivery --test channel_reserve --test select
     unset RUSTFLAGS TSAN_OPTIONS CARGO_TARGET_DIR
 }
 

@@ -11,6 +11,17 @@ tests() {
     cargo test
 }
 
+# What does I/O, on each of the drivers: `cargo test` takes the best that there is.
+drivers() {
+    local io said
+    said=$(cargo test -p segue-io --test ring -- --nocapture fly_and 2>&1) || { echo "$said" && return 1; }
+    ! grep -q "no rings can be had here" <<<"$said" || not_checked "the ring's driver: this system has no io_uring for us"
+    for io in epoll ring; do
+        echo "-- SEGUE_IO=$io"
+        SEGUE_IO=$io cargo test --quiet -p segue-io -p segue-http -p segue-bridge --tests
+    done
+}
+
 # Without default features `segue` stands on `segue-core` and nothing else.
 core_alone() {
     local tree

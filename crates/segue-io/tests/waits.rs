@@ -321,3 +321,46 @@ fn a_fiber_that_never_has_to_wait_lets_others_run() {
         });
     }
 }
+
+#[test]
+fn a_stream_without_end_moves_no_more_than_half_a_mebibyte_in_a_turn() {
+    for backend in common::BACKENDS {
+        on_one_worker(backend, || {
+            let (client, server) = pair();
+            let source = client.into_std().unwrap();
+            source.set_nonblocking(false).unwrap();
+            let (moved, done) = (AtomicUsize::new(0), AtomicBool::new(false));
+            std::thread::scope(|threads| {
+                threads.spawn(|| {
+                    while !done.load(Ordering::Relaxed) {
+                        (&source).write_all(&[7; 64 * 1024]).unwrap();
+                    }
+                    source.shutdown(Shutdown::Write).unwrap();
+                });
+                scope(|s| {
+                    s.spawn(|| {
+                        let mut buffer = vec![0; 16 * 1024];
+                        loop {
+                            let count = (&server).read(&mut buffer).unwrap();
+                            if count == 0 {
+                                break;
+                            }
+                            moved.fetch_add(count, Ordering::Relaxed);
+                        }
+                    });
+                    let (mut before, mut most) = (0, 0);
+                    while before < 64 << 20 {
+                        segue_core::yield_now().unwrap();
+                        let now = moved.load(Ordering::Relaxed);
+                        most = most.max(now - before);
+                        before = now;
+                    }
+                    // The budget, and the read that goes over it.
+                    assert!(most <= (512 + 16) * 1024, "{backend:?}: {most} bytes in one turn");
+                    assert!(most > 0);
+                    done.store(true, Ordering::Relaxed);
+                });
+            });
+        });
+    }
+}

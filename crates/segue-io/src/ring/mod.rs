@@ -285,6 +285,11 @@ impl Ring {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn opcodes(&self) -> Opcodes {
+        self.opcodes.get()
+    }
+
     fn number(&self) -> u16 {
         self.sequence.set(self.sequence.get().wrapping_add(1));
         self.sequence.get()

@@ -56,6 +56,8 @@ fn make(entries: u16) -> io::Result<(Queues, Opcodes)> {
         let mut builder = IoUring::builder();
         builder.dontfork().setup_clamp().setup_cqsize(completions);
         setup(&mut builder);
+        #[cfg(test)]
+        tests::begin_disabled(&mut builder);
         result = builder.build(u32::from(entries));
         match &result {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
@@ -63,6 +65,8 @@ fn make(entries: u16) -> io::Result<(Queues, Opcodes)> {
         }
     }
     let ring = result?;
+    #[cfg(test)]
+    tests::restrict(&ring)?;
     let opcodes = probe(&ring)?;
     Ok((Queues::new(ring), opcodes))
 }
@@ -114,6 +118,70 @@ fn tell(error: &io::Error) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
+    use std::io::Read;
+
+    thread_local! {
+        /// Whether the rings of this thread are denied an opcode by the kernel.
+        static RESTRICTED: Cell<bool> = const { Cell::new(false) };
+    }
+
+    pub(super) fn begin_disabled(builder: &mut io_uring::Builder) {
+        if RESTRICTED.get() {
+            builder.setup_r_disabled();
+        }
+    }
+
+    /// All but receives are allowed.
+    pub(super) fn restrict(ring: &IoUring) -> io::Result<()> {
+        if !RESTRICTED.get() {
+            return Ok(());
+        }
+        let codes = [opcode::Send::CODE, opcode::AsyncCancel::CODE, opcode::PollAdd::CODE];
+        let mut allowed = Vec::from(codes.map(io_uring::register::Restriction::sqe_op));
+        allowed.push(io_uring::register::Restriction::sqe_flags_allowed(u8::MAX));
+        allowed.extend([PROBES, RING_FDS].map(io_uring::register::Restriction::register_op));
+        ring.submitter().register_restrictions(&mut allowed)?;
+        ring.submitter().register_enable_rings()
+    }
+
+    /// `IORING_REGISTER_PROBE` and `IORING_REGISTER_RING_FDS`.
+    const PROBES: u8 = 8;
+    const RING_FDS: u8 = 20;
+
+    #[test]
+    fn an_op_that_the_kernel_denies_goes_by_readiness() {
+        segue_sched::Builder::new()
+            .workers(1)
+            .park(|| crate::DriverPark::with(crate::Backend::Ring))
+            .run(|| {
+                RESTRICTED.set(true);
+                let listener = crate::net::TcpListener::bind("127.0.0.1:0").unwrap();
+                let addr = listener.local_addr().unwrap();
+                let mut client = crate::net::TcpStream::connect(addr).unwrap();
+                let (mut server, _) = listener.accept().unwrap();
+                RESTRICTED.set(false);
+                segue_core::scope(|s| {
+                    s.spawn(move || {
+                        let mut bytes = [0; 4];
+                        for _ in 0..100 {
+                            server.read_exact(&mut bytes).unwrap();
+                            server.write_all(&bytes).unwrap();
+                        }
+                    });
+                    for round in 0..100_u32 {
+                        client.write_all(&round.to_le_bytes()).unwrap();
+                        let mut bytes = [0; 4];
+                        client.read_exact(&mut bytes).unwrap();
+                        assert_eq!(u32::from_le_bytes(bytes), round);
+                    }
+                });
+                let ring = crate::driver::ring_here().expect("the ring is there, with fewer opcodes");
+                assert!(!ring.opcodes().has(opcode::Recv::CODE), "the kernel was asked in vain again and again");
+                assert!(!ring.opcodes().has(opcode::Accept::CODE) && ring.opcodes().has(opcode::Send::CODE));
+            })
+            .unwrap();
+    }
 
     #[test]
     fn an_opcode_that_is_taken_away_is_gone_and_no_other() {
