@@ -1,8 +1,8 @@
 //! Several transfers of bytes together: submitted at once to a ring, or attempted in turn until the
 //! last has a result.
 //!
-//! Used by `net::transfer_all`. By readiness the fiber waits in one choice for the edges of all that
-//! would block, and then attempts those again.
+//! Used by `net::transfer_all`. By readiness the fiber waits in one choice for the edges of all
+//! that would block, and then attempts those again.
 
 use crate::driver::{ring_of_caller, try_once};
 use crate::op::{Op, Read, Write};

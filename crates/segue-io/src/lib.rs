@@ -23,7 +23,7 @@
 //! and fills their borrowed buffers itself. [`Backend`] and the environment's variable `SEGUE_IO`
 //! choose; where the system has no rings, or denies them, the rest goes on without.
 //!
-//! Everything else waits by *readiness*: on a worker that idles in a [`DriverPark`], in the worker's
+//! Everything else waits by *readiness*: on a worker that idles in a [`DriverPark`], in its
 //! reactor; anywhere else, in one that the process shares, whose thread starts on first use. A
 //! socket is registered once, with the reactor of the first op on it that has to wait, and stays
 //! with it; ops of other workers and of plain threads wait for it there. When that reactor is left

@@ -2,8 +2,8 @@
 //!
 //! Made by `net`, carried out by `driver::run`. A readiness driver needs of an op only
 //! [`attempt`](Op::attempt): the system call, which does not wait. A completion driver needs the
-//! [request](Op::request) as it goes into the ring, and what an [answer](Op::completed) means. An op
-//! without these two goes by readiness everywhere.
+//! [request](Op::request) as it goes into the ring, and what an [answer](Op::completed) means. An
+//! op without these two goes by readiness everywhere.
 //!
 //! A read into no room yields zero bytes and asks nobody: Linux would wait for data, to then return
 //! none of it.

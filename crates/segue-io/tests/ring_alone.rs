@@ -112,7 +112,7 @@ fn the_child_of_a_fork_gets_an_error_and_the_parents_ring_stays_whole() {
                     for _ in 0..100 {
                         yield_now().unwrap();
                     }
-                    // SAFETY: the child calls what may be called there, and ends by `exec` or `_exit`.
+                    // SAFETY: the child does little, and ends by `exec` or `_exit`.
                     let child = unsafe { libc::fork() };
                     assert!(child >= 0);
                     if child == 0 {

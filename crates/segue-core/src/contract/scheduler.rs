@@ -16,8 +16,7 @@ use std::sync::Arc;
 /// Suspends and continues fibers.
 ///
 /// # Safety
-/// An implementation keeps every clause of `docs/contract.md`. The ones that memory safety rests
-/// on:
+/// An implementation keeps every clause of `docs/contract.md`. Memory safety rests on these:
 ///
 /// 1. `suspend` returns after exactly one `wake(.., Resume)` that was called since it was entered
 ///    or is still unconsumed, or after [`Fiber::interrupted`] has answered `true` for it, and not
@@ -37,8 +36,8 @@ pub unsafe trait Scheduler {
     /// will be sent for this call. The caller makes the switch at once.
     unsafe fn suspend(&self, fiber: &Fiber) -> Option<Switch>;
 
-    /// Makes a fiber ready again, or makes its own thread look whether it was cancelled. From any
-    /// thread; never waits.
+    /// Makes a fiber ready, or its own thread look whether it was cancelled. From any thread; never
+    /// waits.
     ///
     /// For [`Wake::Interrupt`] the scheduler calls [`Fiber::interrupted`] on the fiber's own thread
     /// some time later, and makes the fiber ready if that answers `true`. Interrupts may be merged.
@@ -62,10 +61,8 @@ pub unsafe trait Scheduler {
     /// The timers that fibers of this scheduler wait on: also its clock.
     fn timers(&self) -> &Timers;
 
-    /// The running fiber leaves something to the [`Park`](crate::scheduling::Park) that its thread
-    /// has entered, and must wait for it, whatever happens. Answers whether it may: whether the
-    /// thread idles in that park and in nothing else while this scheduler has nothing to run. Then
-    /// the park is [polled](crate::scheduling::Park::poll) soon.
+    /// The running fiber would leave something to its thread's park that it must wait for. Answers
+    /// whether the thread idles there and nowhere else; then the park is polled soon.
     fn leave_to_park(&self) -> bool {
         false
     }

@@ -32,7 +32,8 @@
 //!
 //! # Batches
 //!
-//! [`transfer_all`] carries out reads and writes of several streams together, without a fiber for each.
+//! [`transfer_all`] carries out reads and writes of several streams together, without a fiber for
+//! each.
 //!
 //! # Sources
 //!

@@ -1,6 +1,7 @@
 //! The flight that has the time limit of a socket's direction.
 //!
-//! A part of `Socket`, one for each direction; set by `Ring::carry_out`, asked when a limit is over.
+//! A part of `Socket`, one for each direction; set by `Ring::carry_out`, asked when a limit is
+//! over.
 //!
 //! # The idea
 //!

@@ -33,8 +33,6 @@ use crate::primitives::atomic::{AtomicPtr, Ordering};
 use crate::primitives::list::{Linked, Links};
 use permission::OPERATIONS;
 use std::cell::{Cell, OnceCell};
-#[cfg(not(loom))]
-use std::mem::offset_of;
 use std::ptr::{self, NonNull};
 
 /// The header of something that runs and can wait.
@@ -70,15 +68,14 @@ pub struct Fiber {
     /// See [`mark`](Fiber::mark).
     mark: Cell<u64>,
     name: Option<Box<Name>>,
-    // Apart from the name, so that the two are not copied as one, which waits for the spawner's
-    // writes.
+    // Apart from the name: else both are copied as one, which waits for the spawner's writes.
     links: Links<Fiber>,
     attributes: OnceCell<Attributes>,
 }
 
 // With one word of a scheduler's before it, a line for wakers, and one for the fiber's turns.
 #[cfg(all(not(loom), target_pointer_width = "64"))]
-const _: () = assert!(offset_of!(Fiber, draws) == 56 && offset_of!(Fiber, id) <= 120);
+const _: () = assert!(std::mem::offset_of!(Fiber, draws) == 56 && std::mem::offset_of!(Fiber, id) <= 120);
 
 /// How a wait ended in which a fiber was suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

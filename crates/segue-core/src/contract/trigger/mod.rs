@@ -173,8 +173,7 @@ impl Trigger {
     /// Suspends the calling fiber, or parks the calling thread, until the trigger is signalled or
     /// the wait is cancelled.
     ///
-    /// Returns at once if it was signalled before. `waits_for` is what a dump or a deadlock report
-    /// says of this fiber.
+    /// Returns at once if it was signalled before. Reports say `waits_for` of this fiber.
     ///
     /// # Cancellation
     /// *No effect*: the trigger can no longer be signalled and says so to each signaller, from the
