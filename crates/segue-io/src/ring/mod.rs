@@ -89,9 +89,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many completions' worth of calls one look makes before fibers get their turns.
-const LOOKS: u32 = 64;
-
 /// A ring that is made when it is first needed, if it can be.
 pub(crate) struct LazyRing {
     entries: u16,
@@ -368,17 +365,15 @@ impl Ring {
     }
 
     /// Gives the kernel what there is for it, and tells the flights that are over, without waiting.
+    ///
+    /// The kernel makes some twenty completions at a time. Those of the rest, of which
+    /// [`is_called`](Ring::is_called) tells, are for the next look: the fibers that have theirs go
+    /// first, and what they ask for goes with it.
     pub(crate) fn poll(&self) {
-        for _ in 0..LOOKS {
-            if self.queues.borrow().pending() > 0 || self.queues.borrow().owes() {
-                self.enter(0, None);
-            }
-            self.reap();
-            // The kernel makes some twenty completions at a time.
-            if !self.queues.borrow().owes() {
-                break;
-            }
+        if self.queues.borrow().pending() > 0 || self.queues.borrow().owes() {
+            self.enter(0, None);
         }
+        self.reap();
     }
 
     /// As [`poll`](Ring::poll), but waits for one completion, or for the reactor, whose descriptor
@@ -393,9 +388,6 @@ impl Ring {
         }
         self.enter(1, timeout);
         self.reap();
-        if self.queues.borrow().owes() {
-            self.poll();
-        }
     }
 
     /// Whether the reactor has called since the last time.
