@@ -50,7 +50,7 @@ struct ByHand {
 
 /// What is registered. The order of the first two kinds is seen.
 enum Timer {
-    Task(Pin<Box<dyn Future<Output = ()>>>),
+    Task(#[expect(dead_code, reason = "dropping it withdraws")] Pin<Box<dyn Future<Output = ()>>>),
     Limit(#[expect(dead_code, reason = "dropping it withdraws")] Arc<One>),
     ByHand(Box<ByHand>),
 }
