@@ -38,8 +38,8 @@ pub struct Tally {
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 /// A polite client that waits for longer has not been served.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Requests of a polite connection.
-const REQUESTS: usize = 20;
+/// Requests of a polite connection, at most.
+const REQUESTS: usize = 40;
 
 impl Load {
     /// Runs all clients, on one worker. They end soon after the load's end.
@@ -98,7 +98,7 @@ impl Load {
 
     fn polite_http(&self) -> io::Result<()> {
         let mut stream = self.connect(self.http)?;
-        for _ in 0..REQUESTS {
+        for _ in 0..fastrand::usize(1..=REQUESTS) {
             stream.write_all(REQUEST)?;
             answered(&mut stream)?;
             self.rest();
@@ -108,7 +108,7 @@ impl Load {
 
     fn polite_echo(&self) -> io::Result<()> {
         let mut stream = self.connect(self.echo)?;
-        for _ in 0..REQUESTS {
+        for _ in 0..fastrand::usize(1..=REQUESTS) {
             let message = [fastrand::u8(..); 256];
             let mut back = [0; 256];
             stream.write_all(&message)?;
