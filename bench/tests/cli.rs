@@ -115,8 +115,8 @@ fn a_soak_ends_and_writes_its_samples_and_their_picture() {
     let out = dir.path().to_str().expect("text");
     let soak = bench(&["soak", "--minutes", "0.05", "--connections", "20", "--out", out]);
     let said = String::from_utf8_lossy(&soak.stdout);
-    // In three seconds memory need not be flat yet; and where the machine stands still, a server may
-    // cut off a client that means no harm.
+    // In three seconds memory need not be flat yet; and where the machine stands still, a server
+    // may cut off a client that means no harm.
     assert!(said.contains(" not served; ") && said.contains("descriptors of no fiber: "), "{said}");
     let samples = std::fs::read_to_string(dir.path().join("soak.csv")).expect("the samples");
     let mut lines = samples.lines();
