@@ -5,9 +5,9 @@
 //! It fails
 //!
 //! * if memory, or descriptors beyond the one that each connection's fiber has, are not *flat*:
-//!   after a warm-up, the first third of the time, the median of the last third may exceed that of the
-//!   middle one by a twentieth, and by a little more, which is as much as a short run wavers. How
-//!   many connections there are is up to the clients, and goes up and down;
+//!   after a warm-up, the first third of the time, the median of the last third may exceed that of
+//!   the middle one by a twentieth, and by a little more, which is as much as a short run wavers.
+//!   How many connections there are is up to the clients, and goes up and down;
 //! * if descriptors or fibers are left when all clients have gone: so a fiber that stays with its
 //!   connection is found;
 //! * if a client that behaves is not served.
