@@ -283,7 +283,7 @@ impl Ring {
     }
 
     #[cfg(test)]
-    pub(crate) fn opcodes(&self) -> Opcodes {
+    fn opcodes(&self) -> Opcodes {
         self.opcodes.get()
     }
 
