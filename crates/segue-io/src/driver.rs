@@ -60,13 +60,13 @@ const BYTES: usize = 4096;
 #[track_caller]
 pub(crate) fn run<O: Op>(socket: &Arc<Socket>, mut op: O, timeout: Option<Duration>) -> io::Result<O::Output> {
     segue_core::admit()?;
+    let mut deadline = None;
     if let Some(ring) = ring_of_caller()
-        && let Some(result) = ring.carry_out(socket, &mut op, timeout)
+        && let Some(result) = ring.carry_out(socket, &mut op, timeout, &mut deadline)
     {
         return result;
     }
     let direction = socket.direction(O::HALF);
-    let mut deadline = None;
     loop {
         let tick = direction.tick();
         if !(direction.is_drained(tick) && op.needs_data()) {

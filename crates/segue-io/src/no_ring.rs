@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// None is ever made.
 pub(crate) struct Request<'a>(Infallible, PhantomData<&'a ()>);
@@ -70,6 +70,7 @@ impl Ring {
         _socket: &Arc<Socket>,
         _op: &mut O,
         _timeout: Option<Duration>,
+        _deadline: &mut Option<Option<Instant>>,
     ) -> Option<io::Result<O::Output>> {
         match self.0 {}
     }
@@ -95,6 +96,14 @@ impl Ring {
     }
 
     pub(crate) fn take_call(&self) -> bool {
+        match self.0 {}
+    }
+
+    pub(crate) fn has_call(&self) -> bool {
+        match self.0 {}
+    }
+
+    pub(crate) fn call(&self) {
         match self.0 {}
     }
 

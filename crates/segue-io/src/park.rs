@@ -39,7 +39,7 @@
 
 use crate::driver::{self, Driver};
 use crate::reactor::{Found, Reactor};
-use crate::ring::LazyRing;
+use crate::ring::{LazyRing, Ring};
 use crate::selector::Backend;
 use segue_core::scheduling::{Park, Unpark, WaitPark};
 use std::io;
@@ -48,6 +48,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
+
+/// How often in a row a look takes reports from a reactor that has more of them.
+const TURNS: u32 = 64;
 
 const RUNNING: u8 = 0;
 const PARKED: u8 = 1;
@@ -138,13 +141,27 @@ impl DriverPark {
             let _ = reactor.turn(found, timeout);
             return;
         };
+        // What was left of its last call does not make it call again.
         match timeout {
             Some(Duration::ZERO) => ring.poll(),
+            _ if ring.has_call() => ring.poll(),
             _ => ring.park(reactors, timeout),
         }
         if ring.take_call() {
-            // It calls once for all that there is.
-            while reactor.turn(found, Some(Duration::ZERO)) {}
+            Self::empty(Some(ring), reactor, found);
+        }
+    }
+
+    /// Takes all reports from the reactor; if there is no end to them, the rest are for the next
+    /// look.
+    fn empty(ring: Option<&Ring>, reactor: &Reactor, found: &mut Found) {
+        for _ in 0..TURNS {
+            if !reactor.turn(found, Some(Duration::ZERO)) {
+                return;
+            }
+        }
+        if let Some(ring) = ring {
+            ring.call();
         }
     }
 }
@@ -173,12 +190,17 @@ impl Park for DriverPark {
 
     fn poll(&mut self) {
         let Some(reactor) = &self.handle.reactor else { return };
-        if let Some(ring) = self.ring.as_deref().and_then(LazyRing::made).filter(|ring| ring.is_busy()) {
+        let ring = self.ring.as_deref().and_then(LazyRing::made).map(|ring| &**ring);
+        if let Some(ring) = ring.filter(|ring| ring.is_busy()) {
             ring.poll();
         }
-        if !reactor.is_empty() {
-            let _ = reactor.turn(&mut self.found, Some(Duration::ZERO));
+        if ring.is_some_and(Ring::take_call) || !reactor.is_empty() {
+            Self::empty(ring, reactor, &mut self.found);
         }
+    }
+
+    fn takes_ops(&self) -> bool {
+        self.outer.is_some()
     }
 
     fn is_called(&self) -> bool {

@@ -374,3 +374,51 @@ fn two_readers_with_limits_of_their_own_end_at_their_times() {
         });
     }
 }
+
+#[test]
+fn more_reports_than_a_look_takes_are_all_found_while_an_op_flies() {
+    for backend in [Backend::Ring, Backend::Native] {
+        on_one_worker(backend, || {
+            let (near, far) = pair();
+            // Watched by the worker's reactor, and waited for by nobody any more.
+            let quiet: Vec<_> = (0..600).map(|_| pair()).collect();
+            for (_, server) in &quiet {
+                server.set_read_timeout(Some(Duration::from_nanos(1))).unwrap();
+                server.peek(&mut [0]).unwrap_err();
+                server.set_read_timeout(None).unwrap();
+            }
+            let sources: Vec<_> =
+                quiet.iter().map(|(client, _)| client.try_clone().unwrap().into_std().unwrap()).collect();
+            scope(|s| {
+                s.spawn(|| (&far).read_exact(&mut [0; 3]).unwrap());
+                let waiter = s.spawn(|| quiet[599].1.peek(&mut [0]).unwrap());
+                for _ in 0..400 {
+                    yield_now().unwrap();
+                }
+                // All at once, before the worker looks.
+                sources.iter().for_each(|mut client| client.write_all(b"x").unwrap());
+                assert_eq!(waiter.join().unwrap(), 1);
+                (&near).write_all(b"end").unwrap();
+            });
+        });
+    }
+}
+
+#[test]
+fn a_scheduler_whose_worker_sleeps_elsewhere_does_not_use_the_ring_around_it() {
+    on_one_worker(Backend::Ring, || {
+        let (_client, server) = pair();
+        let limit = Duration::from_millis(5);
+        segue_sched::blocking_here(|| {
+            Builder::new()
+                .workers(1)
+                .run(|| {
+                    server.set_read_timeout(Some(limit)).unwrap();
+                    assert_eq!((&server).read(&mut [0; 4]).unwrap_err().kind(), ErrorKind::TimedOut);
+                    server.set_read_timeout(None).unwrap();
+                    timeout(limit, || (&server).read(&mut [0; 4])).unwrap_err();
+                })
+                .unwrap();
+        });
+    });
+}

@@ -116,6 +116,10 @@ fn the_child_of_a_fork_gets_an_error_and_the_parents_ring_stays_whole() {
                     let child = unsafe { libc::fork() };
                     assert!(child >= 0);
                     if child == 0 {
+                        for _ in 0..1000 {
+                            // Its worker looks for events meanwhile, and finds none of the parent's ring.
+                            yield_now().unwrap();
+                        }
                         let error = server.read(&mut [0; 4]).unwrap_err();
                         let is_told = error.to_string().contains("child of a fork");
                         if !is_told {

@@ -38,6 +38,12 @@ pub trait Park {
         false
     }
 
+    /// Whether what fibers of this thread leave to a park comes to this one: for a driver, from
+    /// [`enter`](Park::enter) to [`leave`](Park::leave).
+    fn takes_ops(&self) -> bool {
+        false
+    }
+
     /// Called on the worker's thread before its fibers run, each time that it takes up the thread.
     fn enter(&mut self) {}
 

@@ -32,7 +32,7 @@
 //!
 //! | state | what a cancellation does |
 //! | --- | --- |
-//! | in the queue, with the kernel | wakes the fiber, which pushes a cancel and waits on, shielded. Its completion decides: what was moved is returned, and `ECANCELED` becomes the cancellation |
+//! | in the queue, with the kernel | wakes the fiber, which pushes a cancel and waits on, shielded. Its completion decides: what was moved is returned, and `ECANCELED`, or `EINTR`, becomes the cancellation |
 //! | cancelling | nothing |
 //! | over | nothing: it shows at the next op |
 //!
@@ -50,10 +50,11 @@
 //!
 //! # Who flies
 //!
-//! A fiber of the worker that sleeps in this ring. Not a plain thread or a hosted fiber, which may
-//! block the thread while it waits: that is the thread that has to reap. Nor a fiber that must not
-//! be suspended, for the same reason: it makes one attempt, by readiness. Nor an op that the kernel
-//! does not have as an opcode, or that another wait has the socket's timer from.
+//! A fiber of the worker that sleeps in this ring, as its park says (`Park::takes_ops`). Not a plain
+//! thread or a hosted fiber, which may block the thread while it waits: that is the thread that has
+//! to reap. Nor a fiber that must not be suspended, for the same reason: it makes one attempt, by
+//! readiness. Nor an op that the kernel does not have as an opcode, or that another wait has the
+//! socket's timer from.
 //!
 //! # Threads
 //!
@@ -87,7 +88,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A ring that is made when it is first needed, if it can be.
 pub(crate) struct LazyRing {
@@ -107,10 +108,11 @@ impl LazyRing {
         self.ring.get_or_init(|| setup::ring(self.entries).map(|made| Rc::new(Ring::new(made)))).as_ref()
     }
 
-    /// The ring, if it was made.
+    /// The ring, if it was made, by this process.
     #[inline]
     pub(crate) fn made(&self) -> Option<&Rc<Ring>> {
-        self.ring.get()?.as_ref()
+        // In the child of a fork there is nothing at its addresses.
+        self.ring.get()?.as_ref().filter(|ring| ring.birth.is_here())
     }
 }
 
@@ -131,6 +133,8 @@ pub(crate) struct Ring {
     /// Never borrowed while a flight is told of its end.
     queues: ManuallyDrop<RefCell<Queues>>,
     opcodes: Cell<Opcodes>,
+    /// Those that have succeeded.
+    proven: Cell<Opcodes>,
     /// How many flights there are whose completion has not come.
     flying: Cell<usize>,
     /// Whether something in the queue will probably be over at once.
@@ -147,6 +151,7 @@ impl Ring {
         Self {
             queues: ManuallyDrop::new(RefCell::new(queues)),
             opcodes: Cell::new(opcodes),
+            proven: Cell::new(Opcodes::default()),
             flying: Cell::new(0),
             is_prompt: Cell::new(false),
             armed: Cell::new(false),
@@ -157,13 +162,15 @@ impl Ring {
     }
 
     /// Carries out an op of the calling fiber, which may be suspended here; `None` if the op can't
-    /// fly, or the kernel would not wait for it. Then it has had no effect.
+    /// fly, or the kernel would not wait for it. Then it has had no effect, and its deadline is as
+    /// it was set here.
     #[track_caller]
     pub(crate) fn carry_out<O: Op>(
         &self,
         socket: &Arc<Socket>,
         op: &mut O,
         timeout: Option<Duration>,
+        deadline: &mut Option<Option<Instant>>,
     ) -> Option<io::Result<O::Output>> {
         let mut request = op.request(socket.io().as_fd())?;
         let code = request.opcode();
@@ -174,6 +181,7 @@ impl Ring {
             return Some(Err(Birth::foreign()));
         }
         let until = timeout.and_then(|time| segue_core::now().checked_add(time));
+        *deadline = Some(until);
         let limit = match until {
             None => None,
             // What came up among the timers of before is over already, and is not for this thread.
@@ -202,8 +210,9 @@ impl Ring {
                 let answer = unsafe { request.answer(result) };
                 Some(op.completed(answer))
             }
-            Outcome::Cancelled if waited.is_err() => Some(Err(waited.err()?.into())),
-            Outcome::Cancelled if flight.is_late() => Some(Err(io::ErrorKind::TimedOut.into())),
+            // An op that had come to a thread of the kernel's is interrupted by its cancel.
+            Outcome::Cancelled | Outcome::Refused if waited.is_err() => Some(Err(waited.err()?.into())),
+            Outcome::Cancelled | Outcome::Refused if flight.is_late() => Some(Err(io::ErrorKind::TimedOut.into())),
             Outcome::Cancelled => Some(Err(io::Error::from_raw_os_error(libc::ECANCELED))),
             Outcome::Refused => None,
             Outcome::Failed(error) => Some(Err(error)),
@@ -240,7 +249,7 @@ impl Ring {
         let outcome = |(code, flight): (u8, &Flight)| match self.outcome(code, flight.result()) {
             Outcome::Done(bytes) => Some(Ok(bytes as usize)),
             Outcome::Cancelled => cancelled.as_ref().map(|cancelled| Err(cancelled.clone().into())),
-            Outcome::Refused => None,
+            Outcome::Refused => cancelled.as_ref().map(|cancelled| Err(cancelled.clone().into())),
             Outcome::Failed(error) => Some(Err(error)),
         };
         codes.into_iter().zip(&flights).map(outcome).collect()
@@ -264,16 +273,18 @@ impl Ring {
     /// What a completion with this result means.
     fn outcome(&self, code: u8, result: i32) -> Outcome {
         if result >= 0 {
+            self.proven.set(self.proven.get().with(code));
             return Outcome::Done(result.cast_unsigned());
         }
         match -result {
             libc::ECANCELED => Outcome::Cancelled,
             // The kernel won't wait for this socket, or was interrupted at it.
             libc::EAGAIN | libc::EINTR => Outcome::Refused,
-            // Not for this process, or not on this kernel: a system call has the last word. What a
-            // connect is refused for may be its own address.
+            // Not for this process, not on this kernel, or not this socket: a system call has the
+            // last word. What has succeeded once, the kernel has; and what a connect is refused for
+            // may be its own address.
             libc::EINVAL | libc::EOPNOTSUPP | libc::ENOSYS | libc::EACCES | libc::EPERM => {
-                if code != opcode::Connect::CODE {
+                if code != opcode::Connect::CODE && !self.proven.get().has(code) {
                     self.opcodes.set(self.opcodes.get().without(code));
                 }
                 Outcome::Refused
@@ -310,6 +321,9 @@ impl Ring {
 
     /// Asks the kernel to end a flight soon. If that is over by now, nothing happens.
     pub(crate) fn cancel(&self, user_data: u64) {
+        if !self.birth.is_here() {
+            return; // The flight is its parent's.
+        }
         self.is_prompt.set(true);
         let entry = opcode::AsyncCancel::new(user_data).build().user_data(CANCELS);
         // SAFETY: it points to nothing.
@@ -361,7 +375,7 @@ impl Ring {
     /// Whether a look would probably find something.
     #[inline]
     pub(crate) fn is_called(&self) -> bool {
-        self.is_busy() && (self.is_prompt.get() || self.queues.borrow_mut().is_called())
+        self.called.get() || (self.is_busy() && (self.is_prompt.get() || self.queues.borrow_mut().is_called()))
     }
 
     /// Gives the kernel what there is for it, and tells the flights that are over, without waiting.
@@ -393,6 +407,17 @@ impl Ring {
     /// Whether the reactor has called since the last time.
     pub(crate) fn take_call(&self) -> bool {
         self.called.replace(false)
+    }
+
+    /// Whether the reactor has called, and was not looked after since. It calls once for all that
+    /// it has.
+    pub(crate) fn has_call(&self) -> bool {
+        self.called.get()
+    }
+
+    /// The reactor has more than was taken from it.
+    pub(crate) fn call(&self) {
+        self.called.set(true);
     }
 
     /// Ends what flies, and waits for it: for a park that goes while fibers of its thread are

@@ -118,6 +118,8 @@ impl Queues {
 
 impl Drop for Queues {
     fn drop(&mut self) {
+        // Else the thread keeps the ring. It fails where it was not registered.
+        let _ = self.submitter.unregister_ring_fd();
         // SAFETY: dropped once, here; the handles first, then the ring that they borrow from, which
         // came out of a box.
         unsafe {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static DENIED: AtomicBool = AtomicBool::new(false);
 
 /// Which opcodes a kernel has, by their numbers. All that are used here are below 64.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Opcodes(u64);
 
 impl Opcodes {
@@ -22,20 +22,26 @@ impl Opcodes {
     }
 
     #[must_use]
+    #[inline]
+    pub(super) fn with(self, code: u8) -> Self {
+        Self(self.0 | 1 << (code & 63))
+    }
+
+    #[must_use]
     pub(super) fn without(self, code: u8) -> Self {
         Self(self.0 & !(1 << (code & 63)))
     }
 }
 
-/// What can be done without: the newest first. What is left is what Linux 5.11 has.
+/// What can be done without: the newest first. What is left is what Linux 5.19 has, the first that
+/// can cancel all at once.
 ///
 /// One issuer and deferred task running: completions are made when the worker asks for them, on its
 /// own thread, and never interrupt it.
-const SETUPS: [fn(&mut io_uring::Builder); 4] = [
+const SETUPS: [fn(&mut io_uring::Builder); 3] = [
     |builder| _ = deferred(builder).setup_no_sqarray(),
     |builder| _ = deferred(builder),
     |builder| _ = builder.setup_submit_all().setup_coop_taskrun().setup_taskrun_flag(),
-    |_| {},
 ];
 
 fn deferred(builder: &mut io_uring::Builder) -> &mut io_uring::Builder {
@@ -80,7 +86,8 @@ fn probe(ring: &IoUring) -> io::Result<Opcodes> {
     ring.submitter().register_probe(&mut probe)?;
     let opcodes = (0..64).filter(|code| probe.is_supported(*code)).fold(0, |mask, code| mask | 1 << code);
     let opcodes = Opcodes(opcodes);
-    let needed = [opcode::AsyncCancel::CODE, opcode::PollAdd::CODE];
+    // Making sockets came with Linux 5.19, and tells that it is one.
+    let needed = [opcode::AsyncCancel::CODE, opcode::PollAdd::CODE, opcode::Socket::CODE];
     if has_all(ring.params()) && needed.iter().all(|code| opcodes.has(*code)) {
         Ok(opcodes)
     } else {

@@ -150,7 +150,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         unsafe { handle::reside(self.local.common.at()) };
         self.is_guest = segue_core::in_fiber();
         self.on_thread(|worker| {
-            worker.local.common.idles_in_park.set(!worker.is_inside());
+            worker.local.common.idles_in_park.set(worker.park.takes_ops() && !worker.is_inside());
             if let Some(job) = first {
                 worker.begin_with(job);
             }
