@@ -57,10 +57,15 @@ impl Load {
         // They do not all begin at once.
         self.rest();
         while Instant::now() < self.until {
+            let began = Instant::now();
             let (hostile, ended) = match fastrand::u8(0..16) {
                 0..4 => (false, self.polite_http()),
                 4..8 => (false, self.polite_echo()),
-                8 => (false, self.slow(LIMIT / 4)),
+                8 => {
+                    let ended = self.slow(LIMIT / 4);
+                    // If there was no processor for its next byte, it was too slow after all.
+                    (began.elapsed() > LIMIT / 2, ended)
+                }
                 9 => (true, self.slow(2 * LIMIT)),
                 10 => (true, self.reset()),
                 11 => (true, self.half_open()),
@@ -84,6 +89,11 @@ impl Load {
         }
     }
 
+    /// As many as one draws, and none after the load's end.
+    fn requests(&self) -> impl Iterator<Item = ()> {
+        std::iter::repeat_n((), fastrand::usize(1..=REQUESTS)).take_while(|()| Instant::now() < self.until)
+    }
+
     fn rest(&self) {
         let cancelled = segue::sleep(self.pause.mul_f64(2.0 * fastrand::f64()));
         cancelled.expect("nobody cancels a client");
@@ -98,7 +108,7 @@ impl Load {
 
     fn polite_http(&self) -> io::Result<()> {
         let mut stream = self.connect(self.http)?;
-        for _ in 0..fastrand::usize(1..=REQUESTS) {
+        for _ in self.requests() {
             stream.write_all(REQUEST)?;
             answered(&mut stream)?;
             self.rest();
@@ -108,7 +118,7 @@ impl Load {
 
     fn polite_echo(&self) -> io::Result<()> {
         let mut stream = self.connect(self.echo)?;
-        for _ in 0..fastrand::usize(1..=REQUESTS) {
+        for _ in self.requests() {
             let message = [fastrand::u8(..); 256];
             let mut back = [0; 256];
             stream.write_all(&message)?;

@@ -61,10 +61,16 @@ const BYTES: usize = 4096;
 pub(crate) fn run<O: Op>(socket: &Arc<Socket>, mut op: O, timeout: Option<Duration>) -> io::Result<O::Output> {
     segue_core::admit()?;
     let mut deadline = None;
-    if let Some(ring) = ring_of_caller()
-        && let Some(result) = ring.carry_out(socket, &mut op, timeout, &mut deadline)
-    {
-        return result;
+    if let Some(ring) = ring_of_caller() {
+        if O::IS_EAGER {
+            match op.attempt(socket) {
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                done => return done,
+            }
+        }
+        if let Some(result) = ring.carry_out(socket, &mut op, timeout, &mut deadline) {
+            return result;
+        }
     }
     let direction = socket.direction(O::HALF);
     loop {

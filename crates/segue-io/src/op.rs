@@ -38,6 +38,10 @@ pub(crate) trait Op {
     /// not taken effect.
     fn attempt(&mut self, socket: &Socket) -> io::Result<Self::Output>;
 
+    /// Whether it is attempted before it is given to a completion driver: where there is often more
+    /// than one to be had at once, as of connections.
+    const IS_EAGER: bool = false;
+
     /// The op as a completion driver has it; `None` if it goes by readiness.
     fn request<'a>(&'a mut self, _fd: BorrowedFd<'a>) -> Option<Request<'a>> {
         None
@@ -72,6 +76,7 @@ pub(crate) struct Accept;
 impl Op for Accept {
     type Output = (socket2::Socket, SocketAddr);
     const HALF: Half = Half::Read;
+    const IS_EAGER: bool = true;
     const WAITS_FOR: &'static str = "a connection";
 
     #[inline]

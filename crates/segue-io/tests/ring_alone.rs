@@ -117,7 +117,7 @@ fn the_child_of_a_fork_gets_an_error_and_the_parents_ring_stays_whole() {
                     assert!(child >= 0);
                     if child == 0 {
                         for _ in 0..1000 {
-                            // Its worker looks for events meanwhile, and finds none of the parent's ring.
+                            // Its worker looks for events meanwhile.
                             yield_now().unwrap();
                         }
                         let error = server.read(&mut [0; 4]).unwrap_err();

@@ -71,6 +71,7 @@ impl<P> Copy for AcceptOf<P> {}
 impl<P: Wire> Op for AcceptOf<P> {
     type Output = (socket2::Socket, <P::Family as Family>::Address);
     const HALF: Half = Half::Read;
+    const IS_EAGER: bool = true;
     const WAITS_FOR: &'static str = "a connection";
 
     fn attempt(&mut self, socket: &Socket) -> io::Result<Self::Output> {

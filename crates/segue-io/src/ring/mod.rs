@@ -50,11 +50,11 @@
 //!
 //! # Who flies
 //!
-//! A fiber of the worker that sleeps in this ring, as its park says (`Park::takes_ops`). Not a plain
-//! thread or a hosted fiber, which may block the thread while it waits: that is the thread that has
-//! to reap. Nor a fiber that must not be suspended, for the same reason: it makes one attempt, by
-//! readiness. Nor an op that the kernel does not have as an opcode, or that another wait has the
-//! socket's timer from.
+//! A fiber of the worker that sleeps in this ring, as its park says (`Park::takes_ops`). Not a
+//! plain thread or a hosted fiber, which may block the thread while it waits: that is the thread
+//! that has to reap. Nor a fiber that must not be suspended, for the same reason: it makes one
+//! attempt, by readiness. Nor an op that the kernel does not have as an opcode, or that another
+//! wait has the socket's timer from. An accept is attempted first, as there may be many to be had.
 //!
 //! # Threads
 //!

@@ -85,14 +85,14 @@ pub fn enlist(stream: &TcpStream) {
 }
 
 /// Lets others run until the kernel watches this descriptor, which an op asks for just before it
-/// waits; or for so many turns that an op has gone into a ring, of which the kernel does not say
-/// whom it waits for.
+/// waits. The op of a fiber may be in a ring, of which the kernel does not say whom it waits for:
+/// so a fiber lets others run for some turns, and long enough for another worker to have begun.
 pub fn until_watched(fd: &impl AsRawFd) {
-    let turns = std::cell::Cell::new(0);
+    let (turns, begun) = (std::cell::Cell::new(0), std::time::Instant::now());
     until(|| {
         turns.set(turns.get() + 1);
-        let may_fly = turns.get() > 300 && has_ring();
-        may_fly || (turns.get() % 16 == 1 && watched(fd.as_raw_fd()))
+        let had_time = turns.get() > 300 && begun.elapsed() > Duration::from_millis(20);
+        (had_time && segue_core::in_fiber() && has_ring()) || (turns.get() % 16 == 1 && watched(fd.as_raw_fd()))
     });
 }
 
