@@ -186,8 +186,8 @@ impl Frame {
         // as a change.
         // SAFETY: as the caller promises.
         let _ = unsafe { parent.as_ref() }.map(Self::id);
-        if self.parent.get() != parent {
-            self.parent.set(parent);
+        // It is kept also where the address is the same: it may be that of another frame.
+        if self.parent.replace(parent) != parent {
             change();
         }
     }
