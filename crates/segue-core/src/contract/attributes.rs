@@ -155,7 +155,7 @@ impl Attributes {
 
     /// The value of this type, if there is one.
     #[must_use]
-    #[inline]
+    #[inline(never)] // Who asks, mostly finds that there is no record.
     pub fn get<A: Attribute>(&self) -> Option<A> {
         self.entries().find(|(key, _)| key.kind == TypeId::of::<A>()).map(|(_, bits)| A::from_bits(bits))
     }
