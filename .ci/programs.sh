@@ -27,7 +27,7 @@ bench() {
     cargo run --release -p bench -- run --smoke --json "$json"
     jq -e '[.runs[].rows[]] | length > 0
         and all(.min > 0 and .min <= .median and .median <= .max and .runs >= 3)
-        and (group_by([.workload, .variant]) | all(any(.who == "segue" or (.who | startswith("segue,"))))))' "$json"
+        and (group_by([.workload, .variant]) | all(any(.who == "segue" or (.who | startswith("segue,")))))' "$json"
 }
 
 # The instructions of the hot paths against those that are kept. Planted: paths with a twentieth
