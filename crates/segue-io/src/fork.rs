@@ -83,6 +83,12 @@ impl Birth {
         Self(page::generation(&LAST))
     }
 
+    /// The number of the process in its line.
+    #[inline]
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
+
     /// Whether this is the same process.
     #[inline]
     pub(crate) fn is_here(self) -> bool {

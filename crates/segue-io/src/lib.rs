@@ -76,6 +76,7 @@ mod readiness;
 #[cfg_attr(not(any(target_os = "linux", target_os = "android")), path = "no_ring.rs")]
 mod ring;
 mod selector;
+mod settled;
 mod socket;
 mod sys;
 

@@ -22,6 +22,7 @@ use crate::reactor::Reactor;
 use crate::readiness::Direction;
 use crate::ring::Limited;
 use crate::selector::{Interest, Ready};
+use crate::settled::Settled;
 use segue_core::drivers::{LazyTimer, TimeLimited};
 use std::io;
 use std::os::fd::AsFd;
@@ -32,6 +33,7 @@ use std::time::Duration;
 pub(crate) struct Socket {
     io: socket2::Socket,
     place: Mutex<Option<Place>>,
+    settled: Settled,
     /// Whether the place's selector tells the end of a stream from data; false without a place.
     tells_end: AtomicBool,
     /// By the number of the half, and so are the time-outs.
@@ -55,6 +57,7 @@ impl Socket {
         Arc::new(Self {
             io,
             place: Mutex::new(None),
+            settled: Settled::default(),
             tells_end: AtomicBool::new(false),
             directions: [Direction::new(), Direction::new()],
             timeouts: [Timeout::default(), Timeout::default()],
@@ -105,8 +108,15 @@ impl Socket {
 
     /// Sees to it that edges of these directions will be reported. The caller has read its tick
     /// before.
+    #[inline]
     pub(crate) fn enlist(self: &Arc<Self>, interest: Interest) -> io::Result<()> {
+        if self.settled.has(interest) { Ok(()) } else { self.ask(interest) }
+    }
+
+    /// Asks for edges, at the socket's place or at a new one.
+    fn ask(self: &Arc<Self>, interest: Interest) -> io::Result<()> {
         let mut slot = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.settled.before();
         if let Some(closed) = slot.take_if(|place| place.reactor.is_closed()) {
             closed.reactor.deregister(closed.key, self.io.as_fd());
         }
@@ -135,6 +145,9 @@ impl Socket {
             // From now on for good: a socket that was full once may be so again.
             place.armed.write = true;
             selector.arm(self.io.as_fd(), place.key, place.armed)?;
+        }
+        if !selector.one_shot() && !place.reactor.is_closed() {
+            self.settled.set(before, Interest { read: true, write: place.armed.write });
         }
         Ok(())
     }
@@ -188,6 +201,7 @@ impl Socket {
 
     /// The reactor is closed: all waiters are to look for another.
     pub(crate) fn report_closed(&self) {
+        self.settled.end();
         self.directions.iter().for_each(|direction| direction.report(false));
     }
 }
