@@ -10,6 +10,7 @@ mod client;
 mod completions;
 mod fibers;
 mod process;
+mod ring_buffers;
 mod session;
 mod system_calls;
 mod tasks;
@@ -41,6 +42,7 @@ const LOOPS: &[Row] = &[
     ("monoio", completions::monoio),
     ("may", fibers::may),
     ("bare io_uring", bare_ring::serve),
+    ("bare io_uring, multishot", bare_ring::multishot),
     ("bare epoll", bare_epoll::serve),
 ];
 
