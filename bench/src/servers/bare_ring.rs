@@ -5,7 +5,8 @@
 //! One `enter` submits what a round has led to and waits for the next completion.
 //!
 //! `multishot` does all that a ring can do for such a loop: descriptors are registered, and each
-//! connection has one receive that goes on for ever, into buffers that the kernel picks.
+//! connection has one receive that goes on for ever, into buffers that the kernel picks. Who sends
+//! the next message before it has the whole answer is sent away.
 
 #![allow(unsafe_code)] // The kernel gets addresses of buffers.
 
@@ -117,6 +118,9 @@ impl Server {
             if let (Some(buffers), Some(id)) = (&mut self.buffers, cqueue::buffer_select(entry.flags())) {
                 connection.session.room()[..count].copy_from_slice(&buffers.get(id)[..count]);
                 buffers.give_back(id);
+            }
+            if connection.left > 0 {
+                return self.close(place);
             }
             match connection.session.answer(count) {
                 Some(answer) => (connection.answer, connection.left) = (answer.as_ptr(), answer.len()),

@@ -15,7 +15,7 @@ mod session;
 mod system_calls;
 mod tasks;
 
-pub use client::ask;
+pub use client::{ask, slowest};
 pub use process::allow_descriptors;
 pub use session::{Service, TEXT};
 
@@ -34,6 +34,9 @@ type Serve = fn(Service) -> std::io::Result<()>;
 /// A server's name as a contestant, and what it is.
 type Row = (&'static str, Serve);
 
+/// A ring's loop that can do less than the others: its clients wait for each answer.
+pub const MULTISHOT: &str = "bare io_uring, multishot";
+
 /// Those that take part in both workloads.
 const LOOPS: &[Row] = &[
     ("segue, ring", |service| fibers::segue(service, fibers::RING)),
@@ -42,7 +45,7 @@ const LOOPS: &[Row] = &[
     ("monoio", completions::monoio),
     ("may", fibers::may),
     ("bare io_uring", bare_ring::serve),
-    ("bare io_uring, multishot", bare_ring::multishot),
+    (MULTISHOT, bare_ring::multishot),
     ("bare epoll", bare_epoll::serve),
 ];
 

@@ -8,6 +8,7 @@
 //!
 //! To add a policy under which Segue takes part, add a line to the table in `policies.rs`.
 
+mod beside;
 mod bridge;
 mod cancellation;
 mod chameneos;
@@ -86,6 +87,7 @@ pub const ALL: &[Workload] = &[
     http::WORKLOAD,
     http_loop::WORKLOAD,
     echo::WORKLOAD,
+    beside::WORKLOAD,
 ];
 
 /// Runs `main` as the first fiber of a runtime with this many workers, of which the caller is one.
