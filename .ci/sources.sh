@@ -32,6 +32,7 @@ sources() {
         if check_sources "$planted" >/dev/null; then echo "error: a planted fault was not found: ${fault:0:40}" && return 1; fi
     done
     check_sources .
+    if git grep -nE '^(<<<<<<<|>>>>>>>) ' -- . ':!.ci'; then echo "error: marks of a merge" && return 1; fi
 }
 
 # Comments and prose have at most 100 columns; the script says what is exempt. Tests write two of
