@@ -66,17 +66,25 @@
 compile_error!("segue-io runs on Unix: Linux through epoll, the others through kqueue");
 
 mod batch;
+mod bell;
+mod descriptor;
 mod driver;
 mod fork;
 pub mod net;
 mod op;
 mod park;
+pub mod pipe;
+pub mod process;
+pub mod pty;
 mod reactor;
 mod readiness;
+mod ready;
 #[cfg_attr(not(any(target_os = "linux", target_os = "android")), path = "no_ring.rs")]
 mod ring;
 mod selector;
+pub mod signal;
 mod socket;
+pub mod stdio;
 mod sys;
 
 pub use park::DriverPark;
