@@ -1,4 +1,4 @@
-//! Drivers that wait for the kernel, and std-shaped networking on top.
+//! Drivers that wait for the kernel; std-shaped networking and processes on top.
 //!
 //! A read from a [`net::TcpStream`] looks like one from [`std::net::TcpStream`]: it borrows a plain
 //! `&mut [u8]` and returns when there is something in it. What blocks is only the fiber; on a plain
@@ -8,6 +8,8 @@
 //!
 //! * [`net`]: listeners, streams and packets, in std's names and shapes. In it `protocol` says in
 //!   what they differ; `race` connects to a host with several addresses.
+//! * [`process`], [`pipe`], [`pty`], [`stdio`], [`signal`]: children and what they talk through. Under
+//!   the streams lies `descriptor`, under the signals `bell`.
 //! * `driver`: the seam between what is asked of the kernel (an *op*) and how it is waited for.
 //!   `op` has the ops, `socket` what they are asked of.
 //! * `readiness`: how a wait for the kernel is kept from missing the event that it waits for.
@@ -23,7 +25,7 @@
 //! and fills their borrowed buffers itself. [`Backend`] and the environment's variable `SEGUE_IO`
 //! choose; where the system has no rings, or denies them, the rest goes on without.
 //!
-//! Everything else waits by *readiness*: on a worker that idles in a [`DriverPark`], in its
+//! Everything else, with pipes and terminals, waits by *readiness*: on a worker that idles in a [`DriverPark`], in its
 //! reactor; anywhere else, in one that the process shares, whose thread starts on first use. A
 //! socket is registered once, with the reactor of the first op on it that has to wait, and stays
 //! with it; ops of other workers and of plain threads wait for it there. When that reactor is left
