@@ -102,9 +102,9 @@ fn open(path: &Path, options: &mut OpenOptions) -> io::Result<Descriptor> {
 const NONBLOCK: i32 = OFlags::NONBLOCK.bits().cast_signed();
 
 impl PipeReader {
-    /// Opens the pipe at a path, as `mkfifo` makes it. It does not wait for a writer, except for the
-    /// file system; on Linux a read does, and comes to the end when the last writer has gone.
-    /// Elsewhere a read before the first writer may say that this is the end.
+    /// Opens the pipe at a path, as `mkfifo` makes it. Never waits for a writer; on Linux a read
+    /// does, and comes to the end when the last writer has gone. Elsewhere a read before the first
+    /// writer may say that this is the end.
     ///
     /// # Errors
     /// What the kernel says; `InvalidInput` if there is something else at this path.
@@ -122,12 +122,12 @@ impl PipeReader {
 }
 
 impl PipeWriter {
-    /// Opens the pipe at a path, as `mkfifo` makes it. Never waits, except for the file system.
+    /// Opens the pipe at a path, as `mkfifo` makes it. Never waits for a reader.
     ///
     /// # Errors
     /// What the kernel says: `ENXIO`, "no such device or address", if nobody has opened it for
-    /// reading; of a reader that comes the kernel tells nobody. `InvalidInput` if there is something
-    /// else at this path.
+    /// reading; of a reader that comes the kernel tells nobody. `InvalidInput` if there is
+    /// something else at this path.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         open(path.as_ref(), OpenOptions::new().write(true)).map(Self)
     }

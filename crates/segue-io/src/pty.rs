@@ -80,7 +80,8 @@ impl Pty {
     /// Has a child run on the terminal: its input, output and errors are there, it leads a session
     /// of its own, and the terminal controls that, so that Ctrl-C written here interrupts it.
     ///
-    /// The command keeps the terminal open until it is dropped; reads see no end before.
+    /// The command keeps the terminal open until it is dropped; reads see no end before. Never
+    /// waits.
     ///
     /// # Errors
     /// If there are no descriptors left.

@@ -132,9 +132,11 @@ fn alone() -> Left {
     Left::now()
 }
 
+type On = fn(Backend, fn());
+
 #[test]
 fn a_pipeline_that_is_cancelled_half_way_leaves_nothing() {
-    let on: [fn(Backend, fn()); 2] = [on_one_worker, on_two_workers];
+    let on: [On; 2] = [on_one_worker, on_two_workers];
     for (backend, on) in [Backend::Ring, Backend::Native].into_iter().flat_map(|backend| on.map(|on| (backend, on))) {
         on(backend, || assert_eq!(pipeline(10 << 20, |_| ()).unwrap(), 10 << 20));
         // Once for what the process makes at the first use and keeps.

@@ -59,7 +59,7 @@ fn a_child_that_has_died_before_it_is_waited_for_is_no_different() {
 #[test]
 fn both_streams_are_read_at_once() {
     everywhere(|| {
-        // Each is more than a pipe holds, in an order that a reader of one after the other hangs at.
+        // Each is more than a pipe holds, in an order at which a reader of one first would hang.
         let script = "head -c 300000 /dev/zero >&2; head -c 300000 /dev/zero; head -c 300000 /dev/zero >&2";
         let output = process::output(&mut sh(script)).unwrap();
         assert!(output.status.success());

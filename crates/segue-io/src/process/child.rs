@@ -39,9 +39,9 @@ const PIECE: usize = 64 << 10;
 ///
 /// # Errors
 ///
-/// If other code in this process waits for children of any number, as `waitpid(-1)` does, or ignores
-/// `SIGCHLD`, then the status may be lost: every wait fails with `NotFound` and a message that says
-/// so.
+/// If other code in this process waits for children of any number, as `waitpid(-1)` does, or
+/// ignores `SIGCHLD`, then the status may be lost: every wait fails with `NotFound` and a message
+/// that says so.
 ///
 /// # Examples
 ///
@@ -69,8 +69,9 @@ pub struct Child {
     kills: bool,
 }
 
-/// Starts a child, as [`Command::spawn`] does. It blocks the worker until the child's program is
-/// executed: for about a millisecond, if its file is at hand.
+/// Starts a child, as [`Command::spawn`] does. Never waits for other fibers; but it blocks the
+/// worker until the child's program is executed, for about a millisecond if its file is at hand.
+/// Whether the caller was cancelled is not looked at.
 ///
 /// # Errors
 /// Those of [`Command::spawn`]. If there is no descriptor left to wait by, the child is killed.
@@ -84,7 +85,8 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
     })
 }
 
-/// Runs a child to its end. It inherits what its `Command` doesn't say, as with [`Command::status`].
+/// Runs a child to its end. It inherits what its `Command` doesn't say, as with
+/// [`Command::status`].
 ///
 /// # Cancellation
 /// *May already have happened*: the child was started; it is killed.
@@ -127,8 +129,8 @@ impl Child {
         })
     }
 
-    /// Says whether the process is killed when this is dropped before its end. Processes that it has
-    /// started itself are not.
+    /// Says whether the process is killed when this is dropped before its end. Processes that it
+    /// has started itself are not.
     pub fn kill_on_drop(mut self, kills: bool) -> Self {
         self.kills = kills;
         self
