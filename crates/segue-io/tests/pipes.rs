@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{everywhere, until};
+use common::everywhere;
 use rustix::fs::OFlags;
 use segue_core::{CancelToken, Cancelled, scope, timeout};
 use segue_io::pipe::{PipeReader, PipeWriter, pipe};
@@ -223,6 +223,22 @@ fn a_terminal_hangs_up_when_it_is_dropped() {
         assert_eq!(child.try_wait().unwrap(), None);
         drop(terminal);
         assert_eq!(child.wait().unwrap().signal(), Some(1));
-        until(|| child.try_wait().unwrap().is_some());
+    });
+}
+
+#[test]
+fn a_terminal_that_nobody_has_opened_yet_is_waited_for() {
+    everywhere(|| {
+        let terminal = Pty::open().unwrap();
+        assert!(is_late(timeout(Duration::from_millis(2), || (&terminal).read(&mut [0]))));
+        // Opened, closed and opened again: an end, and more.
+        for text in ["one", "two"] {
+            let mut other = std::fs::File::from(terminal.terminal().unwrap());
+            other.write_all(text.as_bytes()).unwrap();
+            drop(other);
+            let mut read = String::new();
+            (&terminal).read_to_string(&mut read).unwrap();
+            assert_eq!(read, text);
+        }
     });
 }
