@@ -1,6 +1,7 @@
-//! Somebody else in this process waits for whatever child ends; alone in its program, for it takes
-//! the children of all.
+//! Somebody else in this process waits for whatever child ends, or wants to hear of none; alone in
+//! its program, for it takes the children of all.
 #![cfg(target_os = "linux")]
+#![allow(unsafe_code)] // A signal is ignored.
 
 mod common;
 
@@ -8,9 +9,17 @@ use common::everywhere;
 use rustix::process::{WaitOptions, waitpid};
 use segue_io::process::{self, Command, Stdio};
 use std::io::ErrorKind;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// One test at a time: each takes the children of the other.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 #[test]
 fn a_status_that_somebody_else_has_taken_is_a_clear_error() {
+    let _alone = alone();
     everywhere(|| {
         let mut child = process::spawn(Command::new("cat").stdin(Stdio::piped())).unwrap().kill_on_drop(true);
         let id = child.id();
@@ -26,4 +35,18 @@ fn a_status_that_somebody_else_has_taken_is_a_clear_error() {
         // Nobody else has its number by chance: nobody is hit.
         child.kill().unwrap();
     });
+}
+
+#[test]
+fn where_ends_are_ignored_the_wait_still_ends_and_says_so() {
+    let _alone = alone();
+    // SAFETY: no handler runs.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+    everywhere(|| {
+        let mut child = process::spawn(Command::new("cat").stdin(Stdio::piped())).unwrap();
+        assert_eq!(child.try_wait().unwrap(), None);
+        assert_eq!(child.wait().unwrap_err().kind(), ErrorKind::NotFound);
+    });
+    // SAFETY: as above.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
 }
