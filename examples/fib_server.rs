@@ -5,6 +5,7 @@
 //! Run it with `cargo run --release --example fib_server`, and see `--help`.
 
 use http::{Method, StatusCode, header};
+use segue::signal::{Signal, Signals};
 use segue::sync::promise;
 use segue::{Pool, net::TcpListener};
 use segue_http::{IntoResponse, Request, Response, Server};
@@ -140,9 +141,18 @@ fn serve(options: &Options) -> std::io::Result<()> {
         let addr = listener.local_addr()?;
         let server = Server::new(|request: &mut Request<'_>| numbers.answer(request));
         let shutdown = server.shutdown_handle();
-        ctrlc::set_handler(move || shutdown.shutdown()).map_err(std::io::Error::other)?;
+        let signals = [Signal::INT, Signal::TERM, Signal::HUP].map(Signals::new);
+        let signals = signals.into_iter().collect::<std::io::Result<Vec<_>>>()?;
+        let stopper = segue::Builder::new().cancellable().spawn(move || {
+            let sources: Vec<_> = signals.iter().map(Signals::recv_source).collect();
+            if segue::any_of(sources).wait().is_ok() {
+                shutdown.shutdown();
+            }
+        });
         println!("listening on http://{addr}, try: curl -s http://{addr}/fib/30");
-        server.serve(listener)
+        let served = server.serve(listener);
+        stopper.cancel();
+        served
     })?
 }
 

@@ -40,6 +40,7 @@ mod primes_sieve;
 mod race;
 mod select;
 mod spawn_join;
+mod spawn_process;
 mod spectral_norm;
 mod spread;
 mod switch;
@@ -88,6 +89,7 @@ pub const ALL: &[Workload] = &[
     http_loop::WORKLOAD,
     echo::WORKLOAD,
     beside::WORKLOAD,
+    spawn_process::WORKLOAD,
 ];
 
 /// Runs `main` as the first fiber of a runtime with this many workers, of which the caller is one.

@@ -1,4 +1,4 @@
-//! Drivers that wait for the kernel, and std-shaped networking on top.
+//! Drivers that wait for the kernel; std-shaped networking and processes on top.
 //!
 //! A read from a [`net::TcpStream`] looks like one from [`std::net::TcpStream`]: it borrows a plain
 //! `&mut [u8]` and returns when there is something in it. What blocks is only the fiber; on a plain
@@ -8,6 +8,8 @@
 //!
 //! * [`net`]: listeners, streams and packets, in std's names and shapes. In it `protocol` says in
 //!   what they differ; `race` connects to a host with several addresses.
+//! * [`process`], [`pipe`], [`pty`], [`stdio`], [`signal`]: children and what they talk through.
+//!   Under the streams lies `descriptor`, under the signals `bell`.
 //! * `driver`: the seam between what is asked of the kernel (an *op*) and how it is waited for.
 //!   `op` has the ops, `socket` what they are asked of.
 //! * `readiness`: how a wait for the kernel is kept from missing the event that it waits for.
@@ -23,11 +25,11 @@
 //! and fills their borrowed buffers itself. [`Backend`] and the environment's variable `SEGUE_IO`
 //! choose; where the system has no rings, or denies them, the rest goes on without.
 //!
-//! Everything else waits by *readiness*: on a worker that idles in a [`DriverPark`], in its
-//! reactor; anywhere else, in one that the process shares, whose thread starts on first use. A
-//! socket is registered once, with the reactor of the first op on it that has to wait, and stays
-//! with it; ops of other workers and of plain threads wait for it there. When that reactor is left
-//! or dropped, the sockets move: their ops notice nothing.
+//! Everything else, with pipes and terminals, waits by *readiness*: on a worker that idles in a
+//! [`DriverPark`], in its reactor; anywhere else, in one that the process shares, whose thread
+//! starts on first use. A socket is registered once, with the reactor of the first op on it that
+//! has to wait, and stays with it; ops of other workers and of plain threads wait for it there.
+//! When that reactor is left or dropped, the sockets move: their ops notice nothing.
 //!
 //! Nothing here survives `fork`. In the child, ops of the parent's fibers fail with an error that
 //! says so, where they would have to wait; the parent notices nothing.
@@ -66,18 +68,26 @@
 compile_error!("segue-io runs on Unix: Linux through epoll, the others through kqueue");
 
 mod batch;
+mod bell;
+mod descriptor;
 mod driver;
 mod fork;
 pub mod net;
 mod op;
 mod park;
+pub mod pipe;
+pub mod process;
+pub mod pty;
 mod reactor;
 mod readiness;
+mod ready;
 #[cfg_attr(not(any(target_os = "linux", target_os = "android")), path = "no_ring.rs")]
 mod ring;
 mod selector;
 mod settled;
+pub mod signal;
 mod socket;
+pub mod stdio;
 mod sys;
 
 pub use park::DriverPark;

@@ -10,6 +10,9 @@ mod common;
 use common::guarded;
 use segue_core::conformance::Sources;
 use segue_io::net::{TcpListener, TcpStream, UnixDatagram};
+use segue_io::pipe::{PipeReader, PipeWriter, pipe};
+use segue_io::process::{self, Child, Command, Stdio};
+use std::io::Write;
 
 fn listener() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").unwrap()
@@ -70,5 +73,39 @@ fn a_socket_that_has_room() {
 fn a_connection_to_be_accepted() {
     guarded("accept", || {
         Sources::new("accept", listener, |listener| listener.accept_source().map(drop).boxed(), connect).check();
+    });
+}
+
+#[test]
+fn a_pipe_that_can_be_read() {
+    fn serve((_, writer, listener): &(PipeReader, PipeWriter, TcpListener)) {
+        (&mut &*writer).write_all(b"x").unwrap();
+        connect(listener);
+    }
+    let world = || {
+        let (reader, writer) = pipe().unwrap();
+        (reader, writer, listener())
+    };
+    guarded("pipe", || {
+        Sources::new("pipe", world, |world| world.0.readable_source().map(drop).boxed(), serve).lasting().check();
+    });
+}
+
+#[test]
+fn a_child_that_ends() {
+    fn serve((child, listener): &(Child, TcpListener)) {
+        child.kill().unwrap();
+        // The kill is over when the process is; this look sees it then, and takes nothing.
+        while child.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        connect(listener);
+    }
+    let world = || {
+        let child = process::spawn(Command::new("cat").stdin(Stdio::piped())).unwrap();
+        (child.kill_on_drop(true), listener())
+    };
+    guarded("exit", || {
+        Sources::new("exit", world, |world| world.0.exit_source().map(drop).boxed(), serve).lasting().check();
     });
 }

@@ -6,10 +6,10 @@
 use super::protocol::sealed::{Family, Wire};
 use crate::driver;
 use crate::op::{Half, Op};
+use crate::ready::Ready;
 use crate::ring::{Answer, Request};
 use crate::socket::Socket;
 use crate::sys;
-use rustix::event::{PollFd, PollFlags, Timespec};
 use segue_core::{Source, Waitable, WaitsFor};
 use socket2::SockAddr;
 use std::io;
@@ -18,19 +18,10 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(super) use crate::ready::now_or_never;
+
 /// The first and the longest pause of [`patiently`].
 const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(64)];
-
-/// Makes the system call, and does not wait if it would block.
-pub(super) fn now_or_never<O: Op>(socket: &Socket, mut op: O) -> io::Result<O::Output> {
-    segue_core::preemption_point();
-    loop {
-        match op.attempt(socket) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            done => return done,
-        }
-    }
-}
 
 /// Carries out an op that waits for somebody else's queue to have room, of which the kernel tells
 /// nobody: attempts it again after pauses, which grow. For Unix sockets alone.
@@ -178,25 +169,6 @@ impl Op for SendTo<'_> {
 
     fn attempt(&mut self, socket: &Socket) -> io::Result<usize> {
         sys::send_to(socket.io(), self.0, self.1)
-    }
-}
-
-/// Asks whether a socket can be read, or written, and does nothing with it.
-#[derive(Clone, Copy)]
-struct Ready<const WRITE: bool>;
-
-impl<const WRITE: bool> Op for Ready<WRITE> {
-    type Output = ();
-    const HALF: Half = if WRITE { Half::Write } else { Half::Read };
-    const WAITS_FOR: &'static str = if WRITE { "room in a socket" } else { "data on a socket" };
-
-    fn attempt(&mut self, socket: &Socket) -> io::Result<()> {
-        let wanted = if WRITE { PollFlags::OUT } else { PollFlags::IN };
-        let mut fds = [PollFd::new(socket.io(), wanted)];
-        match rustix::event::poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? {
-            0 => Err(io::ErrorKind::WouldBlock.into()),
-            _ => Ok(()),
-        }
     }
 }
 

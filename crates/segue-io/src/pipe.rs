@@ -1,0 +1,208 @@
+//! Pipes: a reader and a writer, without a name or by a path.
+//!
+//! Used by programs, and by `process` for what a child reads and writes.
+//!
+//! ```
+//! use std::io::{Read, Write};
+//!
+//! let (mut reader, mut writer) = segue_io::pipe::pipe()?;
+//! let text = segue_core::scope(|s| {
+//!     s.spawn(move || writer.write_all(b"hello")); // The end comes when the writer is dropped.
+//!     let mut text = String::new();
+//!     reader.read_to_string(&mut text).map(|_| text)
+//! })?;
+//! assert_eq!(text, "hello");
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+use crate::descriptor::{Descriptor, Manner, is_descriptor, reads, writes};
+use rustix::fs::OFlags;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use std::process::{ChildStderr, ChildStdin, ChildStdout, Stdio};
+
+/// The end of a pipe that is read from.
+///
+/// A read returns as soon as there is a byte; `Ok(0)` is the end: the last writer was dropped. The
+/// bytes go to whoever reads first, in the order in which they were written.
+///
+/// `&PipeReader` reads as well, so fibers can share it by reference.
+///
+/// # Handing it on
+///
+/// That a descriptor does not block is a flag of its open file description, which its duplicates
+/// share. So it is set for a descriptor that is taken over, also for other duplicates; and cleared
+/// for one that is handed on, as a `Stdio` or an `OwnedFd`: other programs expect it to block.
+///
+/// # Cancellation
+///
+/// A read of a cancelled caller fails with an error that
+/// [`Cancelled::caused`](segue_core::Cancelled::caused) knows: *no effect*. What was written stays,
+/// for the next read.
+///
+/// # Examples
+///
+/// ```
+/// use segue_io::{pipe, process};
+/// use std::io::Read;
+/// use std::process::{Command, Stdio};
+///
+/// let (mut reader, writer) = pipe::pipe()?;
+/// let mut child = process::spawn(Command::new("echo").arg("hello").stdout(writer.into_stdio()?))?;
+/// let mut text = String::new();
+/// reader.read_to_string(&mut text)?;
+/// assert_eq!(text, "hello\n");
+/// assert!(child.wait()?.success());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct PipeReader(Descriptor);
+
+/// The end of a pipe that is written to.
+///
+/// A write returns how much the pipe took, as soon as it took something: on Linux 64 KiB fit, if
+/// nobody reads. Up to 4096 bytes go in one piece, with no other writer's bytes in between.
+///
+/// `&PipeWriter` writes as well, so fibers can share it by reference. What is said of
+/// [handing on](PipeReader#handing-it-on) is true here, too.
+///
+/// # Cancellation
+///
+/// A write of a cancelled caller fails with an error that
+/// [`Cancelled::caused`](segue_core::Cancelled::caused) knows: *no effect*. If the pipe took some
+/// bytes or all, the write returns how many. A loop over writes such as
+/// [`write_all`](std::io::Write::write_all) *may already have* written a part.
+///
+/// # Errors
+///
+/// `BrokenPipe` if nobody is left to read. The kernel sends `SIGPIPE` with it, which Rust programs
+/// ignore, unless their `main` is not Rust's.
+pub struct PipeWriter(Descriptor);
+
+/// A pipe. Both descriptors are closed in programs that are executed. Never waits.
+///
+/// # Errors
+/// If there are no descriptors left.
+pub fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
+    let (reader, writer) = io::pipe()?;
+    Ok((PipeReader::from_std(reader)?, PipeWriter::from_std(writer)?))
+}
+
+/// Opens a pipe that has a path, without waiting for the other side.
+fn open(path: &Path, options: &mut OpenOptions) -> io::Result<Descriptor> {
+    let file = options.custom_flags(NONBLOCK).open(path)?;
+    if !file.metadata()?.file_type().is_fifo() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a pipe that this path leads to"));
+    }
+    Ok(Descriptor::new(file.into(), Manner::Fifo))
+}
+
+const NONBLOCK: i32 = OFlags::NONBLOCK.bits().cast_signed();
+
+impl PipeReader {
+    /// Opens the pipe at a path, as `mkfifo` makes it. Never waits for a writer; on Linux a read
+    /// does, and comes to the end when the last writer has gone. Elsewhere a read before the first
+    /// writer may say that this is the end.
+    ///
+    /// # Errors
+    /// What the kernel says; `InvalidInput` if there is something else at this path.
+    pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+        open(path.as_ref(), OpenOptions::new().read(true)).map(Self)
+    }
+
+    /// Takes over a pipe of std's, which stops blocking. Never waits.
+    ///
+    /// # Errors
+    /// If it can't be made to not block.
+    pub fn from_std(reader: io::PipeReader) -> io::Result<Self> {
+        Self::adopt(reader.into())
+    }
+}
+
+impl PipeWriter {
+    /// Opens the pipe at a path, as `mkfifo` makes it. Never waits for a reader.
+    ///
+    /// # Errors
+    /// What the kernel says: `ENXIO`, "no such device or address", if nobody has opened it for
+    /// reading; of a reader that comes the kernel tells nobody. `InvalidInput` if there is
+    /// something else at this path.
+    pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+        open(path.as_ref(), OpenOptions::new().write(true)).map(Self)
+    }
+
+    /// Takes over a pipe of std's, which stops blocking. Never waits.
+    ///
+    /// # Errors
+    /// If it can't be made to not block.
+    pub fn from_std(writer: io::PipeWriter) -> io::Result<Self> {
+        Self::adopt(writer.into())
+    }
+}
+
+reads!(PipeReader);
+writes!(PipeWriter);
+is_descriptor!(PipeReader, PipeWriter);
+
+/// What both ends have.
+macro_rules! end {
+    ($name:ident, $std:ty, from $($theirs:ty),*) => {
+        impl $name {
+            fn adopt(fd: OwnedFd) -> io::Result<Self> {
+                Descriptor::own(fd, Manner::Own).map(Self)
+            }
+
+            /// The same pipe for std. It blocks again, also for duplicates of it. Never waits.
+            ///
+            /// # Errors
+            /// If there is no descriptor left: the result has one of its own.
+            pub fn into_std(self) -> io::Result<$std> {
+                Ok(self.0.into_blocking()?.into())
+            }
+
+            /// The same pipe for a child to be. It blocks again, also for duplicates of it. Never
+            /// waits.
+            ///
+            /// The `Command` that gets it keeps it until it is dropped: the other end of the pipe
+            /// sees no end before.
+            ///
+            /// # Errors
+            /// If there is no descriptor left: the result has one of its own.
+            pub fn into_stdio(self) -> io::Result<Stdio> {
+                Ok(self.0.into_blocking()?.into())
+            }
+        }
+
+        /// Takes a descriptor over, which stops blocking. Never waits.
+        impl TryFrom<OwnedFd> for $name {
+            type Error = io::Error;
+
+            fn try_from(fd: OwnedFd) -> io::Result<Self> {
+                Self::adopt(fd)
+            }
+        }
+
+        /// A descriptor of the same pipe, which blocks. Fails if there is none left.
+        impl TryFrom<$name> for OwnedFd {
+            type Error = io::Error;
+
+            fn try_from(end: $name) -> io::Result<Self> {
+                end.0.into_blocking()
+            }
+        }
+
+        $(
+            impl TryFrom<$theirs> for $name {
+                type Error = io::Error;
+
+                fn try_from(theirs: $theirs) -> io::Result<Self> {
+                    Self::adopt(theirs.into())
+                }
+            }
+        )*
+    };
+}
+
+end!(PipeReader, io::PipeReader, from io::PipeReader, ChildStdout, ChildStderr);
+end!(PipeWriter, io::PipeWriter, from io::PipeWriter, ChildStdin);

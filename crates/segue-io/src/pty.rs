@@ -1,0 +1,173 @@
+//! Pseudo-terminals: a terminal whose other side is a program, and not a screen.
+//!
+//! Used to run what behaves differently on a terminal, or needs one: shells, editors, password
+//! prompts.
+//!
+//! ```
+//! use segue_io::{process, pty::Pty};
+//! use std::io::Read;
+//! use std::process::Command;
+//!
+//! let mut terminal = Pty::open()?;
+//! let mut command = Command::new("sh");
+//! terminal.attach(command.args(["-c", "test -t 0 && echo a terminal"]))?;
+//! let mut child = process::spawn(&mut command)?;
+//! drop(command); // It has the terminal's other side, too.
+//!
+//! let mut text = String::new();
+//! terminal.read_to_string(&mut text)?;
+//! assert_eq!(text, "a terminal\r\n");
+//! assert!(child.wait()?.success());
+//! # Ok::<(), std::io::Error>(())
+//! ```
+#![allow(unsafe_code)] // What a child does before it executes its program.
+
+use crate::descriptor::{Descriptor, Manner, is_descriptor, reads, writes};
+use rustix::pty::OpenptFlags;
+use rustix::termios::{Winsize, tcgetwinsize, tcsetwinsize};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+/// The controlling side of a pseudo-terminal.
+///
+/// What is written here is typed at the terminal, and echoed, if the terminal does so; what
+/// programs write to the terminal is read here. A read yields `Ok(0)` when the last program has
+/// closed the terminal; if it is opened again, reads go on.
+///
+/// `&Pty` reads and writes as well. When this is dropped, the terminal hangs up: the session that
+/// it controls gets `SIGHUP`.
+///
+/// # Cancellation
+///
+/// Reads and writes of a cancelled caller fail with an error that
+/// [`Cancelled::caused`](segue_core::Cancelled::caused) knows: *no effect*. If the terminal took
+/// some bytes or all, a write returns how many.
+pub struct Pty(Descriptor);
+
+/// How large a terminal is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    /// In lines of text.
+    pub rows: u16,
+    /// In letters.
+    pub columns: u16,
+}
+
+impl Pty {
+    /// Makes a pseudo-terminal. Never waits.
+    ///
+    /// # Errors
+    /// If there are no terminals or no descriptors left.
+    pub fn open() -> io::Result<Self> {
+        let fd = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | flavour::CLOEXEC)?;
+        flavour::close_on_exec(&fd)?;
+        rustix::pty::grantpt(&fd)?;
+        rustix::pty::unlockpt(&fd)?;
+        Descriptor::own(fd, Manner::Master).map(Self)
+    }
+
+    /// A descriptor of the terminal itself, which blocks, as programs expect it. It does not become
+    /// the controlling terminal of this process. Never waits.
+    ///
+    /// # Errors
+    /// If there is no descriptor left.
+    pub fn terminal(&self) -> io::Result<OwnedFd> {
+        flavour::terminal(self)
+    }
+
+    /// Has a child run on the terminal: its input, output and errors are there, it leads a session
+    /// of its own, and the terminal controls that, so that Ctrl-C written here interrupts it.
+    ///
+    /// The command keeps the terminal open until it is dropped; reads see no end before. Never
+    /// waits.
+    ///
+    /// # Errors
+    /// If there are no descriptors left.
+    pub fn attach(&self, command: &mut Command) -> io::Result<()> {
+        let terminal = self.terminal()?;
+        command.stdin(Stdio::from(terminal.try_clone()?)).stdout(Stdio::from(terminal.try_clone()?));
+        command.stderr(Stdio::from(terminal.try_clone()?));
+        let lead = move || {
+            rustix::process::setsid()?;
+            rustix::process::ioctl_tiocsctty(&terminal)?;
+            Ok(())
+        };
+        // SAFETY: between the fork and the exec it makes two system calls, the second with a
+        // descriptor that it owns, and neither allocates nor takes a lock.
+        unsafe { command.pre_exec(lead) };
+        Ok(())
+    }
+
+    /// How large the terminal says that it is. Never waits.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn size(&self) -> io::Result<Size> {
+        let size = tcgetwinsize(self)?;
+        Ok(Size { rows: size.ws_row, columns: size.ws_col })
+    }
+
+    /// Makes it another size, of which its foreground programs are told by `SIGWINCH`. Never waits.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_io::pty::{Pty, Size};
+    ///
+    /// let terminal = Pty::open()?;
+    /// terminal.set_size(Size { rows: 25, columns: 80 })?;
+    /// assert_eq!(terminal.size()?.columns, 80);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn set_size(&self, size: Size) -> io::Result<()> {
+        let size = Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 };
+        Ok(tcsetwinsize(self, size)?)
+    }
+}
+
+reads!(Pty);
+writes!(Pty);
+is_descriptor!(Pty);
+
+#[cfg(target_os = "linux")]
+mod flavour {
+    use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer};
+    use std::io;
+    use std::os::fd::OwnedFd;
+
+    pub(super) const CLOEXEC: OpenptFlags = OpenptFlags::CLOEXEC;
+
+    /// The kernel has seen to it.
+    pub(super) fn close_on_exec(_fd: &OwnedFd) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(super) fn terminal(pty: &super::Pty) -> io::Result<OwnedFd> {
+        Ok(ioctl_tiocgptpeer(pty, OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod flavour {
+    use rustix::fs::{Mode, OFlags, open};
+    use rustix::pty::{OpenptFlags, ptsname};
+    use std::io;
+    use std::os::fd::OwnedFd;
+
+    pub(super) const CLOEXEC: OpenptFlags = OpenptFlags::empty();
+
+    /// A program that is executed at the wrong moment has it too.
+    pub(super) fn close_on_exec(fd: &OwnedFd) -> io::Result<()> {
+        Ok(rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC)?)
+    }
+
+    pub(super) fn terminal(pty: &super::Pty) -> io::Result<OwnedFd> {
+        let path = ptsname(pty, Vec::new())?;
+        Ok(open(path, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?)
+    }
+}

@@ -1,0 +1,172 @@
+//! Standard input, output and errors whose waits suspend only a fiber, and can be cancelled.
+//!
+//! Used in place of std's by programs that read from a terminal or a pipe while others work.
+//!
+//! # The idea
+//!
+//! Descriptors 0 to 2 came from whoever has started the program, often a shell, which has the same
+//! open file descriptions. A flag that is changed there is changed for all, and outlives the
+//! program. So none is changed:
+//!
+//! | what it is | how it is read and written |
+//! | --- | --- |
+//! | a pipe, a terminal | on Linux through a description of its own, which does not block: `/proc/self/fd/N` is opened |
+//! | the same, where that can't be opened | it is asked whether it is ready, and then the call is made |
+//! | a socket | by calls that say themselves that they must not block |
+//! | a file, a device | by blocking calls on another thread |
+//!
+//! What is there is found out when the handle is made.
+
+use crate::descriptor::{Descriptor, Manner, is_descriptor, reads, writes};
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+
+/// The standard input.
+///
+/// There is no buffer: what one handle has not read is there for the others, and for std's. Wrap
+/// one in a [`BufReader`](std::io::BufReader) to read lines.
+///
+/// A terminal in whose background the program runs stops it with `SIGTTIN`, as it stops any reader;
+/// in the foreground the read goes on. Where the program ignores that signal, the read fails with
+/// `EIO`.
+///
+/// # Cancellation
+///
+/// A read of a cancelled caller fails with an error that
+/// [`Cancelled::caused`](segue_core::Cancelled::caused) knows: *no effect*. A file's read that has
+/// begun is waited for, and its bytes are returned.
+pub struct Stdin(Descriptor);
+
+/// The standard output.
+///
+/// There is no buffer, and no lock: writes of different fibers may come between the parts of a
+/// large one. Wrap it in a [`LineWriter`](std::io::LineWriter) or a
+/// [`BufWriter`](std::io::BufWriter).
+///
+/// # Cancellation
+///
+/// A write of a cancelled caller fails with an error that
+/// [`Cancelled::caused`](segue_core::Cancelled::caused) knows: *no effect*. If some bytes or all
+/// were taken, the write returns how many.
+pub struct Stdout(Descriptor);
+
+/// The standard errors. All as for [`Stdout`].
+///
+/// # Cancellation
+///
+/// As for [`Stdout`].
+pub struct Stderr(Descriptor);
+
+/// The standard input as it is now. Never waits.
+///
+/// # Errors
+/// If it was closed, or there is no descriptor left. A program that is *started* without one reads
+/// from `/dev/null`, which Rust opens then, and where the end is at once.
+///
+/// # Examples
+///
+/// ```no_run
+/// use std::io::{BufRead, BufReader};
+/// use std::time::Duration;
+///
+/// let mut lines = BufReader::new(segue_io::stdio::stdin()?).lines();
+/// let answer = segue_core::timeout(Duration::from_secs(10), || lines.next());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn stdin() -> io::Result<Stdin> {
+    standard(io::stdin().as_fd(), false).map(Stdin)
+}
+
+/// The standard output as it is now. Never waits.
+///
+/// # Errors
+/// As for [`stdin`].
+///
+/// # Examples
+///
+/// ```
+/// use std::io::Write;
+///
+/// writeln!(segue_io::stdio::stdout()?, "only this fiber waits for room")?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn stdout() -> io::Result<Stdout> {
+    standard(io::stdout().as_fd(), true).map(Stdout)
+}
+
+/// The standard errors as they are now. Never waits.
+///
+/// # Errors
+/// As for [`stdin`].
+pub fn stderr() -> io::Result<Stderr> {
+    standard(io::stderr().as_fd(), true).map(Stderr)
+}
+
+reads!(Stdin);
+writes!(Stdout, Stderr);
+is_descriptor!(Stdin, Stdout, Stderr);
+
+fn standard(fd: BorrowedFd<'_>, writes: bool) -> io::Result<Descriptor> {
+    let shared = File::from(fd.try_clone_to_owned()?);
+    let kind = shared.metadata()?.file_type();
+    if kind.is_fifo() || shared.is_terminal() {
+        return Ok(match own(fd, writes) {
+            Ok(own) => Descriptor::new(own, Manner::Own),
+            // It is another user's, or /proc is not there.
+            Err(_) => Descriptor::new(shared.into(), Manner::Shared),
+        });
+    }
+    Ok(Descriptor::new(shared.into(), if kind.is_socket() { Manner::Socket } else { Manner::File }))
+}
+
+/// A description of our own of what is there.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn own(fd: BorrowedFd<'_>, writes: bool) -> io::Result<OwnedFd> {
+    use rustix::fs::{Mode, OFlags, open};
+    let access = if writes { OFlags::WRONLY } else { OFlags::RDONLY };
+    let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Ok(open(format!("/proc/self/fd/{}", fd.as_raw_fd()), flags, Mode::empty())?)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn own(_fd: BorrowedFd<'_>, _writes: bool) -> io::Result<OwnedFd> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+
+    /// Where the description has to be shared, its flags stay as they are, and others go on.
+    #[test]
+    fn a_shared_description_is_waited_for_without_a_flag() {
+        segue_sched::Builder::new()
+            .workers(1)
+            .park(crate::DriverPark::new)
+            .run(|| {
+                let (reader, writer) = io::pipe().unwrap();
+                let shared = |fd: OwnedFd| Descriptor::new(fd, Manner::Shared);
+                let from = Stdin(shared(reader.try_clone().unwrap().into()));
+                let to = Stdout(shared(writer.try_clone().unwrap().into()));
+                let text: Vec<u8> = (0..200_000_u32).map(|byte| byte as u8).collect();
+                let read = segue_core::scope(|s| {
+                    let reads = s.spawn(|| {
+                        let mut read = vec![0; text.len()];
+                        (&from).read_exact(&mut read).map(|()| read)
+                    });
+                    segue_core::yield_now().unwrap();
+                    (&to).write_all(&text).unwrap();
+                    reads.join().unwrap().unwrap()
+                });
+                assert!(read == text);
+                for fd in [reader.as_fd(), writer.as_fd()] {
+                    let flags = rustix::fs::fcntl_getfl(fd).unwrap();
+                    assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK), "the others' flag was changed");
+                }
+            })
+            .unwrap();
+    }
+}

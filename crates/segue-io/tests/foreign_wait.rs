@@ -1,0 +1,52 @@
+//! Somebody else in this process waits for whatever child ends, or wants to hear of none; alone in
+//! its program, for it takes the children of all.
+#![cfg(target_os = "linux")]
+#![allow(unsafe_code)] // A signal is ignored.
+
+mod common;
+
+use common::everywhere;
+use rustix::process::{WaitOptions, waitpid};
+use segue_io::process::{self, Command, Stdio};
+use std::io::ErrorKind;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// One test at a time: each takes the children of the other.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[test]
+fn a_status_that_somebody_else_has_taken_is_a_clear_error() {
+    let _alone = alone();
+    everywhere(|| {
+        let mut child = process::spawn(Command::new("cat").stdin(Stdio::piped())).unwrap().kill_on_drop(true);
+        let id = child.id();
+        drop(child.stdin.take());
+        let (taken, _) = waitpid(None, WaitOptions::empty()).unwrap().unwrap();
+        assert_eq!(taken.as_raw_nonzero().get().cast_unsigned(), id);
+
+        let error = child.wait().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert!(error.to_string().contains("other code in this process has waited for it"), "{error}");
+        assert_eq!(child.try_wait().unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(child.exit_source().wait().unwrap().unwrap_err().kind(), ErrorKind::NotFound);
+        // Nobody else has its number by chance: nobody is hit.
+        child.kill().unwrap();
+    });
+}
+
+#[test]
+fn where_ends_are_ignored_the_wait_still_ends_and_says_so() {
+    let _alone = alone();
+    // SAFETY: no handler runs.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+    everywhere(|| {
+        let mut child = process::spawn(Command::new("cat").stdin(Stdio::piped())).unwrap();
+        assert_eq!(child.try_wait().unwrap(), None);
+        assert_eq!(child.wait().unwrap_err().kind(), ErrorKind::NotFound);
+    });
+    // SAFETY: as above.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}

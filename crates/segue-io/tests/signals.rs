@@ -1,0 +1,120 @@
+//! Signals as sources: before and during the wait, for several at once, beside other handlers. The
+//! tests send signals to their own process, each another one.
+#![cfg(target_os = "linux")]
+#![allow(unsafe_code)] // A handler that is not ours.
+#![allow(unused_must_use, reason = "a scope waits for what it spawned, handle or not")]
+
+mod common;
+
+use common::{everywhere, until};
+use rustix::process::{Signal as Kernels, getpid, kill_process};
+use segue_core::{CancelToken, Cancelled, Either, after, any_of, scope, wait_future};
+use segue_io::signal::{Signal, Signals, ctrl_c};
+use std::io::ErrorKind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+fn raise(signal: Kernels) {
+    kill_process(getpid(), signal).unwrap();
+}
+
+#[test]
+fn a_signal_before_the_wait_is_kept_and_many_are_one() {
+    everywhere(|| {
+        let signals = Signals::new(Signal::USR1).unwrap();
+        assert!(!signals.try_recv());
+        for _ in 0..5 {
+            raise(Kernels::USR1);
+        }
+        signals.recv().unwrap();
+        // The kernel may deliver to another thread a moment later; but not five times.
+        let more = std::iter::from_fn(|| signals.try_recv().then_some(())).count();
+        assert!(more < 4, "{more}");
+    });
+}
+
+#[test]
+fn a_signal_during_the_wait_ends_it() {
+    everywhere(|| {
+        let signals = Signals::new(Signal::USR2).unwrap();
+        scope(|s| {
+            let waits = s.spawn(|| signals.recv());
+            for _ in 0..20 {
+                segue_core::yield_now().unwrap();
+            }
+            raise(Kernels::USR2);
+            waits.join().unwrap().unwrap();
+        });
+    });
+}
+
+#[test]
+fn each_of_several_sees_the_signal_and_so_does_a_handler_of_before() {
+    static SEEN: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn others(_: i32) {
+        SEEN.fetch_add(1, Ordering::SeqCst);
+    }
+    // SAFETY: the handler adds to a number.
+    unsafe { libc::signal(libc::SIGALRM, others as *const () as libc::sighandler_t) };
+    everywhere(|| {
+        let seen = SEEN.load(Ordering::SeqCst);
+        let (first, second) = (Signals::new(Signal::ALRM).unwrap(), Signals::new(Signal::ALRM).unwrap());
+        let task = async { second.recv_source().await };
+        raise(Kernels::ALARM);
+        first.recv().unwrap();
+        wait_future(task).unwrap().unwrap();
+        until(|| SEEN.load(Ordering::SeqCst) == seen + 1);
+        // One that goes takes nothing from the other.
+        drop(first);
+        raise(Kernels::ALARM);
+        second.recv().unwrap();
+    });
+}
+
+#[test]
+fn a_choice_among_signals_takes_the_one_that_came() {
+    everywhere(|| {
+        let all = [Signal::HUP, Signal::QUIT, Signal::WINCH].map(|signal| Signals::new(signal).unwrap());
+        raise(Kernels::QUIT);
+        let came = any_of(all.each_ref().map(Signals::recv_source)).wait().unwrap();
+        assert_eq!(came.0, 1);
+        let none = any_of(all.each_ref().map(Signals::recv_source)).or(after(Duration::from_millis(2)));
+        assert!(matches!(none.wait().unwrap(), Either::Right(())));
+    });
+}
+
+#[test]
+fn a_receive_that_is_cancelled_leaves_the_signal() {
+    everywhere(|| {
+        let signals = Signals::new(Signal::TERM).unwrap();
+        let token = CancelToken::new();
+        scope(|s| {
+            let waits = s.spawn(|| token.run(|| signals.recv()));
+            segue_core::yield_now().unwrap();
+            token.cancel();
+            assert!(Cancelled::caused(&waits.join().unwrap().unwrap_err()));
+        });
+        raise(Kernels::TERM);
+        assert!(Cancelled::caused(&token.run(|| signals.recv()).unwrap_err()));
+        signals.recv().unwrap();
+    });
+}
+
+#[test]
+fn ctrl_c_is_one_arm_of_a_choice() {
+    everywhere(|| {
+        let stop = ctrl_c().unwrap();
+        assert_eq!(stop.signal(), Signal::INT);
+        raise(Kernels::INT);
+        let first = after(Duration::from_secs(60)).or(stop.recv_source()).wait().unwrap();
+        assert!(matches!(first, Either::Right(Ok(()))));
+    });
+}
+
+#[test]
+fn what_nobody_can_wait_for_is_an_error() {
+    let of = |number| Signals::new(Signal::from_raw(number)).unwrap_err().kind();
+    for number in [libc::SIGKILL, libc::SIGSTOP, libc::SIGSEGV, libc::SIGILL, libc::SIGFPE, 0, -1, 1000] {
+        assert_eq!(of(number), ErrorKind::InvalidInput, "{number}");
+    }
+}
