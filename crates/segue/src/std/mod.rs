@@ -36,16 +36,11 @@
 //! Used by programs that are ported; others find more in [`crate::sync`], [`crate::channel`] and
 //! [`crate::scope`], where cancellation is an error and waits can be chosen among.
 
+#[cfg(feature = "io")]
+pub mod net;
 pub mod sync;
 pub mod thread;
 pub mod time;
-
-/// std's, with the sockets of [`crate::net`].
-#[cfg(feature = "io")]
-pub mod net {
-    pub use ::std::net::*;
-    pub use segue_io::net::{Incoming, TcpListener, TcpStream, ToAddrs as ToSocketAddrs, UdpSocket};
-}
 
 /// std's: its traits and buffers work with every stream.
 pub mod io {
