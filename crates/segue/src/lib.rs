@@ -78,6 +78,7 @@ pub mod fiber;
 mod runtime;
 mod select;
 mod spawn;
+pub mod std;
 pub mod sync;
 
 #[cfg(feature = "sched")]

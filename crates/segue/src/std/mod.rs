@@ -1,0 +1,56 @@
+//! std's names for programs of threads: with these imports they are programs of fibers.
+//!
+//! ```
+//! use segue::std::sync::{Arc, Mutex, mpsc};
+//! use segue::std::thread;
+//!
+//! let total = Arc::new(Mutex::new(0));
+//! let (send, receive) = mpsc::channel();
+//! let adder = thread::spawn({
+//!     let total = Arc::clone(&total);
+//!     move || receive.iter().for_each(|n: u32| *total.lock().unwrap() += n)
+//! });
+//! (1..=4).for_each(|n| send.send(n).unwrap());
+//! drop(send);
+//! adder.join().unwrap();
+//! assert_eq!(*total.lock().unwrap(), 10);
+//! ```
+//!
+//! Types, functions and signatures are std's. `main` may stay what it is: a plain thread waits as
+//! ever, and what it spawns are fibers of the default pool, which end with the process. In a fiber
+//! of a runtime, what is spawned belongs to that runtime.
+//!
+//! # What differs
+//!
+//! | | here |
+//! | --- | --- |
+//! | cancellation | std has no word for it. Where a wait returns an error that fits, it is that: an [`io::Error`](io::Error), a `RecvError`. Other waits unwind, with the [`Cancelled`](crate::Cancelled) as the payload; the panic hook is not called. Nobody cancels a fiber that is spawned here, except the end of its runtime, and what it is inside of: a `timeout`, a scope |
+//! | a lock in a `Drop`, while its fiber panics | if somebody has it, the thread waits, and not the fiber alone |
+//! | `thread_local!` | is of the worker, which has many fibers |
+//! | `thread::current` | the fiber |
+//! | `park` | may not return without a reason |
+//! | `println!` and files | block the worker for as long as they take |
+//! | `Condvar`, `Mutex` | fair: first come, first served |
+//! | `Once::call_once_force`, `mpmc`, `MappedMutexGuard`, `thread::Builder::spawn_unchecked` | are not here |
+//!
+//! Used by programs that are ported; others find more in [`crate::sync`], [`crate::channel`] and
+//! [`crate::scope`], where cancellation is an error and waits can be chosen among.
+
+#[cfg(feature = "io")]
+pub mod net;
+pub mod sync;
+pub mod thread;
+pub mod time;
+
+/// std's: its traits and buffers work with every stream.
+pub mod io {
+    pub use ::std::io::*;
+}
+
+use segue_core::Cancelled;
+use std::panic::resume_unwind;
+
+/// What a wait has brought. One that was cancelled unwinds: std's signature has no error for it.
+fn unless_cancelled<T>(result: Result<T, impl Into<Cancelled>>) -> T {
+    result.unwrap_or_else(|cancelled| resume_unwind(Box::new(cancelled.into())))
+}

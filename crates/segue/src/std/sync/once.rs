@@ -1,0 +1,223 @@
+//! What std initialises once: by a closure that may wait.
+
+use crate::sync::{self, ForceError, SetError};
+use std::fmt;
+use std::ops::Deref;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// What an initialiser has brought; std's cells panic where ours fail.
+#[track_caller]
+fn forced<T>(result: Result<T, ForceError>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(ForceError::Cancelled(cancelled)) => resume_unwind(Box::new(cancelled)),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// [`std::sync::Once`]: a closure that is run once, and that others wait for.
+///
+/// # Cancellation
+/// The wait for somebody else's closure unwinds; see [the module](crate::std).
+///
+/// # Examples
+///
+/// ```
+/// use segue::std::sync::Once;
+///
+/// static START: Once = Once::new();
+/// START.call_once(|| println!("started"));
+/// START.call_once(|| unreachable!());
+/// assert!(START.is_completed());
+/// ```
+#[derive(Debug, Default)]
+pub struct Once {
+    once: sync::Once,
+    poisoned: AtomicBool,
+}
+
+impl Once {
+    /// Not done yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { once: sync::Once::new(), poisoned: AtomicBool::new(false) }
+    }
+
+    /// Runs `f`, unless somebody has done so; if somebody is at it, waits until it is done.
+    ///
+    /// # Panics
+    /// If `f` does; from then on always. If `f` calls it again.
+    #[track_caller]
+    pub fn call_once<F: FnOnce()>(&self, f: F) {
+        forced(self.once.call_once(|| {
+            assert!(!self.poisoned.load(Ordering::Relaxed), "a `Once` whose closure has panicked before");
+            // The cell orders it for the next.
+            self.poisoned.store(true, Ordering::Relaxed);
+            f();
+            self.poisoned.store(false, Ordering::Relaxed);
+        }));
+    }
+
+    /// Whether it is done. Never waits.
+    pub fn is_completed(&self) -> bool {
+        self.once.is_completed()
+    }
+}
+
+/// [`std::sync::OnceLock`]: a value that is set once.
+///
+/// # Cancellation
+/// The wait for somebody else's initialiser unwinds; see [the module](crate::std).
+///
+/// # Examples
+///
+/// ```
+/// use segue::std::sync::OnceLock;
+///
+/// static NAME: OnceLock<String> = OnceLock::new();
+/// assert_eq!(NAME.get_or_init(|| "one".to_owned()), "one");
+/// assert_eq!(NAME.set("two".to_owned()), Err("two".to_owned()));
+/// ```
+#[derive(Debug, Default)]
+pub struct OnceLock<T>(sync::OnceCell<T>);
+
+impl<T> OnceLock<T> {
+    /// An empty one.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(sync::OnceCell::new())
+    }
+
+    /// The value, if it was set. Never waits.
+    pub fn get(&self) -> Option<&T> {
+        self.0.get()
+    }
+
+    /// The value, to change, if it was set.
+    pub fn get_mut(&mut self) -> Option<&mut T> {
+        self.0.get_mut()
+    }
+
+    /// Sets the value; waits for somebody who is initialising.
+    ///
+    /// # Errors
+    /// If it was set: with the value.
+    ///
+    /// # Panics
+    /// If it is called from the initialiser.
+    #[track_caller]
+    pub fn set(&self, value: T) -> Result<(), T> {
+        match self.0.set(value) {
+            Ok(()) => Ok(()),
+            Err(crate::Rejected { value, error: SetError::Full }) => Err(value),
+            Err(crate::Rejected { error: SetError::Cancelled(cancelled), .. }) => resume_unwind(Box::new(cancelled)),
+            Err(crate::Rejected { error, .. }) => panic!("{error}"),
+        }
+    }
+
+    /// The value, which `f` makes if there is none. Others wait meanwhile.
+    ///
+    /// # Panics
+    /// If `f` does: then there is no value, and the next caller's is run. If `f` calls it again.
+    #[track_caller]
+    pub fn get_or_init<F: FnOnce() -> T>(&self, f: F) -> &T {
+        forced(self.0.get_or_init(f))
+    }
+
+    /// The value, if it was set.
+    pub fn into_inner(self) -> Option<T> {
+        self.0.into_inner()
+    }
+
+    /// Takes the value out.
+    pub fn take(&mut self) -> Option<T> {
+        self.0.take()
+    }
+}
+
+impl<T: Clone> Clone for OnceLock<T> {
+    fn clone(&self) -> Self {
+        self.get().cloned().map_or_else(Self::new, Self::from)
+    }
+}
+
+impl<T> From<T> for OnceLock<T> {
+    fn from(value: T) -> Self {
+        let cell = Self::new();
+        let _ = cell.set(value); // It is empty, and nobody else has it.
+        cell
+    }
+}
+
+impl<T: PartialEq> PartialEq for OnceLock<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl<T: Eq> Eq for OnceLock<T> {}
+
+/// [`std::sync::LazyLock`]: a value that its first user computes.
+///
+/// # Cancellation
+/// The wait for somebody else's computation unwinds; see [the module](crate::std).
+///
+/// # Examples
+///
+/// ```
+/// use segue::std::sync::LazyLock;
+///
+/// static PRIMES: LazyLock<Vec<u32>> = LazyLock::new(|| vec![2, 3, 5, 7]);
+/// assert_eq!(PRIMES[3], 7);
+/// ```
+pub struct LazyLock<T, F = fn() -> T> {
+    cell: sync::OnceCell<T>,
+    /// None once it was called, which the cell does to one at a time.
+    init: Mutex<Option<F>>,
+}
+
+impl<T, F: FnOnce() -> T> LazyLock<T, F> {
+    /// A value that `f` will compute.
+    #[must_use]
+    pub const fn new(f: F) -> Self {
+        Self { cell: sync::OnceCell::new(), init: Mutex::new(Some(f)) }
+    }
+
+    /// The value, after computing it or waiting for who does.
+    ///
+    /// # Panics
+    /// If the computation does, or has, or needs the value.
+    #[track_caller]
+    pub fn force(this: &Self) -> &T {
+        forced(this.cell.get_or_init(|| {
+            let init = this.init.lock().unwrap_or_else(PoisonError::into_inner).take();
+            init.expect("a `LazyLock` whose computation has panicked before")()
+        }))
+    }
+}
+
+impl<T, F: FnOnce() -> T> Deref for LazyLock<T, F> {
+    type Target = T;
+
+    #[track_caller]
+    fn deref(&self) -> &T {
+        Self::force(self)
+    }
+}
+
+impl<T: Default> Default for LazyLock<T> {
+    fn default() -> Self {
+        Self::new(T::default)
+    }
+}
+
+impl<T: fmt::Debug, F> fmt::Debug for LazyLock<T, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.cell.get() {
+            Some(value) => f.debug_tuple("LazyLock").field(value).finish(),
+            None => f.write_str("LazyLock(<uninit>)"),
+        }
+    }
+}

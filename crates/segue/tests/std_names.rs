@@ -1,0 +1,211 @@
+//! std's names do what std's do: each case runs with `std` itself, and with `segue::std` on every
+//! scheduler. And what std has no word for: cancellation.
+#![cfg(feature = "sched")]
+
+#[path = "common/meet.rs"]
+mod meet;
+
+mod on_std {
+    use std as like;
+    include!("std_names/cases.rs");
+}
+
+mod on_fibers {
+    use segue::std as like;
+    include!("std_names/cases.rs");
+}
+
+use meet::{everywhere, pool};
+use segue::std::sync::{Arc, Barrier, Condvar, Mutex, Once, RwLock, mpsc};
+use segue::std::thread;
+use segue::std::time::Instant;
+use segue::sync::Notify;
+use segue::{CancelToken, Cancelled};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+macro_rules! cases {
+    ($($name:ident),* $(,)?) => {$(
+        #[test]
+        fn $name() {
+            on_std::$name();
+            everywhere(on_fibers::$name);
+        }
+    )*};
+}
+
+cases! {
+    a_mutex_lets_one_in_at_a_time,
+    a_lock_is_poisoned_by_an_owner_that_panics,
+    a_lock_that_was_locked_during_a_panic_is_not_poisoned_by_it,
+    readers_share_and_writers_do_not,
+    a_condition_hands_over,
+    a_condition_waits_no_longer_than_it_is_told,
+    one_of_each_round_leads,
+    what_is_done_once_is_waited_for,
+    a_channel_ends_with_its_senders_and_its_receiver,
+    a_bounded_channel_waits_for_room,
+    a_join_has_the_result_or_the_panic,
+    a_scope_waits_and_lends,
+    a_scope_tells_of_a_panic_that_nobody_has_joined,
+    a_token_is_taken_by_one_park,
+}
+
+/// What `f` unwinds with, when it runs under a token that is cancelled while it waits.
+fn cancelled_in(f: impl FnOnce() + Send) {
+    let token = CancelToken::new();
+    segue::scope(|s| {
+        let ended = s.spawn(|| catch_unwind(AssertUnwindSafe(|| token.run(f))));
+        segue::sleep(Duration::from_millis(1)).unwrap();
+        token.cancel_with("no longer wanted");
+        let payload = ended.join().unwrap().expect_err("it came back");
+        assert_eq!(payload.downcast_ref::<Cancelled>().unwrap().to_string(), "cancelled: no longer wanted");
+    });
+}
+
+#[test]
+fn a_wait_without_an_error_unwinds_when_it_is_cancelled() {
+    everywhere(|| {
+        let (mutex, lock, never) = (Mutex::new(()), RwLock::new(()), Condvar::new());
+        let (held, written) = (mutex.lock().unwrap(), lock.write().unwrap());
+        cancelled_in(|| drop(mutex.lock()));
+        cancelled_in(|| drop(lock.read()));
+        cancelled_in(|| drop(lock.write()));
+        drop((held, written));
+        cancelled_in(|| drop(never.wait(mutex.lock().unwrap())));
+        cancelled_in(|| drop(never.wait_timeout(mutex.lock().unwrap(), Duration::MAX)));
+        assert!(!mutex.is_poisoned() && mutex.try_lock().is_ok(), "a cancelled wait has left its mutex in order");
+        cancelled_in(|| assert!(Barrier::new(2).wait().is_leader()));
+        cancelled_in(|| thread::sleep(Duration::MAX));
+        cancelled_in(thread::park);
+        cancelled_in(|| thread::park_timeout(Duration::MAX));
+        // Somebody is at it, until he is told.
+        let (once, begun, told) = (Once::new(), Notify::new(), Notify::new());
+        segue::scope(|s| {
+            s.spawn(|| {
+                once.call_once(|| {
+                    begun.notify_one();
+                    told.wait().unwrap();
+                });
+            });
+            begun.wait().unwrap();
+            cancelled_in(|| once.call_once(|| unreachable!("somebody is at it")));
+            told.notify_one();
+        });
+        assert!(once.is_completed());
+    });
+}
+
+#[test]
+fn a_wait_with_an_error_returns_it_when_it_is_cancelled() {
+    everywhere(|| {
+        let token = CancelToken::new();
+        token.cancel();
+        let (send, receive) = mpsc::channel::<u32>();
+        let (bounded, _room) = mpsc::sync_channel(1);
+        bounded.send(1).unwrap();
+        token.run(|| {
+            assert!(receive.recv().is_err());
+            assert_eq!(receive.recv_timeout(Duration::MAX), Err(mpsc::RecvTimeoutError::Disconnected));
+            assert_eq!(bounded.send(2).unwrap_err().0, 2);
+            send.send(3).expect("it need not wait");
+        });
+        assert_eq!(receive.recv(), Ok(3));
+    });
+}
+
+#[test]
+fn programs_that_never_end_do_so_with_their_runtime() {
+    let (ended, begun) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let run = |body: fn()| {
+        struct Counts(Arc<AtomicUsize>);
+        impl Drop for Counts {
+            fn drop(&mut self) {
+                self.0.fetch_add(1, SeqCst);
+            }
+        }
+        let (counts, begun) = (Counts(Arc::clone(&ended)), Arc::clone(&begun));
+        thread::spawn(move || {
+            let _counts = counts;
+            begun.fetch_add(1, SeqCst);
+            body();
+        });
+    };
+    pool(2)
+        .run(|| {
+            run(|| {
+                loop {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            });
+            run(|| {
+                loop {
+                    thread::park();
+                }
+            });
+            run(|| {
+                let (_send, receive) = mpsc::channel::<()>();
+                for () in &receive {}
+            });
+            run(|| {
+                loop {
+                    thread::yield_now();
+                }
+            });
+            while begun.load(SeqCst) < 4 {
+                segue::yield_now().unwrap();
+            }
+        })
+        .unwrap();
+    assert_eq!(ended.load(SeqCst), 4);
+}
+
+#[test]
+fn a_lock_in_a_drop_during_a_panic_waits_with_its_thread() {
+    pool(2)
+        .run(|| {
+            struct Locks<'a>(&'a Mutex<u32>);
+            impl Drop for Locks<'_> {
+                fn drop(&mut self) {
+                    *self.0.lock().unwrap() += 1;
+                }
+            }
+            let (mutex, waits) = (Mutex::new(0), AtomicBool::new(false));
+            // Held by a plain thread, and not by a fiber of the worker that is to wait.
+            std::thread::scope(|threads| {
+                let guard = mutex.lock().unwrap();
+                let panicked = threads.spawn(|| {
+                    pool(1).run(|| {
+                        catch_unwind(AssertUnwindSafe(|| {
+                            let _locks = Locks(&mutex);
+                            waits.store(true, SeqCst);
+                            std::panic::panic_any("on the way out");
+                        }))
+                    })
+                });
+                while !waits.load(SeqCst) {
+                    std::thread::yield_now();
+                }
+                drop(guard);
+                assert!(panicked.join().unwrap().unwrap().is_err());
+            });
+            assert_eq!(*mutex.lock().unwrap(), 1);
+        })
+        .unwrap();
+}
+
+#[test]
+fn time_is_the_schedulers() {
+    let begun = std::time::Instant::now();
+    segue::Sim::new(1)
+        .run(|| {
+            let begun = Instant::now();
+            thread::sleep(Duration::from_secs(24 * 3600));
+            assert_eq!(begun.elapsed(), Duration::from_secs(24 * 3600));
+            assert_eq!(Instant::now() - begun, begun.elapsed());
+            assert_eq!(begun + begun.elapsed(), Instant::now());
+        })
+        .unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(3600));
+}
