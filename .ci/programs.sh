@@ -19,6 +19,53 @@ examples() {
     done
 }
 
+# Published programs of threads that are ported by their imports: taken from the registry, changed
+# by the differences in `ports/`, and asked over 10,000 connections at once. A change has 20 lines
+# at most, and stands in the docs as it is.
+ports() {
+    local planted fault
+    planted=$(mktemp)
+    for fault in "+not on the page" "$(grep '^[+][^+]' ports/tiny_http.diff ports/tiny_http.diff -h)"; do
+        echo "$fault" >"$planted"
+        if check_port "$planted" >/dev/null; then echo "error: a planted fault was not found: ${fault:0:40}" && return 1; fi
+    done
+    rm "$planted"
+    cargo build --release --manifest-path ports/Cargo.toml --target-dir "$target/ports"
+    cargo metadata --format-version 1 --manifest-path ports/Cargo.toml >"$target/ports/metadata"
+    port tiny_http hello-world 9975 http
+    port tungstenite server 3012 websocket handshake
+    port hyper hello 3013 http
+}
+
+# Ports one of them, and asks an example of it.
+port() {
+    local name=$1 example=$2 number=$3 kind=$4 from to server status=0
+    to=$target/ports/sources/$name
+    from=$(jq -r ".packages[] | select(.name == \"$name\").manifest_path" "$target/ports/metadata")
+    rm -rf "$to" && mkdir -p "$to/examples" && cp -r "$(dirname "$from")/." "$to"
+    chmod -R u+w "$to" && rm -f "$to/Cargo.lock"
+    patch -s -p0 -d "$to" <"ports/$name.diff"
+    check_port "ports/$name.diff" || return 1
+    printf '\n[dependencies.segue]\npath = "%s/crates/segue"\n[workspace]\n' "$PWD" >>"$to/Cargo.toml"
+    [ ! -f "ports/${name}_$example.rs" ] || cp "ports/${name}_$example.rs" "$to/examples/$example.rs"
+    RUSTFLAGS=--cap-lints=allow cargo build -q --release --no-default-features --features "${5:-}" \
+        --manifest-path "$to/Cargo.toml" --example "$example" --target-dir "$target/ports"
+    "$target/ports/release/examples/$example" >"$target/ports/$name.log" 2>&1 &
+    server=$!
+    timeout 120 "$target/ports/release/ports" "$number" "$kind" 10000 || status=$?
+    kill "$server" 2>/dev/null && { wait "$server" || true; }
+    [ $status = 0 ] || { tail "$target/ports/$name.log" && echo "error: $name does not serve" && return 1; }
+}
+
+# Twenty lines at most, which the page shows.
+check_port() {
+    local line
+    [ "$(grep -c '^+[^+]' "$1")" -le 20 ] || { echo "error: $1 changes more than 20 lines" && return 1; }
+    while IFS= read -r line; do
+        grep -qxF -e "$line" docs/porting.md || { echo "error: docs/porting.md lacks a line of $1: $line" && return 1; }
+    done < <(grep '^[+-][^+-]' "$1")
+}
+
 # The harness, and every workload once, quickly. The figures mean nothing; the file has to be sound,
 # with ours in it. Then a server among bad clients, which stays as it was.
 bench() {
