@@ -20,9 +20,9 @@
 //!
 //! **The race to fear**: an op that trusts the bit of a reactor that has ended waits for ever. The
 //! end's three steps release what came before them. If the op reads a bit that the end takes out
-//! later, then its tick is from before the end added to it, and changes. And no bit is set after the
-//! end took them out: the exchange fails, since the word has counted. An exchange that fails costs
-//! the next op a look at the place, and nothing else.
+//! later, then its tick is from before the end added to it, and changes. And no bit is set after
+//! the end took them out: the exchange fails, since the word has counted. An exchange that fails
+//! costs the next op a look at the place, and nothing else.
 
 use crate::fork::Birth;
 use crate::selector::Interest;

@@ -77,6 +77,7 @@ fn a_wait_without_an_error_unwinds_when_it_is_cancelled() {
         cancelled_in(|| drop(never.wait_timeout(mutex.lock().unwrap(), Duration::MAX)));
         assert!(!mutex.is_poisoned() && mutex.try_lock().is_ok(), "a cancelled wait has left its mutex in order");
         cancelled_in(|| assert!(Barrier::new(2).wait().is_leader()));
+        // Until it is cancelled.
         cancelled_in(|| thread::sleep(Duration::MAX));
         cancelled_in(thread::park);
         cancelled_in(|| thread::park_timeout(Duration::MAX));
@@ -136,6 +137,7 @@ fn programs_that_never_end_do_so_with_their_runtime() {
         .run(|| {
             run(|| {
                 loop {
+                    // For ever, a little at a time.
                     thread::sleep(Duration::from_millis(1));
                 }
             });
@@ -201,6 +203,7 @@ fn time_is_the_schedulers() {
     segue::Sim::new(1)
         .run(|| {
             let begun = Instant::now();
+            // In simulated time.
             thread::sleep(Duration::from_secs(24 * 3600));
             assert_eq!(begun.elapsed(), Duration::from_secs(24 * 3600));
             assert_eq!(Instant::now() - begun, begun.elapsed());

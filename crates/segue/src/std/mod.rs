@@ -24,7 +24,7 @@
 //!
 //! | | here |
 //! | --- | --- |
-//! | cancellation | std has no word for it. Where a wait returns an error that fits, it is that: an [`io::Error`](io::Error), a `RecvError`. Other waits unwind, with the [`Cancelled`](crate::Cancelled) as the payload; the panic hook is not called. Nobody cancels a fiber that is spawned here, except the end of its runtime, and what it is inside of: a `timeout`, a scope |
+//! | cancellation | std has no word for it. Where a wait returns an error that fits, it is that: an [`io::Error`], a `RecvError`. Other waits unwind, with the [`Cancelled`] as the payload; the panic hook is not called. Nobody cancels a fiber that is spawned here, except the end of its runtime, and what it is inside of: a `timeout`, a scope |
 //! | a lock in a `Drop`, while its fiber panics | if somebody has it, the thread waits, and not the fiber alone |
 //! | `thread_local!` | is of the worker, which has many fibers |
 //! | `thread::current` | the fiber |

@@ -162,6 +162,7 @@ pub fn what_is_done_once_is_waited_for() {
         for _ in 0..4 {
             s.spawn(|| {
                 once.call_once(|| {
+                    // The others come meanwhile, or later: both are right.
                     thread::sleep(SOON);
                     runs.fetch_add(1, SeqCst);
                 });
@@ -267,6 +268,7 @@ pub fn a_scope_tells_of_a_panic_that_nobody_has_joined() {
         thread::scope(|s| {
             s.spawn(|| std::panic::panic_any("unseen"));
             s.spawn(|| {
+                // It ends after the panic, mostly; both orders are right.
                 thread::sleep(SOON);
                 others.fetch_add(1, SeqCst);
             });
@@ -279,6 +281,7 @@ pub fn a_scope_tells_of_a_panic_that_nobody_has_joined() {
     let body = panics(|| {
         thread::scope(|s| {
             s.spawn(|| {
+                // It ends after the panic, mostly; both orders are right.
                 thread::sleep(SOON);
                 others.fetch_add(1, SeqCst);
             });

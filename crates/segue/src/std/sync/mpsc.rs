@@ -50,7 +50,7 @@ pub fn sync_channel<T>(bound: usize) -> (SyncSender<T>, Receiver<T>) {
     (SyncSender(sender), Receiver(receiver))
 }
 
-/// The sending end of [`channel`].
+/// The sending end of [`channel`](fn@channel).
 pub struct Sender<T>(channel::Sender<T>);
 
 impl<T> Sender<T> {
@@ -80,7 +80,7 @@ impl<T> SyncSender<T> {
         self.0.send(value).map_err(|rejected| SendError(rejected.value))
     }
 
-    /// Sends, if there is room.
+    /// Sends, if there is room. Never waits.
     ///
     /// # Errors
     /// If there is none, or if the receiver is gone: with the value.
@@ -108,7 +108,7 @@ impl<T> Receiver<T> {
         self.0.recv().map_err(|_| RecvError)
     }
 
-    /// Receives, if there is a value.
+    /// Receives, if there is a value. Never waits.
     ///
     /// # Errors
     /// If there is none, or never will be.
@@ -120,6 +120,9 @@ impl<T> Receiver<T> {
     }
 
     /// As [`recv`](Receiver::recv), for `limit` at most.
+    ///
+    /// # Cancellation
+    /// *No effect*.
     ///
     /// # Errors
     /// If no value has come in time, or if none will.

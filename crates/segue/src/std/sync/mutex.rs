@@ -11,8 +11,8 @@ use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 /// panics.
 ///
 /// # Cancellation
-/// A wait for the lock unwinds; see [the module](crate::std). Who is cancelled while he has the lock
-/// poisons it, if he unwinds.
+/// A wait for the lock unwinds; see [the module](crate::std). An owner that is cancelled poisons
+/// the mutex if it unwinds.
 ///
 /// # Examples
 ///
