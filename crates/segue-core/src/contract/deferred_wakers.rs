@@ -23,6 +23,7 @@ use crate::contract::fiber::Fiber;
 use crate::contract::unwind::contain;
 use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::local;
+use crate::primitives::prefetch::prefetch;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ptr;
@@ -104,7 +105,13 @@ pub fn wake_after_interrupt(waker: Waker) {
 /// executors, and for [`Wake::Resume`](crate::scheduling::Wake::Resume).
 #[inline]
 pub fn wake_task(waker: Waker) {
-    if BATCHES.with(Cell::get) == 0 && depth() < DEEPEST { call(waker) } else { wake_after_interrupt(waker) }
+    if BATCHES.with(Cell::get) == 0 && depth() < DEEPEST {
+        call(waker);
+    } else {
+        // What it points to is as a rule what the call touches first.
+        prefetch(waker.data());
+        wake_after_interrupt(waker);
+    }
 }
 
 pub(crate) fn call_deferred() {

@@ -8,5 +8,6 @@ pub mod atomic;
 pub(crate) mod list;
 pub(crate) mod lock;
 pub(crate) mod payload;
+pub(crate) mod prefetch;
 pub(crate) mod shared_pair;
 pub mod switch;

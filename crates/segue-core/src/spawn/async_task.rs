@@ -58,6 +58,7 @@ use crate::contract::tree::cancelled::Cancelled;
 use crate::contract::tree::context::Context as Tree;
 use crate::contract::unwind::caught;
 use crate::primitives::atomic::{AtomicU8, Ordering};
+use crate::primitives::prefetch::prefetch_bytes;
 use crate::spawn::join_error::{Failed, Panic};
 use crate::spawn::task::{self, Head, Task};
 use std::marker::PhantomPinned;
@@ -72,6 +73,9 @@ const POLLING: u8 = 1;
 const WOKEN: u8 = 2;
 const IDLE: u8 = 3;
 const OVER: u8 = 4;
+
+/// How many bytes of a task are fetched before it is polled: most of a small one.
+const FETCHED: usize = 640;
 
 /// What wakers share.
 struct Ring {
@@ -111,6 +115,8 @@ impl Ring {
         // SAFETY: by the states the task is there, has no other job, and nobody else touches it;
         // the header is the first field of its work.
         let job = unsafe { Job::from_raw(self.header) };
+        // It is polled within a few turns, and may have waited for long.
+        prefetch_bytes(self.header.as_ptr(), FETCHED);
         barrier(WaitsFor::new("the wake-up of a task"), || self.spawner.spawn(job));
     }
 }

@@ -36,6 +36,7 @@ use crate::contract::tree::context::Context;
 use crate::contract::trigger::{Trigger, Wakeup};
 use crate::primitives::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::primitives::lock::Lock;
+use crate::primitives::prefetch::prefetch_bytes;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -124,6 +125,9 @@ pub(crate) struct Simulation {
 /// How many timers are claimed under one hold of the lock.
 const BATCH: usize = 32;
 
+/// How far around a waiter's trigger its other fields lie that are touched when it is resumed.
+const AROUND: usize = 128;
+
 impl Timers {
     /// Timers that go by the real clock.
     #[must_use]
@@ -208,6 +212,7 @@ impl Timers {
         }
         let now = self.now();
         loop {
+            let mut entries: [Option<(Key, Entry)>; BATCH] = [const { None }; BATCH];
             let mut batch: [Option<Due>; BATCH] = [const { None }; BATCH];
             let mut due = 0;
             let mut queue = self.0.queue.lock();
@@ -215,7 +220,15 @@ impl Timers {
             while due < BATCH
                 && let Some((key, entry)) = queue.wheels.pop(until)
             {
-                batch[due] = Some(match entry {
+                // Waiters that sleep for long are in no cache: they are fetched all at a time.
+                if let Entry::Wait { trigger, .. } = &entry {
+                    prefetch_bytes(trigger.as_ptr().wrapping_byte_sub(AROUND), 2 * AROUND);
+                }
+                entries[due] = Some((key, entry));
+                due += 1;
+            }
+            for (place, (key, entry)) in batch.iter_mut().zip(entries.into_iter().flatten()) {
+                *place = Some(match entry {
                     // SAFETY: the entry was in the queue, so its waiter has not left.
                     Entry::Wait { trigger, arm } => match unsafe { trigger.as_ref() }.claim(arm) {
                         Ok(wakeup) => {
@@ -230,7 +243,6 @@ impl Timers {
                     }
                     Entry::Lazy(lazy) => Due::Lazy(lazy, key),
                 });
-                due += 1;
             }
             self.0.len.store(queue.wheels.len(), Ordering::Release);
             drop(queue);

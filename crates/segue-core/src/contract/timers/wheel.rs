@@ -323,11 +323,15 @@ impl Wheels {
     fn open(&mut self, slot: u32) {
         let first = self.at(slot).first;
         let within = self.slab[first].deadline;
-        let (mut next, mut different) = (first, 0);
-        while next & SLOT == 0 {
-            let place = &self.slab[next];
-            different |= place.deadline ^ within;
-            next = place.after;
+        // From both ends: each step waits for memory.
+        let (mut next, mut back, mut different) = (first, self.at(slot).last, 0);
+        loop {
+            let (place, other) = (&self.slab[next], &self.slab[back]);
+            different |= (place.deadline ^ within) | (other.deadline ^ within);
+            if next == back || place.after == back {
+                break;
+            }
+            (next, back) = (place.after, other.before);
         }
         let number = self.make(level(different), within, slot);
         let mut next = first;
