@@ -55,6 +55,10 @@ pub struct Size {
     pub columns: u16,
 }
 
+/// What a terminal sends to the processes that it controls, unless told otherwise.
+const FROM_TERMINALS: [libc::c_int; 6] =
+    [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+
 impl Pty {
     /// Makes a pseudo-terminal. Never waits.
     ///
@@ -78,7 +82,8 @@ impl Pty {
     }
 
     /// Has a child run on the terminal: its input, output and errors are there, it leads a session
-    /// of its own, and the terminal controls that, so that Ctrl-C written here interrupts it.
+    /// of its own, and the terminal controls that, so that Ctrl-C written here interrupts it, also
+    /// where this process ignores the signals of terminals.
     ///
     /// The command keeps the terminal open until it is dropped; reads see no end before. Never
     /// waits.
@@ -90,12 +95,18 @@ impl Pty {
         command.stdin(Stdio::from(terminal.try_clone()?)).stdout(Stdio::from(terminal.try_clone()?));
         command.stderr(Stdio::from(terminal.try_clone()?));
         let lead = move || {
+            // A shell's background jobs ignore some of these, and what is ignored stays so in the
+            // program that is executed.
+            for signal in FROM_TERMINALS {
+                // SAFETY: the signals exist, and their default actions are no code of ours.
+                unsafe { libc::signal(signal, libc::SIG_DFL) };
+            }
             rustix::process::setsid()?;
             rustix::process::ioctl_tiocsctty(&terminal)?;
             Ok(())
         };
-        // SAFETY: between the fork and the exec it makes two system calls, the second with a
-        // descriptor that it owns, and neither allocates nor takes a lock.
+        // SAFETY: between the fork and the exec it makes system calls alone, with a descriptor that
+        // it owns, and none of them allocates or takes a lock.
         unsafe { command.pre_exec(lead) };
         Ok(())
     }
