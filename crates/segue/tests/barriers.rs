@@ -108,6 +108,43 @@ fn wait_while() -> u64 {
     *guard + RIGHT - 1
 }
 
+/// The same, by std's names, and within a limit.
+fn wait_timeout_while() -> u64 {
+    let (value, changed) = (segue::std::sync::Mutex::new(0), segue::std::sync::Condvar::new());
+    let condition = |value: &mut u64| {
+        act();
+        *value += 1;
+        *value < 1
+    };
+    let (guard, result) = changed.wait_timeout_while(value.lock().unwrap(), table::LONG, condition).unwrap();
+    assert!(!result.timed_out());
+    *guard + RIGHT - 1
+}
+
+#[cfg(feature = "io")]
+mod addresses {
+    use super::act;
+    use segue::net::ToAddrs;
+    use segue::std::net::{SocketAddr, ToSocketAddrs};
+    use std::{io, iter};
+
+    /// An address that acts when it is looked up.
+    struct ActsWhenAsked;
+
+    impl ToAddrs for ActsWhenAsked {
+        type Iter = iter::Once<SocketAddr>;
+
+        fn to_addrs(&self) -> io::Result<Self::Iter> {
+            act();
+            Ok(iter::once(SocketAddr::from(([127, 0, 0, 1], 7))))
+        }
+    }
+
+    pub(super) fn port() -> u64 {
+        ActsWhenAsked.to_socket_addrs().unwrap().map(|address| u64::from(address.port())).sum()
+    }
+}
+
 /// The condition is looked at again by a fiber that was notified.
 fn wait_while_again() -> u64 {
     let (value, changed) = (Mutex::new(0), Condvar::new());
@@ -214,6 +251,13 @@ static ROWS: &[Row] = &[
     }),
     fiber("Condvar::wait_while", Captured, wait_while),
     fiber("Condvar::wait_while, again", Captured, wait_while_again),
+    fiber("std: Condvar::wait_timeout_while", Captured, wait_timeout_while),
+    thread("std: Condvar::wait_timeout_while, on a thread", Captured, wait_timeout_while),
+    fiber("std: OnceLock::get_or_init", Captured, || *segue::std::sync::OnceLock::new().get_or_init(acts)),
+    fiber("std: the body of a scope", Captured, || segue::std::thread::scope(|_| acts())),
+    fiber("std: a fiber of a scope", Apart, || segue::std::thread::scope(|s| s.spawn(acts).join().unwrap())),
+    #[cfg(feature = "io")]
+    fiber("std: ToSocketAddrs", Captured, addresses::port),
     fiber("the drop of a structure with its value", Captured, || {
         drop((MVar::new(ActsAtDrop), Mutex::new(0)));
         RIGHT
