@@ -4,7 +4,8 @@
 //! module, then the table holds it for as long as the fiber runs. Of other fibers the table has a
 //! weak reference: without a handle there is nobody who could unpark. Only a token that waits for
 //! such a fiber is held. What is left of fibers that have ended goes when the table has doubled. A
-//! plain thread has its own in a thread-local variable.
+//! plain thread has its own in a thread-local variable, also one that was spawned by this module in
+//! a program without schedulers.
 //!
 //! The token is the permit of a [`Notify`]: `unpark` leaves it, `park` takes it.
 
@@ -12,7 +13,7 @@ use super::super::unless_cancelled;
 use crate::after;
 use crate::fiber::{self, FiberId};
 use crate::sync::Notify;
-use std::cell::OnceCell;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -65,6 +66,17 @@ impl Table {
     }
 }
 
+thread_local! {
+    /// Of a plain thread.
+    static OWN: RefCell<Option<Thread>> = const { RefCell::new(None) };
+}
+
+/// Exchanges a plain thread's own one. In the destructors of its thread-local variables there is
+/// none.
+fn exchange_own(own: Option<Thread>) -> Option<Thread> {
+    OWN.try_with(|slot| slot.replace(own)).ok().flatten()
+}
+
 impl Thread {
     pub(super) fn new(name: Option<Box<str>>) -> Self {
         Self::with(name, None)
@@ -78,17 +90,26 @@ impl Thread {
 
     /// Runs `f`, in which this is the current one.
     pub(super) fn run<R>(&self, f: impl FnOnce() -> R) -> R {
-        struct Leave(FiberId);
+        enum Leave {
+            Fiber(FiberId),
+            /// With what it was before.
+            Thread(Option<Thread>),
+        }
         impl Drop for Leave {
             fn drop(&mut self) {
-                table().fibers.remove(&self.0);
+                match self {
+                    Self::Fiber(id) => drop(table().fibers.remove(id)),
+                    Self::Thread(before) => drop(exchange_own(before.take())),
+                }
             }
         }
-        let id = fiber::current().map(|fiber| fiber.id());
-        let _leave = id.map(|id| {
-            table().insert(id, &self.0, true);
-            Leave(id)
-        });
+        let _leave = match fiber::current() {
+            Some(fiber) => {
+                table().insert(fiber.id(), &self.0, true);
+                Leave::Fiber(fiber.id())
+            }
+            None => Leave::Thread(exchange_own(Some(self.clone()))),
+        };
         f()
     }
 
@@ -134,12 +155,10 @@ impl fmt::Debug for Thread {
 /// ```
 #[must_use]
 pub fn current() -> Thread {
-    thread_local! {
-        static OWN: OnceCell<Thread> = const { OnceCell::new() };
-    }
     let Some(fiber) = fiber::current() else {
         let own = || Thread::new(std::thread::current().name().map(Box::from));
-        return OWN.try_with(|slot| slot.get_or_init(own).clone()).unwrap_or_else(|_| own());
+        let found = OWN.try_with(|slot| slot.borrow_mut().get_or_insert_with(own).clone());
+        return found.unwrap_or_else(|_| own());
     };
     let mut table = table();
     if let Some(found) = table.fibers.get(&fiber.id()).and_then(|entry| entry.thread.upgrade()) {

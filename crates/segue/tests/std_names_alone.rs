@@ -1,0 +1,44 @@
+//! std's names in a program without schedulers: what is spawned are threads, and all else is as it
+//! is on fibers. `std_names.rs` has the cases on std itself and on every scheduler.
+#![cfg(not(feature = "sched"))]
+
+mod on_threads {
+    use segue::std as like;
+    include!("std_names/cases.rs");
+}
+
+macro_rules! cases {
+    ($($name:ident),* $(,)?) => {$(
+        #[test]
+        fn $name() {
+            on_threads::$name();
+        }
+    )*};
+}
+
+cases! {
+    a_mutex_lets_one_in_at_a_time,
+    a_lock_is_poisoned_by_an_owner_that_panics,
+    a_lock_that_was_locked_during_a_panic_is_not_poisoned_by_it,
+    readers_share_and_writers_do_not,
+    a_condition_hands_over,
+    a_condition_waits_no_longer_than_it_is_told,
+    one_of_each_round_leads,
+    what_is_done_once_is_waited_for,
+    a_channel_ends_with_its_senders_and_its_receiver,
+    a_bounded_channel_waits_for_room,
+    a_join_has_the_result_or_the_panic,
+    a_scope_waits_and_lends,
+    a_scope_tells_of_a_panic_that_nobody_has_joined,
+    a_token_is_taken_by_one_park,
+}
+
+#[test]
+fn a_thread_that_was_spawned_has_the_name_and_the_identity_that_its_handle_tells() {
+    let named = segue::std::thread::Builder::new().name("courier".to_owned());
+    let handle = named.spawn(segue::std::thread::current).unwrap();
+    let told = handle.thread().id();
+    let own = handle.join().unwrap();
+    assert_eq!((own.id(), own.name()), (told, Some("courier")));
+    assert_ne!(segue::std::thread::current().id(), told);
+}
