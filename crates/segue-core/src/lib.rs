@@ -100,6 +100,7 @@ pub use wait::admission::{admit, check};
 pub use wait::any_of::{AnyOf, Slots, any_of, any_of_biased};
 pub use wait::arms::{Arms, OneOf};
 pub use wait::deadline::{Alarm, Deadline, after, at, sleep};
+pub use wait::draw::random;
 pub use wait::filter_map::FilterMap;
 pub use wait::future::SourceFuture;
 pub use wait::future_source::future_source;
@@ -111,7 +112,7 @@ pub use wait::no_suspend::no_suspend;
 pub use wait::queue::{Brings, Guard, Node, Operation, Take, Unlocked, WaitQueue, Waiting};
 pub use wait::select::{Either, Or};
 pub use wait::source::{Ended, Source, Waitable, registered, wait, wait_until};
-pub use wait::ticks::{Ticks, interval};
+pub use wait::ticks::{Missed, Ticks, interval};
 pub use wait::waker::{wait_future, wait_future_shielded};
 
 /// What writers of schedulers and runtimes need besides: the contract, the jobs and families that

@@ -25,6 +25,8 @@
 //!   [`JoinHandle`] is joined, or awaited by a task. [`spawn_task`] runs a future next to them.
 //! * Meet: [`sync`] has promises, locks, permits, cells that are initialised once, latches and
 //!   more. [`channel`] has channels, broadcasts and watched values.
+//! * Several at a time: [`concurrent`] runs closures until all have ended, or the first, and works
+//!   on so many items at once.
 //! * Choose: `x_source()` of an operation `x` is a [`Waitable`], to be awaited by a task, or an arm
 //!   of [`select!`], of [`any_of`] a list, or of [two](Waitable::or). [`after`] and [`at`] are such
 //!   sources, the ticks of an [`interval`], and any future by [`future_source`]. [`guard`] makes
@@ -72,6 +74,7 @@
 //! threads.
 
 pub mod channel;
+pub mod concurrent;
 mod error;
 pub mod fiber;
 #[cfg(feature = "sched")]
@@ -133,9 +136,9 @@ pub use segue_io::{net, pipe, process, pty, signal, stdio};
 pub use error::{Closed, Full, Rejected, WaitError};
 pub use segue_core::{
     self as core, Attribute, Attributes, Blocking, CancelToken, Cancellable, Cancelled, Either, Fate, JoinError,
-    JoinHandle, Merge, Nack, OneOf, Scope, Ticks, TimedOut, Waitable, after, any_of, any_of_biased, at, attribute,
-    attributes, blocking, check, deadline, finally, future_source, guard, interval, is_cancelled, merge,
-    name_fibers_in_panics, no_suspend, now, shield, sleep, timeout, wait_future, with_nack, yield_now,
+    JoinHandle, Merge, Missed, Nack, OneOf, Scope, Ticks, TimedOut, Waitable, after, any_of, any_of_biased, at,
+    attribute, attributes, blocking, check, deadline, finally, future_source, guard, interval, is_cancelled, merge,
+    name_fibers_in_panics, no_suspend, now, random, shield, sleep, timeout, wait_future, with_nack, yield_now,
 };
 pub use spawn::{Builder, checkpoint, join, scope, spawn, spawn_task};
 

@@ -7,6 +7,7 @@
 mod table;
 
 use segue::channel::{self, broadcast, watch};
+use segue::concurrent::{Incomplete, Retry, at_most, first_ok, join_all, race};
 use segue::sync::{
     Barrier, Condvar, Entry, Latch, Lazy, MVar, Mutex, Notify, Once, OnceCell, RwLock, Semaphore, WaitGroup, promise,
 };
@@ -106,6 +107,11 @@ fn wait_while() -> u64 {
         })
         .unwrap();
     *guard + RIGHT - 1
+}
+
+/// What was obtained from one item. If its scheduler has ended meanwhile, no other one is begun.
+fn worked_on(results: Result<Vec<u64>, Incomplete<u64>>) -> u64 {
+    results.or_else(|ended| ended.results.into_iter().collect::<Option<Vec<_>>>().ok_or(ended.error)).unwrap()[0]
 }
 
 /// The same, by std's names, and within a limit.
@@ -251,6 +257,27 @@ static ROWS: &[Row] = &[
     }),
     fiber("Condvar::wait_while", Captured, wait_while),
     fiber("Condvar::wait_while, again", Captured, wait_while_again),
+    fiber("join_all: a closure", Apart, || join_all([acts]).unwrap()[0]),
+    fiber("race: a closure", Apart, || race([acts]).unwrap().value),
+    fiber("first_ok: a closure", Apart, || first_ok([|| Ok::<_, ()>(acts())]).unwrap().value),
+    fiber("AtMost::map, by the caller", Captured, || worked_on(at_most(1).map([0], |_| acts()))),
+    fiber("AtMost::for_each, by the caller", Captured, || {
+        let mut worked = 0;
+        let ended = at_most(1).for_each([&mut worked], |worked| *worked = acts());
+        assert!(worked == RIGHT || ended.is_err());
+        worked
+    }),
+    fiber("AtMost::any, by the caller", Captured, || {
+        RIGHT * u64::from(at_most(1).any([0], |_| acts() == RIGHT).unwrap())
+    }),
+    fiber("AtMost::map: the iterator", Captured, || {
+        worked_on(at_most(1).map([0].into_iter().map(|_| acts()), |item| item))
+    }),
+    fiber("Retry::run", Captured, || Retry::new(1).run(|_| Ok::<_, ()>(acts())).unwrap()),
+    fiber("Retry::run_while: whether it is worth it", Captured, || {
+        let again = |_: &()| acts() == 0;
+        RIGHT * u64::from(Retry::new(2).run_while(again, |_| Err::<(), _>(())).unwrap_err().attempts)
+    }),
     fiber("std: Condvar::wait_timeout_while", Captured, wait_timeout_while),
     thread("std: Condvar::wait_timeout_while, on a thread", Captured, wait_timeout_while),
     fiber("std: OnceLock::get_or_init", Captured, || *segue::std::sync::OnceLock::new().get_or_init(acts)),

@@ -9,8 +9,8 @@ use meet::{Task, block_on, everywhere, mixed, simulated};
 use segue::core::{CancelToken, Source};
 use segue::sync::{MVar, Semaphore, promise};
 use segue::{
-    Either, Explore, Fate, Nack, Waitable, after, future_source, guard, interval, now, scope, shield, sleep, spawn,
-    timeout, with_nack, yield_now,
+    Either, Explore, Fate, Missed, Nack, Waitable, after, future_source, guard, interval, now, scope, shield, sleep,
+    spawn, timeout, with_nack, yield_now,
 };
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -214,6 +214,31 @@ fn ticks_in_virtual_time() {
         assert_eq!((ticks.tick(), since()), (Ok(1), ms(80)));
         let long = ms(u64::MAX / 2);
         assert_eq!(interval(long).tick_source().or(after(ms(1))).wait(), Ok(Either::Right(())));
+    });
+}
+
+#[test]
+fn ticks_that_were_missed_are_left_out_made_up_for_or_shift_those_after_them() {
+    simulated(20, |_| {
+        for (missed, expected) in [
+            (Missed::Skip, [(3, 35), (1, 40), (1, 50), (1, 60)]),
+            (Missed::Burst, [(1, 35), (1, 35), (1, 35), (1, 40)]),
+            (Missed::Delay, [(3, 35), (1, 45), (1, 55), (1, 65)]),
+        ] {
+            let (start, mut ticks) = (now(), interval(ms(10)).missed(missed));
+            sleep(ms(35)).unwrap();
+            let came = [(); 4].map(|()| (ticks.tick().unwrap(), (now() - start).as_millis()));
+            assert_eq!(came, expected, "{missed:?}");
+        }
+        // One that takes too long in each round.
+        let (start, mut ticks) = (now(), interval(ms(10)).missed(Missed::Delay));
+        let rounds = [(); 3].map(|()| {
+            ticks.tick().unwrap();
+            let at = (now() - start).as_millis();
+            sleep(ms(25)).unwrap();
+            at
+        });
+        assert_eq!(rounds, [10, 35, 60]);
     });
 }
 

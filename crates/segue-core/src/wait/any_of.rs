@@ -27,29 +27,11 @@
 //! vain, another waiter has taken it meanwhile, and the notification has done its work.
 #![allow(unsafe_code)] // Slots are registered by address.
 
-use crate::contract::current::with_running;
 use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::{MAX_ARM, Retreat, Trigger};
-use crate::primitives::atomic::local;
 use crate::wait::arms::Arms;
+use crate::wait::draw::draw;
 use crate::wait::source::{Source, Waitable};
-use std::cell::Cell;
-
-local!(static DRAWS: Cell<u32> = Cell::new(0));
-
-/// A number below `bound`, of the running fiber's series or else of the thread's. The multiplier is
-/// that of PCG.
-#[inline]
-fn draw(bound: usize) -> usize {
-    let next = |series: &Cell<u32>| {
-        series.set(series.get().wrapping_mul(747_796_405).wrapping_add(2_891_336_453));
-        ((u64::from(series.get()) * bound as u64) >> 32) as usize
-    };
-    with_running(|fiber| match fiber {
-        Some(fiber) => next(fiber.draws()),
-        None => DRAWS.with(next),
-    })
-}
 
 /// Whichever of these sources is ready first: a tuple of up to twelve of any types, an array or a
 /// `Vec` of one type.

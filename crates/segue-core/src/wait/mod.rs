@@ -6,6 +6,7 @@ pub(crate) mod any_of;
 pub(crate) mod arms;
 pub(crate) mod as_task;
 pub(crate) mod deadline;
+pub(crate) mod draw;
 pub(crate) mod filter_map;
 pub(crate) mod future;
 pub(crate) mod future_source;

@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 /// They come at fixed times, the start and a whole number of periods, however long what is done in
 /// between takes. A tick that nobody has waited for in time is not made up for: the next wait ends
 /// at once, and yields how many ticks have come since the last one, so one that is over 1 says that
-/// some were missed. The ticks after that are at the fixed times again.
+/// some were missed. The ticks after that are at the fixed times again. [`Ticks::missed`] says
+/// otherwise.
 ///
 /// The clock is that of the caller's scheduler, in a simulation the virtual one.
 ///
@@ -42,7 +43,22 @@ use std::time::{Duration, Instant};
 #[must_use = "nothing happens before a tick is waited for"]
 pub fn interval(period: Duration) -> Ticks {
     assert!(!period.is_zero(), "the period of an interval is zero: call `yield_now` in a loop to let others run");
-    Ticks { period, next: now().checked_add(period) }
+    Ticks { period, next: now().checked_add(period), missed: Missed::Skip }
+}
+
+/// What becomes of ticks that nobody has waited for in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Missed {
+    /// The next wait ends at once and yields how many have come; those after it are at the fixed
+    /// times again. For what is to be done at certain times, and may be left out.
+    #[default]
+    Skip,
+    /// Each is made up for: waits end at once until all have been had, and each yields 1. For what
+    /// is to be done so many times, and may be late.
+    Burst,
+    /// The next wait ends at once and yields how many have come; the one after it comes a period
+    /// later, and so on from there. For what is to have a pause in between.
+    Delay,
 }
 
 /// Points in time at equal distances. Made by [`interval`].
@@ -51,9 +67,28 @@ pub struct Ticks {
     period: Duration,
     /// `None` is never: beyond what the clock can show.
     next: Option<Instant>,
+    missed: Missed,
 }
 
 impl Ticks {
+    /// The same ticks; those that are missed become this.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_core::{Missed, interval, sleep};
+    /// use std::time::Duration;
+    ///
+    /// let mut ticks = interval(Duration::from_millis(1)).missed(Missed::Burst);
+    /// sleep(Duration::from_millis(3))?;
+    /// assert_eq!([ticks.tick()?, ticks.tick()?, ticks.tick()?], [1, 1, 1]);
+    /// # Ok::<(), segue_core::Cancelled>(())
+    /// ```
+    #[must_use = "it is the ticks that are given back that go by it"]
+    pub fn missed(self, missed: Missed) -> Self {
+        Self { missed, ..self }
+    }
+
     /// Waits for the next tick, and yields how many have come since the last one that was waited
     /// for: 1, if none was missed.
     ///
@@ -77,12 +112,18 @@ impl Ticks {
         Waitable::new(Tick { ticks: self, waits_for: WaitsFor::new("a tick") })
     }
 
-    /// Goes on to the first tick after now. Answers how many have come.
+    /// Goes on to the next tick. Answers how many have come.
     fn advance(&mut self) -> u64 {
         let Some(next) = self.next else { unreachable!("never does not come") };
-        let (late, period) = (now().saturating_duration_since(next).as_nanos(), self.period.as_nanos());
-        let came = late / period + 1;
-        self.next = duration(came * period).and_then(|ahead| next.checked_add(ahead));
+        let now = now();
+        let period = self.period.as_nanos();
+        let came = now.saturating_duration_since(next).as_nanos() / period + 1;
+        let (came, from, periods) = match self.missed {
+            Missed::Skip => (came, next, came),
+            Missed::Burst => (1, next, 1),
+            Missed::Delay => (came, now.max(next), 1),
+        };
+        self.next = duration(periods * period).and_then(|ahead| from.checked_add(ahead));
         u64::try_from(came).unwrap_or(u64::MAX)
     }
 }
