@@ -7,7 +7,7 @@ mod mailbox;
 
 use common::rounds;
 use mailbox::{Calls, Mailbox, poll};
-use segue_core::{Cancelled, Either, Merge, Source, after, at, guard, merge, now, timeout};
+use segue_core::{Cancelled, Either, Merge, Source, WaitQueue, WaitsFor, after, at, guard, merge, now, timeout};
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -182,6 +182,38 @@ fn an_arm_whose_closure_panics_is_still_there() {
         assert!(catch_unwind(AssertUnwindSafe(|| merged.try_next())).is_err());
         mailbox.send(3);
         assert_eq!(merged.try_next(), Some((0, 3)));
+    }
+}
+
+#[test]
+fn an_arm_that_is_removed_has_gone_also_if_what_it_gives_back_panics() {
+    struct Loud(bool);
+    impl Drop for Loud {
+        fn drop(&mut self) {
+            assert!(!self.0, "nobody has taken it");
+        }
+    }
+    let queue: WaitQueue<(), Loud> = WaitQueue::new(());
+    let source = || queue.source(WaitsFor::new("something loud"), |()| false, |()| Loud(false));
+    for is_collected in [false, true] {
+        let mut merged = merge([source(), source()]);
+        assert!(merged.try_next().is_none());
+        assert!(queue.lock().hand_over(0, Loud(false)).is_ok());
+        assert!(queue.lock().hand_over(0, Loud(true)).is_ok());
+        if is_collected {
+            // With it the other one comes into the row.
+            assert_eq!(merged.try_next().map(|(index, _)| index), Some(0));
+        }
+        assert!(catch_unwind(AssertUnwindSafe(|| merged.remove(1))).is_err(), "its value is dropped");
+        assert_eq!(merged.len(), 1);
+        assert_eq!(merged.push(source()), 1);
+        assert!(queue.lock().hand_over(0, Loud(false)).is_err(), "it is looked at by the next call");
+        assert_eq!(merged.try_next().is_none(), is_collected);
+        assert!(merged.try_next().is_none());
+        for _ in 0..2 {
+            assert!(queue.lock().hand_over(0, Loud(false)).is_ok());
+            assert!(merged.try_next().is_some());
+        }
     }
 }
 

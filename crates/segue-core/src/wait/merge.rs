@@ -46,6 +46,7 @@ use crate::contract::scheduler::Wake;
 use crate::contract::stand_in::{StandIn, StandIns};
 use crate::contract::tree::cancelled::Cancelled;
 use crate::contract::trigger::{Outcome, Retreat, Trigger};
+use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::{self, AtomicBool, Ordering};
 use crate::sim::preemption::preemption_point;
 use crate::wait::holders::steps_of;
@@ -122,8 +123,9 @@ impl<S: Source> Arm<S> {
         let this = unsafe { self.get_unchecked_mut() };
         let Some(source) = &mut this.source else { unreachable!("it was not taken out") };
         if this.is_registered {
-            this.is_registered = false;
             let Some(Outcome::Taken(arm)) = this.host.trigger.outcome() else { unreachable!("a claim resumes it") };
+            // Not before that: an arm that is registered must not end without leaving.
+            this.is_registered = false;
             // SAFETY: it was registered, and taken through that arm; the claimer is done with host
             // and slot since it has listed the arm.
             if let Some(output) = unsafe { source.commit(&mut this.slot, arm) } {
@@ -270,6 +272,8 @@ unsafe impl StandIn for Arms {
 /// ```
 pub struct Merge<S: Source> {
     arms: Vec<Option<Pin<Box<Arm<S>>>>>,
+    /// The indices of those that were removed.
+    free: Vec<usize>,
     /// Those that are due, and those that were listed, in the order of their turns.
     row: VecDeque<usize>,
     served: Arc<Served>,
@@ -308,13 +312,13 @@ impl<S: Source> Merge<S> {
     #[must_use]
     pub fn new() -> Self {
         let served = Served { list: WaitQueue::new(Vec::new()), any: AtomicBool::new(false) };
-        Self { arms: Vec::new(), row: VecDeque::new(), served: Arc::new(served) }
+        Self { arms: Vec::new(), free: Vec::new(), row: VecDeque::new(), served: Arc::new(served) }
     }
 
     /// Adds an arm. Answers its index, which is that of an arm that was removed, or the next one.
     /// The source is looked at by the next call that waits or tries.
     pub fn push(&mut self, source: S) -> usize {
-        let index = self.arms.iter().position(Option::is_none).unwrap_or(self.arms.len());
+        let index = self.free.pop().unwrap_or(self.arms.len());
         if index == self.arms.len() {
             self.arms.push(None);
             self.row.reserve(self.arms.len() - self.row.len());
@@ -331,16 +335,22 @@ impl<S: Source> Merge<S> {
     /// arm was handed and has not yielded goes back to its structure.
     pub fn remove(&mut self, index: usize) -> Option<S> {
         preemption_point();
-        let source = self.arms.get_mut(index)?.take()?.into_source();
-        self.row.retain(|other| *other != index);
-        self.served.list.lock().state().retain(|other| *other != index);
-        source
+        let arm = self.arms.get_mut(index)?.take()?;
+        // Also if what goes back unwinds, a value for instance that nobody takes and whose drop
+        // panics: a place in the row that is left over would be that of the next arm.
+        let (row, free, served) = (&mut self.row, &mut self.free, &self.served);
+        let _leaves_the_row = at_end(|| {
+            row.retain(|other| *other != index);
+            served.list.lock().state().retain(|other| *other != index);
+            free.push(index);
+        });
+        arm.into_source()
     }
 
     /// How many arms there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.arms.iter().flatten().count()
+        self.arms.len() - self.free.len()
     }
 
     /// Whether there is no arm.
