@@ -125,6 +125,25 @@ fn a_message_that_was_taken_from_a_dropped_future_was_sent() {
 }
 
 #[test]
+fn a_message_that_nobody_took_is_still_there_when_its_future_was_told_of_the_end() {
+    everywhere(|| {
+        let ends: [fn(&Sender<_, Waits>, broadcast::Receiver<_>); 2] =
+            [|sender, _| sender.close(), |_, last| drop(last)];
+        for end in ends {
+            let (sender, receiver) = broadcast::lossless(1);
+            sender.send("first").unwrap();
+            let mut sending = sender.send_source("second");
+            let task = Task::waiting(sending.by_ref());
+            end(&sender, receiver);
+            assert_eq!(task.wakes(), 1);
+            drop(task);
+            assert_eq!(sending.by_ref().wait(), Ok(Err(Closed)), "it was not sent");
+            assert_eq!(sending.into_value(), Some("second"));
+        }
+    });
+}
+
+#[test]
 fn a_receiver_that_goes_makes_room_and_the_last_one_sends_the_values_back() {
     everywhere(|| {
         let (sender, slow) = broadcast::lossless(1);

@@ -314,7 +314,9 @@ impl<T> Operation<Ring<T>, Arc<T>, 2> for Push<T> {
     }
 
     fn give_back(&mut self, slot: Option<Arc<T>>, _: &mut Locked<'_, T>) -> Option<Arc<T>> {
-        // A message that was taken was sent, which is all that was wanted.
-        slot
+        // It was sent, which is all that was wanted; or there is nobody to send to, and whoever has
+        // lent the source has the message back.
+        self.0 = slot;
+        None
     }
 }
