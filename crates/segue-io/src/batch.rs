@@ -9,7 +9,7 @@ use crate::op::{Op, Read, Write};
 use crate::readiness::Direction;
 use crate::ring::Request;
 use crate::socket::Socket;
-use segue_core::{Waitable, WaitsFor};
+use segue_core::{Cancelled, MAX_ARM, Source, Waitable, WaitsFor, any_of, merge};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -46,6 +46,14 @@ fn attempt<'a, O: Op<Output = usize>>(socket: &'a Arc<Socket>, op: &mut O) -> Re
     result.ok_or(Edge(socket.direction(O::HALF), tick))
 }
 
+/// Waits for the first of these edges. A choice is cheaper, and has so many arms at most.
+fn wait_for_one(edges: Vec<Waitable<impl Source<Output = ()>>>) -> Result<(), Cancelled> {
+    match edges.len() {
+        ..=MAX_ARM => any_of(edges).wait().map(drop),
+        _ => merge(edges).next().map(drop),
+    }
+}
+
 /// Carries out several transfers together; see `net::transfer_all`.
 #[track_caller]
 pub(crate) fn run_all(mut batch: Vec<Transferring<'_>>) -> Vec<io::Result<usize>> {
@@ -78,7 +86,7 @@ pub(crate) fn run_all(mut batch: Vec<Transferring<'_>>) -> Vec<io::Result<usize>
             break;
         }
         let _kernel = segue_core::drivers::kernel_wait();
-        ended = segue_core::any_of(edges).wait().err();
+        ended = wait_for_one(edges).err();
     }
     let result = |result: Option<io::Result<usize>>| match (result, &ended) {
         (Some(result), _) => result,

@@ -121,3 +121,22 @@ fn a_limit_around_a_batch_ends_what_waits() {
         });
     }
 }
+
+/// More than the arms of a choice.
+#[test]
+fn a_batch_may_be_as_large_as_one_likes() {
+    const READS: usize = 70_000;
+    for backend in common::BACKENDS {
+        on_one_worker(backend, || {
+            let (near, far) = pair();
+            let mut buffers = vec![[0; 1]; READS];
+            scope(|s| {
+                let reader = s.spawn(|| transfer_all(buffers.iter_mut().map(|buffer| far.to_read(buffer))));
+                segue_core::yield_now().unwrap();
+                (&near).write_all(&vec![1; READS]).unwrap();
+                assert!(reader.join().unwrap().into_iter().all(|read| read.unwrap() == 1));
+            });
+            assert!(buffers.into_iter().all(|buffer| buffer == [1]));
+        });
+    }
+}
