@@ -26,14 +26,12 @@ use crate::driver;
 use crate::op::{self, Half, Op};
 use crate::ready::{Ready, now_or_never};
 use crate::socket::Socket;
+use crate::sys::taken_at_once;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use segue_core::{Source, Waitable, WaitsFor};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-
-/// What a vectored call takes at most; the rest is for the next call.
-const MAX_SLICES: usize = 1024;
 
 /// What goes into a pipe in one piece, if it has room for anything: POSIX's least.
 const AT_ONCE: usize = 512;
@@ -188,8 +186,8 @@ impl Op for Read<'_, '_> {
         let count = match &mut **bufs {
             [one] => rustix::io::read(fd, &mut **one),
             several => {
-                let most = several.len().min(MAX_SLICES);
-                rustix::io::readv(fd, &mut several[..most])
+                let taken = taken_at_once(several);
+                rustix::io::readv(fd, &mut several[taken])
             }
         };
         match count {
@@ -222,7 +220,7 @@ impl Op for Write<'_, '_> {
         }
         Ok(match bufs {
             [one] => rustix::io::write(fd, one)?,
-            several => rustix::io::writev(fd, &several[..several.len().min(MAX_SLICES)])?,
+            several => rustix::io::writev(fd, &several[taken_at_once(several)])?,
         })
     }
 

@@ -16,10 +16,21 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
+use std::ops::{Deref, Range};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// What a vectored call takes at most; the rest is for the next call.
 const MAX_SLICES: usize = 1024;
+
+/// Those of the buffers that a vectored call takes. It begins with one that has room: of nothing
+/// but empty ones the kernel makes a read of nothing, which looks like the end.
+pub(crate) fn taken_at_once<B>(bufs: &[B]) -> Range<usize>
+where
+    B: Deref<Target = [u8]>,
+{
+    let first = bufs.iter().position(|buf| !buf.is_empty()).unwrap_or(0);
+    first..bufs.len().min(first + MAX_SLICES)
+}
 
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
 mod flavour {
@@ -102,11 +113,8 @@ pub(crate) fn recv_from(socket: &Socket, buf: &mut [u8], peek: bool) -> io::Resu
 }
 
 pub(crate) fn recv_vectored(socket: &Socket, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-    let bufs = match bufs.len() {
-        0..=MAX_SLICES => bufs,
-        _ => &mut bufs[..MAX_SLICES],
-    };
-    Ok(rustix::net::recvmsg(socket, bufs, &mut RecvAncillaryBuffer::default(), RecvFlags::DONTWAIT)?.bytes)
+    let taken = taken_at_once(bufs);
+    Ok(rustix::net::recvmsg(socket, &mut bufs[taken], &mut RecvAncillaryBuffer::default(), RecvFlags::DONTWAIT)?.bytes)
 }
 
 pub(crate) fn send(socket: &Socket, buf: &[u8]) -> io::Result<usize> {
@@ -118,7 +126,7 @@ pub(crate) fn send_to(socket: &Socket, buf: &[u8], to: &SockAddr) -> io::Result<
 }
 
 pub(crate) fn send_vectored(socket: &Socket, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-    let bufs = &bufs[..bufs.len().min(MAX_SLICES)];
+    let bufs = &bufs[taken_at_once(bufs)];
     Ok(rustix::net::sendmsg(socket, bufs, &mut SendAncillaryBuffer::default(), flavour::SEND)?)
 }
 

@@ -252,6 +252,23 @@ fn vectored_reads_and_writes_use_all_buffers() {
 }
 
 #[test]
+fn however_many_empty_buffers_come_first_a_read_has_not_reached_the_end() {
+    everywhere(|| {
+        let (mut client, mut server) = pair();
+        let mut bytes = vec![IoSlice::new(&[]); 3000];
+        bytes.push(IoSlice::new(b"abc"));
+        assert_eq!(client.write_vectored(&bytes).unwrap(), 3);
+        let mut none = [[]; 3000];
+        let mut last = [0; 4];
+        let mut bufs: Vec<_> = none.iter_mut().map(|buf: &mut [u8; 0]| IoSliceMut::new(buf)).collect();
+        assert_eq!(server.read_vectored(&mut bufs).unwrap(), 0, "there is no room");
+        bufs.push(IoSliceMut::new(&mut last));
+        assert_eq!(server.read_vectored(&mut bufs).unwrap(), 3);
+        assert_eq!(&last[..3], b"abc");
+    });
+}
+
+#[test]
 fn a_peek_leaves_the_data() {
     everywhere(|| {
         let (client, server) = pair();

@@ -4,6 +4,7 @@
 //! alone knows opcodes and addresses.
 #![allow(unsafe_code)] // Descriptors and addresses come back out of the kernel as numbers.
 
+use crate::sys::taken_at_once;
 use io_uring::squeue::Entry;
 use io_uring::{opcode, types};
 use rustix::net::SocketAddrAny;
@@ -13,9 +14,6 @@ use std::io::{IoSlice, IoSliceMut};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-
-/// What a vectored call takes at most; the rest is for the next call.
-const MAX_SLICES: usize = 1024;
 
 /// The room for an address, and the length of one that is nothing but a family.
 const ADDRESS: libc::socklen_t = size_of::<SocketAddrStorage>() as libc::socklen_t;
@@ -91,12 +89,15 @@ impl<'a> Request<'a> {
         if to.iter().all(|buffer| buffer.is_empty()) {
             return None;
         }
+        let taken = taken_at_once(to);
+        let to = &mut to[taken];
         let header = header(to.as_mut_ptr().cast(), to.len());
         Self::new(fd, Form::ReceiveMessage { header })
     }
 
     /// Moves bytes into a socket from several buffers.
     pub(crate) fn send_vectored(fd: BorrowedFd<'a>, from: &'a [IoSlice<'_>]) -> Option<Self> {
+        let from = &from[taken_at_once(from)];
         let header = header(from.as_ptr().cast_mut().cast(), from.len());
         Self::new(fd, Form::SendMessage { header })
     }
@@ -166,11 +167,11 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A message without an address and without control data.
+/// A message without an address and without control data, of as many slices as a call takes.
 fn header(slices: *mut libc::iovec, count: usize) -> libc::msghdr {
     // SAFETY: all fields are numbers and pointers, for which zero is a value.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_iov = slices;
-    header.msg_iovlen = count.min(MAX_SLICES) as _;
+    header.msg_iovlen = count as _;
     header
 }
