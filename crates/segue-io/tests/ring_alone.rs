@@ -10,7 +10,9 @@ mod common;
 use common::{on_one_worker, pair};
 use segue_core::{scope, yield_now};
 use segue_io::Backend;
+use std::ffi::OsStr;
 use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -184,6 +186,9 @@ fn a_name_that_is_no_drivers_is_an_error_that_names_those_that_are() {
         let error = segue_io::DriverPark::new().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         assert!(error.to_string().contains("`ring`") && error.to_string().contains("rings"), "{error}");
+        // SAFETY: as above.
+        unsafe { std::env::set_var("SEGUE_IO", OsStr::from_bytes(b"epoll\xff")) };
+        assert_eq!(segue_io::DriverPark::new().unwrap_err().kind(), io::ErrorKind::InvalidInput);
         for name in ["ring", "epoll", "native", ""] {
             // SAFETY: as above.
             unsafe { std::env::set_var("SEGUE_IO", name) };

@@ -7,6 +7,7 @@ mod epoll;
 #[cfg(any(feature = "polling", not(any(target_os = "linux", target_os = "android"))))]
 mod polled;
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -108,9 +109,9 @@ impl Backend {
     /// What a worker's reactor waits in, and the ring beside it, if it is to have one.
     pub(crate) fn resolve(self) -> io::Result<(Self, Option<Entries>)> {
         match self {
-            Backend::Auto => match std::env::var("SEGUE_IO") {
-                Ok(name) => Self::named(&name)?.resolve(),
-                Err(_) => Self::best().resolve(),
+            Backend::Auto => match std::env::var_os("SEGUE_IO") {
+                Some(name) => Self::named(&name)?.resolve(),
+                None => Self::best().resolve(),
             },
             #[cfg(any(target_os = "linux", target_os = "android"))]
             Backend::Ring => Ok((Backend::Native, Some(None))),
@@ -127,14 +128,14 @@ impl Backend {
         return Backend::Native;
     }
 
-    fn named(name: &str) -> io::Result<Self> {
-        match name {
-            "" => Ok(Self::best()),
-            "native" => Ok(Backend::Native),
+    fn named(name: &OsStr) -> io::Result<Self> {
+        match name.to_str() {
+            Some("") => Ok(Self::best()),
+            Some("native") => Ok(Backend::Native),
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            "epoll" => Ok(Backend::Native),
+            Some("epoll") => Ok(Backend::Native),
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            "ring" => Ok(Backend::Ring),
+            Some("ring") => Ok(Backend::Ring),
             _ => {
                 let known = "SEGUE_IO is to be `ring`, `epoll` or `native`, of which a system may lack the first two";
                 Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{known}; it is {name:?}")))
