@@ -118,7 +118,8 @@ impl<T> Sender<T> {
     ///
     /// No lock is held while `f` runs: it may wait, and use this channel. If the value was changed
     /// meanwhile, what `f` has made is dropped, and `f` is called again with the new one; so each
-    /// change is made of the one before it. If `f` panics, nothing has changed.
+    /// change is made of the one before it. If `f` panics, nothing has changed. One that itself
+    /// sets the value each time is called for ever.
     ///
     /// # Examples
     ///
