@@ -115,6 +115,34 @@ fn a_forgotten_wait_by_reference_harms_nobody() {
     }
 }
 
+/// The one that was forgotten still stands where it stood, and the next one has other arms besides.
+#[test]
+fn what_was_forgotten_in_a_wait_by_reference_can_be_waited_for_again() {
+    for ends_first in [true, false] {
+        let words = Mailbox::new();
+        let (go_on, blocked) = std::sync::mpsc::channel::<()>();
+        let mut joining = segue_core::spawn(move || blocked.recv().is_err()).join_source();
+        for _ in 0..2 {
+            let mut forgotten = Box::pin(joining.by_ref().into_future());
+            assert!(poll(forgotten.as_mut(), Waker::noop()).is_pending());
+            std::mem::forget(forgotten);
+        }
+        let mut choice = Box::pin(words.receive_source().or(joining.by_ref()).into_future());
+        assert!(poll(choice.as_mut(), Waker::noop()).is_pending(), "it waits for both");
+        if ends_first {
+            drop(go_on);
+            let ended = segue_core::wait_future(choice).unwrap();
+            assert!(matches!(ended, Either::Right(Ok(true))));
+        } else {
+            assert!(words.send("word"));
+            assert!(matches!(poll(choice.as_mut(), Waker::noop()), Poll::Ready(Either::Left("word"))));
+            drop((choice, go_on));
+            assert!(joining.by_ref().wait().unwrap().unwrap());
+        }
+        assert!(!words.has_waiters());
+    }
+}
+
 #[test]
 fn the_arm_that_comes_first_is_chosen_and_the_other_is_left() {
     let host = Host::new(Jobs::Keep);

@@ -11,8 +11,13 @@
 //!
 //! ```text
 //!   INITIAL --link--> LINKED --unlink--> INITIAL
-//!                        \---claim-----> TAKEN; then the second trigger is claimed; then `passed` is stored
+//!                      |  \---claim----> TAKEN; then the second trigger is claimed; then `passed` is stored
+//!                      \------link-----> LINKED, by another link
 //! ```
+//!
+//! A waiter that was lent its source may be forgotten while it waits, and the source be waited for
+//! again. Its link stays in place for good then, and nobody leaves by it: so the next one takes its
+//! place in the word.
 //!
 //! **The race to fear**: the waiter leaves while the claimer is between the two claims. It can't:
 //! to leave it unlinks, and if that fails, the first trigger was claimed, and it waits the few
@@ -23,7 +28,7 @@
 //! `passed` is released by the claimer and acquired by the waiter that leaves.
 #![allow(unsafe_code)] // The link is reached by address.
 
-use super::{Trigger, Wakeup, outcome_of_another};
+use super::{Trigger, Wakeup, decode};
 use crate::contract::fiber::Fiber;
 use crate::primitives::atomic::{self, AtomicBool, Ordering};
 use std::cell::Cell;
@@ -60,7 +65,8 @@ impl Link {
     ///
     /// # Safety
     /// The link stays in place, and `to` with it, until [`leave`](Link::leave) has returned, or
-    /// until `to` was claimed through `arm` and its waiter resumed. Nobody else waits on `from`.
+    /// until `to` was claimed through `arm` and its waiter resumed. Nobody else waits on `from`, or
+    /// only who was forgotten.
     pub(crate) unsafe fn join(&mut self, from: &Trigger, to: &Trigger, arm: usize) -> bool {
         self.to.set(to);
         self.arm.set(arm);
@@ -107,18 +113,25 @@ impl Link {
 }
 
 impl Trigger {
-    /// Passes the signal on, instead of waiting. Answers whether there was no outcome yet. Panics
-    /// if there is a waiter already.
+    /// Passes the signal on, instead of waiting. Answers whether there was no outcome yet.
+    ///
+    /// A link that is there is that of a future which was forgotten: this one takes its place.
     ///
     /// # Safety
     /// The link is in place until it was unlinked, or until somebody has ended the wait through it.
+    /// Nobody else waits, and nobody will unlink another link.
     unsafe fn link(&self, link: NonNull<Link>) -> bool {
         let linked = link.as_ptr().map_addr(|address| address | LINKED).cast();
-        match self.word.compare_exchange(ptr::null_mut(), linked, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => true,
-            Err(word) => {
-                let _ = outcome_of_another(word);
-                false
+        let mut before = ptr::null_mut();
+        loop {
+            match self.word.compare_exchange(before, linked, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return true,
+                Err(word) if decode(word).is_some() => return false,
+                Err(word) => {
+                    // It is called with others registered, and so must not unwind.
+                    debug_assert!(word.is_null() || is_link(word), "the one who waits for it has it lent");
+                    before = word;
+                }
             }
         }
     }
