@@ -15,7 +15,7 @@ mod talking;
 pub use pairs::Wire;
 pub use servers::Server;
 pub use streaming::{read_alike, write_alike, write_alike_on};
-pub use talking::{talk, talk_alike};
+pub use talking::{Talk, talk, talk_alike};
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

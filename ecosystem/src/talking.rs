@@ -1,5 +1,5 @@
 //! A crate talks over streams of Segue's in many fibers at once, both sides on one worker, and a
-//! byte at a time comes through.
+//! little at a time comes through.
 //!
 //! Used by the tests of protocols, and by examples.
 
@@ -8,69 +8,75 @@ use segue::net::TcpStream;
 use segue::{scope, yield_now};
 use std::fmt::Debug;
 use std::io::{Read, Write};
-use std::net::Shutdown;
+use std::net::{self, Shutdown};
 use std::sync::Mutex;
+use std::thread;
 
-/// Who has passed on a byte last, and how often it was somebody else than before.
+/// How many talk at once, and how much comes through at a time: all but one in turns.
+#[derive(Clone, Copy, Debug)]
+pub struct Talk {
+    /// Clients, each with its server.
+    pub connections: usize,
+    /// How many bytes come through at a time, at most.
+    pub piece: usize,
+}
+
+/// By whom a piece was passed on last, and how often it was somebody else than before.
 #[derive(Default)]
 struct Turns {
     last: usize,
     changes: usize,
-    bytes: usize,
+    pieces: usize,
 }
 
-/// What the clients come to: `count` clients and servers, all fibers of one worker. Of what they send
-/// each other nothing comes through before all have begun, and from then on it comes a byte at a
-/// time.
+/// What the clients come to. They and the servers are fibers of one worker. Of what they send each
+/// other nothing comes through before all have begun.
 ///
 /// # Panics
-/// If the bytes of one connection came after each other, and not in turns with those of others.
-pub fn talk<T: Send>(
-    count: usize,
-    client: impl Fn(TcpStream) -> T + Sync,
-    server: impl Fn(TcpStream) + Sync,
-) -> Vec<T> {
+/// If the pieces of one connection came after each other, and not in turns with those of others.
+pub fn talk<T: Send>(how: Talk, client: impl Fn(TcpStream) -> T + Sync, server: impl Fn(TcpStream) + Sync) -> Vec<T> {
+    let Talk { connections, piece } = how;
     let (inside, turns) = (Inside::default(), Mutex::new(Turns::default()));
     let (client, server) = (&client, &server);
     let results = on_one_worker(|| {
         scope(|s| {
             let (inside, turns) = (&inside, &turns);
             let mut fibers = vec![];
-            for number in 0..count {
+            for number in 0..connections {
                 let (near, middle) = TcpStream::pair().expect("a pair of streams");
                 let (far_middle, far) = TcpStream::pair().expect("a pair of streams");
                 fibers.push(s.spawn(move || inside.during(|| client(near))));
                 s.spawn(move || inside.during(|| server(far)));
                 s.spawn(move || {
-                    inside.wait_for(2 * count);
+                    inside.wait_for(2 * connections);
                     scope(|s| {
-                        s.spawn(|| pass_on(number, &middle, &far_middle, turns));
-                        s.spawn(|| pass_on(number, &far_middle, &middle, turns));
+                        s.spawn(|| pass_on((number, piece), &middle, &far_middle, turns));
+                        s.spawn(|| pass_on((number, piece), &far_middle, &middle, turns));
                     });
                 });
             }
             fibers.into_iter().map(|fiber| fiber.join().expect("it does not panic")).collect()
         })
     });
-    let Turns { changes, bytes, .. } = turns.into_inner().expect("nobody has panicked");
-    assert!(count == 1 || changes > bytes / 2, "{bytes} bytes have come in only {changes} turns");
+    let Turns { changes, pieces, .. } = turns.into_inner().expect("nobody has panicked");
+    assert!(connections == 1 || changes > pieces / 2, "{pieces} pieces have come in only {changes} turns");
     results
 }
 
-/// Passes on what it hears, a byte at a time, and the end.
-fn pass_on(number: usize, mut from: &TcpStream, mut to: &TcpStream, turns: &Mutex<Turns>) {
+/// Passes on what it hears, piece by piece, and the end.
+fn pass_on((number, piece): (usize, usize), mut from: &TcpStream, mut to: &TcpStream, turns: &Mutex<Turns>) {
     let mut buffer = [0; 64];
     // An end that has gone, or was reset, ends this too.
     while let Ok(len @ 1..) = from.read(&mut buffer) {
-        for byte in &buffer[..len] {
-            if to.write_all(&[*byte]).is_err() {
+        for piece in buffer[..len].chunks(piece) {
+            if to.write_all(piece).is_err() {
                 return;
             }
             {
                 let mut turns = turns.lock().expect("nobody panics here");
                 turns.changes += usize::from(turns.last != number);
                 turns.last = number;
-                turns.bytes += 1;
+                turns.pieces += 1;
             }
             yield_now().expect("nobody cancels a test");
         }
@@ -79,26 +85,47 @@ fn pass_on(number: usize, mut from: &TcpStream, mut to: &TcpStream, turns: &Mute
 }
 
 /// As [`talk`], and every client has to come to what one comes to that talks over std's sockets, on
-/// plain threads.
+/// plain threads, likewise in pieces.
 ///
 /// # Panics
 /// If one does not.
 pub fn talk_alike<T: PartialEq + Debug + Send>(
-    count: usize,
+    how: Talk,
     client: impl Fn(TcpStream) -> T + Sync,
     server: impl Fn(TcpStream) + Sync,
-    plain_client: impl FnOnce(std::net::TcpStream) -> T,
-    plain_server: impl FnOnce(std::net::TcpStream) + Send,
+    plain_client: impl FnOnce(net::TcpStream) -> T,
+    plain_server: impl FnOnce(net::TcpStream) + Send,
 ) -> T {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let near = std::net::TcpStream::connect(listener.local_addr().expect("a port")).expect("it listens");
-    let (far, _peer) = listener.accept().expect("it was connected to");
-    let expected = std::thread::scope(|s| {
+    let ((near, middle), (far_middle, far)) = (plain_pair(), plain_pair());
+    let expected = thread::scope(|s| {
         s.spawn(|| plain_server(far));
+        s.spawn(|| pass_on_plainly(how.piece, &middle, &far_middle));
+        s.spawn(|| pass_on_plainly(how.piece, &far_middle, &middle));
         plain_client(near)
     });
-    for result in talk(count, client, server) {
+    for result in talk(how, client, server) {
         assert_eq!(result, expected, "a fiber has come to what a plain thread has not");
     }
     expected
+}
+
+fn plain_pair() -> (net::TcpStream, net::TcpStream) {
+    let listener = net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let near = net::TcpStream::connect(listener.local_addr().expect("a port")).expect("it listens");
+    let (far, _peer) = listener.accept().expect("it was connected to");
+    [&near, &far].map(|end| end.set_nodelay(true).expect("an option"));
+    (near, far)
+}
+
+fn pass_on_plainly(piece: usize, mut from: &net::TcpStream, mut to: &net::TcpStream) {
+    let mut buffer = [0; 64];
+    while let Ok(len @ 1..) = from.read(&mut buffer) {
+        for piece in buffer[..len].chunks(piece) {
+            if to.write_all(piece).is_err() {
+                return;
+            }
+            thread::yield_now();
+        }
+    }
+    let _gone = to.shutdown(Shutdown::Write);
 }
