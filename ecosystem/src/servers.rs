@@ -79,7 +79,7 @@ impl Server {
                 "-c",
                 "fsync=off",
             ]);
-            command.args(["-c", "unix_socket_directories=", "-c", "max_connections=100", "-D"]).arg(data);
+            command.args(["-c", "unix_socket_directories=", "-c", "max_connections=300", "-D"]).arg(data);
             command
         };
         Self::start("postgres", Signal::QUIT, start, |stream| {
