@@ -3,8 +3,8 @@
 //!
 //! Used by the tests and examples of this package; `docs/ecosystem.md` has what they show.
 //!
-//! A crate runs in [`FIBERS`] fibers of *one* worker, and the other side of each of its streams is a
-//! fiber of that worker too. So a crate that blocked the thread would hang, and each call counts
+//! A crate runs in [`FIBERS`] fibers of *one* worker, and the other side of each of its streams is
+//! a fiber of that worker too. So a crate that blocked the thread would hang, and each call counts
 //! who is inside: no stream has its second half before all are.
 
 mod pairs;
@@ -30,30 +30,35 @@ pub fn on_one_worker<T>(f: impl FnOnce() -> T) -> T {
     segue::runtime().workers(1).run(f).expect("a runtime with one worker can be started")
 }
 
-/// How many are inside of calls at this moment.
+/// How many are inside of calls at this moment, and how many have been at once.
 #[derive(Default)]
-pub struct Inside(AtomicUsize);
+pub struct Inside {
+    count: AtomicUsize,
+    most: AtomicUsize,
+}
 
 impl Inside {
     /// Counts the caller as inside for as long as `f` takes.
     pub fn during<T>(&self, f: impl FnOnce() -> T) -> T {
-        self.0.fetch_add(1, Ordering::SeqCst);
+        let count = self.count.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(count, Ordering::SeqCst);
         let result = f();
-        self.0.fetch_sub(1, Ordering::SeqCst);
+        self.count.fetch_sub(1, Ordering::SeqCst);
         result
     }
 
-    /// How many that are.
+    /// How many are inside.
     pub fn count(&self) -> usize {
-        self.0.load(Ordering::SeqCst)
+        self.count.load(Ordering::SeqCst)
     }
 
-    /// Waits until `count` are inside, by letting others run.
+    /// Waits, by letting others run, until `count` are inside, or were: of several that wait for
+    /// this, the first may leave before the last has looked.
     ///
     /// # Panics
     /// If the caller is cancelled.
     pub fn wait_for(&self, count: usize) {
-        while self.count() < count {
+        while self.most.load(Ordering::SeqCst) < count {
             segue::yield_now().expect("nobody cancels a test");
         }
     }

@@ -83,11 +83,12 @@ impl Server {
             command
         };
         Self::start("postgres", Signal::QUIT, start, |stream| {
-            // A question whether it has TLS, which it answers as soon as it is there.
-            stream.write_all(&[0, 0, 0, 8, 4, 210, 22, 47])?;
+            // A user's first message. While it starts it answers with an error, and then asks for
+            // the password.
+            stream.write_all(b"\0\0\0\x17\0\x03\0\0user\0postgres\0\0")?;
             let mut answer = [0];
             stream.read_exact(&mut answer)?;
-            Ok(answer == *b"N")
+            Ok(answer == *b"R")
         })
     }
 

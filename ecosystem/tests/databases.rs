@@ -187,7 +187,7 @@ mod postgres {
 #[test]
 fn postgres_protocol_is_talked_over_a_stream() {
     fn client(stream: impl Read + Write, all_are_here: &dyn Fn()) -> Vec<String> {
-        let mut client = postgres::Client::start(stream, "postgres").map_err(drop).unwrap();
+        let mut client = postgres::Client::start(stream, "postgres").unwrap_or_else(|code| panic!("refused: {code}"));
         all_are_here();
         let rows = client.query("SELECT n, CASE WHEN n % 2 = 0 THEN repeat('é', n) END FROM generate_series(1, 60) n");
         let ten = rows.as_ref().unwrap()[9].clone();
@@ -208,7 +208,7 @@ fn postgres_protocol_is_talked_over_a_stream() {
     let inside = Inside::default();
     let start = || {
         let stream = TcpStream::connect(server.address()).unwrap();
-        postgres::Client::start(stream, "postgres").map_err(drop).unwrap()
+        postgres::Client::start(stream, "postgres").unwrap_or_else(|code| panic!("refused: {code}"))
     };
     let waits = |number: usize| {
         let mut client = start();

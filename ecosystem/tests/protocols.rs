@@ -147,8 +147,8 @@ mod over {
 fn ureq_asks_over_a_stream_that_it_is_given() {
     fn client<S: Read + Write + Send + Sync + 'static>(stream: S) -> Vec<String> {
         let agent = over::agent(stream);
-        // All over one connection, since there is one. It would take another for a redirect, of which
-        // it does not wait for the end, and after chunks of which it has not waited for the last.
+        // All over one connection, since there is one. It would take another for a redirect, of
+        // which it does not wait for the end, and after chunks if it has not seen their end.
         let mut said = vec![];
         let mut answer = agent.get("http://localhost/there").call().unwrap();
         said.push(format!("{} {:?}", answer.status(), answer.headers().get("content-type")));

@@ -149,7 +149,7 @@ impl Ends {
     fn mixed<S: Read + Write + Debug>(&self, of: fn(TcpStream) -> S) -> Vec<(bool, Result<Vec<u8>, String>)> {
         let number = AtomicUsize::new(0);
         let client = |stream| {
-            let has_doubts = number.fetch_add(1, Ordering::Relaxed) % 2 == 0;
+            let has_doubts = number.fetch_add(1, Ordering::Relaxed).is_multiple_of(2);
             (has_doubts, self.client(has_doubts, of(stream)))
         };
         talk(BYTES, client, |stream| self.server(true, of(stream)))
