@@ -30,18 +30,18 @@ pub fn on_one_worker<T>(f: impl FnOnce() -> T) -> T {
     segue::runtime().workers(1).run(f).expect("a runtime with one worker can be started")
 }
 
-/// How many are inside of calls at this moment, and how many have been at once.
+/// How many are inside of calls at this moment, and how many have gone in.
 #[derive(Default)]
 pub struct Inside {
     count: AtomicUsize,
-    most: AtomicUsize,
+    entries: AtomicUsize,
 }
 
 impl Inside {
     /// Counts the caller as inside for as long as `f` takes.
     pub fn during<T>(&self, f: impl FnOnce() -> T) -> T {
-        let count = self.count.fetch_add(1, Ordering::SeqCst) + 1;
-        self.most.fetch_max(count, Ordering::SeqCst);
+        self.count.fetch_add(1, Ordering::SeqCst);
+        self.entries.fetch_add(1, Ordering::SeqCst);
         let result = f();
         self.count.fetch_sub(1, Ordering::SeqCst);
         result
@@ -52,13 +52,12 @@ impl Inside {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// Waits, by letting others run, until `count` are inside, or were: of several that wait for
-    /// this, the first may leave before the last has looked.
+    /// Waits, by letting others run, until `count` have gone in, also if some have left.
     ///
     /// # Panics
     /// If the caller is cancelled.
     pub fn wait_for(&self, count: usize) {
-        while self.most.load(Ordering::SeqCst) < count {
+        while self.entries.load(Ordering::SeqCst) < count {
             segue::yield_now().expect("nobody cancels a test");
         }
     }

@@ -19,7 +19,7 @@ struct Order {
 fn orders(count: u64) -> Vec<Order> {
     let order = |number: u64| Order {
         number: number * 1_000_003,
-        buyer: (number % 2 == 0).then(|| format!("Zoë \"{number}\"\n")),
+        buyer: number.is_multiple_of(2).then(|| format!("Zoë \"{number}\"\n")),
         lines: (0..3).map(|line| (format!("line {line}"), line as f64 / 4.0)).collect(),
         notes: [("odd".into(), vec![-1, 0, i32::MAX]), ("".into(), vec![])].into(),
     };
@@ -61,7 +61,7 @@ fn serde_json_reads_as_the_bytes_come_and_writes() {
 fn csv_reads_records_and_writes_them() {
     type Row = (u32, String, Option<f64>);
     fn rows(count: u32) -> Vec<Row> {
-        let text = |n: u32| format!("a \"quoted\"{}, with a comma", if n % 2 == 0 { "\r\nline" } else { "" });
+        let text = |n: u32| format!("a \"quoted\"{}, with a comma", if n.is_multiple_of(2) { "\r\nline" } else { "" });
         (0..count).map(|n| (n, text(n), (n % 3 > 0).then(|| f64::from(n) / 8.0))).collect()
     }
     fn read(reader: impl Read) -> Result<Vec<Row>, String> {

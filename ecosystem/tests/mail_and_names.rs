@@ -122,7 +122,7 @@ fn answer(question: &[u8]) -> Vec<u8> {
     let mut message = Message::response(question.metadata.id, OpCode::Query);
     let name = question.queries[0].name().clone();
     message.add_queries(question.queries);
-    if number % 2 == 0 {
+    if number.is_multiple_of(2) {
         let records = [
             RData::A(A(Ipv4Addr::new(10, 0, (number >> 8) as u8, number as u8))),
             RData::MX(MX::new(10, Name::from_ascii("mail.example.").unwrap())),
