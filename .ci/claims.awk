@@ -45,7 +45,7 @@ function part(text,    path, n, i, names) {
     }
     gsub(/ ?\([^()]*\)/, "", text)
     sub(/ +$/, "", text)
-    while (match(text, /(crates|docs|examples|bench|semantics|tools|\.ci)\/[A-Za-z0-9_.\/-]*[A-Za-z0-9_]|(README|CONTRIBUTING|CHANGELOG)\.md/)) {
+    while (match(text, /(crates|docs|examples|bench|ecosystem|semantics|tools|\.ci)\/[A-Za-z0-9_.\/-]*[A-Za-z0-9_]|(README|CONTRIBUTING|CHANGELOG)\.md/)) {
         path = substr(text, RSTART, RLENGTH)
         text = substr(text, RSTART + RLENGTH)
         shown++

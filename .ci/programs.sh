@@ -66,6 +66,48 @@ check_port() {
     done < <(grep '^[+-][^+-]' "$1")
 }
 
+# Blocking crates in fibers, as they are published; and clients of tokio's. By real servers, which the
+# tests start and end. Planted: a row of the page without its test, a test without its row, another
+# version.
+ecosystem() {
+    local page=docs/ecosystem.md planted fault io example
+    check_ecosystem "$page" ecosystem/tests
+    planted=$(mktemp -d)
+    cp ecosystem/tests/*.rs "$planted/"
+    for fault in 's/`csv_reads_/`csv_writes_/' '/^| csv |/d' '/^| csv |/s/ 1[.]/ 0./'; do
+        sed "$fault" "$page" >"$planted/page.md"
+        if cmp -s "$page" "$planted/page.md" || check_ecosystem "$planted/page.md" "$planted" >/dev/null; then
+            echo "error: a planted fault was not found: $fault" && return 1
+        fi
+    done
+    printf '#[test]\nfn planted() {}\n' >"$planted/planted.rs"
+    if check_ecosystem "$page" "$planted" >/dev/null; then echo "error: a planted fault was not found: a test" && return 1; fi
+    rm -r "$planted"
+    for io in epoll ring; do
+        echo "-- SEGUE_IO=$io"
+        SEGUE_IO=$io cargo test --quiet -p ecosystem
+    done
+    for example in ecosystem/examples/*.rs; do
+        echo "-- $(basename "$example" .rs)"
+        timeout 120 "$target/debug/examples/$(basename "$example" .rs)"
+    done
+}
+
+# The page's rows of crates and the tests below `$2`: each has the other, and the version is that
+# which is built.
+check_ecosystem() {
+    local crate version bad=0 rows='^[|] [a-z_0-9-]+[^|]* [|] [0-9.]+ [|]'
+    diff <(grep -E "$rows" "$1" | sed 's/.*`\([a-z0-9_]*\)`[^`]*$/\1/' | sort) \
+        <(grep -hA 3 '^#\[test\]' "$2"/*.rs | sed -n 's/^fn \([a-z0-9_]*\).*/\1/p' | sort) ||
+        { echo "error: $1 has other tests than $2" && bad=1; }
+    while IFS='|' read -r _ crate version _; do
+        crate=${crate%%,*} && crate=${crate// /}
+        grep -A 1 -xF "name = \"$crate\"" Cargo.lock | grep -qxF "version = \"${version// /}\"" ||
+            { echo "error: $1: $crate is not of version$version" && bad=1; }
+    done < <(grep -E "$rows" "$1")
+    return $bad
+}
+
 # The harness, and every workload once, quickly. The figures mean nothing; the file has to be sound,
 # with ours in it. Then a server among bad clients, which stays as it was.
 bench() {
