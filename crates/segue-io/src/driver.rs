@@ -186,6 +186,13 @@ pub(crate) fn ring_of_caller() -> Option<Rc<Ring>> {
     segue_core::with_current(|fiber| !fiber.must_not_suspend() && fiber.scheduler().leave_to_park()).then_some(ring)
 }
 
+/// Whether this is the child of a fork, on a thread whose driver is still its parent's.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn is_orphan() -> bool {
+    let is_foreign = |slot: &RefCell<Option<Driver>>| slot.borrow().as_ref().is_some_and(|d| d.reactor.check().is_err());
+    WORKERS.try_with(is_foreign).unwrap_or(false)
+}
+
 /// The ring of this thread's worker, if there is one.
 pub(crate) fn ring_here() -> Option<Rc<Ring>> {
     WORKERS.try_with(|slot| slot.borrow().as_ref()?.ring.as_ref()?.made().map(Rc::clone)).ok().flatten()

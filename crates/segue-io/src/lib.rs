@@ -72,6 +72,8 @@ mod bell;
 mod descriptor;
 mod driver;
 mod fork;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub mod fs;
 pub mod net;
 mod op;
 mod park;

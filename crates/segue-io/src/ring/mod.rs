@@ -62,12 +62,14 @@
 //! so that it goes straight to the policy.
 #![allow(unsafe_code)] // Flights lie in the frames of fibers; the kernel has their addresses.
 
+mod files;
 mod flight;
 mod limited;
 mod queues;
 mod request;
 mod setup;
 
+pub(crate) use files::{CURSOR, FileRequest, Flown, Landed, MAX_SLICES, StatRoom};
 pub(crate) use limited::Limited;
 pub(crate) use request::{Answer, Request};
 
@@ -261,12 +263,21 @@ impl Ring {
     /// The request with all that it borrows, and the flight, stay in their places until the
     /// flight's completion.
     unsafe fn launch(&self, request: &mut Request<'_>, flight: &Flight, expects_data: bool) -> u64 {
+        let is_prompt = request.is_prompt();
+        // SAFETY: the caller's.
+        unsafe { self.launch_entry(request.entry(expects_data), is_prompt, flight) }
+    }
+
+    /// The same with a submission as it is.
+    ///
+    /// # Safety
+    /// What it points to, and the flight, stay in their places until the flight's completion.
+    unsafe fn launch_entry(&self, entry: Entry, is_prompt: bool, flight: &Flight) -> u64 {
         let user_data = flight.user_data(self.number());
         self.flying.set(self.flying.get() + 1);
-        self.is_prompt.set(self.is_prompt.get() || request.is_prompt());
-        let entry = request.entry(expects_data).user_data(user_data);
+        self.is_prompt.set(self.is_prompt.get() || is_prompt);
         // SAFETY: the caller's.
-        unsafe { self.push(&entry) };
+        unsafe { self.push(&entry.user_data(user_data)) };
         user_data
     }
 

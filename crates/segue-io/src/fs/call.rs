@@ -1,0 +1,102 @@
+//! The seam between what is asked of a file system and how it is waited for.
+//!
+//! Used by everything in `fs`, through [`run`]. `calls.rs` has the calls.
+//!
+//! # Which way
+//!
+//! ```text
+//!          at_once                request                     perform
+//!   new -------------> ring? ------------------> over    +--------------> over
+//!    |    over           |  none, or it refuses          |
+//!    |                   +-------------------------------+ on a thread for blocking calls
+//!    +---------------------------------------------------> over
+//!            a plain thread: perform, in place
+//! ```
+//!
+//! What the kernel has in memory does not leave the worker: a call that can ask for that alone does
+//! so first. Else it flies in the worker's ring, if the kernel has an opcode for it; or a thread
+//! for blocking calls makes the system call. All ways end in the same calls of the kernel, and
+//! nothing above `run` knows which it was.
+//!
+//! **Commit point**: the kernel's. **Cancellation**: before a call has begun, *no effect*. In the
+//! ring a cancel is asked for and the completion waited for: the kernel can end an op that waits in
+//! its queue, or for a pipe, and not one that the disk works on; what has come is returned. A
+//! blocking call that has begun is waited for.
+//!
+//! The child of a fork has the worker's fibers and not the kernel's ends of its driver: its calls
+//! are made in place.
+
+use crate::driver;
+use crate::ring::{FileRequest, Flown, Landed};
+use rustix::io::Errno;
+use segue_core::WaitsFor;
+use std::io;
+
+/// One request to a file system, with what it borrows.
+pub(super) trait Call: Send {
+    /// What it yields.
+    type Output: Send;
+
+    /// What a report says of a fiber that waits in it.
+    const WAITS_FOR: &'static str;
+
+    /// What can be had without waiting; `None` if that is nothing, or can't be told. Then nothing
+    /// has happened.
+    fn at_once(&mut self) -> Option<io::Result<Self::Output>> {
+        None
+    }
+
+    /// The call as a ring has it; `None` if it is made by [`perform`](Call::perform) alone.
+    fn request(&mut self) -> Option<FileRequest<'_>> {
+        None
+    }
+
+    /// What the answer to its [request](Call::request) means.
+    fn landed(&mut self, _landed: Landed) -> Self::Output {
+        unreachable!("an answer to a call that has asked for nothing")
+    }
+
+    /// Makes the system call, which may block the thread.
+    fn perform(&mut self) -> rustix::io::Result<Self::Output>;
+}
+
+/// Carries out a call: suspends the calling fiber, or blocks the calling thread, meanwhile.
+#[track_caller]
+pub(super) fn run<C: Call>(mut call: C) -> io::Result<C::Output> {
+    segue_core::admit()?;
+    if !segue_core::in_fiber() {
+        return until_done(|| call.perform());
+    }
+    if let Some(done) = call.at_once() {
+        return done;
+    }
+    if driver::is_orphan() {
+        return until_done(|| call.perform());
+    }
+    let mut refused = None;
+    if let Some(ring) = driver::ring_of_caller()
+        && let Some(request) = call.request()
+    {
+        let code = request.opcode();
+        match ring.fly(request, WaitsFor::new(C::WAITS_FOR)) {
+            Flown::Landed(landed) => return Ok(call.landed(landed)),
+            Flown::Failed(error) => return Err(error),
+            Flown::Refused => refused = Some((ring, code)),
+        }
+    }
+    let done = segue_core::blocking(|| until_done(|| call.perform()))?;
+    if let Some((ring, code)) = refused.filter(|_| done.is_ok()) {
+        ring.lacks(code);
+    }
+    done
+}
+
+/// Makes a call that may block again, if a signal has interrupted it.
+pub(super) fn until_done<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            done => return Ok(done?),
+        }
+    }
+}

@@ -1,0 +1,437 @@
+//! The calls: each is one request to a file system with what it borrows for its length.
+//!
+//! Made by `file`, `path` and `dir`, carried out by `call::run`.
+
+use super::call::Call;
+use super::local;
+use crate::ring::{CURSOR, FileRequest, Landed, MAX_SLICES, StatRoom};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
+use rustix::io::{Errno, ReadWriteFlags};
+use segue_core::drivers::charge;
+use std::ffi::{CStr, CString};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Reads of more than this are not tried on the worker: to copy them would hold up the others.
+const SMALL: usize = 128 * 1024;
+
+/// To copy so many bytes counts as one more operation.
+const BYTES: usize = 4096;
+
+/// Offsets from here on are no offsets.
+const OFFSETS: u64 = 1 << 63;
+
+/// Where a transfer begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// At the description's position, which moves on.
+    Cursor {
+        /// Whether nobody else uses it meanwhile. The ring takes no lock on the position, as the
+        /// system call does: two flights would move the same bytes.
+        alone: bool,
+    },
+    At(u64),
+}
+
+impl Place {
+    /// The offset for a call that has one.
+    fn offset(self) -> Option<u64> {
+        match self {
+            Self::Cursor { .. } => Some(CURSOR),
+            Self::At(at) => Some(at).filter(|at| *at < OFFSETS),
+        }
+    }
+
+    /// The offset for a ring; `None` if it is for the system call.
+    fn of_ring(self) -> Option<u64> {
+        if self == (Self::Cursor { alone: false }) { None } else { self.offset() }
+    }
+}
+
+/// Whether a read that must not wait and says 0 has come to the end. Linux 5.9 to 5.11 say so also
+/// of what is not in memory.
+fn tells_end() -> bool {
+    static TELLS: OnceLock<bool> = OnceLock::new();
+    *TELLS.get_or_init(|| {
+        let name = rustix::system::uname();
+        let release = name.release().to_string_lossy();
+        let mut numbers = release.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or(0));
+        let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        !(5, 9).le(&version) || (5, 12).le(&version)
+    })
+}
+
+/// What is in memory, if anything is.
+fn read_now(file: BorrowedFd<'_>, bufs: &mut [IoSliceMut<'_>], place: Place) -> Option<io::Result<usize>> {
+    let wanted = bufs.iter().map(|buf| buf.len()).sum::<usize>();
+    if wanted > SMALL {
+        return None;
+    }
+    match rustix::io::preadv2(file, bufs, place.offset()?, ReadWriteFlags::NOWAIT) {
+        Ok(0) if wanted > 0 && !tells_end() => None,
+        Ok(count) => {
+            charge(count / BYTES);
+            Some(Ok(count))
+        }
+        // It is not in memory, or this file or kernel can't say: the plain call says what it is.
+        Err(_) => None,
+    }
+}
+
+/// Moves bytes out of a file.
+pub(super) struct Read<'a> {
+    pub(super) file: BorrowedFd<'a>,
+    pub(super) to: &'a mut [u8],
+    pub(super) place: Place,
+}
+
+impl Call for Read<'_> {
+    type Output = usize;
+    const WAITS_FOR: &'static str = "a read from a file";
+
+    fn at_once(&mut self) -> Option<io::Result<usize>> {
+        read_now(self.file, &mut [IoSliceMut::new(self.to)], self.place)
+    }
+
+    fn request(&mut self) -> Option<FileRequest<'_>> {
+        let at = self.place.of_ring()?;
+        Some(FileRequest::read(self.file, self.to, at))
+    }
+
+    fn landed(&mut self, landed: Landed) -> usize {
+        landed.count()
+    }
+
+    fn perform(&mut self) -> rustix::io::Result<usize> {
+        match self.place {
+            Place::Cursor { .. } => rustix::io::read(self.file, &mut *self.to),
+            Place::At(at) => rustix::io::pread(self.file, &mut *self.to, at),
+        }
+    }
+}
+
+/// Moves bytes out of a file, into several buffers.
+pub(super) struct ReadVectored<'a, 'b> {
+    pub(super) file: BorrowedFd<'a>,
+    pub(super) to: &'a mut [IoSliceMut<'b>],
+    pub(super) place: Place,
+}
+
+impl Call for ReadVectored<'_, '_> {
+    type Output = usize;
+    const WAITS_FOR: &'static str = "a read from a file";
+
+    fn at_once(&mut self) -> Option<io::Result<usize>> {
+        let most = self.to.len().min(MAX_SLICES);
+        read_now(self.file, &mut self.to[..most], self.place)
+    }
+
+    fn request(&mut self) -> Option<FileRequest<'_>> {
+        let at = self.place.of_ring()?;
+        Some(FileRequest::read_vectored(self.file, self.to, at))
+    }
+
+    fn landed(&mut self, landed: Landed) -> usize {
+        landed.count()
+    }
+
+    fn perform(&mut self) -> rustix::io::Result<usize> {
+        let most = self.to.len().min(MAX_SLICES);
+        match self.place {
+            Place::Cursor { .. } => rustix::io::readv(self.file, &mut self.to[..most]),
+            Place::At(at) => rustix::io::preadv(self.file, &mut self.to[..most], at),
+        }
+    }
+}
+
+/// Moves bytes into a file.
+pub(super) struct Write<'a> {
+    pub(super) file: BorrowedFd<'a>,
+    pub(super) from: &'a [u8],
+    pub(super) place: Place,
+}
+
+impl Call for Write<'_> {
+    type Output = usize;
+    const WAITS_FOR: &'static str = "a write to a file";
+
+    fn request(&mut self) -> Option<FileRequest<'_>> {
+        let at = self.place.of_ring()?;
+        Some(FileRequest::write(self.file, self.from, at))
+    }
+
+    fn landed(&mut self, landed: Landed) -> usize {
+        landed.count()
+    }
+
+    fn perform(&mut self) -> rustix::io::Result<usize> {
+        match self.place {
+            Place::Cursor { .. } => rustix::io::write(self.file, self.from),
+            Place::At(at) => rustix::io::pwrite(self.file, self.from, at),
+        }
+    }
+}
+
+/// Moves bytes into a file, from several buffers.
+pub(super) struct WriteVectored<'a, 'b> {
+    pub(super) file: BorrowedFd<'a>,
+    pub(super) from: &'a [IoSlice<'b>],
+    pub(super) place: Place,
+}
+
+impl Call for WriteVectored<'_, '_> {
+    type Output = usize;
+    const WAITS_FOR: &'static str = "a write to a file";
+
+    fn request(&mut self) -> Option<FileRequest<'_>> {
+        let at = self.place.of_ring()?;
+        Some(FileRequest::write_vectored(self.file, self.from, at))
+    }
+
+    fn landed(&mut self, landed: Landed) -> usize {
+        landed.count()
+    }
+
+    fn perform(&mut self) -> rustix::io::Result<usize> {
+        let most = self.from.len().min(MAX_SLICES);
+        match self.place {
+            Place::Cursor { .. } => rustix::io::writev(self.file, &self.from[..most]),
+            Place::At(at) => rustix::io::pwritev(self.file, &self.from[..most], at),
+        }
+    }
+}
+
+/// Whether this kernel can be asked for names that it has in memory, and this process may.
+static CAN_LOOK: AtomicBool = AtomicBool::new(true);
+
+/// Looks up what is always there.
+#[cold]
+fn can_look() -> bool {
+    let look = rustix::fs::openat2(CWD, c"/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::CACHED);
+    !matches!(look, Err(Errno::NOSYS | Errno::INVAL | Errno::PERM))
+}
+
+/// Opens what can be opened by what is in memory. `None` if that is not enough, or can't be told.
+fn look_up(within: BorrowedFd<'_>, path: &CStr, flags: OFlags) -> Option<io::Result<OwnedFd>> {
+    if !CAN_LOOK.load(Ordering::Relaxed) {
+        return None;
+    }
+    match rustix::fs::openat2(within, path, flags, Mode::empty(), ResolveFlags::CACHED) {
+        Ok(fd) => Some(Ok(fd)),
+        Err(error @ (Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::LOOP | Errno::NAMETOOLONG)) => {
+            Some(Err(error.into()))
+        }
+        Err(error) => {
+            if matches!(error, Errno::NOSYS | Errno::INVAL | Errno::PERM) && !can_look() {
+                CAN_LOOK.store(false, Ordering::Relaxed);
+            }
+            None
+        }
+    }
+}
+
+/// Opens a file: without waiting for the other end of a pipe, or for a lease, by flags that say so.
+pub(super) struct Open<'a> {
+    pub(super) path: &'a CStr,
+    pub(super) flags: OFlags,
+    pub(super) mode: Mode,
+}
+
+impl Call for Open<'_> {
+    type Output = OwnedFd;
+    const WAITS_FOR: &'static str = "a file to be opened";
+
+    fn at_once(&mut self) -> Option<io::Result<OwnedFd>> {
+        let creates = OFlags::CREATE | OFlags::TRUNC | OFlags::TMPFILE.difference(OFlags::DIRECTORY);
+        if self.flags.intersects(creates) { None } else { look_up(CWD, self.path, self.flags) }
+    }
+
+    fn request(&mut self) -> Option<FileRequest<'_>> {
+        Some(FileRequest::open(CWD, self.path, self.flags, self.mode))
+    }
+
+    fn landed(&mut self, landed: Landed) -> OwnedFd {
+        landed.opened()
+    }
+
+    fn perform(&mut self) -> rustix::io::Result<OwnedFd> {
+        rustix::fs::openat(CWD, self.path, self.flags, self.mode)
+    }
+}
+
+/// What std asks for.
+const ASKED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
+
+/// Asks for what is known of a file: of a path, or of a descriptor by an empty one.
+pub(super) struct Stat<'a> {
+    pub(super) within: BorrowedFd<'a>,
+    pub(super) path: &'a CStr,
+    pub(super) flags: AtFlags,
+    room: StatRoom,
+}
+
+impl<'a> Stat<'a> {
+    pub(super) fn new(within: BorrowedFd<'a>, path: &'a CStr, follow: bool) -> Self {
+        let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
+        Self { within, path, flags, room: StatRoom::new() }
+    }
+
+    pub(super) fn of(file: BorrowedFd<'a>) -> Self {
+        Self { within: file, path: c"", flags: AtFlags::EMPTY_PATH, room: StatRoom::new() }
+    }
+}
+
+/// What is known of an open file, if its file system knows it by itself.
+fn stat_now(fd: BorrowedFd<'_>) -> Option<Statx> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let stat = rustix::fs::statx(fd, c"", flags, ASKED).ok()?;
+    local::is_local(&stat, fd).then_some(stat)
+}
+
+impl Call for Stat<'_> {
+    type Output = Statx;
+    const WAITS_FOR: &'static str = "a file's metadata";
+
+    fn at_once(&mut self) -> Option<io::Result<Statx>> {
+        if self.flags.contains(AtFlags::EMPTY_PATH) {
+            return stat_now(self.within).map(Ok);
+        }
+        let follow = if self.flags.is_empty() { OFlags::empty() } else { OFlags::NOFOLLOW };
+        match look_up(self.within, self.path, OFlags::PATH | OFlags::CLOEXEC | follow)? {
+            Ok(fd) => stat_now(fd.as_fd()).map(Ok),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    fn request(&mut self) -> Option<FileRequest<'_>> {
+        Some(FileRequest::stat(self.within, self.path, self.flags, ASKED, &mut self.room))
+    }
+
+    fn landed(&mut self, _landed: Landed) -> Statx {
+        self.room.get()
+    }
+
+    fn perform(&mut self) -> rustix::io::Result<Statx> {
+        rustix::fs::statx(self.within, self.path, self.flags, ASKED)
+    }
+}
+
+/// What changes names, and has no effect but that.
+pub(super) enum Change<'a> {
+    Rename(&'a CStr, &'a CStr),
+    Unlink(&'a CStr),
+    RemoveDir(&'a CStr),
+    MakeDir(&'a CStr, u32),
+    Link(&'a CStr, &'a CStr),
+    Symlink(&'a CStr, &'a CStr),
+}
+
+impl Call for Change<'_> {
+    type Output = ();
+    const WAITS_FOR: &'static str = "a change of names";
+
+    fn request(&mut self) -> Option<FileRequest<'_>> {
+        Some(match self {
+            Self::Rename(from, to) => FileRequest::rename(from, to),
+            Self::Unlink(path) => FileRequest::unlink(path, AtFlags::empty()),
+            Self::RemoveDir(path) => FileRequest::unlink(path, AtFlags::REMOVEDIR),
+            Self::MakeDir(path, mode) => FileRequest::make_dir(path, *mode),
+            Self::Link(from, to) => FileRequest::link(from, to),
+            Self::Symlink(target, path) => FileRequest::symlink(target, path),
+        })
+    }
+
+    fn landed(&mut self, _landed: Landed) {}
+
+    fn perform(&mut self) -> rustix::io::Result<()> {
+        match self {
+            Self::Rename(from, to) => rustix::fs::renameat(CWD, *from, CWD, *to),
+            Self::Unlink(path) => rustix::fs::unlinkat(CWD, *path, AtFlags::empty()),
+            Self::RemoveDir(path) => rustix::fs::unlinkat(CWD, *path, AtFlags::REMOVEDIR),
+            Self::MakeDir(path, mode) => rustix::fs::mkdirat(CWD, *path, Mode::from_raw_mode(*mode)),
+            Self::Link(from, to) => rustix::fs::linkat(CWD, *from, CWD, *to, AtFlags::empty()),
+            Self::Symlink(target, path) => rustix::fs::symlinkat(*target, CWD, *path),
+        }
+    }
+}
+
+/// Has a file written to its device; without what only its metadata say, if `data`.
+pub(super) struct Sync<'a> {
+    pub(super) file: BorrowedFd<'a>,
+    pub(super) data: bool,
+}
+
+impl Call for Sync<'_> {
+    type Output = ();
+    const WAITS_FOR: &'static str = "a file to be on its device";
+
+    fn request(&mut self) -> Option<FileRequest<'_>> {
+        Some(FileRequest::sync(self.file, self.data))
+    }
+
+    fn landed(&mut self, _landed: Landed) {}
+
+    fn perform(&mut self) -> rustix::io::Result<()> {
+        if self.data { rustix::fs::fdatasync(self.file) } else { rustix::fs::fsync(self.file) }
+    }
+}
+
+/// Cuts a file, or has it grow by zeros.
+pub(super) struct Truncate<'a> {
+    pub(super) file: BorrowedFd<'a>,
+    pub(super) length: u64,
+}
+
+impl Call for Truncate<'_> {
+    type Output = ();
+    const WAITS_FOR: &'static str = "a change of a file's length";
+
+    fn request(&mut self) -> Option<FileRequest<'_>> {
+        Some(FileRequest::truncate(self.file, self.length)).filter(|_| self.length < OFFSETS)
+    }
+
+    fn landed(&mut self, _landed: Landed) {}
+
+    fn perform(&mut self) -> rustix::io::Result<()> {
+        rustix::fs::ftruncate(self.file, self.length)
+    }
+}
+
+/// Anything else, which has no opcode: a closure that blocks.
+pub(super) struct Plain<F>(pub(super) F);
+
+impl<T: Send, F: FnMut() -> rustix::io::Result<T> + Send> Call for Plain<F> {
+    type Output = T;
+    const WAITS_FOR: &'static str = "a call of a file system";
+
+    fn perform(&mut self) -> rustix::io::Result<T> {
+        (self.0)()
+    }
+}
+
+/// A path for the kernel.
+pub(super) fn c_path(path: &std::path::Path) -> io::Result<CString> {
+    use std::os::unix::ffi::OsStrExt;
+    CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "file name contained an unexpected NUL byte"))
+}
+
+/// Moves the position to a distance from the end.
+pub(super) struct SeekEnd<'a>(pub(super) BorrowedFd<'a>, pub(super) i64);
+
+impl Call for SeekEnd<'_> {
+    type Output = u64;
+    const WAITS_FOR: &'static str = "a file's length";
+
+    fn at_once(&mut self) -> Option<io::Result<u64>> {
+        // Where the file system knows the length by itself.
+        stat_now(self.0)?;
+        Some(self.perform().map_err(Into::into))
+    }
+
+    fn perform(&mut self) -> rustix::io::Result<u64> {
+        rustix::fs::seek(self.0, rustix::fs::SeekFrom::End(self.1))
+    }
+}

@@ -1,0 +1,297 @@
+//! Directories: what is in them, fetched in batches by threads for blocking calls.
+//!
+//! Used by `fs::read_dir`. The kernel has no opcode for it.
+//!
+//! # The idea
+//!
+//! The directory is opened and its first batch read in one call: a small directory is one trip. A
+//! batch is one piece of memory that its entries share; an entry is an index into it.
+
+use super::call::{run, until_done};
+use super::calls::{Plain, Stat, c_path};
+use super::metadata::{FileType, Metadata};
+use rustix::fs::{Mode, OFlags, RawDir};
+use std::ffi::{CStr, OsStr, OsString};
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirEntryExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What the kernel fills at a time.
+const BUFFER: usize = 32 * 1024;
+
+/// A batch that has so many bytes of names is full.
+const FULL: usize = 32 * 1024;
+
+/// The directory, as long as somebody has an entry.
+struct Dir {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+/// Entries in the order in which the kernel names them.
+struct Batch {
+    dir: Arc<Dir>,
+    /// One after the other, each with its NUL.
+    names: Vec<u8>,
+    entries: Vec<Entry>,
+    /// What comes after these entries.
+    then: Then,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    name: usize,
+    length: usize,
+    number: u64,
+    kind: Option<FileType>,
+}
+
+enum Then {
+    More,
+    End,
+    Error(rustix::io::Errno),
+}
+
+/// Opens a directory and reads its first batch.
+#[track_caller]
+pub(super) fn read_dir(path: &Path) -> io::Result<ReadDir> {
+    let name = c_path(path)?;
+    let batch = run(Plain(|| {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(&*name, flags, Mode::empty())?;
+        Ok(fetch(&Arc::new(Dir { fd, path: path.to_owned() })))
+    }))?;
+    Ok(ReadDir { batch: Arc::new(batch), next: 0, was_told: false, is_over: false })
+}
+
+/// Reads what comes next in the directory.
+fn fetch(dir: &Arc<Dir>) -> Batch {
+    let mut batch = Batch { dir: Arc::clone(dir), names: Vec::new(), entries: Vec::new(), then: Then::More };
+    let mut buffer = Vec::with_capacity(BUFFER);
+    let mut raw = RawDir::new(&dir.fd, buffer.spare_capacity_mut());
+    // What the kernel has given must not be left in the buffer.
+    while batch.names.len() < FULL || !raw.is_buffer_empty() {
+        let entry = match raw.next() {
+            Some(Ok(entry)) => entry,
+            Some(Err(rustix::io::Errno::INTR)) => continue,
+            // Linux says so of a directory that was removed meanwhile: there is nothing more.
+            Some(Err(rustix::io::Errno::NOENT)) | None => {
+                batch.then = Then::End;
+                break;
+            }
+            Some(Err(error)) => {
+                batch.then = Then::Error(error);
+                break;
+            }
+        };
+        let name = entry.file_name();
+        if name == c"." || name == c".." {
+            continue;
+        }
+        let (start, length) = (batch.names.len(), name.count_bytes());
+        batch.names.extend_from_slice(name.to_bytes_with_nul());
+        let kind = FileType::of_entry(entry.file_type());
+        batch.entries.push(Entry { name: start, length, number: entry.ino(), kind });
+    }
+    batch
+}
+
+/// The entries of a directory, as [`std::fs::ReadDir`]; without `.` and `..`.
+///
+/// They are fetched in batches of some hundreds. Of what is created or removed meanwhile, entries
+/// that have not been fetched may be there or not; all others are there, once.
+///
+/// # Cancellation
+///
+/// A `next` that has to fetch a batch, of a cancelled caller, yields an error that
+/// [`Cancelled::caused`](segue_core::Cancelled::caused) knows, and then `None`: *no effect* on the
+/// rest, which a later `next` yields, of a caller that is not cancelled. After any other error
+/// there is nothing more.
+///
+/// # Examples
+///
+/// ```
+/// let mut names = Vec::new();
+/// for entry in segue_io::fs::read_dir(".")? {
+///     names.push(entry?.file_name());
+/// }
+/// assert!(names.iter().any(|name| name == "Cargo.toml"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct ReadDir {
+    batch: Arc<Batch>,
+    next: usize,
+    was_told: bool,
+    is_over: bool,
+}
+
+impl Iterator for ReadDir {
+    type Item = io::Result<DirEntry>;
+
+    #[track_caller]
+    fn next(&mut self) -> Option<io::Result<DirEntry>> {
+        while self.next == self.batch.entries.len() {
+            match &self.batch.then {
+                _ if self.is_over => return None,
+                Then::End => return None,
+                Then::Error(error) => {
+                    self.is_over = true;
+                    return Some(Err((*error).into()));
+                }
+                Then::More => {}
+            }
+            let dir = &self.batch.dir;
+            match run(Plain(|| Ok(fetch(dir)))) {
+                Ok(batch) => self.batch = Arc::new(batch),
+                // A loop that skips errors must come to an end.
+                Err(_) if std::mem::replace(&mut self.was_told, true) => return None,
+                Err(cancelled) => return Some(Err(cancelled)),
+            }
+            (self.next, self.was_told) = (0, false);
+        }
+        self.next += 1;
+        Some(Ok(DirEntry { batch: Arc::clone(&self.batch), index: self.next - 1 }))
+    }
+}
+
+impl fmt::Debug for ReadDir {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ReadDir").field(&self.batch.dir.path).finish()
+    }
+}
+
+/// An entry of a directory, as [`std::fs::DirEntry`]. It keeps the directory open.
+pub struct DirEntry {
+    batch: Arc<Batch>,
+    index: usize,
+}
+
+impl DirEntry {
+    fn entry(&self) -> &Entry {
+        &self.batch.entries[self.index]
+    }
+
+    fn name(&self) -> &CStr {
+        let Entry { name, length, .. } = *self.entry();
+        CStr::from_bytes_with_nul(&self.batch.names[name..=name + length]).expect("it was put there with its NUL")
+    }
+
+    /// The path: that of the directory, as it was named, with the name. Never waits.
+    pub fn path(&self) -> PathBuf {
+        self.batch.dir.path.join(OsStr::from_bytes(self.name().to_bytes()))
+    }
+
+    /// The name. Never waits.
+    pub fn file_name(&self) -> OsString {
+        OsStr::from_bytes(self.name().to_bytes()).to_owned()
+    }
+
+    /// What is known of the file now; of a symbolic link, of the link itself.
+    ///
+    /// # Cancellation
+    /// *No effect*.
+    ///
+    /// # Errors
+    /// What the kernel says: `NotFound`, if the file has gone.
+    #[track_caller]
+    pub fn metadata(&self) -> io::Result<Metadata> {
+        run(Stat::new(self.batch.dir.fd.as_fd(), self.name(), false)).map(Metadata::new)
+    }
+
+    /// What kind of file it is. Nearly all file systems say so with the name, and then it does not
+    /// wait.
+    ///
+    /// # Cancellation
+    /// *No effect*.
+    ///
+    /// # Errors
+    /// As for [`metadata`](DirEntry::metadata), if the kernel has to be asked.
+    #[track_caller]
+    pub fn file_type(&self) -> io::Result<FileType> {
+        match self.entry().kind {
+            Some(kind) => Ok(kind),
+            None => self.metadata().map(|metadata| metadata.file_type()),
+        }
+    }
+}
+
+/// std's trait.
+impl DirEntryExt for DirEntry {
+    fn ino(&self) -> u64 {
+        self.entry().number
+    }
+}
+
+impl fmt::Debug for DirEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DirEntry").field(&self.path()).finish()
+    }
+}
+
+/// Removes what is in a directory, and then the directory: for a thread that may block.
+///
+/// Each name is looked up in a descriptor of its directory, and no link is followed: so nothing is
+/// removed outside of the tree, whatever is moved meanwhile.
+pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
+    use rustix::fs::{AtFlags, CWD, unlinkat};
+    let name = c_path(path)?;
+    // A link is removed itself, also one to a directory.
+    match unlinkat(CWD, &*name, AtFlags::empty()) {
+        Err(rustix::io::Errno::ISDIR | rustix::io::Errno::PERM) => {}
+        done => return Ok(done?),
+    }
+    empty(CWD, &name, 0)?;
+    Ok(unlinkat(CWD, &*name, AtFlags::REMOVEDIR)?)
+}
+
+/// Deeper than this a thread's stack might end.
+const DEEPEST: usize = 1000;
+
+/// Removes what is in a directory. Each level has a descriptor open, as with std.
+fn empty(within: impl AsFd, name: &CStr, depth: usize) -> io::Result<()> {
+    use rustix::fs::{AtFlags, openat, unlinkat};
+    use rustix::io::Errno;
+    if depth > DEEPEST {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the tree is too deep to be removed at once"));
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let fd = until_done(|| openat(&within, name, flags, Mode::empty()))?;
+    let dir = Arc::new(Dir { fd, path: PathBuf::new() });
+    loop {
+        let batch = fetch(&dir);
+        for index in 0..batch.entries.len() {
+            segue_core::check()?;
+            let Entry { name, length, kind, .. } = batch.entries[index];
+            let name = CStr::from_bytes_with_nul(&batch.names[name..=name + length]).expect("with its NUL");
+            let gone = if kind.is_some_and(|kind| kind.is_dir()) {
+                Err(Errno::ISDIR)
+            } else {
+                unlinkat(&dir.fd, name, AtFlags::empty())
+            };
+            let gone = match gone {
+                Err(Errno::ISDIR | Errno::PERM) if kind.is_none_or(|kind| kind.is_dir()) => {
+                    match empty(&dir.fd, name, depth + 1) {
+                        Ok(()) => unlinkat(&dir.fd, name, AtFlags::REMOVEDIR),
+                        // Somebody else was faster.
+                        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                        Err(error) => return Err(error),
+                    }
+                }
+                gone => gone,
+            };
+            match gone {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        match batch.then {
+            Then::More => {}
+            Then::End => return Ok(()),
+            Then::Error(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,577 @@
+//! An open file, in std's shape.
+//!
+//! Used by programs, and by the functions of `fs` that read or write whole files.
+//!
+//! # The position
+//!
+//! Is the kernel's, so that seeks, duplicates and other processes see what they see of std's files.
+//! A system call holds a lock on it, and a flight in a ring does not: of two at the same time, both
+//! would move the same bytes. So only a handle flies with the position that is surely the only
+//! user: opened here, neither duplicated nor lent as a descriptor since, and borrowed for writing
+//! (`&mut File`). The others make the system call, in which they take their turns. `read_at` and
+//! `write_at` have no position, and always fly.
+
+use super::call::run;
+use super::calls::{Place, Plain, Read, ReadVectored, SeekEnd, Stat, Sync, Truncate, Write, WriteVectored};
+use super::{FileTimes, Metadata, OpenOptions};
+use rustix::fs::{FlockOperation, Mode};
+use rustix::io::Errno;
+use std::fs::{Permissions, TryLockError};
+use std::io::{self, IoSlice, IoSliceMut, Seek, SeekFrom};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+/// How long a lock is first waited for, and at most, before it is tried again.
+const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
+
+/// What a file is read in, if nobody knows how long it is.
+const PIECE: usize = 8 * 1024;
+
+/// An open file, as [`std::fs::File`]. What waits for the disk is only the fiber.
+///
+/// What is in the page cache is read at once, without leaving the worker. What is not is fetched in
+/// the worker's ring, or by a thread for blocking calls; so is what is written. On a plain thread
+/// each is a system call.
+///
+/// `&File` reads, writes and seeks as well; the position is one for all. Fibers that read or write
+/// at the same time take turns, as threads do.
+///
+/// # Cancellation
+///
+/// Each operation of a cancelled caller fails with an error that
+/// [`Cancelled::caused`](segue_core::Cancelled::caused) knows: *no effect*. What the kernel has
+/// begun it does not break off: it is waited for, and its result is returned; a write that was done
+/// in part returns how many bytes were written. A loop over writes, such as
+/// [`write_all`](std::io::Write::write_all), *may already have* written a part. Seeks from the
+/// start and from where the file is never wait, and ignore cancellation; so do `try_lock`, `unlock`
+/// and `try_clone`.
+///
+/// # Drop
+///
+/// The file is closed in place, also while the fiber panics: on a network's file system that can
+/// take its time. Errors of a close are lost, as with std; [`sync_all`](File::sync_all) has them.
+///
+/// # Examples
+///
+/// ```
+/// use segue_io::fs::{self, File};
+/// use std::io::{Read, Seek, Write};
+/// use std::os::unix::fs::FileExt;
+///
+/// let path = std::env::temp_dir().join(format!("segue-file-{}", std::process::id()));
+/// let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
+/// file.write_all(b"hello")?;
+/// file.rewind()?;
+/// let mut text = String::new();
+/// file.read_to_string(&mut text)?;
+/// assert_eq!(text, "hello");
+/// let mut middle = [0; 3];
+/// file.read_exact_at(&mut middle, 1)?;
+/// assert_eq!(&middle, b"ell");
+/// fs::remove_file(&path)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct File {
+    fd: OwnedFd,
+    /// Whether others may have a descriptor of the same description.
+    is_shared: AtomicBool,
+}
+
+impl File {
+    /// A file that nobody else has.
+    pub(super) fn alone(fd: OwnedFd) -> Self {
+        Self { fd, is_shared: AtomicBool::new(false) }
+    }
+
+    fn shared(fd: OwnedFd) -> Self {
+        Self { fd, is_shared: AtomicBool::new(true) }
+    }
+
+    /// The descriptor, for a call that is over before the handle is.
+    pub(super) fn borrowed(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Whoever gets the descriptor may duplicate it. It orders nothing: a handle that is borrowed
+    /// for writing is seen by its owner alone, who has seen what came before.
+    fn share(&self) {
+        self.is_shared.store(true, Ordering::Relaxed);
+    }
+
+    fn cursor(&mut self) -> Place {
+        Place::Cursor { alone: !*self.is_shared.get_mut() }
+    }
+
+    /// Opens a file for reading.
+    ///
+    /// # Cancellation
+    /// As for [`OpenOptions::open`].
+    ///
+    /// # Errors
+    /// As for [`OpenOptions::open`].
+    #[track_caller]
+    pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+        OpenOptions::new().read(true).open(path)
+    }
+
+    /// Opens a file for writing; creates it, or empties it.
+    ///
+    /// # Cancellation
+    /// As for [`OpenOptions::open`].
+    ///
+    /// # Errors
+    /// As for [`OpenOptions::open`].
+    #[track_caller]
+    pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
+        OpenOptions::new().write(true).create(true).truncate(true).open(path)
+    }
+
+    /// Creates a file for reading and writing, which must not be there.
+    ///
+    /// # Cancellation
+    /// As for [`OpenOptions::open`].
+    ///
+    /// # Errors
+    /// As for [`OpenOptions::open`].
+    #[track_caller]
+    pub fn create_new(path: impl AsRef<Path>) -> io::Result<Self> {
+        OpenOptions::new().read(true).write(true).create_new(true).open(path)
+    }
+
+    /// How a file is to be opened. Never waits.
+    pub fn options() -> OpenOptions {
+        OpenOptions::new()
+    }
+
+    /// Takes over a file of std's. Never waits, and changes nothing: position and flags stay.
+    pub fn from_std(file: std::fs::File) -> Self {
+        Self::shared(file.into())
+    }
+
+    /// The same file for std. Never waits, and changes nothing.
+    pub fn into_std(self) -> std::fs::File {
+        self.fd.into()
+    }
+
+    /// What is known of the file.
+    ///
+    /// # Cancellation
+    /// *No effect*.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    #[track_caller]
+    pub fn metadata(&self) -> io::Result<Metadata> {
+        run(Stat::of(self.borrowed())).map(Metadata::new)
+    }
+
+    /// Cuts the file, or has it grow by zeros. The position stays.
+    ///
+    /// # Cancellation
+    /// *No effect*. One that has begun is waited for.
+    ///
+    /// # Errors
+    /// What the kernel says; `InvalidInput` for more than it can count.
+    #[track_caller]
+    pub fn set_len(&self, size: u64) -> io::Result<()> {
+        run(Truncate { file: self.borrowed(), length: size })
+    }
+
+    /// Says who may do what with the file.
+    ///
+    /// # Cancellation
+    /// *No effect*. One that has begun is waited for.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    #[track_caller]
+    pub fn set_permissions(&self, permissions: Permissions) -> io::Result<()> {
+        let mode = Mode::from_raw_mode(permissions.mode());
+        run(Plain(|| rustix::fs::fchmod(self.borrowed(), mode)))
+    }
+
+    /// Sets the file's times.
+    ///
+    /// # Cancellation
+    /// *No effect*. One that has begun is waited for.
+    ///
+    /// # Errors
+    /// What the kernel says; `InvalidInput` for times beyond what it can count.
+    #[track_caller]
+    pub fn set_times(&self, times: FileTimes) -> io::Result<()> {
+        let stamps = times.stamps()?;
+        run(Plain(|| rustix::fs::futimens(self.borrowed(), &stamps)))
+    }
+
+    /// Sets when the file was written last.
+    ///
+    /// # Cancellation
+    /// *No effect*. One that has begun is waited for.
+    ///
+    /// # Errors
+    /// As for [`set_times`](File::set_times).
+    #[track_caller]
+    pub fn set_modified(&self, time: SystemTime) -> io::Result<()> {
+        self.set_times(FileTimes::new().set_modified(time))
+    }
+
+    /// Waits until all that was written is on the device, with the file's metadata.
+    ///
+    /// # Cancellation
+    /// *No effect* on the content. One that has begun is waited for.
+    ///
+    /// # Errors
+    /// What the kernel says, also of writes of before.
+    #[track_caller]
+    pub fn sync_all(&self) -> io::Result<()> {
+        run(Sync { file: self.borrowed(), data: false })
+    }
+
+    /// The same, without metadata that are not needed to read the content.
+    ///
+    /// # Cancellation
+    /// *No effect* on the content. One that has begun is waited for.
+    ///
+    /// # Errors
+    /// What the kernel says, also of writes of before.
+    #[track_caller]
+    pub fn sync_data(&self) -> io::Result<()> {
+        run(Sync { file: self.borrowed(), data: true })
+    }
+
+    /// Another handle of the same file, with the same position. Never waits.
+    ///
+    /// # Errors
+    /// If there are no descriptors left.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        self.share();
+        Ok(Self::shared(self.fd.try_clone()?))
+    }
+
+    /// Locks the file against all other locks, of other open files and of other processes too.
+    ///
+    /// The kernel wakes nobody but a thread that blocks: so a lock that somebody has is tried again
+    /// and again, up to 16 ms apart. Who waits has no place in a queue; locks that are held for
+    /// long, or by many in turn, want a [`Mutex`](std::sync::Mutex) of the process beside them.
+    ///
+    /// # Cancellation
+    /// *No effect*: it is not locked.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    #[track_caller]
+    pub fn lock(&self) -> io::Result<()> {
+        self.wait_for_lock(FlockOperation::NonBlockingLockExclusive)
+    }
+
+    /// Locks the file against [`lock`](File::lock), in the same way.
+    ///
+    /// # Cancellation
+    /// *No effect*: it is not locked.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    #[track_caller]
+    pub fn lock_shared(&self) -> io::Result<()> {
+        self.wait_for_lock(FlockOperation::NonBlockingLockShared)
+    }
+
+    /// As [`lock`](File::lock), if that is possible now. Never waits.
+    ///
+    /// # Errors
+    /// `WouldBlock` if somebody has locked it; else what the kernel says.
+    pub fn try_lock(&self) -> Result<(), TryLockError> {
+        self.attempt_lock(FlockOperation::NonBlockingLockExclusive)
+    }
+
+    /// As [`lock_shared`](File::lock_shared), if that is possible now. Never waits.
+    ///
+    /// # Errors
+    /// `WouldBlock` if somebody has locked it; else what the kernel says.
+    pub fn try_lock_shared(&self) -> Result<(), TryLockError> {
+        self.attempt_lock(FlockOperation::NonBlockingLockShared)
+    }
+
+    /// Unlocks the file. Never waits. A file whose last handle is dropped is unlocked, too.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn unlock(&self) -> io::Result<()> {
+        Ok(rustix::fs::flock(&self.fd, FlockOperation::Unlock)?)
+    }
+
+    fn attempt_lock(&self, operation: FlockOperation) -> Result<(), TryLockError> {
+        loop {
+            match rustix::fs::flock(&self.fd, operation) {
+                Ok(()) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(Errno::WOULDBLOCK) => return Err(TryLockError::WouldBlock),
+                Err(error) => return Err(TryLockError::Error(error.into())),
+            }
+        }
+    }
+
+    #[track_caller]
+    fn wait_for_lock(&self, operation: FlockOperation) -> io::Result<()> {
+        segue_core::admit()?;
+        let [mut pause, longest] = PAUSES;
+        loop {
+            match self.attempt_lock(operation) {
+                Ok(()) => return Ok(()),
+                Err(TryLockError::Error(error)) => return Err(error),
+                Err(TryLockError::WouldBlock) => segue_core::sleep(pause)?,
+            }
+            pause = longest.min(pause * 2);
+        }
+    }
+
+    /// Reads into several buffers, from an offset on. The position stays.
+    ///
+    /// # Cancellation
+    /// *No effect*.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    #[track_caller]
+    pub fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+        run(ReadVectored { file: self.borrowed(), to: bufs, place: Place::At(offset) })
+    }
+
+    /// Writes from several buffers, from an offset on. The position stays.
+    ///
+    /// # Cancellation
+    /// *No effect*. One that has begun is waited for, and what was written is returned.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    #[track_caller]
+    pub fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+        run(WriteVectored { file: self.borrowed(), from: bufs, place: Place::At(offset) })
+    }
+
+    #[track_caller]
+    fn read_from(&self, place: Place, buf: &mut [u8]) -> io::Result<usize> {
+        run(Read { file: self.borrowed(), to: buf, place })
+    }
+
+    #[track_caller]
+    fn write_to(&self, place: Place, buf: &[u8]) -> io::Result<usize> {
+        run(Write { file: self.borrowed(), from: buf, place })
+    }
+
+    /// How much there is from the position to the end, as far as one can tell.
+    fn rest(&self) -> usize {
+        let Ok(metadata) = self.metadata() else { return 0 };
+        let position = rustix::fs::tell(&self.fd).unwrap_or(0);
+        usize::try_from(metadata.len().saturating_sub(position)).unwrap_or(0)
+    }
+
+    /// Appends what comes up to the end. What has come before an error stays.
+    #[track_caller]
+    fn read_rest(&self, place: Place, to: &mut Vec<u8>) -> io::Result<usize> {
+        let begin = to.len();
+        let rest = self.rest();
+        to.try_reserve(rest)?;
+        let mut piece = if rest == 0 { PIECE } else { rest };
+        loop {
+            let length = to.len();
+            if to.capacity() == length {
+                // Often this is the end, and there is no need for more room.
+                let mut more = [0; 32];
+                match self.read_from(place, &mut more)? {
+                    0 => return Ok(length - begin),
+                    count => to.extend_from_slice(&more[..count]),
+                }
+                continue;
+            }
+            to.try_reserve(1)?;
+            let room = piece.min(to.capacity() - length).max(1);
+            to.resize(length + room, 0);
+            let read = self.read_from(place, &mut to[length..]);
+            to.truncate(length + *read.as_ref().unwrap_or(&0));
+            match read? {
+                0 => return Ok(length - begin),
+                count if count == room => piece = piece.saturating_mul(2),
+                _ => {}
+            }
+        }
+    }
+
+    #[track_caller]
+    fn read_rest_to_string(&self, place: Place, to: &mut String) -> io::Result<usize> {
+        let mut bytes = Vec::new();
+        let read = self.read_rest(place, &mut bytes);
+        let text = String::from_utf8(bytes)
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8"));
+        // What came before an error is kept, if it is text.
+        let text = match (&read, text) {
+            (Err(_), Err(_)) => return read,
+            (_, text) => text?,
+        };
+        if to.is_empty() {
+            *to = text;
+        } else {
+            to.push_str(&text);
+        }
+        read
+    }
+
+    fn seek_to(&self, to: SeekFrom) -> io::Result<u64> {
+        Ok(match to {
+            // As the kernel has it: what is beyond its numbers is negative.
+            SeekFrom::Start(at) if at > i64::MAX.unsigned_abs() => return Err(Errno::INVAL.into()),
+            SeekFrom::Start(at) => rustix::fs::seek(&self.fd, rustix::fs::SeekFrom::Start(at))?,
+            SeekFrom::Current(by) => rustix::fs::seek(&self.fd, rustix::fs::SeekFrom::Current(by))?,
+            SeekFrom::End(by) => return run(SeekEnd(self.borrowed(), by)),
+        })
+    }
+}
+
+/// std's trait, for what has no position. See the type's section on cancellation.
+impl FileExt for File {
+    #[track_caller]
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.read_from(Place::At(offset), buf)
+    }
+
+    #[track_caller]
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        self.write_to(Place::At(offset), buf)
+    }
+}
+
+/// The position of a handle that others may have, too.
+const SHARED: Place = Place::Cursor { alone: false };
+
+/// Each of std's traits, for a handle that is borrowed for writing and for one that is not: with the
+/// position that each may use.
+macro_rules! streams {
+    ($($name:ty, $file:ident => $place:expr;)*) => {$(
+        /// See the type's section on cancellation.
+        impl io::Read for $name {
+            #[track_caller]
+            fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+                let $file = self;
+                let place = $place;
+                $file.read_from(place, buf)
+            }
+
+            #[track_caller]
+            fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+                let $file = self;
+                let place = $place;
+                run(ReadVectored { file: $file.borrowed(), to: bufs, place })
+            }
+
+            #[track_caller]
+            fn read_to_end(&mut self, buf: &mut Vec<u8>) -> io::Result<usize> {
+                let $file = self;
+                let place = $place;
+                $file.read_rest(place, buf)
+            }
+
+            #[track_caller]
+            fn read_to_string(&mut self, buf: &mut String) -> io::Result<usize> {
+                let $file = self;
+                let place = $place;
+                $file.read_rest_to_string(place, buf)
+            }
+        }
+
+        /// See the type's section on cancellation. There is no buffer, and so a flush does nothing.
+        impl io::Write for $name {
+            #[track_caller]
+            fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+                let $file = self;
+                let place = $place;
+                $file.write_to(place, buf)
+            }
+
+            #[track_caller]
+            fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+                let $file = self;
+                let place = $place;
+                run(WriteVectored { file: $file.borrowed(), from: bufs, place })
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+
+        /// See the type's section on cancellation.
+        impl Seek for $name {
+            #[track_caller]
+            fn seek(&mut self, pos: SeekFrom) -> io::Result<u64> {
+                self.seek_to(pos)
+            }
+        }
+    )*};
+}
+
+streams! {
+    File, file => file.cursor();
+    &File, file => SHARED;
+}
+
+/// Others can have the position from now on.
+impl AsFd for File {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.share();
+        self.fd.as_fd()
+    }
+}
+
+impl AsRawFd for File {
+    fn as_raw_fd(&self) -> RawFd {
+        self.share();
+        self.fd.as_raw_fd()
+    }
+}
+
+impl IntoRawFd for File {
+    fn into_raw_fd(self) -> RawFd {
+        self.fd.into_raw_fd()
+    }
+}
+
+/// Takes a descriptor over as it is.
+impl From<OwnedFd> for File {
+    fn from(fd: OwnedFd) -> Self {
+        Self::shared(fd)
+    }
+}
+
+impl From<File> for OwnedFd {
+    fn from(file: File) -> Self {
+        file.fd
+    }
+}
+
+impl From<std::fs::File> for File {
+    fn from(file: std::fs::File) -> Self {
+        Self::from_std(file)
+    }
+}
+
+impl From<File> for std::fs::File {
+    fn from(file: File) -> Self {
+        file.into_std()
+    }
+}
+
+/// A child to be reads or writes the file.
+impl From<File> for std::process::Stdio {
+    fn from(file: File) -> Self {
+        file.fd.into()
+    }
+}
+
+impl std::fmt::Debug for File {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("File").field("fd", &self.fd.as_raw_fd()).finish()
+    }
+}

@@ -1,0 +1,353 @@
+//! std's functions on paths.
+//!
+//! Used by programs.
+
+use super::call::run;
+use super::calls::{Change, Plain, Stat, c_path};
+use super::{File, Metadata, ReadDir};
+use rustix::fs::{AtFlags, CWD, Mode};
+use std::fs::Permissions;
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// The content of a file.
+///
+/// # Cancellation
+/// *No effect*.
+///
+/// # Errors
+/// What the kernel says; `OutOfMemory` if there is no room for it.
+///
+/// # Examples
+///
+/// ```
+/// let limits = segue_io::fs::read("/proc/self/limits")?; // Has no length, but a content.
+/// assert!(!limits.is_empty());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[track_caller]
+pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    File::open(path)?.read_to_end(&mut content)?;
+    Ok(content)
+}
+
+/// The content of a file that is a text.
+///
+/// # Cancellation
+/// *No effect*.
+///
+/// # Errors
+/// As for [`read`]; `InvalidData` if it is no UTF-8.
+#[track_caller]
+pub fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
+    let mut content = String::new();
+    File::open(path)?.read_to_string(&mut content)?;
+    Ok(content)
+}
+
+/// Writes a file as a whole; creates it, or replaces what it has.
+///
+/// # Cancellation
+/// *May already have happened*: the file may be empty, or have a part of the content. To have all
+/// or nothing, write a [named temporary file](super::NamedTempFile) and
+/// [persist](super::NamedTempFile::persist) it.
+///
+/// # Errors
+/// What the kernel says. A part may have been written.
+#[track_caller]
+pub fn write(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Result<()> {
+    File::create(path)?.write_all(contents.as_ref())
+}
+
+/// Copies the content and the permissions of a file, and says how long it was.
+///
+/// The kernel copies by itself where it can (`copy_file_range`), on a thread for blocking calls.
+///
+/// # Cancellation
+/// *May already have happened*: a part may have been copied. A copy is broken off every 8 MiB.
+///
+/// # Errors
+/// What the kernel says; `InvalidInput` if `from` is no regular file. A part may have been copied.
+///
+/// # Examples
+///
+/// ```
+/// let to = std::env::temp_dir().join(format!("segue-copy-{}", std::process::id()));
+/// let length = segue_io::fs::copy("Cargo.toml", &to)?;
+/// assert_eq!(length, segue_io::fs::metadata(&to)?.len());
+/// segue_io::fs::remove_file(&to)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[track_caller]
+pub fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<u64> {
+    super::copy::copy(from.as_ref(), to.as_ref())
+}
+
+/// Gives a file another name, and replaces what has it.
+///
+/// # Cancellation
+/// *No effect*. One that has begun is waited for.
+///
+/// # Errors
+/// What the kernel says.
+#[track_caller]
+pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
+    run(Change::Rename(&c_path(from.as_ref())?, &c_path(to.as_ref())?))
+}
+
+/// Removes a name of a file; the file with its last one.
+///
+/// # Cancellation
+/// *No effect*. One that has begun is waited for.
+///
+/// # Errors
+/// What the kernel says.
+#[track_caller]
+pub fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
+    run(Change::Unlink(&c_path(path.as_ref())?))
+}
+
+/// Removes a directory, which has to be empty.
+///
+/// # Cancellation
+/// *No effect*. One that has begun is waited for.
+///
+/// # Errors
+/// What the kernel says.
+#[track_caller]
+pub fn remove_dir(path: impl AsRef<Path>) -> io::Result<()> {
+    run(Change::RemoveDir(&c_path(path.as_ref())?))
+}
+
+/// Removes a directory with all that is in it. No link is followed.
+///
+/// # Cancellation
+/// *May already have happened*: a part may have been removed.
+///
+/// # Errors
+/// What the kernel says; `InvalidInput` for a tree of over 1,000 levels. A part may have been
+/// removed.
+#[track_caller]
+pub fn remove_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
+    let path = path.as_ref();
+    segue_core::blocking(|| super::dir::remove_tree(path))?
+}
+
+/// Creates a directory.
+///
+/// # Cancellation
+/// *No effect*. One that has begun is waited for.
+///
+/// # Errors
+/// What the kernel says.
+#[track_caller]
+pub fn create_dir(path: impl AsRef<Path>) -> io::Result<()> {
+    DirBuilder::new().create(path)
+}
+
+/// Creates a directory, and those above it that are not there.
+///
+/// # Cancellation
+/// *May already have happened*: some of them may have been created.
+///
+/// # Errors
+/// What the kernel says.
+#[track_caller]
+pub fn create_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
+    DirBuilder::new().recursive(true).create(path)
+}
+
+/// How a directory is to be created, as [`std::fs::DirBuilder`]. The trait `DirBuilderExt` of
+/// `std::os::unix::fs` is here, too.
+#[derive(Clone, Debug)]
+pub struct DirBuilder {
+    recursive: bool,
+    mode: u32,
+}
+
+impl DirBuilder {
+    /// One directory, whose permissions the umask says.
+    #[expect(clippy::new_without_default, reason = "std's has none")]
+    pub fn new() -> Self {
+        Self { recursive: false, mode: 0o777 }
+    }
+
+    /// Whether those above it are created, too, and it may be there.
+    pub fn recursive(&mut self, recursive: bool) -> &mut Self {
+        self.recursive = recursive;
+        self
+    }
+
+    /// Creates it.
+    ///
+    /// # Cancellation
+    /// As for [`create_dir`] and [`create_dir_all`].
+    ///
+    /// # Errors
+    /// What the kernel says.
+    #[track_caller]
+    pub fn create(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        if self.recursive { self.create_all(path.as_ref()) } else { self.create_one(path.as_ref()) }
+    }
+
+    #[track_caller]
+    fn create_one(&self, path: &Path) -> io::Result<()> {
+        run(Change::MakeDir(&c_path(path)?, self.mode))
+    }
+
+    #[track_caller]
+    fn create_all(&self, path: &Path) -> io::Result<()> {
+        let mut missing = Vec::new();
+        for ancestor in path.ancestors() {
+            if ancestor.as_os_str().is_empty() {
+                break;
+            }
+            match self.create_unless_there(ancestor) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => missing.push(ancestor),
+                created => {
+                    created?;
+                    break;
+                }
+            }
+        }
+        missing.into_iter().rev().try_for_each(|below| self.create_unless_there(below))
+    }
+
+    #[track_caller]
+    fn create_unless_there(&self, path: &Path) -> io::Result<()> {
+        match self.create_one(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound && metadata(path).is_ok_and(|it| it.is_dir()) => {
+                Ok(())
+            }
+            created => created,
+        }
+    }
+}
+
+/// std's trait.
+impl DirBuilderExt for DirBuilder {
+    /// The permissions, less those that the umask takes.
+    fn mode(&mut self, mode: u32) -> &mut Self {
+        self.mode = mode;
+        self
+    }
+}
+
+/// The entries of a directory.
+///
+/// # Cancellation
+/// *No effect*.
+///
+/// # Errors
+/// What the kernel says.
+#[track_caller]
+pub fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
+    super::dir::read_dir(path.as_ref())
+}
+
+/// What is known of the file at a path; links are followed.
+///
+/// # Cancellation
+/// *No effect*.
+///
+/// # Errors
+/// What the kernel says.
+#[track_caller]
+pub fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
+    run(Stat::new(CWD, &c_path(path.as_ref())?, true)).map(Metadata::new)
+}
+
+/// What is known of the file at a path; of a symbolic link, of the link itself.
+///
+/// # Cancellation
+/// *No effect*.
+///
+/// # Errors
+/// What the kernel says.
+#[track_caller]
+pub fn symlink_metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
+    run(Stat::new(CWD, &c_path(path.as_ref())?, false)).map(Metadata::new)
+}
+
+/// Whether there is something at a path; links are followed.
+///
+/// # Cancellation
+/// *No effect*.
+///
+/// # Errors
+/// If that can't be told.
+#[track_caller]
+pub fn exists(path: impl AsRef<Path>) -> io::Result<bool> {
+    match metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The path without links, from the root on.
+///
+/// # Cancellation
+/// *No effect*.
+///
+/// # Errors
+/// What the kernel says.
+#[track_caller]
+pub fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
+    let path = path.as_ref();
+    segue_core::blocking(|| std::fs::canonicalize(path))?
+}
+
+/// Gives a file one more name.
+///
+/// # Cancellation
+/// *No effect*. One that has begun is waited for.
+///
+/// # Errors
+/// What the kernel says.
+#[track_caller]
+pub fn hard_link(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result<()> {
+    run(Change::Link(&c_path(original.as_ref())?, &c_path(link.as_ref())?))
+}
+
+/// Creates a symbolic link, as [`std::os::unix::fs::symlink`].
+///
+/// # Cancellation
+/// *No effect*. One that has begun is waited for.
+///
+/// # Errors
+/// What the kernel says.
+#[track_caller]
+pub fn symlink(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result<()> {
+    run(Change::Symlink(&c_path(original.as_ref())?, &c_path(link.as_ref())?))
+}
+
+/// Where a symbolic link leads to.
+///
+/// # Cancellation
+/// *No effect*.
+///
+/// # Errors
+/// What the kernel says.
+#[track_caller]
+pub fn read_link(path: impl AsRef<Path>) -> io::Result<PathBuf> {
+    let path = c_path(path.as_ref())?;
+    let target = run(Plain(|| rustix::fs::readlinkat(CWD, &*path, Vec::new())))?;
+    Ok(std::ffi::OsString::from_vec(target.into_bytes()).into())
+}
+
+/// Says who may do what with the file at a path.
+///
+/// # Cancellation
+/// *No effect*. One that has begun is waited for.
+///
+/// # Errors
+/// What the kernel says.
+#[track_caller]
+pub fn set_permissions(path: impl AsRef<Path>, permissions: Permissions) -> io::Result<()> {
+    let (path, mode) = (c_path(path.as_ref())?, Mode::from_raw_mode(permissions.mode()));
+    run(Plain(|| rustix::fs::chmodat(CWD, &*path, mode, AtFlags::empty())))
+}
