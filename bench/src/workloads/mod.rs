@@ -21,6 +21,7 @@ mod echo;
 mod effect_suite;
 mod effects;
 mod exceptions;
+mod files;
 mod forced;
 mod fork_join;
 mod generators;
@@ -90,6 +91,7 @@ pub const ALL: &[Workload] = &[
     echo::WORKLOAD,
     beside::WORKLOAD,
     spawn_process::WORKLOAD,
+    files::WORKLOAD,
 ];
 
 /// Runs `main` as the first fiber of a runtime with this many workers, of which the caller is one.

@@ -95,6 +95,20 @@ impl Descriptor {
         }
     }
 
+    /// Reads up to the end.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[track_caller]
+    pub(crate) fn read_to_end(&self, to: &mut Vec<u8>) -> io::Result<usize> {
+        struct Reader<'a>(&'a Descriptor);
+        impl io::Read for Reader<'_> {
+            #[track_caller]
+            fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+                self.0.read(buf)
+            }
+        }
+        io::Read::read_to_end(&mut Reader(self), to)
+    }
+
     #[track_caller]
     pub(crate) fn write(&self, buf: &[u8]) -> io::Result<usize> {
         match self.manner {

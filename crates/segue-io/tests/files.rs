@@ -216,7 +216,9 @@ fn all_flags_and_errors_of_an_open_are_stds() {
             let content = |scratch: &Scratch| std::fs::read(scratch.path("file")).unwrap();
             assert_eq!(content(&ours), content(&theirs), "{name} {bits:b}");
             for scratch in [&ours, &theirs] {
-                std::fs::write(scratch.path("file"), "content").unwrap();
+                if content(scratch) != b"content" {
+                    std::fs::write(scratch.path("file"), "content").unwrap();
+                }
                 let _ = std::fs::remove_file(scratch.path("none"));
             }
         }
@@ -258,7 +260,7 @@ fn a_path_with_a_nul_is_invalid_everywhere() {
             fs::hard_link(path, "x"),
             fs::symlink(path, "x"),
             fs::read_link(path).map(drop),
-            fs::set_permissions(path, fs::Permissions::from_mode(0)),
+            fs::set_permissions(path, fs::Permissions::from_mode(0o0)),
             fs::temp_file_in(path).map(drop),
             NamedTempFile::new_in(path).map(drop),
         ];
@@ -451,7 +453,7 @@ fn a_cancelled_caller_has_no_effect_and_leaks_nothing() {
         cancelled(|| file.metadata());
         cancelled(|| file.set_len(0));
         cancelled(|| file.sync_all());
-        cancelled(|| file.set_permissions(fs::Permissions::from_mode(0)));
+        cancelled(|| file.set_permissions(fs::Permissions::from_mode(0o0)));
         cancelled(|| fs::read(scratch.path("a")));
         cancelled(|| fs::write(scratch.path("a"), ""));
         cancelled(|| fs::copy(scratch.path("a"), scratch.path("b")));

@@ -196,3 +196,73 @@ fn a_name_that_is_no_drivers_is_an_error_that_names_those_that_are() {
         }
     });
 }
+
+/// Makes, reads and removes a file, and looks at the directory.
+fn keep_files() {
+    use segue_io::fs;
+    let dir = std::env::temp_dir().join(format!("segue-alone-{}", std::process::id()));
+    fs::create_dir_all(dir.join("below")).unwrap();
+    fs::write(dir.join("below/file"), vec![b'x'; 300_000]).unwrap();
+    let mut file = fs::File::open(dir.join("below/file")).unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    let mut content = Vec::new();
+    file.read_to_end(&mut content).unwrap();
+    assert!(content.len() == 300_000 && content.iter().all(|byte| *byte == b'x'));
+    assert_eq!(fs::copy(dir.join("below/file"), dir.join("copy")).unwrap(), 300_000);
+    fs::rename(dir.join("copy"), dir.join("moved")).unwrap();
+    let lengths = fs::read_dir(dir.join("below")).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len());
+    assert_eq!(lengths.sum::<u64>(), 300_000);
+    assert_eq!(fs::metadata(dir.join("moved")).unwrap().len(), 300_000);
+    fs::temp_file_in(&dir).unwrap().write_all(b"x").unwrap();
+    fs::remove_file(dir.join("moved")).unwrap();
+    fs::remove_dir_all(&dir).unwrap();
+    assert!(!fs::exists(&dir).unwrap());
+}
+
+#[test]
+fn files_need_no_ring_and_none_of_the_calls_that_look_at_once() {
+    let cases = [
+        (libc::SYS_io_uring_setup, libc::EPERM),
+        (libc::SYS_openat2, libc::ENOSYS),
+        (libc::SYS_openat2, libc::EPERM),
+        (libc::SYS_preadv2, libc::ENOSYS),
+        (libc::SYS_preadv2, libc::EOPNOTSUPP),
+        (libc::SYS_copy_file_range, libc::ENOSYS),
+        (libc::SYS_copy_file_range, libc::EXDEV),
+    ];
+    for case in 0..cases.len() {
+        alone_in("files_need_no_ring_and_none_of_the_calls_that_look_at_once", case, || {
+            let case: usize = std::env::var(ALONE).unwrap().parse().unwrap();
+            let (call, error) = cases[case];
+            deny(call, error);
+            for backend in [Backend::Ring, Backend::Native] {
+                on_one_worker(backend, keep_files);
+            }
+            keep_files();
+        });
+    }
+}
+
+#[test]
+fn the_child_of_a_fork_goes_on_with_its_files() {
+    alone("the_child_of_a_fork_goes_on_with_its_files", || {
+        for backend in [Backend::Ring, Backend::Native] {
+            on_one_worker(backend, || {
+                keep_files();
+                // SAFETY: the child has the one thread that it needs, and ends by `_exit`.
+                let child = unsafe { libc::fork() };
+                assert!(child >= 0);
+                if child == 0 {
+                    let outcome = std::panic::catch_unwind(keep_files);
+                    // SAFETY: ends the child at once.
+                    unsafe { libc::_exit(i32::from(outcome.is_err())) };
+                }
+                let mut status = 0;
+                // SAFETY: it is this process's child.
+                assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+                assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{backend:?}: {status:#x}");
+                keep_files();
+            });
+        }
+    });
+}

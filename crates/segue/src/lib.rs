@@ -37,7 +37,7 @@
 //!   [`no_suspend`] waits are refused.
 //! * Control: [`effect`] asks an enclosing handler, which may keep the rest of the computation;
 //!   [`generator()`] makes an iterator of code that visits; [`multi`] resumes more than once.
-//! * The world: [`net`]; [`process`], [`pipe`], [`pty`], [`signal`] and [`stdio`]; calls that block
+//! * The world: [`net`]; [`fs`]; [`process`], [`pipe`], [`pty`], [`signal`] and [`stdio`]; calls that block
 //!   their thread, by [`blocking`].
 //! * Bridge: the crate `segue-bridge` has waits for futures, fibers for async tasks, and what tokio
 //!   and rayon need.
@@ -132,6 +132,9 @@ pub use segue_macros::test;
 
 #[cfg(feature = "io")]
 pub use segue_io::{net, pipe, process, pty, signal, stdio};
+
+#[cfg(all(feature = "io", any(target_os = "linux", target_os = "android")))]
+pub use segue_io::fs;
 
 pub use error::{Closed, Full, Rejected, WaitError};
 pub use segue_core::{

@@ -28,8 +28,8 @@ const OFFSETS: u64 = 1 << 63;
 pub(super) enum Place {
     /// At the description's position, which moves on.
     Cursor {
-        /// Whether nobody else uses it meanwhile. The ring takes no lock on the position, as the
-        /// system call does: two flights would move the same bytes.
+        /// Whether nobody else uses it meanwhile: then a transfer flies. The system call has a lock
+        /// on the position.
         alone: bool,
     },
     At(u64),
@@ -43,10 +43,52 @@ impl Place {
             Self::At(at) => Some(at).filter(|at| *at < OFFSETS),
         }
     }
+}
 
-    /// The offset for a ring; `None` if it is for the system call.
-    fn of_ring(self) -> Option<u64> {
-        if self == (Self::Cursor { alone: false }) { None } else { self.offset() }
+/// A transfer's place, and how it flies from there.
+pub(super) struct Course {
+    place: Place,
+    /// The position that it has begun at, which has to move on with it.
+    from: Option<u64>,
+}
+
+impl Course {
+    pub(super) fn from(place: Place) -> Self {
+        Self { place, from: None }
+    }
+
+    /// The offset for a ring; `None` if the transfer is for the system call.
+    ///
+    /// A ring can go by the position itself. But if a transfer has moved something and then fails,
+    /// its result says how much, and the kernel leaves the position where it was: a write that came
+    /// to the end of the disk would be written over by the next. So it flies to an offset, and the
+    /// position is set afterwards. What has no position, has none to go wrong.
+    fn offset(&mut self, file: BorrowedFd<'_>, writes: bool) -> Option<u64> {
+        if self.place != (Place::Cursor { alone: true }) {
+            return if let Place::At(_) = self.place { self.place.offset() } else { None };
+        }
+        // To append moves the position to an end that nobody knows.
+        if writes && rustix::fs::fcntl_getfl(file).ok()?.contains(OFlags::APPEND) {
+            return None;
+        }
+        match rustix::fs::tell(file) {
+            Ok(position) => {
+                self.from = Some(position);
+                Some(position)
+            }
+            Err(Errno::SPIPE) => Some(CURSOR),
+            Err(_) => None,
+        }
+    }
+
+    /// It has landed, and has moved so much.
+    fn landed(&self, file: BorrowedFd<'_>, landed: Landed) -> usize {
+        let count = landed.count();
+        if let Some(from) = self.from.filter(|_| count > 0) {
+            let to = rustix::fs::SeekFrom::Start(from.saturating_add(count as u64));
+            let _ = rustix::fs::seek(file, to);
+        }
+        count
     }
 }
 
@@ -84,7 +126,7 @@ fn read_now(file: BorrowedFd<'_>, bufs: &mut [IoSliceMut<'_>], place: Place) -> 
 pub(super) struct Read<'a> {
     pub(super) file: BorrowedFd<'a>,
     pub(super) to: &'a mut [u8],
-    pub(super) place: Place,
+    pub(super) course: Course,
 }
 
 impl Call for Read<'_> {
@@ -92,20 +134,20 @@ impl Call for Read<'_> {
     const WAITS_FOR: &'static str = "a read from a file";
 
     fn at_once(&mut self) -> Option<io::Result<usize>> {
-        read_now(self.file, &mut [IoSliceMut::new(self.to)], self.place)
+        read_now(self.file, &mut [IoSliceMut::new(self.to)], self.course.place)
     }
 
     fn request(&mut self) -> Option<FileRequest<'_>> {
-        let at = self.place.of_ring()?;
+        let at = self.course.offset(self.file, false)?;
         Some(FileRequest::read(self.file, self.to, at))
     }
 
     fn landed(&mut self, landed: Landed) -> usize {
-        landed.count()
+        self.course.landed(self.file, landed)
     }
 
     fn perform(&mut self) -> rustix::io::Result<usize> {
-        match self.place {
+        match self.course.place {
             Place::Cursor { .. } => rustix::io::read(self.file, &mut *self.to),
             Place::At(at) => rustix::io::pread(self.file, &mut *self.to, at),
         }
@@ -116,7 +158,7 @@ impl Call for Read<'_> {
 pub(super) struct ReadVectored<'a, 'b> {
     pub(super) file: BorrowedFd<'a>,
     pub(super) to: &'a mut [IoSliceMut<'b>],
-    pub(super) place: Place,
+    pub(super) course: Course,
 }
 
 impl Call for ReadVectored<'_, '_> {
@@ -125,21 +167,21 @@ impl Call for ReadVectored<'_, '_> {
 
     fn at_once(&mut self) -> Option<io::Result<usize>> {
         let most = self.to.len().min(MAX_SLICES);
-        read_now(self.file, &mut self.to[..most], self.place)
+        read_now(self.file, &mut self.to[..most], self.course.place)
     }
 
     fn request(&mut self) -> Option<FileRequest<'_>> {
-        let at = self.place.of_ring()?;
+        let at = self.course.offset(self.file, false)?;
         Some(FileRequest::read_vectored(self.file, self.to, at))
     }
 
     fn landed(&mut self, landed: Landed) -> usize {
-        landed.count()
+        self.course.landed(self.file, landed)
     }
 
     fn perform(&mut self) -> rustix::io::Result<usize> {
         let most = self.to.len().min(MAX_SLICES);
-        match self.place {
+        match self.course.place {
             Place::Cursor { .. } => rustix::io::readv(self.file, &mut self.to[..most]),
             Place::At(at) => rustix::io::preadv(self.file, &mut self.to[..most], at),
         }
@@ -150,7 +192,7 @@ impl Call for ReadVectored<'_, '_> {
 pub(super) struct Write<'a> {
     pub(super) file: BorrowedFd<'a>,
     pub(super) from: &'a [u8],
-    pub(super) place: Place,
+    pub(super) course: Course,
 }
 
 impl Call for Write<'_> {
@@ -158,16 +200,16 @@ impl Call for Write<'_> {
     const WAITS_FOR: &'static str = "a write to a file";
 
     fn request(&mut self) -> Option<FileRequest<'_>> {
-        let at = self.place.of_ring()?;
+        let at = self.course.offset(self.file, true)?;
         Some(FileRequest::write(self.file, self.from, at))
     }
 
     fn landed(&mut self, landed: Landed) -> usize {
-        landed.count()
+        self.course.landed(self.file, landed)
     }
 
     fn perform(&mut self) -> rustix::io::Result<usize> {
-        match self.place {
+        match self.course.place {
             Place::Cursor { .. } => rustix::io::write(self.file, self.from),
             Place::At(at) => rustix::io::pwrite(self.file, self.from, at),
         }
@@ -178,7 +220,7 @@ impl Call for Write<'_> {
 pub(super) struct WriteVectored<'a, 'b> {
     pub(super) file: BorrowedFd<'a>,
     pub(super) from: &'a [IoSlice<'b>],
-    pub(super) place: Place,
+    pub(super) course: Course,
 }
 
 impl Call for WriteVectored<'_, '_> {
@@ -186,17 +228,17 @@ impl Call for WriteVectored<'_, '_> {
     const WAITS_FOR: &'static str = "a write to a file";
 
     fn request(&mut self) -> Option<FileRequest<'_>> {
-        let at = self.place.of_ring()?;
+        let at = self.course.offset(self.file, true)?;
         Some(FileRequest::write_vectored(self.file, self.from, at))
     }
 
     fn landed(&mut self, landed: Landed) -> usize {
-        landed.count()
+        self.course.landed(self.file, landed)
     }
 
     fn perform(&mut self) -> rustix::io::Result<usize> {
         let most = self.from.len().min(MAX_SLICES);
-        match self.place {
+        match self.course.place {
             Place::Cursor { .. } => rustix::io::writev(self.file, &self.from[..most]),
             Place::At(at) => rustix::io::pwritev(self.file, &self.from[..most], at),
         }

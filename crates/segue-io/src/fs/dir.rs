@@ -239,13 +239,17 @@ impl fmt::Debug for DirEntry {
 pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
     use rustix::fs::{AtFlags, CWD, unlinkat};
     let name = c_path(path)?;
-    // A link is removed itself, also one to a directory.
-    match unlinkat(CWD, &*name, AtFlags::empty()) {
-        Err(rustix::io::Errno::ISDIR | rustix::io::Errno::PERM) => {}
-        done => return Ok(done?),
+    let kind = rustix::fs::statat(CWD, &*name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode;
+    if rustix::fs::FileType::from_raw_mode(kind) == rustix::fs::FileType::Symlink {
+        // It is removed itself.
+        return Ok(unlinkat(CWD, &*name, AtFlags::empty())?);
     }
     empty(CWD, &name, 0)?;
-    Ok(unlinkat(CWD, &*name, AtFlags::REMOVEDIR)?)
+    match unlinkat(CWD, &*name, AtFlags::REMOVEDIR) {
+        // Somebody else was faster.
+        Err(rustix::io::Errno::NOENT) => Ok(()),
+        gone => Ok(gone?),
+    }
 }
 
 /// Deeper than this a thread's stack might end.

@@ -6,13 +6,13 @@
 //!
 //! Is the kernel's, so that seeks, duplicates and other processes see what they see of std's files.
 //! A system call holds a lock on it, and a flight in a ring does not: of two at the same time, both
-//! would move the same bytes. So only a handle flies with the position that is surely the only
+//! would move the same bytes. So only a handle flies from the position that is surely the only
 //! user: opened here, neither duplicated nor lent as a descriptor since, and borrowed for writing
 //! (`&mut File`). The others make the system call, in which they take their turns. `read_at` and
 //! `write_at` have no position, and always fly.
 
 use super::call::run;
-use super::calls::{Place, Plain, Read, ReadVectored, SeekEnd, Stat, Sync, Truncate, Write, WriteVectored};
+use super::calls::{Course, Place, Plain, Read, ReadVectored, SeekEnd, Stat, Sync, Truncate, Write, WriteVectored};
 use super::{FileTimes, Metadata, OpenOptions};
 use rustix::fs::{FlockOperation, Mode};
 use rustix::io::Errno;
@@ -337,7 +337,7 @@ impl File {
     /// What the kernel says.
     #[track_caller]
     pub fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
-        run(ReadVectored { file: self.borrowed(), to: bufs, place: Place::At(offset) })
+        run(ReadVectored { file: self.borrowed(), to: bufs, course: Course::from(Place::At(offset)) })
     }
 
     /// Writes from several buffers, from an offset on. The position stays.
@@ -349,17 +349,17 @@ impl File {
     /// What the kernel says.
     #[track_caller]
     pub fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
-        run(WriteVectored { file: self.borrowed(), from: bufs, place: Place::At(offset) })
+        run(WriteVectored { file: self.borrowed(), from: bufs, course: Course::from(Place::At(offset)) })
     }
 
     #[track_caller]
     fn read_from(&self, place: Place, buf: &mut [u8]) -> io::Result<usize> {
-        run(Read { file: self.borrowed(), to: buf, place })
+        run(Read { file: self.borrowed(), to: buf, course: Course::from(place) })
     }
 
     #[track_caller]
     fn write_to(&self, place: Place, buf: &[u8]) -> io::Result<usize> {
-        run(Write { file: self.borrowed(), from: buf, place })
+        run(Write { file: self.borrowed(), from: buf, course: Course::from(place) })
     }
 
     /// How much there is from the position to the end, as far as one can tell.
@@ -372,8 +372,20 @@ impl File {
     /// Appends what comes up to the end. What has come before an error stays.
     #[track_caller]
     fn read_rest(&self, place: Place, to: &mut Vec<u8>) -> io::Result<usize> {
+        self.read_more(self.rest(), place, to)
+    }
+
+    /// Reads a file that was just opened, which has about this length.
+    #[track_caller]
+    pub(super) fn read_all(&mut self, length: u64, to: &mut Vec<u8>) -> io::Result<usize> {
+        let place = self.cursor();
+        self.read_more(usize::try_from(length).unwrap_or(usize::MAX), place, to)
+    }
+
+    /// Appends what comes up to the end, which is probably so much.
+    #[track_caller]
+    fn read_more(&self, rest: usize, place: Place, to: &mut Vec<u8>) -> io::Result<usize> {
         let begin = to.len();
-        let rest = self.rest();
         to.try_reserve(rest)?;
         let mut piece = if rest == 0 { PIECE } else { rest };
         loop {
@@ -463,7 +475,7 @@ macro_rules! streams {
             fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
                 let $file = self;
                 let place = $place;
-                run(ReadVectored { file: $file.borrowed(), to: bufs, place })
+                run(ReadVectored { file: $file.borrowed(), to: bufs, course: Course::from(place) })
             }
 
             #[track_caller]
@@ -494,7 +506,7 @@ macro_rules! streams {
             fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
                 let $file = self;
                 let place = $place;
-                run(WriteVectored { file: $file.borrowed(), from: bufs, place })
+                run(WriteVectored { file: $file.borrowed(), from: bufs, course: Course::from(place) })
             }
 
             fn flush(&mut self) -> io::Result<()> {

@@ -12,15 +12,16 @@
 //! directory it means nothing. A pipe that is to be written and has no reader says so (`ENXIO`),
 //! and is opened by such a thread as well, as is what somebody has a lease of (`EAGAIN`).
 
-use super::File;
 use super::call::run;
-use super::calls::{Open, Plain, c_path};
+use super::calls::{Open, Plain, Stat, c_path};
+use super::{File, Metadata};
+use crate::descriptor::{Descriptor, Manner};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 /// How a file is to be opened, as [`std::fs::OpenOptions`]. The trait `OpenOptionsExt` of
@@ -165,6 +166,34 @@ pub(super) fn open(path: &CStr, flags: OFlags, mode: u32) -> io::Result<OwnedFd>
     };
     rustix::io::ioctl_fionbio(&fd, false)?;
     Ok(fd)
+}
+
+/// Something that is to be read to its end, as it is read.
+pub(super) enum Whole {
+    /// A file of this length, as far as one can tell.
+    File(File, u64),
+    /// A pipe, which need not be open at its other end yet: the end comes when a writer has been
+    /// there.
+    Pipe(Descriptor),
+}
+
+/// Opens something to read it to its end. `None` if it is to be opened in the long way.
+///
+/// Who reads a pipe to its end does not see when it was opened: so nobody has to look first what
+/// there is.
+#[track_caller]
+pub(super) fn open_whole(path: &CStr) -> io::Result<Option<Whole>> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let fd = match run(Open { path, flags, mode: Mode::empty() }) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+        opened => opened?,
+    };
+    let metadata = run(Stat::of(fd.as_fd())).map(Metadata::new)?;
+    if metadata.file_type().is_fifo() {
+        return Ok(Some(Whole::Pipe(Descriptor::new(fd, Manner::Fifo))));
+    }
+    rustix::io::ioctl_fionbio(&fd, false)?;
+    Ok(Some(Whole::File(File::alone(fd), metadata.len())))
 }
 
 #[track_caller]

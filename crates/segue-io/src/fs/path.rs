@@ -4,6 +4,7 @@
 
 use super::call::run;
 use super::calls::{Change, Plain, Stat, c_path};
+use super::options::{Whole, open_whole};
 use super::{File, Metadata, ReadDir};
 use rustix::fs::{AtFlags, CWD, Mode};
 use std::fs::Permissions;
@@ -29,7 +30,25 @@ use std::path::{Path, PathBuf};
 /// ```
 #[track_caller]
 pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    read_whole(path.as_ref())
+}
+
+#[track_caller]
+fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
+    if segue_core::in_fiber() {
+        match open_whole(&c_path(path)?)? {
+            Some(Whole::File(mut file, length)) => {
+                file.read_all(length, &mut content)?;
+                return Ok(content);
+            }
+            Some(Whole::Pipe(pipe)) => {
+                pipe.read_to_end(&mut content)?;
+                return Ok(content);
+            }
+            None => {}
+        }
+    }
     File::open(path)?.read_to_end(&mut content)?;
     Ok(content)
 }
@@ -43,9 +62,8 @@ pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
 /// As for [`read`]; `InvalidData` if it is no UTF-8.
 #[track_caller]
 pub fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
-    let mut content = String::new();
-    File::open(path)?.read_to_string(&mut content)?;
-    Ok(content)
+    String::from_utf8(read_whole(path.as_ref())?)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
 }
 
 /// Writes a file as a whole; creates it, or replaces what it has.

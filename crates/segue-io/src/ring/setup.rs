@@ -191,6 +191,33 @@ mod tests {
     }
 
     #[test]
+    fn a_call_of_files_that_the_kernel_denies_is_a_system_call() {
+        segue_sched::Builder::new()
+            .workers(1)
+            .park(|| crate::DriverPark::with(crate::Backend::Ring))
+            .run(|| {
+                RESTRICTED.set(true);
+                let dir = std::env::temp_dir().join(format!("segue-denied-{}", std::process::id()));
+                crate::fs::create_dir(&dir).unwrap();
+                RESTRICTED.set(false);
+                let ring = crate::driver::ring_here().expect("the ring is there, with fewer opcodes");
+                assert!(!ring.opcodes().has(opcode::MkDirAt::CODE), "it is asked in vain again and again");
+                // What the system call refuses as well says nothing of the ring.
+                assert!(crate::fs::remove_file(&dir).is_err());
+                assert!(ring.opcodes().has(opcode::UnlinkAt::CODE));
+                crate::fs::remove_dir(&dir).unwrap();
+                assert!(!ring.opcodes().has(opcode::UnlinkAt::CODE));
+                let mut file = crate::fs::temp_file().unwrap();
+                file.write_all(b"content").unwrap();
+                let mut content = [0; 7];
+                std::os::unix::fs::FileExt::read_exact_at(&file, &mut content, 0).unwrap();
+                assert_eq!(&content, b"content");
+                assert!(ring.opcodes().has(opcode::Send::CODE), "what is allowed was given up as well");
+            })
+            .unwrap();
+    }
+
+    #[test]
     fn an_opcode_that_is_taken_away_is_gone_and_no_other() {
         let all = Opcodes(u64::MAX);
         assert!(all.has(opcode::Recv::CODE) && all.has(opcode::Send::CODE));

@@ -29,7 +29,8 @@
 //! | `thread_local!` | is of the worker, which has many fibers |
 //! | `thread::current` | the fiber |
 //! | `park` | may not return without a reason |
-//! | `println!` and files | block the worker for as long as they take |
+//! | `println!` | blocks the worker for as long as it takes |
+//! | `fs` | on Linux; its types are not std's, and have the traits of `std::os::unix::fs`. A file locked by others is waited for by trying again |
 //! | `Condvar`, `Mutex` | fair: first come, first served |
 //! | `set_nonblocking` of sockets | is not here: what must not wait is `try_read`, `try_accept` and the like |
 //! | an `impl` of `ToSocketAddrs` | can't be the program's own: pass the addresses |
@@ -38,6 +39,8 @@
 //! Used by programs that are ported; others find more in [`crate::sync`], [`crate::channel`] and
 //! [`crate::scope`], where cancellation is an error and waits can be chosen among.
 
+#[cfg(all(feature = "io", any(target_os = "linux", target_os = "android")))]
+pub mod fs;
 #[cfg(feature = "io")]
 pub mod net;
 pub mod sync;
