@@ -1,4 +1,4 @@
-//! Drivers that wait for the kernel; std-shaped networking and processes on top.
+//! Drivers that wait for the kernel; std-shaped networking, files and processes on top.
 //!
 //! A read from a [`net::TcpStream`] looks like one from [`std::net::TcpStream`]: it borrows a plain
 //! `&mut [u8]` and returns when there is something in it. What blocks is only the fiber; on a plain
@@ -10,6 +10,8 @@
 //!   what they differ; `race` connects to a host with several addresses.
 //! * [`process`], [`pipe`], [`pty`], [`stdio`], [`signal`]: children and what they talk through.
 //!   Under the streams lies `descriptor`, under the signals `bell`.
+//! * `fs`, on Linux: files and directories. Its own seam is `fs::call`: what the kernel has in
+//!   memory is had at once, the rest flies or is done by other threads.
 //! * `driver`: the seam between what is asked of the kernel (an *op*) and how it is waited for.
 //!   `op` has the ops, `socket` what they are asked of.
 //! * `readiness`: how a wait for the kernel is kept from missing the event that it waits for.

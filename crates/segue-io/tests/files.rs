@@ -1,4 +1,4 @@
-//! Files: what std says of the same, what the bad days bring, and what becomes of cancelled callers.
+//! Files: what std says of the same, what bad days bring, and what becomes of cancelled callers.
 #![cfg(target_os = "linux")]
 #![allow(unused_must_use, reason = "a scope waits for what it spawned, handle or not")]
 

@@ -177,7 +177,8 @@ fn random_calls_have_stds_results_and_errors_and_effects() {
         }
         std::fs::remove_dir_all(&root).unwrap();
     });
-    // Each call has succeeded, and has failed. Whether something is there can be told nearly always.
+    // Each call has succeeded, and has failed. Whether something is there can be told nearly
+    // always.
     for (call, outcome) in outcomes.iter().enumerate() {
         let outcome = outcome.load(Ordering::Relaxed);
         assert!(outcome == 3 || (call == 16 && outcome & 1 == 1) || [21, 22].contains(&call), "{call}: {outcome:b}");

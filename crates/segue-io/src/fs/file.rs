@@ -458,8 +458,8 @@ impl FileExt for File {
 /// The position of a handle that others may have, too.
 const SHARED: Place = Place::Cursor { alone: false };
 
-/// Each of std's traits, for a handle that is borrowed for writing and for one that is not: with the
-/// position that each may use.
+/// Each of std's traits, for a handle that is borrowed for writing and for one that is not: with
+/// the position that each may use.
 macro_rules! streams {
     ($($name:ty, $file:ident => $place:expr;)*) => {$(
         /// See the type's section on cancellation.

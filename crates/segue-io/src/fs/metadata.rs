@@ -58,7 +58,7 @@ impl Metadata {
         Permissions::from_mode(self.mode())
     }
 
-    /// When it was written last.
+    /// When it was written last. Never waits.
     ///
     /// # Errors
     /// If that is before or after all times that there are.
@@ -66,7 +66,7 @@ impl Metadata {
         time(&self.0.stx_mtime)
     }
 
-    /// When it was read last, as far as the file system keeps that.
+    /// When it was read last, as far as the file system keeps that. Never waits.
     ///
     /// # Errors
     /// As for [`modified`](Metadata::modified).
@@ -74,7 +74,7 @@ impl Metadata {
         time(&self.0.stx_atime)
     }
 
-    /// When it was created.
+    /// When it was created. Never waits.
     ///
     /// # Errors
     /// `Unsupported` if the file system does not keep that.
