@@ -12,7 +12,7 @@ use std::ffi::{CStr, CString};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Reads of more than this are not tried on the worker: to copy them would hold up the others.
 const SMALL: usize = 128 * 1024;
@@ -306,22 +306,49 @@ impl Call for Open<'_> {
 /// What std asks for.
 const ASKED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
+/// How many entries of a directory are asked about in a row, in place, when one was in memory.
+const TRUSTED: u32 = 15;
+
+/// What the last looks at a directory's entries were like: so many more are taken to be in memory.
+///
+/// To ask whether a name is in memory takes as long as to ask for its metadata. Entries of one
+/// directory lie together: where one is in memory, the next ones are, nearly always. If not, the
+/// worker waits for the disk, a bounded number of times.
+///
+/// A guess, which orders nothing: all accesses are relaxed.
+#[derive(Default)]
+pub(super) struct Trust(AtomicU32);
+
+impl Trust {
+    fn spend(&self) -> bool {
+        let left = self.0.load(Ordering::Relaxed);
+        self.0.store(left.saturating_sub(1), Ordering::Relaxed);
+        left > 0
+    }
+}
+
 /// Asks for what is known of a file: of a path, or of a descriptor by an empty one.
 pub(super) struct Stat<'a> {
     pub(super) within: BorrowedFd<'a>,
     pub(super) path: &'a CStr,
     pub(super) flags: AtFlags,
+    trust: Option<&'a Trust>,
     room: StatRoom,
 }
 
 impl<'a> Stat<'a> {
     pub(super) fn new(within: BorrowedFd<'a>, path: &'a CStr, follow: bool) -> Self {
         let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
-        Self { within, path, flags, room: StatRoom::new() }
+        Self { within, path, flags, trust: None, room: StatRoom::new() }
+    }
+
+    /// Of a name in a directory.
+    pub(super) fn of_entry(dir: BorrowedFd<'a>, name: &'a CStr, trust: Option<&'a Trust>) -> Self {
+        Self { trust, ..Self::new(dir, name, false) }
     }
 
     pub(super) fn of(file: BorrowedFd<'a>) -> Self {
-        Self { within: file, path: c"", flags: AtFlags::EMPTY_PATH, room: StatRoom::new() }
+        Self { within: file, path: c"", flags: AtFlags::EMPTY_PATH, trust: None, room: StatRoom::new() }
     }
 }
 
@@ -340,9 +367,18 @@ impl Call for Stat<'_> {
         if self.flags.contains(AtFlags::EMPTY_PATH) {
             return stat_now(self.within).map(Ok);
         }
+        if self.trust.is_some_and(Trust::spend) {
+            return Some(self.perform().map_err(Into::into));
+        }
         let follow = if self.flags.is_empty() { OFlags::empty() } else { OFlags::NOFOLLOW };
         match look_up(self.within, self.path, OFlags::PATH | OFlags::CLOEXEC | follow)? {
-            Ok(fd) => stat_now(fd.as_fd()).map(Ok),
+            Ok(fd) => {
+                let stat = stat_now(fd.as_fd())?;
+                if let Some(trust) = self.trust {
+                    trust.0.store(TRUSTED, Ordering::Relaxed);
+                }
+                Some(Ok(stat))
+            }
             Err(error) => Some(Err(error)),
         }
     }

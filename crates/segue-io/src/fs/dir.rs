@@ -8,7 +8,7 @@
 //! batch is one piece of memory that its entries share; an entry is an index into it.
 
 use super::call::{run, until_done};
-use super::calls::{Plain, Stat, c_path};
+use super::calls::{Plain, Stat, Trust, c_path};
 use super::metadata::{FileType, Metadata};
 use rustix::fs::{Mode, OFlags, RawDir};
 use std::ffi::{CStr, OsStr, OsString};
@@ -40,6 +40,7 @@ struct Batch {
     entries: Vec<Entry>,
     /// What comes after these entries.
     then: Then,
+    trust: Trust,
 }
 
 #[derive(Clone, Copy)]
@@ -70,7 +71,13 @@ pub(super) fn read_dir(path: &Path) -> io::Result<ReadDir> {
 
 /// Reads what comes next in the directory.
 fn fetch(dir: &Arc<Dir>) -> Batch {
-    let mut batch = Batch { dir: Arc::clone(dir), names: Vec::new(), entries: Vec::new(), then: Then::More };
+    let mut batch = Batch {
+        dir: Arc::clone(dir),
+        names: Vec::new(),
+        entries: Vec::new(),
+        then: Then::More,
+        trust: Trust::default(),
+    };
     let mut buffer = Vec::with_capacity(BUFFER);
     let mut raw = RawDir::new(&dir.fd, buffer.spare_capacity_mut());
     // What the kernel has given must not be left in the buffer.
@@ -199,7 +206,10 @@ impl DirEntry {
     /// What the kernel says: `NotFound`, if the file has gone.
     #[track_caller]
     pub fn metadata(&self) -> io::Result<Metadata> {
-        run(Stat::new(self.batch.dir.fd.as_fd(), self.name(), false)).map(Metadata::new)
+        let Batch { dir, trust, .. } = &*self.batch;
+        // Something else may be mounted at a directory.
+        let trust = self.entry().kind.filter(|kind| !kind.is_dir()).map(|_| trust);
+        run(Stat::of_entry(dir.fd.as_fd(), self.name(), trust)).map(Metadata::new)
     }
 
     /// What kind of file it is. Nearly all file systems say so with the name, and then it does not

@@ -20,7 +20,7 @@
 //!
 //! | | on a fiber |
 //! | --- | --- |
-//! | a read of up to 128 KiB that is in the page cache; metadata of what the kernel has in memory, on a local file system; the opening of what is in memory | at once, on the worker |
+//! | a read of up to 128 KiB that is in the page cache; metadata of what the kernel has in memory, on a local file system; the opening of what is in memory | at once, on the worker. Of a directory's entries one in sixteen is looked up with care, and the next are taken to be in memory like that one |
 //! | other reads, writes, opens, metadata; names, `sync_all`, `set_len` | in the worker's io_uring, if it has one and the kernel has an opcode for it |
 //! | directories, copies, permissions, times, links that are read; everything, without a ring | on a thread for [blocking calls](segue_core::blocking) |
 //! | on plain threads, everything | in place |
