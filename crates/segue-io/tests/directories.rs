@@ -41,6 +41,10 @@ impl Drop for Many {
     }
 }
 
+fn len(entry: &std::fs::DirEntry) -> u64 {
+    entry.metadata().unwrap().len()
+}
+
 #[test]
 fn the_entries_of_a_large_directory_are_there_once_and_in_stds_order() {
     let many = Many::new(600);
@@ -54,6 +58,11 @@ fn the_entries_of_a_large_directory_are_there_once_and_in_stds_order() {
             assert_eq!((ours.ino(), ours.file_type().unwrap().is_file()), (theirs.ino(), true));
         }
         assert_eq!(ours[300].metadata().unwrap().len(), theirs[300].metadata().unwrap().len());
+        // What is known of them is of now, and not of when they were fetched.
+        std::fs::write(ours[301].path(), "12345").unwrap();
+        assert_eq!([300, 301].map(|at| ours[at].metadata().unwrap().len()), [300, 301].map(|at| len(&theirs[at])));
+        std::fs::write(ours[301].path(), "").unwrap();
+        assert_eq!(ours[301].metadata().unwrap().len(), 0);
         let mut empty = fs::read_dir(&many.0).unwrap();
         assert_eq!((empty.by_ref().count(), empty.next().is_none()), (601, true));
     });
