@@ -7,7 +7,7 @@
 //! | | |
 //! | --- | --- |
 //! | [`File`], [`OpenOptions`] | an open file |
-//! | [`read`], [`write`], [`copy`] | whole files |
+//! | [`read`], [`write()`], [`copy`] | whole files |
 //! | [`read_dir`], [`create_dir_all`], [`remove_dir_all`] | directories |
 //! | [`rename`], [`remove_file`], [`hard_link`], [`symlink`] | names |
 //! | [`metadata`], [`exists`], [`set_permissions`] | what is known of a file |
