@@ -34,6 +34,7 @@ const RIVALS: &[&str] = &[
     "rayon",
     "smol",
     "tokio",
+    "tokio-uring",
 ];
 
 /// What figures depend on.
