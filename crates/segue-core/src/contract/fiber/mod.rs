@@ -59,6 +59,8 @@ pub struct Fiber {
     retreats: Cell<bool>,
     /// Whether a [`KernelWait`](crate::drivers::KernelWait) is held, in a simulation.
     waits_for_kernel: Cell<bool>,
+    /// Whether calls that block are to suspend it: see `wait/unblocked.rs`.
+    unblocked: Cell<bool>,
     waits_for: Cell<Option<WaitsFor>>,
     trigger: Cell<*const Trigger>,
     /// Null unless it is a task.
@@ -130,6 +132,7 @@ impl Fiber {
             budget: Cell::new(OPERATIONS),
             draws: Cell::new(id as u32),
             waits_for_kernel: Cell::new(false),
+            unblocked: Cell::new(false),
             retreats: Cell::new(false),
             task: Cell::new(ptr::null()),
         }
