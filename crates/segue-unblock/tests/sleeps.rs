@@ -6,7 +6,9 @@ mod common;
 use common::{errno, everywhere, unblock};
 use segue_core::{CancelToken, Cancelled, now, scope, timeout, yield_now};
 use segue_sched::Sim;
+use std::io::{ErrorKind, Read};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
 use std::ptr;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -33,6 +35,27 @@ fn a_sleep_of_std_takes_the_simulators_time() {
         })
         .unwrap();
     assert!(real.elapsed() < Duration::from_secs(60));
+}
+
+#[test]
+fn a_time_out_of_a_socket_takes_the_simulators_time() {
+    Sim::new(5)
+        .run(|| {
+            let (mut silent, _other) = UnixStream::pair().unwrap();
+            silent.set_read_timeout(Some(Duration::from_secs(3_600))).unwrap();
+            let begun = now();
+            let error = unblock(|| silent.read(&mut [0])).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::WouldBlock);
+            assert_eq!(now() - begun, Duration::from_secs(3_600));
+            assert_eq!(unblock(|| poll_nothing(60_000)), 0);
+            assert_eq!(now() - begun, Duration::from_secs(3_660));
+        })
+        .unwrap();
+}
+
+fn poll_nothing(millis: i32) -> i32 {
+    // SAFETY: there are no entries.
+    unsafe { libc::poll(ptr::null_mut(), 0, millis) }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(unsafe_code)] // The scope is entered.
 
+use segue_core::scheduling::WaitPark;
 use segue_io::{Backend, DriverPark};
 use segue_sched::{Builder, Fifo};
 use std::fmt::Debug;
@@ -41,8 +42,11 @@ pub fn on_one_worker<T>(backend: Backend, test: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Runs a test on one worker and on two, over each driver.
+/// Runs a test on one worker and on two, over each driver; and on one without a driver.
 pub fn everywhere(test: impl Fn()) {
+    guarded("no driver", || {
+        Builder::new().workers(1).park(|| Ok(WaitPark::new())).run(&test).unwrap();
+    });
     for backend in BACKENDS {
         on_one_worker(backend, &test);
         guarded(("two workers", backend), || {
