@@ -45,6 +45,7 @@ mod spectral_norm;
 mod spread;
 mod switch;
 mod timers;
+mod unblock;
 mod wake;
 mod r#yield;
 
@@ -90,6 +91,7 @@ pub const ALL: &[Workload] = &[
     echo::WORKLOAD,
     beside::WORKLOAD,
     spawn_process::WORKLOAD,
+    unblock::WORKLOAD,
 ];
 
 /// Runs `main` as the first fiber of a runtime with this many workers, of which the caller is one.

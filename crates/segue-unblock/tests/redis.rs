@@ -31,7 +31,11 @@ impl Server {
             let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             let mut command = Command::new("redis-server");
             command.args(["--port", &free.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
-            let started = command.args(["--maxclients", "4000"]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+            let started = command
+                .args(["--maxclients", "4000", "--tcp-backlog", "2000"])
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .spawn();
             let Ok(mut child) = started else {
                 assert!(std::env::var_os("SEGUE_CI_ALL").is_none(), "there is no `redis-server` here");
                 eprintln!("not checked: there is no `redis-server` here");
