@@ -2,8 +2,8 @@
 //!
 //! Used by std's sockets, and by C.
 //!
-//! The kernel has no flag by which one such call says that it must not block; it goes by the flag of
-//! the open file, which is shared and is not ours to change. So:
+//! The kernel has no flag by which one such call says that it must not block; it goes by the flag
+//! of the open file, which is shared and is not ours to change. So:
 //!
 //! | | where the worker has a ring | elsewhere |
 //! | --- | --- | --- |

@@ -1,4 +1,5 @@
-//! Blocking crates, unmodified, in fibers: the C library's calls suspend the fiber that asks for it.
+//! Blocking crates, unmodified, in fibers: calls of the C library suspend the fiber that asks for
+//! it.
 //!
 //! A client library that opens its own `std::net::TcpStream`, reads from it and sleeps in between
 //! blocks the thread, and with it all fibers of the worker. Inside of [`unblock`] it does not: what

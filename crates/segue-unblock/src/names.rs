@@ -1,7 +1,7 @@
 //! `getaddrinfo`, on a thread for blocking calls.
 //!
-//! Used by std's `ToSocketAddrs`, and by C. What the C library does in there it does by calls of its
-//! own, which are not defined here: so it is the whole call that moves.
+//! Used by std's `ToSocketAddrs`, and by C. What the C library does in there it does by calls of
+//! its own, which are not defined here: so it is the whole call that moves.
 #![allow(unsafe_code)] // The C library's function, defined anew; and found.
 
 use crate::errno;

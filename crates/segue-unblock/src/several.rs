@@ -84,7 +84,7 @@ fn until_found(
     }
 }
 
-/// An epoll that is ready when one of these is, each with the events of `poll` that it is asked for.
+/// An epoll that is ready when one of these is, each with the events of `poll` asked of it.
 fn epoll_of(wanted: impl Iterator<Item = (c_int, i16)>, deadline: Option<Instant>) -> Outcome<Patience> {
     // SAFETY: no memory is named.
     let epoll = outcome(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) } as isize)?;
