@@ -125,17 +125,23 @@ fn streams(clients: &[segue::net::TcpStream], n: u64) -> Span {
 }
 
 fn threads(clients: &[TcpStream], n: u64) -> Span {
-    let (each, begin) = (share(n, clients.len()), Barrier::new(clients.len() + 1));
-    let (mut watch, begin) = (None, &begin);
+    let each = share(n, clients.len());
+    // They are there before the clock starts, and end after it has stopped.
+    let [ready, begin, done] = [(); 3].map(|()| Barrier::new(clients.len() + 1));
+    let (ready, begin, done) = (&ready, &begin, &done);
     thread::scope(|threads| {
         for client in clients {
             threads.spawn(move || {
+                ready.wait();
                 begin.wait();
                 ask(client, each);
+                done.wait();
             });
         }
-        watch = Some(Stopwatch::start());
+        ready.wait();
+        let watch = Stopwatch::start();
         begin.wait();
-    });
-    watch.expect("it was started").stop(each * clients.len() as u64)
+        done.wait();
+        watch.stop(each * clients.len() as u64)
+    })
 }
