@@ -88,9 +88,10 @@ where
     assert!(messages == 0 || echo == MESSAGE, "a wrong echo");
 }
 
-/// How many messages each of them sends, so that there are about `n`.
+/// How many messages each of them sends, so that there are about `n`; and so many at least that it
+/// does not show what the beginning and the end of a round cost, for threads above all.
 fn share(n: u64, clients: usize) -> u64 {
-    n.div_ceil(clients as u64)
+    n.div_ceil(clients as u64).max(100)
 }
 
 fn segue_run(main: impl FnOnce() -> Span) -> Span {
