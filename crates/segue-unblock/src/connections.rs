@@ -28,13 +28,14 @@ use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
-/// An error of a flight, as `errno`; what a time-out is called differs.
-fn number(error: &io::Error, late: c_int) -> c_int {
+/// An error of a flight, as `errno`; what a time-out is called differs. `None` if there was no
+/// flight.
+fn number(error: &io::Error, late: c_int) -> Option<c_int> {
     match error.raw_os_error() {
-        Some(number) => number,
-        None if Cancelled::caused(error) => libc::ECANCELED,
-        None if error.kind() == io::ErrorKind::TimedOut => late,
-        None => libc::EIO,
+        Some(number) => Some(number),
+        None if Cancelled::caused(error) => Some(libc::ECANCELED),
+        None if error.kind() == io::ErrorKind::TimedOut => Some(late),
+        None => None,
     }
 }
 
@@ -63,8 +64,8 @@ unsafe extern "C" fn accept4(
                     unsafe { write_address(peer, addr, length) };
                     return Ok(accepted.into_raw_fd() as isize);
                 }
-                Some(Err(error)) => return Err(number(&error, libc::EAGAIN)),
-                None => {}
+                Some(Err(error)) if let Some(error) = number(&error, libc::EAGAIN) => return Err(error),
+                _ => {}
             }
         }
         loop {
@@ -152,8 +153,8 @@ unsafe extern "C" fn connect(fd: c_int, addr: *const libc::sockaddr, length: lib
         let fd = match patience.file() {
             Ok(file) => match file.connect(&to, deadline) {
                 Some(Ok(())) => return Ok(0),
-                Some(Err(error)) => return Err(number(&error, libc::EINPROGRESS)),
-                None => file.as_fd().as_raw_fd(),
+                Some(Err(error)) if let Some(error) = number(&error, libc::EINPROGRESS) => return Err(error),
+                _ => file.as_fd().as_raw_fd(),
             },
             Err(_) => fd,
         };

@@ -5,6 +5,7 @@
 //! All calls are raw system calls, or functions of the C library that are not defined here.
 #![allow(unsafe_code)] // System calls about descriptors that are numbers.
 
+use crate::bytes::total;
 use crate::raw::raw;
 use crate::scope::{Outcome, outcome};
 use std::ffi::{c_int, c_short};
@@ -28,7 +29,8 @@ pub(crate) enum Manner {
     Through,
     /// By the calls for sockets.
     Socket,
-    /// A pipe, a terminal, a device, what the kernel has made without a name.
+    Pipe,
+    /// A terminal, a device, what the kernel has made without a name.
     Stream,
 }
 
@@ -63,7 +65,8 @@ pub(crate) fn manner(fd: c_int) -> Manner {
     match unsafe { stat.assume_init() }.st_mode & libc::S_IFMT {
         libc::S_IFSOCK => Manner::Socket,
         // What has no name has no type either: events, timers, signals, epolls.
-        libc::S_IFIFO | libc::S_IFCHR | 0 => Manner::Stream,
+        libc::S_IFIFO => Manner::Pipe,
+        libc::S_IFCHR | 0 => Manner::Stream,
         _ => Manner::Through,
     }
 }
@@ -117,8 +120,8 @@ fn is_refused(outcome: &Outcome) -> bool {
     matches!(outcome, Err(libc::EOPNOTSUPP | libc::ENOSYS | libc::EPERM | libc::ESPIPE | libc::EINVAL))
 }
 
-/// What goes into a terminal, or an old kernel's pipe, without waiting, if it is ready at all.
-const AT_LEAST: usize = 512;
+/// What goes into a pipe without waiting, if it is ready at all, and in one piece.
+const PIPE_BUF: usize = 4096;
 
 /// Reads, or says `EAGAIN`.
 ///
@@ -146,7 +149,7 @@ pub(crate) unsafe fn try_read(fd: c_int, manner: Manner, iov: *const libc::iovec
 /// Writes what there is room for, or says `EAGAIN`.
 ///
 /// # Safety
-/// As for `writev`; and the list can be read, unless the kernel says otherwise.
+/// As for `writev`; there is at least one buffer.
 pub(crate) unsafe fn try_write(fd: c_int, manner: Manner, iov: *const libc::iovec, count: c_int) -> Outcome {
     if manner == Manner::Socket {
         let header = header(iov, count as usize);
@@ -161,15 +164,35 @@ pub(crate) unsafe fn try_write(fd: c_int, manner: Manner, iov: *const libc::iove
     if !is_ready(fd, Half::Write) {
         return Err(libc::EAGAIN);
     }
-    if count < 1 {
+    if manner != Manner::Pipe {
+        return write_elsewhere(fd, List(iov), count);
+    }
+    // SAFETY: the kernel has looked at the list, or has refused before it did; the caller's.
+    let list = unsafe { std::slice::from_raw_parts(iov, count as usize) };
+    if total(list) <= PIPE_BUF {
         // SAFETY: the caller's.
         return outcome(unsafe { raw!(SYS_writev, fd, iov, count as usize) });
     }
-    // SAFETY: the kernel has just read the list, or refused before it did; the caller's.
-    let list = unsafe { std::slice::from_raw_parts(iov, count as usize) };
     let first = list.iter().find(|slice| slice.iov_len > 0).unwrap_or(&list[0]);
     // SAFETY: the caller's.
-    outcome(unsafe { raw!(SYS_write, fd, first.iov_base, first.iov_len.min(AT_LEAST)) })
+    outcome(unsafe { raw!(SYS_write, fd, first.iov_base, first.iov_len.min(PIPE_BUF)) })
+}
+
+/// A list of buffers, for another thread.
+struct List(*const libc::iovec);
+
+// SAFETY: whoever sends it waits for the thread, and leaves the buffers alone meanwhile.
+unsafe impl Send for List {}
+
+/// Has another thread write. A terminal that is ready has room for a byte, and nobody says for how
+/// many more: the rest would wait, here perhaps for a reader of this very worker.
+fn write_elsewhere(fd: c_int, list: List, count: c_int) -> Outcome {
+    let write = move || {
+        let List(iov) = { list };
+        // SAFETY: the caller of `try_write` names buffers that are there until it returns.
+        outcome(unsafe { raw!(SYS_writev, fd, iov, count as usize) })
+    };
+    segue_core::blocking(write).unwrap_or(Err(libc::ECANCELED))
 }
 
 /// A message of bytes alone.

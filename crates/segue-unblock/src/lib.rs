@@ -65,14 +65,14 @@
 //!
 //! | functions | how they wait |
 //! | --- | --- |
-//! | `read`, `readv`, `write`, `writev`, `__read_chk` | pipes, terminals, sockets, events: by readiness. Files and directories are passed through, and so are writes to descriptors 1 and 2, during which std holds a lock |
+//! | `read`, `readv`, `write`, `writev`, `__read_chk` | pipes, terminals, sockets, events: by readiness; what a terminal is given is written by a thread for blocking calls. Files and directories are passed through, and so are writes to descriptors 1 and 2, during which std holds a lock |
 //! | `recv`, `recvfrom`, `recvmsg`, `recvmmsg`, `send`, `sendto`, `sendmsg`, `sendmmsg`, `__recv_chk`, `__recvfrom_chk` | by readiness; `SO_RCVTIMEO` and `SO_SNDTIMEO` are kept. A send goes on until all is sent, a receive with `MSG_WAITALL` until all is there |
 //! | `connect`, `accept`, `accept4` | in the worker's ring. Without one a connect is made by a thread for blocking calls; an accept waits for readiness, and may block its worker if another process, or a plain thread, takes the connection first |
 //! | `poll`, `ppoll`, `select`, `epoll_wait`, `epoll_pwait`, `__poll_chk`, `__ppoll_chk` | for all at once. With a mask of signals they are passed through |
 //! | `nanosleep`, `clock_nanosleep`, `sleep`, `usleep` | on the scheduler's clock, which a simulator moves. A signal ends none |
 //! | `getaddrinfo` | on a thread for blocking calls |
 //!
-//! Not caught, and so blocking: file locks, `splice` and `sendfile` (with which `std::io::copy`
+//! Not caught, and so blocking: file locks, the opening of a named pipe, `splice` and `sendfile` (with which `std::io::copy`
 //! moves what it can), `waitpid`, `pause` and the like; locks and condition variables; what C calls
 //! by number; what the C library does inside of its own functions, as `fread`. [`waits`] tells
 //! whether anything was caught.

@@ -231,8 +231,10 @@ unsafe extern "C" fn recvmmsg(
     }
     // SAFETY: the caller's, if it is there.
     let limit = unsafe { timeout.as_ref() };
-    let deadline = limit
-        .map(|limit| now() + Duration::new(limit.tv_sec.max(0) as u64, limit.tv_nsec.clamp(0, 999_999_999) as u32));
+    let time = |limit: &libc::timespec| {
+        Duration::new(limit.tv_sec.max(0).cast_unsigned(), limit.tv_nsec.clamp(0, 999_999_999) as u32)
+    };
+    let deadline = limit.and_then(|limit| now().checked_add(time(limit)));
     let attempt = |fd: c_int, moved: usize| {
         let (to, left, flags) = (messages.wrapping_add(moved), count - moved as c_uint, flags | libc::MSG_DONTWAIT);
         // SAFETY: the caller's; those that are left.

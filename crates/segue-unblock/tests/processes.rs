@@ -1,10 +1,14 @@
 //! std's children, with pipes that are read and written in the scope; and standard input.
 
+#![allow(unsafe_code)] // A terminal is made.
+
 mod common;
 
 use common::{everywhere, unblock};
 use segue_core::{scope, yield_now};
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::process::{Command, Stdio};
 
 #[test]
@@ -25,6 +29,33 @@ fn pipes_of_a_child_suspend_the_fiber() {
             assert_eq!(reads.join().unwrap(), 20_000);
         });
         assert!(child.wait().unwrap().success());
+    });
+}
+
+#[test]
+fn a_terminal_suspends_the_fiber_that_reads_it_and_takes_what_is_written() {
+    everywhere(|| {
+        let (mut ours, mut theirs) = (-1, -1);
+        let null = std::ptr::null_mut();
+        // SAFETY: there is room for the two numbers, and they are ours from then on.
+        let (ours, theirs) = unsafe {
+            assert_eq!(libc::openpty(&raw mut ours, &raw mut theirs, null, null.cast(), null.cast()), 0);
+            (File::from(OwnedFd::from_raw_fd(ours)), File::from(OwnedFd::from_raw_fd(theirs)))
+        };
+        scope(|s| {
+            let reads = s.spawn(|| {
+                let lines = BufReader::new(&theirs).lines().map_while(Result::ok);
+                unblock(|| lines.take(300).map(|line| line.len()).sum::<usize>())
+            });
+            // What is typed comes back, and has to be taken.
+            let echo = s.spawn(|| unblock(|| (&ours).read_exact(&mut [0; 300 * 102]).unwrap()));
+            s.spawn(|| {
+                let line = format!("{}\n", "x".repeat(100));
+                unblock(|| (0..300).for_each(|_| (&ours).write_all(line.as_bytes()).unwrap()));
+            });
+            assert_eq!(reads.join().unwrap(), 300 * 100);
+            echo.join().unwrap();
+        });
     });
 }
 
