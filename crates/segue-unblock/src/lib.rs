@@ -72,10 +72,10 @@
 //! | `nanosleep`, `clock_nanosleep`, `sleep`, `usleep` | on the scheduler's clock, which a simulator moves. A signal ends none |
 //! | `getaddrinfo` | on a thread for blocking calls |
 //!
-//! Not caught, and so blocking: file locks, the opening of a named pipe, `splice` and `sendfile` (with which `std::io::copy`
-//! moves what it can), `waitpid`, `pause` and the like; locks and condition variables; what C calls
-//! by number; what the C library does inside of its own functions, as `fread`. [`waits`] tells
-//! whether anything was caught.
+//! Not caught, and so blocking: file locks, the opening of a named pipe, `splice` and `sendfile`
+//! (with which `std::io::copy` moves what it can), `waitpid`, `pause` and the like; locks and
+//! condition variables; what C calls by number; what the C library does inside of its own
+//! functions, as `fread`. [`waits`] tells whether anything was caught.
 //!
 //! # Cancellation
 //!
