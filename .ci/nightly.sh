@@ -65,12 +65,18 @@ tsan() {
 # sanitizer, on the same host. What is forgotten there is leaked on purpose.
 asan() {
     nightly rust-src || return 0
-    local test="cargo +nightly test -Zbuild-std --target x86_64-unknown-linux-gnu"
+    local said test="cargo +nightly test -Zbuild-std --target x86_64-unknown-linux-gnu"
     export RUSTFLAGS=-Zsanitizer=address ASAN_OPTIONS=detect_leaks=0 CARGO_TARGET_DIR="$target/asan"
     $test -p segue-sched --features threads --test barriers
     $test -p segue --no-default-features --features sched,threads --test barriers
     $test -p segue-io --features threads --test barriers
     $test -p segue-bridge --features threads --test barriers
+    # It defines what the sanitizer does: one line says so.
+    if said=$($test -p segue-unblock --lib 2>&1); then
+        echo "error: segue-unblock was built with a sanitizer" && return 1
+    fi
+    [ "$(grep -c "segue-unblock can't be built with a sanitizer" <<<"$said")" = 1 ] ||
+        { echo "$said" && echo "error: segue-unblock does not say in one line that it refuses a sanitizer" && return 1; }
     unset RUSTFLAGS ASAN_OPTIONS CARGO_TARGET_DIR
 }
 

@@ -7,7 +7,7 @@ semantics() { cargo run --release -p semantics -- --programs 100000; }
 # report success.
 examples() {
     local file name
-    cargo build --release -p segue -p segue-bridge -p segue-sched --examples
+    cargo build --release -p segue -p segue-bridge -p segue-sched -p segue-unblock --examples
     for file in examples/*.rs; do
         name=$(basename "$file" .rs)
         echo "-- $name"
@@ -17,6 +17,41 @@ examples() {
         *) timeout 120 "$target/release/examples/$name" ;;
         esac
     done
+}
+
+# The functions of the C library that `segue-unblock` defines, by its sources.
+defined_here() {
+    grep -rhA1 'unsafe(no_mangle)' crates/segue-unblock/src | grep -oP 'extern "C" fn \K\w+' | sort
+}
+
+# Which of these names a program defines itself, by their number.
+defines() { nm --defined-only "$1" | awk '$2 ~ /[TW]/ { print $3 }' | grep -cxF -f <(printf '%s\n' "${@:2}") || true; }
+
+# A program with `segue-unblock` defines all of its functions, however it is built; one without it
+# none. Planted: a name that nobody defines, and a program that has them where none are to be.
+unblock() {
+    local names all how program
+    mapfile -t names < <(defined_here)
+    all=${#names[@]}
+    [ "$all" -ge 28 ] || { echo "error: only $all functions are found in the sources" && return 1; }
+    for how in debug release lto; do
+        case $how in
+        debug) cargo build -p segue-unblock --example blocking_clients && program=$target/debug ;;
+        release) cargo build --release -p segue-unblock -p segue --example blocking_clients --example hello && program=$target/release ;;
+        lto) CARGO_PROFILE_RELEASE_LTO=fat cargo build --release -p segue-unblock --example blocking_clients \
+            --target-dir "$target/lto" && program=$target/lto/release ;;
+        esac
+        program=$program/examples/blocking_clients
+        [ "$(defines "$program" "${names[@]}")" = "$all" ] ||
+            { echo "error: the program of $how lacks some of: ${names[*]}" && return 1; }
+        [ "$(defines "$program" "${names[@]}" not_defined_by_anybody)" = "$all" ] &&
+            [ "$(defines "$program" not_defined_by_anybody)" = 0 ] ||
+            { echo "error: a planted fault was not found: a name that nobody defines" && return 1; }
+        timeout 120 "$program"
+        echo "the program of $how defines all $all functions"
+    done
+    [ "$(defines "$target/release/examples/hello" "${names[@]}")" = 0 ] ||
+        { echo "error: a program without segue-unblock defines its functions" && return 1; }
 }
 
 # Published programs of threads that are ported by their imports: taken from the registry, changed

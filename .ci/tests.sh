@@ -15,10 +15,11 @@ tests() {
 drivers() {
     local io said
     said=$(cargo test -p segue-io --test ring -- --nocapture fly_and 2>&1) || { echo "$said" && return 1; }
+    command -v redis-server >/dev/null || not_checked "there is no redis-server for a published client to ask"
     ! grep -q "no rings can be had here" <<<"$said" || not_checked "the ring's driver: this system has no io_uring for us"
     for io in epoll ring; do
         echo "-- SEGUE_IO=$io"
-        SEGUE_IO=$io cargo test --quiet -p segue-io -p segue-http -p segue-bridge --tests
+        SEGUE_IO=$io cargo test --quiet -p segue-io -p segue-http -p segue-bridge -p segue-unblock --tests
     done
 }
 

@@ -57,6 +57,7 @@ fn list_has_a_line_for_every_workload() {
         "generator",
         "http_loop",
         "echo",
+        "unblock",
     ] {
         assert!(text.lines().any(|line| line.starts_with(name)), "{name}");
     }

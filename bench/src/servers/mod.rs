@@ -16,7 +16,7 @@ mod system_calls;
 mod tasks;
 
 pub use client::{ask, slowest};
-pub use process::allow_descriptors;
+pub use process::{Process, allow_descriptors};
 pub use session::{Service, TEXT};
 
 use std::io::{Read, Write};
@@ -37,6 +37,9 @@ type Row = (&'static str, Serve);
 /// A ring's loop that can do less than the others: its clients wait for each answer.
 pub const MULTISHOT: &str = "bare io_uring, multishot";
 
+/// A loop around epoll, and nothing else.
+pub const BARE_EPOLL: &str = "bare epoll";
+
 /// Those that take part in both workloads.
 const LOOPS: &[Row] = &[
     ("segue, ring", |service| fibers::segue(service, fibers::RING)),
@@ -46,7 +49,7 @@ const LOOPS: &[Row] = &[
     ("may", fibers::may),
     ("bare io_uring", bare_ring::serve),
     (MULTISHOT, bare_ring::multishot),
-    ("bare epoll", bare_epoll::serve),
+    (BARE_EPOLL, bare_epoll::serve),
 ];
 
 /// Whole HTTP servers.

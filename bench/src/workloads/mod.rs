@@ -46,6 +46,7 @@ mod spectral_norm;
 mod spread;
 mod switch;
 mod timers;
+mod unblock;
 mod wake;
 mod r#yield;
 
@@ -92,6 +93,7 @@ pub const ALL: &[Workload] = &[
     beside::WORKLOAD,
     spawn_process::WORKLOAD,
     files::WORKLOAD,
+    unblock::WORKLOAD,
 ];
 
 /// Runs `main` as the first fiber of a runtime with this many workers, of which the caller is one.

@@ -136,9 +136,11 @@ pub mod scheduling {
 }
 
 /// What drivers of I/O need besides: limits for waits that come one after the other, a price for
-/// operations that take long, and a word to simulations, which drive none.
+/// operations that take long, a word to simulations, which drive none, and the mark by which calls
+/// that block know whom to suspend.
 pub mod drivers {
     pub use crate::contract::lazy_timer::{LazyTimer, Limit, TimeLimited};
     pub use crate::sim::external_work::{KernelWait, kernel_wait};
     pub use crate::wait::admission::charge;
+    pub use crate::wait::unblocked::{is_unblocked, not_unblocked, unblocked};
 }

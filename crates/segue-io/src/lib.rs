@@ -18,6 +18,7 @@
 //! * `reactor`: the readiness driver: a table of sockets, and a `selector` that says which of them
 //!   are ready.
 //! * `ring`: the completion driver, beside the reactor.
+//! * `foreign`: descriptors that are not ours, for the crate `segue-unblock`.
 //! * [`DriverPark`]: how a worker idles in its driver.
 //!
 //! # Which driver
@@ -73,6 +74,8 @@ mod batch;
 mod bell;
 mod descriptor;
 mod driver;
+#[doc(hidden)]
+pub mod foreign;
 mod fork;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub mod fs;

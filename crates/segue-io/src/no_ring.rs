@@ -36,6 +36,14 @@ impl<'a> Request<'a> {
         None
     }
 
+    pub(crate) fn accept_as(_: BorrowedFd<'a>, _: i32) -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn ready(_: BorrowedFd<'a>, _: bool) -> Option<Self> {
+        None
+    }
+
     pub(crate) fn connect(_: BorrowedFd<'a>, _: &'a SockAddr) -> Option<Self> {
         None
     }

@@ -1,11 +1,13 @@
 //! Ops now or never; and readiness itself as an op, which asks and takes nothing.
 //!
-//! Used by every type that has `try_` operations and sources of readiness.
+//! Used by every type that has `try_` operations and sources of readiness, and by `foreign`.
 
 use crate::op::{Half, Op};
+use crate::ring::{Answer, Request};
 use crate::socket::Socket;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io;
+use std::os::fd::BorrowedFd;
 
 /// Makes the system call, and does not wait if it would block.
 pub(crate) fn now_or_never<O: Op>(socket: &Socket, mut op: O) -> io::Result<O::Output> {
@@ -34,5 +36,13 @@ impl<const WRITE: bool> Op for Ready<WRITE> {
             0 => Err(io::ErrorKind::WouldBlock.into()),
             _ => Ok(()),
         }
+    }
+
+    fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
+        Request::ready(fd, WRITE)
+    }
+
+    fn completed(&mut self, _answer: Answer) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -20,4 +20,5 @@ pub(crate) mod queue;
 pub(crate) mod select;
 pub(crate) mod source;
 pub(crate) mod ticks;
+pub(crate) mod unblocked;
 pub(crate) mod waker;

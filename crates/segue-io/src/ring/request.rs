@@ -35,8 +35,9 @@ enum Form {
     Send { start: *const u8, length: u32 },
     ReceiveMessage { header: libc::msghdr },
     SendMessage { header: libc::msghdr },
-    Accept { peer: MaybeUninit<SocketAddrStorage>, length: libc::socklen_t },
+    Accept { peer: MaybeUninit<SocketAddrStorage>, length: libc::socklen_t, flags: i32 },
     Connect { to: *const libc::sockaddr, length: libc::socklen_t },
+    Poll { events: u32 },
 }
 
 /// What a completion that succeeded brings.
@@ -104,7 +105,18 @@ impl<'a> Request<'a> {
 
     /// Takes a connection off a listener's queue.
     pub(crate) fn accept(fd: BorrowedFd<'a>) -> Option<Self> {
-        Self::new(fd, Form::Accept { peer: MaybeUninit::zeroed(), length: ADDRESS })
+        Self::accept_as(fd, libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC)
+    }
+
+    /// The same, with the flags of the new descriptor.
+    pub(crate) fn accept_as(fd: BorrowedFd<'a>, flags: i32) -> Option<Self> {
+        Self::new(fd, Form::Accept { peer: MaybeUninit::zeroed(), length: ADDRESS, flags })
+    }
+
+    /// Waits for readiness, to read or to write, or for the end or an error.
+    pub(crate) fn ready(fd: BorrowedFd<'a>, writes: bool) -> Option<Self> {
+        let events = if writes { libc::POLLOUT } else { libc::POLLIN };
+        Self::new(fd, Form::Poll { events: events as u32 })
     }
 
     /// Connects a new socket.
@@ -121,6 +133,7 @@ impl<'a> Request<'a> {
             Form::SendMessage { .. } => opcode::SendMsg::CODE,
             Form::Accept { .. } => opcode::Accept::CODE,
             Form::Connect { .. } => opcode::Connect::CODE,
+            Form::Poll { .. } => opcode::PollAdd::CODE,
         }
     }
 
@@ -138,10 +151,11 @@ impl<'a> Request<'a> {
             Form::Send { start, length } => opcode::Send::new(fd, *start, *length).flags(libc::MSG_NOSIGNAL).build(),
             Form::ReceiveMessage { header } => opcode::RecvMsg::new(fd, header).ioprio(patience).build(),
             Form::SendMessage { header } => opcode::SendMsg::new(fd, header).flags(libc::MSG_NOSIGNAL as u32).build(),
-            Form::Accept { peer, length } => opcode::Accept::new(fd, peer.as_mut_ptr().cast(), length)
-                .flags(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC)
-                .build(),
+            Form::Accept { peer, length, flags } => {
+                opcode::Accept::new(fd, peer.as_mut_ptr().cast(), length).flags(*flags).build()
+            }
             Form::Connect { to, length } => opcode::Connect::new(fd, *to, *length).build(),
+            Form::Poll { events } => opcode::PollAdd::new(fd, *events).build(),
         }
     }
 
@@ -154,7 +168,7 @@ impl<'a> Request<'a> {
             Form::Receive { .. } | Form::Send { .. } | Form::ReceiveMessage { .. } | Form::SendMessage { .. } => {
                 Answer::Bytes(result as usize)
             }
-            Form::Accept { peer, length } => {
+            Form::Accept { peer, length, .. } => {
                 // SAFETY: the result of an accept is a descriptor that is ours from now on.
                 let accepted = unsafe { OwnedFd::from_raw_fd(result.cast_signed()) };
                 let is_there = (FAMILY..=ADDRESS).contains(&length);
@@ -162,7 +176,7 @@ impl<'a> Request<'a> {
                 // length there, which fits, and has a family.
                 Answer::Accepted(accepted, is_there.then(|| unsafe { SocketAddrAny::new(peer, length) }))
             }
-            Form::Connect { .. } => Answer::Done,
+            Form::Connect { .. } | Form::Poll { .. } => Answer::Done,
         }
     }
 }

@@ -69,6 +69,8 @@ const ROWS: &[In] = &[
     In("segue-core: trait Operation", "Operation::commit, in a choice"),
     In("segue-core: registered", "registered"),
     In("segue-core: no_suspend", "no_suspend"),
+    In("segue-core: unblocked", "unblocked"),
+    In("segue-core: not_unblocked", "not_unblocked"),
     In("segue-core: trait TimeLimited", "TimeLimited::expire, by Timers::fire"),
     In("segue-core: Waitable::map", "Waitable::map, in a wait"),
     In("segue-core: Waitable::filter_map", "Waitable::filter_map, in a wait"),

@@ -3,6 +3,7 @@
 
 use crate::table::{Counts, LONG, Must::*, RIGHT, Row, act, fiber, poll, thread};
 use segue_core::chain::barrier;
+use segue_core::drivers::{not_unblocked, unblocked};
 use segue_core::scheduling::run_as_thread;
 use segue_core::unwind::contain;
 use segue_core::{
@@ -15,6 +16,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
+
+/// With the mark, which nothing in this program heeds.
+#[allow(unsafe_code, reason = "the mark is a promise")]
+fn marked<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: nothing heeds it.
+    unsafe { unblocked(f) }
+}
 
 const UNLOCKED: u8 = 0;
 const ATTEMPT: u8 = 1;
@@ -341,6 +349,8 @@ pub static ROWS: &[Row] = &[
     }),
     fiber("registered", Refused(NAME), || registered(WaitsFor::new(NAME), acts_then)),
     fiber("no_suspend", Refused("it must not be suspended"), || no_suspend(acts_then)),
+    fiber("unblocked", Refused("code whose blocking calls suspend its fiber"), || marked(acts_then)),
+    fiber("not_unblocked", Refused("code whose blocking calls suspend its fiber"), || not_unblocked(acts_then)),
     fiber("run_as_thread", Refused("a call that runs as on a plain thread"), || run_as_thread(acts_then)),
     thread("run_as_thread, on a thread: in place", Captured, || run_as_thread(acts_then)),
     fiber("blocking_here", Refused("a call that"), || blocking_here(acts_then)),

@@ -10,8 +10,7 @@
 //! changes them. It does so while it runs and is a member of no context, so that no other thread
 //! looks. The cells are touched only by the thread that the fiber runs on, except `links`, which
 //! belong to the lock of the context in `member_of`.
-// Headers are reached by address, from the current-fiber slot and from other threads.
-#![allow(unsafe_code)]
+#![allow(unsafe_code)] // Headers are reached by address, also from other threads.
 
 mod identity;
 mod membership;
@@ -38,8 +37,7 @@ use std::ptr::{self, NonNull};
 /// The header of something that runs and can wait.
 ///
 /// What a waker on another thread reads comes first: it is hardly ever written, so that the waker
-/// finds it in its own cache. Then what each turn of the fiber writes. What is seldom touched is
-/// last.
+/// finds it in its own cache. Then what each turn of the fiber writes; last what is seldom touched.
 #[repr(C)]
 pub struct Fiber {
     scheduler: Cell<NonNull<dyn Scheduler>>,
@@ -59,6 +57,7 @@ pub struct Fiber {
     retreats: Cell<bool>,
     /// Whether a [`KernelWait`](crate::drivers::KernelWait) is held, in a simulation.
     waits_for_kernel: Cell<bool>,
+    unblocked: Cell<bool>, // See `wait/unblocked.rs`.
     waits_for: Cell<Option<WaitsFor>>,
     trigger: Cell<*const Trigger>,
     /// Null unless it is a task.
@@ -130,6 +129,7 @@ impl Fiber {
             budget: Cell::new(OPERATIONS),
             draws: Cell::new(id as u32),
             waits_for_kernel: Cell::new(false),
+            unblocked: Cell::new(false),
             retreats: Cell::new(false),
             task: Cell::new(ptr::null()),
         }

@@ -36,6 +36,18 @@ impl Fiber {
         })
     }
 
+    /// Whether calls that block are to suspend it, and it may be suspended.
+    #[inline]
+    pub(crate) fn is_unblocked(&self) -> bool {
+        self.unblocked.get() && !self.must_not_suspend()
+    }
+
+    /// Says whether calls that block are to suspend it, and gives back what was.
+    #[inline]
+    pub(crate) fn set_unblocked(&self, unblocked: bool) -> bool {
+        self.unblocked.replace(unblocked)
+    }
+
     /// Says that the fiber registers itself for a wait, if it is `Some`, and gives back what was. A
     /// registered fiber may be resumed at any time, and that resume must not end another wait, one
     /// that foreign code begins in the middle of the registration.

@@ -29,6 +29,18 @@ pub struct Cancelled {
     reason: Option<Arc<Reason>>,
 }
 
+/// What the system calls an operation that was cancelled; a number that it never uses where it is
+/// not known.
+const ECANCELED: i32 = if cfg!(any(target_os = "linux", target_os = "android")) {
+    125
+} else if cfg!(any(target_os = "macos", target_os = "ios")) {
+    89
+} else if cfg!(target_os = "freebsd") {
+    85
+} else {
+    i32::MIN
+};
+
 /// Why something was cancelled. Behind a thin pointer, so that an error is one word.
 pub(crate) struct Reason(pub(crate) Box<dyn Error + Send + Sync>);
 
@@ -79,20 +91,24 @@ impl Cancelled {
         self.reason().is_some_and(|reason| reason.is::<TimedOut>())
     }
 
-    /// Whether an I/O error is a cancellation that passed through it.
+    /// Whether an I/O error is a cancellation that passed through it. So is `ECANCELED`, with which
+    /// calls of the C library fail that suspend a cancelled fiber (the crate `segue-unblock`).
     ///
     /// # Examples
     ///
     /// ```
     /// let error = std::io::Error::from(std::io::ErrorKind::NotFound);
     /// assert!(!segue_core::Cancelled::caused(&error));
+    /// # #[cfg(target_os = "linux")]
+    /// assert!(segue_core::Cancelled::caused(&std::io::Error::from_raw_os_error(125)));
     /// ```
     #[must_use]
     pub fn caused(error: &io::Error) -> bool {
         Self::from_io(error).is_some()
     }
 
-    /// The cancellation that has passed through an I/O error, if it was one: with its reason.
+    /// The cancellation that has passed through an I/O error, if it was one: with its reason. A
+    /// number of the system's, `ECANCELED`, has none.
     ///
     /// # Examples
     ///
@@ -108,7 +124,11 @@ impl Cancelled {
     /// ```
     #[must_use]
     pub fn from_io(error: &io::Error) -> Option<&Self> {
-        error.get_ref()?.downcast_ref()
+        static BARE: Cancelled = Cancelled { reason: None };
+        match error.get_ref() {
+            Some(inner) => inner.downcast_ref(),
+            None => (error.raw_os_error()? == ECANCELED).then_some(&BARE),
+        }
     }
 }
 

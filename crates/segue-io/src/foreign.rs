@@ -1,0 +1,169 @@
+//! Waiting for a descriptor that is not ours, and whose flags stay as they are.
+//!
+//! Used by the crate `segue-unblock` alone, for which it is public.
+//!
+//! # The idea
+//!
+//! The number of somebody else's descriptor may be closed while a fiber waits for it, and be given
+//! out again. So the wait is for a duplicate, which is ours, and leads to the same open file: the
+//! number may mean what it will, and the wait goes on for what it was begun for, as one in the
+//! kernel would. A duplicate shares all flags; none is set.
+//!
+//! In a ring a wait is one poll, without a trace in any table. Elsewhere the duplicate is
+//! registered with the reactor, as every socket is, and leaves it when it is dropped.
+
+use crate::driver::{self, ring_of_caller};
+use crate::fork::Birth;
+use crate::op::{Connect, Half, Op};
+use crate::ready::Ready;
+use crate::ring::{Answer, Request};
+use crate::socket::Socket;
+use rustix::net::SocketAddrAny;
+use segue_core::now;
+use socket2::SockAddr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The number of this process in its line: another one in the child of a fork. Never waits, and is
+/// a look at memory.
+#[must_use]
+#[inline]
+pub fn process() -> u32 {
+    Birth::now().number()
+}
+
+/// A descriptor that is waited for, and of which nobody is told that it must not block.
+pub struct Foreign(Arc<Socket>);
+
+/// A connection that was accepted, and its other end.
+pub type Accepted = (OwnedFd, Option<SocketAddrAny>);
+
+impl Foreign {
+    /// What this descriptor leads to. Never waits.
+    ///
+    /// # Errors
+    /// If it is closed, or there is no descriptor left for a duplicate.
+    pub fn duplicate(fd: BorrowedFd<'_>) -> io::Result<Self> {
+        Ok(Self::new(fd.try_clone_to_owned()?))
+    }
+
+    /// A descriptor that nobody else waits for.
+    #[must_use]
+    pub fn new(fd: OwnedFd) -> Self {
+        Self(Socket::new(fd.into()))
+    }
+
+    /// Waits until there is something to read, or the end, or an error.
+    ///
+    /// # Cancellation
+    /// *No effect*.
+    ///
+    /// # Errors
+    /// `TimedOut` at the deadline; that of a cancellation; others, if there is no way to wait.
+    #[track_caller]
+    pub fn readable(&self, deadline: Option<Instant>) -> io::Result<()> {
+        driver::run(&self.0, Ready::<false>, left(deadline))
+    }
+
+    /// Waits until there is room, or an error.
+    ///
+    /// # Cancellation
+    /// *No effect*.
+    ///
+    /// # Errors
+    /// As for [`readable`](Foreign::readable).
+    #[track_caller]
+    pub fn writable(&self, deadline: Option<Instant>) -> io::Result<()> {
+        driver::run(&self.0, Ready::<true>, left(deadline))
+    }
+
+    /// Takes a connection off the queue of a listener, with these flags of `accept4`, in the
+    /// caller's ring; `None` if it has none, or the ring can't do that.
+    ///
+    /// # Cancellation
+    /// *No effect*: what was accepted is returned.
+    ///
+    /// # Errors
+    /// `TimedOut` at the deadline; that of a cancellation; the kernel's.
+    #[track_caller]
+    pub fn accept(&self, flags: i32, deadline: Option<Instant>) -> Option<io::Result<Accepted>> {
+        ring_of_caller()?.carry_out(&self.0, &mut Accept(flags), left(deadline), &mut None)
+    }
+
+    /// Connects, in the caller's ring; `None` if it has none, or the ring can't do that.
+    ///
+    /// # Cancellation
+    /// *May already have happened*: the attempt goes on by itself.
+    ///
+    /// # Errors
+    /// `TimedOut` at the deadline; that of a cancellation; the kernel's.
+    #[track_caller]
+    pub fn connect(&self, to: &SockAddr, deadline: Option<Instant>) -> Option<io::Result<()>> {
+        ring_of_caller()?.carry_out(&self.0, &mut Connect { to, begun: false }, left(deadline), &mut None)
+    }
+}
+
+impl AsFd for Foreign {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.io().as_fd()
+    }
+}
+
+fn left(deadline: Option<Instant>) -> Option<Duration> {
+    deadline.map(|at| at.saturating_duration_since(now()))
+}
+
+/// An accept with flags, which flies or is none.
+struct Accept(i32);
+
+impl Op for Accept {
+    type Output = Accepted;
+    const HALF: Half = Half::Read;
+    const WAITS_FOR: &'static str = "a connection";
+
+    fn attempt(&mut self, _socket: &Socket) -> io::Result<Accepted> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
+        Request::accept_as(fd, self.0)
+    }
+
+    fn completed(&mut self, answer: Answer) -> io::Result<Accepted> {
+        Ok(answer.accepted())
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::{Backend, DriverPark};
+    use std::io::Write;
+
+    /// The number is closed and given out again while a fiber waits: it waits for what it was.
+    #[test]
+    fn a_wait_is_for_the_file_and_not_for_the_number() {
+        for backend in [Backend::Ring, Backend::Native] {
+            let test = || {
+                let (reader, mut writer) = io::pipe().unwrap();
+                let waited = Foreign::duplicate(reader.as_fd()).unwrap();
+                segue_core::scope(|s| {
+                    let fiber = s.spawn(|| waited.readable(None));
+                    segue_core::yield_now().unwrap();
+                    drop(reader);
+                    let (_other, _number) = io::pipe().unwrap();
+                    segue_core::yield_now().unwrap();
+                    writer.write_all(b"x").unwrap();
+                    fiber.join().unwrap().unwrap();
+                });
+                let late = now() + Duration::from_millis(1);
+                let (silent, _writer) = io::pipe().unwrap();
+                let error = Foreign::new(silent.into()).readable(Some(late)).unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+            };
+            segue_sched::Builder::new().workers(1).park(move || DriverPark::with(backend)).run(test).unwrap();
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Blocking crates, unmodified, in fibers: calls of the C library suspend the fiber that asks for
+//! it.
+//!
+//! A client library that opens its own `std::net::TcpStream`, reads from it and sleeps in between
+//! blocks the thread, and with it all fibers of the worker. Inside of [`unblock`] it does not: what
+//! waits is the fiber.
+//!
+//! ```
+//! use std::io::{Read, Write};
+//! use std::net::{TcpListener, TcpStream};
+//!
+//! /// Somebody's function that knows of no fibers.
+//! fn answer(address: std::net::SocketAddr) -> std::io::Result<String> {
+//!     let mut text = String::new();
+//!     TcpStream::connect(address)?.read_to_string(&mut text)?;
+//!     Ok(text)
+//! }
+//!
+//! let listener = TcpListener::bind("127.0.0.1:0")?;
+//! let address = listener.local_addr()?;
+//! let answered = segue::runtime().workers(1).run(|| {
+//!     segue::scope(|s| {
+//!         // SAFETY: it holds no lock, guard or borrow of its thread's while it reads or connects.
+//!         let client = s.spawn(move || unsafe { segue_unblock::unblock(|| answer(address)) });
+//!         // SAFETY: nor does this.
+//!         unsafe { segue_unblock::unblock(|| listener.accept()?.0.write_all(b"hello")) }?;
+//!         client.join().unwrap()
+//!     })
+//! })?;
+//! assert_eq!(answered?, "hello");
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! Code that can be changed is better changed: [`segue::std`] has std's names, and
+//! [`segue::blocking`] runs a call on another thread. Neither needs `unsafe`.
+//!
+//! [`segue::std`]: https://docs.rs/segue
+//! [`segue::blocking`]: segue_core::blocking
+//!
+//! # The idea
+//!
+//! A program that is linked with this crate has the C library's blocking functions from here: a
+//! static linker takes the first definition that it finds, for std and for C alike, and the dynamic
+//! one the program's before the library's. To be linked is all that it takes, also if nothing is
+//! called: so each function first looks whether it was asked for. The mark that says so lies in the
+//! running fiber's header. Without it a function is the system call of its name, made directly.
+//! Segue's own calls are system calls, too, and never come here.
+//!
+//! ```text
+//!   read(fd, ..)
+//!    |  no mark, or the fiber must not be suspended: the system call, as ever
+//!    |  the descriptor does not block, or is a file or directory: likewise
+//!    v
+//!   try without waiting --done--> return
+//!    |  it would block                ^
+//!    v                                |
+//!   wait for readiness, once --> try again
+//! ```
+//!
+//! No flag of a descriptor is changed, and no table of them is kept. What is waited for is a
+//! duplicate, and the call goes on there: if its number is closed meanwhile, and given out again,
+//! the call goes on with the file that it was begun with, as one in the kernel would.
+//!
+//! # What is defined
+//!
+//! | functions | how they wait |
+//! | --- | --- |
+//! | `read`, `readv`, `write`, `writev`, `__read_chk` | pipes, terminals, sockets, events: by readiness; what a terminal is given is written by a thread for blocking calls. Files and directories are passed through, and so are writes to descriptors 1 and 2, during which std holds a lock |
+//! | `recv`, `recvfrom`, `recvmsg`, `recvmmsg`, `send`, `sendto`, `sendmsg`, `sendmmsg`, `__recv_chk`, `__recvfrom_chk` | by readiness; `SO_RCVTIMEO` and `SO_SNDTIMEO` are kept. A send goes on until all is sent, a receive with `MSG_WAITALL` until all is there |
+//! | `connect`, `accept`, `accept4` | in the worker's ring. Without one a connect is made by a thread for blocking calls; an accept waits for readiness, and may block its worker if another process, or a plain thread, takes the connection first |
+//! | `poll`, `ppoll`, `select`, `epoll_wait`, `epoll_pwait`, `__poll_chk`, `__ppoll_chk` | for all at once. With a mask of signals they are passed through |
+//! | `nanosleep`, `clock_nanosleep`, `sleep`, `usleep` | on the scheduler's clock, which a simulator moves. A signal ends none |
+//! | `getaddrinfo` | on a thread for blocking calls |
+//!
+//! Not caught, and so blocking: file locks, the opening of a named pipe, `splice` and `sendfile`
+//! (with which `std::io::copy` moves what it can), `waitpid`, `pause` and the like; locks and
+//! condition variables; what C calls by number; what the C library does inside of its own
+//! functions, as `fread`. [`waits`] tells whether anything was caught.
+//!
+//! # Cancellation
+//!
+//! A call of a cancelled fiber fails with `ECANCELED`, which
+//! [`Cancelled::caused`](segue_core::Cancelled::caused) knows; the reason stays behind. What was
+//! sent before that, or before a time-out, is what the call returns. A sleep ends early instead and
+//! says that it is over, since std panics at any other end; the next call fails. A name that is
+//! being looked up is waited for.
+//!
+//! # Where it is
+//!
+//! Linux on 64-bit processors, linked with the C library as a library of its own. Sanitizers define
+//! the same functions: a build with one refuses this crate. A library that others load (a `cdylib`)
+//! should not have it: its host would get these functions, too.
+
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+compile_error!("segue-unblock is for Linux on 64-bit processors: leave it out of builds for other systems");
+
+mod bytes;
+mod connections;
+mod descriptor;
+mod errno;
+mod names;
+mod raw;
+mod scope;
+mod several;
+mod sleeps;
+mod sockets;
+
+/// Runs `f`, in which the C library's calls that would block suspend the calling fiber. On a plain
+/// thread it only runs `f`.
+///
+/// It is the fiber's: the others of its worker are as they were, and what `f` spawns, or moves to
+/// another scheduler's thread, is outside. Whether the second half of a `join` is inside depends on
+/// who runs it. Nested ones are one; in [`no_suspend`](segue_core::no_suspend), and while the fiber
+/// panics, calls are plain, whichever is around the other. In the child of a fork, too.
+///
+/// It is an operation: no computation is captured across it by an effect or a generator.
+///
+/// # Safety
+///
+/// Other fibers of the same thread run while a call in `f` waits. The caller vouches for the code
+/// in `f`, and all that this calls, that across a call that may wait
+///
+/// * it holds no lock of std's or of C's that a fiber of this thread may ask for: a mutex, the
+///   locks of standard streams, the lock under which something is initialised once. The thread
+///   would wait for itself. A lock that lets its own thread in twice lets the other fiber in;
+/// * it is inside of no `LocalKey::with`, no initialiser of a thread-local variable, no guard that
+///   relies on the frames of its thread ending in reverse order (as `scoped-tls`), and has no
+///   `RefCell` of the thread's borrowed. These are the [limits][soundness] of all fibers, which
+///   code that is written for fibers heeds and other code does not know;
+/// * it expects nothing that the thread has one of to be as it was: an error queue of a C library,
+///   a "current" something, the working directory of the thread, its mask of signals, its priority;
+///
+/// and that
+///
+/// * no signal handler that may interrupt it makes one of these calls on a descriptor that blocks:
+///   the fiber would be suspended in the middle of the handler. What does not block is passed
+///   through, as the pipes of `signal-hook` are;
+/// * it does not leave a frame that waits, by `longjmp` or by ending the thread; and nobody cancels
+///   the thread by `pthread_cancel`;
+/// * it fits on the fiber's stack.
+///
+/// What breaks the first of these stands still rather than corrupts; the worker's monitor reports
+/// it.
+///
+/// [soundness]: https://docs.rs/segue
+///
+/// # Cancellation
+/// `f` sees the caller's, as `ECANCELED`; what it returns is returned.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let naps = segue::run(|| {
+///     // SAFETY: `sleep` holds nothing.
+///     let nap = || unsafe { segue_unblock::unblock(|| std::thread::sleep(Duration::from_millis(20))) };
+///     let before = std::time::Instant::now();
+///     segue::scope(|s| (0..100).for_each(|_| drop(s.spawn(nap))));
+///     before.elapsed()
+/// });
+/// assert!(naps < Duration::from_millis(2_000), "they slept one after the other");
+/// ```
+#[track_caller]
+#[allow(unsafe_code, reason = "what it asks for is its caller's promise")]
+pub unsafe fn unblock<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: the caller's.
+    unsafe { scope::enter(f) }
+}
+
+/// How often a call has waited by suspending its fiber, in this process so far. Never waits.
+///
+/// For tests: what was not caught has not counted.
+///
+/// # Examples
+///
+/// ```
+/// let before = segue_unblock::waits();
+/// std::thread::sleep(std::time::Duration::from_millis(1));
+/// assert_eq!(segue_unblock::waits(), before);
+/// ```
+#[must_use]
+pub fn waits() -> u64 {
+    scope::waits()
+}

@@ -1,0 +1,275 @@
+//! `poll`, `ppoll`, `select`, `epoll_wait` and `epoll_pwait`: waits for any of several descriptors.
+//!
+//! Used by `TcpStream::connect_timeout`, by event loops, and by C.
+//!
+//! What is ready is asked for first, without waiting, by the call itself. Then the descriptors go
+//! into an epoll of the call's own, which the fiber waits for as for any one descriptor; and the
+//! call is asked again. A call that sets a mask of signals is passed through: the mask is the
+//! thread's, which others have meanwhile.
+#![allow(unsafe_code)] // The C library's functions, defined anew.
+
+use crate::bytes::check_room;
+use crate::descriptor::Half;
+use crate::raw::raw;
+use crate::scope::{Outcome, Patience, admit, carry_out, is_active, outcome};
+use segue_core::now;
+use segue_io::foreign::Foreign;
+use std::ffi::{c_int, c_void};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr;
+use std::time::{Duration, Instant};
+
+/// The kernel's set of signals, in bytes.
+const SIGNALS: usize = 8;
+
+const AT_ONCE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+
+/// How long a call may wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Limit {
+    Never,
+    After(Duration),
+}
+
+impl Limit {
+    fn millis(timeout: c_int) -> Self {
+        u64::try_from(timeout).map_or(Limit::Never, |millis| Limit::After(Duration::from_millis(millis)))
+    }
+
+    /// `None` for what the kernel refuses.
+    fn timespec(timeout: Option<&libc::timespec>) -> Option<Self> {
+        let Some(timeout) = timeout else { return Some(Limit::Never) };
+        let nanos = u32::try_from(timeout.tv_nsec).ok().filter(|nanos| *nanos < 1_000_000_000)?;
+        Some(Limit::After(Duration::new(timeout.tv_sec.try_into().ok()?, nanos)))
+    }
+
+    fn is_zero(self) -> bool {
+        self == Limit::After(Duration::ZERO)
+    }
+
+    fn deadline(self) -> Option<Instant> {
+        match self {
+            Limit::Never => None,
+            Limit::After(time) => now().checked_add(time),
+        }
+    }
+}
+
+/// Asks until something is found, or the time is over; waits in between for what `watch` makes.
+#[track_caller]
+fn until_found(
+    limit: Limit,
+    mut look: impl FnMut() -> Outcome,
+    watch: impl FnOnce(Option<Instant>) -> Outcome<Patience>,
+) -> Outcome {
+    admit()?;
+    let found = look()?;
+    if found != 0 || limit.is_zero() {
+        return Ok(found);
+    }
+    let mut patience = watch(limit.deadline())?;
+    loop {
+        let waited = patience.wait(Half::Read);
+        let found = match look() {
+            Err(libc::EINTR) => 0,
+            found => found?,
+        };
+        match waited {
+            _ if found != 0 => return Ok(found),
+            Ok(()) => {}
+            // The time is over.
+            Err(libc::EAGAIN) => return Ok(0),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// An epoll that is ready when one of these is, each with the events of `poll` asked of it.
+fn epoll_of(wanted: impl Iterator<Item = (c_int, i16)>, deadline: Option<Instant>) -> Outcome<Patience> {
+    // SAFETY: no memory is named.
+    let epoll = outcome(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) } as isize)?;
+    // SAFETY: it is a new one, and ours.
+    let epoll = unsafe { OwnedFd::from_raw_fd(epoll as c_int) };
+    let mut all: Vec<(c_int, u32)> =
+        wanted.filter(|(fd, _)| *fd >= 0).map(|(fd, events)| (fd, events as u16 as u32)).collect();
+    all.sort_unstable();
+    // One descriptor may be there several times.
+    all.dedup_by(|next, one| {
+        let same = next.0 == one.0;
+        one.1 |= if same { next.1 } else { 0 };
+        same
+    });
+    for (fd, events) in all {
+        let mut event = libc::epoll_event { events, u64: 0 };
+        // SAFETY: the event is there for the length of the call.
+        outcome(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) } as isize)?;
+    }
+    Ok(Patience::of(Foreign::new(epoll), deadline))
+}
+
+/// Without a mask of signals.
+///
+/// # Safety
+/// As for `poll`.
+#[track_caller]
+unsafe fn poll_until(fds: *mut libc::pollfd, count: libc::nfds_t, limit: Limit) -> c_int {
+    let look = || {
+        let mut at_once = AT_ONCE;
+        // SAFETY: the caller's.
+        outcome(unsafe { raw!(SYS_ppoll, fds, count, &raw mut at_once, ptr::null::<c_void>(), SIGNALS) })
+    };
+    let watch = |deadline| {
+        // SAFETY: the kernel has read and written the entries.
+        let list = if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(fds, count as usize) } };
+        epoll_of(list.iter().map(|entry| (entry.fd, entry.events)), deadline)
+    };
+    carry_out(|| until_found(limit, look, watch)) as c_int
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn poll(fds: *mut libc::pollfd, count: libc::nfds_t, timeout: c_int) -> c_int {
+    if is_active() && timeout != 0 {
+        // SAFETY: the caller's.
+        return unsafe { poll_until(fds, count, Limit::millis(timeout)) };
+    }
+    let mut limit = libc::timespec { tv_sec: (timeout / 1_000).into(), tv_nsec: (timeout % 1_000 * 1_000_000).into() };
+    let limit = if timeout < 0 { ptr::null_mut() } else { &raw mut limit };
+    // SAFETY: the caller's.
+    unsafe { raw!(SYS_ppoll, fds, count, limit, ptr::null::<c_void>(), SIGNALS) as c_int }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ppoll(
+    fds: *mut libc::pollfd,
+    count: libc::nfds_t,
+    timeout: *const libc::timespec,
+    mask: *const libc::sigset_t,
+) -> c_int {
+    // SAFETY: the caller's, if it is there.
+    let timeout = unsafe { timeout.as_ref() };
+    if is_active()
+        && mask.is_null()
+        && let Some(limit) = Limit::timespec(timeout)
+    {
+        // SAFETY: the caller's.
+        return unsafe { poll_until(fds, count, limit) };
+    }
+    // The kernel writes what is left, and the C library does not.
+    let mut limit = timeout.copied();
+    let limit = limit.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
+    // SAFETY: the caller's.
+    unsafe { raw!(SYS_ppoll, fds, count, limit, mask, SIGNALS) as c_int }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __poll_chk(fds: *mut libc::pollfd, count: libc::nfds_t, timeout: c_int, room: usize) -> c_int {
+    check_room(count as usize, room / size_of::<libc::pollfd>());
+    // SAFETY: the caller's.
+    unsafe { poll(fds, count, timeout) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __ppoll_chk(
+    fds: *mut libc::pollfd,
+    count: libc::nfds_t,
+    timeout: *const libc::timespec,
+    mask: *const libc::sigset_t,
+    room: usize,
+) -> c_int {
+    check_room(count as usize, room / size_of::<libc::pollfd>());
+    // SAFETY: the caller's.
+    unsafe { ppoll(fds, count, timeout, mask) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn epoll_pwait(
+    epoll: c_int,
+    events: *mut libc::epoll_event,
+    most: c_int,
+    timeout: c_int,
+    mask: *const libc::sigset_t,
+) -> c_int {
+    // SAFETY: the caller's.
+    let call =
+        |epoll: c_int, timeout: c_int| unsafe { raw!(SYS_epoll_pwait, epoll, events, most, timeout, mask, SIGNALS) };
+    if !is_active() || timeout == 0 || !mask.is_null() {
+        return call(epoll, timeout) as c_int;
+    }
+    // What is found is found through the duplicate as well, if the number is closed meanwhile.
+    let limit = Limit::millis(timeout);
+    let watch = |deadline| Ok(Patience::until(epoll, deadline));
+    carry_out(|| until_found(limit, || outcome(call(epoll, 0)), watch)) as c_int
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn epoll_wait(epoll: c_int, events: *mut libc::epoll_event, most: c_int, timeout: c_int) -> c_int {
+    // SAFETY: the caller's.
+    unsafe { epoll_pwait(epoll, events, most, timeout, ptr::null()) }
+}
+
+/// What `select` asks a set for, as events of `poll`.
+const SETS: [i16; 3] = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn select(
+    count: c_int,
+    reads: *mut libc::fd_set,
+    writes: *mut libc::fd_set,
+    errors: *mut libc::fd_set,
+    timeout: *mut libc::timeval,
+) -> c_int {
+    let sets = [reads, writes, errors];
+    // SAFETY: the caller's, if it is there.
+    let given = unsafe { timeout.as_mut() };
+    let limit = given.as_ref().map_or(Some(Limit::Never), |time| {
+        let micros = u64::try_from(time.tv_usec).ok()?;
+        let seconds = u64::try_from(time.tv_sec).ok()?;
+        Duration::from_secs(seconds).checked_add(Duration::from_micros(micros)).map(Limit::After)
+    });
+    let call = |timeout: *mut libc::timespec| {
+        // SAFETY: the caller's.
+        unsafe { raw!(SYS_pselect6, count, reads, writes, errors, timeout, ptr::null::<c_void>()) }
+    };
+    let (Some(limit), true) = (limit, count >= 0) else {
+        // The kernel is to say what is wrong.
+        let mut wrong = libc::timespec { tv_sec: -1, tv_nsec: 0 };
+        return call(&raw mut wrong) as c_int;
+    };
+    let begun = now();
+    let found = if is_active() && !limit.is_zero() && count <= libc::FD_SETSIZE as c_int {
+        // SAFETY: the sets are there, and have so many bits.
+        let has = |set: *const libc::fd_set, fd| unsafe { !set.is_null() && libc::FD_ISSET(fd, set) };
+        let asked: Vec<(c_int, i16)> = sets
+            .iter()
+            .zip(SETS)
+            .flat_map(|(set, events)| (0..count).filter(move |fd| has(*set, *fd)).map(move |fd| (fd, events)))
+            .collect();
+        // SAFETY: as above.
+        let before = sets.map(|set| unsafe { set.as_ref() }.copied());
+        let look = || {
+            for (set, before) in sets.iter().zip(&before) {
+                if let Some(before) = before {
+                    // SAFETY: it was read from there.
+                    unsafe { **set = *before };
+                }
+            }
+            let mut at_once = AT_ONCE;
+            outcome(call(&raw mut at_once))
+        };
+        carry_out(|| until_found(limit, look, |deadline| epoll_of(asked.into_iter(), deadline)))
+    } else {
+        match limit {
+            Limit::Never => call(ptr::null_mut()),
+            Limit::After(time) => {
+                let mut left = libc::timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+                call(&raw mut left)
+            }
+        }
+    };
+    // As Linux has it: the time that is left.
+    if let (Some(given), Limit::After(time)) = (given, limit) {
+        let left = time.saturating_sub(now().saturating_duration_since(begun));
+        *given = libc::timeval { tv_sec: left.as_secs() as i64, tv_usec: left.subsec_micros().into() };
+    }
+    found as c_int
+}

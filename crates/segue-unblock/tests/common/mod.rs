@@ -1,0 +1,75 @@
+//! Where the tests run: on one worker and on two, over each driver.
+#![allow(dead_code, reason = "each test file uses a part")]
+#![allow(unsafe_code)] // The scope is entered.
+
+use segue_core::scheduling::WaitPark;
+use segue_io::{Backend, DriverPark};
+use segue_sched::{Builder, Fifo};
+use std::fmt::Debug;
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::time::Duration;
+
+pub const BACKENDS: [Backend; 2] = [Backend::Ring, Backend::Native];
+
+/// Enters the scope. What the tests run in it holds nothing of the thread's across a call.
+pub fn unblock<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: as above.
+    unsafe { segue_unblock::unblock(f) }
+}
+
+/// A call that blocks its worker must fail its test and not hang it. One test at a time, since the
+/// waits are counted for the whole process.
+pub fn guarded<T>(what: impl Debug, test: impl FnOnce() -> T) -> T {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let what = format!("{what:?}");
+    let (done, watch) = mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        if watch.recv_timeout(Duration::from_secs(60)) == Err(mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("{what}: nothing more happens; a call has blocked its worker");
+            std::process::abort();
+        }
+    });
+    let result = test();
+    drop(done);
+    result
+}
+
+/// Runs a test on one worker. Who waits for another fiber there has to be suspended.
+pub fn on_one_worker<T>(backend: Backend, test: impl FnOnce() -> T) -> T {
+    guarded(("one worker", backend), || {
+        Builder::new().workers(1).park(move || DriverPark::with(backend)).run_with(Fifo::default, test).unwrap()
+    })
+}
+
+/// Runs a test on one worker and on two, over each driver; and on one without a driver.
+pub fn everywhere(test: impl Fn()) {
+    guarded("no driver", || {
+        Builder::new().workers(1).park(|| Ok(WaitPark::new())).run(&test).unwrap();
+    });
+    for backend in BACKENDS {
+        on_one_worker(backend, &test);
+        guarded(("two workers", backend), || {
+            Builder::new().workers(2).park(move || DriverPark::with(backend)).run(&test).unwrap();
+        });
+    }
+}
+
+/// Runs `f` in a fiber of its own, in the scope, while `meanwhile` runs outside of it, which begins
+/// when the fiber waits; answers with what `f` does.
+pub fn beside<R: Send>(f: impl FnOnce() -> R + Send, meanwhile: impl FnOnce()) -> R {
+    segue_core::scope(|s| {
+        let before = segue_unblock::waits();
+        let fiber = s.spawn(|| unblock(f));
+        while segue_unblock::waits() == before {
+            segue_core::yield_now().unwrap();
+        }
+        meanwhile();
+        fiber.join().unwrap()
+    })
+}
+
+/// The number that the last call has left behind.
+pub fn errno() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap()
+}

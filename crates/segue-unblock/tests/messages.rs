@@ -1,0 +1,262 @@
+//! The forms of C: messages with control data, lists of messages, calls that want all, fortified
+//! ones; and a number that is closed and given out again meanwhile.
+#![allow(unsafe_code)] // Calls of the C library.
+
+mod common;
+
+use common::{beside, errno, everywhere, guarded, unblock};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::ffi::c_void;
+use std::io::{Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+use std::ptr;
+use std::time::Duration;
+
+unsafe extern "C" {
+    fn __read_chk(fd: i32, buf: *mut c_void, count: usize, room: usize) -> isize;
+    fn __recv_chk(fd: i32, buf: *mut c_void, count: usize, room: usize, flags: i32) -> isize;
+    fn __recvfrom_chk(
+        fd: i32,
+        buf: *mut c_void,
+        count: usize,
+        room: usize,
+        flags: i32,
+        addr: *mut libc::sockaddr,
+        length: *mut libc::socklen_t,
+    ) -> isize;
+    fn __poll_chk(fds: *mut libc::pollfd, count: libc::nfds_t, timeout: i32, room: usize) -> i32;
+}
+
+fn recv(fd: &impl AsRawFd, buf: &mut [u8], flags: i32) -> isize {
+    // SAFETY: the buffer is there.
+    unsafe { libc::recv(fd.as_raw_fd(), buf.as_mut_ptr().cast(), buf.len(), flags) }
+}
+
+#[test]
+fn a_call_that_wants_all_gets_all_or_the_end() {
+    everywhere(|| {
+        let (one, mut other) = UnixStream::pair().unwrap();
+        let mut bytes = [0; 6];
+        let pieces = |other: &mut UnixStream| {
+            for piece in [&b"ab"[..], b"c", b"def"] {
+                other.write_all(piece).unwrap();
+                (0..5).for_each(|_| segue_core::yield_now().unwrap());
+            }
+        };
+        assert_eq!(beside(|| recv(&one, &mut bytes, libc::MSG_WAITALL), || pieces(&mut other)), 6);
+        assert_eq!(&bytes, b"abcdef");
+        other.write_all(b"abc").unwrap();
+        assert_eq!(beside(|| recv(&one, &mut bytes, libc::MSG_WAITALL), || drop(other)), 3);
+
+        // Into several buffers.
+        let (one, mut other) = UnixStream::pair().unwrap();
+        let (mut a, mut b) = ([0; 1], [0; 5]);
+        let receive = || {
+            let mut list = [(&mut a[..]), (&mut b[..])]
+                .map(|part| libc::iovec { iov_base: part.as_mut_ptr().cast(), iov_len: part.len() });
+            // SAFETY: zeros are an empty message; all that it names is there.
+            unsafe {
+                let mut message: libc::msghdr = MaybeUninit::zeroed().assume_init();
+                (message.msg_iov, message.msg_iovlen) = (list.as_mut_ptr(), 2);
+                libc::recvmsg(one.as_raw_fd(), &raw mut message, libc::MSG_WAITALL)
+            }
+        };
+        // What the list of raw addresses leads to is used here alone meanwhile.
+        assert_eq!(
+            segue_core::scope(|_| {
+                other.write_all(b"x").unwrap();
+                let rest = other.try_clone().unwrap();
+                let writer = segue_core::spawn(move || (&rest).write_all(b"yyyyy").unwrap());
+                let count = unblock(receive);
+                writer.join().unwrap();
+                count
+            }),
+            6
+        );
+        assert_eq!((&a, &b), (b"x", b"yyyyy"));
+        // What is said not to wait does not.
+        let before = segue_unblock::waits();
+        assert_eq!(unblock(|| (recv(&one, &mut bytes, libc::MSG_DONTWAIT), errno())), (-1, libc::EAGAIN));
+        assert_eq!(segue_unblock::waits(), before);
+    });
+}
+
+#[test]
+fn a_descriptor_that_is_sent_arrives() {
+    everywhere(|| {
+        let (one, other) = UnixStream::pair().unwrap();
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        // SAFETY: all that a message names is there; there is room for one descriptor.
+        let transfer = |fd: i32, sends: Option<OwnedFd>| unsafe {
+            let (mut byte, mut control) = (b'!', [0_u64; 4]);
+            let mut list = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+            let mut message: libc::msghdr = MaybeUninit::zeroed().assume_init();
+            (message.msg_iov, message.msg_iovlen) = (&raw mut list, 1);
+            message.msg_control = control.as_mut_ptr().cast();
+            message.msg_controllen = libc::CMSG_SPACE(4) as _;
+            let Some(sent) = sends else {
+                let count = libc::recvmsg(fd, &raw mut message, libc::MSG_CMSG_CLOEXEC);
+                let got = libc::CMSG_DATA(libc::CMSG_FIRSTHDR(&raw const message)).cast::<i32>().read_unaligned();
+                return (count, got);
+            };
+            let first = libc::CMSG_FIRSTHDR(&raw const message);
+            (*first).cmsg_level = libc::SOL_SOCKET;
+            (*first).cmsg_type = libc::SCM_RIGHTS;
+            (*first).cmsg_len = libc::CMSG_LEN(4) as _;
+            libc::CMSG_DATA(first).cast::<i32>().write_unaligned(sent.as_raw_fd());
+            (libc::sendmsg(fd, &raw const message, 0), -1)
+        };
+        let send = || assert_eq!(unblock(|| transfer(other.as_raw_fd(), Some(writer.into()))).0, 1);
+        let (count, got) = beside(|| transfer(one.as_raw_fd(), None), send);
+        assert_eq!(count, 1);
+        // SAFETY: it has just arrived, and is ours.
+        let mut got = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(got) });
+        got.write_all(b"through").unwrap();
+        drop(got);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "through");
+    });
+}
+
+#[test]
+fn lists_of_messages_wait_for_each() {
+    everywhere(|| {
+        let (from, to) = UnixDatagram::pair().unwrap();
+        let count = 700_u32;
+        // SAFETY: all that the messages name is there.
+        let transfer = move |fd: i32, numbers: &mut [u32], sends: bool| unsafe {
+            let part = |number: &mut u32| libc::iovec { iov_base: ptr::from_mut(number).cast(), iov_len: 4 };
+            let mut parts: Vec<_> = numbers.iter_mut().map(part).collect();
+            let message = |part: &mut libc::iovec| {
+                let mut message: libc::mmsghdr = MaybeUninit::zeroed().assume_init();
+                (message.msg_hdr.msg_iov, message.msg_hdr.msg_iovlen) = (part, 1);
+                message
+            };
+            let mut messages: Vec<_> = parts.iter_mut().map(message).collect();
+            let (list, length) = (messages.as_mut_ptr(), messages.len() as u32);
+            match sends {
+                true => libc::sendmmsg(fd, list, length, 0),
+                false => libc::recvmmsg(fd, list, length, 0, ptr::null_mut()),
+            }
+        };
+        segue_core::scope(|s| {
+            s.spawn(|| {
+                let mut numbers: Vec<u32> = (0..count).collect();
+                assert_eq!(unblock(|| transfer(from.as_raw_fd(), &mut numbers, true)), count as i32);
+            });
+            let mut numbers = vec![0; count as usize];
+            assert_eq!(unblock(|| transfer(to.as_raw_fd(), &mut numbers, false)), count as i32);
+            assert!(numbers.into_iter().eq(0..count));
+        });
+    });
+}
+
+#[test]
+fn fortified_calls_wait_too() {
+    everywhere(|| {
+        let (one, mut other) = UnixStream::pair().unwrap();
+        let (fd, mut bytes) = (one.as_raw_fd(), [0_u8; 4]);
+        let buf = bytes.as_mut_ptr().expose_provenance();
+        // SAFETY: the buffer, and the entry, are there.
+        let calls: [Box<dyn FnOnce() -> isize + Send>; 4] = unsafe {
+            let buf = move || ptr::with_exposed_provenance_mut::<c_void>(buf);
+            [
+                Box::new(move || {
+                    let mut asked = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+                    __poll_chk(&raw mut asked, 1, -1, size_of::<libc::pollfd>()) as isize + 3
+                }),
+                Box::new(move || __read_chk(fd, buf(), 4, 4)),
+                Box::new(move || __recv_chk(fd, buf(), 4, 4, 0)),
+                Box::new(move || __recvfrom_chk(fd, buf(), 4, 4, 0, ptr::null_mut(), ptr::null_mut())),
+            ]
+        };
+        for (call, kept) in calls.into_iter().zip([true, false, false, false]) {
+            assert_eq!(beside(call, || other.write_all(b"four").unwrap()), 4);
+            if kept {
+                // A poll has taken nothing.
+                assert_eq!(recv(&one, &mut [0; 4], 0), 4);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_fortified_call_that_would_overflow_ends_the_program() {
+    const CHILD: &str = "SEGUE_UNBLOCK_OVERFLOW";
+    if std::env::var_os(CHILD).is_some() {
+        // SAFETY: it does not return.
+        unsafe { __read_chk(0, ptr::null_mut(), 5, 4) };
+        return;
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["a_fortified_call_that_would_overflow_ends_the_program", "--exact", "--nocapture"]);
+    let output = command.env(CHILD, "1").output().unwrap();
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("buffer overflow detected"), "{output:?}");
+}
+
+#[test]
+fn a_number_that_is_given_out_again_does_not_mislead_a_fiber() {
+    everywhere(|| {
+        let (one, mut other) = UnixStream::pair().unwrap();
+        let (decoy, mut behind) = UnixStream::pair().unwrap();
+        let number = one.into_raw_fd();
+        let read = move || {
+            let mut bytes = [0; 5];
+            // SAFETY: the buffer is there; the number is whatever it is.
+            let count = unsafe { libc::read(number, bytes.as_mut_ptr().cast(), 5) };
+            (count, bytes)
+        };
+        let reuse = || {
+            // SAFETY: the number is this test's own, and leads to the decoy from now on.
+            assert_eq!(unsafe { libc::dup2(decoy.as_raw_fd(), number) }, number);
+            behind.write_all(b"wrong").unwrap();
+            (0..5).for_each(|_| segue_core::yield_now().unwrap());
+            other.write_all(b"right").unwrap();
+        };
+        // As in the kernel: the call goes on with the file that it was begun with.
+        assert_eq!(beside(read, reuse), (5, *b"right"));
+        // The next call goes by the number.
+        assert_eq!(unblock(read), (5, *b"wrong"));
+        // SAFETY: ours, and closed once.
+        drop(unsafe { OwnedFd::from_raw_fd(number) });
+        assert_eq!(unblock(|| (read().0, errno())), (-1, libc::EBADF));
+    });
+}
+
+#[test]
+fn without_a_descriptor_left_a_fiber_still_waits() {
+    const CHILD: &str = "SEGUE_UNBLOCK_EXHAUSTED";
+    if std::env::var_os(CHILD).is_none() {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["without_a_descriptor_left_a_fiber_still_waits", "--exact", "--nocapture"]);
+        assert!(guarded("the child", || command.env(CHILD, "1").status()).unwrap().success());
+        return;
+    }
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(200), maximum }).unwrap();
+    everywhere(|| {
+        let (one, mut other) = UnixStream::pair().unwrap();
+        one.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+        // The driver has what it needs once it has been used.
+        assert_eq!(unblock(|| (recv(&one, &mut [0], 0), errno())), (-1, libc::EAGAIN));
+        let all: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+        assert_eq!(unblock(|| (recv(&one, &mut [0], 0), errno())), (-1, libc::EAGAIN));
+        one.set_read_timeout(None).unwrap();
+        assert_eq!(beside(|| recv(&one, &mut [0], 0), || other.write_all(b"x").unwrap()), 1);
+        let token = segue_core::CancelToken::new();
+        let read = || token.run(|| unblock(|| (recv(&one, &mut [0], 0), errno())));
+        segue_core::scope(|s| {
+            let fiber = s.spawn(read);
+            (0..10).for_each(|_| segue_core::yield_now().unwrap());
+            token.cancel();
+            assert_eq!(fiber.join().unwrap(), (-1, libc::ECANCELED));
+        });
+        drop(all);
+    });
+}
