@@ -23,7 +23,7 @@
 //!   writes. [`Timers`](scheduling::Timers): the clock; [`Deadline`]: a point in time.
 //! * `cancel`: the tree of contexts: [`Cancelled`] with its reason, [`CancelToken`], [`timeout`],
 //!   [`shield`], [`finally`].
-//! * [`scope`] and [`spawn`]: the owners of fibers. [`Job`](scheduling::Job): a closure that has
+//! * [`scope`], [`try_scope`] and [`spawn`]: the owners of fibers. [`Job`](scheduling::Job): a closure that has
 //!   not started; [`JoinHandle`]: its result, joined or awaited.
 //! * [`spawn_task`]: a future that a scheduler runs next to its fibers.
 //! * [`wait_future`]: a fiber or thread that waits for any `Future`.
@@ -72,30 +72,32 @@ pub use blocking::pool::{set_blocking_idle, set_blocking_limit};
 pub use blocking::{Blocking, blocking};
 pub use cancel::cancellation::{Cancellation, Watch};
 pub use cancel::token::CancelToken;
-pub use cancel::{deadline, finally, shield, timeout};
+pub use cancel::{deadline, finally, shield, shield_for, timeout};
 pub use contract::attributes::{Attribute, Attributes, Spread, attribute, attributes};
 pub use contract::current::{in_fiber, with_current, yield_now};
 pub use contract::fiber::{Fiber, WaitsFor};
 pub use contract::stack::trim_stack;
 pub use contract::timers::now;
-pub use contract::tree::cancelled::{Cancelled, TimedOut};
+pub use contract::tree::cancelled::{Cancelled, Overran, TimedOut};
 pub use contract::tree::context::is_cancelled;
 pub use contract::tree::extent::Extent;
+pub use contract::tree::failure::{Failure, ScopeError, find_cancellations};
 pub use contract::trigger::Link;
 pub use contract::trigger::{MAX_ARM, Outcome, Retreat, Trigger, Wakeup};
 pub use contract::{chain, unwind};
 pub use primitives::atomic;
-pub use primitives::payload::describe_panics;
+pub use primitives::payload::{Panic, describe_panics};
 pub use primitives::shared_pair::Half;
 pub use primitives::switch;
 pub use sim::external_work::{OutsideWork, outside_work};
 pub use sim::preemption::preemption_point;
 pub use spawn::builder::Builder;
-pub use spawn::join_error::{JoinError, Panic};
+pub use spawn::join_error::JoinError;
 pub use spawn::join_handle::{Cancellable, JoinHandle};
 pub use spawn::panic_names::name_fibers_in_panics;
 pub use spawn::scope::{Scope, scope, spawn, spawn_task};
 pub use spawn::task::Joining;
+pub use spawn::try_scope::{TryScope, try_scope};
 pub use wait::admission::{admit, check};
 pub use wait::any_of::{AnyOf, Slots, any_of, any_of_biased};
 pub use wait::arms::{Arms, OneOf};

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Host, Jobs, until};
-use segue_core::{Builder, Cancelled, JoinError, WaitQueue, WaitsFor, is_cancelled, scope, shield, spawn};
+use segue_core::{Builder, JoinError, WaitQueue, WaitsFor, is_cancelled, scope, shield, spawn};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
 use std::sync::Mutex;
@@ -197,119 +197,6 @@ fn of_several_panics_the_first_comes_out_and_all_are_waited_for() {
     });
     assert_eq!(payload.downcast_ref(), Some(&1_usize));
     assert_eq!(ended.into_inner(), 3);
-}
-
-fn text_of<R>(f: impl FnOnce() -> R) -> String {
-    *panic_of(f).downcast::<String>().expect("a panic with a text")
-}
-
-fn reason(cancelled: &Cancelled) -> String {
-    cancelled.reason().expect("a reason").to_string()
-}
-
-#[test]
-fn an_error_cancels_the_siblings_and_the_body_and_the_body_has_it() {
-    let never = WaitQueue::<()>::new(());
-    let wait = || never.wait(WaitsFor::new("nothing"), |()| false, |()| ());
-    let failed = scope(|s| {
-        let sibling = s.spawn(wait);
-        assert_eq!(s.failure(), None);
-        let fails = s.spawn_or_cancel(|| -> Result<(), _> { Err("out of ink") });
-        assert_eq!(reason(&wait().unwrap_err()), "out of ink");
-        match sibling.join() {
-            Ok(waited) => assert_eq!(reason(&waited.unwrap_err()), "out of ink"),
-            Err(error) => assert!(error.is_cancelled(), "it may not have started: {error}"),
-        }
-        assert_eq!(reason(&fails.join().unwrap().unwrap_err()), "out of ink");
-        s.failure().expect("it failed")
-    });
-    assert_eq!(reason(&failed), "out of ink");
-}
-
-#[test]
-fn an_error_that_nobody_asks_for_is_raised_in_place_of_the_panics_that_it_caused() {
-    let never = WaitQueue::<()>::new(());
-    let wait = || never.wait(WaitsFor::new("nothing"), |()| false, |()| ());
-    for panics in [false, true] {
-        let text = text_of(|| {
-            scope(|s| {
-                assert_eq!(s.failure(), None, "too early to count as asked");
-                drop(s.spawn_or_cancel(|| std::fs::File::open("/nowhere/at/all").map(drop)));
-                assert!(wait().is_err());
-                if panics {
-                    fail("because of it")
-                }
-            })
-        });
-        let (place, error) = text.split_once(" failed: ").expect("its error");
-        assert!(place.contains("scopes.rs") && error.starts_with("No such file"), "{text}");
-    }
-}
-
-#[test]
-fn of_several_errors_the_first_counts_and_the_handles_have_theirs() {
-    let failed = scope(|s| {
-        let started = gate();
-        let started = Box::leak(Box::new(started));
-        let go_on = Box::leak(Box::new(gate()));
-        let second = s.spawn_or_cancel(|| -> Result<(), _> {
-            open(started);
-            pass(go_on);
-            Err("the second")
-        });
-        pass(started);
-        let first = s.spawn_or_cancel(|| -> Result<(), _> { Err("the first") });
-        assert_eq!(reason(&first.join().unwrap().unwrap_err()), "the first");
-        open(go_on);
-        assert_eq!(reason(&second.join().unwrap().unwrap_err()), "the second");
-        s.failure().expect("it failed")
-    });
-    assert_eq!(reason(&failed), "the first");
-}
-
-#[test]
-fn without_an_error_and_with_errors_of_the_cancelled_there_is_no_failure() {
-    assert_eq!(scope(|s| s.spawn_or_cancel(|| Ok::<_, Cancelled>(7)).join().unwrap()), Ok(7));
-    let never = WaitQueue::<()>::new(());
-    let wait = || never.wait(WaitsFor::new("nothing"), |()| false, |()| ()).map_err(|error| format!("mine: {error}"));
-    let ended = scope(|s| {
-        let started = Box::leak(Box::new(gate()));
-        let waits = s.spawn_or_cancel(|| {
-            open(started);
-            wait()
-        });
-        pass(started);
-        s.cancel();
-        let ended = waits.join().unwrap();
-        assert_eq!(s.failure(), None);
-        ended
-    });
-    assert_eq!(reason(&ended.unwrap_err()), "mine: cancelled");
-    // By the caller's token, and inside of a context of the fiber's own.
-    let token = segue_core::CancelToken::new();
-    token.run(|| {
-        scope(|s| {
-            let started = Box::leak(Box::new(gate()));
-            drop(s.spawn_or_cancel(|| {
-                open(started);
-                segue_core::timeout(std::time::Duration::from_secs(3600), wait)
-            }));
-            pass(started);
-            token.cancel();
-        });
-    });
-}
-
-#[test]
-fn an_error_that_was_asked_for_leaves_panics_to_be_raised() {
-    let payload = panic_of(|| {
-        scope(|s| {
-            assert!(s.spawn_or_cancel(|| -> Result<(), _> { Err("seen") }).join().unwrap().is_err());
-            assert!(s.failure().is_some());
-            fail::<_, ()>("the body")
-        })
-    });
-    assert_eq!(payload.downcast_ref(), Some(&"the body"));
 }
 
 #[test]

@@ -3,7 +3,10 @@
 //!
 //! Used by applications.
 
-use segue_core::{Attribute, Attributes, CancelToken, Cancellable, Cancelled, JoinHandle, Scope};
+use crate::error::WaitError;
+use segue_core::{Attribute, Attributes, CancelToken, Cancellable, Cancelled, JoinHandle, Scope, ScopeError, TryScope};
+use std::error::Error;
+use std::sync::Once;
 
 /// Puts the default runtime behind the spawns of plain threads. It starts at the first of them.
 #[inline]
@@ -166,22 +169,45 @@ impl Builder {
     {
         self.0.spawn_in(scope, f)
     }
+
+    /// As [`Scope::spawn_daemon`].
+    pub fn spawn_daemon_in<'scope, F, T>(self, scope: &'scope Scope<'scope, '_>, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        self.0.spawn_daemon_in(scope, f)
+    }
+
+    /// As [`TryScope::spawn_try`].
+    pub fn spawn_try_in<'scope, F, T, E>(
+        self,
+        scope: &'scope TryScope<'scope, '_>,
+        f: F,
+    ) -> JoinHandle<Result<T, Cancelled>>
+    where
+        F: FnOnce() -> Result<T, E> + Send + 'scope,
+        T: Send + 'scope,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.0.spawn_try_in(scope, f)
+    }
 }
 
 /// Runs `f` with a scope in which fibers can be spawned that borrow from the surroundings, and
 /// waits for all of them.
 ///
-/// The scope is cancelled when its body or one of its fibers panics, when one that may
-/// [fail](Scope::spawn_or_cancel) does, when [`Scope::cancel`] is called, and with the caller's own
-/// cancellation. It always waits until the last fiber has ended.
+/// The scope is cancelled when its body or one of its fibers panics, when [`Scope::cancel`] is
+/// called, and with the caller's own cancellation. It always waits until the last fiber has ended.
+/// Where fibers return errors, [`try_scope`] has them cancel the rest.
 ///
 /// # Cancellation
 /// The scope's fibers are cancelled with the caller. The wait for them is not cut short, since they
 /// may borrow.
 ///
 /// # Panics
-/// With the first panic of the body or of a fiber, after all have ended; or, rather than that, with
-/// the error of a fiber that [failed](Scope::spawn_or_cancel), if nobody has asked for it.
+/// With the first panic of the body, of a fiber or of a hook, after all have ended. If there were
+/// more, the message says all of them.
 ///
 /// # Examples
 ///
@@ -200,6 +226,51 @@ where
 {
     prepare();
     segue_core::scope(f)
+}
+
+/// As [`scope`], for a body and for fibers that return errors: the first error, or panic, cancels
+/// the others, and the [`ScopeError`] has all that went wrong.
+///
+/// See [`segue_core::try_scope`](crate::core::try_scope) for what counts as a failure.
+///
+/// # Cancellation
+/// The scope's fibers are cancelled with the caller. The wait for them is not cut short, since they
+/// may borrow.
+///
+/// # Errors
+/// [`ScopeError`] if the body failed, or a fiber of [`spawn_try`](TryScope::spawn_try).
+///
+/// # Panics
+/// If what went wrong first was a panic: as [`scope`] does.
+///
+/// # Examples
+///
+/// ```
+/// use segue::{after, try_scope};
+/// use std::time::Duration;
+///
+/// let failed = try_scope(|s| {
+///     s.spawn_try(|| after(Duration::MAX).wait());
+///     s.spawn_try(|| "many".parse::<u32>());
+///     Ok::<_, segue::Cancelled>(())
+/// });
+/// assert_eq!(failed.unwrap_err().to_string(), "a fiber failed: invalid digit found in string");
+/// ```
+#[track_caller]
+pub fn try_scope<'env, F, T, E>(f: F) -> Result<T, ScopeError>
+where
+    F: for<'scope> FnOnce(&'scope TryScope<'scope, 'env>) -> Result<T, E>,
+    E: Into<Box<dyn Error + Send + Sync>>,
+{
+    static KNOWN: Once = Once::new();
+    KNOWN.call_once(|| {
+        segue_core::find_cancellations(|error| match error.downcast_ref()? {
+            WaitError::Cancelled(cancelled) => Some(cancelled),
+            WaitError::Closed => None,
+        });
+    });
+    prepare();
+    segue_core::try_scope(f)
 }
 
 /// Runs `a` and `b`, on two workers if one is idle, and returns both results.

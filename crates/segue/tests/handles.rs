@@ -7,7 +7,6 @@ mod meet;
 use meet::everywhere;
 use segue::sync::{MVar, promise};
 use segue::{Builder, CancelToken, Cancelled, JoinError, after, scope, sleep, spawn, timeout, yield_now};
-use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
@@ -152,45 +151,6 @@ fn who_is_cancelled_joins_what_has_ended() {
         assert_eq!(token.run(|| fiber.join()).unwrap(), 7);
         let fiber = spawn(never);
         assert!(token.run(|| fiber.join()).unwrap_err().is_cancelled());
-    });
-}
-
-#[test]
-fn one_of_those_that_may_fail_cancels_the_others_whichever_comes_first() {
-    let (first, second) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    everywhere(|| {
-        let failed = scope(|s| {
-            drop(s.spawn(never));
-            let fails = ["one", "two"].map(|name| {
-                s.spawn_or_cancel(move || {
-                    yield_now().map_err(|cancelled| cancelled.to_string())?;
-                    Err::<(), _>(name.to_owned())
-                })
-            });
-            assert!(never().is_err(), "the body is cancelled");
-            let failed = s.failure().expect("before it was cancelled").reason().unwrap().to_string();
-            for (fiber, name) in fails.into_iter().zip(["one", "two"]) {
-                let own = match fiber.join() {
-                    Ok(ended) => ended.unwrap_err().reason().unwrap().to_string(),
-                    Err(unstarted) => unstarted.to_string(),
-                };
-                assert_eq!(own == failed, name == failed, "{own}, {failed}");
-            }
-            failed
-        });
-        let count = if failed == "one" { &first } else { &second };
-        count.fetch_add(1, SeqCst);
-    });
-    assert!(first.into_inner() > 0 && second.into_inner() > 0);
-}
-
-#[test]
-fn what_an_unseen_failure_raises_is_caught_where_the_scope_was_opened() {
-    everywhere(|| {
-        let opened = || scope(|s| drop(s.spawn_or_cancel(|| "many".parse::<u32>())));
-        let payload = catch_unwind(opened).expect_err("nobody has asked for it");
-        let text = payload.downcast::<String>().expect("a text");
-        assert!(text.ends_with(" failed: invalid digit found in string"), "{text}");
     });
 }
 

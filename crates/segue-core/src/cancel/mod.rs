@@ -6,21 +6,22 @@
 pub(crate) mod cancellation;
 pub(crate) mod token;
 
-use crate::contract::current::on_current;
+use crate::contract::current::{on_current, with_running};
 use crate::contract::timers::Timers;
-use crate::contract::tree::cancelled::{Reason, TimedOut};
-use crate::contract::tree::context::{Context, shielded};
+use crate::contract::tree::cancelled::{Overran, Reason, TimedOut};
+use crate::contract::tree::context::{Context, shielded, shielded_until};
 use crate::primitives::at_end::at_end;
-use crate::primitives::payload::{Payload, message};
+use crate::primitives::payload::{Payload, message, text};
 use std::io::{self, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Runs `f` where the caller's cancellation does not show; it shows again afterwards.
 ///
 /// For work that must be finished once it was begun: answer the request, write the record. Fibers
-/// that `f` spawns into scopes of its own are shielded with it.
+/// that `f` spawns into scopes of its own are shielded with it. It has no end of its own: see
+/// [`shield_for`].
 ///
 /// # Examples
 ///
@@ -30,6 +31,41 @@ use std::time::{Duration, Instant};
 /// ```
 pub fn shield<R>(f: impl FnOnce() -> R) -> R {
     shielded(f)
+}
+
+/// As [`shield`], for as long as `budget`: when that is used up, waits in `f` fail with a
+/// [`Cancelled`](crate::Cancelled) whose reason is [`Overran`], which says where the budget was
+/// given, and to which fiber.
+///
+/// Shields inside of it, with a budget or without, end with it, too, at the latest: of nested
+/// budgets the smallest counts. So cleanup that calls other cleanup is over in its time. A budget
+/// beyond what the clock can show is none; one of zero is used up from the start.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{Overran, shield, shield_for, sleep};
+/// use std::time::Duration;
+///
+/// let goodbye = shield_for(Duration::from_millis(1), || shield(|| sleep(Duration::MAX)));
+/// let cancelled = goodbye.unwrap_err();
+/// assert!(cancelled.timed_out() && cancelled.reason().unwrap().is::<Overran>());
+/// ```
+#[track_caller]
+pub fn shield_for<R>(budget: Duration, f: impl FnOnce() -> R) -> R {
+    shield_at(budget, Location::caller(), f)
+}
+
+/// As [`shield_for`], with a budget that was given at `at`.
+pub(crate) fn shield_at<R>(budget: Duration, at: &'static Location<'static>, f: impl FnOnce() -> R) -> R {
+    let timers = on_current(|fiber| fiber.scheduler().timers().clone());
+    match timers.now().checked_add(budget) {
+        Some(end) => {
+            let fiber = with_running(|fiber| fiber?.name().map(Box::from));
+            shielded_until(end, timers, Overran { at, budget, fiber }, f)
+        }
+        None => shield(f),
+    }
 }
 
 /// Runs `body`, and then `cleanup`, whichever way `body` ends. The cleanup is shielded, and it may
@@ -71,7 +107,7 @@ pub fn finally<T>(body: impl FnOnce() -> T, cleanup: impl FnOnce()) -> T {
 /// The panic to raise if both a body and its cleanup have panicked.
 #[cold]
 fn both(first: Payload, second: Payload) -> Payload {
-    let cleanup = message(second.as_ref()).unwrap_or_else(|| "(a panic without a message)".to_owned());
+    let cleanup = text(second.as_ref());
     // Its own drop may panic, which is one too many.
     std::mem::forget(second);
     if first.is::<&str>() || first.is::<String>() {

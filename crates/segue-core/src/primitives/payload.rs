@@ -1,8 +1,11 @@
 //! What a panic carries, and the text of it.
 //!
-//! Used by whatever catches panics: tasks, scopes, `finally`.
+//! Used by whatever catches panics: tasks, scopes, `finally`. Errors with a panic inside travel by
+//! `?` into `Box<dyn Error + Send + Sync>` and its like, so they are `Sync`, although what a panic
+//! carries need not be.
 
 use std::any::Any;
+use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 /// What a panic carries.
@@ -18,6 +21,12 @@ pub(crate) fn message(payload: &(dyn Any + Send)) -> Option<String> {
     }
     let describers = DESCRIBERS.lock().unwrap_or_else(PoisonError::into_inner).clone();
     describers.iter().find_map(|describe| describe(payload))
+}
+
+/// The text of a panic, or that there is none.
+#[cold]
+pub(crate) fn text(payload: &(dyn Any + Send)) -> String {
+    message(payload).unwrap_or_else(|| "(a panic without a message)".to_owned())
 }
 
 /// Says what a payload means, if it is of a type that it knows.
@@ -39,4 +48,40 @@ static DESCRIBERS: Mutex<Vec<Describe>> = Mutex::new(Vec::new());
 /// ```
 pub fn describe_panics(describe: fn(&(dyn Any + Send)) -> Option<String>) {
     DESCRIBERS.lock().unwrap_or_else(PoisonError::into_inner).push(describe);
+}
+
+/// A panic that was caught. It shows as its message.
+pub struct Panic(Box<Mutex<Payload>>);
+
+impl Panic {
+    /// What was caught by `std::panic::catch_unwind`.
+    #[must_use]
+    pub fn new(payload: Box<dyn Any + Send>) -> Self {
+        Self(Box::new(Mutex::new(payload)))
+    }
+
+    /// What `std::panic::resume_unwind` takes.
+    #[must_use]
+    pub fn into_payload(self) -> Box<dyn Any + Send> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the panic says, if it says anything.
+    #[must_use]
+    pub fn message(&self) -> Option<String> {
+        // Only the description of a payload can panic with the lock, and it changes nothing.
+        message(self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref())
+    }
+}
+
+impl fmt::Display for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message().as_deref().unwrap_or("(a panic without a message)"))
+    }
+}
+
+impl fmt::Debug for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Panic").field(&self.message()).finish()
+    }
 }

@@ -8,10 +8,13 @@ use crate::contract::attributes::{self, Attribute, Attributes};
 use crate::contract::fiber::Fiber;
 use crate::contract::job::{Given, Identity};
 use crate::contract::scheduler::Scheduler;
+use crate::contract::tree::cancelled::Cancelled;
 use crate::spawn::default_runtime::with_origin;
 use crate::spawn::join_handle::{Cancellable, JoinHandle};
 use crate::spawn::scope::Scope;
+use crate::spawn::try_scope::TryScope;
 use std::cell::OnceCell;
+use std::error::Error;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -125,9 +128,30 @@ impl Builder {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        // SAFETY: the family is in the frame of `scope`, which calls `complete` before it returns,
-        // however the body ends; what lives for 'scope lives until then.
-        with_origin(|origin| unsafe { origin.spawn(Some(&scope.family), self.0, f) })
+        scope.spawn_given(self.0, f)
+    }
+
+    /// As [`Scope::spawn_daemon`].
+    pub fn spawn_daemon_in<'scope, F, T>(self, scope: &'scope Scope<'scope, '_>, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        scope.spawn_daemon_given(self.0, f)
+    }
+
+    /// As [`TryScope::spawn_try`].
+    pub fn spawn_try_in<'scope, F, T, E>(
+        self,
+        scope: &'scope TryScope<'scope, '_>,
+        f: F,
+    ) -> JoinHandle<Result<T, Cancelled>>
+    where
+        F: FnOnce() -> Result<T, E> + Send + 'scope,
+        T: Send + 'scope,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.spawn_in(scope, move || f().map_err(|error| scope.fail("a fiber", error)))
     }
 }
 

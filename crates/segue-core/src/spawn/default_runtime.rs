@@ -25,7 +25,12 @@ pub(crate) struct Origin<'a> {
     pub(crate) family: Option<&'a Family>,
 }
 
-impl Origin<'_> {
+impl<'a> Origin<'a> {
+    /// The same, under another scheduler.
+    pub(crate) fn on(self, spawner: &'a dyn Spawn) -> Self {
+        Self { spawner, ..self }
+    }
+
     /// Spawns a closure as a member of `family`, or of none; unless the caller is a fiber that
     /// panics: it could not wait for the job, so it runs it.
     ///

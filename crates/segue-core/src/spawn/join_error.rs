@@ -1,16 +1,13 @@
 //! Why a join has no result: the wait was cancelled, or the fiber, or that panicked.
 //!
-//! Used by handles and by the bridges. Errors of this kind travel by `?` into
-//! `Box<dyn Error + Send + Sync>` and its like, so they are `Sync`, although what a panic carries
-//! need not be.
+//! Used by handles and by the bridges.
 
 use crate::contract::tree::cancelled::Cancelled;
-use crate::primitives::payload::{Payload, message};
+use crate::primitives::payload::Panic;
 use crate::spawn::join_handle::JoinHandle;
 use std::any::Any;
 use std::convert::Infallible;
 use std::error::Error;
-use std::sync::{Mutex, PoisonError};
 use std::{fmt, io};
 
 /// Why a join has no result.
@@ -158,41 +155,5 @@ impl<H: fmt::Debug> Error for JoinError<H> {
     /// What the reason of the cancellation comes from: the reason itself is in the message.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.cancelled()?.source()
-    }
-}
-
-/// A panic that was caught. It shows as its message.
-pub struct Panic(Box<Mutex<Payload>>);
-
-impl Panic {
-    /// What was caught by `std::panic::catch_unwind`.
-    #[must_use]
-    pub fn new(payload: Box<dyn Any + Send>) -> Self {
-        Self(Box::new(Mutex::new(payload)))
-    }
-
-    /// What `std::panic::resume_unwind` takes.
-    #[must_use]
-    pub fn into_payload(self) -> Box<dyn Any + Send> {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What the panic says, if it says anything.
-    #[must_use]
-    pub fn message(&self) -> Option<String> {
-        // Only the description of a payload can panic with the lock, and it changes nothing.
-        message(self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref())
-    }
-}
-
-impl fmt::Display for Panic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.message().as_deref().unwrap_or("(a panic without a message)"))
-    }
-}
-
-impl fmt::Debug for Panic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Panic").field(&self.message()).finish()
     }
 }

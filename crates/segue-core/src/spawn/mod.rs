@@ -10,3 +10,4 @@ pub(crate) mod join_handle;
 pub(crate) mod panic_names;
 pub(crate) mod scope;
 pub(crate) mod task;
+pub(crate) mod try_scope;

@@ -1,59 +1,81 @@
 //! Scopes that own what is spawned in them and lend to it, and what is spawned without one.
 //!
 //! Used by applications, through `scope`, `spawn` and `Builder`. The [`Family`] knows which owner
-//! waits for which members.
+//! waits for which members; `try_scope.rs` has scopes whose fibers may fail.
+//!
+//! # The end of a scope
+//!
+//! 1. The body ends.
+//! 2. The last of its fibers ends, and of those that these have spawned.
+//! 3. Its daemons are cancelled, and end. From here on it accepts no fibers.
+//! 4. Its hooks run, the last one first.
+//!
+//! A failure at any of these steps cancels what is left, and skips none of them.
 #![allow(unsafe_code)] // Scoped closures are queued beyond what the borrow checker can follow.
 
+use crate::cancel::shield_at;
 use crate::cancel::token::CancelToken;
 use crate::contract::chain;
 use crate::contract::current;
+use crate::contract::fiber::WaitsFor;
 use crate::contract::job::Given;
-use crate::contract::tree::cancelled::{Cancelled, Reason};
+use crate::contract::scheduler::Spawn;
+use crate::contract::tree::cancelled::Reason;
 use crate::contract::tree::context::is_shielded;
+use crate::contract::tree::failure::ScopeError;
 use crate::contract::tree::family::Family;
-use crate::contract::unwind::contain;
-use crate::primitives::atomic::{AtomicBool, Ordering};
-use crate::primitives::payload::Payload;
+use crate::contract::unwind::{caught, contain};
+use crate::primitives::atomic::Ordering;
+use crate::primitives::lock::Lock;
+use crate::primitives::payload::message;
 use crate::sim::preemption::preemption_point;
 use crate::spawn::builder::Builder;
-use crate::spawn::default_runtime::with_origin;
+use crate::spawn::default_runtime::{Origin, with_origin};
 use crate::spawn::join_handle::JoinHandle;
+use crate::spawn::task;
 use std::error::Error;
 use std::io::{self, Write};
 use std::marker::PhantomData;
+use std::mem;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
+use std::time::Duration;
 
 /// A block that owns the fibers spawned in it. See [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     pub(super) family: Family,
-    /// The first error that has cancelled it.
-    failure: OnceLock<Arc<Reason>>,
-    /// Whether [`Scope::failure`] has returned that.
-    seen: AtomicBool,
+    /// Made for the first daemon or hook.
+    late: OnceLock<Box<Late>>,
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
+
+/// What goes on when the scope's fibers have ended.
+struct Late {
+    daemons: Family,
+    hooks: Lock<Vec<Hook>>,
+}
+
+/// What runs at the end of a scope. It may borrow from what the scope may.
+type Hook = Box<dyn FnOnce() + Send>;
 
 /// Runs `f` with a scope in which fibers can be spawned that borrow from the surroundings, and
 /// waits for all of them.
 ///
 /// The fibers run under the caller's scheduler; from a plain thread, under the default one. The
-/// scope is cancelled when its body or one of its fibers panics, when one that may
-/// [fail](Scope::spawn_or_cancel) does, when [`Scope::cancel`] is called, and with the caller's own
-/// cancellation. It always waits until the last fiber has ended.
+/// scope is cancelled when its body or one of its fibers panics, when [`Scope::cancel`] is called,
+/// and with the caller's own cancellation. It always waits until the last fiber has ended. Where
+/// fibers return errors, [`try_scope`](crate::try_scope) has them cancel the rest.
 ///
 /// # Cancellation
 /// The scope's fibers are cancelled with the caller. The wait for them is not cut short, since they
 /// may borrow.
 ///
 /// # Panics
-/// With the first panic of the body, of a fiber, or of the drop of what a fiber leaves and nobody
-/// takes, after all have ended. If fibers never started because of it, a line on the standard error
-/// says how many.
-///
-/// With a message that has the error of a fiber that [failed](Scope::spawn_or_cancel), if nobody
-/// has asked for it. It goes before panics, as these came second.
+/// With the first panic of the body, of a fiber, of a hook, or of the drop of what a fiber leaves
+/// and nobody takes, after all have ended. If there were more, and the first has a text, with a
+/// text that says all of them; if it has none, with its payload, and the others go to the standard
+/// error. If fibers never started because of it, a line on the standard error says how many.
 ///
 /// While the calling fiber is panicking (a scope opened in a `Drop`), each fiber runs in place, at
 /// its spawn.
@@ -76,75 +98,134 @@ where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
     let at = Location::caller();
+    where_it_may_be_captured(|| {
+        let scope = Scope::new();
+        let body = scope.run(at, || f(&scope));
+        match (body, scope.take_error()) {
+            (Some(value), None) => value,
+            (body, Some(error)) => scope.raise(body, error, at),
+            (None, None) => unreachable!("a panic is kept"),
+        }
+    })
+}
+
+/// Calls what opens a scope.
+#[inline]
+pub(super) fn where_it_may_be_captured<T>(open: impl FnOnce() -> T) -> T {
     if chain::top().is_null() {
-        return scope_here(f, at);
+        return open();
     }
     // SAFETY: a runtime's family outlives its members, of which the caller is one, or is static.
     match unsafe { current::family().as_ref() } {
         // The body may be captured and forgotten. Then nobody but the runtime can tell its fibers,
         // which are the runtime's, to end.
-        Some(runtime) if !is_shielded() => runtime.token().run(|| scope_here(f, at)),
-        _ => scope_here(f, at),
+        Some(runtime) if !is_shielded() => runtime.token().run(open),
+        _ => open(),
     }
 }
 
-fn scope_here<'env, F, T>(f: F, at: &'static Location<'static>) -> T
-where
-    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
-{
-    let scope = Scope {
-        family: Family::of_scope(),
-        failure: OnceLock::new(),
-        seen: AtomicBool::new(false),
-        scope: PhantomData,
-        env: PhantomData,
-    };
-    scope.family.context.set_owner();
-    let body = scope.family.enter_context(|| {
-        // Kept like a fiber's: the first one counts.
-        catch_unwind(AssertUnwindSafe(|| f(&scope))).map_err(|payload| scope.family.keep_panic("the body", payload))
-    });
-    // SAFETY: this is the owner, and the body, which made the members, has ended; members can't
-    // make others in this family after they have ended themselves.
-    unsafe { scope.family.complete_at(at) };
-    if let Some(error) = scope.failure.get()
-        && !scope.seen.load(Ordering::Relaxed)
-    {
-        raise_error(body, &scope.family, error, at);
+impl Scope<'_, '_> {
+    /// A scope that the caller is to [run](Self::run), in its place.
+    pub(super) fn new() -> Self {
+        Self { family: Family::of_scope(), late: OnceLock::new(), scope: PhantomData, env: PhantomData }
     }
-    // A statement of its own: what is matched on would keep the lock.
-    let panic = scope.family.panic.lock().take();
-    match (body, panic) {
-        (body, Some(payload)) => raise(body, payload, &scope.family, at),
-        (Ok(value), None) => value,
-        (Err(_), None) => unreachable!("a panic is kept"),
-    }
-}
 
-/// Raises the error that nobody has asked for, as a panic of its own.
-#[cold]
-fn raise_error<T>(body: T, family: &Family, error: &Reason, at: &Location<'_>) -> ! {
-    let superfluous = family.panic.lock().take();
-    contain(|| drop(superfluous));
-    let message = format!("a fiber of the scope at {at} failed: {}", error.0);
-    // The panic hook is told, which has not heard of it yet.
-    match catch_unwind(|| -> () { panic!("{message}") }) {
-        Err(payload) => raise(body, payload, family, at),
-        Ok(()) => unreachable!("it panics"),
+    /// Runs the body, and waits for everything that the scope owns. `None` if the body panicked:
+    /// then that is kept, like a fiber's.
+    pub(super) fn run<T>(&self, at: &'static Location<'static>, body: impl FnOnce() -> T) -> Option<T> {
+        let family = &self.family;
+        family.context.set_owner();
+        let value = family.enter_context(|| {
+            let caught = catch_unwind(AssertUnwindSafe(body));
+            caught.map_err(|payload| family.keep_panic("the body", payload)).ok()
+        });
+        // SAFETY: this is the owner, and the body, which made the members, has ended; members can't
+        // make others in this family after they have ended themselves, and what can asks first.
+        unsafe { family.complete_members(WaitsFor { what: "the fibers of a scope", at }) };
+        if let Some(late) = self.late.get() {
+            self.end_late(late, at);
+        }
+        family.context.end();
+        value
     }
-}
 
-/// Raises the panic of a scope, and says what became of fibers that can't say it themselves.
-#[cold]
-fn raise<T>(body: T, payload: Payload, family: &Family, at: &Location<'_>) -> ! {
-    contain(|| drop(body));
-    let unstarted = family.unstarted.load(Ordering::Relaxed);
-    if unstarted != 0 {
+    #[cold]
+    fn end_late(&self, late: &Late, at: &'static Location<'static>) {
+        self.family.context.cancel(Some(Reason::new("the scope is over")));
+        // SAFETY: this is the owner; from now on the scope's family can't be held, and a daemon is
+        // made under a hold alone.
+        unsafe { late.daemons.complete_members(WaitsFor { what: "the daemons of a scope", at }) };
+        // A statement of its own: what is matched on would keep the lock.
+        let next = || late.hooks.lock().pop();
+        while let Some(hook) = next() {
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(hook)) {
+                drop(self.family.keep_panic("a hook", payload));
+            }
+        }
+    }
+
+    /// What has gone wrong in it, apart from what was only cancelled.
+    pub(super) fn take_error(&self) -> Option<ScopeError> {
+        // A statement of its own: what is matched on would keep the lock.
+        let error = self.family.failures.lock().take();
+        error
+    }
+
+    /// Raises what has gone wrong, the first of which was a panic, and says what became of fibers
+    /// that can't say it themselves.
+    #[cold]
+    pub(super) fn raise<T>(&self, body: T, error: ScopeError, at: &Location<'_>) -> ! {
+        contain(|| drop(body));
+        let unstarted = self.family.unstarted.load(Ordering::Relaxed);
         // Not by `eprintln`, which panics if nobody can read it.
-        let were = if unstarted == 1 { "fiber was" } else { "fibers were" };
-        let _ = writeln!(io::stderr(), "segue: {unstarted} {were} never started in the scope at {at}, which panicked");
+        let mut stderr = io::stderr();
+        if unstarted != 0 {
+            let were = if unstarted == 1 { "fiber was" } else { "fibers were" };
+            let _ = writeln!(stderr, "segue: {unstarted} {were} never started in the scope at {at}, which panicked");
+        }
+        let mut failures = error.into_failures();
+        let first = failures.next().and_then(|first| first.into_panic()).expect("there is one, a panic");
+        let mut later = String::new();
+        failures.for_each(|failure| {
+            later += &format!("; then {failure}");
+            contain(|| drop(failure));
+        });
+        if later.is_empty() {
+            resume_unwind(first);
+        }
+        if first.is::<&str>() || first.is::<String>() {
+            resume_unwind(Box::new(message(first.as_ref()).unwrap_or_default() + &later));
+        }
+        let _ = writeln!(stderr, "segue: in the scope at {at}, which panicked{later}");
+        resume_unwind(first)
     }
-    resume_unwind(payload)
+
+    fn late(&self) -> &Late {
+        self.late.get_or_init(|| {
+            // SAFETY: both are parts of the scope, which completes the daemons before it ends.
+            let daemons = unsafe { self.family.daemons() };
+            Box::new(Late { daemons, hooks: Lock::new(Vec::new()) })
+        })
+    }
+
+    /// Has `spawn` make a member of the scope's family. Refused if that has no members any more,
+    /// as a daemon, or a hook, may come too late.
+    #[inline]
+    fn accept<V, T>(&self, what: V, spawn: impl FnOnce(Origin<'_>, V) -> JoinHandle<T>) -> JoinHandle<T> {
+        if self.late.get().is_some() {
+            return self.accept_late(what, spawn);
+        }
+        with_origin(|origin| spawn(origin, what))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn accept_late<V, T>(&self, what: V, spawn: impl FnOnce(Origin<'_>, V) -> JoinHandle<T>) -> JoinHandle<T> {
+        match self.family.hold() {
+            Some(_held) => with_origin(|origin| spawn(origin, what)),
+            None => task::never(caught(|| drop(what)), self.family.context.error()),
+        }
+    }
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {
@@ -157,17 +238,46 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         Builder::new().spawn_in(self, f)
     }
 
-    /// Starts a fiber that cancels the scope by an error, as by a panic.
+    /// As [`spawn`](Self::spawn), under another scheduler: on a pool, for instance.
     ///
-    /// The first error counts. It is the [reason](Cancelled::reason) of the cancellation: the
-    /// siblings and the scope's body find it there, and [`failure`](Scope::failure) returns it. If
-    /// nobody has called that when the scope ends, `scope` panics with the error's text: a lost
-    /// error would look like success. Joining the fiber does not count as asking.
+    /// # Examples
     ///
-    /// The handle yields what `f` returns, with the error as the reason of a [`Cancelled`]. An
-    /// error that comes when the scope is cancelled already, by [`cancel`](Scope::cancel), by a
-    /// panic or with its caller, is no failure, and only the handle has it: mostly it says just
-    /// that the fiber was cancelled.
+    /// ```
+    /// use segue_core::scheduling::default_spawner;
+    ///
+    /// let words = ["straight", "line"];
+    /// let lengths = segue_core::scope(|s| {
+    ///     words.each_ref().map(|word| s.spawn_on(default_spawner(), || word.len())).map(|length| length.join().unwrap())
+    /// });
+    /// assert_eq!(lengths, [8, 4]);
+    /// ```
+    pub fn spawn_on<S, F, T>(&'scope self, on: &S, f: F) -> JoinHandle<T>
+    where
+        S: Spawn,
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        // SAFETY: as in `spawn_given`.
+        self.accept(f, |origin, f| unsafe { origin.on(on).spawn(Some(&self.family), Given::default(), f) })
+    }
+
+    #[inline]
+    pub(super) fn spawn_given<F, T>(&'scope self, given: Given, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        // SAFETY: the family is in the frame of `scope`, which completes it before it returns,
+        // however the body ends; what lives for 'scope lives until then.
+        self.accept((given, f), |origin, (given, f)| unsafe { origin.spawn(Some(&self.family), given, f) })
+    }
+
+    /// Starts a *daemon*: a fiber that does not keep the scope open.
+    ///
+    /// When the body and all other fibers have ended, the daemons are cancelled and waited for. A
+    /// daemon may spawn into the scope as long as that has other fibers; later ones are refused, as
+    /// if they had been cancelled before they started. A daemon that panics fails the scope, like
+    /// any other fiber.
     ///
     /// # Examples
     ///
@@ -175,43 +285,65 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// use segue_core::{after, scope};
     /// use std::time::Duration;
     ///
-    /// let failed = scope(|s| {
-    ///     let _patient = s.spawn(|| after(Duration::MAX).wait());
-    ///     let number = s.spawn_or_cancel(|| "many".parse::<u32>());
-    ///     assert!(number.join().unwrap().is_err());
-    ///     s.failure()
+    /// scope(|s| {
+    ///     s.spawn_daemon(|| {
+    ///         while after(Duration::from_secs(60)).wait().is_ok() {
+    ///             println!("still at work");
+    ///         }
+    ///     });
+    ///     // The work. The scope ends with it.
     /// });
-    /// let error = failed.unwrap();
-    /// assert_eq!(error.reason().unwrap().to_string(), "invalid digit found in string");
     /// ```
-    pub fn spawn_or_cancel<F, T, E>(&'scope self, f: F) -> JoinHandle<Result<T, Cancelled>>
+    pub fn spawn_daemon<F, T>(&'scope self, f: F) -> JoinHandle<T>
     where
-        F: FnOnce() -> Result<T, E> + Send + 'scope,
+        F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
-        E: Into<Box<dyn Error + Send + Sync>>,
     {
-        self.spawn(move || f().map_err(|error| self.fail(Reason::new(error))))
+        Builder::new().spawn_daemon_in(self, f)
     }
 
-    #[cold]
-    fn fail(&self, error: Arc<Reason>) -> Cancelled {
-        // A member that has found itself cancelled from outside finds it here, too: a context is
-        // marked before those inside of it. The fibers that are cancelled find the error.
-        if !self.family.context.is_cancelled() && self.failure.set(Arc::clone(&error)).is_ok() {
-            self.family.context.cancel(Some(Arc::clone(&error)));
-        }
-        Cancelled::because(Some(error))
+    pub(super) fn spawn_daemon_given<F, T>(&'scope self, given: Given, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let daemons = &self.late().daemons;
+        // SAFETY: as in `spawn_given`; and they are completed when the family, which is held, is.
+        self.accept_late(f, |origin, f| unsafe { origin.spawn(Some(daemons), given, f) })
     }
 
-    /// The error that has cancelled the scope, as the reason of a [`Cancelled`]; `None` if no fiber
-    /// has [failed](Scope::spawn_or_cancel) so far. Never waits: join the fibers first.
+    /// Has `hook` run at the end of the scope, when its fibers and daemons have ended, however they
+    /// have. The hook that was added last runs first. It is shielded, and may wait, until `budget`
+    /// is used up: see [`shield_for`](crate::shield_for). Another hook that it adds runs next.
     ///
-    /// Once this has returned an error, `scope` does not panic with it.
-    pub fn failure(&self) -> Option<Cancelled> {
-        preemption_point();
-        let error = self.failure.get()?;
-        self.seen.store(true, Ordering::Relaxed);
-        Some(Cancelled::because(Some(Arc::clone(error))))
+    /// What it spawns into this scope is refused; it may open one of its own. If it panics, that is
+    /// a failure of the scope, and the other hooks run.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_core::{scope, sleep};
+    /// use std::sync::Mutex;
+    /// use std::time::Duration;
+    ///
+    /// let log = Mutex::new(Vec::new());
+    /// scope(|s| {
+    ///     s.on_exit(Duration::from_secs(5), || log.lock().unwrap().push("closed"));
+    ///     s.on_exit(Duration::from_secs(5), || {
+    ///         sleep(Duration::from_millis(1)).expect("it is shielded");
+    ///         log.lock().unwrap().push("said goodbye");
+    ///     });
+    ///     s.cancel();
+    /// });
+    /// assert_eq!(log.into_inner().unwrap(), ["said goodbye", "closed"]);
+    /// ```
+    #[track_caller]
+    pub fn on_exit(&'scope self, budget: Duration, hook: impl FnOnce() + Send + 'scope) {
+        let at = Location::caller();
+        let hook: Box<dyn FnOnce() + Send + 'scope> = Box::new(move || shield_at(budget, at, hook));
+        // SAFETY: the scope takes it out and calls it before it ends, and with it 'scope.
+        let hook = unsafe { mem::transmute::<Box<dyn FnOnce() + Send + 'scope>, Hook>(hook) };
+        self.late().hooks.lock().push(hook);
     }
 
     /// Starts an async task that may borrow from the surroundings of the scope. See [`spawn_task`].
@@ -220,14 +352,34 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: Future + Send + 'scope,
         F::Output: Send + 'scope,
     {
-        // SAFETY: as in `Builder::spawn_in`.
-        with_origin(|origin| unsafe { origin.spawn_task(Some(&self.family), Given::default(), future) })
+        let spawn = |origin: Origin<'_>, future| unsafe {
+            // SAFETY: as in `spawn_given`.
+            origin.spawn_task(Some(&self.family), Given::default(), future)
+        };
+        self.accept(future, spawn)
     }
 
     /// Requests that the fibers of this scope, and its body, stop. Never waits.
     pub fn cancel(&self) {
         preemption_point();
         self.family.context.cancel(None);
+    }
+
+    /// As [`cancel`](Self::cancel), with a reason that they find in their
+    /// [`Cancelled`](crate::Cancelled). It does not fail the scope.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let waited = segue_core::scope(|s| {
+    ///     s.cancel_with("the tea is ready");
+    ///     segue_core::check()
+    /// });
+    /// assert_eq!(waited.unwrap_err().to_string(), "cancelled: the tea is ready");
+    /// ```
+    pub fn cancel_with(&self, reason: impl Into<Box<dyn Error + Send + Sync>>) {
+        preemption_point();
+        self.family.context.cancel(Some(Reason::new(reason)));
     }
 
     /// The right to cancel this scope from elsewhere.

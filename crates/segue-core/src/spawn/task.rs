@@ -34,10 +34,10 @@ use crate::contract::trigger::{Retreat, Trigger, Wakeup};
 use crate::contract::unwind::caught;
 use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::Ordering;
-use crate::primitives::payload::Payload;
+use crate::primitives::payload::{Panic, Payload};
 use crate::sim::preemption::preemption_point;
 use crate::spawn::async_task::{AsyncTask, Polls};
-use crate::spawn::join_error::{Failed, JoinError, Panic};
+use crate::spawn::join_error::{Failed, JoinError};
 use crate::spawn::join_handle::JoinHandle;
 use crate::wait::source::Source;
 use std::cell::UnsafeCell;
@@ -105,6 +105,23 @@ where
         let polls = Polls::new(future, spawner, &given, context);
         place(JobHeader::within::<AsyncTask<F, T>>(context, detached, given), polls, family)
     }
+}
+
+/// The handle of what was refused, and was dropped with this outcome.
+#[cold]
+pub(crate) fn never<T>(dropped: Result<(), Payload>, cancelled: Cancelled) -> JoinHandle<T> {
+    type Nothing<T> = fn() -> T;
+    // SAFETY: there is no context and no family.
+    let header = unsafe { JobHeader::within::<Task<Nothing<T>, T>>(ptr::null(), ptr::null(), Given::default()) };
+    // SAFETY: as above.
+    let (job, handle) = unsafe { place(header, (|| unreachable!("it was refused")) as Nothing<T>, ptr::null()) };
+    let head = job.into_raw().cast();
+    // SAFETY: the task has no job any more: this is its one end, in no context.
+    unsafe {
+        store_unstarted(head, dropped, cancelled);
+        settle(head, free::<Nothing<T>, T>).leave();
+    }
+    handle
 }
 
 /// # Safety
@@ -191,7 +208,8 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
         unsafe {
             let closure = (*this.as_ref().closure.get()).take();
             let end = within_context(head, || {
-                store_unstarted(head, caught(|| drop(closure)), Cancelled::new());
+                let cancelled = crate::contract::tree::context::look().err().unwrap_or_else(Cancelled::new);
+                store_unstarted(head, caught(|| drop(closure)), cancelled);
                 settle(head, free::<F, T>)
             });
             end.leave();

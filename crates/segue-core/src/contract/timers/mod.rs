@@ -31,7 +31,6 @@ use crate::contract::current;
 use crate::contract::deferred_wakers;
 use crate::contract::fiber::WaitsFor;
 use crate::contract::park::Unpark;
-use crate::contract::tree::cancelled::{Reason, TimedOut};
 use crate::contract::tree::context::Context;
 use crate::contract::trigger::{Trigger, Wakeup};
 use crate::primitives::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -250,7 +249,7 @@ impl Timers {
             for due in batch.into_iter().flatten() {
                 match due {
                     Due::Wake(_) => {}
-                    Due::Cancel(context) => context.cancel(Some(Reason::new(TimedOut))),
+                    Due::Cancel(context) => context.cancel_as_due(),
                     Due::Lazy(lazy, key) => {
                         let come_up = || self.come_up(lazy, key, now);
                         fired += usize::from(barrier(WaitsFor::new("the limit of a wait"), come_up));

@@ -3,7 +3,9 @@
 //! Used by every operation that can wait.
 
 use std::error::Error;
+use std::panic::Location;
 use std::sync::Arc;
+use std::time::Duration;
 use std::{fmt, io};
 
 /// The error of a wait that was cancelled: the operation did not take place.
@@ -79,16 +81,25 @@ impl Cancelled {
         Self { reason }
     }
 
+    /// Whether both were caused by one and the same, or neither has a reason.
+    pub(crate) fn is_for_reason_of(&self, other: &Self) -> bool {
+        match (&self.reason, &other.reason) {
+            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
     /// The error that the canceller gave, if any.
     #[must_use]
     pub fn reason(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
         self.reason.as_deref().map(|reason| &*reason.0)
     }
 
-    /// Whether it was a deadline that cancelled.
+    /// Whether it was a deadline that cancelled, or the end of a budget.
     #[must_use]
     pub fn timed_out(&self) -> bool {
-        self.reason().is_some_and(|reason| reason.is::<TimedOut>())
+        self.reason().is_some_and(|reason| reason.is::<TimedOut>() || reason.is::<Overran>())
     }
 
     /// Whether an I/O error is a cancellation that passed through it. So is `ECANCELED`, with which
@@ -175,3 +186,45 @@ impl fmt::Display for TimedOut {
 }
 
 impl Error for TimedOut {}
+
+/// A cleanup has used up its budget: the reason of a [`Cancelled`] under a shield.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overran {
+    /// Where the budget was given.
+    pub(crate) at: &'static Location<'static>,
+    pub(crate) budget: Duration,
+    /// The name of the fiber, if it has one.
+    pub(crate) fiber: Option<Box<str>>,
+}
+
+impl Overran {
+    /// Where the budget was given that is used up.
+    #[must_use]
+    pub fn at(&self) -> &'static Location<'static> {
+        self.at
+    }
+
+    /// What it came to.
+    #[must_use]
+    pub fn budget(&self) -> Duration {
+        self.budget
+    }
+
+    /// The name of the fiber that it was given in, if that has one.
+    #[must_use]
+    pub fn fiber(&self) -> Option<&str> {
+        self.fiber.as_deref()
+    }
+}
+
+impl fmt::Display for Overran {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the cleanup at {}", self.at)?;
+        if let Some(fiber) = &self.fiber {
+            write!(f, " in fiber `{fiber}`")?;
+        }
+        write!(f, " has used up its budget of {:?}", self.budget)
+    }
+}
+
+impl Error for Overran {}

@@ -35,6 +35,11 @@
 //! it is in, with everything below; the outer one is cancelled by its own timer, or by a fiber that
 //! checks there.
 //!
+//! **A budget** is the deadline of a shield. The shield is a context that is in no tree, and the
+//! timers cancel it. Other deadlines end at a shield that is further in; a budget goes on, since
+//! each shield inside of it has it, too, if not a smaller one. The context of whatever is inside
+//! knows the smallest, for shields to come.
+//!
 //! **A follower** is the context of what runs under a token: it is nested in the caller's, as every
 //! other, and is cancelled with the token's too. Its entry in the token's list lies in the frame of
 //! [`run_following`](Context::run_following) and is taken out, under the token's lock, before that
@@ -87,8 +92,7 @@ use crate::contract::deferred_wakers::Batch;
 use crate::contract::fiber::Fiber;
 use crate::contract::scheduler::Wake;
 use crate::contract::timers::Timers;
-use crate::contract::tree::cancelled::TimedOut;
-use crate::contract::tree::cancelled::{Cancelled, Reason};
+use crate::contract::tree::cancelled::{Cancelled, Overran, Reason, TimedOut};
 use crate::contract::tree::extent::{Extent, Extents};
 use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
@@ -130,11 +134,19 @@ pub(crate) struct Context {
 /// A point in time, and the clock that tells it.
 type Due = (Instant, Timers);
 
+/// Until when a shield holds, and who has said so.
+pub(crate) struct Budget {
+    due: Due,
+    overran: Arc<Reason>,
+}
+
 /// The deadlines and extents that something is inside of.
 #[derive(Clone, Default)]
 struct Around {
     /// The earliest, up to the next context that may move.
     deadline: Option<Due>,
+    /// The smallest of the shields around, however far out.
+    budget: Option<Arc<Budget>>,
     /// Up to the same one; see `extent.rs`.
     extents: Option<Arc<Extents>>,
     /// What is around that one.
@@ -150,7 +162,8 @@ struct Beyond {
 
 impl Beyond {
     fn around(around: Around, shield: bool) -> Around {
-        Around { further: Some(Arc::new(Self { around: Lock::new(around), shield })), ..Around::default() }
+        let budget = around.budget.clone();
+        Around { budget, further: Some(Arc::new(Self { around: Lock::new(around), shield })), ..Around::default() }
     }
 }
 
@@ -192,18 +205,52 @@ impl Context {
         Arc::new(Self::new(Around::default(), false))
     }
 
-    /// What stands in the caller's place in a shield, if it is inside of an extent: nothing above
-    /// can cancel it.
+    /// What stands in the caller's place in a shield, if it is inside of an extent or a budget:
+    /// nothing above can cancel it.
     #[inline]
     pub(crate) fn shield() -> Option<Arc<Self>> {
-        let may_be_inside = |context: &Self| context.around.extents.is_some() || context.around.further.is_some();
-        if innermost(may_be_inside).unwrap_or(false) { Self::shield_inside() } else { None }
+        let may_be_inside = |Self { around, .. }: &Self| {
+            around.extents.is_some() || around.further.is_some() || around.budget.is_some()
+        };
+        if innermost(may_be_inside).unwrap_or(false) { Self::shield_inside(None) } else { None }
     }
 
+    /// As [`shield`](Self::shield), with a budget of its own, if that is smaller.
     #[cold]
-    fn shield_inside() -> Option<Arc<Self>> {
-        let around = innermost(|context| context.has_extents().then(|| context.around.clone())).flatten()?;
-        Some(Arc::new(Self { is_shield: true, ..Self::new(Beyond::around(around, true), true) }))
+    fn shield_inside(own: Option<Budget>) -> Option<Arc<Self>> {
+        let mut around = innermost(|context| {
+            let budget = context.around.budget.clone();
+            if context.has_extents() {
+                Beyond::around(context.around.clone(), true)
+            } else {
+                Around { budget, ..Around::default() }
+            }
+        })
+        .unwrap_or_default();
+        let is_smaller = |own: &Budget| around.budget.as_ref().is_none_or(|budget| own.due.0 < budget.due.0);
+        if let Some(own) = own.filter(is_smaller) {
+            around.budget = Some(Arc::new(own));
+        }
+        around.deadline = around.budget.as_ref().map(|budget| budget.due.clone());
+        let is_needed = around.budget.is_some() || around.further.is_some();
+        is_needed.then(|| Arc::new(Self { is_shield: true, ..Self::new(around, true) }))
+    }
+
+    /// Runs `f` inside of this shield, until its budget is used up.
+    #[cold]
+    fn within_budget<R>(self: &Arc<Self>, budget: &Budget, f: impl FnOnce() -> R) -> R {
+        let (at, timers) = &budget.due;
+        let is_past = *at <= timers.now();
+        if is_past {
+            self.cancel_as_due();
+        }
+        let key = (!is_past).then(|| timers.cancel_at(*at, Arc::clone(self)));
+        let _end = at_end(|| {
+            if let Some(key) = key {
+                timers.remove(key);
+            }
+        });
+        self.enter(f)
     }
 
     fn new(around: Around, shielded: bool) -> Self {
@@ -363,9 +410,18 @@ impl Context {
     fn cancel_if_past(&self, (at, timers): &Due) -> bool {
         let past = *at <= timers.now();
         if past {
-            self.cancel(Some(Reason::new(TimedOut)));
+            self.cancel_as_due();
         }
         past
+    }
+
+    /// Cancels it because its deadline has come, or one around it.
+    pub(crate) fn cancel_as_due(&self) {
+        let Around { deadline, budget, .. } = &self.around;
+        self.cancel(Some(match (deadline, budget) {
+            (Some(deadline), Some(budget)) if deadline.0 >= budget.due.0 => Arc::clone(&budget.overran),
+            _ => Reason::new(TimedOut),
+        }));
     }
 
     /// What a wait in this context fails with.
@@ -510,7 +566,23 @@ pub(crate) fn look() -> Result<(), Cancelled> {
 
 /// Runs `f` where the caller's cancellation does not show.
 pub(crate) fn shielded<R>(f: impl FnOnce() -> R) -> R {
-    enter(Context::shield().as_ref(), f)
+    run_in_shield(Context::shield(), f)
+}
+
+/// As [`shielded`], until `at` by these timers.
+pub(crate) fn shielded_until<R>(at: Instant, timers: Timers, overran: Overran, f: impl FnOnce() -> R) -> R {
+    let own = Budget { due: (at, timers), overran: Reason::new(overran) };
+    run_in_shield(Context::shield_inside(Some(own)), f)
+}
+
+fn run_in_shield<R>(shield: Option<Arc<Context>>, f: impl FnOnce() -> R) -> R {
+    match &shield {
+        Some(context) => match &context.around.budget {
+            Some(budget) => context.within_budget(budget, f),
+            None => context.enter(f),
+        },
+        None => enter(None, f),
+    }
 }
 
 /// Runs `f` inside of `context`, or shielded if there is none, and outside of it again whichever

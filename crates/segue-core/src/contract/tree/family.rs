@@ -11,6 +11,16 @@
 //! leave before, the signal is the last touch of the family by a member. A worker may keep the
 //! membership of a runtime's fiber that has ended for the next one that it makes: see `spare.rs`.
 //!
+//! # What comes late
+//!
+//! A member makes others, since the count is not zero while it is there. A scope may have a family
+//! inside of its family: its *daemons*, which share its context and report to it, and are counted
+//! apart ([`daemons`](Family::daemons)). They go on when the count of the outer one is zero, and
+//! then it stays so: what is not known to be a member makes members under a [`hold`](Family::hold)
+//! of the family alone, which is refused at zero. **The race to fear** is an addition to zero that
+//! is taken back: another one would see the one and not the zero. So the hold is a compare-and-swap
+//! that never leaves zero.
+//!
 //! Ordering: each `leave` releases and the last one acquires, so what all members did happens
 //! before the owner goes on.
 #![allow(unsafe_code)] // Members and owner reach the family by its address.
@@ -19,13 +29,15 @@ use crate::contract::chain::{self, Heritage};
 use crate::contract::fiber::WaitsFor;
 use crate::contract::tree::cancelled::Reason;
 use crate::contract::tree::context::Context;
+use crate::contract::tree::failure::{Failure, Failures, ScopeError};
 use crate::contract::tree::spare;
 use crate::contract::trigger::Trigger;
 use crate::contract::unwind::contain;
 use crate::primitives::atomic::{AtomicUsize, Ordering};
 use crate::primitives::lock::Lock;
-use crate::primitives::payload::{Payload, message};
+use crate::primitives::payload::{Payload, text};
 use std::panic::Location;
+use std::ptr;
 use std::sync::Arc;
 
 /// The fibers that one owner has to wait for.
@@ -33,9 +45,11 @@ pub struct Family {
     pub(crate) context: Arc<Context>,
     live: AtomicUsize,
     done: Trigger,
-    /// The first panic of a member; kept for the owner if it is one that re-raises.
-    pub(crate) panic: Lock<Option<Payload>>,
-    reraises: bool,
+    /// What has gone wrong in it; kept for the owner if that is a scope.
+    pub(crate) failures: Lock<Failures>,
+    is_scope: bool,
+    /// The one that daemons report to; null for any other.
+    reports_to: *const Family,
     /// The shared handlers that it was made inside of, if it is a scope's. Here and not in each
     /// closure: what is put together from two is copied in words of another size than it was
     /// written in, which waits for the writes.
@@ -43,6 +57,11 @@ pub struct Family {
     /// How many members were cancelled before they began. The owner looks after all have ended.
     pub(crate) unstarted: AtomicUsize,
 }
+
+// SAFETY: what daemons report to is a family, which is `Sync`, and outlives them.
+unsafe impl Send for Family {}
+// SAFETY: as above.
+unsafe impl Sync for Family {}
 
 impl Family {
     /// The family of a runtime. Its members are detached: a panic stays with the member that
@@ -71,13 +90,25 @@ impl Family {
         family
     }
 
-    fn new(context: Arc<Context>, reraises: bool) -> Self {
+    /// The family of the daemons of a scope, whose family this is. Complete when this one is.
+    ///
+    /// # Safety
+    /// This one stays in place until the daemons are completed.
+    pub(crate) unsafe fn daemons(&self) -> Self {
+        let mut daemons = Self::new(Arc::clone(&self.context), true);
+        daemons.heritage = self.heritage;
+        daemons.reports_to = self;
+        daemons
+    }
+
+    fn new(context: Arc<Context>, is_scope: bool) -> Self {
         Self {
             context,
             live: AtomicUsize::new(1),
             done: Trigger::new(),
-            panic: Lock::new(None),
-            reraises,
+            failures: Lock::new(Failures::NONE),
+            is_scope,
+            reports_to: ptr::null(),
             heritage: Heritage::NONE,
             unstarted: AtomicUsize::new(0),
         }
@@ -109,7 +140,7 @@ impl Family {
     #[inline]
     pub(crate) unsafe fn leave(this: *const Self) {
         // SAFETY: the caller's membership keeps it in place, until it is kept or given up.
-        if unsafe { (*this).reraises || !spare::keep(this) } {
+        if unsafe { (*this).is_scope || !spare::keep(this) } {
             // SAFETY: as the caller promises.
             unsafe { Self::depart(this) };
         }
@@ -130,21 +161,57 @@ impl Family {
         }
     }
 
+    /// A membership of the caller's own, to make members under; `None` if there are none any more,
+    /// and never will be.
+    pub(crate) fn hold(&self) -> Option<Held<'_>> {
+        let more = |live: usize| (live != 0).then_some(live + 1);
+        self.live.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Held(self))
+    }
+
     /// Takes note of a panic of `part`, a member's or the owner's, and gives back what its handle
-    /// is to report. If the owner re-raises, the first one is kept for it, *before* the others are
-    /// cancelled: a panic because of that comes second.
+    /// is to report. If the owner is a scope, the panic is kept for it, *before* the others are
+    /// cancelled: a failure because of that comes later.
     #[cold]
-    pub(crate) fn keep_panic(&self, part: &str, payload: Payload) -> Payload {
-        if !self.reraises {
+    pub(crate) fn keep_panic(&self, part: &'static str, payload: Payload) -> Payload {
+        if !self.is_scope {
             return payload;
         }
-        let shown = message(payload.as_ref()).unwrap_or_else(|| "(a panic without a message)".to_owned());
-        let mut kept = self.panic.lock();
-        let superfluous = if kept.is_none() { kept.replace(payload) } else { Some(payload) };
-        drop(kept);
-        self.context.cancel(Some(Reason::new(format!("{part} of the scope panicked: {shown}"))));
-        contain(|| drop(superfluous));
+        let shown = text(payload.as_ref());
+        self.keep(Failure::of_panic(part, payload));
         Box::new(shown)
+    }
+
+    /// As [`keep_panic`](Self::keep_panic), for an error, which it gives back. The owner is a scope.
+    #[cold]
+    pub(crate) fn keep_error(&self, part: &'static str, error: Arc<Reason>) -> Arc<Reason> {
+        self.keep(Failure::of_error(part, Arc::clone(&error)));
+        error
+    }
+
+    /// As [`keep_error`](Self::keep_error), for all that has gone wrong in a scope further in. Gives
+    /// back the first cause.
+    #[cold]
+    pub(crate) fn keep_all(&self, inner: ScopeError) -> Arc<Reason> {
+        let first = inner.first().cause();
+        inner.into_failures().for_each(|failure| self.keep(failure));
+        first
+    }
+
+    fn keep(&self, failure: Failure) {
+        // SAFETY: it outlives its daemons.
+        let family = unsafe { self.reports_to.as_ref() }.unwrap_or(self);
+        let is_echo = family.context.is_cancelled() && failure.echoes(&family.context.error());
+        let mut failures = family.failures.lock();
+        if is_echo {
+            let superfluous = failures.add_echo(failure);
+            drop(failures);
+            contain(|| drop(superfluous));
+        } else {
+            let first = failures.add(failure);
+            drop(failures);
+            // Of two that fail at once both cancel for what the first of them has failed with.
+            family.context.cancel(Some(first));
+        }
     }
 
     /// The owner's end: accepts no more, waits for every member, and leaves the tree. Neither
@@ -162,12 +229,21 @@ impl Family {
     ///
     /// # Safety
     /// As for [`complete`](Self::complete).
-    pub(crate) unsafe fn complete_at(&self, at: &'static Location<'static>) {
+    unsafe fn complete_at(&self, at: &'static Location<'static>) {
+        // SAFETY: as the caller promises.
+        unsafe { self.complete_members(WaitsFor { what: "the fibers of a scope", at }) };
+        self.context.end();
+    }
+
+    /// As [`complete`](Self::complete), but stays in the tree.
+    ///
+    /// # Safety
+    /// As for [`complete`](Self::complete).
+    pub(crate) unsafe fn complete_members(&self, waits_for: WaitsFor) {
         spare::settle();
         if self.live.fetch_sub(1, Ordering::AcqRel) != 1 {
-            self.done.wait_shielded(WaitsFor { what: "the fibers of a scope", at });
+            self.done.wait_shielded(waits_for);
         }
-        self.context.end();
     }
 }
 
@@ -175,6 +251,16 @@ impl Drop for Family {
     fn drop(&mut self) {
         // In case that nobody has completed it: without members that is only to leave the tree.
         self.context.end();
+    }
+}
+
+/// A membership that no task has.
+pub(crate) struct Held<'a>(&'a Family);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // SAFETY: it was counted in `hold`.
+        unsafe { Family::depart(self.0) };
     }
 }
 

@@ -4,5 +4,6 @@
 pub(crate) mod cancelled;
 pub(crate) mod context;
 pub(crate) mod extent;
+pub(crate) mod failure;
 pub(crate) mod family;
 pub(crate) mod spare;

@@ -1,0 +1,285 @@
+//! What has gone wrong in a scope: errors and panics, each with whose it was, in the order in which
+//! they came.
+//!
+//! Used by families, which collect them, and by `try_scope`, which returns them.
+//!
+//! # Echoes
+//!
+//! The first failure cancels the scope, and most of those that come later only say so: their error
+//! is the `Cancelled` of a wait, with the scope's own reason. Such an *echo* is not a failure if
+//! there is anything else. It is told from an error that matters by what the error says it was
+//! caused by, and the reason by its address; what can't be told counts as a failure: so none is
+//! lost.
+
+use crate::contract::current;
+use crate::contract::tree::cancelled::{Cancelled, Reason};
+use crate::primitives::payload::{Panic, Payload, text};
+use std::error::Error;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{fmt, io};
+
+/// Something that has gone wrong in a scope: an error or a panic.
+///
+/// It shows with whose it was: "fiber `courier` failed: out of ink".
+pub struct Failure {
+    /// A part of the scope: "the body".
+    part: &'static str,
+    /// The name of its fiber.
+    fiber: Option<Box<str>>,
+    /// The error; of a panic, what those are told who are cancelled by it.
+    cause: Arc<Reason>,
+    panic: Option<Panic>,
+}
+
+impl Failure {
+    pub(crate) fn of_error(part: &'static str, cause: Arc<Reason>) -> Self {
+        Self { part, fiber: own_name(), cause, panic: None }
+    }
+
+    pub(crate) fn of_panic(part: &'static str, payload: Payload) -> Self {
+        let fiber = own_name();
+        let cause = Reason::new(format!("{} of the scope panicked: {}", Whose(part, &fiber), text(payload.as_ref())));
+        Self { part, fiber, cause, panic: Some(Panic::new(payload)) }
+    }
+
+    /// The error, if it was one.
+    #[must_use]
+    pub fn error(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
+        self.panic.is_none().then_some(&*self.cause.0)
+    }
+
+    /// The panic, if it was one.
+    #[must_use]
+    pub fn panic(&self) -> Option<&Panic> {
+        self.panic.as_ref()
+    }
+
+    /// What `std::panic::resume_unwind` takes, if it was a panic.
+    #[must_use]
+    pub fn into_panic(self) -> Option<Payload> {
+        self.panic.map(Panic::into_payload)
+    }
+
+    /// The name of the fiber that it happened in, if that has one.
+    #[must_use]
+    pub fn fiber(&self) -> Option<&str> {
+        self.fiber.as_deref()
+    }
+
+    pub(crate) fn cause(&self) -> Arc<Reason> {
+        Arc::clone(&self.cause)
+    }
+
+    /// What it says itself, without whose it was.
+    pub(crate) fn said(&self) -> String {
+        self.panic.as_ref().map_or_else(|| self.cause.0.to_string(), Panic::to_string)
+    }
+
+    /// Whether it says no more than that its part was cancelled, as `cancelled` says. Calls foreign
+    /// code.
+    pub(crate) fn echoes(&self, cancelled: &Cancelled) -> bool {
+        self.error().and_then(|error| cancellation_in(error)).is_some_and(|found| found.is_for_reason_of(cancelled))
+    }
+}
+
+fn own_name() -> Option<Box<str>> {
+    current::with_running(|fiber| fiber?.name().map(Box::from))
+}
+
+/// "fiber `courier`", or what kind of part it was.
+struct Whose<'a>(&'static str, &'a Option<Box<str>>);
+
+impl fmt::Display for Whose<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self("a fiber", Some(name)) => write!(f, "fiber `{name}`"),
+            Self(part, Some(name)) => write!(f, "{part} in fiber `{name}`"),
+            Self(part, None) => f.write_str(part),
+        }
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Failure").field(&format_args!("{self}")).finish()
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = if self.panic.is_some() { "panicked" } else { "failed" };
+        write!(f, "{} {verb}: {}", Whose(self.part, &self.fiber), self.said())
+    }
+}
+
+/// What has gone wrong so far.
+#[derive(Debug)]
+pub(crate) struct Failures {
+    all: Vec<Failure>,
+    /// The first of those that say only that they were cancelled.
+    echo: Option<Failure>,
+}
+
+impl Failures {
+    pub(crate) const NONE: Self = Self { all: Vec::new(), echo: None };
+
+    /// Adds one, and answers for what the scope is to be cancelled.
+    pub(crate) fn add(&mut self, failure: Failure) -> Arc<Reason> {
+        self.all.push(failure);
+        Arc::clone(&self.all[0].cause)
+    }
+
+    /// Keeps the first one that says only that it was cancelled; gives back any other.
+    pub(crate) fn add_echo(&mut self, failure: Failure) -> Option<Failure> {
+        if self.echo.is_some() { Some(failure) } else { self.echo.replace(failure) }
+    }
+
+    /// Those that were no echoes, in their order.
+    pub(crate) fn take(&mut self) -> Option<ScopeError> {
+        ScopeError::of(std::mem::take(&mut self.all))
+    }
+
+    /// What says only that it was cancelled.
+    pub(crate) fn take_echo(&mut self) -> Option<ScopeError> {
+        ScopeError::of(self.echo.take().into_iter().collect())
+    }
+}
+
+/// Why a scope has failed: what went wrong first, and whatever else did before all of its fibers
+/// had ended.
+///
+/// It shows all of them. Errors that say only that the scope was cancelled are left out, unless
+/// there is nothing else.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{sleep, try_scope};
+/// use std::time::Duration;
+///
+/// let failed = try_scope(|s| {
+///     s.spawn_try(|| sleep(Duration::from_secs(3600)));
+///     s.spawn_try(|| "many".parse::<u32>());
+///     sleep(Duration::MAX)
+/// });
+/// let error = failed.unwrap_err();
+/// assert_eq!(error.to_string(), "a fiber failed: invalid digit found in string");
+/// assert!(error.first().error().unwrap().is::<std::num::ParseIntError>());
+/// assert!(error.later().is_empty());
+/// ```
+#[derive(Debug)]
+pub struct ScopeError {
+    /// There is at least one.
+    failures: Vec<Failure>,
+}
+
+impl ScopeError {
+    fn of(failures: Vec<Failure>) -> Option<Self> {
+        (!failures.is_empty()).then_some(Self { failures })
+    }
+
+    /// What went wrong first. The others were cancelled because of it.
+    #[must_use]
+    pub fn first(&self) -> &Failure {
+        &self.failures[0]
+    }
+
+    /// What went wrong after that, in order.
+    #[must_use]
+    pub fn later(&self) -> &[Failure] {
+        &self.failures[1..]
+    }
+
+    /// All of it, in order.
+    pub fn into_failures(self) -> impl ExactSizeIterator<Item = Failure> {
+        self.failures.into_iter()
+    }
+
+    /// Whether what went wrong first was that a deadline cancelled.
+    #[must_use]
+    pub fn timed_out(&self) -> bool {
+        self.first().error().and_then(|error| cancellation_in(error)).is_some_and(Cancelled::timed_out)
+    }
+}
+
+impl fmt::Display for ScopeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.first().fmt(f)?;
+        self.later().iter().try_for_each(|failure| write!(f, "; then {failure}"))
+    }
+}
+
+impl Error for ScopeError {
+    /// What the first error comes from: the error itself is in the message.
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.first().error()?.source()
+    }
+}
+
+impl From<ScopeError> for io::Error {
+    /// Of the kind of the first failure if that is an [`io::Error`], of kind `TimedOut` if it says
+    /// that a deadline cancelled, and `Other` if not.
+    fn from(error: ScopeError) -> Self {
+        let kind = match error.first().error().and_then(|first| first.downcast_ref::<Self>()) {
+            Some(first) => first.kind(),
+            None if error.timed_out() => io::ErrorKind::TimedOut,
+            None => io::ErrorKind::Other,
+        };
+        Self::new(kind, error)
+    }
+}
+
+/// Finds the cancellation that an error of some type consists of.
+type Find = for<'a> fn(&'a (dyn Error + 'static)) -> Option<&'a Cancelled>;
+
+static FINDERS: Mutex<Vec<Find>> = Mutex::new(Vec::new());
+
+/// Makes scopes see that an error of some type says no more than that a wait was cancelled. For
+/// libraries with error types of their own, of which [`source`](Error::source) does not yield the
+/// [`Cancelled`]; to be called once for each.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{Cancelled, find_cancellations};
+///
+/// #[derive(Debug)]
+/// enum Refused {
+///     Cancelled(Cancelled),
+///     NoPaper,
+/// }
+/// # impl std::fmt::Display for Refused {
+/// #     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { f.write_str("refused") }
+/// # }
+/// # impl std::error::Error for Refused {}
+///
+/// find_cancellations(|error| match error.downcast_ref()? {
+///     Refused::Cancelled(cancelled) => Some(cancelled),
+///     Refused::NoPaper => None,
+/// });
+/// ```
+pub fn find_cancellations(find: for<'a> fn(&'a (dyn Error + 'static)) -> Option<&'a Cancelled>) {
+    FINDERS.lock().unwrap_or_else(PoisonError::into_inner).push(find);
+}
+
+/// The cancellation that an error says it was caused by.
+#[cold]
+fn cancellation_in<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Cancelled> {
+    let finders = FINDERS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let mut error = error;
+    loop {
+        if let found @ Some(_) = error.downcast_ref().or_else(|| finders.iter().find_map(|find| find(error))) {
+            return found;
+        }
+        error = if let Some(of_io) = error.downcast_ref::<io::Error>() {
+            of_io.get_ref()?
+        } else if let Some(ScopeError { failures }) = error.downcast_ref() {
+            match &failures[..] {
+                [only] => only.error()?,
+                _ => return None,
+            }
+        } else {
+            error.source()?
+        };
+    }
+}

@@ -1,0 +1,158 @@
+//! Scopes whose fibers may fail: the first error, or panic, cancels the rest, and all are returned.
+//!
+//! Used by applications, through `try_scope` and `Builder`. `scope.rs` has what is true of all
+//! scopes, `contract/tree/failure.rs` what counts as a failure.
+
+use crate::contract::tree::cancelled::{Cancelled, Reason};
+use crate::contract::tree::context::look;
+use crate::contract::tree::failure::{ScopeError, find_cancellations};
+use crate::contract::unwind::contain;
+use crate::spawn::builder::Builder;
+use crate::spawn::join_error::JoinError;
+use crate::spawn::join_handle::JoinHandle;
+use crate::spawn::scope::{Scope, where_it_may_be_captured};
+use std::error::Error;
+use std::ops::Deref;
+use std::panic::Location;
+use std::sync::Once;
+
+/// A [`Scope`] whose fibers may fail. See [`try_scope`].
+#[derive(Debug)]
+pub struct TryScope<'scope, 'env: 'scope>(Scope<'scope, 'env>);
+
+impl<'scope, 'env> Deref for TryScope<'scope, 'env> {
+    type Target = Scope<'scope, 'env>;
+
+    fn deref(&self) -> &Scope<'scope, 'env> {
+        &self.0
+    }
+}
+
+/// As [`scope`](crate::scope), for a body and for fibers that return errors: the first error, or
+/// panic, cancels the others, which find it as the reason in their [`Cancelled`].
+///
+/// When all have ended it returns what the body has returned if nothing failed. Otherwise all that
+/// went wrong is in the [`ScopeError`], in its order. The error of a scope further in is taken to
+/// pieces: what went wrong there is in this one's.
+///
+/// An error that says only that the scope was cancelled is not a failure beside others. Alone it is
+/// one if the caller was cancelled: then the work is not complete. If the scope was cancelled by
+/// itself, by [`cancel`](Scope::cancel), the fibers have done as they were told, and what the body
+/// returns counts.
+///
+/// # Cancellation
+/// The scope's fibers are cancelled with the caller. The wait for them is not cut short, since they
+/// may borrow.
+///
+/// # Errors
+/// [`ScopeError`] if the body failed, a fiber of [`spawn_try`](TryScope::spawn_try), or whatever
+/// [says so](TryScope::fail_with).
+///
+/// # Panics
+/// If what went wrong first was a panic: as [`scope`](crate::scope) does. Later panics are in the
+/// error.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{ScopeError, try_scope};
+///
+/// fn sum(words: &[&str]) -> Result<u32, ScopeError> {
+///     try_scope(|s| {
+///         let numbers: Vec<_> = words.iter().map(|word| s.spawn_try(|| word.parse::<u32>())).collect();
+///         numbers.into_iter().map(|number| number.join().expect("it does not panic")).sum::<Result<u32, _>>()
+///     })
+/// }
+/// assert_eq!(sum(&["1", "2"]).unwrap(), 3);
+/// assert_eq!(sum(&["1", "two"]).unwrap_err().to_string(), "a fiber failed: invalid digit found in string");
+/// ```
+#[track_caller]
+pub fn try_scope<'env, F, T, E>(f: F) -> Result<T, ScopeError>
+where
+    F: for<'scope> FnOnce(&'scope TryScope<'scope, 'env>) -> Result<T, E>,
+    E: Into<Box<dyn Error + Send + Sync>>,
+{
+    let at = Location::caller();
+    where_it_may_be_captured(|| {
+        let scope = TryScope(Scope::new());
+        let body = scope.run(at, || f(&scope).map_err(|error| drop(scope.fail("the body", error))));
+        match scope.take_error() {
+            Some(error) if error.first().panic().is_some() => scope.raise(body, error, at),
+            Some(error) => Err(without(body, error)),
+            None => match (body, scope.family.failures.lock().take_echo()) {
+                (Some(Ok(value)), Some(echo)) if look().is_err() => Err(without(value, echo)),
+                (Some(Ok(value)), _) => Ok(value),
+                (_, Some(echo)) => Err(echo),
+                _ => unreachable!("a panic and an error are kept"),
+            },
+        }
+    })
+}
+
+/// The error in place of a value that nobody takes, which is dropped.
+fn without<T>(value: T, error: ScopeError) -> ScopeError {
+    contain(|| drop(value));
+    error
+}
+
+impl<'scope> TryScope<'scope, '_> {
+    /// Starts a fiber that fails the scope by an error, as by a panic.
+    ///
+    /// The first failure is the [reason](Cancelled::reason) of the cancellation: the siblings and
+    /// the body find it there. The handle yields what `f` returns, with its error as the reason of
+    /// a [`Cancelled`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_core::{after, try_scope};
+    /// use std::io;
+    /// use std::time::Duration;
+    ///
+    /// let failed = try_scope(|s| {
+    ///     let patient = s.spawn(|| after(Duration::MAX).wait());
+    ///     s.spawn_try(|| Err::<(), _>(io::Error::other("out of ink")));
+    ///     patient.join().map(drop)
+    /// });
+    /// assert!(failed.unwrap_err().first().error().unwrap().is::<io::Error>());
+    /// ```
+    pub fn spawn_try<F, T, E>(&'scope self, f: F) -> JoinHandle<Result<T, Cancelled>>
+    where
+        F: FnOnce() -> Result<T, E> + Send + 'scope,
+        T: Send + 'scope,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        Builder::new().spawn_try_in(self, f)
+    }
+
+    /// Fails the scope, as if a fiber of it had ended with this error: from a daemon, a hook or a
+    /// task, for instance. What it returns has the error as its reason.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_core::try_scope;
+    /// use std::time::Duration;
+    ///
+    /// let failed = try_scope(|s| {
+    ///     s.on_exit(Duration::from_secs(1), || drop(s.fail_with("the printer is still on")));
+    ///     Ok::<_, std::io::Error>(())
+    /// });
+    /// assert_eq!(failed.unwrap_err().to_string(), "a part failed: the printer is still on");
+    /// ```
+    pub fn fail_with(&self, error: impl Into<Box<dyn Error + Send + Sync>>) -> Cancelled {
+        self.fail("a part", error)
+    }
+
+    #[cold]
+    pub(super) fn fail(&self, part: &'static str, error: impl Into<Box<dyn Error + Send + Sync>>) -> Cancelled {
+        static KNOWN: Once = Once::new();
+        KNOWN.call_once(|| find_cancellations(|error| error.downcast_ref::<JoinError>()?.cancelled()));
+        let error = match error.into().downcast() {
+            // Those of a scope further in are this one's.
+            Ok(inner) => self.family.keep_all(*inner),
+            Err(error) => self.family.keep_error(part, Reason::new(error)),
+        };
+        Cancelled::because(Some(error))
+    }
+}

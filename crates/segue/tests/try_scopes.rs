@@ -1,0 +1,438 @@
+//! Scopes whose fibers may fail: the first failure cancels the rest, and none is lost.
+#![cfg(feature = "sched")]
+
+#[path = "common/meet.rs"]
+mod meet;
+
+use meet::everywhere;
+use segue::sync::MVar;
+use segue::{
+    Builder, CancelToken, Cancelled, Failure, ScopeError, Sim, WaitError, after, is_cancelled, scope, shield, sleep,
+    timeout, try_scope, yield_now,
+};
+use std::any::Any;
+use std::error::Error;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+use std::{fmt, fs, io};
+
+fn never() -> Result<(), Cancelled> {
+    after(Duration::MAX).wait()
+}
+
+fn panic_of<R>(f: impl FnOnce() -> R) -> Box<dyn Any + Send> {
+    match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(_) => panic!("it was to panic"),
+        Err(payload) => payload,
+    }
+}
+
+/// Unwinds without the noise of the panic hook.
+fn fail<T: Send + 'static, R>(payload: T) -> R {
+    resume_unwind(Box::new(payload))
+}
+
+fn reason(cancelled: &Cancelled) -> String {
+    cancelled.reason().expect("a reason").to_string()
+}
+
+fn said(error: &ScopeError) -> Vec<String> {
+    std::iter::once(error.first()).chain(error.later()).map(Failure::to_string).collect()
+}
+
+#[test]
+fn without_a_failure_the_body_s_value_is_returned() {
+    everywhere(|| {
+        let value = try_scope(|s| {
+            let six = s.spawn_try(|| Ok::<_, Cancelled>(6));
+            Ok::<_, Cancelled>(six.join().unwrap()? * 7)
+        });
+        assert_eq!(value.unwrap(), 42);
+    });
+}
+
+#[test]
+fn the_first_error_cancels_siblings_and_body_and_is_their_reason() {
+    everywhere(|| {
+        let error = try_scope(|s| {
+            let sibling = s.spawn(never);
+            let fails = s.spawn_try(|| -> Result<(), _> { Err("out of ink") });
+            let mine = never().unwrap_err();
+            assert_eq!(reason(&mine), "out of ink");
+            match sibling.join() {
+                Ok(waited) => assert_eq!(reason(&waited.unwrap_err()), "out of ink"),
+                Err(unstarted) => assert_eq!(reason(unstarted.cancelled().unwrap()), "out of ink"),
+            }
+            assert_eq!(reason(&fails.join().unwrap().unwrap_err()), "out of ink");
+            Err::<(), _>(mine)
+        });
+        let error = error.unwrap_err();
+        assert_eq!(said(&error), ["a fiber failed: out of ink"], "the body's is an echo");
+    });
+}
+
+#[test]
+fn an_error_keeps_its_type_and_its_kind() {
+    everywhere(|| {
+        let open = || -> io::Result<()> {
+            try_scope(|s| {
+                s.spawn_try(|| fs::File::open("/nowhere/at/all"));
+                Ok::<_, io::Error>(())
+            })?;
+            Ok(())
+        };
+        assert_eq!(open().unwrap_err().kind(), io::ErrorKind::NotFound);
+    });
+}
+
+#[test]
+fn the_body_s_error_counts_as_any_other() {
+    everywhere(|| {
+        let saw = AtomicBool::new(false);
+        let error = try_scope(|s| {
+            let (started, begins) = segue::sync::promise();
+            s.spawn(|| {
+                started.fill(()).unwrap();
+                saw.store(never().is_err(), SeqCst);
+            });
+            begins.wait().unwrap();
+            Err::<(), _>("no paper")
+        });
+        assert_eq!(said(&error.unwrap_err()), ["the body failed: no paper"]);
+        assert!(saw.into_inner(), "the fiber was cancelled");
+    });
+}
+
+#[test]
+fn all_failures_are_kept_in_their_order_and_echoes_are_not() {
+    everywhere(|| {
+        let error = try_scope(|s| {
+            let (go, goes) = segue::sync::promise();
+            let (began, begins) = segue::sync::promise();
+            let second = Builder::new().name("second").spawn_try_in(s, move || {
+                began.fill(()).unwrap();
+                shield(|| goes.wait().map(drop)).unwrap();
+                Err::<(), _>("the second")
+            });
+            // Echoes, by all kinds of errors that only say so.
+            s.spawn_try(never);
+            s.spawn_try(|| never().map_err(io::Error::from));
+            s.spawn_try(|| MVar::<u32>::empty().take());
+            s.spawn_try(|| never().map_err(WaitError::from));
+            s.spawn_try(|| try_scope(|_| never()).map_err(|error| Box::new(error) as Box<dyn Error + Send + Sync>));
+            s.spawn_try(|| never().map_err(Wrapped));
+            begins.wait().unwrap();
+            let first = s.spawn_try(|| Err::<(), _>("the first"));
+            assert_eq!(reason(&first.join().unwrap().unwrap_err()), "the first");
+            go.fill(()).unwrap();
+            assert_eq!(reason(&second.join().unwrap().unwrap_err()), "the second");
+            // What only looks like one counts.
+            Err::<(), _>("cancelled: the first")
+        });
+        let error = error.unwrap_err();
+        let expected =
+            ["a fiber failed: the first", "fiber `second` failed: the second", "the body failed: cancelled: the first"];
+        if segue::fiber::current().is_some() {
+            assert_eq!(said(&error), expected);
+            assert_eq!(error.later()[0].fiber(), Some("second"));
+        }
+        assert_eq!(error.later().len(), 2);
+        assert!(error.to_string().starts_with("a fiber failed: the first; then "), "{error}");
+    });
+}
+
+/// An error of a library, of which the cancellation is the source.
+#[derive(Debug)]
+struct Wrapped(Cancelled);
+
+impl fmt::Display for Wrapped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the request was not sent")
+    }
+}
+
+impl Error for Wrapped {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+#[test]
+fn a_time_limit_of_a_fiber_s_own_is_a_failure() {
+    everywhere(|| {
+        let error = try_scope(|s| {
+            s.spawn_try(|| timeout(Duration::from_millis(1), never));
+            never()
+        });
+        let error = error.unwrap_err();
+        assert!(error.timed_out(), "{error}");
+        assert_eq!(said(&error), ["a fiber failed: cancelled: the time allowed is over"]);
+        assert_eq!(io::Error::from(error).kind(), io::ErrorKind::TimedOut);
+    });
+}
+
+#[test]
+fn who_cancels_a_scope_of_its_own_has_its_value_and_who_is_cancelled_does_not() {
+    everywhere(|| {
+        let winner = try_scope(|s| {
+            s.spawn_try(never);
+            s.spawn_try(never);
+            s.cancel_with("there is a winner");
+            Ok::<_, Cancelled>("winner")
+        });
+        assert_eq!(winner.unwrap(), "winner");
+
+        let token = CancelToken::new();
+        let value = token.run(|| {
+            try_scope(|s| {
+                let fiber = s.spawn_try(never);
+                token.cancel_with("enough");
+                drop(fiber.join());
+                let incomplete = ["the fiber's part is missing"];
+                Ok::<_, Cancelled>(incomplete)
+            })
+        });
+        // A fiber that never started has returned no error.
+        if let Err(error) = value {
+            assert_eq!(said(&error), ["a fiber failed: cancelled: enough"]);
+        }
+        assert!(!is_cancelled());
+    });
+}
+
+#[test]
+fn a_swallowed_error_is_none() {
+    everywhere(|| {
+        let value = try_scope(|s| {
+            s.spawn_try(|| {
+                let lost: Result<(), &str> = Err("swallowed");
+                Ok::<_, Cancelled>(lost.is_err())
+            });
+            Ok::<_, Cancelled>(1)
+        });
+        assert_eq!(value.unwrap(), 1);
+    });
+}
+
+#[test]
+fn a_task_a_daemon_and_a_hook_can_fail_the_scope() {
+    everywhere(|| {
+        let error = try_scope(|s| {
+            s.on_exit(Duration::MAX, || drop(s.fail_with("the hook")));
+            let task = s.spawn_task(async { s.fail_with("the task") });
+            assert_eq!(reason(&task.join().unwrap()), "the task");
+            let daemon = s.spawn_daemon(|| s.fail_with("the daemon"));
+            drop(daemon.join());
+            Ok::<_, Cancelled>(())
+        });
+        let error = error.unwrap_err();
+        let said = said(&error);
+        assert!(said[0].ends_with("the task") && said.last().unwrap().ends_with("the hook"), "{said:?}");
+    });
+}
+
+#[test]
+fn a_panic_that_comes_first_is_raised_and_one_that_comes_later_is_returned() {
+    everywhere(|| {
+        let payload = panic_of(|| {
+            try_scope(|s| {
+                drop(s.spawn(|| -> () { fail(7_u8) }));
+                drop(never());
+                Err::<(), _>("the answer to it")
+            })
+        });
+        assert_eq!(payload.downcast_ref(), Some(&7_u8), "a payload without a text stays what it is");
+
+        let payload = panic_of(|| {
+            try_scope(|s| {
+                drop(s.spawn(|| -> () { fail("first") }));
+                drop(never());
+                Err::<(), _>("later")
+            })
+        });
+        let text = payload.downcast::<String>().unwrap();
+        assert_eq!(*text, "first; then the body failed: later");
+
+        let error = try_scope(|s| -> Result<(), &str> {
+            let first = s.spawn_try(|| Err::<(), _>("first"));
+            drop(first.join());
+            fail(8_u8)
+        });
+        let error = error.unwrap_err();
+        assert_eq!(error.first().to_string(), "a fiber failed: first");
+        let later = error.into_failures().nth(1).unwrap();
+        assert!(later.panic().is_some());
+        assert_eq!(later.into_panic().unwrap().downcast_ref(), Some(&8_u8));
+    });
+}
+
+/// Panics when it is dropped.
+struct Sour(&'static str);
+
+impl Drop for Sour {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            fail::<_, ()>(self.0);
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    Body,
+    Child,
+    Sibling,
+    Daemon,
+    Hook,
+    Drop,
+}
+
+const PARTS: [Part; 6] = [Part::Body, Part::Child, Part::Sibling, Part::Daemon, Part::Hook, Part::Drop];
+
+/// A scope in which these parts panic; what it raises.
+fn raised(parts: [Part; 2]) -> String {
+    let panics = |part: Part, text: &'static str| {
+        if parts.contains(&part) {
+            fail::<_, ()>(text);
+        }
+    };
+    let began = AtomicUsize::new(0);
+    let payload = panic_of(|| {
+        scope(|s| {
+            s.on_exit(Duration::MAX, || panics(Part::Hook, "<hook>"));
+            // All have begun before one of them panics: so none is cancelled before it has.
+            let all = || {
+                began.fetch_add(1, SeqCst);
+                while began.load(SeqCst) < 5 {
+                    shield(yield_now).unwrap();
+                }
+            };
+            drop(s.spawn_daemon(move || {
+                all();
+                panics(Part::Daemon, "<daemon>");
+            }));
+            for (part, text) in [(Part::Child, "<child>"), (Part::Sibling, "<sibling>")] {
+                drop(s.spawn(move || {
+                    all();
+                    panics(part, text);
+                }));
+            }
+            drop(s.spawn(move || {
+                all();
+                parts.contains(&Part::Drop).then(|| Sour("<drop>"))
+            }));
+            all();
+            panics(Part::Body, "<body>");
+        })
+    });
+    *payload.downcast::<String>().expect("two texts")
+}
+
+#[test]
+fn of_every_pair_of_panics_none_is_lost() {
+    everywhere(|| {
+        for (number, one) in PARTS.into_iter().enumerate() {
+            for other in PARTS.into_iter().skip(number + 1) {
+                let text = raised([one, other]);
+                for part in [one, other] {
+                    let name = format!("<{part:?}>").to_lowercase();
+                    assert_eq!(text.matches(&name).count(), 1, "{one:?}, {other:?}: {text}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_thousand_fibers_that_fail_at_once_are_all_in_the_error() {
+    let error = segue::run(|| {
+        let (gate, began) = (segue::sync::Latch::new(1), AtomicUsize::new(0));
+        try_scope(|s| {
+            let (gate, began) = (&gate, &began);
+            for number in 0..1_000 {
+                s.spawn_try(move || {
+                    began.fetch_add(1, SeqCst);
+                    shield(|| gate.wait()).unwrap();
+                    Err::<(), _>(format!("number {number}"))
+                });
+            }
+            while began.load(SeqCst) < 1_000 {
+                sleep(Duration::from_millis(1))?;
+            }
+            gate.count_down(1);
+            Ok::<_, Cancelled>(())
+        })
+    });
+    let error = error.unwrap_err();
+    assert_eq!(error.later().len(), 999);
+    let first = error.first().error().unwrap().to_string();
+    assert!(first.starts_with("number "), "{first}");
+}
+
+#[test]
+fn a_thousand_nested_scopes_pass_a_failure_outwards() {
+    fn nest(depth: usize) -> Result<(), ScopeError> {
+        try_scope(|s| {
+            if depth == 0 {
+                return Err("the innermost".into());
+            }
+            let inner = Builder::new().stack_size(1 << 16).spawn_try_in(s, move || nest(depth - 1));
+            inner.join().map(drop).map_err(Box::<dyn Error + Send + Sync>::from)
+        })
+    }
+    let depth = if cfg!(miri) { 10 } else { 1_000 };
+    let error = Sim::new(1).run(|| nest(depth).unwrap_err().to_string()).unwrap();
+    assert_eq!(error, "the body failed: the innermost", "it is said once");
+}
+
+#[test]
+fn a_scope_in_a_fiber_of_another_scheduler_fails_as_one() {
+    let pool = segue::runtime().workers(1).name("other").pool().unwrap();
+    everywhere(|| {
+        let error = pool.call(|| {
+            try_scope(|s| {
+                s.spawn_try(never);
+                s.spawn_try(|| segue::runtime().workers(1).run(|| try_scope(|_| Err::<(), _>("inside"))).unwrap());
+                never()
+            })
+        });
+        let error = error.unwrap_err();
+        assert_eq!(said(&error), ["the body failed: inside"]);
+    });
+}
+
+#[test]
+fn a_spawn_in_a_drop_during_a_panic_belongs_to_the_scope() {
+    everywhere(|| {
+        let ran = AtomicUsize::new(0);
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            try_scope(|s| -> Result<(), Cancelled> {
+                struct AtDrop<F: FnMut()>(F);
+                impl<F: FnMut()> Drop for AtDrop<F> {
+                    fn drop(&mut self) {
+                        (self.0)();
+                    }
+                }
+                let _late = AtDrop(|| {
+                    let late = s.spawn_try(|| {
+                        ran.fetch_add(1, SeqCst);
+                        Err::<(), _>("in the drop")
+                    });
+                    drop(late);
+                });
+                fail("the body")
+            })
+        }));
+        let text = match ended {
+            Ok(ended) => ended.unwrap_err().to_string(),
+            Err(payload) => payload.downcast_ref().map_or_else(|| "the body".to_owned(), String::clone),
+        };
+        assert!(text.contains("the body"), "{text}");
+        // On a plain thread it may have been cancelled before it started.
+        if segue::fiber::current().is_some() {
+            assert_eq!(ran.into_inner(), 1, "a fiber that panics runs it in place");
+            assert!(text.contains("in the drop"), "{text}");
+        }
+    });
+}
