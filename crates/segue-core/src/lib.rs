@@ -70,7 +70,7 @@ mod wait;
 // What those need who use structures, or write some.
 pub use blocking::pool::{set_blocking_idle, set_blocking_limit};
 pub use blocking::{Blocking, blocking};
-pub use cancel::cancellation::{Cancellation, Watch};
+pub use cancel::cancellation::{Cancellation, Finishing, Watch, finishing_source, is_finishing};
 pub use cancel::token::CancelToken;
 pub use cancel::{deadline, finally, shield, shield_for, timeout};
 pub use contract::attributes::{Attribute, Attributes, Spread, attribute, attributes};

@@ -170,6 +170,15 @@ impl Builder {
         self.0.spawn_in(scope, f)
     }
 
+    /// As [`Scope::spawn_local`].
+    pub fn spawn_local_in<'scope, F, T>(self, scope: &'scope Scope<'scope, '_>, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + 'scope,
+        T: 'scope,
+    {
+        self.0.spawn_local_in(scope, f)
+    }
+
     /// As [`Scope::spawn_daemon`].
     pub fn spawn_daemon_in<'scope, F, T>(self, scope: &'scope Scope<'scope, '_>, f: F) -> JoinHandle<T>
     where

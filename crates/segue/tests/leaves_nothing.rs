@@ -343,6 +343,32 @@ fn threads_that_are_cancelled_leave_nothing() {
     every_structure(&mut CancelsThreads);
 }
 
+#[test]
+fn ten_thousand_scopes_with_daemons_hooks_failures_and_budgets_leave_nothing() {
+    let _alone = alone();
+    let scopes = |count: usize| {
+        for _ in 0..count {
+            let failed = segue::try_scope(|s| {
+                s.on_exit(Duration::from_secs(60), || segue::yield_now().unwrap());
+                drop(s.spawn_daemon(|| after(Duration::MAX).wait()));
+                s.cancel_soft(Duration::from_secs(60));
+                s.spawn_try(|| Err::<(), _>("out of ink"));
+                after(Duration::MAX).wait()
+            });
+            assert_eq!(failed.unwrap_err().later().len(), 0);
+        }
+    };
+    let measure = || {
+        scopes(100);
+        let before = live();
+        scopes(10_000);
+        let more = live() - before;
+        assert!(more < 5_000, "{more} bytes");
+    };
+    segue::sched::Builder::new().workers(1).run(measure).unwrap();
+    Sim::new(1).run(measure).unwrap();
+}
+
 /// Two fibers on one worker that make each other wait: of 1000 rounds of theirs, nobody allocates,
 /// the scheduler included.
 fn wait_for_each_other(name: &str, first: impl Fn(usize), second: impl Fn(usize) + Sync) {

@@ -1,4 +1,4 @@
-//! The cancellation of a token as something that can be waited for.
+//! The cancellation of a token, and the request to finish, as something that can be waited for.
 //!
 //! Used as an arm of a choice, and by tasks, to which the tree of contexts does not reach.
 //!
@@ -16,11 +16,12 @@
 #![allow(unsafe_code)] // The slot is registered by address.
 
 use crate::cancel::token::CancelToken;
+use crate::contract::current;
 use crate::contract::fiber::{Fiber, WaitsFor};
 use crate::contract::scheduler::Wake;
 use crate::contract::stand_in::{StandIn, StandIns};
 use crate::contract::tree::cancelled::Cancelled;
-use crate::contract::tree::context::Context;
+use crate::contract::tree::context::{Context, innermost};
 use crate::contract::trigger::{Retreat, Trigger};
 use crate::sim::preemption::preemption_point;
 use crate::wait::source::{Source, Waitable};
@@ -53,10 +54,74 @@ impl CancelToken {
     }
 }
 
+/// Waits until the caller is asked to finish, or cancelled: the first stage of
+/// [`Scope::cancel_soft`](crate::Scope::cancel_soft). A source; as an arm beside what comes next it
+/// ends a loop that serves.
+///
+/// What is asked is what the caller is inside of when it calls this: its scope, or its runtime if
+/// that ends with a grace. On a plain thread, in no scope, it never is ready; nor under a shield.
+///
+/// # Cancellation
+/// *No effect*.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{Either, after, finishing_source, scope};
+/// use std::time::Duration;
+///
+/// let served = scope(|s| {
+///     let server = s.spawn(|| {
+///         let mut served = 0;
+///         while let Ok(Either::Left(())) = after(Duration::from_millis(1)).or(finishing_source()).wait() {
+///             served += 1;
+///         }
+///         served
+///     });
+///     s.cancel_soft(Duration::from_secs(5));
+///     server.join().unwrap()
+/// });
+/// assert!(served < 1_000);
+/// ```
+#[track_caller]
+pub fn finishing_source() -> Waitable<Finishing> {
+    // SAFETY: the caller is inside of it.
+    let context = unsafe { Context::from_raw(current::context()) };
+    Waitable::new(Finishing { context, waits_for: WaitsFor::new("a request to finish") })
+}
+
+/// Whether the caller was asked to finish, or cancelled. Never waits. See [`finishing_source`].
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{is_finishing, scope};
+/// use std::time::Duration;
+///
+/// scope(|s| {
+///     assert!(!is_finishing());
+///     s.cancel_soft(Duration::MAX);
+///     assert!(is_finishing() && segue_core::check().is_ok());
+/// });
+/// ```
+#[must_use]
+pub fn is_finishing() -> bool {
+    preemption_point();
+    innermost(Context::is_finishing).unwrap_or(false)
+}
+
 /// The source of [`CancelToken::cancelled_source`].
 #[derive(Clone, Debug)]
 pub struct Cancellation {
     context: Arc<Context>,
+    waits_for: WaitsFor,
+}
+
+/// The source of [`finishing_source`].
+#[derive(Clone, Debug)]
+pub struct Finishing {
+    /// `None` if nobody can ask.
+    context: Option<Arc<Context>>,
     waits_for: WaitsFor,
 }
 
@@ -67,6 +132,9 @@ pub struct Watch {
     member: Option<Fiber>,
     trigger: *const Trigger,
     arm: usize,
+    context: *const Context,
+    /// Whether it waits for the request to finish.
+    is_soft: bool,
     /// The canceller reaches it while its waiter has a `&mut` to it.
     _shared: PhantomPinned,
 }
@@ -75,13 +143,34 @@ pub struct Watch {
 // it before it joins and after it has left.
 unsafe impl Send for Watch {}
 
-impl Cancellation {
+impl Watch {
+    /// # Safety
+    /// As for [`Source::register`]. It leaves this context before it ends.
+    unsafe fn join(&mut self, context: &Context, is_soft: bool, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
+        (self.trigger, self.arm, self.context, self.is_soft) = (trigger, arm, context, is_soft);
+        // SAFETY: there is no context.
+        self.member = Some(unsafe { WATCHES.header(ptr::null()) });
+        let watch = ptr::from_ref(&*self);
+        let joined = self.member.as_ref().is_some_and(|member| {
+            // SAFETY: this is its scheduler. It stays in place until it has left.
+            unsafe {
+                member.set_host(watch.cast());
+                context.add_member_unless(is_soft, NonNull::from(member))
+            }
+        });
+        if joined {
+            return Ok(());
+        }
+        self.member = None;
+        Err(trigger.retreat())
+    }
+
     /// Leaves the context, if it has joined.
-    fn leave(&self, watch: &mut Watch) {
-        if let Some(member) = &watch.member {
-            // SAFETY: it is a member since `register`, in place.
-            unsafe { self.context.remove_member(NonNull::from(member)) };
-            watch.member = None;
+    fn leave(&mut self) {
+        if let Some(member) = &self.member {
+            // SAFETY: it is a member since `join`, in place, and its source keeps the context.
+            unsafe { (*self.context).remove_member(NonNull::from(member)) };
+            self.member = None;
         }
     }
 }
@@ -107,36 +196,62 @@ unsafe impl Source for Cancellation {
     }
 
     unsafe fn register(&mut self, slot: &mut Watch, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
-        slot.trigger = trigger;
-        slot.arm = arm;
-        // SAFETY: there is no context.
-        slot.member = Some(unsafe { WATCHES.header(ptr::null()) });
-        let watch = ptr::from_ref(&*slot);
-        let joined = slot.member.as_ref().is_some_and(|member| {
-            // SAFETY: this is its scheduler. It stays in place until it has left.
-            unsafe {
-                member.set_host(watch.cast());
-                self.context.add_member_unless_cancelled(NonNull::from(member))
-            }
-        });
-        if joined {
-            return Ok(());
-        }
-        slot.member = None;
-        Err(trigger.retreat())
+        // SAFETY: as the caller promises; this has the context.
+        unsafe { slot.join(&self.context, false, trigger, arm) }
     }
 
     unsafe fn withdraw(&mut self, slot: &mut Watch) {
-        self.leave(slot);
+        slot.leave();
     }
 
     unsafe fn commit(&mut self, slot: &mut Watch, _arm: usize) -> Option<Cancelled> {
-        self.leave(slot);
+        slot.leave();
         Some(self.context.error())
     }
 
     unsafe fn give_back(&mut self, slot: &mut Watch, _arm: usize) {
-        self.leave(slot);
+        slot.leave();
+    }
+}
+
+// SAFETY: as for `Cancellation`. Without a context it is registered nowhere, and nobody claims.
+unsafe impl Source for Finishing {
+    type Output = ();
+    type Slot = Watch;
+
+    fn waits_for(&self) -> WaitsFor {
+        self.waits_for
+    }
+
+    fn address(&self, least: usize) -> Option<usize> {
+        let address = self.context.as_ref().map_or(usize::MAX, |context| Arc::as_ptr(context).addr());
+        Some(address).filter(|address| *address >= least)
+    }
+
+    fn attempt(&mut self) -> Option<()> {
+        preemption_point();
+        self.context.as_ref()?.is_finishing().then_some(())
+    }
+
+    unsafe fn register(&mut self, slot: &mut Watch, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
+        match &self.context {
+            // SAFETY: as the caller promises; this has the context.
+            Some(context) => unsafe { slot.join(context, true, trigger, arm) },
+            None => Ok(()),
+        }
+    }
+
+    unsafe fn withdraw(&mut self, slot: &mut Watch) {
+        slot.leave();
+    }
+
+    unsafe fn commit(&mut self, slot: &mut Watch, _arm: usize) -> Option<()> {
+        slot.leave();
+        Some(())
+    }
+
+    unsafe fn give_back(&mut self, slot: &mut Watch, _arm: usize) {
+        slot.leave();
     }
 }
 
@@ -153,6 +268,10 @@ unsafe impl StandIn for Watches {
         // trigger end.
         let claimed = unsafe {
             let watch = &*fiber.as_ref().host().cast::<Watch>();
+            if !watch.is_soft && !(*watch.context).is_cancelled() {
+                // It is asked to finish, which this one does not wait for.
+                return;
+            }
             (*watch.trigger).claim(watch.arm)
         };
         // One that was cancelled itself goes on as well.

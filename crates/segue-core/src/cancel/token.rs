@@ -62,6 +62,16 @@ impl CancelToken {
         self.0.cancel(Some(Reason::new(reason)));
     }
 
+    /// Asks everything under the token to finish, and cancels nothing: what
+    /// [looks](crate::is_finishing), or [waits](crate::finishing_source) for it, ends in its own
+    /// time. Never waits; again has no effect.
+    ///
+    /// [`Scope::cancel_soft`](crate::Scope::cancel_soft) cancels what does not end.
+    pub fn ask_to_finish(&self) {
+        preemption_point();
+        self.0.ask_to_finish();
+    }
+
     /// Whether it was requested.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {

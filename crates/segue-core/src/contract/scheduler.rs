@@ -61,6 +61,15 @@ pub unsafe trait Scheduler {
     /// The timers that fibers of this scheduler wait on: also its clock.
     fn timers(&self) -> &Timers;
 
+    /// Makes a fiber of a job here and now, on a stack of the calling thread, so that no other
+    /// thread ever has the job: what is behind it need not be `Send`. The fiber is ready then.
+    ///
+    /// Called by a fiber of this scheduler. A scheduler that has no such stacks, or none left, gives
+    /// the job back, which is then run in the call.
+    fn start_here(&self, job: Job) -> Result<(), Job> {
+        Err(job)
+    }
+
     /// The running fiber would leave something to its thread's park that it must wait for. Answers
     /// whether the thread idles there and nowhere else; then the park is polled soon.
     fn leave_to_park(&self) -> bool {

@@ -128,7 +128,21 @@ impl Builder {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        scope.spawn_given(self.0, f)
+        if scope.is_late() {
+            return scope.spawn_late(self.0, f);
+        }
+        // SAFETY: the family is in the frame of `scope`, which completes it before it returns,
+        // however the body ends; what lives for 'scope lives until then.
+        with_origin(|origin| unsafe { origin.spawn(Some(&scope.family), self.0, f) })
+    }
+
+    /// As [`Scope::spawn_local`].
+    pub fn spawn_local_in<'scope, F, T>(self, scope: &'scope Scope<'scope, '_>, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + 'scope,
+        T: 'scope,
+    {
+        scope.spawn_local_given(self.0, f)
     }
 
     /// As [`Scope::spawn_daemon`].

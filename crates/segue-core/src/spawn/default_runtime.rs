@@ -37,7 +37,7 @@ impl<'a> Origin<'a> {
     /// # Safety
     /// The family is [completed](Family::complete) before what the closure and its result borrow
     /// ends.
-    #[inline]
+    #[inline(always)] // There are two for each closure, one of which is cold.
     pub(crate) unsafe fn spawn<F, T>(&self, family: Option<&Family>, given: Given, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send,
@@ -52,6 +52,27 @@ impl<'a> Origin<'a> {
                 self.spawner.spawn(job);
                 preemption_point();
             }
+        }
+        handle
+    }
+
+    /// As [`spawn`](Self::spawn), on a stack of this thread; in place if there is none.
+    ///
+    /// # Safety
+    /// As for `spawn`.
+    pub(crate) unsafe fn spawn_here<F, T>(&self, family: &Family, given: Given, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T,
+    {
+        // SAFETY: as in `spawn`. The job stays here: a scheduler that takes it makes a fiber of it.
+        let (job, handle) = unsafe { task::new_here(f, given, address(Some(family)), address(self.family)) };
+        let rejected = match self.fiber {
+            Some(fiber) if !fiber.must_not_suspend() => fiber.scheduler().start_here(job).err(),
+            _ => Some(job),
+        };
+        match rejected {
+            Some(job) => run_in_place(job, family),
+            None => preemption_point(),
         }
         handle
     }

@@ -20,19 +20,21 @@ use crate::contract::current;
 use crate::contract::fiber::WaitsFor;
 use crate::contract::job::Given;
 use crate::contract::scheduler::Spawn;
+use crate::contract::timers::now;
 use crate::contract::tree::cancelled::Reason;
 use crate::contract::tree::context::is_shielded;
 use crate::contract::tree::failure::ScopeError;
-use crate::contract::tree::family::Family;
+use crate::contract::tree::family::{Family, Held};
 use crate::contract::unwind::{caught, contain};
 use crate::primitives::atomic::Ordering;
 use crate::primitives::lock::Lock;
 use crate::primitives::payload::message;
 use crate::sim::preemption::preemption_point;
 use crate::spawn::builder::Builder;
-use crate::spawn::default_runtime::{Origin, with_origin};
+use crate::spawn::default_runtime::with_origin;
 use crate::spawn::join_handle::JoinHandle;
 use crate::spawn::task;
+use crate::wait::deadline::sleep;
 use std::error::Error;
 use std::io::{self, Write};
 use std::marker::PhantomData;
@@ -50,11 +52,20 @@ pub struct Scope<'scope, 'env: 'scope> {
     env: PhantomData<&'env mut &'env ()>,
 }
 
+/// The scope has no fibers any more.
+pub(super) struct Over;
+
 /// What goes on when the scope's fibers have ended.
 struct Late {
     daemons: Family,
     hooks: Lock<Vec<Hook>>,
 }
+
+/// The daemon that gives a grace.
+const GRACE: &str = "the grace of a scope";
+
+/// How many of those that were not over in time are named.
+const MOST_NAMES: usize = 16;
 
 /// What runs at the end of a scope. It may borrow from what the scope may.
 type Hook = Box<dyn FnOnce() + Send>;
@@ -208,23 +219,24 @@ impl Scope<'_, '_> {
         })
     }
 
-    /// Has `spawn` make a member of the scope's family. Refused if that has no members any more,
-    /// as a daemon, or a hook, may come too late.
-    #[inline]
-    fn accept<V, T>(&self, what: V, spawn: impl FnOnce(Origin<'_>, V) -> JoinHandle<T>) -> JoinHandle<T> {
-        if self.late.get().is_some() {
-            return self.accept_late(what, spawn);
-        }
-        with_origin(|origin| spawn(origin, what))
+    /// Whether there are daemons or hooks, which are no members of the scope's family, and spawn
+    /// under a [hold](Self::hold) of it.
+    #[inline(always)]
+    pub(super) fn is_late(&self) -> bool {
+        self.late.get().is_some()
     }
 
+    /// Sees to it that members can be made until the answer is dropped. An error if there are none
+    /// any more: then what was to be made is [refused](Self::refuse).
+    fn hold(&self) -> Result<Held<'_>, Over> {
+        self.family.hold().ok_or(Over)
+    }
+
+    /// The handle of what comes too late, and is dropped.
     #[cold]
     #[inline(never)]
-    fn accept_late<V, T>(&self, what: V, spawn: impl FnOnce(Origin<'_>, V) -> JoinHandle<T>) -> JoinHandle<T> {
-        match self.family.hold() {
-            Some(_held) => with_origin(|origin| spawn(origin, what)),
-            None => task::never(caught(|| drop(what)), self.family.context.error()),
-        }
+    pub(super) fn refuse<V, T>(&self, what: V) -> JoinHandle<T> {
+        task::never(caught(|| drop(what)), self.family.context.error())
     }
 }
 
@@ -251,25 +263,68 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// });
     /// assert_eq!(lengths, [8, 4]);
     /// ```
-    pub fn spawn_on<S, F, T>(&'scope self, on: &S, f: F) -> JoinHandle<T>
+    pub fn spawn_on<F, T>(&'scope self, on: &dyn Spawn, f: F) -> JoinHandle<T>
     where
-        S: Spawn,
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        // SAFETY: as in `spawn_given`.
-        self.accept(f, |origin, f| unsafe { origin.on(on).spawn(Some(&self.family), Given::default(), f) })
+        let Ok(_held) = self.hold() else { return self.refuse(f) };
+        // SAFETY: as in `spawn_in`.
+        with_origin(|origin| unsafe { origin.on(on).spawn(Some(&self.family), Given::default(), f) })
     }
 
-    #[inline]
-    pub(super) fn spawn_given<F, T>(&'scope self, given: Given, f: F) -> JoinHandle<T>
+    /// As [`spawn`](Self::spawn), for what is not `Send`: the fiber has a stack of this worker from
+    /// the start, and so is never taken by another one. It begins when the caller waits or yields.
+    ///
+    /// Where there are no such stacks it runs to its end in the call: on a plain thread, in a fiber
+    /// that a foreign executor polls, or while the caller is panicking; and where no stack is left.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_core::scope;
+    /// use std::cell::RefCell;
+    /// use std::rc::Rc;
+    ///
+    /// let words = Rc::new(RefCell::new(Vec::new()));
+    /// scope(|s| {
+    ///     for word in ["straight", "line"] {
+    ///         let words = Rc::clone(&words);
+    ///         s.spawn_local(move || words.borrow_mut().push(word));
+    ///     }
+    /// });
+    /// assert_eq!(*words.borrow(), ["straight", "line"]);
+    /// ```
+    pub fn spawn_local<F, T>(&'scope self, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + 'scope,
+        T: 'scope,
+    {
+        Builder::new().spawn_local_in(self, f)
+    }
+
+    pub(super) fn spawn_local_given<F, T>(&'scope self, given: Given, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + 'scope,
+        T: 'scope,
+    {
+        let Ok(_held) = self.hold() else { return self.refuse(f) };
+        // SAFETY: as in `spawn_in`.
+        with_origin(|origin| unsafe { origin.spawn_here(&self.family, given, f) })
+    }
+
+    /// As [`Builder::spawn_in`], where there [may be late ones](Self::is_late). A function of its own,
+    /// so that the other way is inlined.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn spawn_late<F, T>(&'scope self, given: Given, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        // SAFETY: the family is in the frame of `scope`, which completes it before it returns,
-        // however the body ends; what lives for 'scope lives until then.
-        self.accept((given, f), |origin, (given, f)| unsafe { origin.spawn(Some(&self.family), given, f) })
+        let Ok(_held) = self.hold() else { return self.refuse(f) };
+        // SAFETY: as in `spawn_in`.
+        with_origin(|origin| unsafe { origin.spawn(Some(&self.family), given, f) })
     }
 
     /// Starts a *daemon*: a fiber that does not keep the scope open.
@@ -308,8 +363,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         T: Send + 'scope,
     {
         let daemons = &self.late().daemons;
-        // SAFETY: as in `spawn_given`; and they are completed when the family, which is held, is.
-        self.accept_late(f, |origin, f| unsafe { origin.spawn(Some(daemons), given, f) })
+        let Ok(_held) = self.hold() else { return self.refuse(f) };
+        // SAFETY: as in `spawn_in`; and they are completed when the family, which is held, is.
+        with_origin(|origin| unsafe { origin.spawn(Some(daemons), given, f) })
     }
 
     /// Has `hook` run at the end of the scope, when its fibers and daemons have ended, however they
@@ -352,11 +408,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: Future + Send + 'scope,
         F::Output: Send + 'scope,
     {
-        let spawn = |origin: Origin<'_>, future| unsafe {
-            // SAFETY: as in `spawn_given`.
-            origin.spawn_task(Some(&self.family), Given::default(), future)
-        };
-        self.accept(future, spawn)
+        let Ok(_held) = self.hold() else { return self.refuse(future) };
+        // SAFETY: as in `spawn_in`.
+        with_origin(|origin| unsafe { origin.spawn_task(Some(&self.family), Given::default(), future) })
     }
 
     /// Requests that the fibers of this scope, and its body, stop. Never waits.
@@ -380,6 +434,54 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     pub fn cancel_with(&self, reason: impl Into<Box<dyn Error + Send + Sync>>) {
         preemption_point();
         self.family.context.cancel(Some(Reason::new(reason)));
+    }
+
+    /// Asks the fibers of this scope, and its body, to [finish](crate::is_finishing), and cancels
+    /// those that are still there when `grace` is over. Never waits.
+    ///
+    /// Waits go on meanwhile: what serves others learns of it by
+    /// [`finishing_source`](crate::finishing_source) and accepts no more; what never asks is
+    /// cancelled after the grace. Then the reason names the fibers that were not over, if they have
+    /// names. A grace of zero is none; one beyond what the clock can show does not end. Asked
+    /// again, the grace that ends first counts.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_core::{Builder, sleep, scope};
+    /// use std::time::Duration;
+    ///
+    /// let ended = scope(|s| {
+    ///     let deaf = Builder::new().name("deaf").spawn_in(s, || sleep(Duration::MAX));
+    ///     s.cancel_soft(Duration::from_millis(20));
+    ///     deaf.join().unwrap()
+    /// });
+    /// assert!(ended.unwrap_err().to_string().starts_with("cancelled: asked to finish, and not over after 20ms"));
+    /// ```
+    pub fn cancel_soft(&'scope self, grace: Duration) {
+        preemption_point();
+        let context = &self.family.context;
+        context.ask_to_finish();
+        if now().checked_add(grace).is_none() {
+            return;
+        }
+        let stop = move || {
+            let mut names = context.names(MOST_NAMES + 1);
+            names.retain(|name| name != GRACE);
+            names.truncate(MOST_NAMES);
+            let named: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+            let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
+            context.cancel(Some(Reason::new(format!("asked to finish, and not over after {grace:?}{named}"))));
+        };
+        if grace.is_zero() {
+            return stop();
+        }
+        drop(Builder::new().name(GRACE).spawn_daemon_in(self, move || {
+            // One that must not wait, since its caller panics, gives no grace.
+            if sleep(grace).is_ok() || !context.is_cancelled() {
+                stop();
+            }
+        }));
     }
 
     /// The right to cancel this scope from elsewhere.

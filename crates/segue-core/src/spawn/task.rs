@@ -68,7 +68,7 @@ pub(crate) struct Task<F, T> {
 /// # Safety
 /// `F` and `T` may borrow; the caller sees to it that the job has run or been dropped before what
 /// they borrow ends, and that both families outlive the job, or are null.
-#[inline]
+#[inline(always)] // As `Origin::spawn`.
 pub(crate) unsafe fn new<F, T>(
     closure: F,
     given: Given,
@@ -79,6 +79,21 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
+    // SAFETY: as the caller promises.
+    unsafe { place(JobHeader::within::<Task<F, T>>(context_of(family), detached, given), closure, family) }
+}
+
+/// As [`new`], for what need not be `Send`.
+///
+/// # Safety
+/// As for [`new`]; and the job is run, or dropped, on this thread. The handle is `Send` only if the
+/// result is.
+pub(crate) unsafe fn new_here<F: FnOnce() -> T, T>(
+    closure: F,
+    given: Given,
+    family: *const Family,
+    detached: *const Family,
+) -> (Job, JoinHandle<T>) {
     // SAFETY: as the caller promises.
     unsafe { place(JobHeader::within::<Task<F, T>>(context_of(family), detached, given), closure, family) }
 }
@@ -136,7 +151,7 @@ unsafe fn context_of(family: *const Family) -> *const Context {
 ///
 /// # Safety
 /// As for [`new`]; and the header is that of a work that is laid out like a `Task<F, T>`.
-#[inline]
+#[inline(always)]
 unsafe fn place<F, T>(header: JobHeader, closure: F, family: *const Family) -> (Job, JoinHandle<T>) {
     // SAFETY: the caller keeps the family alive.
     if let Some(family) = unsafe { family.as_ref() } {
@@ -173,7 +188,7 @@ pub(crate) unsafe fn free<F, T>(head: NonNull<Head<T>>) {
 }
 
 // SAFETY: `repr(C)` puts the head first and the header first in it; the closure and the result are
-// `Send` (see `new`).
+// `Send` (see `new`), or stay here (see `new_here`).
 unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
     unsafe fn run(this: NonNull<Self>) {
         // SAFETY: the job side alone uses the closure, and calls `run` once.

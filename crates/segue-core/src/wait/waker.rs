@@ -71,6 +71,7 @@ use crate::wait::admission::{admit, exhausted};
 use crate::wait::as_task;
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
+use std::panic::Location;
 use std::pin::{Pin, pin};
 use std::ptr::{self, NonNull};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
@@ -257,7 +258,8 @@ impl Listener {
         // SAFETY: as there: the slot is null, or has the header of the fiber that runs this.
         match unsafe { current::current().as_ref() } {
             Some(fiber) => self.listen_as(fiber, waits_for),
-            None => self.listen_as_thread(waits_for),
+            // In parts, which are passed in registers.
+            None => self.listen_as_thread(waits_for.what, waits_for.at),
         }
     }
 
@@ -272,8 +274,8 @@ impl Listener {
 
     #[cold]
     #[inline(never)]
-    fn listen_as_thread(&self, waits_for: WaitsFor) -> Result<(), Cancelled> {
-        current::on_current(|thread| self.listen_as(thread, waits_for))
+    fn listen_as_thread(&self, what: &'static str, at: &'static Location<'static>) -> Result<(), Cancelled> {
+        current::on_current(|thread| self.listen_as(thread, WaitsFor { what, at }))
     }
 
     #[inline(always)]

@@ -143,18 +143,28 @@ impl Course {
         self.ready.iter().zip(&self.numbers).filter_map(name).collect()
     }
 
+    /// There is one more fiber.
+    fn born(&mut self, name: Option<&str>) -> FiberNumber {
+        let number = self.fibers;
+        self.fibers += 1;
+        if let Some(trace) = &mut self.trace {
+            trace.born(name);
+        }
+        self.strategy.born(number);
+        number
+    }
+
     fn push(&mut self, task: Task, why: Why) {
         if why == Why::Yielded && self.settles.take() {
             return self.settling.push((self.running, task));
         }
         let number = match &task {
-            Task::Fresh(job) => {
-                let number = self.fibers;
-                self.fibers += 1;
-                if let Some(trace) = &mut self.trace {
-                    trace.born(job.name().as_deref());
+            Task::Fresh(job) => self.born(job.name().as_deref()),
+            Task::Started(started) if why == Why::Spawned => {
+                let number = self.born(started.fiber().name());
+                if self.choices.is_some() {
+                    self.ids.insert(started.fiber().id(), number);
                 }
-                self.strategy.born(number);
                 number
             }
             Task::Started(started) => self.ids.get(&started.fiber().id()).copied().unwrap_or_default(),

@@ -356,9 +356,26 @@ impl<P: Policy> Local<P> {
     }
 
     #[inline(always)]
-    fn start(&self, mut job: Job) {
+    fn start(&self, job: Job) {
+        let Some(stack) = self.stack_for(&job) else { return self.starve(job) };
+        let fiber = self.fiber_for(stack, job);
+        if P::simulates() {
+            self.policy.borrow_mut().begins(&fiber.header().fiber);
+        }
+        if !self.switch_to(fiber) {
+            self.common.remote().beat.settle();
+        }
+    }
+
+    #[inline(always)]
+    fn stack_for(&self, job: &Job) -> Option<Stack> {
         let pooled = if job.stack_size().is_none() { self.stacks.borrow_mut().pop() } else { None };
-        let Some(stack) = pooled.or_else(|| self.new_stack(&job)) else { return self.starve(job) };
+        pooled.or_else(|| self.new_stack(job))
+    }
+
+    /// The fiber that runs this closure, of this worker from now on.
+    #[inline(always)]
+    fn fiber_for(&self, stack: Stack, mut job: Job) -> Coroutine {
         let number = self.started.get();
         self.started.set(number + 1);
         let scheduler = NonNull::from(self as &dyn Scheduler);
@@ -376,12 +393,7 @@ impl<P: Policy> Local<P> {
         self.common.enrol(fiber.header(), fiber.header_ptr());
         // SAFETY: this is its scheduler, and it has not run yet.
         unsafe { fiber.header().fiber.set_host(fiber.header_ptr().as_ptr().cast()) };
-        if P::simulates() {
-            self.policy.borrow_mut().begins(&fiber.header().fiber);
-        }
-        if !self.switch_to(fiber) {
-            self.common.remote().beat.settle();
-        }
+        fiber
     }
 
     #[cold]
@@ -752,6 +764,15 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
 
     fn timers(&self) -> &Timers {
         &self.timers
+    }
+
+    #[cold]
+    fn start_here(&self, job: Job) -> Result<(), Job> {
+        let Some(stack) = self.stack_for(&job) else { return Err(job) };
+        let header = self.fiber_for(stack, job).into_header();
+        // It has not run, and rests where it begins.
+        self.ready(Task::Started(Started::new(header)), Why::Spawned);
+        Ok(())
     }
 }
 

@@ -22,6 +22,14 @@
 //! So when any `cancel` has returned, all flags below are set. Each canceller that comes before the
 //! context is walked walks it again; later ones do not.
 //!
+//! # Asked to finish
+//!
+//! Before it is cancelled a context may be *asked*: a second flag that goes down the tree in the
+//! same way, and is born with what is nested under it. Waits go on; whoever wants to know looks, or
+//! waits for it by a header that stands for the waiter among the members (`cancel/cancellation.rs`).
+//! The others get an interrupt that has no effect, as they are not cancelled. What is cancelled
+//! counts as asked.
+//!
 //! # What else cancels
 //!
 //! **A deadline** is a canceller that stands among the timers of the caller's scheduler (`token.rs`
@@ -107,10 +115,12 @@ use std::time::Instant;
 const CANCELLED: u8 = 1;
 /// There may be a deadline, its own or one around.
 const HURRIES: u8 = 2;
+/// Those inside are asked to finish.
+const ASKED: u8 = 4;
 
 /// One node of the tree.
 pub(crate) struct Context {
-    /// [`CANCELLED`] and [`HURRIES`]. Every operation that can wait reads it.
+    /// [`CANCELLED`], [`HURRIES`], [`ASKED`]. Every operation that can wait reads it.
     flags: AtomicU8,
     /// Set after the flag, when the flags of all below are set too.
     walked: AtomicBool,
@@ -236,21 +246,26 @@ impl Context {
         is_needed.then(|| Arc::new(Self { is_shield: true, ..Self::new(around, true) }))
     }
 
-    /// Runs `f` inside of this shield, until its budget is used up.
+    /// Has the timers cancel this shield when its budget is used up, until the answer is dropped.
+    #[inline]
+    fn limit(self: &Arc<Self>) -> Option<impl Drop> {
+        self.around.budget.as_ref().map(|budget| self.limit_by(budget))
+    }
+
     #[cold]
-    fn within_budget<R>(self: &Arc<Self>, budget: &Budget, f: impl FnOnce() -> R) -> R {
-        let (at, timers) = &budget.due;
-        let is_past = *at <= timers.now();
+    #[inline(never)]
+    fn limit_by(self: &Arc<Self>, budget: &Budget) -> impl Drop + use<> {
+        let (at, timers) = budget.due.clone();
+        let is_past = at <= timers.now();
         if is_past {
             self.cancel_as_due();
         }
-        let key = (!is_past).then(|| timers.cancel_at(*at, Arc::clone(self)));
-        let _end = at_end(|| {
+        let key = (!is_past).then(|| timers.cancel_at(at, Arc::clone(self)));
+        at_end(move || {
             if let Some(key) = key {
                 timers.remove(key);
             }
-        });
-        self.enter(f)
+        })
     }
 
     fn new(around: Around, shielded: bool) -> Self {
@@ -334,6 +349,7 @@ impl Context {
         // SAFETY: it is kept alive and linked until `end`, which takes it out. Its address comes
         // from the `Arc` and not from a reference: `cancel` makes another `Arc` of it.
         unsafe { members.nested.push_back(NonNull::new_unchecked(Arc::as_ptr(self).cast_mut())) };
+        self.flags.fetch_or(parent.flags.load(Ordering::Relaxed) & ASKED, Ordering::Relaxed);
         parent.is_cancelled().then(|| parent.reason.get().cloned())
     }
 
@@ -416,6 +432,8 @@ impl Context {
     }
 
     /// Cancels it because its deadline has come, or one around it.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn cancel_as_due(&self) {
         let Around { deadline, budget, .. } = &self.around;
         self.cancel(Some(match (deadline, budget) {
@@ -477,6 +495,44 @@ impl Context {
                 unsafe { Fiber::wake(fiber, Wake::Interrupt) };
             });
         }
+        self.list_below(&members, below);
+    }
+
+    /// Whether those inside are to finish, or to stop.
+    #[inline]
+    pub(crate) fn is_finishing(&self) -> bool {
+        self.flags.load(Ordering::Acquire) & (ASKED | CANCELLED) != 0
+    }
+
+    /// Asks those inside, and in everything below, to finish. Again has no effect. Never waits.
+    pub(crate) fn ask_to_finish(&self) {
+        // Foreign code runs when this is dropped.
+        let _batch = Batch::new();
+        let mut below = Vec::new();
+        self.ask_members(&mut below);
+        let mut walked = 0;
+        while let Some(context) = below.get(walked).cloned() {
+            context.ask_members(&mut below);
+            walked += 1;
+        }
+    }
+
+    fn ask_members(&self, below: &mut Vec<Arc<Self>>) {
+        let members = self.members.lock();
+        if self.is_finishing() {
+            return;
+        }
+        self.flags.fetch_or(ASKED, Ordering::Release);
+        members.fibers.iter().for_each(|fiber| {
+            // SAFETY: the fiber is a member, and this is its context's lock.
+            unsafe { Fiber::wake(fiber, Wake::Interrupt) };
+        });
+        self.list_below(&members, below);
+    }
+
+    /// Notes what is to be walked after this.
+    #[inline(always)]
+    fn list_below(&self, members: &Members, below: &mut Vec<Arc<Self>>) {
         members.nested.iter().for_each(|nested| {
             // SAFETY: one that is linked is alive.
             below.extend(unsafe { Self::from_raw(nested.as_ptr()) });
@@ -487,6 +543,21 @@ impl Context {
         });
     }
 
+    /// The names of the fibers that have waited inside, or in what is below, and are there still:
+    /// of so many of those that have one.
+    pub(crate) fn names(self: &Arc<Self>, most: usize) -> Vec<String> {
+        let (mut contexts, mut walked, mut names) = (vec![Arc::clone(self)], 0, Vec::new());
+        while let Some(context) = contexts.get(walked).cloned() {
+            let members = context.members.lock();
+            // SAFETY: a member stays in place until it has left, which needs the lock.
+            let named = members.fibers.iter().filter_map(|fiber| unsafe { fiber.as_ref() }.name().map(str::to_owned));
+            names.extend(named.take(most - names.len()));
+            context.list_below(&members, &mut contexts);
+            walked += 1;
+        }
+        names
+    }
+
     /// Runs `f` in a context of its own, inside of the caller's, that is cancelled with this one
     /// too.
     pub(crate) fn run_following<T>(&self, f: impl FnOnce() -> T) -> T {
@@ -494,7 +565,7 @@ impl Context {
         let mut members = self.members.lock();
         // SAFETY: it lies in this frame, and is taken out before that ends.
         unsafe { members.followers.push_back(NonNull::from(&follower)) };
-        let late = self.is_cancelled();
+        let (late, is_finishing) = (self.is_cancelled(), self.is_finishing());
         drop(members);
         let _unfollow = at_end(|| {
             let mut members = self.members.lock();
@@ -505,6 +576,8 @@ impl Context {
         });
         if late {
             follower.context.cancel(self.reason.get().cloned());
+        } else if is_finishing {
+            follower.context.ask_to_finish();
         }
         follower.context.enter(f)
     }
@@ -516,13 +589,14 @@ impl Context {
         unsafe { self.members.lock().fibers.push_back(fiber) };
     }
 
-    /// As [`add_member`](Context::add_member), if the context is open; answers whether it was.
+    /// As [`add_member`](Context::add_member), unless the context is cancelled, or asked, if that is
+    /// what it is about; answers whether the fiber was added.
     ///
     /// # Safety
     /// As for `add_member`.
-    pub(crate) unsafe fn add_member_unless_cancelled(&self, fiber: NonNull<Fiber>) -> bool {
+    pub(crate) unsafe fn add_member_unless(&self, is_soft: bool, fiber: NonNull<Fiber>) -> bool {
         let mut members = self.members.lock();
-        let open = !self.is_cancelled();
+        let open = if is_soft { !self.is_finishing() } else { !self.is_cancelled() };
         if open {
             // SAFETY: as the caller promises.
             unsafe { members.fibers.push_back(fiber) };
@@ -565,6 +639,7 @@ pub(crate) fn look() -> Result<(), Cancelled> {
 }
 
 /// Runs `f` where the caller's cancellation does not show.
+#[inline]
 pub(crate) fn shielded<R>(f: impl FnOnce() -> R) -> R {
     run_in_shield(Context::shield(), f)
 }
@@ -576,13 +651,8 @@ pub(crate) fn shielded_until<R>(at: Instant, timers: Timers, overran: Overran, f
 }
 
 fn run_in_shield<R>(shield: Option<Arc<Context>>, f: impl FnOnce() -> R) -> R {
-    match &shield {
-        Some(context) => match &context.around.budget {
-            Some(budget) => context.within_budget(budget, f),
-            None => context.enter(f),
-        },
-        None => enter(None, f),
-    }
+    let _limit = shield.as_ref().and_then(Context::limit);
+    enter(shield.as_ref(), f)
 }
 
 /// Runs `f` inside of `context`, or shielded if there is none, and outside of it again whichever

@@ -1,0 +1,252 @@
+//! Cancellation in two stages, and cleanup within a budget.
+#![cfg(feature = "sched")]
+
+#[path = "common/meet.rs"]
+mod meet;
+
+use meet::everywhere;
+use segue::{
+    Builder, CancelToken, Cancelled, Either, Overran, Sim, after, check, finally, finishing_source, is_cancelled,
+    is_finishing, now, scope, shield, shield_for, sleep, timeout, try_scope, wait_future, yield_now,
+};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn never() -> Result<(), Cancelled> {
+    after(Duration::MAX).wait()
+}
+
+/// Serves until it is asked to finish; how often it did.
+fn serve() -> Result<u32, Cancelled> {
+    let mut served = 0;
+    loop {
+        match after(Duration::from_millis(1)).or(finishing_source()).wait()? {
+            Either::Left(()) => served += 1,
+            Either::Right(()) => return Ok(served),
+        }
+    }
+}
+
+#[test]
+fn what_is_asked_to_finish_goes_on_to_wait_and_ends_by_itself() {
+    everywhere(|| {
+        scope(|s| {
+            let server = s.spawn(serve);
+            // Asked further in, and by what does not wait in the scope's own context.
+            let inner = s.spawn(|| timeout(HOUR, || scope(|s| s.spawn(serve).join().unwrap())));
+            let looks = s.spawn(|| {
+                while !is_finishing() {
+                    yield_now().unwrap();
+                }
+                check()
+            });
+            yield_now().unwrap();
+            assert!(!is_finishing());
+            s.cancel_soft(HOUR);
+            assert!(is_finishing() && !is_cancelled());
+            sleep(Duration::from_micros(1)).expect("waits go on");
+            assert!(server.join().unwrap().is_ok());
+            assert!(inner.join().unwrap().is_ok());
+            assert!(looks.join().unwrap().is_ok());
+            assert!(s.spawn(is_finishing).join().unwrap(), "what comes later is asked, too");
+            assert!(!shield(is_finishing), "it does not show under a shield");
+        });
+        assert!(!is_finishing());
+    });
+}
+
+#[test]
+fn what_does_not_end_within_the_grace_is_cancelled_and_named() {
+    for seed in 0..20 {
+        let ended = Sim::new(seed).run(|| {
+            let before = now();
+            scope(|s| {
+                let deaf = Builder::new().name("deaf").spawn_in(s, never);
+                let ends = Builder::new().name("ends").spawn_in(s, serve);
+                s.cancel_soft(Duration::from_secs(5));
+                s.cancel_soft(HOUR);
+                assert!(ends.join().unwrap().is_ok());
+                let why = deaf.join().unwrap().unwrap_err();
+                assert_eq!(now() - before, Duration::from_secs(5));
+                why.to_string()
+            })
+        });
+        let why = ended.unwrap();
+        assert_eq!(why, "cancelled: asked to finish, and not over after 5s: `deaf`", "with seed {seed}");
+    }
+}
+
+#[test]
+fn the_grace_ends_with_the_scope() {
+    let took = Sim::new(1).run(|| {
+        let before = now();
+        scope(|s| {
+            s.cancel_soft(HOUR);
+            drop(s.spawn(|| sleep(Duration::from_secs(1)).unwrap()));
+        });
+        now() - before
+    });
+    assert_eq!(took.unwrap(), Duration::from_secs(1));
+}
+
+#[test]
+fn a_grace_of_zero_is_none_and_the_longest_does_not_end() {
+    everywhere(|| {
+        scope(|s| {
+            s.cancel_soft(Duration::MAX);
+            assert!(check().is_ok() && is_finishing());
+            s.cancel_soft(Duration::ZERO);
+            let why = check().unwrap_err().to_string();
+            assert!(why.starts_with("cancelled: asked to finish, and not over after 0ns"), "{why}");
+        });
+    });
+}
+
+#[test]
+fn a_scope_that_fails_within_its_grace_is_cancelled_at_once() {
+    everywhere(|| {
+        let error = try_scope(|s| {
+            s.cancel_soft(HOUR);
+            s.spawn_try(|| Err::<(), _>("out of ink"));
+            never()
+        });
+        assert_eq!(error.unwrap_err().to_string(), "a fiber failed: out of ink");
+    });
+}
+
+#[test]
+fn a_token_asks_what_runs_under_it_also_later_and_a_task_waits_for_that() {
+    everywhere(|| {
+        let token = CancelToken::new();
+        scope(|s| {
+            let server = s.spawn(|| token.run(serve));
+            token.ask_to_finish();
+            assert!(server.join().unwrap().is_ok());
+        });
+        assert!(token.run(is_finishing) && token.run(check).is_ok() && !token.is_cancelled());
+        // Who waits for the cancellation is not told.
+        let none = after(Duration::from_micros(1)).or(token.cancelled_source()).wait();
+        assert_eq!(none, Ok(Either::Left(())));
+        let asked = token.run(|| wait_future(async { finishing_source().await }));
+        assert_eq!(asked, Ok(()));
+        token.cancel();
+        assert!(token.run(check).is_err() && token.run(is_finishing));
+    });
+}
+
+#[test]
+fn a_cancellation_ends_a_wait_to_be_asked() {
+    everywhere(|| {
+        scope(|s| {
+            let waits = s.spawn(|| finishing_source().wait());
+            let chooses = s.spawn(|| after(HOUR).or(finishing_source()).wait().map(drop));
+            yield_now().unwrap();
+            s.cancel();
+            for fiber in [waits, chooses] {
+                // It was cancelled, or told in the same moment.
+                drop(fiber.join());
+            }
+        });
+        let none = after(Duration::from_micros(1)).or(finishing_source()).wait();
+        assert_eq!(none, Ok(Either::Left(())), "nobody asks outside");
+    });
+}
+
+#[test]
+fn to_ask_races_those_who_begin_to_wait_for_it() {
+    let pool = segue::sched::Builder::new().workers(2).pool().unwrap();
+    let ended = AtomicUsize::new(0);
+    let rounds = if cfg!(miri) { 5 } else { 2_000 };
+    pool.call(|| {
+        for _ in 0..rounds {
+            scope(|s| {
+                for _ in 0..3 {
+                    drop(s.spawn(|| {
+                        timeout(HOUR, || finishing_source().wait()).unwrap();
+                        ended.fetch_add(1, SeqCst);
+                    }));
+                }
+                s.cancel_soft(Duration::MAX);
+            });
+        }
+    });
+    assert_eq!(ended.into_inner(), 3 * rounds);
+}
+
+#[test]
+fn of_nested_budgets_the_smallest_counts_whichever_is_outside() {
+    let ends = Sim::new(1).run(|| {
+        let began = now();
+        let took = |f: &dyn Fn() -> Result<(), Cancelled>| {
+            let before = now();
+            let why = f().unwrap_err();
+            (now() - before, why.reason().unwrap().downcast_ref::<Overran>().map(Overran::budget))
+        };
+        let (short, long) = (Duration::from_secs(1), Duration::from_secs(60));
+        let outer_is_short = took(&|| shield_for(short, || shield_for(long, || shield(never))));
+        let inner_is_short = took(&|| shield_for(long, || shield_for(short, never)));
+        // Through scopes, fibers, a cleanup and a time limit, with an effect around.
+        let far_in = took(&|| {
+            shield_for(short, || {
+                scope(|s| {
+                    let fiber = s.spawn(|| {
+                        let mut ended = Ok(());
+                        timeout(long, || finally(|| (), || ended = shield(|| timeout(long, never))));
+                        ended
+                    });
+                    fiber.join().unwrap()
+                })
+            })
+        });
+        // A limit of one's own that is shorter is what it was.
+        let limit = shield_for(long, || timeout(short, never)).unwrap_err();
+        assert!(limit.timed_out() && !limit.reason().unwrap().is::<Overran>());
+        assert_eq!(now() - began, 4 * short);
+        assert!(check().is_ok());
+        [outer_is_short, inner_is_short, far_in]
+    });
+    assert_eq!(ends.unwrap(), [(Duration::from_secs(1), Some(Duration::from_secs(1))); 3]);
+}
+
+#[test]
+fn a_budget_holds_cancellation_off_and_is_over_for_who_computes() {
+    everywhere(|| {
+        let token = CancelToken::new();
+        token.run(|| {
+            token.cancel();
+            assert!(check().is_err());
+            shield_for(HOUR, || {
+                check().unwrap();
+                sleep(Duration::from_micros(1)).unwrap();
+            });
+            shield_for(Duration::MAX, || check().unwrap());
+            let used_up = shield_for(Duration::ZERO, check).unwrap_err();
+            assert!(used_up.reason().unwrap().is::<Overran>());
+            assert!(check().is_err());
+        });
+    });
+    // By the real clock: it neither waits nor yields.
+    let used_up = segue::run(|| {
+        shield_for(Duration::from_millis(2), || {
+            loop {
+                if let Err(cancelled) = check() {
+                    break cancelled;
+                }
+            }
+        })
+    });
+    assert!(used_up.reason().unwrap().is::<Overran>());
+}
+
+#[test]
+fn who_has_overrun_is_named() {
+    let why = Sim::new(1).run(|| {
+        let printer = Builder::new().name("printer");
+        printer.spawn(|| shield_for(Duration::from_secs(2), never).unwrap_err().to_string()).join().unwrap()
+    });
+    let why = why.unwrap();
+    assert!(why.starts_with("cancelled: the cleanup at crates/segue/tests/two_stages.rs:"), "{why}");
+    assert!(why.ends_with(" in fiber `printer` has used up its budget of 2s"), "{why}");
+}
