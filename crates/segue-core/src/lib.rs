@@ -76,6 +76,7 @@ pub use cancel::{deadline, finally, shield, shield_for, timeout};
 pub use contract::attributes::{Attribute, Attributes, Spread, attribute, attributes};
 pub use contract::current::{in_fiber, with_current, yield_now};
 pub use contract::fiber::{Fiber, WaitsFor};
+pub use contract::locals::{AccessError, FiberLocal};
 pub use contract::stack::trim_stack;
 pub use contract::timers::now;
 pub use contract::tree::cancelled::{Cancelled, Overran, TimedOut};

@@ -2,8 +2,8 @@
 //!
 //! Used for logs and messages, and to tell fibers apart.
 
-pub use segue_core::trim_stack;
 use segue_core::with_current;
+pub use segue_core::{AccessError, FiberLocal, trim_stack};
 use std::fmt;
 use std::thread::{self, ThreadId};
 

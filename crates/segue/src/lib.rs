@@ -139,10 +139,10 @@ pub use segue_io::fs;
 pub use error::{Closed, Full, Rejected, WaitError};
 pub use segue_core::{
     self as core, Attribute, Attributes, Blocking, CancelToken, Cancellable, Cancelled, Either, Failure, Fate,
-    JoinError, JoinHandle, Merge, Missed, Nack, OneOf, Overran, Scope, ScopeError, Ticks, TimedOut, TryScope, Waitable, after,
-    any_of, any_of_biased, at, attribute, attributes, blocking, check, deadline, finally, find_cancellations,
-    finishing_source, future_source, guard, interval, is_cancelled, is_finishing, merge, name_fibers_in_panics,
-    no_suspend, now, shield, shield_for, sleep, timeout, wait_future, with_nack, yield_now,
+    JoinError, JoinHandle, Merge, Nack, OneOf, Overran, Scope, ScopeError, Ticks, TimedOut, TryScope, Waitable, after,
+    any_of, any_of_biased, at, attribute, attributes, blocking, check, deadline, fiber_local, finally,
+    find_cancellations, finishing_source, future_source, guard, interval, is_cancelled, is_finishing, merge,
+    name_fibers_in_panics, no_suspend, now, shield, shield_for, sleep, timeout, wait_future, with_nack, yield_now,
 };
 pub use spawn::{Builder, checkpoint, join, scope, spawn, spawn_task, try_scope};
 

@@ -8,6 +8,7 @@
 use crate::contract::chain::barrier;
 use crate::contract::deferred_wakers;
 use crate::contract::fiber::{Fiber, WaitsFor};
+use crate::contract::locals;
 use crate::contract::thread;
 use crate::contract::tree::cancelled::Cancelled;
 use crate::contract::tree::context::Context;
@@ -103,10 +104,23 @@ pub fn run_as_thread<R>(f: impl FnOnce() -> R) -> R {
 /// [`Work`](crate::scheduling::Work) that its maker waits for, before it tells the maker: the
 /// contexts may end then.
 ///
+/// The fiber-local values are dropped after `f`.
+///
 /// `f` has left the contexts that it entered, which scopes and the like see to; a computation that
 /// is captured inside of one has taken it along.
 #[inline]
 pub fn retire<R>(f: impl FnOnce() -> R) -> R {
+    retire_ended(|| {
+        let result = f();
+        // The panic hook has reported it; its own drop may panic again.
+        std::mem::forget(locals::end());
+        result
+    })
+}
+
+/// As [`retire`], for an `f` that has ended the fiber-local values itself.
+#[inline]
+pub(crate) fn retire_ended<R>(f: impl FnOnce() -> R) -> R {
     let result = f();
     leave_contexts();
     result

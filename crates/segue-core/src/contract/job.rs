@@ -8,10 +8,11 @@
 
 use crate::contract::attributes::{self, Attribute, Attributes};
 use crate::contract::current;
+use crate::contract::locals::{self, Locals};
 use crate::contract::tree::context::Context;
 use crate::contract::tree::family::Family;
 use std::cell::{Cell, OnceCell, UnsafeCell};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 /// The name of a fiber. Headers keep it behind one word, as few fibers have one.
 pub type Name = Box<str>;
@@ -26,6 +27,8 @@ pub struct JobHeader {
     given: UnsafeCell<Given>,
     /// Whether a fiber or thread was made for it, to run it.
     has_fiber: Cell<bool>,
+    /// The fiber-local values that it inherits, or null. For the side that has the job.
+    locals: Cell<*mut Locals>,
 }
 
 /// Work that can stand behind a [`JobHeader`].
@@ -58,15 +61,21 @@ impl JobHeader {
     pub unsafe fn of<W: Work>(place: Place, family: Option<&Family>) -> Self {
         let family = family.map_or(std::ptr::null(), std::ptr::from_ref);
         // SAFETY: as the caller promises.
-        unsafe { Self::within::<W>(place.0, family, Given::default()) }
+        unsafe { Self::within::<W>(place.0, family, Given::default(), ptr::null_mut()) }
     }
 
-    /// Without attributes given, the work has a copy of the caller's.
+    /// Without attributes given, the work has a copy of the caller's. It begins with these
+    /// fiber-local values.
     ///
     /// # Safety
     /// Context and family are null, or in place until the work was run or abandoned.
     #[inline]
-    pub(crate) unsafe fn within<W: Work>(context: *const Context, family: *const Family, given: Given) -> Self {
+    pub(crate) unsafe fn within<W: Work>(
+        context: *const Context,
+        family: *const Family,
+        given: Given,
+        locals: *mut Locals,
+    ) -> Self {
         // SAFETY (both): the header is the first field of a `W`, as `Work` promises, so its address
         // is the work's; and the job that calls these hands on the caller's obligations.
         unsafe fn run<W: Work>(header: NonNull<JobHeader>) {
@@ -78,7 +87,15 @@ impl JobHeader {
             unsafe { W::abandon(header.cast()) }
         }
         let given = UnsafeCell::new(given.or_inherited());
-        Self { run: run::<W>, abandon: abandon::<W>, context, family, given, has_fiber: Cell::new(false) }
+        Self {
+            run: run::<W>,
+            abandon: abandon::<W>,
+            context,
+            family,
+            given,
+            has_fiber: Cell::new(false),
+            locals: Cell::new(locals),
+        }
     }
 
     /// Name and attributes for the next fiber that runs the work, which may run again.
@@ -175,6 +192,9 @@ impl Job {
         if !self.header().has_fiber.replace(false) {
             return self.run_in_place();
         }
+        if !self.header().locals.get().is_null() {
+            locals::put(self.header().locals.replace(ptr::null_mut()));
+        }
         let header = self.into_raw();
         // SAFETY: this job was the only one for the header, and is used up.
         unsafe { (header.as_ref().run)(header) };
@@ -185,9 +205,10 @@ impl Job {
     #[cold]
     fn run_in_place(self) {
         let context = current::context();
+        let locals = self.header().locals.replace(ptr::null_mut());
         let header = self.into_raw();
         // SAFETY: as in `run`.
-        unsafe { (header.as_ref().run)(header) };
+        locals::instead(locals, || unsafe { (header.as_ref().run)(header) });
         // SAFETY: the caller was inside of it all the time.
         unsafe { current::enter_context(context) };
     }
@@ -261,6 +282,7 @@ impl std::fmt::Debug for Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
+        locals::discard(self.header().locals.replace(ptr::null_mut()));
         // SAFETY: it was not run, or it would have been forgotten; and it is the only one.
         unsafe { (self.0.as_ref().abandon)(self.0) };
     }

@@ -9,6 +9,7 @@ pub(crate) mod executor;
 pub(crate) mod fiber;
 pub(crate) mod job;
 pub(crate) mod lazy_timer;
+pub(crate) mod locals;
 pub(crate) mod park;
 pub(crate) mod scheduler;
 pub(crate) mod stack;

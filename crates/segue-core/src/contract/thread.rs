@@ -44,6 +44,7 @@
 use crate::contract::current;
 use crate::contract::fiber::Fiber;
 use crate::contract::job::{Identity, Job};
+use crate::contract::locals;
 use crate::contract::scheduler::{Scheduler, Spawn, Wake};
 use crate::contract::timers::Timers;
 use crate::primitives::adaptive_spin::Patience;
@@ -221,7 +222,7 @@ impl Spawn for Threads {
 pub(crate) fn run_job(mut job: Job) {
     let Identity { context, family, .. } = job.identity();
     // SAFETY: the job keeps both in place until it has left them.
-    unsafe { current::within(context, family, || job.run()) };
+    locals::instead(ptr::null_mut(), || unsafe { current::within(context, family, || job.run()) });
 }
 
 /// What wants to know when a thread of its own waits: the pool for calls that block.

@@ -52,6 +52,7 @@ use crate::contract::current;
 use crate::contract::deferred_wakers;
 use crate::contract::fiber::{Fiber, WaitsFor};
 use crate::contract::job::{Given, Job, JobHeader, Work};
+use crate::contract::locals::{self, Locals};
 use crate::contract::scheduler::{Spawn, Wake};
 use crate::contract::stand_in::{StandIn, StandIns};
 use crate::contract::tree::cancelled::Cancelled;
@@ -63,9 +64,10 @@ use crate::primitives::prefetch::prefetch_bytes;
 use crate::spawn::join_error::Failed;
 use crate::spawn::task::{self, Head, Task};
 use std::marker::PhantomPinned;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -155,6 +157,8 @@ pub(crate) struct Polls<F> {
     given: Given,
     /// Made by the first poll.
     ring: Option<Arc<Ring>>,
+    /// The fiber-local values between two polls.
+    locals: *mut Locals,
     /// Whether the future was polled.
     began: bool,
     /// Stands for the task in the context that it was spawned in.
@@ -178,7 +182,16 @@ impl<F: Future> Polls<F> {
     ) -> Self {
         // SAFETY: as the caller promises.
         let member = unsafe { ASYNC.header(context) };
-        Self { future, spawner, given: given.copy(), ring: None, began: false, member, _shared: PhantomPinned }
+        Self {
+            future,
+            spawner,
+            given: given.copy(),
+            ring: None,
+            locals: ptr::null_mut(),
+            began: false,
+            member,
+            _shared: PhantomPinned,
+        }
     }
 
     /// Polls the future; `None` if it waits and the context is not cancelled.
@@ -190,6 +203,9 @@ impl<F: Future> Polls<F> {
         let make = || Ring { state: AtomicU8::new(QUEUED), header, spawner: Arc::clone(spawner) };
         let ring = self.ring.get_or_insert_with(|| Arc::new(make()));
         ring.begin();
+        if !self.locals.is_null() {
+            locals::put(mem::replace(&mut self.locals, ptr::null_mut()));
+        }
         if let Err(cancelled) = crate::wait::admission::check() {
             return Some(Err(Failed::Cancelled(cancelled)));
         }
@@ -211,7 +227,11 @@ impl<F: Future> Polls<F> {
             self.member.join_context();
         }
         current::leave_contexts();
-        self.member.is_cancelled().then(|| Err(Failed::Cancelled(self.member.cancelled())))
+        if self.member.is_cancelled() {
+            return Some(Err(Failed::Cancelled(self.member.cancelled())));
+        }
+        self.locals = locals::take();
+        None
     }
 }
 
@@ -263,6 +283,8 @@ unsafe fn over<F, T>(task: NonNull<Task<Polls<F>, T>>, result: Result<T, Failed>
                 ring.state.store(OVER, Ordering::Relaxed);
             }
             polls.member.leave_context(std::ptr::null());
+            // None if this is the fiber of a poll, which has them.
+            locals::discard(polls.locals);
         }
         let end = || {
             // Where it is, since it is pinned; foreign code.
@@ -277,10 +299,13 @@ unsafe fn over<F, T>(task: NonNull<Task<Polls<F>, T>>, result: Result<T, Failed>
                     task::store(head, result);
                 }
             }
+            if retires && let Some(payload) = locals::end() {
+                task::note_panic(head, payload);
+            }
             // What nobody takes is dropped inside of the context.
             task::settle(head, task::free::<Polls<F>, T>)
         };
-        let settled = if retires { current::retire(end) } else { task::within_context(head, end) };
+        let settled = if retires { current::retire_ended(end) } else { task::within_context(head, end) };
         settled.leave();
     }
 }

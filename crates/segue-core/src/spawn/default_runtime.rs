@@ -7,6 +7,7 @@
 use crate::contract::current;
 use crate::contract::fiber::Fiber;
 use crate::contract::job::{Given, Job};
+use crate::contract::locals;
 use crate::contract::scheduler::Spawn;
 use crate::contract::thread;
 use crate::contract::tree::family::Family;
@@ -45,7 +46,8 @@ impl<'a> Origin<'a> {
     {
         // SAFETY: as the caller promises. What the caller belongs to, one of its members or its
         // owner, outlives the caller, and so the scopes that this has opened and their jobs.
-        let (job, handle) = unsafe { task::new(f, given, address(family), address(self.family)) };
+        let (job, handle) =
+            unsafe { task::new(f, given, address(family), address(self.family), locals::inherited_from(self.fiber)) };
         match (self.fiber, family) {
             (Some(fiber), Some(family)) if fiber.must_not_suspend() => run_in_place(job, family),
             _ => {
@@ -65,7 +67,9 @@ impl<'a> Origin<'a> {
         F: FnOnce() -> T,
     {
         // SAFETY: as in `spawn`. The job stays here: a scheduler that takes it makes a fiber of it.
-        let (job, handle) = unsafe { task::new_here(f, given, address(Some(family)), address(self.family)) };
+        let (job, handle) = unsafe {
+            task::new_here(f, given, address(Some(family)), address(self.family), locals::inherited_from(self.fiber))
+        };
         let rejected = match self.fiber {
             Some(fiber) if !fiber.must_not_suspend() => fiber.scheduler().start_here(job).err(),
             _ => Some(job),
@@ -88,8 +92,16 @@ impl<'a> Origin<'a> {
     {
         let Self { spawner, family: detached, .. } = *self;
         // SAFETY: as in `spawn`.
-        let (job, handle) =
-            unsafe { task::new_async(future, given, spawner.share(), address(family), address(detached)) };
+        let (job, handle) = unsafe {
+            task::new_async(
+                future,
+                given,
+                spawner.share(),
+                address(family),
+                address(detached),
+                locals::inherited_from(self.fiber),
+            )
+        };
         spawner.spawn(job);
         handle
     }

@@ -5,6 +5,7 @@
 
 use crate::cancel::token::CancelToken;
 use crate::contract::job::Job;
+use crate::contract::locals;
 use crate::contract::scheduler::Spawn;
 use crate::contract::tree::family::Family;
 use crate::spawn::builder::Builder;
@@ -30,7 +31,7 @@ impl Family {
         T: Send,
     {
         // SAFETY: as the caller promises: the family outlives the job.
-        unsafe { task::new(closure, given.0, self, self) }
+        unsafe { task::new(closure, given.0, self, self, locals::inherited()) }
     }
 
     /// As [`job`](Family::job), for a future.
@@ -48,6 +49,6 @@ impl Family {
         F::Output: Send,
     {
         // SAFETY: as in `job`.
-        unsafe { task::new_async(future, given.0, spawner, self, self) }
+        unsafe { task::new_async(future, given.0, spawner, self, self, locals::inherited()) }
     }
 }

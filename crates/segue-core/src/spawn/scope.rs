@@ -247,7 +247,12 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        Builder::new().spawn_in(self, f)
+        // Not by a `Builder`, which would be written out for the cold function.
+        if self.is_late() {
+            return self.spawn_late(Given::default(), f);
+        }
+        // SAFETY: as in `spawn_in`.
+        with_origin(|origin| unsafe { origin.spawn(Some(&self.family), Given::default(), f) })
     }
 
     /// As [`spawn`](Self::spawn), under another scheduler: on a pool, for instance.

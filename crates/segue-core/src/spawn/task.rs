@@ -24,6 +24,7 @@ use crate::contract::chain::{self, Heritage};
 use crate::contract::current;
 use crate::contract::fiber::WaitsFor;
 use crate::contract::job::{Given, Job, JobHeader, Work};
+use crate::contract::locals::{self, Locals};
 use crate::contract::scheduler::Spawn;
 use crate::contract::tree::cancelled::Cancelled;
 use crate::contract::tree::context::{Context, innermost};
@@ -63,7 +64,7 @@ pub(crate) struct Task<F, T> {
 }
 
 /// Makes a task of `family`, which counts it from here to its end, or of none. What the closure
-/// detaches belongs to `detached`.
+/// detaches belongs to `detached`; its fiber-local values are those of its spawner that it inherits.
 ///
 /// # Safety
 /// `F` and `T` may borrow; the caller sees to it that the job has run or been dropped before what
@@ -74,13 +75,14 @@ pub(crate) unsafe fn new<F, T>(
     given: Given,
     family: *const Family,
     detached: *const Family,
+    locals: *mut Locals,
 ) -> (Job, JoinHandle<T>)
 where
     F: FnOnce() -> T + Send,
     T: Send,
 {
     // SAFETY: as the caller promises.
-    unsafe { place(JobHeader::within::<Task<F, T>>(context_of(family), detached, given), closure, family) }
+    unsafe { place(JobHeader::within::<Task<F, T>>(context_of(family), detached, given, locals), closure, family) }
 }
 
 /// As [`new`], for what need not be `Send`.
@@ -93,9 +95,10 @@ pub(crate) unsafe fn new_here<F: FnOnce() -> T, T>(
     given: Given,
     family: *const Family,
     detached: *const Family,
+    locals: *mut Locals,
 ) -> (Job, JoinHandle<T>) {
     // SAFETY: as the caller promises.
-    unsafe { place(JobHeader::within::<Task<F, T>>(context_of(family), detached, given), closure, family) }
+    unsafe { place(JobHeader::within::<Task<F, T>>(context_of(family), detached, given, locals), closure, family) }
 }
 
 /// As [`new`], for a future.
@@ -108,6 +111,7 @@ pub(crate) unsafe fn new_async<F, T>(
     spawner: Arc<dyn Spawn + Send + Sync>,
     family: *const Family,
     detached: *const Family,
+    locals: *mut Locals,
 ) -> (Job, JoinHandle<T>)
 where
     F: Future<Output = T> + Send,
@@ -118,7 +122,7 @@ where
     unsafe {
         let context = context_of(family);
         let polls = Polls::new(future, spawner, &given, context);
-        place(JobHeader::within::<AsyncTask<F, T>>(context, detached, given), polls, family)
+        place(JobHeader::within::<AsyncTask<F, T>>(context, detached, given, locals), polls, family)
     }
 }
 
@@ -127,7 +131,9 @@ where
 pub(crate) fn never<T>(dropped: Result<(), Payload>, cancelled: Cancelled) -> JoinHandle<T> {
     type Nothing<T> = fn() -> T;
     // SAFETY: there is no context and no family.
-    let header = unsafe { JobHeader::within::<Task<Nothing<T>, T>>(ptr::null(), ptr::null(), Given::default()) };
+    let header = unsafe {
+        JobHeader::within::<Task<Nothing<T>, T>>(ptr::null(), ptr::null(), Given::default(), ptr::null_mut())
+    };
     // SAFETY: as above.
     let (job, handle) = unsafe { place(header, (|| unreachable!("it was refused")) as Nothing<T>, ptr::null()) };
     let head = job.into_raw().cast();
@@ -200,7 +206,7 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
         // left.
         // SAFETY: nobody else looks at the task's result before `settle`, which is called once, at
         // the task's one end. The family counts the task, and what it hands down outlives it.
-        let end = current::retire(|| unsafe {
+        let end = current::retire_ended(|| unsafe {
             if let Err(cancelled) = crate::contract::tree::context::look() {
                 store_unstarted(head, caught(|| drop(closure)), cancelled);
             } else {
@@ -209,6 +215,9 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
                     Ok(value) => store(head, Ok(value)),
                     Err(payload) => store_panic(head, payload),
                 }
+            }
+            if let Some(payload) = locals::end() {
+                note_panic(head, payload);
             }
             settle(head, free::<F, T>)
         });

@@ -101,7 +101,6 @@ pub(crate) const INTERRUPT: u8 = 2;
 pub(crate) struct Header {
     pub(crate) worker: Cell<*const Common>,
     pub(crate) fiber: Fiber,
-    pub(crate) job: Cell<Option<Job>>,
     /// Where it stands in its worker's list of the living.
     pub(crate) seat: Cell<usize>,
     pub(crate) letter: Letter<Header>,

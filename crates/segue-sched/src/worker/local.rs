@@ -384,7 +384,6 @@ impl<P: Policy> Local<P> {
             // SAFETY: the worker outlives its fibers: its loop ends when none is left.
             fiber: unsafe { Fiber::for_job(scheduler, id, &mut job) },
             letter: Letter::new(),
-            job: Cell::new(Some(job)),
             worker: Cell::new(ptr::from_ref(self).cast()),
             seat: Cell::new(0),
         };
@@ -392,7 +391,10 @@ impl<P: Policy> Local<P> {
         fiber.set_label(id, fiber.header().fiber.name());
         self.common.enrol(fiber.header(), fiber.header_ptr());
         // SAFETY: this is its scheduler, and it has not run yet.
-        unsafe { fiber.header().fiber.set_host(fiber.header_ptr().as_ptr().cast()) };
+        unsafe {
+            fiber.header().fiber.set_host(fiber.header_ptr().as_ptr().cast());
+            fiber.header().fiber.keep_job(job);
+        }
         fiber
     }
 
@@ -692,7 +694,8 @@ fn main(header: &Header) {
         set_worker(header.worker.get());
         segue_core::scheduling::set_current(&raw const header.fiber);
     }
-    header.job.take().expect("a fiber starts once").run();
+    // SAFETY: it is this fiber's own, and kept there since it was made.
+    unsafe { header.fiber.begin() }.run();
 }
 
 // SAFETY: 1: `suspend` switches to the worker loop or to the fiber that gets the turn. Both go on

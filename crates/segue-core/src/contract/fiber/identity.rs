@@ -5,6 +5,7 @@
 
 use crate::contract::attributes::{Attribute, Attributes};
 use crate::contract::fiber::Fiber;
+use crate::contract::locals::Locals;
 use crate::primitives::atomic::local;
 use std::cell::{Cell, OnceCell};
 
@@ -45,6 +46,12 @@ impl Fiber {
     #[inline]
     pub(crate) fn attributes(&self) -> &OnceCell<Attributes> {
         &self.attributes
+    }
+
+    /// Where its fiber-local values are.
+    #[inline]
+    pub(crate) fn locals(&self) -> &Cell<*mut Locals> {
+        &self.locals
     }
 
     /// Where its series of drawn numbers is. It begins with the fiber's own number: so a simulated

@@ -24,6 +24,7 @@ use crate::contract::attributes::Attributes;
 use crate::contract::deferred_wakers;
 use crate::contract::executor::AsTask;
 use crate::contract::job::{Identity, Job, Name};
+use crate::contract::locals::Locals;
 use crate::contract::scheduler::{Scheduler, Wake};
 use crate::contract::tree::context::Context;
 use crate::contract::tree::family::Family;
@@ -70,6 +71,8 @@ pub struct Fiber {
     // Apart from the name: else both are copied as one, which waits for the spawner's writes.
     links: Links<Fiber>,
     attributes: OnceCell<Attributes>,
+    /// See `locals.rs`; before it runs, its job.
+    locals: Cell<*mut Locals>,
 }
 
 // With one word of a scheduler's before it, a line for wakers, and one for the fiber's turns.
@@ -118,6 +121,7 @@ impl Fiber {
             id,
             name,
             attributes,
+            locals: Cell::new(ptr::null_mut()),
             family,
             context: Cell::new(context),
             member_of: Cell::new(ptr::null()),
@@ -133,6 +137,26 @@ impl Fiber {
             retreats: Cell::new(false),
             task: Cell::new(ptr::null()),
         }
+    }
+
+    /// Keeps the job that the fiber is for until it [begins](Fiber::begin).
+    ///
+    /// # Safety
+    /// For the fiber's scheduler, before the fiber runs.
+    #[inline]
+    pub unsafe fn keep_job(&self, job: Job) {
+        self.locals.set(job.into_raw().as_ptr().cast());
+    }
+
+    /// Takes the job, to run it.
+    ///
+    /// # Safety
+    /// For the fiber itself, once, after [`keep_job`](Fiber::keep_job).
+    #[inline]
+    pub unsafe fn begin(&self) -> Job {
+        let job = self.locals.replace(ptr::null_mut()).cast();
+        // SAFETY: `keep_job` has put it there.
+        unsafe { Job::from_raw(NonNull::new_unchecked(job)) }
     }
 
     /// What its scheduler [set](Fiber::set_host): null until then.

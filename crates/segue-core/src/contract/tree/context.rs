@@ -349,8 +349,11 @@ impl Context {
         // SAFETY: it is kept alive and linked until `end`, which takes it out. Its address comes
         // from the `Arc` and not from a reference: `cancel` makes another `Arc` of it.
         unsafe { members.nested.push_back(NonNull::new_unchecked(Arc::as_ptr(self).cast_mut())) };
-        self.flags.fetch_or(parent.flags.load(Ordering::Relaxed) & ASKED, Ordering::Relaxed);
-        parent.is_cancelled().then(|| parent.reason.get().cloned())
+        let flags = parent.flags.load(Ordering::Acquire);
+        if flags & ASKED != 0 {
+            self.flags.fetch_or(ASKED, Ordering::Relaxed);
+        }
+        (flags & CANCELLED != 0).then(|| parent.reason.get().cloned())
     }
 
     /// Leaves the tree. Called by its maker, when nothing is inside any more or when it moves;
@@ -565,7 +568,7 @@ impl Context {
         let mut members = self.members.lock();
         // SAFETY: it lies in this frame, and is taken out before that ends.
         unsafe { members.followers.push_back(NonNull::from(&follower)) };
-        let (late, is_finishing) = (self.is_cancelled(), self.is_finishing());
+        let late = self.is_finishing();
         drop(members);
         let _unfollow = at_end(|| {
             let mut members = self.members.lock();
@@ -575,11 +578,19 @@ impl Context {
             follower.context.end();
         });
         if late {
-            follower.context.cancel(self.reason.get().cloned());
-        } else if is_finishing {
-            follower.context.ask_to_finish();
+            self.pass_on_to(&follower.context);
         }
         follower.context.enter(f)
+    }
+
+    /// Does to a follower that has come late what was done to this.
+    #[cold]
+    fn pass_on_to(&self, follower: &Self) {
+        if self.is_cancelled() {
+            follower.cancel(self.reason.get().cloned());
+        } else {
+            follower.ask_to_finish();
+        }
     }
 
     /// # Safety

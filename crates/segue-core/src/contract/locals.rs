@@ -1,0 +1,454 @@
+//! Fiber-local values: what each fiber has one of, as each thread has of a thread-local.
+//!
+//! Used by applications, through `fiber_local!`; by tasks, which end a fiber's values before it
+//! ends, and take them from poll to poll.
+//!
+//! # The idea
+//!
+//! A fiber's header has one pointer to a table, which is made when the first value is. A plain
+//! thread has such a pointer in a thread-local variable. A table belongs to one flow of control:
+//! the fiber whose header has it, the thread, or the async task that is polled; a task takes it out
+//! of the header of one poll's fiber and puts it into that of the next. So values move between
+//! threads, and are `Send`; they are lent on the thread alone that has them, to a closure that
+//! nothing is captured across.
+//!
+//! A job that runs in the place of its spawner, or on a thread of a pool, has a table of its own
+//! meanwhile.
+//!
+//! # The end
+//!
+//! What runs a job to its end calls [`end`], while the job's fiber is in its contexts. The values
+//! are dropped there, the newest first, and may wait. One that is read when it was dropped, or made
+//! anew when there is no table any more, is an error. **The race to fear** is none: no other thread
+//! has the table. But a drop is foreign code, which reads other values and makes more: so a value
+//! is taken out of the table before it is dropped, and no reference into the table is held across
+//! foreign code. A value that is lent stays, since it lies in a box of its own, and the frame that
+//! has borrowed it is above the one that ends the table.
+#![allow(unsafe_code)] // A value is lent while its table may grow.
+
+use crate::contract::chain::barrier;
+use crate::contract::current;
+use crate::contract::fiber::{Fiber, WaitsFor};
+use crate::contract::unwind::{caught, contain};
+use crate::primitives::at_end::at_end;
+use crate::primitives::payload::Payload;
+use std::cell::{Cell, RefCell};
+use std::error::Error;
+use std::{fmt, mem, ptr};
+
+/// The values of one fiber, thread or task.
+pub(crate) struct Locals {
+    /// By the addresses of their keys.
+    values: Vec<(usize, Box<dyn Value>)>,
+    /// Whether they are being dropped.
+    ends: bool,
+}
+
+impl fmt::Debug for Locals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locals").field("len", &self.values.len()).finish()
+    }
+}
+
+/// In a header: the values were dropped.
+const ENDED: *mut Locals = ptr::without_provenance_mut(1);
+
+/// A value with its key's way to hand it down.
+trait Value: Send {
+    fn address(&self) -> *const ();
+    fn inherited(&self) -> Option<Box<dyn Value>>;
+}
+
+struct Kept<T> {
+    value: T,
+    inherit: Option<fn(&T) -> T>,
+}
+
+impl<T: Send + 'static> Value for Kept<T> {
+    fn address(&self) -> *const () {
+        (&raw const self.value).cast()
+    }
+
+    fn inherited(&self) -> Option<Box<dyn Value>> {
+        let Self { value, inherit } = self;
+        inherit.map(|inherit| Box::new(Self { value: inherit(value), inherit: Some(inherit) }) as Box<dyn Value>)
+    }
+}
+
+/// Of a plain thread.
+struct OfThread(Cell<*mut Locals>);
+
+impl Drop for OfThread {
+    fn drop(&mut self) {
+        // SAFETY: it is this thread's, and `end` or this alone frees it.
+        contain(|| unsafe { end_table(self.0.replace(ENDED)) });
+    }
+}
+
+thread_local! {
+    static OF_THREAD: OfThread = const { OfThread(Cell::new(ptr::null_mut())) };
+}
+
+/// Calls `f` with the place of the caller's table; `None` in the destructors of a thread.
+#[inline]
+fn slot<R>(f: impl FnOnce(&Cell<*mut Locals>) -> R) -> Option<R> {
+    current::with_running(|fiber| match fiber {
+        Some(fiber) => Some(f(fiber.locals())),
+        None => OF_THREAD.try_with(|of_thread| f(&of_thread.0)).ok(),
+    })
+}
+
+/// A value that each fiber has one of. Made by [`fiber_local!`](crate::fiber_local).
+pub struct FiberLocal<T: 'static> {
+    init: fn() -> T,
+    inherit: Option<fn(&T) -> T>,
+}
+
+/// A fiber-local value can't be read: it was dropped already, since its fiber ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccessError;
+
+impl fmt::Display for AccessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a fiber-local value was dropped already, or is new to a fiber that ends")
+    }
+}
+
+impl Error for AccessError {}
+
+impl<T: Send + 'static> FiberLocal<T> {
+    /// For the macro.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn new(init: fn() -> T) -> Self {
+        Self { init, inherit: None }
+    }
+
+    /// For the macro.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn inherited(init: fn() -> T) -> Self
+    where
+        T: Clone,
+    {
+        Self { init, inherit: Some(T::clone) }
+    }
+
+    /// Calls `f` with the caller's value, which is made first if it is not there. It is an
+    /// operation: no computation is captured across it by an effect or a generator.
+    ///
+    /// # Panics
+    /// If the value was dropped, which a destructor of another one may find when its fiber ends:
+    /// see [`try_with`](Self::try_with).
+    #[track_caller]
+    pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
+        self.try_with(f).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// As [`with`](Self::with), or an error.
+    ///
+    /// # Errors
+    /// [`AccessError`] if the value was dropped, since the fiber or thread ends; or if it is asked
+    /// for then for the first time.
+    #[track_caller]
+    pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Result<R, AccessError> {
+        barrier(WaitsFor::new("a fiber-local value"), || {
+            let value = match self.find()? {
+                Some(value) => value,
+                None => self.make()?,
+            };
+            // SAFETY: it lies in a box that the table frees when the caller's fiber, thread or task
+            // ends: after this frame, which is inside of it and is not captured.
+            Ok(f(unsafe { &*value }))
+        })
+    }
+
+    fn key(&'static self) -> usize {
+        ptr::from_ref(self).addr()
+    }
+
+    fn find(&'static self) -> Result<Option<*const T>, AccessError> {
+        slot(|slot| match slot.get() {
+            ENDED => Err(AccessError),
+            table => {
+                // SAFETY: null, or the caller's; nobody else has a reference into it.
+                let Some(locals) = (unsafe { table.as_ref() }) else { return Ok(None) };
+                match locals.values.iter().find(|(key, _)| *key == self.key()) {
+                    Some((_, value)) => Ok(Some(value.address().cast())),
+                    None if locals.ends => Err(AccessError),
+                    None => Ok(None),
+                }
+            }
+        })
+        .unwrap_or(Err(AccessError))
+    }
+
+    #[cold]
+    fn make(&'static self) -> Result<*const T, AccessError> {
+        // Foreign code, which may make others, or this one.
+        let kept = Box::new(Kept { value: (self.init)(), inherit: self.inherit });
+        if let Some(value) = self.find()? {
+            return Ok(value);
+        }
+        let value: *const T = &raw const kept.value;
+        slot(|slot| {
+            if slot.get().is_null() {
+                slot.set(Box::into_raw(Box::new(Locals { values: Vec::new(), ends: false })));
+            }
+            // SAFETY: it is the caller's, in place; nobody has a reference into it.
+            unsafe { (*slot.get()).values.push((self.key(), kept)) };
+        })
+        .ok_or(AccessError)?;
+        Ok(value)
+    }
+}
+
+impl<T: Send + 'static> FiberLocal<Cell<T>> {
+    /// Puts a value into the caller's cell.
+    ///
+    /// # Panics
+    /// As [`with`](Self::with).
+    #[track_caller]
+    pub fn set(&'static self, value: T) {
+        self.with(|cell| cell.set(value));
+    }
+
+    /// A copy of what is in the caller's cell.
+    ///
+    /// # Panics
+    /// As [`with`](Self::with).
+    #[must_use]
+    #[track_caller]
+    pub fn get(&'static self) -> T
+    where
+        T: Copy,
+    {
+        self.with(Cell::get)
+    }
+
+    /// Puts a value into the caller's cell, and yields what was there.
+    ///
+    /// # Panics
+    /// As [`with`](Self::with).
+    #[track_caller]
+    pub fn replace(&'static self, value: T) -> T {
+        self.with(|cell| cell.replace(value))
+    }
+}
+
+impl<T: Send + 'static> FiberLocal<RefCell<T>> {
+    /// As [`with`](Self::with), with what is in the caller's cell.
+    ///
+    /// # Panics
+    /// As [`with`](Self::with), or if it is borrowed mutably.
+    #[track_caller]
+    pub fn with_borrow<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
+        self.with(|cell| f(&cell.borrow()))
+    }
+
+    /// As [`with`](Self::with), with what is in the caller's cell, to change it.
+    ///
+    /// # Panics
+    /// As [`with`](Self::with), or if it is borrowed.
+    #[track_caller]
+    pub fn with_borrow_mut<R>(&'static self, f: impl FnOnce(&mut T) -> R) -> R {
+        self.with(|cell| f(&mut cell.borrow_mut()))
+    }
+}
+
+impl<T> fmt::Debug for FiberLocal<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FiberLocal").finish_non_exhaustive()
+    }
+}
+
+/// What a child of the caller starts with.
+#[inline]
+pub(crate) fn inherited() -> *mut Locals {
+    current::with_running(inherited_from)
+}
+
+/// As [`inherited`], where the caller is this fiber, or a plain thread.
+#[inline(always)]
+pub(crate) fn inherited_from(fiber: Option<&Fiber>) -> *mut Locals {
+    let table = match fiber {
+        Some(fiber) => fiber.locals().get(),
+        None => of_thread(),
+    };
+    if table.addr() <= ENDED.addr() { ptr::null_mut() } else { clone_of(table) }
+}
+
+#[cold]
+#[inline(never)]
+fn of_thread() -> *mut Locals {
+    OF_THREAD.try_with(|of_thread| of_thread.0.get()).unwrap_or(ENDED)
+}
+
+#[cold]
+#[inline(never)]
+fn clone_of(table: *mut Locals) -> *mut Locals {
+    let mut values: Vec<(usize, Box<dyn Value>)> = Vec::new();
+    barrier(WaitsFor::new("the clone of a fiber-local value"), || {
+        // SAFETY: the caller's, in place. A clone is foreign code, which may make more values, but
+        // removes none, and each lies in a box of its own; no reference to the list is held.
+        let len = || unsafe { (*table).values.len() };
+        let mut index = 0;
+        while index < len() {
+            // SAFETY: as above.
+            let (key, value) = unsafe {
+                let (key, value) = &(&(*table).values)[index];
+                (*key, ptr::from_ref(&**value))
+            };
+            // SAFETY: as above.
+            values.extend(unsafe { (*value).inherited() }.map(|value| (key, value)));
+            index += 1;
+        }
+    });
+    if values.is_empty() { ptr::null_mut() } else { Box::into_raw(Box::new(Locals { values, ends: false })) }
+}
+
+/// Drops what a job, or a task, that has gone was to begin with or to go on with.
+#[inline]
+pub(crate) fn discard(table: *mut Locals) {
+    if !table.is_null() {
+        // SAFETY: nobody else has it.
+        unsafe { end_table(table) };
+    }
+}
+
+/// Drops the caller's values, which is all that its fiber has to do yet, and answers with the first
+/// panic of these drops.
+#[inline]
+pub(crate) fn end() -> Option<Payload> {
+    let table = current::with_running(|fiber| match fiber {
+        Some(fiber) => fiber.locals().replace(ENDED),
+        None => end_of_thread(),
+    });
+    if table.addr() <= ENDED.addr() { None } else { end_slowly(table) }
+}
+
+#[cold]
+#[inline(never)]
+fn end_of_thread() -> *mut Locals {
+    OF_THREAD.try_with(|of_thread| of_thread.0.replace(ENDED)).unwrap_or(ENDED)
+}
+
+#[cold]
+#[inline(never)]
+fn end_slowly(table: *mut Locals) -> Option<Payload> {
+    slot(|slot| slot.set(table));
+    // SAFETY: it is the caller's, and is in its slot until it is empty.
+    let panic = unsafe { empty(table) };
+    slot(|slot| slot.set(ENDED));
+    // SAFETY: nobody finds it any more; it came from a box.
+    drop(unsafe { Box::from_raw(table) });
+    panic
+}
+
+/// # Safety
+/// It is null, or a table of the caller's, which nobody else has.
+#[cold]
+unsafe fn end_table(table: *mut Locals) {
+    if table.addr() > ENDED.addr() {
+        // SAFETY: as the caller promises; it came from a box.
+        unsafe {
+            mem::forget(empty(table));
+            drop(Box::from_raw(table));
+        }
+    }
+}
+
+/// Drops the values, the newest first.
+///
+/// # Safety
+/// It is a table of the caller's.
+unsafe fn empty(table: *mut Locals) -> Option<Payload> {
+    let mut first = None;
+    // SAFETY: as the caller promises; no reference is held while a value is dropped.
+    let next = || unsafe {
+        (*table).ends = true;
+        (*table).values.pop()
+    };
+    while let Some(value) = next() {
+        if let Err(payload) = caught(|| drop(value)) {
+            match first {
+                None => first = Some(payload),
+                // Its own drop may panic again.
+                Some(_) => mem::forget(payload),
+            }
+        }
+    }
+    first
+}
+
+/// Runs `f` with this table in place of the caller's.
+pub(crate) fn instead<R>(locals: *mut Locals, f: impl FnOnce() -> R) -> R {
+    let outer = slot(|slot| slot.replace(locals));
+    let _restore = at_end(|| {
+        if let Some(outer) = outer {
+            // SAFETY: what was put there is this caller's, unless it has ended.
+            let own = slot(|slot| slot.replace(outer));
+            // SAFETY: as above.
+            own.into_iter().for_each(|own| unsafe { end_table(own) });
+        }
+    });
+    f()
+}
+
+/// Takes the caller's table out, for the next poll of a task.
+pub(crate) fn take() -> *mut Locals {
+    let table = slot(|slot| slot.replace(ptr::null_mut())).unwrap_or(ENDED);
+    if table == ENDED { ptr::null_mut() } else { table }
+}
+
+/// Puts a table in: what a job has inherited, or the last poll of a task has taken out.
+#[cold]
+pub(crate) fn put(locals: *mut Locals) {
+    slot(|slot| slot.set(locals));
+}
+
+/// Declares values that each fiber has one of, as `thread_local!` does for threads. A plain thread
+/// has one, too, and so has an async task, from poll to poll.
+///
+/// A value is made when its fiber uses it first. With `, inherited` behind it, which takes a
+/// `Clone`, a fiber begins with a clone of its spawner's, made at the spawn, if the spawner has
+/// one. What runs as a part of a call has values of its own and inherits none: the halves of a
+/// `join` that another worker takes, and what runs on another scheduler or blocks a thread for its
+/// caller.
+///
+/// The values are dropped on their fiber's stack when it has ended, before its scope hears of that,
+/// the newest first; they may wait. A drop may read values that are still there; the others are an
+/// [`AccessError`].
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{fiber_local, scope};
+/// use std::cell::{Cell, RefCell};
+///
+/// fiber_local! {
+///     static REQUEST: RefCell<String> = RefCell::new("none".to_owned()), inherited;
+///     static DEPTH: Cell<u32> = Cell::new(0);
+/// }
+///
+/// REQUEST.with_borrow_mut(|request| *request = "no. 7".to_owned());
+/// DEPTH.set(3);
+/// scope(|s| {
+///     let child = s.spawn(|| (REQUEST.with_borrow(String::clone), DEPTH.get()));
+///     assert_eq!(child.join().unwrap(), ("no. 7".to_owned(), 0));
+/// });
+/// ```
+#[macro_export]
+macro_rules! fiber_local {
+    () => {};
+    ($(#[$attribute:meta])* $vis:vis static $name:ident: $type:ty = $init:expr, inherited $(; $($rest:tt)*)?) => {
+        $(#[$attribute])*
+        $vis static $name: $crate::FiberLocal<$type> = $crate::FiberLocal::inherited(|| $init);
+        $($crate::fiber_local! { $($rest)* })?
+    };
+    ($(#[$attribute:meta])* $vis:vis static $name:ident: $type:ty = $init:expr $(; $($rest:tt)*)?) => {
+        $(#[$attribute])*
+        $vis static $name: $crate::FiberLocal<$type> = $crate::FiberLocal::new(|| $init);
+        $($crate::fiber_local! { $($rest)* })?
+    };
+}
