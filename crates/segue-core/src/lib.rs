@@ -23,8 +23,8 @@
 //!   writes. [`Timers`](scheduling::Timers): the clock; [`Deadline`]: a point in time.
 //! * `cancel`: the tree of contexts: [`Cancelled`] with its reason, [`CancelToken`], [`timeout`],
 //!   [`shield`], [`finally`].
-//! * [`scope`], [`try_scope`] and [`spawn`]: the owners of fibers. [`Job`](scheduling::Job): a closure that has
-//!   not started; [`JoinHandle`]: its result, joined or awaited.
+//! * [`scope`], [`try_scope`] and [`spawn`]: the owners of fibers. [`Job`](scheduling::Job): a
+//!   closure that has not started; [`JoinHandle`]: its result, joined or awaited.
 //! * [`spawn_task`]: a future that a scheduler runs next to its fibers.
 //! * [`wait_future`]: a fiber or thread that waits for any `Future`.
 //! * [`blocking`]: calls that block their thread, made by fibers.

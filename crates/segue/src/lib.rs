@@ -21,8 +21,9 @@
 //! * Start: [`run`], [`runtime`], [`Pool`]; one scheduler or several in a program.
 //! * Schedulers: [`move_to`] another one for a while; [`Driven`] by a loop that is not ours;
 //!   [`sched`] has the policies.
-//! * Fibers: [`spawn`], [`scope`], [`try_scope`], [`join`], [`yield_now`], [`sleep`], [`fiber::current`]. A
-//!   [`JoinHandle`] is joined, or awaited by a task. [`spawn_task`] runs a future next to them.
+//! * Fibers: [`spawn`], [`scope`], [`try_scope`], [`join`], [`yield_now`], [`sleep`],
+//!   [`fiber::current`]. A [`JoinHandle`] is joined, or awaited by a task. [`spawn_task`] runs a
+//!   future next to them.
 //! * Meet: [`sync`] has promises, locks, permits, cells that are initialised once, latches and
 //!   more. [`channel`] has channels, broadcasts and watched values.
 //! * Several at a time: [`concurrent`] runs closures until all have ended, or the first, and works
@@ -33,8 +34,8 @@
 //!   one when the wait begins, [`with_nack`] says what has become of it.
 //! * Stop: [`Cancelled`] is the error of every wait. [`CancelToken`] cancels what runs under it,
 //!   [`timeout`] and [`deadline`] what takes too long; [`shield`] and [`finally`] finish what was
-//!   begun, [`shield_for`] within a budget; [`check`] is for computations, and [`checkpoint`], which also lets others run. In
-//!   [`no_suspend`] waits are refused.
+//!   begun, [`shield_for`] within a budget; [`check`] is for computations, and [`checkpoint`],
+//!   which also lets others run. In [`no_suspend`] waits are refused.
 //! * Control: [`effect`] asks an enclosing handler, which may keep the rest of the computation;
 //!   [`generator()`] makes an iterator of code that visits; [`multi`] resumes more than once.
 //! * The world: [`net`]; [`fs`]; [`process`], [`pipe`], [`pty`], [`signal`] and [`stdio`]; calls
@@ -139,10 +140,11 @@ pub use segue_io::fs;
 pub use error::{Closed, Full, Rejected, WaitError};
 pub use segue_core::{
     self as core, Attribute, Attributes, Blocking, CancelToken, Cancellable, Cancelled, Either, Failure, Fate,
-    JoinError, JoinHandle, Merge, Nack, OneOf, Overran, Scope, ScopeError, Ticks, TimedOut, TryScope, Waitable, after,
-    any_of, any_of_biased, at, attribute, attributes, blocking, check, deadline, fiber_local, finally,
+    JoinError, JoinHandle, Merge, Missed, Nack, OneOf, Overran, Scope, ScopeError, Ticks, TimedOut, TryScope, Waitable,
+    after, any_of, any_of_biased, at, attribute, attributes, blocking, check, deadline, fiber_local, finally,
     find_cancellations, finishing_source, future_source, guard, interval, is_cancelled, is_finishing, merge,
-    name_fibers_in_panics, no_suspend, now, shield, shield_for, sleep, timeout, wait_future, with_nack, yield_now,
+    name_fibers_in_panics, no_suspend, now, random, shield, shield_for, sleep, timeout, wait_future, with_nack,
+    yield_now,
 };
 pub use spawn::{Builder, checkpoint, join, scope, spawn, spawn_task, try_scope};
 

@@ -64,8 +64,8 @@ pub unsafe trait Scheduler {
     /// Makes a fiber of a job here and now, on a stack of the calling thread, so that no other
     /// thread ever has the job: what is behind it need not be `Send`. The fiber is ready then.
     ///
-    /// Called by a fiber of this scheduler. A scheduler that has no such stacks, or none left, gives
-    /// the job back, which is then run in the call.
+    /// Called by a fiber of this scheduler. A scheduler that has no such stacks, or none left,
+    /// gives the job back, which is then run in the call.
     fn start_here(&self, job: Job) -> Result<(), Job> {
         Err(job)
     }

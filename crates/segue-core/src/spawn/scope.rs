@@ -177,9 +177,7 @@ impl Scope<'_, '_> {
 
     /// What has gone wrong in it, apart from what was only cancelled.
     pub(super) fn take_error(&self) -> Option<ScopeError> {
-        // A statement of its own: what is matched on would keep the lock.
-        let error = self.family.failures.lock().take();
-        error
+        self.family.failures.lock().take()
     }
 
     /// Raises what has gone wrong, the first of which was a panic, and says what became of fibers
@@ -318,8 +316,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         with_origin(|origin| unsafe { origin.spawn_here(&self.family, given, f) })
     }
 
-    /// As [`Builder::spawn_in`], where there [may be late ones](Self::is_late). A function of its own,
-    /// so that the other way is inlined.
+    /// As [`Builder::spawn_in`], where there [may be late ones](Self::is_late). A function of its
+    /// own, so that the other way is inlined.
     #[cold]
     #[inline(never)]
     pub(super) fn spawn_late<F, T>(&'scope self, given: Given, f: F) -> JoinHandle<T>

@@ -64,7 +64,8 @@ pub(crate) struct Task<F, T> {
 }
 
 /// Makes a task of `family`, which counts it from here to its end, or of none. What the closure
-/// detaches belongs to `detached`; its fiber-local values are those of its spawner that it inherits.
+/// detaches belongs to `detached`; its fiber-local values are those of its spawner that it
+/// inherits.
 ///
 /// # Safety
 /// `F` and `T` may borrow; the caller sees to it that the job has run or been dropped before what

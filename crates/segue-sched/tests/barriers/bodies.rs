@@ -3,8 +3,8 @@
 use crate::table::{ActsAtDrop, LONG, Must::*, RIGHT, Row, act, fiber, thread};
 use segue_core::{
     Attribute, CancelToken, Extent, JoinError, after, attribute, attributes, blocking, check, deadline,
-    describe_panics, finally, is_cancelled, now, scope, shield, sleep, spawn, timeout, wait_future,
-    wait_future_shielded, yield_now,
+    describe_panics, finally, is_cancelled, now, scope, shield, shield_for, sleep, spawn, timeout, try_scope,
+    wait_future, wait_future_shielded, yield_now,
 };
 use segue_sched::fiber::effect::{Effect, Handler, SharedHandler, outside, perform};
 use segue_sched::fiber::{generator, multi, region};
@@ -232,6 +232,20 @@ pub static ROWS: &[Row] = &[
     fiber("deadline", Captured, deadline_body),
     thread("deadline, on a thread", Captured, deadline_body),
     fiber("shield", Captured, || shield(acts_and_waits)),
+    fiber("shield_for", Captured, || shield_for(LONG, acts_and_waits)),
+    fiber("a hook of a scope", Captured, || {
+        scope(|s| s.on_exit(LONG, || assert_eq!(acts_and_waits(), RIGHT)));
+        RIGHT
+    }),
+    fiber("a daemon of a scope", Apart, || scope(|s| s.spawn_daemon(acts).join().unwrap())),
+    fiber("a local fiber of a scope", Apart, || scope(|s| s.spawn_local(acts).join().unwrap())),
+    fiber("the body of a scope that may fail", Captured, || {
+        try_scope(|s| {
+            s.spawn_try(|| Ok::<_, std::fmt::Error>(()));
+            Ok::<_, std::fmt::Error>(acts())
+        })
+        .unwrap()
+    }),
     fiber("CancelToken::run", Captured, token_run),
     thread("CancelToken::run, on a thread", Captured, token_run),
     fiber("Extent::run", Captured, || {

@@ -26,9 +26,9 @@
 //!
 //! Before it is cancelled a context may be *asked*: a second flag that goes down the tree in the
 //! same way, and is born with what is nested under it. Waits go on; whoever wants to know looks, or
-//! waits for it by a header that stands for the waiter among the members (`cancel/cancellation.rs`).
-//! The others get an interrupt that has no effect, as they are not cancelled. What is cancelled
-//! counts as asked.
+//! waits for it by a header that stands for the waiter among the members
+//! (`cancel/cancellation.rs`). The others get an interrupt that has no effect, as they are not
+//! cancelled. What is cancelled counts as asked.
 //!
 //! # What else cancels
 //!
@@ -600,8 +600,8 @@ impl Context {
         unsafe { self.members.lock().fibers.push_back(fiber) };
     }
 
-    /// As [`add_member`](Context::add_member), unless the context is cancelled, or asked, if that is
-    /// what it is about; answers whether the fiber was added.
+    /// As [`add_member`](Context::add_member), unless the context is cancelled, or asked, if that
+    /// is what it is about; answers whether the fiber was added.
     ///
     /// # Safety
     /// As for `add_member`.

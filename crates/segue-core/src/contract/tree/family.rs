@@ -25,7 +25,7 @@
 //! before the owner goes on.
 #![allow(unsafe_code)] // Members and owner reach the family by its address.
 
-use crate::contract::chain::{self, Heritage};
+use crate::contract::chain::{self, Heritage, barrier};
 use crate::contract::fiber::WaitsFor;
 use crate::contract::tree::cancelled::Reason;
 use crate::contract::tree::context::Context;
@@ -181,15 +181,16 @@ impl Family {
         Box::new(shown)
     }
 
-    /// As [`keep_panic`](Self::keep_panic), for an error, which it gives back. The owner is a scope.
+    /// As [`keep_panic`](Self::keep_panic), for an error, which it gives back. The owner is a
+    /// scope.
     #[cold]
     pub(crate) fn keep_error(&self, part: &'static str, error: Arc<Reason>) -> Arc<Reason> {
         self.keep(Failure::of_error(part, Arc::clone(&error)));
         error
     }
 
-    /// As [`keep_error`](Self::keep_error), for all that has gone wrong in a scope further in. Gives
-    /// back the first cause.
+    /// As [`keep_error`](Self::keep_error), for all that has gone wrong in a scope further in.
+    /// Gives back the first cause.
     #[cold]
     pub(crate) fn keep_all(&self, inner: ScopeError) -> Arc<Reason> {
         let first = inner.first().cause();
@@ -200,7 +201,9 @@ impl Family {
     fn keep(&self, failure: Failure) {
         // SAFETY: it outlives its daemons.
         let family = unsafe { self.reports_to.as_ref() }.unwrap_or(self);
-        let is_echo = family.context.is_cancelled() && failure.echoes(&family.context.error());
+        // What an error consists of is foreign code.
+        let looks = || failure.echoes(&family.context.error());
+        let is_echo = family.context.is_cancelled() && barrier(WaitsFor::new("the failure of a scope"), looks);
         let mut failures = family.failures.lock();
         if is_echo {
             let superfluous = failures.add_echo(failure);
