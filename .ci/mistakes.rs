@@ -117,6 +117,34 @@ pub fn a_choice_is_awaited_in_a_fiber(inbox: &Receiver<u32>) {
     let _ = select! { await; word = inbox.recv_source() => word };
 }
 
+/// What is borrowed has to live as long as the scope, whatever runs in it.
+pub fn a_fiber_borrows_what_the_body_owns() {
+    segue::scope(|s| {
+        let word = String::from("short");
+        //~ closure may outlive the current function, but it borrows `word`
+        s.spawn(|| word.len());
+        //~ closure may outlive the current function, but it borrows `word`
+        s.spawn_daemon(|| word.len());
+        //~ closure may outlive the current function, but it borrows `word`
+        s.spawn_local(|| word.len());
+        //~ closure may outlive the current function, but it borrows `word`
+        s.on_exit(Duration::MAX, || drop(word.len()));
+    });
+}
+
+pub fn a_fiber_takes_what_is_not_send() {
+    let count = std::rc::Rc::new(1);
+    segue::try_scope(|s| {
+        let own = count.clone();
+        //~ `Rc<i32>` cannot be sent between threads safely
+        s.spawn_try(move || Ok::<_, Cancelled>(*own));
+        // This one stays on its worker.
+        s.spawn_local(move || *count);
+        Ok::<_, Cancelled>(())
+    })
+    .unwrap();
+}
+
 pub fn a_test_that_returns_a_number() {
     //~ a program under test returns nothing, or a `Result` with an error that has a `Debug`
     segue::Explore::random(1).check(|| 42);

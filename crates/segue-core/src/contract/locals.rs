@@ -80,8 +80,11 @@ struct OfThread(Cell<*mut Locals>);
 
 impl Drop for OfThread {
     fn drop(&mut self) {
-        // SAFETY: it is this thread's, and `end` or this alone frees it.
-        contain(|| unsafe { end_table(self.0.replace(ENDED)) });
+        let table = self.0.replace(ENDED);
+        if table.addr() > ENDED.addr() {
+            // SAFETY: it is this thread's, and `end` or this alone frees it.
+            contain(|| unsafe { end_table(table) });
+        }
     }
 }
 
