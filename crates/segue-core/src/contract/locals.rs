@@ -140,6 +140,9 @@ impl<T: Send + 'static> FiberLocal<T> {
     /// Calls `f` with the caller's value, which is made first if it is not there. It is an
     /// operation: no computation is captured across it by an effect or a generator.
     ///
+    /// # Cancellation
+    /// *No effect*: `f` sees the caller's.
+    ///
     /// # Panics
     /// If the value was dropped, which a destructor of another one may find when its fiber ends:
     /// see [`try_with`](Self::try_with).
@@ -149,6 +152,9 @@ impl<T: Send + 'static> FiberLocal<T> {
     }
 
     /// As [`with`](Self::with), or an error.
+    ///
+    /// # Cancellation
+    /// *No effect*: `f` sees the caller's.
     ///
     /// # Errors
     /// [`AccessError`] if the value was dropped, since the fiber or thread ends; or if it is asked

@@ -61,11 +61,8 @@ pub unsafe trait Scheduler {
     /// The timers that fibers of this scheduler wait on: also its clock.
     fn timers(&self) -> &Timers;
 
-    /// Makes a fiber of a job here and now, on a stack of the calling thread, so that no other
-    /// thread ever has the job: what is behind it need not be `Send`. The fiber is ready then.
-    ///
-    /// Called by a fiber of this scheduler. A scheduler that has no such stacks, or none left,
-    /// gives the job back, which is then run in the call.
+    /// Makes a ready fiber of a job at once, on a stack of the calling thread, or gives the job
+    /// back, to be run in the call: what is behind it need not be `Send` (25).
     fn start_here(&self, job: Job) -> Result<(), Job> {
         Err(job)
     }

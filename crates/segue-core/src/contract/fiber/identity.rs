@@ -1,13 +1,16 @@
 //! Which fiber it is: number, name, mark, attributes, drawn numbers.
 //!
-//! Used by reports, policies and users. All of it is fixed before the fiber runs, or for its own
-//! thread alone.
+//! Used by reports, policies and users; here is also the job that it begins with. All of it is
+//! fixed before the fiber runs, or for its own thread alone.
+#![allow(unsafe_code)] // A job is kept as an address.
 
 use crate::contract::attributes::{Attribute, Attributes};
 use crate::contract::fiber::Fiber;
+use crate::contract::job::Job;
 use crate::contract::locals::Locals;
 use crate::primitives::atomic::local;
 use std::cell::{Cell, OnceCell};
+use std::ptr::{self, NonNull};
 
 local!(static MARKS: Cell<u64> = Cell::new(0));
 
@@ -46,6 +49,26 @@ impl Fiber {
     #[inline]
     pub(crate) fn attributes(&self) -> &OnceCell<Attributes> {
         &self.attributes
+    }
+
+    /// Keeps the job that the fiber is for until it [begins](Fiber::begin).
+    ///
+    /// # Safety
+    /// For the fiber's scheduler, before the fiber runs.
+    #[inline]
+    pub unsafe fn keep_job(&self, job: Job) {
+        self.locals.set(job.into_raw().as_ptr().cast());
+    }
+
+    /// Takes the job, to run it.
+    ///
+    /// # Safety
+    /// For the fiber itself, once, after [`keep_job`](Fiber::keep_job).
+    #[inline]
+    pub unsafe fn begin(&self) -> Job {
+        let job = self.locals.replace(ptr::null_mut()).cast();
+        // SAFETY: `keep_job` has put it there.
+        unsafe { Job::from_raw(NonNull::new_unchecked(job)) }
     }
 
     /// Where its fiber-local values are.

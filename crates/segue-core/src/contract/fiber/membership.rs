@@ -8,10 +8,24 @@
 use crate::contract::fiber::Fiber;
 use crate::contract::tree::cancelled::Cancelled;
 use crate::contract::tree::context::Context;
+use crate::contract::tree::family::Family;
 use crate::primitives::atomic::Ordering;
 use std::ptr::{self, NonNull};
 
 impl Fiber {
+    /// The family that what this fiber detaches belongs to.
+    #[must_use]
+    #[inline]
+    pub fn detaches_to(&self) -> Option<&Family> {
+        // SAFETY: a family outlives its fibers.
+        unsafe { self.family.as_ref() }
+    }
+
+    #[inline]
+    pub(crate) fn family(&self) -> *const Family {
+        self.family
+    }
+
     /// Makes `context` the innermost one and returns the one before.
     ///
     /// # Safety

@@ -139,26 +139,6 @@ impl Fiber {
         }
     }
 
-    /// Keeps the job that the fiber is for until it [begins](Fiber::begin).
-    ///
-    /// # Safety
-    /// For the fiber's scheduler, before the fiber runs.
-    #[inline]
-    pub unsafe fn keep_job(&self, job: Job) {
-        self.locals.set(job.into_raw().as_ptr().cast());
-    }
-
-    /// Takes the job, to run it.
-    ///
-    /// # Safety
-    /// For the fiber itself, once, after [`keep_job`](Fiber::keep_job).
-    #[inline]
-    pub unsafe fn begin(&self) -> Job {
-        let job = self.locals.replace(ptr::null_mut()).cast();
-        // SAFETY: `keep_job` has put it there.
-        unsafe { Job::from_raw(NonNull::new_unchecked(job)) }
-    }
-
     /// What its scheduler [set](Fiber::set_host): null until then.
     #[inline]
     pub fn host(&self) -> *const () {
@@ -246,19 +226,6 @@ impl Fiber {
     #[inline]
     pub(crate) fn retreats(&self, yes: bool) {
         self.retreats.set(yes);
-    }
-
-    /// The family that what this fiber detaches belongs to.
-    #[must_use]
-    #[inline]
-    pub fn detaches_to(&self) -> Option<&Family> {
-        // SAFETY: a family outlives its fibers.
-        unsafe { self.family.as_ref() }
-    }
-
-    #[inline]
-    pub(crate) fn family(&self) -> *const Family {
-        self.family
     }
 
     /// Answers whether the fiber is to suspend. If not, it was cancelled in the last moment.

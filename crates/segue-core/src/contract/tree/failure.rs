@@ -236,7 +236,7 @@ static FINDERS: Mutex<Vec<Find>> = Mutex::new(Vec::new());
 
 /// Makes scopes see that an error of some type says no more than that a wait was cancelled. For
 /// libraries with error types of their own, of which [`source`](Error::source) does not yield the
-/// [`Cancelled`]; to be called once for each.
+/// [`Cancelled`]; to be called once for each. Never waits.
 ///
 /// # Examples
 ///

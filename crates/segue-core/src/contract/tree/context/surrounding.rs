@@ -1,0 +1,127 @@
+//! The contexts that a captured computation takes along.
+//!
+//! Used by `enter`, and by the crate that captures. The essay is in `context.rs`.
+#![allow(unsafe_code)] // Contexts and frames are reached by address.
+
+use super::{Around, Context, leave};
+use crate::contract::chain::{self, Frame};
+use crate::contract::current;
+use crate::primitives::at_end::at_end;
+use std::cell::Cell;
+use std::ptr;
+use std::sync::Arc;
+
+/// As [`enter`], where something is around that may capture what runs.
+#[cold]
+pub(super) fn enter_surrounded<R>(context: Option<&Arc<Context>>, f: impl FnOnce() -> R) -> R {
+    // SAFETY: it is kept below, until `_leave` has entered the one around.
+    let around = Cell::new(unsafe { current::enter_context(context.map_or(ptr::null(), Arc::as_ptr)) });
+    let surrounding =
+        Surrounding { frame: Frame::marked(chain::CONTEXT), past: ptr::null(), context: context.cloned(), around };
+    let _leave = at_end(|| {
+        // SAFETY: what is around is in place still.
+        unsafe { chain::set_top(surrounding.frame.parent()) };
+        // SAFETY: as above.
+        unsafe { leave(surrounding.context(), surrounding.around.get()) };
+    });
+    // SAFETY: it is in place until `_leave` sets the top again.
+    unsafe { chain::set_top((&raw const surrounding).cast()) };
+    f()
+}
+
+/// A frame of the chain: a context that was entered where something around may capture what runs.
+/// Or a *detour*, past contexts that are not seen from there, but captured all the same.
+#[repr(C)] // The frame comes first.
+#[derive(Debug)]
+pub struct Surrounding {
+    frame: Frame,
+    /// The outermost of the contexts that a detour leads past.
+    past: *const Surrounding,
+    /// None for a shield.
+    context: Option<Arc<Context>>,
+    /// The context around. Not the parent of `context`, which has none under a shield.
+    around: Cell<*const Context>,
+}
+
+/// The contexts of a computation that is captured, away from those around. Dropped, it puts them
+/// inside of those that the computation goes on in.
+#[must_use = "what goes on is in its contexts again when this is dropped"]
+#[derive(Debug)]
+pub struct Away<'a> {
+    outermost: &'a Surrounding,
+    innermost: *const Context,
+}
+
+impl Surrounding {
+    fn context(&self) -> *const Context {
+        self.context.as_ref().map_or(ptr::null(), Arc::as_ptr)
+    }
+
+    /// What a computation is captured from inside of if this is the outermost of its contexts that
+    /// is seen.
+    fn outermost(&self) -> &Self {
+        // SAFETY: a detour is made inside of what it leads past.
+        unsafe { self.past.as_ref() }.unwrap_or(self)
+    }
+
+    /// Takes the contexts of the caller out of those around, up to this one.
+    ///
+    /// # Safety
+    /// For a computation that is captured, before it is suspended. It is inside of this one, with
+    /// no handler or generator around that is captured too; and the first thing that it does when
+    /// it goes on is to drop what this answers, on the same thread.
+    #[cold]
+    pub unsafe fn leave(&self) -> Away<'_> {
+        let outermost = self.outermost();
+        let innermost = current::context();
+        current::leave_context(ptr::null());
+        if let Some(context) = &outermost.context {
+            context.end();
+            if let Some(beyond) = &context.around.further {
+                *beyond.around.lock() = Around::default();
+            }
+        }
+        // SAFETY: the computation's consumer, which goes on, is inside of that.
+        unsafe { current::enter_context(outermost.around.get()) };
+        Away { outermost, innermost }
+    }
+
+    /// Runs `f`, a call of the caller's to a handler further out, inside of `parent`, which is
+    /// around that handler. `self` is the outermost context between.
+    ///
+    /// # Safety
+    /// `parent` is in place, or null.
+    #[cold]
+    pub unsafe fn detour<R>(&self, parent: *const Frame, f: impl FnOnce() -> R) -> R {
+        let frame = Frame::marked(chain::CONTEXT);
+        frame.parent.set(parent);
+        let detour = Self { frame, past: self.outermost(), context: None, around: Cell::new(ptr::null()) };
+        // SAFETY: it is dropped at the end of this function, and `parent` is in place, as the
+        // caller promises.
+        unsafe { chain::inside((&raw const detour).cast(), f) }
+    }
+}
+
+impl Drop for Away<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        let Self { outermost, innermost } = *self;
+        let here = current::context();
+        outermost.around.set(here);
+        // SAFETY: the caller is inside of it, so it is alive.
+        if let (Some(context), Some(here)) = (&outermost.context, unsafe { here.as_ref() }) {
+            if let Some(beyond) = &context.around.further {
+                *beyond.around.lock() = here.around.clone();
+            }
+            if !context.is_shield {
+                // SAFETY: it was taken out by `leave`. It ends, or leaves again, in the frame that
+                // surrounds the caller, and so before what that is inside of now.
+                if let Some(reason) = unsafe { context.hang_in(here) } {
+                    context.cancel(reason);
+                }
+            }
+        }
+        // SAFETY: the computation goes on inside of it.
+        unsafe { current::enter_context(innermost) };
+    }
+}
