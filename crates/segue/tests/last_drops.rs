@@ -139,7 +139,7 @@ fn a_scope_raises_the_panic_that_came_first() {
                 MVar::<()>::empty().take().unwrap();
             });
         });
-        assert_eq!(raised, "the fiber panicked: the first");
+        assert!(raised.starts_with("the fiber panicked: the first"), "{raised}");
         let raised = panic_of(|| {
             scope(|s| {
                 s.spawn(|| MVar::<()>::empty().take().unwrap());
@@ -147,7 +147,7 @@ fn a_scope_raises_the_panic_that_came_first() {
                 panic!("the body's");
             });
         });
-        assert_eq!(raised, "the fiber panicked: the body's");
+        assert!(raised.starts_with("the fiber panicked: the body's"), "{raised}");
     });
 }
 
@@ -185,14 +185,14 @@ fn a_panic_in_the_drop_of_a_result_is_the_scope_s() {
                 settle();
             });
         });
-        assert_eq!(raised, "the fiber panicked: in the drop of a result");
+        assert!(raised.starts_with("the fiber panicked: in the drop of a result"), "{raised}");
         let raised = panic_of(|| {
             scope(|s| {
                 drop(s.spawn_task(async { Bomb("in the drop of an output") }));
                 settle();
             });
         });
-        assert_eq!(raised, "the fiber panicked: in the drop of an output");
+        assert!(raised.starts_with("the fiber panicked: in the drop of an output"), "{raised}");
     });
 }
 

@@ -146,7 +146,8 @@ fn a_panic_of_a_child_wins_over_a_later_one_of_the_body() {
                 panic_any("body");
             })
         });
-        assert_eq!(*result.unwrap_err().downcast::<&str>().unwrap(), "child");
+        let text = result.unwrap_err().downcast::<String>().unwrap();
+        assert_eq!(*text, "child; then the body panicked: body");
     });
 }
 
