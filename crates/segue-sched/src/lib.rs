@@ -46,6 +46,7 @@
 mod explore;
 mod hosted;
 mod join;
+pub mod par;
 mod plain;
 mod policies;
 mod run;
@@ -55,11 +56,13 @@ pub use explore::{
     BadSchedule, Cause, Deadlock, Explore, Explored, Failure, Leaks, Schedule, Shrunk, Sim, Verdict, settle,
 };
 pub use hosted::{Hosted, hosted, hosted_as};
-pub use join::{join, try_join};
+pub use join::context::{FnContext, join_context, try_join_context};
+pub use join::{is_wanted, join, try_join};
 pub use plain::Plain;
 pub use policies::{
     ByDeadline, ByPriority, Class, Due, Fair, Fifo, Hierarchical, Lifo, Ordered, Priority, RoundRobin, Share, Stealing,
 };
+pub use run::default::{default_pool, default_pool_or};
 pub use run::driven::{Driven, Polled};
 pub use run::{Builder, MakePark, Pool};
 pub use segue_fiber::{self as fiber, Backtrace, StackConfig};

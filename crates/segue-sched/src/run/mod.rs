@@ -4,6 +4,7 @@
 //! own.
 #![allow(unsafe_code)] // Families and frames are handed to workers that this file waits for.
 
+pub(crate) mod default;
 pub(crate) mod driven;
 mod hooks;
 mod monitor;
