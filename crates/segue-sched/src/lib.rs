@@ -64,10 +64,10 @@ pub use policies::{
 };
 pub use run::default::{default_pool, default_pool_or};
 pub use run::driven::{Driven, Polled};
-pub use run::{Builder, MakePark, Pool};
+pub use run::{Builder, MakePark, Pool, WorkerThread};
 pub use segue_fiber::{self as fiber, Backtrace, StackConfig};
 pub use worker::block_in_place::blocking_here;
 pub use worker::checkpoint::checkpoint;
-pub use worker::handle::{Handle, move_to};
+pub use worker::handle::{Handle, move_to, worker_has_more, worker_index};
 pub use worker::policy::{Goes, Idle, Policy, Seat, Started, Task, Why};
 pub use worker::report::{Stuck, StuckWorker};

@@ -3,6 +3,8 @@
 //! Used by parallel loops outside of fibers, and by `segue`, which says how its workers idle.
 
 use crate::run::{Builder, Pool};
+use segue_core::WaitsFor;
+use segue_core::chain::barrier;
 use std::io;
 use std::sync::OnceLock;
 
@@ -40,5 +42,7 @@ pub fn default_pool() -> &'static Pool {
 /// ```
 pub fn default_pool_or(make: impl FnOnce() -> io::Result<Pool>) -> &'static Pool {
     let or_panic = |error| -> Pool { panic!("the default runtime could not be started: {error}") };
-    DEFAULT.get_or_init(|| make().unwrap_or_else(or_panic))
+    // A computation that is captured here would leave the cell locked.
+    let start = || barrier(WaitsFor::new("the start of the default runtime"), make);
+    DEFAULT.get_or_init(|| start().unwrap_or_else(or_panic))
 }
