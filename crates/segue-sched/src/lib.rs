@@ -37,7 +37,8 @@
 //!   another scheduler.
 //! * [`Sim`]: seeded schedules, simulated time, deadlock reports. [`Explore`]: the same program
 //!   under many schedules.
-//! * Fork-join with [`join`]. Long computations with a [`checkpoint`] now and then.
+//! * Fork-join with [`join()`]; parallel loops and sorts in [`par`]. Long computations with a
+//!   [`checkpoint`] now and then.
 //! * [`Builder::monitor`]: reports of workers that are stuck in a fiber. [`Builder::on_park`] and
 //!   its like: hooks. [`Builder::pin`]: a processor for each worker.
 //! * [`hosted`]: a fiber without a worker, run by a foreign executor as a future.

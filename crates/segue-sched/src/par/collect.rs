@@ -4,10 +4,10 @@
 //!
 //! # Into a vector
 //!
-//! If the iterator is indexed, each piece writes its elements straight to their places in the vector's
-//! spare memory. A piece's *run* owns what it has written; two neighbours join into one run. At the end
-//! there is one run, of all elements, and the vector takes it over. A run that goes another way, since
-//! a closure has panicked, drops its elements.
+//! If the iterator is indexed, each piece writes its elements straight to their places in the
+//! vector's spare memory. A piece's *run* owns what it has written; two neighbours join into one
+//! run. At the end there is one run, of all elements, and the vector takes it over. A run that goes
+//! another way, since a closure has panicked, drops its elements.
 //!
 //! Else each piece has a vector of its own, and these are moved into one at the end.
 #![allow(unsafe_code)] // Memory of a vector is filled in by several threads.
@@ -41,8 +41,8 @@ pub(crate) fn append<I: ParallelIterator>(elements: &mut I, len: usize, vec: &mu
     assert_eq!(run.len, len, "an indexed iterator yields as many elements as it says");
     // Its elements are the vector's from here on.
     mem::forget(run);
-    // SAFETY: the run began at the first place, as the whole loop does, and each of its elements was
-    // written; there is room for `len`.
+    // SAFETY: the run began at the first place, as the whole loop does, and each of its elements
+    // was written; there is room for `len`.
     unsafe { vec.set_len(before + len) };
 }
 
@@ -98,8 +98,8 @@ impl<T> Folder<T> for Run<'_, T> {
     #[inline]
     fn consume(&mut self, item: T) {
         assert!(self.len < self.room, "an indexed iterator yields as many elements as it says");
-        // SAFETY: the place is within the vector's spare memory, and it is one of the piece's own: it
-        // comes right behind those that this run has written.
+        // SAFETY: the place is within the vector's spare memory, and it is one of the piece's own:
+        // it comes right behind those that this run has written.
         unsafe { self.first.add(self.at + self.len).write(MaybeUninit::new(item)) };
         self.len += 1;
     }
@@ -174,8 +174,8 @@ where
     }
 }
 
-/// The error that came first. The flag is for a look without the lock (Relaxed: what it says is used
-/// to end early alone).
+/// The error that came first. The flag is for a look without the lock (Relaxed: what it says is
+/// used to end early alone).
 struct Error<E> {
     first: Mutex<Option<E>>,
     is_there: AtomicBool,

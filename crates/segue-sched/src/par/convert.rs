@@ -98,8 +98,8 @@ where
     }
 }
 
-/// What a parallel iterator can be [collected](ParallelIterator::collect) into: a vector, in order; a
-/// `Result` or an `Option` of what can be collected into, which the first error ends.
+/// What a parallel iterator can be [collected](ParallelIterator::collect) into: a vector, in order;
+/// a `Result` or an `Option` of what can be collected into, which the first error ends.
 pub trait FromParallelIterator<T: Send>: Sized {
     /// Collects.
     fn from_par_iter<I: IntoParallelIterator<Item = T>>(elements: I) -> Self;

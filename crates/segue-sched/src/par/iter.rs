@@ -1,4 +1,5 @@
-//! The two traits: what every parallel iterator can do, and what one can whose elements are counted.
+//! The two traits: what every parallel iterator can do, and what one can whose elements are
+//! counted.
 //!
 //! Used by applications.
 
@@ -15,8 +16,8 @@ use std::sync::atomic::AtomicBool;
 
 /// An iterator whose elements are gone through by all workers that are idle.
 ///
-/// It does nothing before one of the methods is called that consume it. All of these run a loop, whose
-/// [cancellation](super#cancellation) and [panics](super#panics) are the same for all.
+/// It does nothing before one of the methods is called that consume it. All of these run a loop,
+/// whose [cancellation](super#cancellation) and [panics](super#panics) are the same for all.
 ///
 /// The iterators are those of this module: the trait can't be implemented elsewhere.
 ///
@@ -73,7 +74,8 @@ pub trait ParallelIterator: Sized + Send {
         FilterMap { base: self, f }
     }
 
-    /// Folds the elements of each piece into one value that begins with `identity`, and yields these.
+    /// Folds the elements of each piece into one value that begins with `identity`, and yields
+    /// these.
     ///
     /// How many there are depends on how often idle workers have asked for work: with none there is
     /// one. They come in the order of the elements, and each has elements that follow each other.
@@ -262,8 +264,8 @@ pub trait ParallelIterator: Sized + Send {
         self.map(f).find_any(|&is_it| !is_it).is_none()
     }
 
-    /// Collects the elements: into a vector, in their order; or into a `Result` or an `Option` of one,
-    /// which the first error ends.
+    /// Collects the elements: into a vector, in their order; or into a `Result` or an `Option` of
+    /// one, which the first error ends.
     ///
     /// The elements of an indexed iterator are written straight to their places in the vector.
     ///

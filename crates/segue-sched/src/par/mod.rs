@@ -22,34 +22,36 @@
 //! # Where it runs
 //!
 //! On a fiber of this crate's schedulers the loop runs in that fiber, and workers that are idle get
-//! parts of it. With one worker, or none that is idle, it is a plain loop. On a plain thread, and on
-//! fibers of other schedulers, it runs in the [default runtime](crate::default_pool) while the caller
-//! waits.
+//! parts of it. With one worker, or none that is idle, it is a plain loop. On a plain thread, and
+//! on fibers of other schedulers, it runs in the [default runtime](crate::default_pool) while the
+//! caller waits.
 //!
 //! # Grain
 //!
-//! Nobody has to say one. A loop gives away half of what is left of it when an idle worker asks, for
-//! which it looks every 20 microseconds or after each element, whichever is longer.
+//! Nobody has to say one. A loop gives away half of what is left of it when an idle worker asks,
+//! for which it looks every 20 microseconds or after each element, whichever is longer.
 //!
 //! # Closures that wait
 //!
 //! A closure may wait at anything of Segue's: its fiber is suspended, and fibers go on that have
-//! something to do, as do the elements that come after its block. (Blocks are so short that they take
-//! 20 microseconds; one that waits has a single element, as a rule.) So the closures of a loop may wait
-//! for other fibers, but not for each other. As many fibers wait at once as there are closures that
-//! wait: a loop over a million elements that each wait for a second has a million fibers; a
-//! [`Semaphore`](https://docs.rs/segue) bounds what they do, and chunks bound how many there are.
+//! something to do, as do the elements that come after its block. (Blocks are so short that they
+//! take 20 microseconds; one that waits has a single element, as a rule.) So the closures of a loop
+//! may wait for other fibers, but not for each other. As many fibers wait at once as there are
+//! closures that wait: a loop over a million elements that each wait for a second has a million
+//! fibers; a [`Semaphore`](https://docs.rs/segue) bounds what they do, and chunks bound how many
+//! there are.
 //!
 //! # Cancellation
 //!
-//! *No effect* on a loop: all closures are called, and see the caller's cancellation at their waits,
-//! wherever they run. A loop that is to end early when it is cancelled asks
-//! [`check`](segue_core::check) in its closure, and collects into a `Result`: the first error ends it.
+//! *No effect* on a loop: all closures are called, and see the caller's cancellation at their
+//! waits, wherever they run. A loop that is to end early when it is cancelled asks
+//! [`check`](segue_core::check) in its closure, and collects into a `Result`: the first error ends
+//! it.
 //!
 //! # Panics
 //!
-//! A panic in a closure comes out of the call, when no closure of the loop is running any more. Other
-//! pieces run to their ends before. Elements that no closure has got are dropped, each once.
+//! A panic in a closure comes out of the call, when no closure of the loop is running any more.
+//! Other pieces run to their ends before. Elements that no closure has got are dropped, each once.
 //!
 //! # Effects
 //!

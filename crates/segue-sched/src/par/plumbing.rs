@@ -1,17 +1,17 @@
 //! How a parallel loop is run: pieces that can be split, what they are fed into, and the loop that
 //! gives some of its work away when a worker asks.
 //!
-//! Used by the iterators of this room; its traits are theirs alone, so that the lengths that some of
-//! them rely on are right.
+//! Used by the iterators of this room; its traits are theirs alone, so that the lengths that some
+//! of them rely on are right.
 //!
 //! # The loop
 //!
-//! A piece is consumed block by block, by one folder, in order. Between two blocks the loop looks at
-//! the worker's mark (one load): if somebody wants work, the rest is split into halves, which are
-//! forked. While a block runs, what comes after it is a child of a fork: its note costs a few
-//! instructions, and if a closure in the block suspends the fiber, the child is exposed with all other
-//! notes, and others go on with it. As a rule nobody has taken it when the block is over; then the
-//! loop takes it back and goes on with it by itself (`Common::fork_or_keep`).
+//! A piece is consumed block by block, by one folder, in order. Between two blocks the loop looks
+//! at the worker's mark (one load): if somebody wants work, the rest is split into halves, which
+//! are forked. While a block runs, what comes after it is a child of a fork: its note costs a few
+//! instructions, and if a closure in the block suspends the fiber, the child is exposed with all
+//! other notes, and others go on with it. As a rule nobody has taken it when the block is over;
+//! then the loop takes it back and goes on with it by itself (`Common::fork_or_keep`).
 //!
 //! A block has so many elements that it takes some 20 microseconds: it begins with one, and is
 //! doubled. So nobody has to say a grain, a cheap loop is one tight loop in all but the first
@@ -20,8 +20,9 @@
 //! **Commit point**: an element is consumed when its block gives it out. **Cancellation** has *no
 //! effect* on a loop, as on a join: closures see it at their waits. **Panics**: a block that panics
 //! drops its folder and what is left of its elements; its piece ends, the other pieces run to their
-//! ends, and what they have made is dropped, before the panic goes on (as in a join, whose forks these
-//! are). Each element is in one piece, one block or one iterator at a time, whose drop drops it.
+//! ends, and what they have made is dropped, before the panic goes on (as in a join, whose forks
+//! these are). Each element is in one piece, one block or one iterator at a time, whose drop drops
+//! it.
 
 use crate::run::default::default_pool;
 use crate::worker::common::Common;
@@ -161,8 +162,8 @@ pub(crate) fn elsewhere<R: Send>(f: impl FnOnce() -> R + Send) -> R {
     default_pool().call(f)
 }
 
-/// Calls `f`, which goes through a loop, behind a barrier, with what pieces inherit. Else an effect in
-/// a closure could capture the loop's frame, while other workers run pieces of it.
+/// Calls `f`, which goes through a loop, behind a barrier, with what pieces inherit. Else an effect
+/// in a closure could capture the loop's frame, while other workers run pieces of it.
 #[cold]
 #[inline(never)]
 #[allow(unsafe_code)] // As for the halves of joins.

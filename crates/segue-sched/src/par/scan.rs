@@ -2,11 +2,11 @@
 //!
 //! Used by `par_scan`.
 //!
-//! A piece is gone through block by block, each element after the one before it. When an idle worker
-//! asks, the rest is split: the second half is scanned by itself meanwhile, and gets the last element
-//! of the first one added to all of it, in parallel, when that is there. So nothing is done twice
-//! unless somebody helps. (Guy Blelloch, "Prefix sums and their applications", 1990, has the algorithm
-//! by pieces.)
+//! A piece is gone through block by block, each element after the one before it. When an idle
+//! worker asks, the rest is split: the second half is scanned by itself meanwhile, and gets the
+//! last element of the first one added to all of it, in parallel, when that is there. So nothing is
+//! done twice unless somebody helps. (Guy Blelloch, "Prefix sums and their applications", 1990, has
+//! the algorithm by pieces.)
 
 use crate::join::{is_wanted, join};
 use crate::par::convert::IntoParallelRefMutIterator;

@@ -58,8 +58,8 @@ source! {
 }
 
 source! {
-    /// The parallel iterator over unique chunks of a slice: [`ParallelSliceMut::par_chunks_mut`] makes
-    /// it.
+    /// The parallel iterator over unique chunks of a slice: [`ParallelSliceMut::par_chunks_mut`]
+    /// makes it.
     ChunksMut<'s, T: Send>, ChunkPieces<&'s mut [T]>, &'s mut [T]
 }
 

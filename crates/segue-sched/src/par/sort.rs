@@ -7,22 +7,23 @@
 //!
 //! # Stable
 //!
-//! A merge sort: the halves are sorted, then merged into a buffer, then copied back. Also the merge is
-//! parallel: the middle of the longer run splits both, and what is before it is merged beside what is
-//! behind it.
+//! A merge sort: the halves are sorted, then merged into a buffer, then copied back. Also the merge
+//! is parallel: the middle of the longer run splits both, and what is before it is merged beside
+//! what is behind it.
 //!
-//! **Nothing is lost or doubled**, whatever a comparison does: while it merges, the slice keeps all its
-//! elements, bit by bit, and the buffer's copies are nobody's. Once all were merged, and no comparison
-//! comes any more, they are copied back, each once, since each has its place in the buffer: a merge of
-//! m and n elements writes m + n places, in whatever order the comparisons say. A panic in between
-//! leaves the slice as it was, its halves sorted. An element is reached by one thread at a time: the
-//! runs are split as unique slices.
+//! **Nothing is lost or doubled**, whatever a comparison does: while it merges, the slice keeps all
+//! its elements, bit by bit, and the buffer's copies are nobody's. Once all were merged, and no
+//! comparison comes any more, they are copied back, each once, since each has its place in the
+//! buffer: a merge of m and n elements writes m + n places, in whatever order the comparisons say.
+//! A panic in between leaves the slice as it was, its halves sorted. An element is reached by one
+//! thread at a time: the runs are split as unique slices.
 //!
 //! # Unstable
 //!
-//! A quicksort: what is less than a pivot, the median of a sample, is put before it, and both parts are
-//! sorted. Elements are only swapped, so no comparison can lose one. After some pivots that were bad
-//! std sorts what is left: a comparison that is no order does not keep it going. No memory is needed.
+//! A quicksort: what is less than a pivot, the median of a sample, is put before it, and both parts
+//! are sorted. Elements are only swapped, so no comparison can lose one. After some pivots that
+//! were bad std sorts what is left: a comparison that is no order does not keep it going. No memory
+//! is needed.
 #![allow(unsafe_code)] // Elements are copied into a buffer and back.
 
 use crate::join::join;
@@ -102,8 +103,8 @@ fn merge<T: Send>(
     if into.len() <= SMALL {
         return merge_here(left, right, into, compare);
     }
-    // Equal elements of the left run come first: so what is behind the split on the left is not less
-    // than anything before it on the right.
+    // Equal elements of the left run come first: so what is behind the split on the left is not
+    // less than anything before it on the right.
     let (at_left, at_right) = if left.len() >= right.len() {
         let middle = left.len() / 2;
         let at = right.partition_point(|element| compare(element, &left[middle]) == Ordering::Less);
@@ -149,9 +150,9 @@ fn copy_back<T: Send>(elements: &mut [T], merged: &mut [MaybeUninit<T>]) {
         return;
     }
     debug_assert_eq!(elements.len(), merged.len());
-    // SAFETY: `merged` has a copy of each of the elements that are written over here or in the other
-    // parts, each once, and nothing runs in between that could see one twice: no user's code is called
-    // until all parts were copied.
+    // SAFETY: `merged` has a copy of each of the elements that are written over here or in the
+    // other parts, each once, and nothing runs in between that could see one twice: no user's code
+    // is called until all parts were copied.
     unsafe { ptr::copy_nonoverlapping(merged.as_ptr().cast(), elements.as_mut_ptr(), elements.len()) };
 }
 

@@ -231,9 +231,9 @@ impl<F: MakePark + Send + Sync> Builder<F> {
         Ok(pool)
     }
 
-    /// As [`pool`](Builder::pool), on threads that the caller makes: `start` is called once for each
-    /// worker, in order, and has a thread call its [`run`](WorkerThread::run). Never waits: a worker
-    /// takes part from when its thread runs it.
+    /// As [`pool`](Builder::pool), on threads that the caller makes: `start` is called once for
+    /// each worker, in order, and has a thread call its [`run`](WorkerThread::run). Never waits: a
+    /// worker takes part from when its thread runs it.
     ///
     /// The end of the pool does not wait for these threads, which return from `run` soon after.
     ///
