@@ -58,7 +58,7 @@ pub use explore::{
 };
 pub use hosted::{Hosted, hosted, hosted_as};
 pub use join::context::{FnContext, join_context, try_join_context};
-pub use join::{is_wanted, join, try_join};
+pub use join::{is_wanted, join, offer_forks, try_join};
 pub use plain::Plain;
 pub use policies::{
     ByDeadline, ByPriority, Class, Due, Fair, Fifo, Hierarchical, Lifo, Ordered, Priority, RoundRobin, Share, Stealing,

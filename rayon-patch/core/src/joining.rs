@@ -45,8 +45,23 @@ where
     RA: Send,
     RB: Send,
 {
-    segue_sched::try_join_context(oper_a, oper_b).unwrap_or_else(|(oper_a, oper_b)| {
-        // Another thread takes both.
-        on_worker(|| segue_sched::join(|| oper_a(FnContext::new(true)), || oper_b(FnContext::new(true))))
+    if segue_sched::Handle::current().is_some() {
+        return segue_sched::join_context(
+            |context| {
+                // Rayon's iterators split a few times, and then go on for long without a fork: an idle
+                // worker that comes meanwhile is to find something.
+                segue_sched::offer_forks();
+                oper_a(context)
+            },
+            oper_b,
+        );
+    }
+    // Another thread takes both.
+    on_worker(|| {
+        let first = || {
+            segue_sched::offer_forks();
+            oper_a(FnContext::new(true))
+        };
+        segue_sched::join(first, || oper_b(FnContext::new(true)))
     })
 }

@@ -346,6 +346,35 @@ fn try_apart<A: FnOnce() -> RA, B: FnOnce() -> RB + Send, RA, RB: Send>(a: A, b:
     Ok(barrier(WaitsFor::new("a join"), || fork_apart(a, b)))
 }
 
+/// Offers what the calling fiber has forked, and nobody has begun, to all workers: for a first half
+/// that computes for long without a fork, at which it would be given to one that asks.
+///
+/// It costs as much as a spawn for each. Outside of fibers of this crate's schedulers, and where
+/// there is one worker, it does nothing.
+///
+/// # Examples
+///
+/// ```
+/// let (a, b) = segue_sched::join(
+///     || {
+///         segue_sched::offer_forks();
+///         (0..1000).sum::<u64>()
+///     },
+///     || (1000..2000).sum::<u64>(),
+/// );
+/// assert_eq!(a + b, 1_999_000);
+/// ```
+pub fn offer_forks() {
+    crate::worker::local::with_caller(|caller| {
+        let Some((worker, _)) = caller.filter(|(worker, _)| worker.group.len() > 1) else { return };
+        while let Some(job) = worker.forks.expose_oldest() {
+            // It is not to wait for this worker.
+            worker.remote().set_forks(true);
+            worker.offer(job);
+        }
+    });
+}
+
 /// Whether another worker would have some of the caller's work: what computes without forks may
 /// look here, and fork if so. One load.
 ///

@@ -127,6 +127,7 @@ macro_rules! ranges {
 
             #[inline]
             fn split_at(self, n: usize) -> (Self, Self) {
+                #[allow(clippy::reversed_empty_ranges)] // It is to be empty.
                 const EMPTY: RangeInclusive<$int> = 1..=0;
                 match n {
                     0 => (EMPTY, self),
