@@ -1,11 +1,12 @@
-//! Counts the words of all text files of a directory on all processors: the files side by side, and in
-//! each one its halves, and so on, until a piece is small.
+//! Counts the words of all text files of a directory on all processors: the files side by side, and
+//! in each one its halves, and so on, until a piece is small.
 //!
 //! What is counted borrows from the texts, on whichever worker it was counted. A file that can't be
-//! read ends the count when asked to; otherwise all such files are reported, and the others counted.
+//! read ends the count when asked to; otherwise all such files are reported, and the others
+//! counted.
 //!
-//! `word_count [--strict] [PATH...]` counts files, and the text files of directories; without a path,
-//! those of this repository's `docs`.
+//! `word_count [--strict] [PATH...]` counts files, and the text files of directories; without a
+//! path, those of this repository's `docs`.
 
 use segue::par::prelude::*;
 use std::collections::HashMap;

@@ -42,7 +42,7 @@ fn made_of(mut number: u64, steps: u32) -> u64 {
 fn often(steps: u32, n: u64, sum: impl Fn(&[u64]) -> u64) -> Span {
     let len = LEN / steps as usize;
     let numbers: Vec<u64> = (0..len as u64).collect();
-    let expected = numbers.iter().map(|n| made_of(*n, steps)).sum();
+    let expected: u64 = numbers.iter().map(|n| made_of(*n, steps)).sum();
     let times = (n / len as u64).max(1);
     let watch = Stopwatch::start();
     for _ in 0..times {

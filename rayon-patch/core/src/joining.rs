@@ -1,14 +1,34 @@
 //! `join` and `join_context`.
 //!
 //! Used by rayon's iterators for all that they split.
+//!
+//! Both closures are run, also if the first one panics: rayon's merge sort leaves elements to the
+//! second one. (A join of Segue's may leave it out.)
 
 use crate::place::on_worker;
 use segue_sched::FnContext;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::thread::Result;
+
+/// Runs a closure, whose panic is kept until both have ended.
+#[inline(always)]
+fn caught<R>(f: impl FnOnce() -> R) -> Result<R> {
+    catch_unwind(AssertUnwindSafe(f))
+}
+
+/// Goes on with the results, or with the first one's panic, or else with the second one's.
+#[inline(always)]
+fn both<RA, RB>(results: (Result<RA>, Result<RB>)) -> (RA, RB) {
+    match results {
+        (Ok(a), Ok(b)) => (a, b),
+        (Err(payload), _) | (_, Err(payload)) => resume_unwind(payload),
+    }
+}
 
 /// Runs both closures, on two workers if one is idle, and returns both results.
 ///
 /// # Panics
-/// If one of them does, when neither is running any more; with the first one's payload if both do.
+/// If one of them does, when both have run; with the first one's payload if both do.
 ///
 /// # Examples
 ///
@@ -23,8 +43,8 @@ where
     RA: Send,
     RB: Send,
 {
-    segue_sched::try_join(oper_a, oper_b)
-        .unwrap_or_else(|(oper_a, oper_b)| on_worker(|| segue_sched::join(oper_a, oper_b)))
+    let halves = (|| caught(oper_a), || caught(oper_b));
+    both(segue_sched::try_join(halves.0, halves.1).unwrap_or_else(|(a, b)| on_worker(|| segue_sched::join(a, b))))
 }
 
 /// As [`join`], and tells each closure whether it was taken by another worker.
@@ -45,23 +65,16 @@ where
     RA: Send,
     RB: Send,
 {
+    // Rayon's iterators split a few times, and then go on for long without a fork: an idle worker
+    // that comes meanwhile is to find something.
+    let offering = |context| {
+        segue_sched::offer_forks();
+        caught(|| oper_a(context))
+    };
     if segue_sched::Handle::current().is_some() {
-        return segue_sched::join_context(
-            |context| {
-                // Rayon's iterators split a few times, and then go on for long without a fork: an idle
-                // worker that comes meanwhile is to find something.
-                segue_sched::offer_forks();
-                oper_a(context)
-            },
-            oper_b,
-        );
+        return both(segue_sched::join_context(offering, |context| caught(|| oper_b(context))));
     }
     // Another thread takes both.
-    on_worker(|| {
-        let first = || {
-            segue_sched::offer_forks();
-            oper_a(FnContext::new(true))
-        };
-        segue_sched::join(first, || oper_b(FnContext::new(true)))
-    })
+    let there = || segue_sched::join(|| offering(FnContext::new(true)), || caught(|| oper_b(FnContext::new(true))));
+    both(on_worker(there))
 }

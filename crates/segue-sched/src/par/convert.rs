@@ -12,7 +12,7 @@ use crate::par::iter::ParallelIterator;
 /// ```
 /// use segue_sched::par::prelude::*;
 ///
-/// assert_eq!((1..=4).into_par_iter().sum::<u32>(), 10);
+/// assert_eq!((1..=4_u32).into_par_iter().sum::<u32>(), 10);
 /// assert_eq!(vec!["a", "b"].into_par_iter().count(), 2);
 /// ```
 pub trait IntoParallelIterator {
