@@ -7,7 +7,7 @@
 # | workers_stop, sleeper_stop | they look into rayon-core's registry; `pools_end` in `rayon-patch/core/tests` has the same by the exit handlers |
 # | linear_stack_growth | it measures that jobs run on one stack on top of each other; here each has its own |
 # | nested_*, mixed_* orders | the order among several scopes, some of whose fibers wait, is the scheduler's |
-# | stack_overflow_crash | it looks for the signal and message of std; `segue-fiber/tests/overflow.rs` has ours |
+# | stack_overflow_crash (not taken) | it looks for the signal and message of std; `segue-fiber/tests/overflow.rs` has ours |
 RAYON_SKIPPED="linear_stack_growth nested_lifo nested_fifo mixed_lifo mixed_fifo lifo_fifo_order fifo_lifo_order"
 
 # The programs beside it, its own tests, and those of rayon and rayon-core as they are in the
