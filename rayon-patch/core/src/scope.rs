@@ -41,6 +41,9 @@ pub(crate) struct State {
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
+/// A closure of a scope.
+type Borrowing<'scope> = dyn FnOnce(&Arc<State>) + Send + 'scope;
+
 /// A closure of a scope, as if it borrowed nothing.
 type Body = Box<dyn FnOnce(&Arc<State>) + Send>;
 
@@ -113,10 +116,10 @@ impl State {
 ///
 /// # Safety
 /// The caller of the function that has opened the scope lends what the closure borrows.
-unsafe fn spawn<'scope>(state: &Arc<State>, at: Option<usize>, body: Box<dyn FnOnce(&Arc<State>) + Send + 'scope>) {
+unsafe fn spawn<'scope>(state: &Arc<State>, at: Option<usize>, body: Box<Borrowing<'scope>>) {
     // SAFETY: only the lifetime changes. The closure is called or dropped before the scope's
     // function returns, which waits until `Counted` says so.
-    let body = unsafe { transmute::<Box<dyn FnOnce(&Arc<State>) + Send + 'scope>, Body>(body) };
+    let body = unsafe { transmute::<Box<Borrowing<'scope>>, Body>(body) };
     let job = Job::new(state, body);
     match at {
         Some(worker) => drop(state.place.handle.spawn_at(worker, move || job.run())),
