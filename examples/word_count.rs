@@ -1,24 +1,30 @@
-//! Counts the words of a text on all processors: a half each, and so on, until a piece is small.
+//! Counts the words of all text files of a directory on all processors: the files side by side, and
+//! in each one its halves, and so on, until a piece is small.
 //!
-//! `word_count FILE...` counts those of files; without one, those of the README a few hundred
-//! times.
+//! What is counted borrows from the texts, on whichever worker it was counted. A file that can't be
+//! read ends the count when asked to; otherwise all such files are reported, and the others
+//! counted.
+//!
+//! `word_count [--strict] [PATH...]` counts files, and the text files of directories; without a
+//! path, those of this repository's `docs`.
 
+use segue::par::prelude::*;
 use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
 
 type Counts<'t> = HashMap<&'t str, usize>;
 
 /// Below this many bytes, to count takes less than to share.
 const SMALL: usize = 16 << 10;
 
-/// What is counted borrows from the text, on whichever worker it was counted.
 fn count(text: &str) -> Counts<'_> {
     let half = text.len() / 2;
     match text.as_bytes()[half..].iter().position(u8::is_ascii_whitespace) {
         Some(space) if text.len() > SMALL => {
             let (left, right) = text.split_at(half + space);
-            let (mut counts, others) = segue::join(|| count(left), || count(right));
-            others.into_iter().for_each(|(word, n)| *counts.entry(word).or_default() += n);
-            counts
+            let (left, right) = segue::join(|| count(left), || count(right));
+            both(left, right)
         }
         _ => count_here(text),
     }
@@ -30,17 +36,88 @@ fn count_here(text: &str) -> Counts<'_> {
     counts
 }
 
-fn main() -> std::io::Result<()> {
-    let files: Vec<_> = std::env::args_os().skip(1).collect();
-    let text = match files[..] {
-        [] => include_str!("../README.md").repeat(300),
-        _ => files.iter().map(std::fs::read_to_string).collect::<std::io::Result<Vec<_>>>()?.join("\n"),
-    };
-    let counts = segue::run(|| count(&text));
-    assert_eq!(counts, count_here(&text), "as by one");
+fn both<'t>(mut counts: Counts<'t>, others: Counts<'t>) -> Counts<'t> {
+    others.into_iter().for_each(|(word, n)| *counts.entry(word).or_default() += n);
+    counts
+}
 
-    let mut most: Vec<_> = counts.into_iter().collect();
-    most.sort_by_key(|&(word, n)| (std::cmp::Reverse(n), word));
-    most.iter().take(10).for_each(|(word, n)| println!("{n:8} {word}"));
+/// A file that was not read, and why.
+#[derive(Debug)]
+struct Unreadable {
+    path: PathBuf,
+    error: io::Error,
+}
+
+/// Reads a file on a thread that may block. The fiber waits meanwhile, and others go on.
+fn read(path: &Path) -> Result<String, Unreadable> {
+    let text = segue::blocking(|| std::fs::read_to_string(path)).map_err(io::Error::from).flatten();
+    text.map_err(|error| Unreadable { path: path.to_owned(), error })
+}
+
+/// All texts, or the first file that can't be read: then no more are begun with.
+fn read_all(paths: &[PathBuf]) -> Result<Vec<String>, Unreadable> {
+    paths.par_iter().map(|path| read(path)).collect()
+}
+
+/// The texts that can be read, and all files that can't.
+fn read_some(paths: &[PathBuf]) -> (Vec<String>, Vec<Unreadable>) {
+    let results: Vec<_> = paths.par_iter().map(|path| read(path)).collect();
+    let (mut texts, mut unreadable) = (Vec::new(), Vec::new());
+    for result in results {
+        match result {
+            Ok(text) => texts.push(text),
+            Err(it) => unreadable.push(it),
+        }
+    }
+    (texts, unreadable)
+}
+
+fn count_all(texts: &[String]) -> Counts<'_> {
+    texts.par_iter().map(|text| count(text)).reduce(Counts::new, both)
+}
+
+/// The files that a path names, in order: itself, or the text files below it.
+fn files(path: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(path) else { return vec![path.to_owned()] };
+    let mut below: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    below.sort();
+    let is_text = |path: &PathBuf| path.is_dir() || path.extension().is_some_and(|it| it == "md");
+    below.iter().filter(|path| is_text(path)).flat_map(|path| files(path)).collect()
+}
+
+fn main() -> Result<(), Unreadable> {
+    let mut arguments: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+    let strict = arguments.first().is_some_and(|first| first == Path::new("--strict"));
+    arguments.drain(..usize::from(strict));
+    let is_shown = arguments.is_empty();
+    if is_shown {
+        arguments.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs"));
+    }
+    let mut paths: Vec<PathBuf> = arguments.iter().flat_map(|path| files(path)).collect();
+
+    segue::run(|| {
+        let (texts, unreadable) = if strict { (read_all(&paths)?, vec![]) } else { read_some(&paths) };
+        unreadable.iter().for_each(|it| eprintln!("{}: {}", it.path.display(), it.error));
+        let counts = count_all(&texts);
+        let by_one = texts.iter().map(|text| count_here(text)).reduce(both).unwrap_or_default();
+        assert_eq!(counts, by_one, "as by one");
+
+        let mut most: Vec<_> = counts.into_iter().collect();
+        most.sort_by_key(|&(word, n)| (std::cmp::Reverse(n), word));
+        most.iter().take(10).for_each(|(word, n)| println!("{n:8} {word}"));
+        Ok(())
+    })?;
+    if is_shown {
+        // What is missing: one ends the count, or all are reported.
+        let readable = paths.len();
+        paths.extend(["missing", "neither"].map(PathBuf::from));
+        segue::run(|| {
+            let missing = read_all(&paths).expect_err("two files are missing");
+            assert!(missing.path == Path::new("missing") || missing.path == Path::new("neither"));
+            let (texts, unreadable) = read_some(&paths);
+            let names: Vec<_> = unreadable.iter().map(|it| it.path.to_str()).collect();
+            assert_eq!((texts.len(), names), (readable, vec![Some("missing"), Some("neither")]));
+        });
+    }
     Ok(())
 }

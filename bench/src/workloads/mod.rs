@@ -34,12 +34,15 @@ mod mutex;
 mod mvar;
 mod pair;
 mod par_enter;
+mod par_reduce;
+mod par_sort;
 mod ping_pong;
 mod policies;
 mod policy_overhead;
 mod primes_sieve;
 mod race;
 mod select;
+mod skynet;
 mod spawn_join;
 mod spawn_process;
 mod spectral_norm;
@@ -73,6 +76,9 @@ pub const ALL: &[Workload] = &[
     bridge::WORKLOAD,
     fork_join::WORKLOAD,
     par_enter::WORKLOAD,
+    par_reduce::WORKLOAD,
+    par_sort::WORKLOAD,
+    skynet::WORKLOAD,
     k_nucleotide::WORKLOAD,
     mandelbrot::WORKLOAD,
     spectral_norm::WORKLOAD,

@@ -37,7 +37,8 @@
 //!   another scheduler.
 //! * [`Sim`]: seeded schedules, simulated time, deadlock reports. [`Explore`]: the same program
 //!   under many schedules.
-//! * Fork-join with [`join`]. Long computations with a [`checkpoint`] now and then.
+//! * Fork-join with [`join()`]; parallel loops and sorts in [`par`]. Long computations with a
+//!   [`checkpoint`] now and then.
 //! * [`Builder::monitor`]: reports of workers that are stuck in a fiber. [`Builder::on_park`] and
 //!   its like: hooks. [`Builder::pin`]: a processor for each worker.
 //! * [`hosted`]: a fiber without a worker, run by a foreign executor as a future.
@@ -46,6 +47,7 @@
 mod explore;
 mod hosted;
 mod join;
+pub mod par;
 mod plain;
 mod policies;
 mod run;
@@ -55,16 +57,18 @@ pub use explore::{
     BadSchedule, Cause, Deadlock, Explore, Explored, Failure, Leaks, Schedule, Shrunk, Sim, Verdict, settle,
 };
 pub use hosted::{Hosted, hosted, hosted_as};
-pub use join::{join, try_join};
+pub use join::context::{FnContext, join_context, try_join_context};
+pub use join::{is_wanted, join, offer_forks, try_join};
 pub use plain::Plain;
 pub use policies::{
     ByDeadline, ByPriority, Class, Due, Fair, Fifo, Hierarchical, Lifo, Ordered, Priority, RoundRobin, Share, Stealing,
 };
+pub use run::default::{default_pool, default_pool_or};
 pub use run::driven::{Driven, Polled};
-pub use run::{Builder, MakePark, Pool};
+pub use run::{Builder, MakePark, Pool, WorkerThread};
 pub use segue_fiber::{self as fiber, Backtrace, StackConfig};
 pub use worker::block_in_place::blocking_here;
 pub use worker::checkpoint::checkpoint;
-pub use worker::handle::{Handle, move_to};
+pub use worker::handle::{Handle, move_to, worker_has_more, worker_index};
 pub use worker::policy::{Goes, Idle, Policy, Seat, Started, Task, Why};
 pub use worker::report::{Stuck, StuckWorker};

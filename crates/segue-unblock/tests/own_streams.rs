@@ -1,5 +1,5 @@
-//! Segue's own streams, pipes, files and sleeps, used inside of the scope: they wait by themselves, and
-//! never in a call that is defined here.
+//! Segue's own streams, pipes, files and sleeps, used inside of the scope: they wait by themselves,
+//! and never in a call that is defined here.
 
 mod common;
 

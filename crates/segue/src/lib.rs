@@ -24,6 +24,7 @@
 //! * Fibers: [`spawn`], [`scope`], [`try_scope`], [`join`], [`yield_now`], [`sleep`],
 //!   [`fiber::current`]. A [`JoinHandle`] is joined, or awaited by a task. [`spawn_task`] runs a
 //!   future next to them.
+//! * Compute: [`join`] two closures; [`par`] has parallel loops and sorts.
 //! * Meet: [`sync`] has promises, locks, permits, cells that are initialised once, latches and
 //!   more. [`channel`] has channels, broadcasts and watched values.
 //! * Several at a time: [`concurrent`] runs closures until all have ended, or the first, and works
@@ -93,8 +94,8 @@ pub use segue_sched::fiber::{
 };
 #[cfg(feature = "sched")]
 pub use segue_sched::{
-    self as sched, ByDeadline, ByPriority, Driven, Explore, Fair, Fifo, Handle, Hierarchical, Lifo, Polled, Pool,
-    Priority, RoundRobin, Sim, StackConfig, Stealing, blocking_here, move_to, settle,
+    self as sched, ByDeadline, ByPriority, Driven, Explore, Fair, Fifo, FnContext, Handle, Hierarchical, Lifo, Polled,
+    Pool, Priority, RoundRobin, Sim, StackConfig, Stealing, blocking_here, is_wanted, move_to, par, settle,
 };
 
 /// A test that is run under many schedules, in a simulation: it fails if one of them does, with a
@@ -146,6 +147,8 @@ pub use segue_core::{
     name_fibers_in_panics, no_suspend, now, random, shield, shield_for, sleep, timeout, wait_future, with_nack,
     yield_now,
 };
+#[cfg(feature = "sched")]
+pub use spawn::join_context;
 pub use spawn::{Builder, checkpoint, join, scope, spawn, spawn_task, try_scope};
 
 /// The programs of `docs/testing.md`, run as tests.

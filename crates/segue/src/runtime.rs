@@ -7,9 +7,8 @@
 use segue_core::scheduling::WaitPark as Idle;
 #[cfg(feature = "io")]
 use segue_io::DriverPark as Idle;
-use segue_sched::{Builder, Pool};
+use segue_sched::{Builder, FnContext, Pool};
 use std::io;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 /// For how long a worker may stay in one fiber until a debug build reports it.
@@ -69,6 +68,9 @@ pub fn run<T>(f: impl FnOnce() -> T) -> T {
 
 /// The runtime behind plain threads. It starts at the first use and stays until the process ends.
 ///
+/// A [parallel loop](crate::par) that a plain thread runs before anything else of this crate starts
+/// it without the I/O driver: sockets work then by the driver of plain threads.
+///
 /// # Panics
 /// If threads, stacks or a driver can't be made.
 ///
@@ -78,11 +80,7 @@ pub fn run<T>(f: impl FnOnce() -> T) -> T {
 /// assert_eq!(segue::default_pool().run(|| 42), Ok(42));
 /// ```
 pub fn default_pool() -> &'static Pool {
-    static DEFAULT: OnceLock<Pool> = OnceLock::new();
-    DEFAULT.get_or_init(|| {
-        let pool = runtime().name("segue-default").pool();
-        pool.unwrap_or_else(|error| panic!("the default runtime could not be started: {error}"))
-    })
+    segue_sched::default_pool_or(|| runtime().name("segue-default").pool())
 }
 
 /// A join on a plain thread, or on a fiber of a foreign scheduler.
@@ -95,4 +93,16 @@ where
     RB: Send,
 {
     default_pool().call(|| segue_sched::join(a, b))
+}
+
+/// A join whose halves are told, on a plain thread or on a fiber of a foreign scheduler.
+#[cold]
+pub(crate) fn join_context_elsewhere<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce(FnContext) -> RA + Send,
+    B: FnOnce(FnContext) -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    default_pool().call(|| segue_sched::join_context(|_| a(FnContext::new(true)), b))
 }

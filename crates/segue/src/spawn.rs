@@ -314,6 +314,34 @@ where
     (a(), b())
 }
 
+/// As [`join`], and tells each half whether another worker has taken it.
+///
+/// Called on a plain thread, the first half is taken by a worker of the default runtime.
+///
+/// # Cancellation
+/// As for [`join`].
+///
+/// # Panics
+/// As for [`join`].
+///
+/// # Examples
+///
+/// ```
+/// let told = segue::run(|| segue::join_context(|a| a.migrated(), |_| ()));
+/// assert!(!told.0);
+/// ```
+#[cfg(feature = "sched")]
+#[inline]
+pub fn join_context<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce(segue_sched::FnContext) -> RA + Send,
+    B: FnOnce(segue_sched::FnContext) -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    segue_sched::try_join_context(a, b).unwrap_or_else(|(a, b)| crate::runtime::join_context_elsewhere(a, b))
+}
+
 /// For long computations: fails if the caller was cancelled, and lets others run if they wait for
 /// it.
 ///

@@ -45,6 +45,8 @@
 //! stealing with private deques", 2013).
 #![allow(unsafe_code)] // Notes name frames of the parents.
 
+pub(crate) mod context;
+
 use crate::worker::common::Common;
 use crate::worker::forks::Note;
 use crate::worker::handle;
@@ -89,7 +91,7 @@ impl Common {
     /// program's own inlined into it: the callers' frames are small, and leaves of the recursion
     /// are no calls.
     #[inline(never)]
-    fn fork<RA, RB: Send>(&self, a: impl FnOnce() -> RA, b: impl FnOnce() -> RB + Send) -> (RA, RB) {
+    pub(crate) fn fork<RA, RB: Send>(&self, a: impl FnOnce() -> RA, b: impl FnOnce() -> RB + Send) -> (RA, RB) {
         if chain::top().is_null() { self.fork_here(a, b) } else { self.fork_surrounded(a, b) }
     }
 
@@ -133,21 +135,72 @@ impl Common {
         barrier(WaitsFor::new("a join"), || self.fork_here(a, b))
     }
 
+    /// Runs `a` with `b` at hand, for a caller that would rather have `b` back than have it run
+    /// here: `None` says that nobody has taken it. Then it was dropped and not called.
+    #[inline]
+    pub(crate) fn fork_or_keep<RA, RB: Send>(
+        &self,
+        a: impl FnOnce() -> RA,
+        b: impl FnOnce() -> RB + Send,
+    ) -> (RA, Option<RB>) {
+        if chain::top().is_null() { self.fork_or_keep_here(a, b) } else { self.fork_or_keep_surrounded(a, b) }
+    }
+
+    #[inline(always)]
+    fn fork_or_keep_here<B: FnOnce() -> RB + Send, RA, RB: Send>(
+        &self,
+        a: impl FnOnce() -> RA,
+        b: B,
+    ) -> (RA, Option<RB>) {
+        let note = Note { expose: expose::<B, RB>, place: Place::here() };
+        let child = Child { note, job: StackJob::new(b) };
+        let number = self.forks.push(NonNull::from(&child).cast());
+        let a = catch_unwind(AssertUnwindSafe(a));
+        if self.forks.pop(number) || self.take_child_back(&child.job) {
+            // SAFETY: nobody else knows the child any more.
+            unsafe { child.job.discard() };
+            return (a.unwrap_or_else(|payload| resume_unwind(payload)), None);
+        }
+        // SAFETY: it was exposed, and its job is not on the shelf.
+        let b = unsafe { child.job.wait("the rest of a parallel loop") };
+        match (a, b) {
+            (Ok(a), Ok(b)) => (a, Some(b)),
+            (Err(payload), _) | (_, Err(payload)) => resume_unwind(payload),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fork_or_keep_surrounded<RA, RB: Send>(
+        &self,
+        a: impl FnOnce() -> RA,
+        b: impl FnOnce() -> RB + Send,
+    ) -> (RA, Option<RB>) {
+        // SAFETY: as in `fork_surrounded`.
+        let (a, b) = unsafe { heirs(a, b) };
+        barrier(WaitsFor::new("a parallel loop"), || self.fork_or_keep_here(a, b))
+    }
+
+    /// Takes a child that was exposed off the shelf, if it is still there.
+    #[cold]
+    fn take_child_back<B: FnOnce() -> RB, RB>(&self, child: &StackJob<B, RB>) -> bool {
+        let Some(job) = self.reclaim(child.header()) else { return false };
+        let _ = job.into_raw();
+        // SAFETY: it was on the shelf, so nobody has started it, and it was taken off.
+        unsafe { child.unmake() };
+        true
+    }
+
     /// The result of a child that was exposed: by running it, if it is still on the shelf, else by
     /// waiting for it.
     #[cold]
     fn fetch<B: FnOnce() -> RB, RB>(&self, child: &StackJob<B, RB>) -> std::thread::Result<RB> {
-        match self.reclaim(child.header()) {
-            Some(job) => {
-                let _ = job.into_raw();
-                // SAFETY: it was on the shelf, so nobody has started it, and it was taken off.
-                unsafe { child.unmake() };
-                // SAFETY: as above.
-                catch_unwind(AssertUnwindSafe(|| unsafe { child.call() }))
-            }
-            // SAFETY: it was exposed, and its job is not on the shelf.
-            None => unsafe { child.wait("the other half of a join") },
+        if self.take_child_back(child) {
+            // SAFETY: it was taken back, so that nobody else knows it any more.
+            return catch_unwind(AssertUnwindSafe(|| unsafe { child.call() }));
         }
+        // SAFETY: it was exposed, and its job is not on the shelf.
+        unsafe { child.wait("the other half of a join") }
     }
 }
 
@@ -291,4 +344,50 @@ fn try_apart<A: FnOnce() -> RA, B: FnOnce() -> RB + Send, RA, RB: Send>(a: A, b:
     // SAFETY: the join ends after its halves, and is captured neither without them nor with them.
     let (a, b) = unsafe { heirs(a, b) };
     Ok(barrier(WaitsFor::new("a join"), || fork_apart(a, b)))
+}
+
+/// Offers what the calling fiber has forked, and nobody has begun, to all workers: for a first half
+/// that computes for long without a fork, at which it would be given to one that asks.
+///
+/// It costs as much as a spawn for each. Outside of fibers of this crate's schedulers, and where
+/// there is one worker, it does nothing.
+///
+/// # Examples
+///
+/// ```
+/// let (a, b) = segue_sched::join(
+///     || {
+///         segue_sched::offer_forks();
+///         (0..1000).sum::<u64>()
+///     },
+///     || (1000..2000).sum::<u64>(),
+/// );
+/// assert_eq!(a + b, 1_999_000);
+/// ```
+pub fn offer_forks() {
+    crate::worker::local::with_caller(|caller| {
+        let Some((worker, _)) = caller.filter(|(worker, _)| worker.group.len() > 1) else { return };
+        while let Some(job) = worker.forks.expose_oldest() {
+            // It is not to wait for this worker.
+            worker.remote().set_forks(true);
+            worker.offer(job);
+        }
+    });
+}
+
+/// Whether another worker would have some of the caller's work: what computes without forks may
+/// look here, and fork if so. One load.
+///
+/// `false` outside of fibers of this crate's schedulers.
+///
+/// # Examples
+///
+/// ```
+/// assert!(!segue_sched::is_wanted());
+/// ```
+#[inline]
+#[must_use]
+pub fn is_wanted() -> bool {
+    // SAFETY: a worker stays in place while it runs on this thread.
+    unsafe { crate::worker::common::worker().as_ref() }.is_some_and(|worker| worker.remote().is_wanted())
 }

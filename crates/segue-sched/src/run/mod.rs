@@ -4,6 +4,7 @@
 //! own.
 #![allow(unsafe_code)] // Families and frames are handed to workers that this file waits for.
 
+pub(crate) mod default;
 pub(crate) mod driven;
 mod hooks;
 mod monitor;
@@ -227,6 +228,47 @@ impl<F: MakePark + Send + Sync> Builder<F> {
         }
         drop(report);
         started()?;
+        Ok(pool)
+    }
+
+    /// As [`pool`](Builder::pool), on threads that the caller makes: `start` is called once for
+    /// each worker, in order, and has a thread call its [`run`](WorkerThread::run). Never waits: a
+    /// worker takes part from when its thread runs it.
+    ///
+    /// The end of the pool does not wait for these threads, which return from `run` soon after.
+    ///
+    /// # Errors
+    /// If stacks can't be made, and those of `start`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_sched::Builder;
+    ///
+    /// std::thread::scope(|threads| {
+    ///     let pool = Builder::new().workers(2).pool_on(|worker| {
+    ///         threads.spawn(|| worker.run());
+    ///         Ok(())
+    ///     });
+    ///     assert_eq!(pool.unwrap().run(|| 42), Ok(42));
+    /// });
+    /// ```
+    pub fn pool_on(self, mut start: impl FnMut(WorkerThread) -> io::Result<()>) -> io::Result<Pool>
+    where
+        F: 'static,
+    {
+        let (plan, monitor) = self.plan()?;
+        let plan = Arc::new(plan);
+        let group = Arc::clone(&plan.group);
+        let parts = Parts { group, family: Family::detached().into(), threads: Vec::new(), _monitor: monitor };
+        parts.group.own(&parts.family);
+        let pool = Pool(Some(parts));
+        for index in 0..pool.workers() {
+            let plan = Arc::clone(&plan);
+            let outcome = |outcome: io::Result<()>| outcome.expect("a worker can start on this thread");
+            let run = Box::new(move || plan.work(index, &Stealing::default, Arc::new(outcome)));
+            barrier(WaitsFor::new("the start of a pool"), || start(WorkerThread { index, run }))?;
+        }
         Ok(pool)
     }
 
@@ -463,6 +505,34 @@ pub(crate) unsafe fn first_fiber<T>(
     match unsafe { first.wait("the first fiber") } {
         Ok(Ok(value)) => value,
         Ok(Err(payload)) | Err(payload) => resume_unwind(payload),
+    }
+}
+
+/// A worker of a [`pool_on`](Builder::pool_on) threads of the caller's, to be run by one of them.
+pub struct WorkerThread {
+    index: usize,
+    run: Box<dyn FnOnce() + Send>,
+}
+
+impl WorkerThread {
+    /// Which worker it is, from 0.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Makes the calling thread the worker's, until the pool has ended.
+    ///
+    /// # Panics
+    /// If the worker can't start: its park can't be made, or a hook fails.
+    pub fn run(self) {
+        (self.run)();
+    }
+}
+
+impl std::fmt::Debug for WorkerThread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WorkerThread").field("index", &self.index).finish_non_exhaustive()
     }
 }
 

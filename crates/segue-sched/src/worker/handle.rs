@@ -34,8 +34,8 @@ use crate::worker::group::Group;
 use crate::worker::local::{header_of, with_caller};
 use crate::worker::stack_job::StackJob;
 use segue_core::chain::barrier;
-use segue_core::scheduling::{Family, Place};
-use segue_core::{Cancelled, Fiber, JoinHandle, WaitsFor};
+use segue_core::scheduling::{Family, Job, Place};
+use segue_core::{Attribute, Cancelled, Fiber, JoinHandle, WaitsFor};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
@@ -112,6 +112,14 @@ impl Handle {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
+        self.start_detached(given, f, |job| self.group.inject(job))
+    }
+
+    fn start_detached<F, T>(&self, given: segue_core::Builder, f: F, place: impl FnOnce(Job)) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
         static NONE: OnceLock<Family> = OnceLock::new();
         let mut spawn = Some((given, f));
         let mut make = |family: &Family| {
@@ -122,12 +130,43 @@ impl Handle {
         };
         match self.group.with_family(&mut make) {
             Some((job, handle)) => {
-                self.group.inject(job);
+                place(job);
                 handle
             }
             // A job that is dropped tells its handle.
             None => make(NONE.get_or_init(Family::detached)).1,
         }
+    }
+
+    /// As [`spawn`](Handle::spawn), on the worker with this number. Never waits.
+    ///
+    /// It starts there under a policy that keeps what it was sent, as [`Stealing`](crate::Stealing)
+    /// keeps this; but elsewhere if that worker is away in
+    /// [`blocking_here`](crate::blocking_here), or stuck, and a monitor has found it so.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let pool = segue_sched::Builder::new().workers(2).pool()?;
+    /// for worker in 0..2 {
+    ///     let fiber = pool.handle().spawn_at(worker, segue_sched::worker_index);
+    ///     assert_eq!(fiber.join().unwrap(), Some(worker));
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn spawn_at<F, T>(&self, worker: usize, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        assert!(worker < self.workers(), "there is no worker {worker} among {}", self.workers());
+        self.start_detached(segue_core::Builder::new().attribute(Kept), f, |job| {
+            // A worker that has ended drops it, as a scheduler does.
+            drop(self.group.send(worker, job));
+        })
     }
 
     /// The scheduler of the calling fiber; `None` if that is none of this crate's, and on a plain
@@ -151,6 +190,48 @@ impl Handle {
             residents.borrow().iter().find(mine).and_then(|worker| NonNull::new(worker.cast_mut()))
         };
         around_of(&self.group).or_else(|| RESIDENTS.try_with(find).ok().flatten())
+    }
+}
+
+/// Which worker of its scheduler the calling fiber runs on, from 0; `None` if that is none of this
+/// crate's, and on a plain thread.
+///
+/// # Examples
+///
+/// ```
+/// assert_eq!(segue_sched::worker_index(), None);
+/// ```
+#[must_use]
+pub fn worker_index() -> Option<usize> {
+    with_caller(|caller| caller.map(|(worker, _)| worker.index))
+}
+
+/// Whether something seems to wait for its turn on the worker that the calling fiber runs on: a
+/// closure that it could start, or mail. `None` where [`worker_index`] is.
+///
+/// # Examples
+///
+/// ```
+/// assert_eq!(segue_sched::worker_has_more(), None);
+/// ```
+#[must_use]
+pub fn worker_has_more() -> Option<bool> {
+    with_caller(|caller| caller.map(|(worker, _)| worker.has_business()))
+}
+
+/// What is to start on the worker that it was sent to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept;
+
+impl Attribute for Kept {
+    const INHERITED: bool = false;
+
+    fn to_bits(self) -> u64 {
+        0
+    }
+
+    fn from_bits(_: u64) -> Self {
+        Self
     }
 }
 

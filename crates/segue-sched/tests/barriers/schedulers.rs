@@ -8,10 +8,13 @@ use crate::table::{
 use segue_core::{WaitQueue, WaitsFor, after, check, preemption_point, scope, sleep, spawn, timeout, yield_now};
 use segue_sched::{
     Builder, ByDeadline, Explore, Fair, Fifo, Handle, Hierarchical, Policy, Pool, Sim, StuckWorker, Verdict,
-    checkpoint, join, move_to, try_join,
+    checkpoint, join, join_context, move_to, par::prelude::*, try_join,
 };
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
@@ -256,6 +259,31 @@ pub static ROWS: &[Row] = &[
     thread("join: the first half, on a thread", Refused("a join"), || join(acts, || 1).0),
     thread("join: the second half, on a thread", Refused("a join"), || join(|| 1, acts).1),
     fiber("try_join: the first half", Refused("a join"), || try_join(acts, || 1).map_or(RIGHT, |pair| pair.0)),
+    fiber("join_context: the second half", Refused("a join"), || join_context(|_| 1, |_| acts()).1),
+    fiber("a closure of a parallel loop", Refused("a parallel loop"), || {
+        (0..2).into_par_iter().map(|n| if n == 0 { acts() } else { 0 }).sum()
+    }),
+    thread("a closure of a parallel loop, on a thread", Apart, || {
+        (0..2).into_par_iter().map(|n| if n == 0 { acts() } else { 0 }).sum()
+    }),
+    fiber("a comparison of a parallel sort", Refused("a parallel loop"), || {
+        let (mut numbers, acted) = ((0..3000).collect::<Vec<u64>>(), AtomicU64::new(0));
+        numbers.par_sort_by(|a, b| {
+            if acted.fetch_add(1, Relaxed) == 0 {
+                assert_eq!(acts(), RIGHT);
+            }
+            a.cmp(b)
+        });
+        RIGHT
+    }),
+    fiber("what starts the threads of a pool", Refused("the start of a pool"), || {
+        let pool = Builder::new().workers(1).pool_on(|worker| {
+            act();
+            drop(std::thread::spawn(|| worker.run()));
+            Ok(())
+        });
+        pool.map_or(RIGHT, |pool| pool.run(|| RIGHT).unwrap_or(RIGHT))
+    }),
     fiber("move_to", Refused("a visit to another scheduler"), visit),
     fiber("move_to another thread", Apart, || move_to(&pool().handle(), acts).unwrap_or(RIGHT)),
     fiber("Pool::run", Apart, || pool().run(acts).unwrap()),

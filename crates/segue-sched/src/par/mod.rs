@@ -1,0 +1,91 @@
+//! Parallel loops: iterators over ranges, slices and vectors whose closures run on all workers that
+//! are idle, and may wait.
+//!
+//! Used by applications. The names are those of rayon's, and so are the meanings, but for what this
+//! page says.
+//!
+//! ```
+//! use segue_sched::par::prelude::*;
+//!
+//! let words = ["par", "allel", "loops"];
+//! let letters: usize = words.par_iter().map(|word| word.len()).sum();
+//! assert_eq!(letters, 13);
+//!
+//! let squares: Vec<u64> = (0..1000u64).into_par_iter().map(|n| n * n).collect();
+//! assert_eq!(squares[999], 998_001);
+//!
+//! let mut numbers = vec![3, 1, 2];
+//! numbers.par_sort();
+//! assert_eq!(numbers, [1, 2, 3]);
+//! ```
+//!
+//! # Where it runs
+//!
+//! On a fiber of this crate's schedulers the loop runs in that fiber, and workers that are idle get
+//! parts of it. With one worker, or none that is idle, it is a plain loop. On a plain thread, and
+//! on fibers of other schedulers, it runs in the [default runtime](crate::default_pool) while the
+//! caller waits.
+//!
+//! # Grain
+//!
+//! Nobody has to say one. A loop gives away half of what is left of it when an idle worker asks,
+//! for which it looks every 20 microseconds or after each element, whichever is longer.
+//!
+//! # Closures that wait
+//!
+//! A closure may wait at anything of Segue's: its fiber is suspended, and fibers go on that have
+//! something to do, as do the elements that come after its block. (Blocks are so short that they
+//! take 20 microseconds; one that waits has a single element, as a rule.) So the closures of a loop
+//! may wait for other fibers, but not for each other. As many fibers wait at once as there are
+//! closures that wait: a loop over a million elements that each wait for a second has a million
+//! fibers; a [`Semaphore`](https://docs.rs/segue) bounds what they do, and chunks bound how many
+//! there are.
+//!
+//! # Cancellation
+//!
+//! *No effect* on a loop: all closures are called, and see the caller's cancellation at their
+//! waits, wherever they run. A loop that is to end early when it is cancelled asks
+//! [`check`](segue_core::check) in its closure, and collects into a `Result`: the first error ends
+//! it.
+//!
+//! # Panics
+//!
+//! A panic in a closure comes out of the call, when no closure of the loop is running any more.
+//! Other pieces run to their ends before. Elements that no closure has got are dropped, each once.
+//!
+//! # Effects
+//!
+//! Handlers around the call are in place in no closure, as in those of [`join`](crate::join()), but
+//! for shared ones.
+
+mod adapters;
+mod collect;
+mod consumers;
+mod convert;
+mod find;
+mod iter;
+mod plumbing;
+mod range;
+mod scan;
+mod slice;
+mod sort;
+mod vec;
+
+pub use adapters::{Chunks, Cloned, Copied, Enumerate, Filter, FilterMap, Fold, Map, Zip};
+pub use convert::{FromParallelIterator, IntoParallelIterator, IntoParallelRefIterator, IntoParallelRefMutIterator};
+pub use iter::{IndexedParallelIterator, ParallelIterator};
+pub use range::RangeIter;
+pub use slice::{ChunksIter, ChunksMut, Iter, IterMut, ParallelSlice, ParallelSliceMut};
+pub use vec::IntoIter;
+
+/// The traits, to be imported all at once.
+///
+/// ```
+/// use segue_sched::par::prelude::*;
+/// ```
+pub mod prelude {
+    pub use super::{
+        FromParallelIterator, IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator,
+        IntoParallelRefMutIterator, ParallelIterator, ParallelSlice, ParallelSliceMut,
+    };
+}

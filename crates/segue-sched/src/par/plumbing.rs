@@ -1,0 +1,247 @@
+//! How a parallel loop is run: pieces that can be split, what they are fed into, and the loop that
+//! gives some of its work away when a worker asks.
+//!
+//! Used by the iterators of this room; its traits are theirs alone, so that the lengths that some
+//! of them rely on are right.
+//!
+//! # The loop
+//!
+//! A piece is consumed block by block, by one folder, in order. Between two blocks the loop looks
+//! at the worker's mark (one load): if somebody wants work, the rest is split into halves, which
+//! are forked. While a block runs, what comes after it is a child of a fork: its note costs a few
+//! instructions, and if a closure in the block suspends the fiber, the child is exposed with all
+//! other notes, and others go on with it. As a rule nobody has taken it when the block is over;
+//! then the loop takes it back and goes on with it by itself (`Common::fork_or_keep`).
+//!
+//! A block has so many elements that it takes some 20 microseconds: it begins with one, and is
+//! doubled. So nobody has to say a grain, a cheap loop is one tight loop in all but the first
+//! microseconds, and one of costly elements looks for those that want work after each.
+//!
+//! **Commit point**: an element is consumed when its block gives it out. **Cancellation** has *no
+//! effect* on a loop, as on a join: closures see it at their waits. **Panics**: a block that panics
+//! drops its folder and what is left of its elements; its piece ends, the other pieces run to their
+//! ends, and what they have made is dropped, before the panic goes on (as in a join, whose forks
+//! these are). Each element is in one piece, one block or one iterator at a time, whose drop drops
+//! it.
+
+use crate::run::default::default_pool;
+use crate::worker::common::Common;
+use crate::worker::handle;
+use segue_core::WaitsFor;
+use segue_core::chain::{self, barrier};
+use std::time::{Duration, Instant};
+
+/// Some of the elements of a parallel iterator, which can be split, and iterated over in order.
+///
+/// `len` counts what `split_at` splits by. If the iterator that it belongs to is indexed, each of
+/// them yields exactly one element: the collector into a vector relies on it.
+pub trait Producer: Send + Sized {
+    /// What it yields.
+    type Item;
+    /// How its elements are gone through.
+    type Iter: Iterator<Item = Self::Item>;
+
+    /// How many elements it has.
+    fn len(&self) -> usize;
+
+    /// The first `n` elements, and the others; `n` is not above [`len`](Producer::len).
+    fn split_at(self, n: usize) -> (Self, Self);
+
+    /// All of them, in order.
+    fn into_iter(self) -> Self::Iter;
+}
+
+/// What the elements of a loop are fed into. All pieces share it.
+pub trait Consumer<T>: Sync {
+    /// What one piece feeds.
+    type Folder<'c>: Folder<T, Result = Self::Result>
+    where
+        Self: 'c;
+    /// What becomes of a piece.
+    type Result: Send;
+
+    /// For the piece that begins with the element of this index. Of a loop whose iterator is not
+    /// indexed it says nothing.
+    fn folder(&self, at: usize) -> Self::Folder<'_>;
+
+    /// Of two neighbours.
+    fn combine(&self, left: Self::Result, right: Self::Result) -> Self::Result;
+
+    /// Whether it needs no more.
+    fn is_full(&self) -> bool {
+        false
+    }
+}
+
+/// What the elements of one piece are fed into, in order.
+pub trait Folder<T>: Sized {
+    /// What becomes of them.
+    type Result;
+
+    /// Feeds one.
+    fn consume(&mut self, item: T);
+
+    /// Feeds several, or fewer once it is full.
+    fn consume_iter(&mut self, items: impl Iterator<Item = T>) {
+        for item in items {
+            self.consume(item);
+            if self.is_full() {
+                break;
+            }
+        }
+    }
+
+    /// Whether it needs no more.
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    /// The end of the piece.
+    fn complete(self) -> Self::Result;
+}
+
+/// How long a block is to take.
+const BLOCK: Duration = Duration::from_micros(20);
+
+/// Up to this size blocks are not timed: to read the clock would take longer than these.
+const UNTIMED: usize = 8;
+
+/// The largest block, of elements that take no time.
+const LARGEST: usize = 1 << 16;
+
+/// How large the next block is to be.
+struct Grain {
+    size: usize,
+    since: Option<Instant>,
+}
+
+impl Grain {
+    /// A block of this size has run. By the clock of the timers: a simulated one stands still
+    /// meanwhile, so that simulations do not depend on the time.
+    #[inline]
+    fn has_run(&mut self) {
+        if self.since.is_none() && self.size < UNTIMED {
+            self.size *= 2;
+        } else {
+            self.measure(segue_core::now());
+        }
+    }
+
+    fn measure(&mut self, now: Instant) {
+        if let Some(since) = self.since.replace(now) {
+            let took = now.saturating_duration_since(since).as_nanos().max(1);
+            let fit = usize::try_from(self.size as u128 * BLOCK.as_nanos() / took).unwrap_or(LARGEST);
+            self.size = fit.clamp(1, (self.size * 2).min(LARGEST));
+        }
+    }
+}
+
+/// Runs a loop where the caller is: on a fiber of this crate's schedulers with the workers that are
+/// idle, else in the default runtime.
+pub(crate) fn drive<P: Producer, C: Consumer<P::Item>>(pieces: P, consumer: &C) -> C::Result {
+    if in_worker() {
+        return if chain::top().is_null() { run(pieces, 0, consumer) } else { surrounded(|| run(pieces, 0, consumer)) };
+    }
+    surrounded(|| elsewhere(|| run(pieces, 0, consumer)))
+}
+
+/// Whether the caller is a fiber of a worker of this crate.
+#[inline]
+fn in_worker() -> bool {
+    !crate::worker::common::worker().is_null() && segue_core::in_fiber()
+}
+
+/// Calls `f` in the default runtime; or here, on a worker's thread that a fiber has taken for
+/// itself.
+#[cold]
+#[inline(never)]
+pub(crate) fn elsewhere<R: Send>(f: impl FnOnce() -> R + Send) -> R {
+    if handle::is_inhabited() && !segue_core::in_fiber() {
+        return f();
+    }
+    default_pool().call(f)
+}
+
+/// Calls `f`, which goes through a loop, behind a barrier, with what pieces inherit. Else an effect
+/// in a closure could capture the loop's frame, while other workers run pieces of it.
+#[cold]
+#[inline(never)]
+#[allow(unsafe_code)] // As for the halves of joins.
+pub(crate) fn surrounded<R>(f: impl FnOnce() -> R) -> R {
+    let heritage = chain::heritage();
+    // SAFETY: `f` is called inside of the contexts around this call, which are captured neither
+    // without it nor with it, because of the barrier.
+    barrier(WaitsFor::new("a parallel loop"), || unsafe { chain::inherit(heritage, f) })
+}
+
+/// Runs a whole piece, which begins with the element of this index.
+pub(crate) fn run<P: Producer, C: Consumer<P::Item>>(piece: P, at: usize, consumer: &C) -> C::Result {
+    go_on(piece, at, consumer.folder(at), consumer)
+}
+
+fn go_on<'c, P, C>(mut rest: P, mut at: usize, mut folder: C::Folder<'c>, consumer: &'c C) -> C::Result
+where
+    P: Producer,
+    C: Consumer<P::Item>,
+{
+    let mut grain = Grain { size: 1, since: None };
+    loop {
+        let left = rest.len();
+        if consumer.is_full() || folder.is_full() {
+            // Before there is something to return, which would leak if a drop panics.
+            drop(rest);
+            return folder.complete();
+        }
+        let Some(worker) = (if left > grain.size.min(UNTIMED) { worker() } else { None }) else {
+            folder.consume_iter(rest.into_iter());
+            return folder.complete();
+        };
+        if worker.remote().is_wanted() {
+            let half = left / 2;
+            let (first, second) = rest.split_at(half);
+            let ours = || go_on(first, at, folder, consumer);
+            let (first, second) = worker.fork(ours, || run(second, at + half, consumer));
+            return consumer.combine(first, second);
+        }
+        let size = grain.size.min(left);
+        let (block, others) = rest.split_at(size);
+        let mut others = Some(others);
+        let take = || run(others.take().expect("it is taken once"), at + size, consumer);
+        let (folded, taken) = worker.fork_or_keep(
+            || {
+                folder.consume_iter(block.into_iter());
+                folder
+            },
+            take,
+        );
+        folder = folded;
+        match (taken, others) {
+            (Some(second), _) => return consumer.combine(folder.complete(), second),
+            (None, Some(others)) => rest = others,
+            (None, None) => unreachable!("who has not taken it has left it"),
+        }
+        at += size;
+        grain.has_run();
+    }
+}
+
+/// The worker whose fiber the caller is.
+#[inline]
+#[allow(unsafe_code)] // Workers are reached by their addresses.
+fn worker<'w>() -> Option<&'w Common> {
+    if !segue_core::in_fiber() {
+        return None;
+    }
+    // SAFETY: a worker stays in place while it runs on this thread, and the fiber that calls this
+    // stays on it, and uses it no longer than for its own loop.
+    unsafe { crate::worker::common::worker().as_ref() }
+}
+
+/// Calls `f`, which forks, where the caller is, as [`drive`] does; else in the default runtime.
+pub(crate) fn here_or_elsewhere<R: Send>(f: impl FnOnce() -> R + Send) -> R {
+    match in_worker() {
+        true if chain::top().is_null() => f(),
+        true => surrounded(f),
+        false => surrounded(|| elsewhere(f)),
+    }
+}

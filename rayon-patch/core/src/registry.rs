@@ -1,0 +1,182 @@
+//! A pool of workers, with what its builder has said of it.
+//!
+//! Used by everything here. It lives as long as a `ThreadPool` does, or a job that was spawned in
+//! it.
+
+use crate::builder::{Config, ThreadBuilder, ThreadPoolBuildError};
+use crate::spawning::Queues;
+use segue_sched::{Handle, Pool};
+use std::any::Any;
+use std::cell::RefCell;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock, Weak};
+
+/// What the panics of spawned jobs are handed to.
+pub(crate) type PanicHandler = Box<dyn Fn(Box<dyn Any + Send>) + Send + Sync>;
+
+/// See the file's head.
+pub(crate) struct Registry {
+    pool: Workers,
+    /// The number of its first worker: 1 if the thread that has built it counts as number 0.
+    first: usize,
+    /// How many threads it counts.
+    threads: usize,
+    panic_handler: Option<PanicHandler>,
+    pub(crate) queues: Queues,
+}
+
+/// Whose the workers are.
+enum Workers {
+    Own(Pool),
+    /// Segue's default runtime.
+    Default(&'static Pool),
+}
+
+/// How a thread finds the registry that it belongs to, which does not exist when the thread starts.
+type Slot = Arc<OnceLock<Weak<Registry>>>;
+
+thread_local! {
+    /// The registry that this thread is a worker of, or number 0.
+    static MINE: RefCell<Option<(Slot, bool)>> = const { RefCell::new(None) };
+}
+
+/// The registry that has built the calling thread; and whether the thread is its number 0, and so
+/// no worker.
+pub(crate) fn mine() -> Option<(Arc<Registry>, bool)> {
+    let mine = MINE.try_with(|mine| mine.borrow().clone()).ok().flatten();
+    mine.and_then(|(slot, is_first)| Some((slot.get()?.upgrade()?, is_first)))
+}
+
+/// The pool behind plain threads.
+pub(crate) fn global() -> &'static Arc<Registry> {
+    GLOBAL.get_or_init(|| {
+        let asked = std::env::var("RAYON_NUM_THREADS").is_ok_and(|n| n.parse().is_ok_and(|n: usize| n > 0));
+        let own = asked.then(|| Registry::new(Config::default(), |thread| thread.start()).ok()).flatten();
+        own.unwrap_or_else(|| Arc::new(Registry::of_default()))
+    })
+}
+
+/// The global pool, if it is in use: to look is not to start it.
+pub(crate) fn global_if_there() -> Option<&'static Arc<Registry>> {
+    GLOBAL.get()
+}
+
+static GLOBAL: OnceLock<Arc<Registry>> = OnceLock::new();
+
+/// Builds the global pool, unless there is one.
+pub(crate) fn set_global(
+    build: impl FnOnce() -> Result<Arc<Registry>, ThreadPoolBuildError>,
+) -> Result<(), ThreadPoolBuildError> {
+    let mut outcome = Err(ThreadPoolBuildError::global_is_there());
+    if GLOBAL.get().is_none() {
+        let registry = build()?;
+        GLOBAL.get_or_init(|| {
+            outcome = Ok(());
+            registry
+        });
+    }
+    outcome
+}
+
+impl Registry {
+    fn of_default() -> Self {
+        // If it has not started yet: with stacks on which programs recurse that were written for
+        // threads.
+        let stacks = config_of_stacks(None).expect("stacks of the size of threads' can be had");
+        let start = || segue_sched::Builder::new().name("segue-default").stacks(stacks).pool();
+        let pool = segue_sched::default_pool_or(start);
+        let threads = pool.workers();
+        Self { pool: Workers::Default(pool), first: 0, threads, panic_handler: None, queues: Queues::default() }
+    }
+
+    /// Builds one, whose threads `start` starts.
+    pub(crate) fn new(
+        config: Config,
+        mut start: impl FnMut(ThreadBuilder) -> io::Result<()>,
+    ) -> Result<Arc<Self>, ThreadPoolBuildError> {
+        let threads = config.threads();
+        let Config {
+            use_current_thread, panic_handler, mut thread_name, stack_size, start_handler, exit_handler, ..
+        } = config;
+        if use_current_thread && mine().is_some() {
+            return Err(ThreadPoolBuildError::thread_is_taken());
+        }
+        let first = usize::from(use_current_thread && threads > 1);
+        let slot = Slot::default();
+        let for_start = Arc::clone(&slot);
+        let workers = segue_sched::Builder::new()
+            .workers(threads - first)
+            .stacks(config_of_stacks(stack_size)?)
+            .on_thread_start(move |index| {
+                MINE.with(|mine| *mine.borrow_mut() = Some((Arc::clone(&for_start), false)));
+                if let Some(handler) = &start_handler {
+                    handler(index + first);
+                }
+            })
+            .on_thread_stop(move |index| {
+                if let Some(handler) = &exit_handler {
+                    handler(index + first);
+                }
+            });
+        let pool = workers.pool_on(|worker| {
+            let index = worker.index() + first;
+            let name = thread_name.as_mut().map(|name| name(index));
+            start(ThreadBuilder::new(name, stack_size, index, worker))
+        });
+        let pool = Workers::Own(pool.map_err(ThreadPoolBuildError::io)?);
+        let registry = Arc::new(Self { pool, first, threads, panic_handler, queues: Queues::default() });
+        let _ = slot.set(Arc::downgrade(&registry));
+        if use_current_thread {
+            MINE.with(|mine| *mine.borrow_mut() = Some((slot, true)));
+        }
+        Ok(registry)
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        match &self.pool {
+            Workers::Own(pool) => pool,
+            Workers::Default(pool) => pool,
+        }
+    }
+
+    pub(crate) fn handle(&self) -> Handle {
+        self.pool().handle()
+    }
+
+    pub(crate) fn first(&self) -> usize {
+        self.first
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// A job that nobody waits for has panicked.
+    pub(crate) fn report(&self, payload: Box<dyn Any + Send>) {
+        let handled = self.panic_handler.as_ref().map(|handler| catch_unwind(AssertUnwindSafe(|| handler(payload))));
+        if !matches!(handled, Some(Ok(()))) {
+            eprintln!("Rayon: detected unexpected panic; aborting");
+            std::process::abort();
+        }
+    }
+
+    /// Runs `op` on a worker, if the caller is on none of them.
+    pub(crate) fn call<R: Send>(&self, op: impl FnOnce() -> R + Send) -> R {
+        self.pool().call(op)
+    }
+}
+
+/// What fibers' stacks are like: as large as threads' are, unless the builder says otherwise.
+fn config_of_stacks(size: Option<usize>) -> Result<segue_sched::StackConfig, ThreadPoolBuildError> {
+    const OF_A_THREAD: usize = 2 << 20;
+    const LARGEST: usize = 512 << 20;
+    const GUARD: usize = 32 << 10;
+    let size = size.unwrap_or(OF_A_THREAD);
+    if size > LARGEST {
+        let what = format!("a fiber's stack has at most {LARGEST} bytes, and {size} were asked for");
+        return Err(ThreadPoolBuildError::io(io::Error::new(io::ErrorKind::InvalidInput, what)));
+    }
+    // With the guard, and a power of two.
+    Ok(segue_sched::StackConfig::new().slot_size((size + GUARD).next_power_of_two().max(64 << 10)))
+}
