@@ -98,10 +98,10 @@ where
     join(move || a(forker.context()), move || b(forker.context()))
 }
 
-/// As [`join_context`] where [`try_join`] joins; elsewhere it gives both back.
+/// As [`join_context`] where [`try_join`](crate::try_join) joins; elsewhere it gives both back.
 ///
 /// # Errors
-/// As for [`try_join`].
+/// As for [`try_join`](crate::try_join).
 ///
 /// # Panics
 /// As for [`join`].
