@@ -7,7 +7,6 @@ use crate::worker::handle::Kept;
 use crate::worker::policy::{Goes, Policy, Seat, Started, Task, Why};
 use segue_core::Spread;
 use segue_core::scheduling::Job;
-use std::collections::VecDeque;
 
 /// Work stealing.
 ///
@@ -51,9 +50,8 @@ pub struct Stealing {
     /// How many turns it gets then; none before the worker knows its pace.
     pace: u32,
     started: Ring<Started>,
+    /// Tasks that were woken, and what was sent here to start here (`spawn_at`).
     woken: Ring<Job>,
-    /// What was sent here to start here. (`spawn_at`)
-    kept: VecDeque<Job>,
     /// What has the next turn.
     tasks_turn: bool,
     /// How often one has gone on before the others since one that should have did not.
@@ -100,7 +98,7 @@ impl Policy for Stealing {
     fn push(&mut self, task: Task, why: Why) -> Goes {
         match task {
             Task::Fresh(job) if why == Why::Resumed => self.woken.push_back(job),
-            Task::Fresh(job) if why == Why::Sent && job.attribute::<Kept>().is_some() => self.kept.push_back(job),
+            Task::Fresh(job) if why == Why::Sent && job.attribute::<Kept>().is_some() => self.woken.push_back(job),
             Task::Fresh(job) => return self.place(job, why),
             Task::Started(started) if why == Why::Displaced && self.ahead < MOST_AHEAD => {
                 self.ahead += 1;
@@ -122,9 +120,6 @@ impl Policy for Stealing {
 
     #[inline]
     fn pop(&mut self) -> Option<Task> {
-        if !self.kept.is_empty() {
-            return self.kept.pop_front().map(Task::Fresh);
-        }
         if let Some(last) = self.last.take() {
             self.left -= 1;
             if self.left == 0 {
@@ -148,7 +143,8 @@ impl Policy for Stealing {
     }
 
     fn spare(&mut self) -> Option<Job> {
-        self.woken.pop_front()
+        let keeps = self.woken.get(0)?.attribute::<Kept>().is_some();
+        if keeps { None } else { self.woken.pop_front() }
     }
 
     #[inline]
