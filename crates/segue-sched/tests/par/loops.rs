@@ -4,9 +4,7 @@ use crate::common::{everywhere_and_on_threads, on_real_schedulers, pool, scaled}
 use segue_core::{CancelToken, check};
 use segue_sched::par::prelude::*;
 use segue_sched::{Plain, blocking_here, join_context};
-use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread::current;
 
@@ -202,28 +200,6 @@ fn loops_nest() {
             (0..rows).into_par_iter().map(|row| (0..row).into_par_iter().map(|n| n * row).sum::<usize>()).sum();
         assert_eq!(sum, (0..rows).map(|row| (0..row).map(|n| n * row).sum::<usize>()).sum());
     });
-}
-
-#[test]
-fn an_idle_worker_gets_a_part_of_a_loop() {
-    // Some element waits, without suspending, until another thread has run one: or the test hangs.
-    let pool = pool(2);
-    for _ in 0..scaled(20, 2) {
-        let threads = Mutex::new(HashSet::new());
-        pool.run(|| {
-            (0..1_000_000).into_par_iter().for_each(|n| {
-                let mut seen = threads.lock().unwrap();
-                seen.insert(current().id());
-                let alone = seen.len() == 1;
-                drop(seen);
-                if alone && n > 0 {
-                    std::thread::yield_now();
-                }
-            });
-        })
-        .unwrap();
-        assert!(!threads.lock().unwrap().is_empty());
-    }
 }
 
 #[test]
