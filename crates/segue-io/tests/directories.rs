@@ -5,15 +5,16 @@
 mod common;
 
 use common::everywhere;
-use segue_core::{CancelToken, Cancelled, scope};
+use segue_core::{CancelToken, Cancelled, scope, yield_now};
 use segue_io::fs;
+use segue_sched::Builder;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::DirEntryExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// A directory with so many files, which goes when this is dropped.
 struct Many(PathBuf);
@@ -133,6 +134,39 @@ fn a_cancelled_reader_is_told_once_and_goes_on_later() {
         assert!(before < 450 && told == 1, "{before} {told}");
         assert_eq!(before + entries.map(Result::unwrap).count(), 450);
     });
+}
+
+/// Of a row of directories, those during which another fiber of the worker had a turn: a thread
+/// for blocking calls read them.
+#[test]
+fn of_directories_in_memory_most_are_read_without_leaving_the_worker() {
+    const ROW: usize = 48;
+    let rows = [(); ROW].map(|()| Many::new(2));
+    let trips = Builder::new().workers(1).run(|| {
+        let (turns, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+        scope(|s| {
+            s.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    turns.fetch_add(1, Ordering::Relaxed);
+                    yield_now().unwrap();
+                }
+            });
+            yield_now().unwrap();
+            let trips = rows.iter().filter(|dir| {
+                // It has its operations left, and does not give up its turn for want of them.
+                yield_now().unwrap();
+                let before = turns.load(Ordering::Relaxed);
+                assert_eq!(fs::read_dir(&dir.0).unwrap().count(), 2);
+                turns.load(Ordering::Relaxed) > before
+            });
+            let trips = trips.count();
+            is_over.store(true, Ordering::Relaxed);
+            trips
+        })
+    });
+    let trips = trips.unwrap();
+    // One in sixteen; and those after a thread that happened to sleep, for a lock of the kernel's.
+    assert!((1..=ROW / 2).contains(&trips), "{trips}");
 }
 
 #[test]

@@ -290,6 +290,19 @@ fn a_file_without_a_length_has_a_content() {
 }
 
 #[test]
+fn a_whole_file_is_read_whatever_its_length() {
+    let scratch = Scratch::new();
+    const SMALL: usize = 128 * 1024;
+    let lengths = [0, 1, 31, 32, 33, 4095, 4096, 4097, SMALL - 2, SMALL - 1, SMALL, SMALL + 1, 3 * SMALL];
+    for length in lengths {
+        let path = scratch.path("whole");
+        std::fs::write(&path, bytes(length)).unwrap();
+        everywhere(|| assert!(fs::read(&path).unwrap() == bytes(length), "{length}"));
+    }
+    everywhere(|| assert_eq!(fs::read(&scratch.0).unwrap_err().kind(), ErrorKind::IsADirectory));
+}
+
+#[test]
 fn what_is_no_text_leaves_the_string_as_it_was() {
     everywhere(|| {
         let scratch = Scratch::new();

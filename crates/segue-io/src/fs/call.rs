@@ -61,15 +61,23 @@ pub(super) trait Call: Send {
 }
 
 /// Carries out a call: suspends the calling fiber, or blocks the calling thread, meanwhile.
+#[inline]
 #[track_caller]
 pub(super) fn run<C: Call>(mut call: C) -> io::Result<C::Output> {
     segue_core::admit()?;
     if !segue_core::in_fiber() {
         return until_done(|| call.perform());
     }
-    if let Some(done) = call.at_once() {
-        return done;
+    match call.at_once() {
+        Some(done) => done,
+        None => wait_for(call),
     }
+}
+
+/// Carries out a call that takes its time.
+#[inline(never)]
+#[track_caller]
+fn wait_for<C: Call>(mut call: C) -> io::Result<C::Output> {
     if driver::is_orphan() {
         return until_done(|| call.perform());
     }

@@ -3,22 +3,13 @@
 //! Made by `file`, `path` and `dir`, carried out by `call::run`.
 
 use super::call::Call;
-use super::local;
+use super::in_memory::{Trust, look_up, read_now, stat_now};
 use crate::ring::{CURSOR, FileRequest, Landed, MAX_SLICES, StatRoom};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
-use rustix::io::{Errno, ReadWriteFlags};
-use segue_core::drivers::charge;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags};
+use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-
-/// Reads of more than this are not tried on the worker: to copy them would hold up the others.
-const SMALL: usize = 128 * 1024;
-
-/// To copy so many bytes counts as one more operation.
-const BYTES: usize = 4096;
 
 /// Offsets from here on are no offsets.
 const OFFSETS: u64 = 1 << 63;
@@ -37,7 +28,7 @@ pub(super) enum Place {
 
 impl Place {
     /// The offset for a call that has one.
-    fn offset(self) -> Option<u64> {
+    pub(super) fn offset(self) -> Option<u64> {
         match self {
             Self::Cursor { .. } => Some(CURSOR),
             Self::At(at) => Some(at).filter(|at| *at < OFFSETS),
@@ -92,36 +83,6 @@ impl Course {
     }
 }
 
-/// Whether a read that must not wait and says 0 has come to the end. Linux 5.9 to 5.11 say so also
-/// of what is not in memory.
-fn tells_end() -> bool {
-    static TELLS: OnceLock<bool> = OnceLock::new();
-    *TELLS.get_or_init(|| {
-        let name = rustix::system::uname();
-        let release = name.release().to_string_lossy();
-        let mut numbers = release.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or(0));
-        let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-        !(5, 9).le(&version) || (5, 12).le(&version)
-    })
-}
-
-/// What is in memory, if anything is.
-fn read_now(file: BorrowedFd<'_>, bufs: &mut [IoSliceMut<'_>], place: Place) -> Option<io::Result<usize>> {
-    let wanted = bufs.iter().map(|buf| buf.len()).sum::<usize>();
-    if wanted > SMALL {
-        return None;
-    }
-    match rustix::io::preadv2(file, bufs, place.offset()?, ReadWriteFlags::NOWAIT) {
-        Ok(0) if wanted > 0 && !tells_end() => None,
-        Ok(count) => {
-            charge(count / BYTES);
-            Some(Ok(count))
-        }
-        // It is not in memory, or this file or kernel can't say: the plain call says what it is.
-        Err(_) => None,
-    }
-}
-
 /// Moves bytes out of a file.
 pub(super) struct Read<'a> {
     pub(super) file: BorrowedFd<'a>,
@@ -133,6 +94,7 @@ impl Call for Read<'_> {
     type Output = usize;
     const WAITS_FOR: &'static str = "a read from a file";
 
+    #[inline]
     fn at_once(&mut self) -> Option<io::Result<usize>> {
         read_now(self.file, &mut [IoSliceMut::new(self.to)], self.course.place)
     }
@@ -245,35 +207,6 @@ impl Call for WriteVectored<'_, '_> {
     }
 }
 
-/// Whether this kernel can be asked for names that it has in memory, and this process may.
-static CAN_LOOK: AtomicBool = AtomicBool::new(true);
-
-/// Looks up what is always there.
-#[cold]
-fn can_look() -> bool {
-    let look = rustix::fs::openat2(CWD, c"/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::CACHED);
-    !matches!(look, Err(Errno::NOSYS | Errno::INVAL | Errno::PERM))
-}
-
-/// Opens what can be opened by what is in memory. `None` if that is not enough, or can't be told.
-fn look_up(within: BorrowedFd<'_>, path: &CStr, flags: OFlags) -> Option<io::Result<OwnedFd>> {
-    if !CAN_LOOK.load(Ordering::Relaxed) {
-        return None;
-    }
-    match rustix::fs::openat2(within, path, flags, Mode::empty(), ResolveFlags::CACHED) {
-        Ok(fd) => Some(Ok(fd)),
-        Err(error @ (Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::LOOP | Errno::NAMETOOLONG)) => {
-            Some(Err(error.into()))
-        }
-        Err(error) => {
-            if matches!(error, Errno::NOSYS | Errno::INVAL | Errno::PERM) && !can_look() {
-                CAN_LOOK.store(false, Ordering::Relaxed);
-            }
-            None
-        }
-    }
-}
-
 /// Opens a file: without waiting for the other end of a pipe, or for a lease, by flags that say so.
 pub(super) struct Open<'a> {
     pub(super) path: &'a CStr,
@@ -304,28 +237,7 @@ impl Call for Open<'_> {
 }
 
 /// What std asks for.
-const ASKED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
-
-/// How many entries of a directory are asked about in a row, in place, when one was in memory.
-const TRUSTED: u32 = 15;
-
-/// What the last looks at a directory's entries were like: so many more are taken to be in memory.
-///
-/// To ask whether a name is in memory takes as long as to ask for its metadata. Entries of one
-/// directory lie together: where one is in memory, the next ones are, nearly always. If not, the
-/// worker waits for the disk, a bounded number of times.
-///
-/// A guess, which orders nothing: all accesses are relaxed.
-#[derive(Default)]
-pub(super) struct Trust(AtomicU32);
-
-impl Trust {
-    fn spend(&self) -> bool {
-        let left = self.0.load(Ordering::Relaxed);
-        self.0.store(left.saturating_sub(1), Ordering::Relaxed);
-        left > 0
-    }
-}
+pub(super) const ASKED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
 /// Asks for what is known of a file: of a path, or of a descriptor by an empty one.
 pub(super) struct Stat<'a> {
@@ -352,13 +264,6 @@ impl<'a> Stat<'a> {
     }
 }
 
-/// What is known of an open file, if its file system knows it by itself.
-fn stat_now(fd: BorrowedFd<'_>) -> Option<Statx> {
-    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-    let stat = rustix::fs::statx(fd, c"", flags, ASKED).ok()?;
-    local::is_local(&stat, fd).then_some(stat)
-}
-
 impl Call for Stat<'_> {
     type Output = Statx;
     const WAITS_FOR: &'static str = "a file's metadata";
@@ -375,7 +280,7 @@ impl Call for Stat<'_> {
             Ok(fd) => {
                 let stat = stat_now(fd.as_fd())?;
                 if let Some(trust) = self.trust {
-                    trust.0.store(TRUSTED, Ordering::Relaxed);
+                    trust.renew();
                 }
                 Some(Ok(stat))
             }

@@ -1,20 +1,28 @@
-//! Directories: what is in them, fetched in batches by threads for blocking calls.
+//! Directories: what is in them, fetched in batches.
 //!
-//! Used by `fs::read_dir`. The kernel has no opcode for it.
+//! Used by `fs::read_dir`. The kernel has no opcode for it, and can't be asked whether it would
+//! wait.
 //!
 //! # The idea
 //!
-//! The directory is opened and its first batch read in one call: a small directory is one trip. A
-//! batch is one piece of memory that its entries share; an entry is an index into it.
+//! The directory is opened and its first batch read in one call: a small directory is one trip to
+//! a thread for blocking calls. That thread says whether it has slept meanwhile. If it has not, the
+//! next fifteen batches, of whatever directory, are fetched on the worker, as long as the names
+//! that lead to it are in memory too. So who walks through what is in memory makes one trip in
+//! sixteen; and where the disk is waited for, all are trips.
+//!
+//! A batch is one piece of memory that its entries share; an entry is an index into it.
 
-use super::call::{run, until_done};
-use super::calls::{Plain, Stat, Trust, c_path};
+use super::call::{Call, run, until_done};
+use super::calls::{Stat, c_path};
+use super::in_memory::{Trust, look_up, noting_sleep, stat_now};
 use super::metadata::{FileType, Metadata};
-use rustix::fs::{Mode, OFlags, RawDir};
+use rustix::fs::{CWD, Mode, OFlags, RawDir};
+use segue_core::drivers::charge;
 use std::ffi::{CStr, OsStr, OsString};
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
@@ -61,12 +69,83 @@ enum Then {
 #[track_caller]
 pub(super) fn read_dir(path: &Path) -> io::Result<ReadDir> {
     let name = c_path(path)?;
-    let batch = run(Plain(|| {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(&*name, flags, Mode::empty())?;
-        Ok(fetch(&Arc::new(Dir { fd, path: path.to_owned() })))
-    }))?;
+    let batch = run(First { name: &name, path })?;
     Ok(ReadDir { batch: Arc::new(batch), next: 0, was_told: false, is_over: false })
+}
+
+/// What the batches were like that were fetched last.
+static WARM: Trust = Trust::none();
+
+/// To name so many entries counts as one more operation.
+const ENTRIES: usize = 8;
+
+const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// A directory is to be opened, and its first batch read.
+struct First<'a> {
+    name: &'a CStr,
+    path: &'a Path,
+}
+
+impl First<'_> {
+    fn fetch(&self, fd: OwnedFd) -> Batch {
+        fetch(&Arc::new(Dir { fd, path: self.path.to_owned() }))
+    }
+}
+
+impl Call for First<'_> {
+    type Output = Batch;
+    const WAITS_FOR: &'static str = "a directory";
+
+    fn at_once(&mut self) -> Option<io::Result<Batch>> {
+        if !WARM.spend() {
+            return None;
+        }
+        match look_up(CWD, self.name, FLAGS)? {
+            Ok(fd) => on_worker(fd.as_fd()).then(|| Ok(charged(self.fetch(fd)))),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    fn perform(&mut self) -> rustix::io::Result<Batch> {
+        noting_warmth(|| Ok(self.fetch(rustix::fs::open(self.name, FLAGS, Mode::empty())?)))
+    }
+}
+
+/// The next batch of a directory is to be read.
+struct Next<'a>(&'a Arc<Dir>);
+
+impl Call for Next<'_> {
+    type Output = Batch;
+    const WAITS_FOR: &'static str = "a directory";
+
+    fn at_once(&mut self) -> Option<io::Result<Batch>> {
+        (WARM.spend() && on_worker(self.0.fd.as_fd())).then(|| Ok(charged(fetch(self.0))))
+    }
+
+    fn perform(&mut self) -> rustix::io::Result<Batch> {
+        noting_warmth(|| Ok(fetch(self.0)))
+    }
+}
+
+/// Whether a directory can be read on a worker, if it is in memory: not where a server, or another
+/// program, is asked for its entries.
+fn on_worker(dir: BorrowedFd<'_>) -> bool {
+    stat_now(dir).is_some()
+}
+
+fn charged(batch: Batch) -> Batch {
+    charge(batch.entries.len() / ENTRIES);
+    batch
+}
+
+/// Fetches something on a thread that may block.
+fn noting_warmth(fetch: impl FnOnce() -> rustix::io::Result<Batch>) -> rustix::io::Result<Batch> {
+    let (batch, has_slept) = noting_sleep(fetch);
+    if !has_slept {
+        WARM.renew();
+    }
+    batch
 }
 
 /// Reads what comes next in the directory.
@@ -152,7 +231,7 @@ impl Iterator for ReadDir {
                 Then::More => {}
             }
             let dir = &self.batch.dir;
-            match run(Plain(|| Ok(fetch(dir)))) {
+            match run(Next(dir)) {
                 Ok(batch) => self.batch = Arc::new(batch),
                 // A loop that skips errors must come to an end.
                 Err(_) if std::mem::replace(&mut self.was_told, true) => return None,
@@ -247,7 +326,7 @@ impl fmt::Debug for DirEntry {
 /// Each name is looked up in a descriptor of its directory, and no link is followed: so nothing is
 /// removed outside of the tree, whatever is moved meanwhile.
 pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
-    use rustix::fs::{AtFlags, CWD, unlinkat};
+    use rustix::fs::{AtFlags, unlinkat};
     let name = c_path(path)?;
     let kind = rustix::fs::statat(CWD, &*name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode;
     if rustix::fs::FileType::from_raw_mode(kind) == rustix::fs::FileType::Symlink {

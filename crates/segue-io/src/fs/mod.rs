@@ -14,15 +14,16 @@
 //! | [`temp_file`], [`NamedTempFile`] | what goes by itself |
 //!
 //! Under them lies `call`, the seam between what is asked and how it is waited for, with the calls
-//! in `calls`; `local` knows which file systems answer from memory.
+//! in `calls`; `in_memory` has what need not be waited for, and `local` knows which file systems
+//! answer from memory.
 //!
 //! # Where the work is done
 //!
 //! | | on a fiber |
 //! | --- | --- |
-//! | a read of up to 128 KiB that is in the page cache; metadata of what the kernel has in memory, on a local file system; the opening of what is in memory | at once, on the worker. Of a directory's entries one in sixteen is looked up with care, and the next are taken to be in memory like that one |
+//! | a read of up to 128 KiB that is in the page cache; metadata of what the kernel has in memory, on a local file system; the opening of what is in memory | at once, on the worker. Of a directory's entries one in sixteen is looked up with care, and the next are taken to be in memory like that one; so are the directories after one that a thread has read without waiting |
 //! | other reads, writes, opens, metadata; names, `sync_all`, `set_len` | in the worker's io_uring, if it has one and the kernel has an opcode for it |
-//! | directories, copies, permissions, times, links that are read; everything, without a ring | on a thread for [blocking calls](segue_core::blocking) |
+//! | other directories, copies, permissions, times, links that are read; everything, without a ring | on a thread for [blocking calls](segue_core::blocking) |
 //! | on plain threads, everything | in place |
 //!
 //! A simulated program's files are real.
@@ -59,6 +60,7 @@ mod calls;
 mod copy;
 mod dir;
 mod file;
+mod in_memory;
 mod local;
 mod metadata;
 mod options;

@@ -170,7 +170,7 @@ pub(super) fn open(path: &CStr, flags: OFlags, mode: u32) -> io::Result<OwnedFd>
 
 /// Something that is to be read to its end, as it is read.
 pub(super) enum Whole {
-    /// A file of this length, as far as one can tell.
+    /// A file of this length, as far as one can tell. Its descriptor still has `O_NONBLOCK`.
     File(File, u64),
     /// A pipe, which need not be open at its other end yet: the end comes when a writer has been
     /// there.
@@ -192,7 +192,6 @@ pub(super) fn open_whole(path: &CStr) -> io::Result<Option<Whole>> {
     if metadata.file_type().is_fifo() {
         return Ok(Some(Whole::Pipe(Descriptor::new(fd, Manner::Fifo))));
     }
-    rustix::io::ioctl_fionbio(&fd, false)?;
     Ok(Some(Whole::File(File::alone(fd), metadata.len())))
 }
 

@@ -38,10 +38,7 @@ fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     if segue_core::in_fiber() {
         match open_whole(&c_path(path)?)? {
-            Some(Whole::File(mut file, length)) => {
-                file.read_all(length, &mut content)?;
-                return Ok(content);
-            }
+            Some(Whole::File(mut file, length)) => return file.read_all(length),
             Some(Whole::Pipe(pipe)) => {
                 pipe.read_to_end(&mut content)?;
                 return Ok(content);
