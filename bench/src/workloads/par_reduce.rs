@@ -18,31 +18,33 @@ pub const WORKLOAD: Workload =
 const LEN: usize = 1_000_000;
 
 fn variants() -> Vec<Variant> {
-    let with = |name, workers, steps| {
-        policies::add_all(Variant::new(name, "element", workers), move |policy, n| segue(policy, workers, steps, n))
-            .add("rayon", move |n| rayon(workers, steps, n))
-    };
+    fn with<const STEPS: usize>(name: &'static str, workers: usize) -> Variant {
+        policies::add_all(Variant::new(name, "element", workers), move |policy, n| segue::<STEPS>(policy, workers, n))
+            .add("rayon", move |n| rayon::<STEPS>(workers, n))
+    }
     vec![
-        with("cheap elements, one worker", 1, 1),
-        with("cheap elements, two workers", 2, 1),
-        with("costly elements, one worker", 1, 200),
-        with("costly elements, two workers", 2, 200),
+        with::<1>("cheap elements, one worker", 1),
+        with::<1>("cheap elements, two workers", 2),
+        with::<200>("costly elements, one worker", 1),
+        with::<200>("costly elements, two workers", 2),
     ]
 }
 
+/// Of a number of steps that the compiler knows: else it makes a loop within the loop, for one
+/// contestant and not for the other, as it happens.
 #[inline]
-fn made_of(mut number: u64, steps: u32) -> u64 {
-    for _ in 0..steps {
+fn made_of<const STEPS: usize>(mut number: u64) -> u64 {
+    for _ in 0..STEPS {
         number = (number ^ (number >> 7)).wrapping_mul(0x5851_f42d_4c95_7f2d);
     }
     number >> 32
 }
 
 /// Runs `sum` over about `n` elements.
-fn often(steps: u32, n: u64, sum: impl Fn(&[u64]) -> u64) -> Span {
-    let len = LEN / steps as usize;
+fn often<const STEPS: usize>(n: u64, sum: impl Fn(&[u64]) -> u64) -> Span {
+    let len = LEN / STEPS;
     let numbers: Vec<u64> = (0..len as u64).collect();
-    let expected: u64 = numbers.iter().map(|n| made_of(*n, steps)).sum();
+    let expected: u64 = numbers.iter().map(|n| made_of::<STEPS>(*n)).sum();
     let times = (n / len as u64).max(1);
     let watch = Stopwatch::start();
     for _ in 0..times {
@@ -53,14 +55,14 @@ fn often(steps: u32, n: u64, sum: impl Fn(&[u64]) -> u64) -> Span {
 }
 
 /// The calling thread is the first worker.
-fn segue(policy: &Policy, workers: usize, steps: u32, n: u64) -> Span {
+fn segue<const STEPS: usize>(policy: &Policy, workers: usize, n: u64) -> Span {
     use segue::par::prelude::*;
-    policy.run(workers, || often(steps, n, |numbers| numbers.par_iter().map(|n| made_of(*n, steps)).sum()))
+    policy.run(workers, || often::<STEPS>(n, |numbers| numbers.par_iter().map(|n| made_of::<STEPS>(*n)).sum()))
 }
 
 /// From inside of the pool.
-fn rayon(workers: usize, steps: u32, n: u64) -> Span {
+fn rayon<const STEPS: usize>(workers: usize, n: u64) -> Span {
     use rayon::prelude::*;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(workers).build().expect("rayon starts");
-    pool.install(|| often(steps, n, |numbers| numbers.par_iter().map(|n| made_of(*n, steps)).sum()))
+    pool.install(|| often::<STEPS>(n, |numbers| numbers.par_iter().map(|n| made_of::<STEPS>(*n)).sum()))
 }

@@ -14,6 +14,7 @@
 
 use super::call::run;
 use super::calls::{Open, Plain, Stat, c_path};
+use super::in_memory::stat_now;
 use super::{File, Metadata};
 use crate::descriptor::{Descriptor, Manner};
 use rustix::fs::{FileType, Mode, OFlags};
@@ -188,7 +189,10 @@ pub(super) fn open_whole(path: &CStr) -> io::Result<Option<Whole>> {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
         opened => opened?,
     };
-    let metadata = run(Stat::of(fd.as_fd())).map(Metadata::new)?;
+    let metadata = match stat_now(fd.as_fd()) {
+        Some(stat) => Metadata::new(stat),
+        None => run(Stat::of(fd.as_fd())).map(Metadata::new)?,
+    };
     if metadata.file_type().is_fifo() {
         return Ok(Some(Whole::Pipe(Descriptor::new(fd, Manner::Fifo))));
     }
