@@ -310,6 +310,29 @@ where
     try_join(a, b).unwrap_or_else(|(a, b)| join_in_place(a, b))
 }
 
+/// A closure up to this size is passed in registers. A larger one stays in its caller's frame, and
+/// is passed by reference: to be moved it would be copied in words of another size than it was
+/// written in, a moment before, and the copy waits for the writes.
+const IN_REGISTERS: usize = 2 * size_of::<usize>();
+
+/// A closure in another frame. It is dropped with this, unless it was taken.
+struct Lent<'a, B>(&'a mut Option<B>);
+
+impl<B> Lent<'_, B> {
+    #[inline]
+    fn take(self) -> B {
+        let b = self.0.take();
+        std::mem::forget(self);
+        b.expect("it is there until it is taken")
+    }
+}
+
+impl<B> Drop for Lent<'_, B> {
+    fn drop(&mut self) {
+        *self.0 = None;
+    }
+}
+
 /// As [`join`] on a worker of this crate, and on the thread of one that a fiber has taken for
 /// itself, as [`blocking_here`](crate::blocking_here) does; elsewhere it gives both back.
 ///
@@ -329,7 +352,12 @@ where
     // SAFETY: a worker stays in place while it runs on this thread, and the fiber that calls this
     // stays on it.
     match unsafe { crate::worker::common::worker().as_ref() } {
-        Some(worker) => Ok(worker.fork(a, b)),
+        Some(worker) if size_of::<B>() <= IN_REGISTERS => Ok(worker.fork(a, b)),
+        Some(worker) => {
+            let mut b = Some(b);
+            let lent = Lent(&mut b);
+            Ok(worker.fork(a, move || lent.take()()))
+        }
         None => try_apart(a, b),
     }
 }

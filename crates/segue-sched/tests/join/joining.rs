@@ -102,6 +102,42 @@ fn closures_that_never_run_are_dropped() {
     });
 }
 
+/// Closures of one word and of several are passed in different ways.
+#[test]
+fn a_closure_of_any_size_is_dropped_once_though_its_drop_panics() {
+    struct Bad<'a> {
+        _counted: Counted<'a>,
+    }
+    impl Drop for Bad<'_> {
+        fn drop(&mut self) {
+            panic_any("drop");
+        }
+    }
+    everywhere(|| {
+        let (drops, calls) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let words = [1, 2, 3, 4];
+        for calls_b in [false, true] {
+            let a = || if calls_b { 1 } else { panic_any("a") };
+            let bad = Bad { _counted: Counted(&drops) };
+            let small = catch_unwind(AssertUnwindSafe(|| join(a, move || drop(bad))));
+            let (bad, calls) = (Bad { _counted: Counted(&drops) }, &calls);
+            let large = catch_unwind(AssertUnwindSafe(|| {
+                join(a, move || {
+                    calls.fetch_add(words.iter().sum(), SeqCst);
+                    drop(bad);
+                })
+            }));
+            for result in [small, large] {
+                let payload = *result.unwrap_err().downcast::<&str>().unwrap();
+                // Another worker may have run `b` before `a` panicked.
+                assert!(payload == "drop" || !calls_b && payload == "a", "{payload}");
+            }
+        }
+        assert_eq!(drops.load(SeqCst), 4);
+        assert!([10, 20].contains(&calls.load(SeqCst)));
+    });
+}
+
 #[test]
 fn the_first_half_may_wait_for_the_second() {
     everywhere(|| {
