@@ -147,7 +147,8 @@ check_ecosystem() {
 # with ours in it. Then a server among bad clients, which stays as it was.
 bench() {
     local json="$target/bench-smoke.json"
-    cargo test -p bench
+    # With optimisations, as what follows: the rivals are built once.
+    cargo test --release -p bench
     cargo run --release -p bench -- run --smoke --json "$json"
     jq -e '[.runs[].rows[]] | length > 0
         and all(.min > 0 and .min <= .median and .median <= .max and .runs >= 3)
