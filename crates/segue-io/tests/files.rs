@@ -548,6 +548,31 @@ fn a_read_of_a_pipe_that_was_opened_as_a_file_is_cut_short_in_a_ring() {
     }
 }
 
+/// A ring would move bytes at the position instead, and would wait.
+#[test]
+fn what_has_no_offsets_says_so_and_what_must_not_block_does_not() {
+    everywhere(|| {
+        let scratch = Scratch::new();
+        fifo(&scratch.path("pipe"));
+        let mut both = File::options().read(true).write(true).open(scratch.path("pipe")).unwrap();
+        both.write_all(b"content").unwrap();
+        let room = &mut [0; 16];
+        let refused = [
+            both.read_at(room, 0),
+            both.write_at(b"more", 0),
+            both.read_vectored_at(&mut [IoSliceMut::new(room)], 0),
+            both.write_vectored_at(&[IoSlice::new(b"more")], 0),
+        ];
+        assert!(refused.map(|it| it.unwrap_err().kind()).iter().all(|kind| *kind == ErrorKind::NotSeekable));
+        assert_eq!(both.read(room).unwrap(), 7, "bytes were moved");
+        for path in [scratch.path("pipe"), "/dev/ptmx".into()] {
+            let does_not_block = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+            let mut silent = File::options().read(true).write(true).custom_flags(does_not_block).open(path).unwrap();
+            assert_eq!(silent.read(room).unwrap_err().kind(), ErrorKind::WouldBlock);
+        }
+    });
+}
+
 struct DropsFile(Option<File>);
 
 impl Drop for DropsFile {

@@ -39,13 +39,16 @@ impl Place {
 /// A transfer's place, and how it flies from there.
 pub(super) struct Course {
     place: Place,
+    flies: bool,
     /// The position that it has begun at, which has to move on with it.
     from: Option<u64>,
 }
 
 impl Course {
-    pub(super) fn from(place: Place) -> Self {
-        Self { place, from: None }
+    /// From an offset of a file that has none nothing `flies`: a ring would move bytes at the
+    /// position, and the system call says what is wrong.
+    pub(super) fn new(place: Place, flies: bool) -> Self {
+        Self { place, flies, from: None }
     }
 
     /// The offset for a ring; `None` if the transfer is for the system call.
@@ -56,7 +59,7 @@ impl Course {
     /// position is set afterwards. What has no position, has none to go wrong.
     fn offset(&mut self, file: BorrowedFd<'_>, writes: bool) -> Option<u64> {
         if self.place != (Place::Cursor { alone: true }) {
-            return if let Place::At(_) = self.place { self.place.offset() } else { None };
+            return if let Place::At(_) = self.place { self.place.offset().filter(|_| self.flies) } else { None };
         }
         // To append moves the position to an end that nobody knows.
         if writes && rustix::fs::fcntl_getfl(file).ok()?.contains(OFlags::APPEND) {
@@ -67,6 +70,8 @@ impl Course {
                 self.from = Some(position);
                 Some(position)
             }
+            // A ring waits also for what says that it must not block.
+            Err(Errno::SPIPE) if rustix::fs::fcntl_getfl(file).ok()?.contains(OFlags::NONBLOCK) => None,
             Err(Errno::SPIPE) => Some(CURSOR),
             Err(_) => None,
         }

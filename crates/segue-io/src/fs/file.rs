@@ -9,7 +9,7 @@
 //! would move the same bytes. So only a handle flies from the position that is surely the only
 //! user: opened here, neither duplicated nor lent as a descriptor since, and borrowed for writing
 //! (`&mut File`). The others make the system call, in which they take their turns. `read_at` and
-//! `write_at` have no position, and always fly.
+//! `write_at` have no position, and always fly, unless the file has no offsets either.
 
 use super::call::run;
 use super::calls::{Course, Place, Plain, Read, ReadVectored, SeekEnd, Stat, Sync, Truncate, Write, WriteVectored};
@@ -22,6 +22,7 @@ use std::io::{self, IoSlice, IoSliceMut, Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
@@ -79,16 +80,18 @@ pub struct File {
     fd: OwnedFd,
     /// Whether others may have a descriptor of the same description.
     is_shared: AtomicBool,
+    /// Whether it has offsets, asked at the first use of one: what it is does not change.
+    has_offsets: OnceLock<bool>,
 }
 
 impl File {
     /// A file that nobody else has.
     pub(super) fn alone(fd: OwnedFd) -> Self {
-        Self { fd, is_shared: AtomicBool::new(false) }
+        Self { fd, is_shared: AtomicBool::new(false), has_offsets: OnceLock::new() }
     }
 
     fn shared(fd: OwnedFd) -> Self {
-        Self { fd, is_shared: AtomicBool::new(true) }
+        Self { fd, is_shared: AtomicBool::new(true), has_offsets: OnceLock::new() }
     }
 
     /// The descriptor, for a call that is over before the handle is.
@@ -100,6 +103,11 @@ impl File {
     /// for writing is seen by its owner alone, who has seen what came before.
     fn share(&self) {
         self.is_shared.store(true, Ordering::Relaxed);
+    }
+
+    fn course(&self, place: Place) -> Course {
+        let has_offsets = || rustix::fs::tell(&self.fd) != Err(Errno::SPIPE);
+        Course::new(place, !matches!(place, Place::At(_)) || *self.has_offsets.get_or_init(has_offsets))
     }
 
     fn cursor(&mut self) -> Place {
@@ -338,7 +346,7 @@ impl File {
     /// What the kernel says.
     #[track_caller]
     pub fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
-        run(ReadVectored { file: self.borrowed(), to: bufs, course: Course::from(Place::At(offset)) })
+        run(ReadVectored { file: self.borrowed(), to: bufs, course: self.course(Place::At(offset)) })
     }
 
     /// Writes from several buffers, from an offset on. The position stays.
@@ -350,17 +358,17 @@ impl File {
     /// What the kernel says.
     #[track_caller]
     pub fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
-        run(WriteVectored { file: self.borrowed(), from: bufs, course: Course::from(Place::At(offset)) })
+        run(WriteVectored { file: self.borrowed(), from: bufs, course: self.course(Place::At(offset)) })
     }
 
     #[track_caller]
     fn read_from(&self, place: Place, buf: &mut [u8]) -> io::Result<usize> {
-        run(Read { file: self.borrowed(), to: buf, course: Course::from(place) })
+        run(Read { file: self.borrowed(), to: buf, course: self.course(place) })
     }
 
     #[track_caller]
     fn write_to(&self, place: Place, buf: &[u8]) -> io::Result<usize> {
-        run(Write { file: self.borrowed(), from: buf, course: Course::from(place) })
+        run(Write { file: self.borrowed(), from: buf, course: self.course(place) })
     }
 
     /// How much there is from the position to the end, as far as one can tell.
@@ -491,7 +499,7 @@ macro_rules! streams {
             fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
                 let $file = self;
                 let place = $place;
-                run(ReadVectored { file: $file.borrowed(), to: bufs, course: Course::from(place) })
+                run(ReadVectored { file: $file.borrowed(), to: bufs, course: $file.course(place) })
             }
 
             #[track_caller]
@@ -522,7 +530,7 @@ macro_rules! streams {
             fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
                 let $file = self;
                 let place = $place;
-                run(WriteVectored { file: $file.borrowed(), from: bufs, course: Course::from(place) })
+                run(WriteVectored { file: $file.borrowed(), from: bufs, course: $file.course(place) })
             }
 
             fn flush(&mut self) -> io::Result<()> {
