@@ -77,7 +77,16 @@ pub(crate) fn carry_out(call: impl FnOnce() -> Outcome) -> isize {
 /// What every call does first: fails if the caller was cancelled, and lets others run if it has
 /// begun many without a wait.
 pub(crate) fn admit() -> Outcome<()> {
-    segue_core::admit().map_err(|_| libc::ECANCELED)
+    segue_core::admit().map_err(|_| {
+        give_way();
+        libc::ECANCELED
+    })
+}
+
+/// Lets others run after a call that was cancelled. Many programs try again at once, for ever, as
+/// loops over `TcpListener::incoming` do that skip errors: the worker is not theirs.
+pub(crate) fn give_way() {
+    let _ = segue_core::shield(segue_core::yield_now);
 }
 
 /// Makes a call that says that it would block, until it does not, and waits in between. For one

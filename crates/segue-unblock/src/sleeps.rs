@@ -10,7 +10,7 @@
 
 use crate::errno;
 use crate::raw::raw;
-use crate::scope::{Patience, carry_out, is_active};
+use crate::scope::{Patience, carry_out, give_way, is_active};
 use std::ffi::{c_int, c_uint};
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -26,7 +26,9 @@ pub(crate) fn duration(time: &libc::timespec) -> Option<Duration> {
 fn suspend(time: Duration) -> c_int {
     Patience::count();
     carry_out(|| {
-        let _ended_early = segue_core::sleep(time);
+        if segue_core::sleep(time).is_err() {
+            give_way();
+        }
         Ok(0)
     }) as c_int
 }
