@@ -623,6 +623,11 @@ fn temporary_files_have_no_name_or_lose_it() {
         let nowhere = NamedTempFile::new_in(&scratch.0).unwrap().persist(scratch.path("none/below")).unwrap_err();
         assert_eq!((nowhere.kind(), names()), (ErrorKind::NotFound, 1));
         assert_eq!(fs::temp_file_in(scratch.path("none")).unwrap_err().kind(), ErrorKind::NotFound);
+        // It is removed also if the program goes elsewhere.
+        for here in ["", ".", "src/.."] {
+            let named = NamedTempFile::new_in(here).unwrap();
+            assert!(named.path().is_absolute() && named.path().exists());
+        }
         // Where files without names are not known.
         let proc = fs::temp_file_in("/proc").unwrap_err();
         assert!(!Cancelled::caused(&proc));
