@@ -265,6 +265,38 @@ fn a_connect_to_nobody_waits_and_is_cut() {
     });
 }
 
+/// A second call waits for what the first one has begun. In a ring it would say `EALREADY` at once.
+#[test]
+fn a_connect_that_was_begun_before_is_waited_for() {
+    let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    full.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    full.listen(0).unwrap();
+    let address = full.local_addr().unwrap();
+    let _queued = TcpStream::connect(address.as_socket().unwrap()).unwrap();
+    let begun = || {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        socket.connect(&address).unwrap_err();
+        socket.set_nonblocking(false).unwrap();
+        socket
+    };
+    let again = || {
+        let (socket, time) = (begun(), Duration::from_millis(10));
+        socket.set_write_timeout(Some(time)).unwrap();
+        let before = Instant::now();
+        let error = socket.connect(&address).unwrap_err();
+        assert!(before.elapsed() >= time, "it was not waited for");
+        error.raw_os_error()
+    };
+    let plain = again();
+    everywhere(|| {
+        assert_eq!(unblock(again), plain);
+        let socket = begun();
+        let cut = timeout(Duration::from_millis(3), || unblock(|| socket.connect(&address)));
+        assert!(Cancelled::caused(&cut.unwrap_err()));
+    });
+}
+
 #[test]
 fn flags_of_descriptors_stay_and_non_blocking_ones_are_passed_through() {
     everywhere(|| {
