@@ -3,9 +3,9 @@
 //! Used by std's sockets, and by C.
 //!
 //! A call with `MSG_DONTWAIT` is passed through, and so is one that never waits, for urgent data or
-//! for errors. `MSG_WAITALL` is kept: a receive goes on until all is there, but for two kinds that
-//! are passed through, since they can't be put together from parts: to peek for all, and to wait
-//! for all together with control data.
+//! for errors, and one that connects first (`MSG_FASTOPEN`). `MSG_WAITALL` is kept: a receive of a
+//! stream goes on until all is there, but for two kinds that are passed through, since they can't
+//! be put together from parts: to peek for all, and to wait for all together with control data.
 #![allow(unsafe_code)] // The C library's functions, defined anew.
 
 use crate::bytes::{all, check_room, rest, total};
@@ -17,11 +17,11 @@ use segue_core::now;
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
 
-const NEVER_WAITS: c_int = libc::MSG_DONTWAIT | libc::MSG_OOB | libc::MSG_ERRQUEUE;
+const PLAIN: c_int = libc::MSG_DONTWAIT | libc::MSG_OOB | libc::MSG_ERRQUEUE | libc::MSG_FASTOPEN;
 
 /// Whether such a call on this descriptor is to suspend its caller.
 fn is_ours(fd: c_int, flags: c_int) -> bool {
-    is_active() && flags & NEVER_WAITS == 0 && !does_not_block(fd)
+    is_active() && flags & PLAIN == 0 && !does_not_block(fd)
 }
 
 /// Whether a receive goes on until all is there. One of packets has the whole of its packet.

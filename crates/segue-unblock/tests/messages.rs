@@ -85,6 +85,25 @@ fn a_call_that_wants_all_gets_all_or_the_end() {
     });
 }
 
+/// It says how much was sent, and not that the connection is not there yet.
+#[test]
+fn a_send_that_connects_first_does_so() {
+    everywhere(|| {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = socket2::SockAddr::from(listener.local_addr().unwrap());
+        let client = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        let send = || {
+            let (fd, bytes) = (client.as_raw_fd(), b"first");
+            // SAFETY: bytes and address are there.
+            unsafe { libc::sendto(fd, bytes.as_ptr().cast(), 5, libc::MSG_FASTOPEN, to.as_ptr().cast(), to.len()) }
+        };
+        assert_eq!(unblock(send), 5);
+        let mut bytes = [0; 5];
+        listener.accept().unwrap().0.read_exact(&mut bytes).unwrap();
+        assert_eq!(&bytes, b"first");
+    });
+}
+
 #[test]
 fn a_call_that_wants_all_of_a_packet_gets_its_packet() {
     everywhere(|| {
