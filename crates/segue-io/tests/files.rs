@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write}
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 /// A directory of its own, which goes when this is dropped.
@@ -571,6 +571,52 @@ fn what_has_no_offsets_says_so_and_what_must_not_block_does_not() {
             assert_eq!(silent.read(room).unwrap_err().kind(), ErrorKind::WouldBlock);
         }
     });
+}
+
+/// The read has the position's lock in the kernel until it is over.
+#[test]
+fn who_comes_to_a_position_during_a_long_read_does_not_block_the_worker() {
+    const LENGTH: u64 = 64 << 20;
+    for backend in [segue_io::Backend::Ring, segue_io::Backend::Native] {
+        let visits: [fn(&File) -> u64; 2] =
+            [|mut file| file.stream_position().unwrap(), |mut file| file.read(&mut [0]).unwrap() as u64];
+        for visit in visits {
+            // Now and then the read may be over before anybody comes.
+            let others_have_run = (0..20).any(|_| on_one_worker(backend, || beside_a_long_read(LENGTH, visit)));
+            assert!(others_have_run, "the worker was blocked until the read was over");
+        }
+    }
+}
+
+/// Visits a position until a read of the same is over, or another fiber has run during a visit.
+fn beside_a_long_read(length: u64, visit: fn(&File) -> u64) -> bool {
+    let scratch = Scratch::new();
+    let made = std::fs::File::create(scratch.path("a")).unwrap();
+    made.set_len(length).unwrap();
+    let file = File::open(scratch.path("a")).unwrap();
+    let (turns, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let mut met = false;
+    scope(|s| {
+        let reader = s.spawn(|| (&file).read(&mut vec![0; length as usize]).unwrap());
+        s.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                turns.fetch_add(1, Ordering::Relaxed);
+                segue_core::yield_now().unwrap();
+            }
+        });
+        segue_core::yield_now().unwrap();
+        while !reader.is_finished() && !met {
+            let before = turns.load(Ordering::Relaxed);
+            visit(&file);
+            met = turns.load(Ordering::Relaxed) > before;
+            if !met {
+                segue_core::yield_now().unwrap();
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        assert!(reader.join().unwrap() > 0);
+    });
+    met
 }
 
 struct DropsFile(Option<File>);

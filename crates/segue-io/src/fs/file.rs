@@ -10,12 +10,17 @@
 //! user: opened here, neither duplicated nor lent as a descriptor since, and borrowed for writing
 //! (`&mut File`). The others make the system call, in which they take their turns. `read_at` and
 //! `write_at` have no position, and always fly, unless the file has no offsets either.
+//!
+//! A system call has that lock for as long as it waits for the disk. Meanwhile whoever else comes
+//! to the position, if only to ask for it, goes to a thread for blocking calls, so that no worker
+//! waits for the lock ([`Visitors`]). Of calls through duplicates a handle knows nothing.
 
 use super::call::run;
-use super::calls::{Course, Place, Plain, Read, ReadVectored, SeekEnd, Stat, Sync, Truncate, Write, WriteVectored};
+use super::calls::{Course, Place, Plain, Read, ReadVectored, SeekEnd, Stat, Sync, Truncate};
+use super::calls::{Visitors, Write, WriteVectored};
 use super::in_memory::{SMALL, read_now};
 use super::{FileTimes, Metadata, OpenOptions};
-use rustix::fs::{FlockOperation, Mode};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, Statx, StatxFlags};
 use rustix::io::Errno;
 use std::fs::{Permissions, TryLockError};
 use std::io::{self, IoSlice, IoSliceMut, Seek, SeekFrom};
@@ -48,8 +53,8 @@ const PIECE: usize = 8 * 1024;
 /// begun it does not break off: it is waited for, and its result is returned; a write that was done
 /// in part returns how many bytes were written. A loop over writes, such as
 /// [`write_all`](std::io::Write::write_all), *may already have* written a part. Seeks from the
-/// start and from where the file is never wait, and ignore cancellation; so do `try_lock`, `unlock`
-/// and `try_clone`.
+/// start and from where the file is ignore cancellation, and wait only for a read or write that is
+/// at the same position; `try_lock`, `unlock` and `try_clone` ignore it and never wait.
 ///
 /// # Drop
 ///
@@ -82,16 +87,17 @@ pub struct File {
     is_shared: AtomicBool,
     /// Whether it has offsets, asked at the first use of one: what it is does not change.
     has_offsets: OnceLock<bool>,
+    at_position: Visitors,
 }
 
 impl File {
     /// A file that nobody else has.
     pub(super) fn alone(fd: OwnedFd) -> Self {
-        Self { fd, is_shared: AtomicBool::new(false), has_offsets: OnceLock::new() }
+        Self { fd, is_shared: AtomicBool::new(false), has_offsets: OnceLock::new(), at_position: Visitors::default() }
     }
 
     fn shared(fd: OwnedFd) -> Self {
-        Self { fd, is_shared: AtomicBool::new(true), has_offsets: OnceLock::new() }
+        Self { is_shared: AtomicBool::new(true), ..Self::alone(fd) }
     }
 
     /// The descriptor, for a call that is over before the handle is.
@@ -105,9 +111,9 @@ impl File {
         self.is_shared.store(true, Ordering::Relaxed);
     }
 
-    fn course(&self, place: Place) -> Course {
-        let has_offsets = || rustix::fs::tell(&self.fd) != Err(Errno::SPIPE);
-        Course::new(place, !matches!(place, Place::At(_)) || *self.has_offsets.get_or_init(has_offsets))
+    fn course(&self, place: Place) -> Course<'_> {
+        let flies = !matches!(place, Place::At(_)) || *self.has_offsets.get_or_init(|| has_offsets(&self.fd));
+        Course::new(place, flies, &self.at_position)
     }
 
     fn cursor(&mut self) -> Place {
@@ -374,6 +380,9 @@ impl File {
     /// How much there is from the position to the end, as far as one can tell.
     fn rest(&self) -> usize {
         let Ok(metadata) = self.metadata() else { return 0 };
+        if self.at_position.are_there() {
+            return 0;
+        }
         let position = rustix::fs::tell(&self.fd).unwrap_or(0);
         usize::try_from(metadata.len().saturating_sub(position)).unwrap_or(0)
     }
@@ -455,14 +464,24 @@ impl File {
         read
     }
 
+    #[track_caller]
     fn seek_to(&self, to: SeekFrom) -> io::Result<u64> {
         Ok(match to {
             // As the kernel has it: what is beyond its numbers is negative.
             SeekFrom::Start(at) if at > i64::MAX.unsigned_abs() => return Err(Errno::INVAL.into()),
-            SeekFrom::Start(at) => rustix::fs::seek(&self.fd, rustix::fs::SeekFrom::Start(at))?,
-            SeekFrom::Current(by) => rustix::fs::seek(&self.fd, rustix::fs::SeekFrom::Current(by))?,
-            SeekFrom::End(by) => return run(SeekEnd(self.borrowed(), by)),
+            SeekFrom::Start(at) => self.move_to(rustix::fs::SeekFrom::Start(at))?,
+            SeekFrom::Current(by) => self.move_to(rustix::fs::SeekFrom::Current(by))?,
+            SeekFrom::End(by) => return run(SeekEnd(self.borrowed(), by, &self.at_position)),
         })
+    }
+
+    #[track_caller]
+    fn move_to(&self, to: rustix::fs::SeekFrom) -> io::Result<u64> {
+        let call = || rustix::fs::seek(&self.fd, to);
+        if segue_core::in_fiber() && self.at_position.are_there() {
+            return segue_core::shield(|| run(Plain(call)));
+        }
+        Ok(call()?)
     }
 }
 
@@ -477,6 +496,14 @@ impl FileExt for File {
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
         self.write_to(Place::At(offset), buf)
     }
+}
+
+/// Whether this is surely a file with offsets. What is nothing of the kind says so to the call.
+fn has_offsets(fd: &OwnedFd) -> bool {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let kind = |stat: Statx| FileType::from_raw_mode(stat.stx_mode.into());
+    rustix::fs::statx(fd, c"", flags, StatxFlags::TYPE)
+        .is_ok_and(|stat| matches!(kind(stat), FileType::RegularFile | FileType::BlockDevice))
 }
 
 /// The position of a handle that others may have, too.
