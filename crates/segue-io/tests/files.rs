@@ -375,6 +375,10 @@ fn a_lock_is_waited_for_and_a_cancelled_waiter_has_none() {
         one.lock_shared().unwrap();
         one.try_lock_shared().unwrap();
         assert!(matches!(one.try_lock(), Err(TryLockError::WouldBlock)));
+        // To lock in the other way, it has given up what it had.
+        one.lock_shared().unwrap();
+        assert!(is_late(timeout(Duration::from_millis(3), || one.lock())));
+        other.try_lock().unwrap();
     });
 }
 

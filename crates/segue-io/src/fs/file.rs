@@ -273,7 +273,8 @@ impl File {
     /// long, or by many in turn, want a [`Mutex`](std::sync::Mutex) of the process beside them.
     ///
     /// # Cancellation
-    /// *No effect*: it is not locked.
+    /// *No effect*: it is not locked. A lock of the other kind that it had is gone: the kernel
+    /// gives that up before it looks.
     ///
     /// # Errors
     /// What the kernel says.
@@ -285,7 +286,8 @@ impl File {
     /// Locks the file against [`lock`](File::lock), in the same way.
     ///
     /// # Cancellation
-    /// *No effect*: it is not locked.
+    /// *No effect*: it is not locked. A lock of the other kind that it had is gone: the kernel
+    /// gives that up before it looks.
     ///
     /// # Errors
     /// What the kernel says.
