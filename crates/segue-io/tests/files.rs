@@ -623,6 +623,48 @@ fn beside_a_long_read(length: u64, visit: fn(&File) -> u64) -> bool {
     met
 }
 
+/// Neither does the worker copy what is in memory, nor make room for all of a file at once.
+#[test]
+fn a_large_transfer_leaves_the_worker_to_others() {
+    const LENGTH: usize = 32 << 20;
+    fn turns_beside(transfer: impl FnOnce() + Send) -> usize {
+        let (turns, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+        scope(|s| {
+            s.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    turns.fetch_add(1, Ordering::Relaxed);
+                    segue_core::yield_now().unwrap();
+                }
+            });
+            segue_core::yield_now().unwrap();
+            turns.store(0, Ordering::Relaxed);
+            transfer();
+            is_over.store(true, Ordering::Relaxed);
+        });
+        turns.into_inner()
+    }
+    for backend in [segue_io::Backend::Ring, segue_io::Backend::Native] {
+        on_one_worker(backend, || {
+            let scratch = Scratch::new();
+            std::fs::write(scratch.path("a"), vec![1; LENGTH]).unwrap();
+            let mut file = File::options().read(true).write(true).open(scratch.path("a")).unwrap();
+            let mut room = vec![0; LENGTH];
+            // A thread of the kernel's may be over before this one goes on.
+            let others_have_run =
+                |transfer: &mut (dyn FnMut() + Send)| (0..20).any(|_| turns_beside(&mut *transfer) > 100);
+            assert!(others_have_run(&mut || assert_eq!(file.read_at(&mut room, 0).unwrap(), LENGTH)));
+            assert!(others_have_run(&mut || assert_eq!(file.write_at(&room, 0).unwrap(), LENGTH)));
+            let several = || [IoSlice::new(&room[..9]), IoSlice::new(&room[9..])];
+            assert!(others_have_run(&mut || assert_eq!(file.write_vectored_at(&several(), 0).unwrap(), LENGTH)));
+            let turns = turns_beside(|| {
+                file.rewind().unwrap();
+                assert_eq!(file.read_to_end(&mut Vec::new()).unwrap(), LENGTH);
+            });
+            assert!(turns >= 32, "{turns} turns beside a read of 32 MiB");
+        });
+    }
+}
+
 struct DropsFile(Option<File>);
 
 impl Drop for DropsFile {

@@ -37,6 +37,9 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(1
 /// What a file is read in, if nobody knows how long it is.
 const PIECE: usize = 8 * 1024;
 
+/// What a file is read in at most, to its end: the worker fills the room for it with zeros first.
+const LARGEST: usize = 1024 * 1024;
+
 /// An open file, as [`std::fs::File`]. What waits for the disk is only the fiber.
 ///
 /// What is in the page cache is read at once, without leaving the worker. What is not is fetched in
@@ -422,7 +425,7 @@ impl File {
     fn read_more(&self, rest: usize, place: Place, to: &mut Vec<u8>) -> io::Result<usize> {
         let begin = to.len();
         to.try_reserve(rest)?;
-        let mut piece = if rest == 0 { PIECE } else { rest };
+        let mut piece = if rest == 0 { PIECE } else { rest.min(LARGEST) };
         loop {
             let length = to.len();
             if to.capacity() == length {
@@ -441,7 +444,7 @@ impl File {
             to.truncate(length + *read.as_ref().unwrap_or(&0));
             match read? {
                 0 => return Ok(length - begin),
-                count if count == room => piece = piece.saturating_mul(2),
+                count if count == room => piece = LARGEST.min(piece * 2),
                 _ => {}
             }
         }
