@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write}
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 /// A directory of its own, which goes when this is dropped.
@@ -375,6 +375,10 @@ fn a_lock_is_waited_for_and_a_cancelled_waiter_has_none() {
         one.lock_shared().unwrap();
         one.try_lock_shared().unwrap();
         assert!(matches!(one.try_lock(), Err(TryLockError::WouldBlock)));
+        // To lock in the other way, it has given up what it had.
+        one.lock_shared().unwrap();
+        assert!(is_late(timeout(Duration::from_millis(3), || one.lock())));
+        other.try_lock().unwrap();
     });
 }
 
@@ -548,6 +552,119 @@ fn a_read_of_a_pipe_that_was_opened_as_a_file_is_cut_short_in_a_ring() {
     }
 }
 
+/// A ring would move bytes at the position instead, and would wait.
+#[test]
+fn what_has_no_offsets_says_so_and_what_must_not_block_does_not() {
+    everywhere(|| {
+        let scratch = Scratch::new();
+        fifo(&scratch.path("pipe"));
+        let mut both = File::options().read(true).write(true).open(scratch.path("pipe")).unwrap();
+        both.write_all(b"content").unwrap();
+        let room = &mut [0; 16];
+        let refused = [
+            both.read_at(room, 0),
+            both.write_at(b"more", 0),
+            both.read_vectored_at(&mut [IoSliceMut::new(room)], 0),
+            both.write_vectored_at(&[IoSlice::new(b"more")], 0),
+        ];
+        assert!(refused.map(|it| it.unwrap_err().kind()).iter().all(|kind| *kind == ErrorKind::NotSeekable));
+        assert_eq!(both.read(room).unwrap(), 7, "bytes were moved");
+        for path in [scratch.path("pipe"), "/dev/ptmx".into()] {
+            let does_not_block = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+            let mut silent = File::options().read(true).write(true).custom_flags(does_not_block).open(path).unwrap();
+            assert_eq!(silent.read(room).unwrap_err().kind(), ErrorKind::WouldBlock);
+        }
+    });
+}
+
+/// The read has the position's lock in the kernel until it is over.
+#[test]
+fn who_comes_to_a_position_during_a_long_read_does_not_block_the_worker() {
+    const LENGTH: u64 = 64 << 20;
+    for backend in [segue_io::Backend::Ring, segue_io::Backend::Native] {
+        let visits: [fn(&File) -> u64; 2] =
+            [|mut file| file.stream_position().unwrap(), |mut file| file.read(&mut [0]).unwrap() as u64];
+        for visit in visits {
+            // Now and then the read may be over before anybody comes.
+            let others_have_run = (0..20).any(|_| on_one_worker(backend, || beside_a_long_read(LENGTH, visit)));
+            assert!(others_have_run, "the worker was blocked until the read was over");
+        }
+    }
+}
+
+/// Visits a position until a read of the same is over, or another fiber has run during a visit.
+fn beside_a_long_read(length: u64, visit: fn(&File) -> u64) -> bool {
+    let scratch = Scratch::new();
+    let made = std::fs::File::create(scratch.path("a")).unwrap();
+    made.set_len(length).unwrap();
+    let file = File::open(scratch.path("a")).unwrap();
+    let (turns, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let mut met = false;
+    scope(|s| {
+        let reader = s.spawn(|| (&file).read(&mut vec![0; length as usize]).unwrap());
+        s.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                turns.fetch_add(1, Ordering::Relaxed);
+                segue_core::yield_now().unwrap();
+            }
+        });
+        segue_core::yield_now().unwrap();
+        while !reader.is_finished() && !met {
+            let before = turns.load(Ordering::Relaxed);
+            visit(&file);
+            met = turns.load(Ordering::Relaxed) > before;
+            if !met {
+                segue_core::yield_now().unwrap();
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        assert!(reader.join().unwrap() > 0);
+    });
+    met
+}
+
+/// Neither does the worker copy what is in memory, nor make room for all of a file at once.
+#[test]
+fn a_large_transfer_leaves_the_worker_to_others() {
+    const LENGTH: usize = 32 << 20;
+    fn turns_beside(transfer: impl FnOnce() + Send) -> usize {
+        let (turns, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+        scope(|s| {
+            s.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    turns.fetch_add(1, Ordering::Relaxed);
+                    segue_core::yield_now().unwrap();
+                }
+            });
+            segue_core::yield_now().unwrap();
+            turns.store(0, Ordering::Relaxed);
+            transfer();
+            is_over.store(true, Ordering::Relaxed);
+        });
+        turns.into_inner()
+    }
+    for backend in [segue_io::Backend::Ring, segue_io::Backend::Native] {
+        on_one_worker(backend, || {
+            let scratch = Scratch::new();
+            std::fs::write(scratch.path("a"), vec![1; LENGTH]).unwrap();
+            let mut file = File::options().read(true).write(true).open(scratch.path("a")).unwrap();
+            let mut room = vec![0; LENGTH];
+            // A thread of the kernel's may be over before this one goes on.
+            let others_have_run =
+                |transfer: &mut (dyn FnMut() + Send)| (0..20).any(|_| turns_beside(&mut *transfer) > 100);
+            assert!(others_have_run(&mut || assert_eq!(file.read_at(&mut room, 0).unwrap(), LENGTH)));
+            assert!(others_have_run(&mut || assert_eq!(file.write_at(&room, 0).unwrap(), LENGTH)));
+            let several = || [IoSlice::new(&room[..9]), IoSlice::new(&room[9..])];
+            assert!(others_have_run(&mut || assert_eq!(file.write_vectored_at(&several(), 0).unwrap(), LENGTH)));
+            let turns = turns_beside(|| {
+                file.rewind().unwrap();
+                assert_eq!(file.read_to_end(&mut Vec::new()).unwrap(), LENGTH);
+            });
+            assert!(turns >= 32, "{turns} turns beside a read of 32 MiB");
+        });
+    }
+}
+
 struct DropsFile(Option<File>);
 
 impl Drop for DropsFile {
@@ -598,6 +715,11 @@ fn temporary_files_have_no_name_or_lose_it() {
         let nowhere = NamedTempFile::new_in(&scratch.0).unwrap().persist(scratch.path("none/below")).unwrap_err();
         assert_eq!((nowhere.kind(), names()), (ErrorKind::NotFound, 1));
         assert_eq!(fs::temp_file_in(scratch.path("none")).unwrap_err().kind(), ErrorKind::NotFound);
+        // It is removed also if the program goes elsewhere.
+        for here in ["", ".", "src/.."] {
+            let named = NamedTempFile::new_in(here).unwrap();
+            assert!(named.path().is_absolute() && named.path().exists());
+        }
         // Where files without names are not known.
         let proc = fs::temp_file_in("/proc").unwrap_err();
         assert!(!Cancelled::caused(&proc));

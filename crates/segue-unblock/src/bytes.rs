@@ -6,7 +6,9 @@
 use crate::descriptor::{self, Half, Manner};
 use crate::raw::raw;
 use crate::scope::{Outcome, Patience, admit, carry_out, is_active, until_done};
+use crate::sockets::sendto;
 use std::ffi::{c_int, c_void};
+use std::ptr;
 
 type Slice = libc::iovec;
 
@@ -99,20 +101,8 @@ unsafe fn read_slices(fd: c_int, iov: *const Slice, count: c_int, through: impl 
         return through();
     }
     carry_out(|| {
-        let mut asked = false;
-        until_done(fd, Half::Read, |fd| {
-            // SAFETY: the caller's.
-            let tried = unsafe { descriptor::try_read(fd, manner, iov, count) };
-            if tried == Err(libc::EAGAIN) && !std::mem::replace(&mut asked, true) {
-                // SAFETY: the kernel has read the list.
-                let list = unsafe { std::slice::from_raw_parts(iov, count as usize) };
-                // A socket would wait for something, to return none of it.
-                if total(list) == 0 {
-                    return Ok(0);
-                }
-            }
-            tried
-        })
+        // SAFETY: the caller's.
+        until_done(fd, Half::Read, |fd| unsafe { descriptor::try_read(fd, manner, iov, count) })
     })
 }
 
@@ -173,6 +163,11 @@ unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: usize) -> isize
     let through = || unsafe { raw!(SYS_write, fd, buf, count) };
     if !is_active() {
         return through();
+    }
+    if count == 0 && descriptor::manner(fd) == Manner::Socket {
+        // It may be a packet; of a list without a byte none is made.
+        // SAFETY: nothing is named.
+        return unsafe { sendto(fd, buf, 0, 0, ptr::null(), 0) };
     }
     let iov = Slice { iov_base: buf.cast_mut(), iov_len: count };
     // SAFETY: the list is here; its one buffer is the caller's, and is only read.

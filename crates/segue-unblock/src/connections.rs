@@ -153,6 +153,8 @@ unsafe extern "C" fn connect(fd: c_int, addr: *const libc::sockaddr, length: lib
         let fd = match patience.file() {
             Ok(file) => match file.connect(&to, deadline) {
                 Some(Ok(())) => return Ok(0),
+                // It was begun before, and a ring does not wait for that.
+                Some(Err(error)) if error.raw_os_error() == Some(libc::EALREADY) => file.as_fd().as_raw_fd(),
                 Some(Err(error)) if let Some(error) = number(&error, libc::EINPROGRESS) => return Err(error),
                 _ => file.as_fd().as_raw_fd(),
             },

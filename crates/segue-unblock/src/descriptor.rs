@@ -117,7 +117,7 @@ pub(crate) fn block(fd: c_int, half: Half) {
 
 /// Whether a call was refused because it can't be told not to wait.
 fn is_refused(outcome: &Outcome) -> bool {
-    matches!(outcome, Err(libc::EOPNOTSUPP | libc::ENOSYS | libc::EPERM | libc::ESPIPE | libc::EINVAL))
+    matches!(outcome, Err(libc::EOPNOTSUPP | libc::ENOSYS | libc::EPERM | libc::ESPIPE))
 }
 
 /// What goes into a pipe without waiting, if it is ready at all, and in one piece.
@@ -128,15 +128,15 @@ const PIPE_BUF: usize = 4096;
 /// # Safety
 /// As for `readv`.
 pub(crate) unsafe fn try_read(fd: c_int, manner: Manner, iov: *const libc::iovec, count: c_int) -> Outcome {
-    if manner == Manner::Socket {
-        let mut header = header(iov, count as usize);
-        // SAFETY: the caller's.
-        return outcome(unsafe { raw!(SYS_recvmsg, fd, &raw mut header, libc::MSG_DONTWAIT) });
-    }
     // SAFETY: the caller's. A position of -1 is the descriptor's own.
     let tried = outcome(unsafe { raw!(SYS_preadv2, fd, iov, count as usize, -1_i64, -1_i64, libc::RWF_NOWAIT) });
     if !is_refused(&tried) {
         return tried;
+    }
+    if manner == Manner::Socket {
+        let mut header = header(iov, count as usize);
+        // SAFETY: the caller's.
+        return outcome(unsafe { raw!(SYS_recvmsg, fd, &raw mut header, libc::MSG_DONTWAIT) });
     }
     // Another thread can be faster; on what can't be told not to wait, that is all there is.
     if !is_ready(fd, Half::Read) {
@@ -151,15 +151,15 @@ pub(crate) unsafe fn try_read(fd: c_int, manner: Manner, iov: *const libc::iovec
 /// # Safety
 /// As for `writev`; there is at least one buffer.
 pub(crate) unsafe fn try_write(fd: c_int, manner: Manner, iov: *const libc::iovec, count: c_int) -> Outcome {
-    if manner == Manner::Socket {
-        let header = header(iov, count as usize);
-        // SAFETY: the caller's.
-        return outcome(unsafe { raw!(SYS_sendmsg, fd, &raw const header, libc::MSG_DONTWAIT) });
-    }
     // SAFETY: the caller's.
     let tried = outcome(unsafe { raw!(SYS_pwritev2, fd, iov, count as usize, -1_i64, -1_i64, libc::RWF_NOWAIT) });
     if !is_refused(&tried) {
         return tried;
+    }
+    if manner == Manner::Socket {
+        let header = header(iov, count as usize);
+        // SAFETY: the caller's.
+        return outcome(unsafe { raw!(SYS_sendmsg, fd, &raw const header, libc::MSG_DONTWAIT) });
     }
     if !is_ready(fd, Half::Write) {
         return Err(libc::EAGAIN);

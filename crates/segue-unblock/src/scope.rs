@@ -24,6 +24,9 @@ static WAITS: AtomicU64 = AtomicU64::new(0);
 const SHORT: Duration = Duration::from_micros(500);
 const LONG: Duration = Duration::from_millis(16);
 
+/// Stands for the descriptor of a wait that has none.
+const NONE: c_int = -1;
+
 /// Runs `f` with the mark on the calling fiber.
 ///
 /// # Safety
@@ -74,7 +77,16 @@ pub(crate) fn carry_out(call: impl FnOnce() -> Outcome) -> isize {
 /// What every call does first: fails if the caller was cancelled, and lets others run if it has
 /// begun many without a wait.
 pub(crate) fn admit() -> Outcome<()> {
-    segue_core::admit().map_err(|_| libc::ECANCELED)
+    segue_core::admit().map_err(|_| {
+        give_way();
+        libc::ECANCELED
+    })
+}
+
+/// Lets others run after a call that was cancelled. Many programs try again at once, for ever, as
+/// loops over `TcpListener::incoming` do that skip errors: the worker is not theirs.
+pub(crate) fn give_way() {
+    let _ = segue_core::shield(segue_core::yield_now);
 }
 
 /// Makes a call that says that it would block, until it does not, and waits in between. For one
@@ -112,6 +124,11 @@ impl Patience {
         Self { deadline: Some(deadline), ..Self::new(fd) }
     }
 
+    /// Without a descriptor to wait with.
+    pub(crate) fn without(deadline: Option<Instant>) -> Self {
+        Self::until(NONE, deadline)
+    }
+
     /// For a descriptor of ours, that nobody else waits for.
     pub(crate) fn of(file: Foreign, deadline: Option<Instant>) -> Self {
         let fd = file.as_fd().as_raw_fd();
@@ -126,6 +143,7 @@ impl Patience {
     pub(crate) fn file(&mut self) -> io::Result<&Foreign> {
         match &mut self.file {
             Some(file) => Ok(file),
+            None if self.fd == NONE => Err(io::Error::from_raw_os_error(libc::EMFILE)),
             none => Ok(none.insert(Foreign::duplicate(descriptor::borrow(self.fd)?)?)),
         }
     }

@@ -14,7 +14,7 @@ use crate::raw::raw;
 use crate::scope::{Outcome, Patience, admit, carry_out, is_active, outcome};
 use segue_core::now;
 use segue_io::foreign::Foreign;
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_ulong, c_void};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::time::{Duration, Instant};
@@ -56,21 +56,22 @@ impl Limit {
 }
 
 /// Asks until something is found, or the time is over; waits in between for what `watch` makes.
+/// `look` gets the number of what was waited for.
 #[track_caller]
 fn until_found(
     limit: Limit,
-    mut look: impl FnMut() -> Outcome,
+    mut look: impl FnMut(Option<c_int>) -> Outcome,
     watch: impl FnOnce(Option<Instant>) -> Outcome<Patience>,
 ) -> Outcome {
     admit()?;
-    let found = look()?;
+    let found = look(None)?;
     if found != 0 || limit.is_zero() {
         return Ok(found);
     }
     let mut patience = watch(limit.deadline())?;
     loop {
         let waited = patience.wait(Half::Read);
-        let found = match look() {
+        let found = match look(Some(patience.fd())) {
             Err(libc::EINTR) => 0,
             found => found?,
         };
@@ -87,7 +88,10 @@ fn until_found(
 /// An epoll that is ready when one of these is, each with the events of `poll` asked of it.
 fn epoll_of(wanted: impl Iterator<Item = (c_int, i16)>, deadline: Option<Instant>) -> Outcome<Patience> {
     // SAFETY: no memory is named.
-    let epoll = outcome(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) } as isize)?;
+    let epoll = match outcome(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) } as isize) {
+        Err(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => return Ok(Patience::without(deadline)),
+        made => made?,
+    };
     // SAFETY: it is a new one, and ours.
     let epoll = unsafe { OwnedFd::from_raw_fd(epoll as c_int) };
     let mut all: Vec<(c_int, u32)> =
@@ -102,7 +106,14 @@ fn epoll_of(wanted: impl Iterator<Item = (c_int, i16)>, deadline: Option<Instant
     for (fd, events) in all {
         let mut event = libc::epoll_event { events, u64: 0 };
         // SAFETY: the event is there for the length of the call.
-        outcome(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) } as isize)?;
+        let added = unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) };
+        match outcome(added as isize) {
+            // A file or a device has always the same to say, and it was asked for something else.
+            // And `select` passes over what is beyond all descriptors.
+            Ok(_) | Err(libc::EPERM | libc::EBADF) => {}
+            Err(libc::ENOMEM | libc::ENOSPC) => return Ok(Patience::without(deadline)),
+            Err(error) => return Err(error),
+        }
     }
     Ok(Patience::of(Foreign::new(epoll), deadline))
 }
@@ -113,14 +124,16 @@ fn epoll_of(wanted: impl Iterator<Item = (c_int, i16)>, deadline: Option<Instant
 /// As for `poll`.
 #[track_caller]
 unsafe fn poll_until(fds: *mut libc::pollfd, count: libc::nfds_t, limit: Limit) -> c_int {
-    let look = || {
+    let look = |_| {
         let mut at_once = AT_ONCE;
         // SAFETY: the caller's.
         outcome(unsafe { raw!(SYS_ppoll, fds, count, &raw mut at_once, ptr::null::<c_void>(), SIGNALS) })
     };
     let watch = |deadline| {
+        // The kernel's count has 32 bits.
+        let count = count as u32 as usize;
         // SAFETY: the kernel has read and written the entries.
-        let list = if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(fds, count as usize) } };
+        let list = if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(fds, count) } };
         epoll_of(list.iter().map(|entry| (entry.fd, entry.events)), deadline)
     };
     carry_out(|| until_found(limit, look, watch)) as c_int
@@ -195,10 +208,10 @@ unsafe extern "C" fn epoll_pwait(
     if !is_active() || timeout == 0 || !mask.is_null() {
         return call(epoll, timeout) as c_int;
     }
-    // What is found is found through the duplicate as well, if the number is closed meanwhile.
+    // If its number is closed meanwhile, and given out again, it is asked through the duplicate.
     let limit = Limit::millis(timeout);
     let watch = |deadline| Ok(Patience::until(epoll, deadline));
-    carry_out(|| until_found(limit, || outcome(call(epoll, 0)), watch)) as c_int
+    carry_out(|| until_found(limit, |waited| outcome(call(waited.unwrap_or(epoll), 0)), watch)) as c_int
 }
 
 #[unsafe(no_mangle)]
@@ -244,14 +257,18 @@ unsafe extern "C" fn select(
             .zip(SETS)
             .flat_map(|(set, events)| (0..count).filter(move |fd| has(*set, *fd)).map(move |fd| (fd, events)))
             .collect();
-        // SAFETY: as above.
-        let before = sets.map(|set| unsafe { set.as_ref() }.copied());
-        let look = || {
-            for (set, before) in sets.iter().zip(&before) {
-                if let Some(before) = before {
-                    // SAFETY: it was read from there.
-                    unsafe { **set = *before };
-                }
+        // A set may be shorter than the C library's: the kernel goes by the count, in whole words.
+        let bytes = (count as usize).div_ceil(c_ulong::BITS as usize) * size_of::<c_ulong>();
+        let before = sets.map(|set| {
+            let mut kept = [0_u8; size_of::<libc::fd_set>()];
+            // SAFETY: as above; and no more than there is room for, by the count.
+            (!set.is_null()).then(|| unsafe { ptr::copy_nonoverlapping(set.cast(), kept.as_mut_ptr(), bytes) });
+            kept
+        });
+        let look = |_| {
+            for (set, kept) in sets.iter().zip(&before).filter(|(set, _)| !set.is_null()) {
+                // SAFETY: they were read from there.
+                unsafe { ptr::copy_nonoverlapping(kept.as_ptr(), set.cast(), bytes) };
             }
             let mut at_once = AT_ONCE;
             outcome(call(&raw mut at_once))

@@ -10,14 +10,14 @@
 
 use crate::errno;
 use crate::raw::raw;
-use crate::scope::{Patience, carry_out, is_active};
+use crate::scope::{Patience, carry_out, give_way, is_active};
 use std::ffi::{c_int, c_uint};
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::time::Duration;
 
 /// `None` for what the kernel refuses.
-fn duration(time: &libc::timespec) -> Option<Duration> {
+pub(crate) fn duration(time: &libc::timespec) -> Option<Duration> {
     let nanos = u32::try_from(time.tv_nsec).ok().filter(|nanos| *nanos < 1_000_000_000)?;
     Some(Duration::new(time.tv_sec.try_into().ok()?, nanos))
 }
@@ -26,7 +26,9 @@ fn duration(time: &libc::timespec) -> Option<Duration> {
 fn suspend(time: Duration) -> c_int {
     Patience::count();
     carry_out(|| {
-        let _ended_early = segue_core::sleep(time);
+        if segue_core::sleep(time).is_err() {
+            give_way();
+        }
         Ok(0)
     }) as c_int
 }

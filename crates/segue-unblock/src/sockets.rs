@@ -3,25 +3,30 @@
 //! Used by std's sockets, and by C.
 //!
 //! A call with `MSG_DONTWAIT` is passed through, and so is one that never waits, for urgent data or
-//! for errors. `MSG_WAITALL` is kept: a receive goes on until all is there, but for two kinds that
-//! are passed through, since they can't be put together from parts: to peek for all, and to wait
-//! for all together with control data.
+//! for errors, and one that connects first (`MSG_FASTOPEN`). `MSG_WAITALL` is kept: a receive of a
+//! stream goes on until all is there, but for two kinds that are passed through, since they can't
+//! be put together from parts: to peek for all, and to wait for all together with control data.
 #![allow(unsafe_code)] // The C library's functions, defined anew.
 
 use crate::bytes::{all, check_room, rest, total};
-use crate::descriptor::{Half, does_not_block, header};
+use crate::descriptor::{Half, does_not_block, header, option};
 use crate::raw::raw;
 use crate::scope::{Outcome, Patience, admit, carry_out, is_active, outcome, until_done};
+use crate::sleeps::duration;
 use segue_core::now;
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
-use std::time::Duration;
 
-const NEVER_WAITS: c_int = libc::MSG_DONTWAIT | libc::MSG_OOB | libc::MSG_ERRQUEUE;
+const PLAIN: c_int = libc::MSG_DONTWAIT | libc::MSG_OOB | libc::MSG_ERRQUEUE | libc::MSG_FASTOPEN;
 
 /// Whether such a call on this descriptor is to suspend its caller.
 fn is_ours(fd: c_int, flags: c_int) -> bool {
-    is_active() && flags & NEVER_WAITS == 0 && !does_not_block(fd)
+    is_active() && flags & PLAIN == 0 && !does_not_block(fd)
+}
+
+/// Whether a receive goes on until all is there. One of packets has the whole of its packet.
+fn waits_for_all(fd: c_int, flags: c_int) -> bool {
+    flags & libc::MSG_WAITALL != 0 && option::<c_int>(fd, libc::SO_TYPE) == Some(libc::SOCK_STREAM)
 }
 
 #[unsafe(no_mangle)]
@@ -35,7 +40,11 @@ unsafe extern "C" fn recvfrom(
 ) -> isize {
     // SAFETY: the caller's.
     let through = || unsafe { raw!(SYS_recvfrom, fd, buf, length, flags, addr, addr_length) };
-    if !is_ours(fd, flags) || (flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_PEEK != 0) {
+    if !is_ours(fd, flags) {
+        return through();
+    }
+    let waits = waits_for_all(fd, flags);
+    if waits && flags & libc::MSG_PEEK != 0 {
         return through();
     }
     let attempt = |fd: c_int, moved: usize| {
@@ -44,9 +53,9 @@ unsafe extern "C" fn recvfrom(
         // SAFETY: the caller's; of the buffer the part that is left.
         outcome(unsafe { raw!(SYS_recvfrom, fd, buf, length - moved, flags, addr, addr_length) })
     };
-    carry_out(|| match flags & libc::MSG_WAITALL {
-        0 => until_done(fd, Half::Read, |fd| attempt(fd, 0)),
-        _ => all(fd, Half::Read, || length, attempt),
+    carry_out(|| match waits {
+        false => until_done(fd, Half::Read, |fd| attempt(fd, 0)),
+        true => all(fd, Half::Read, || length, attempt),
     })
 }
 
@@ -79,7 +88,7 @@ unsafe extern "C" fn __recvfrom_chk(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn sendto(
+pub(crate) unsafe extern "C" fn sendto(
     fd: c_int,
     buf: *const c_void,
     length: usize,
@@ -149,7 +158,7 @@ unsafe extern "C" fn recvmsg(fd: c_int, message: *mut libc::msghdr, flags: c_int
     if !is_ours(fd, flags) || message.is_null() {
         return through();
     }
-    let waits = flags & libc::MSG_WAITALL != 0;
+    let waits = waits_for_all(fd, flags);
     // SAFETY: the caller's message can be read.
     if waits && (flags & libc::MSG_PEEK != 0 || unsafe { !(*message).msg_control.is_null() }) {
         return through();
@@ -225,16 +234,13 @@ unsafe extern "C" fn recvmmsg(
     flags: c_int,
     timeout: *mut libc::timespec,
 ) -> c_int {
-    if !is_ours(fd, flags) {
+    // SAFETY: the caller's, if it is there.
+    let limit = unsafe { timeout.as_ref() }.map(duration);
+    if !is_ours(fd, flags) || limit == Some(None) {
         // SAFETY: the caller's.
         return unsafe { raw!(SYS_recvmmsg, fd, messages, count, flags, timeout) } as c_int;
     }
-    // SAFETY: the caller's, if it is there.
-    let limit = unsafe { timeout.as_ref() };
-    let time = |limit: &libc::timespec| {
-        Duration::new(limit.tv_sec.max(0).cast_unsigned(), limit.tv_nsec.clamp(0, 999_999_999) as u32)
-    };
-    let deadline = limit.and_then(|limit| now().checked_add(time(limit)));
+    let deadline = limit.flatten().and_then(|limit| now().checked_add(limit));
     let attempt = |fd: c_int, moved: usize| {
         let (to, left, flags) = (messages.wrapping_add(moved), count - moved as c_uint, flags | libc::MSG_DONTWAIT);
         // SAFETY: the caller's; those that are left.

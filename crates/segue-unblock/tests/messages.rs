@@ -85,6 +85,83 @@ fn a_call_that_wants_all_gets_all_or_the_end() {
     });
 }
 
+/// It says how much was sent, and not that the connection is not there yet.
+#[test]
+fn a_send_that_connects_first_does_so() {
+    everywhere(|| {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = socket2::SockAddr::from(listener.local_addr().unwrap());
+        let client = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        let send = || {
+            let (fd, bytes) = (client.as_raw_fd(), b"first");
+            // SAFETY: bytes and address are there.
+            unsafe { libc::sendto(fd, bytes.as_ptr().cast(), 5, libc::MSG_FASTOPEN, to.as_ptr().cast(), to.len()) }
+        };
+        assert_eq!(unblock(send), 5);
+        let mut bytes = [0; 5];
+        listener.accept().unwrap().0.read_exact(&mut bytes).unwrap();
+        assert_eq!(&bytes, b"first");
+    });
+}
+
+#[test]
+fn a_call_that_wants_all_of_a_packet_gets_its_packet() {
+    everywhere(|| {
+        let (one, other) = UnixDatagram::pair().unwrap();
+        let mut bytes = [0; 6];
+        for packet in [&b"ab"[..], b"cde"] {
+            other.send(packet).unwrap();
+        }
+        assert_eq!(unblock(|| recv(&one, &mut bytes, libc::MSG_WAITALL)), 2);
+        assert_eq!(unblock(|| recv(&one, &mut bytes, libc::MSG_WAITALL)), 3);
+        let wait = || recv(&one, &mut bytes, libc::MSG_WAITALL);
+        assert_eq!(beside(wait, || assert_eq!(other.send(b"f").unwrap(), 1)), 1);
+        let mut list = [libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: 6 }];
+        // SAFETY: numbers and pointers, for which zero is a value.
+        let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+        (message.msg_iov, message.msg_iovlen) = (list.as_mut_ptr(), 1);
+        other.send(b"gh").unwrap();
+        // SAFETY: message, list and buffer are there.
+        assert_eq!(unblock(|| unsafe { libc::recvmsg(one.as_raw_fd(), &raw mut message, libc::MSG_WAITALL) }), 2);
+    });
+}
+
+/// `read` and `readv` of nothing leave a packet where it is; `writev` of nothing makes none, and
+/// `write` does.
+#[test]
+fn a_call_without_a_byte_takes_no_packet() {
+    everywhere(|| {
+        let (one, other) = UnixDatagram::pair().unwrap();
+        other.send(b"packet").unwrap();
+        let mut bytes = [0_u8; 9];
+        let none = [libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: 0 }; 2];
+        let (from, to, room) = (one.as_raw_fd(), other.as_raw_fd(), bytes.as_mut_ptr().cast::<c_void>());
+        // SAFETY: the lists and the buffers are there.
+        unsafe {
+            assert_eq!(unblock(|| libc::read(from, room, 0)), 0);
+            assert_eq!(unblock(|| libc::readv(from, none.as_ptr(), 2)), 0);
+            assert_eq!(unblock(|| libc::read(from, room, 9)), 6);
+            assert_eq!(unblock(|| libc::writev(to, none.as_ptr(), 2)), 0);
+            assert_eq!(unblock(|| libc::write(to, room, 0)), 0);
+            assert_eq!(unblock(|| libc::read(from, room, 9)), 0);
+            one.set_nonblocking(true).unwrap();
+            assert_eq!((libc::read(from, room, 9), errno()), (-1, libc::EAGAIN), "a packet too many");
+        }
+    });
+}
+
+#[test]
+fn what_can_not_be_read_says_so() {
+    everywhere(|| {
+        // SAFETY: an epoll is made, and is ours; the buffer is there.
+        unsafe {
+            let epoll = OwnedFd::from_raw_fd(libc::epoll_create1(libc::EPOLL_CLOEXEC));
+            let read = || libc::read(epoll.as_raw_fd(), [0_u8; 8].as_mut_ptr().cast(), 8);
+            assert_eq!(unblock(|| (read(), errno())), (-1, libc::EINVAL));
+        }
+    });
+}
+
 #[test]
 fn a_descriptor_that_is_sent_arrives() {
     everywhere(|| {
@@ -249,6 +326,12 @@ fn without_a_descriptor_left_a_fiber_still_waits() {
         assert_eq!(unblock(|| (recv(&one, &mut [0], 0), errno())), (-1, libc::EAGAIN));
         one.set_read_timeout(None).unwrap();
         assert_eq!(beside(|| recv(&one, &mut [0], 0), || other.write_all(b"x").unwrap()), 1);
+        let mut asked = [libc::pollfd { fd: one.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
+        // SAFETY: the entry is there.
+        let mut poll = |time| unsafe { libc::poll(asked.as_mut_ptr(), 1, time) };
+        assert_eq!(unblock(|| poll(2)), 0);
+        assert_eq!(beside(|| poll(-1), || other.write_all(b"x").unwrap()), 1);
+        assert_eq!(unblock(|| recv(&one, &mut [0], 0)), 1);
         let token = segue_core::CancelToken::new();
         let read = || token.run(|| unblock(|| (recv(&one, &mut [0], 0), errno())));
         segue_core::scope(|s| {

@@ -173,3 +173,82 @@ fn many_polls_at_once_share_the_worker() {
         });
     });
 }
+
+/// Asks an epoll, without an end.
+fn wait_at(epoll: i32) -> (i32, u64) {
+    let mut event = libc::epoll_event { events: 0, u64: 0 };
+    // SAFETY: there is room for one.
+    let found = unsafe { libc::epoll_wait(epoll, &raw mut event, 1, -1) };
+    (found, event.u64)
+}
+
+/// An epoll that says this number when that can be read.
+fn epoll_of(stream: &UnixStream, number: u64) -> OwnedFd {
+    // SAFETY: no memory is named but the event; the descriptor is new.
+    unsafe {
+        let epoll: OwnedFd = std::os::fd::FromRawFd::from_raw_fd(libc::epoll_create1(libc::EPOLL_CLOEXEC));
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: number };
+        libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, stream.as_raw_fd(), &raw mut event);
+        epoll
+    }
+}
+
+#[test]
+fn an_epoll_whose_number_is_given_out_again_is_still_waited_for() {
+    everywhere(|| {
+        let (one, mut other) = UnixStream::pair().unwrap();
+        let (decoy, mut behind) = UnixStream::pair().unwrap();
+        let (epoll, misleads) = (epoll_of(&one, 1), epoll_of(&decoy, 2));
+        let number = epoll.as_raw_fd();
+        let reuse = || {
+            // SAFETY: the number is this test's own, and leads elsewhere from now on.
+            assert_eq!(unsafe { libc::dup2(misleads.as_raw_fd(), number) }, number);
+            behind.write_all(b"x").unwrap();
+            (0..5).for_each(|_| yield_now().unwrap());
+            other.write_all(b"x").unwrap();
+        };
+        assert_eq!(beside(|| wait_at(number), reuse), (1, 1));
+        assert_eq!(unblock(|| wait_at(number)), (1, 2));
+    });
+}
+
+/// A file is always ready for what it is ready for. That it is asked for anything else is no error.
+#[test]
+fn what_never_has_anything_to_say_is_waited_for_in_vain() {
+    everywhere(|| {
+        let (file, device) = (std::fs::File::open("/proc/version").unwrap(), std::fs::File::open("/dev/null").unwrap());
+        let all = || [&file, &device].map(|it| entry(it.as_raw_fd(), libc::POLLPRI));
+        assert_eq!(unblock(|| poll(&mut all(), 3)), Ok(0));
+        let (one, mut other) = UnixStream::pair().unwrap();
+        let mut asked = [all()[0], entry(one.as_raw_fd(), libc::POLLIN), all()[1]];
+        assert_eq!(beside(|| poll(&mut asked, -1), || other.write_all(b"x").unwrap()), Ok(1));
+        assert_eq!(asked.map(|it| it.revents), [0, libc::POLLIN, 0]);
+    });
+}
+
+/// C programs ask for as many words as their descriptors need, and not for a set of 1,024.
+#[test]
+fn a_select_touches_no_more_of_a_set_than_its_count_says() {
+    everywhere(|| {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let fd = reader.as_raw_fd();
+        assert!(fd < 128);
+        let words = fd as usize / 64 + 1;
+        let mut memory = [0_u64; 16];
+        memory[words - 1] = 1 << (fd % 64);
+        let place = &raw mut memory;
+        let select = |set: usize| {
+            let none = ptr::null_mut();
+            // SAFETY: there are as many words as the count says.
+            unsafe { libc::select(fd + 1, set as *mut libc::fd_set, none, none, ptr::null_mut()) }
+        };
+        let set = place.expose_provenance();
+        let meanwhile = || {
+            // SAFETY: what comes after the set is this test's own.
+            unsafe { (*place)[words] = 77 };
+            writer.write_all(b"x").unwrap();
+        };
+        assert_eq!(beside(|| select(set), meanwhile), 1);
+        assert_eq!((memory[words - 1], memory[words]), (1 << (fd % 64), 77));
+    });
+}

@@ -10,6 +10,7 @@ use std::io::{ErrorKind, Read};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -107,6 +108,29 @@ fn a_cancelled_sleep_of_std_ends_early_and_the_next_call_says_why() {
             assert!(Cancelled::caused(&sleeper.join().unwrap()));
         });
     });
+}
+
+/// It would have the worker for itself.
+#[test]
+fn a_loop_that_goes_on_after_it_was_cancelled_lets_others_run() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // It is cancelled.
+    let nap = || thread::sleep(Duration::from_millis(1));
+    let accept = || assert!(listener.accept().is_err());
+    let calls: [&(dyn Fn() + Sync); 2] = [&nap, &accept];
+    for call in calls {
+        everywhere(|| {
+            let (token, is_over) = (CancelToken::new(), AtomicBool::new(false));
+            let looping = || (0..).take_while(|_| !is_over.load(Ordering::Relaxed)).for_each(|_| call());
+            scope(|s| {
+                let fiber = s.spawn(|| token.run(|| unblock(looping)));
+                token.cancel();
+                (0..10).for_each(|_| yield_now().unwrap());
+                is_over.store(true, Ordering::Relaxed);
+                fiber.join().unwrap();
+            });
+        });
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Offsets from here on are no offsets.
 const OFFSETS: u64 = 1 << 63;
@@ -37,15 +38,46 @@ impl Place {
 }
 
 /// A transfer's place, and how it flies from there.
-pub(super) struct Course {
+pub(super) struct Course<'a> {
     place: Place,
+    flies: bool,
+    at_position: &'a Visitors,
     /// The position that it has begun at, which has to move on with it.
     from: Option<u64>,
 }
 
-impl Course {
-    pub(super) fn from(place: Place) -> Self {
-        Self { place, from: None }
+/// How many calls are at a handle's position, on threads that may block. They have its lock, or
+/// wait for it. It orders nothing: whoever looks too early waits a while for the lock.
+#[derive(Default)]
+pub(super) struct Visitors(AtomicU32);
+
+impl Visitors {
+    /// Whether a worker would wait for the position's lock.
+    pub(super) fn are_there(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
+    }
+
+    /// Makes a call at the position.
+    pub(super) fn with<T>(&self, call: impl FnOnce() -> T) -> T {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        let result = call();
+        self.0.fetch_sub(1, Ordering::Relaxed);
+        result
+    }
+}
+
+impl<'a> Course<'a> {
+    /// From an offset of a file that has none nothing `flies`: a ring would move bytes at the
+    /// position, and the system call says what is wrong.
+    pub(super) fn new(place: Place, flies: bool, at_position: &'a Visitors) -> Self {
+        Self { place, flies, at_position, from: None }
+    }
+
+    /// What is in memory, if that needs no lock that somebody has for long.
+    #[inline]
+    fn read_now(&self, file: BorrowedFd<'_>, bufs: &mut [IoSliceMut<'_>]) -> Option<io::Result<usize>> {
+        let waits = self.place == (Place::Cursor { alone: false }) && self.at_position.are_there();
+        if waits { None } else { read_now(file, bufs, self.place) }
     }
 
     /// The offset for a ring; `None` if the transfer is for the system call.
@@ -56,7 +88,7 @@ impl Course {
     /// position is set afterwards. What has no position, has none to go wrong.
     fn offset(&mut self, file: BorrowedFd<'_>, writes: bool) -> Option<u64> {
         if self.place != (Place::Cursor { alone: true }) {
-            return if let Place::At(_) = self.place { self.place.offset() } else { None };
+            return if let Place::At(_) = self.place { self.place.offset().filter(|_| self.flies) } else { None };
         }
         // To append moves the position to an end that nobody knows.
         if writes && rustix::fs::fcntl_getfl(file).ok()?.contains(OFlags::APPEND) {
@@ -67,6 +99,8 @@ impl Course {
                 self.from = Some(position);
                 Some(position)
             }
+            // A ring waits also for what says that it must not block.
+            Err(Errno::SPIPE) if rustix::fs::fcntl_getfl(file).ok()?.contains(OFlags::NONBLOCK) => None,
             Err(Errno::SPIPE) => Some(CURSOR),
             Err(_) => None,
         }
@@ -87,7 +121,7 @@ impl Course {
 pub(super) struct Read<'a> {
     pub(super) file: BorrowedFd<'a>,
     pub(super) to: &'a mut [u8],
-    pub(super) course: Course,
+    pub(super) course: Course<'a>,
 }
 
 impl Call for Read<'_> {
@@ -96,7 +130,7 @@ impl Call for Read<'_> {
 
     #[inline]
     fn at_once(&mut self) -> Option<io::Result<usize>> {
-        read_now(self.file, &mut [IoSliceMut::new(self.to)], self.course.place)
+        self.course.read_now(self.file, &mut [IoSliceMut::new(self.to)])
     }
 
     fn request(&mut self) -> Option<FileRequest<'_>> {
@@ -110,7 +144,7 @@ impl Call for Read<'_> {
 
     fn perform(&mut self) -> rustix::io::Result<usize> {
         match self.course.place {
-            Place::Cursor { .. } => rustix::io::read(self.file, &mut *self.to),
+            Place::Cursor { .. } => self.course.at_position.with(|| rustix::io::read(self.file, &mut *self.to)),
             Place::At(at) => rustix::io::pread(self.file, &mut *self.to, at),
         }
     }
@@ -120,7 +154,7 @@ impl Call for Read<'_> {
 pub(super) struct ReadVectored<'a, 'b> {
     pub(super) file: BorrowedFd<'a>,
     pub(super) to: &'a mut [IoSliceMut<'b>],
-    pub(super) course: Course,
+    pub(super) course: Course<'a>,
 }
 
 impl Call for ReadVectored<'_, '_> {
@@ -129,7 +163,7 @@ impl Call for ReadVectored<'_, '_> {
 
     fn at_once(&mut self) -> Option<io::Result<usize>> {
         let most = self.to.len().min(MAX_SLICES);
-        read_now(self.file, &mut self.to[..most], self.course.place)
+        self.course.read_now(self.file, &mut self.to[..most])
     }
 
     fn request(&mut self) -> Option<FileRequest<'_>> {
@@ -144,7 +178,7 @@ impl Call for ReadVectored<'_, '_> {
     fn perform(&mut self) -> rustix::io::Result<usize> {
         let most = self.to.len().min(MAX_SLICES);
         match self.course.place {
-            Place::Cursor { .. } => rustix::io::readv(self.file, &mut self.to[..most]),
+            Place::Cursor { .. } => self.course.at_position.with(|| rustix::io::readv(self.file, &mut self.to[..most])),
             Place::At(at) => rustix::io::preadv(self.file, &mut self.to[..most], at),
         }
     }
@@ -154,7 +188,7 @@ impl Call for ReadVectored<'_, '_> {
 pub(super) struct Write<'a> {
     pub(super) file: BorrowedFd<'a>,
     pub(super) from: &'a [u8],
-    pub(super) course: Course,
+    pub(super) course: Course<'a>,
 }
 
 impl Call for Write<'_> {
@@ -172,7 +206,7 @@ impl Call for Write<'_> {
 
     fn perform(&mut self) -> rustix::io::Result<usize> {
         match self.course.place {
-            Place::Cursor { .. } => rustix::io::write(self.file, self.from),
+            Place::Cursor { .. } => self.course.at_position.with(|| rustix::io::write(self.file, self.from)),
             Place::At(at) => rustix::io::pwrite(self.file, self.from, at),
         }
     }
@@ -182,7 +216,7 @@ impl Call for Write<'_> {
 pub(super) struct WriteVectored<'a, 'b> {
     pub(super) file: BorrowedFd<'a>,
     pub(super) from: &'a [IoSlice<'b>],
-    pub(super) course: Course,
+    pub(super) course: Course<'a>,
 }
 
 impl Call for WriteVectored<'_, '_> {
@@ -201,7 +235,7 @@ impl Call for WriteVectored<'_, '_> {
     fn perform(&mut self) -> rustix::io::Result<usize> {
         let most = self.from.len().min(MAX_SLICES);
         match self.course.place {
-            Place::Cursor { .. } => rustix::io::writev(self.file, &self.from[..most]),
+            Place::Cursor { .. } => self.course.at_position.with(|| rustix::io::writev(self.file, &self.from[..most])),
             Place::At(at) => rustix::io::pwritev(self.file, &self.from[..most], at),
         }
     }
@@ -402,7 +436,7 @@ pub(super) fn c_path(path: &std::path::Path) -> io::Result<CString> {
 }
 
 /// Moves the position to a distance from the end.
-pub(super) struct SeekEnd<'a>(pub(super) BorrowedFd<'a>, pub(super) i64);
+pub(super) struct SeekEnd<'a>(pub(super) BorrowedFd<'a>, pub(super) i64, pub(super) &'a Visitors);
 
 impl Call for SeekEnd<'_> {
     type Output = u64;
@@ -410,7 +444,7 @@ impl Call for SeekEnd<'_> {
 
     fn at_once(&mut self) -> Option<io::Result<u64>> {
         // Where the file system knows the length by itself.
-        stat_now(self.0)?;
+        stat_now(self.0).filter(|_| !self.2.are_there())?;
         Some(self.perform().map_err(Into::into))
     }
 

@@ -9,19 +9,25 @@
 //! would move the same bytes. So only a handle flies from the position that is surely the only
 //! user: opened here, neither duplicated nor lent as a descriptor since, and borrowed for writing
 //! (`&mut File`). The others make the system call, in which they take their turns. `read_at` and
-//! `write_at` have no position, and always fly.
+//! `write_at` have no position, and always fly, unless the file has no offsets either.
+//!
+//! A system call has that lock for as long as it waits for the disk. Meanwhile whoever else comes
+//! to the position, if only to ask for it, goes to a thread for blocking calls, so that no worker
+//! waits for the lock ([`Visitors`]). Of calls through duplicates a handle knows nothing.
 
 use super::call::run;
-use super::calls::{Course, Place, Plain, Read, ReadVectored, SeekEnd, Stat, Sync, Truncate, Write, WriteVectored};
+use super::calls::{Course, Place, Plain, Read, ReadVectored, SeekEnd, Stat, Sync, Truncate};
+use super::calls::{Visitors, Write, WriteVectored};
 use super::in_memory::{SMALL, read_now};
 use super::{FileTimes, Metadata, OpenOptions};
-use rustix::fs::{FlockOperation, Mode};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, Statx, StatxFlags};
 use rustix::io::Errno;
 use std::fs::{Permissions, TryLockError};
 use std::io::{self, IoSlice, IoSliceMut, Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
@@ -30,6 +36,9 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(1
 
 /// What a file is read in, if nobody knows how long it is.
 const PIECE: usize = 8 * 1024;
+
+/// What a file is read in at most, to its end: the worker fills the room for it with zeros first.
+const LARGEST: usize = 1024 * 1024;
 
 /// An open file, as [`std::fs::File`]. What waits for the disk is only the fiber.
 ///
@@ -47,8 +56,8 @@ const PIECE: usize = 8 * 1024;
 /// begun it does not break off: it is waited for, and its result is returned; a write that was done
 /// in part returns how many bytes were written. A loop over writes, such as
 /// [`write_all`](std::io::Write::write_all), *may already have* written a part. Seeks from the
-/// start and from where the file is never wait, and ignore cancellation; so do `try_lock`, `unlock`
-/// and `try_clone`.
+/// start and from where the file is ignore cancellation, and wait only for a read or write that is
+/// at the same position; `try_lock`, `unlock` and `try_clone` ignore it and never wait.
 ///
 /// # Drop
 ///
@@ -79,16 +88,19 @@ pub struct File {
     fd: OwnedFd,
     /// Whether others may have a descriptor of the same description.
     is_shared: AtomicBool,
+    /// Whether it has offsets, asked at the first use of one: what it is does not change.
+    has_offsets: OnceLock<bool>,
+    at_position: Visitors,
 }
 
 impl File {
     /// A file that nobody else has.
     pub(super) fn alone(fd: OwnedFd) -> Self {
-        Self { fd, is_shared: AtomicBool::new(false) }
+        Self { fd, is_shared: AtomicBool::new(false), has_offsets: OnceLock::new(), at_position: Visitors::default() }
     }
 
     fn shared(fd: OwnedFd) -> Self {
-        Self { fd, is_shared: AtomicBool::new(true) }
+        Self { is_shared: AtomicBool::new(true), ..Self::alone(fd) }
     }
 
     /// The descriptor, for a call that is over before the handle is.
@@ -100,6 +112,11 @@ impl File {
     /// for writing is seen by its owner alone, who has seen what came before.
     fn share(&self) {
         self.is_shared.store(true, Ordering::Relaxed);
+    }
+
+    fn course(&self, place: Place) -> Course<'_> {
+        let flies = !matches!(place, Place::At(_)) || *self.has_offsets.get_or_init(|| has_offsets(&self.fd));
+        Course::new(place, flies, &self.at_position)
     }
 
     fn cursor(&mut self) -> Place {
@@ -259,7 +276,8 @@ impl File {
     /// long, or by many in turn, want a [`Mutex`](std::sync::Mutex) of the process beside them.
     ///
     /// # Cancellation
-    /// *No effect*: it is not locked.
+    /// *No effect*: it is not locked. A lock of the other kind that it had is gone: the kernel
+    /// gives that up before it looks.
     ///
     /// # Errors
     /// What the kernel says.
@@ -271,7 +289,8 @@ impl File {
     /// Locks the file against [`lock`](File::lock), in the same way.
     ///
     /// # Cancellation
-    /// *No effect*: it is not locked.
+    /// *No effect*: it is not locked. A lock of the other kind that it had is gone: the kernel
+    /// gives that up before it looks.
     ///
     /// # Errors
     /// What the kernel says.
@@ -338,7 +357,7 @@ impl File {
     /// What the kernel says.
     #[track_caller]
     pub fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
-        run(ReadVectored { file: self.borrowed(), to: bufs, course: Course::from(Place::At(offset)) })
+        run(ReadVectored { file: self.borrowed(), to: bufs, course: self.course(Place::At(offset)) })
     }
 
     /// Writes from several buffers, from an offset on. The position stays.
@@ -350,22 +369,25 @@ impl File {
     /// What the kernel says.
     #[track_caller]
     pub fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
-        run(WriteVectored { file: self.borrowed(), from: bufs, course: Course::from(Place::At(offset)) })
+        run(WriteVectored { file: self.borrowed(), from: bufs, course: self.course(Place::At(offset)) })
     }
 
     #[track_caller]
     fn read_from(&self, place: Place, buf: &mut [u8]) -> io::Result<usize> {
-        run(Read { file: self.borrowed(), to: buf, course: Course::from(place) })
+        run(Read { file: self.borrowed(), to: buf, course: self.course(place) })
     }
 
     #[track_caller]
     fn write_to(&self, place: Place, buf: &[u8]) -> io::Result<usize> {
-        run(Write { file: self.borrowed(), from: buf, course: Course::from(place) })
+        run(Write { file: self.borrowed(), from: buf, course: self.course(place) })
     }
 
     /// How much there is from the position to the end, as far as one can tell.
     fn rest(&self) -> usize {
         let Ok(metadata) = self.metadata() else { return 0 };
+        if self.at_position.are_there() {
+            return 0;
+        }
         let position = rustix::fs::tell(&self.fd).unwrap_or(0);
         usize::try_from(metadata.len().saturating_sub(position)).unwrap_or(0)
     }
@@ -403,7 +425,7 @@ impl File {
     fn read_more(&self, rest: usize, place: Place, to: &mut Vec<u8>) -> io::Result<usize> {
         let begin = to.len();
         to.try_reserve(rest)?;
-        let mut piece = if rest == 0 { PIECE } else { rest };
+        let mut piece = if rest == 0 { PIECE } else { rest.min(LARGEST) };
         loop {
             let length = to.len();
             if to.capacity() == length {
@@ -422,7 +444,7 @@ impl File {
             to.truncate(length + *read.as_ref().unwrap_or(&0));
             match read? {
                 0 => return Ok(length - begin),
-                count if count == room => piece = piece.saturating_mul(2),
+                count if count == room => piece = LARGEST.min(piece * 2),
                 _ => {}
             }
         }
@@ -447,14 +469,24 @@ impl File {
         read
     }
 
+    #[track_caller]
     fn seek_to(&self, to: SeekFrom) -> io::Result<u64> {
         Ok(match to {
             // As the kernel has it: what is beyond its numbers is negative.
             SeekFrom::Start(at) if at > i64::MAX.unsigned_abs() => return Err(Errno::INVAL.into()),
-            SeekFrom::Start(at) => rustix::fs::seek(&self.fd, rustix::fs::SeekFrom::Start(at))?,
-            SeekFrom::Current(by) => rustix::fs::seek(&self.fd, rustix::fs::SeekFrom::Current(by))?,
-            SeekFrom::End(by) => return run(SeekEnd(self.borrowed(), by)),
+            SeekFrom::Start(at) => self.move_to(rustix::fs::SeekFrom::Start(at))?,
+            SeekFrom::Current(by) => self.move_to(rustix::fs::SeekFrom::Current(by))?,
+            SeekFrom::End(by) => return run(SeekEnd(self.borrowed(), by, &self.at_position)),
         })
+    }
+
+    #[track_caller]
+    fn move_to(&self, to: rustix::fs::SeekFrom) -> io::Result<u64> {
+        let call = || rustix::fs::seek(&self.fd, to);
+        if segue_core::in_fiber() && self.at_position.are_there() {
+            return segue_core::shield(|| run(Plain(call)));
+        }
+        Ok(call()?)
     }
 }
 
@@ -469,6 +501,14 @@ impl FileExt for File {
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
         self.write_to(Place::At(offset), buf)
     }
+}
+
+/// Whether this is surely a file with offsets. What is nothing of the kind says so to the call.
+fn has_offsets(fd: &OwnedFd) -> bool {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let kind = |stat: Statx| FileType::from_raw_mode(stat.stx_mode.into());
+    rustix::fs::statx(fd, c"", flags, StatxFlags::TYPE)
+        .is_ok_and(|stat| matches!(kind(stat), FileType::RegularFile | FileType::BlockDevice))
 }
 
 /// The position of a handle that others may have, too.
@@ -491,7 +531,7 @@ macro_rules! streams {
             fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
                 let $file = self;
                 let place = $place;
-                run(ReadVectored { file: $file.borrowed(), to: bufs, course: Course::from(place) })
+                run(ReadVectored { file: $file.borrowed(), to: bufs, course: $file.course(place) })
             }
 
             #[track_caller]
@@ -522,7 +562,7 @@ macro_rules! streams {
             fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
                 let $file = self;
                 let place = $place;
-                run(WriteVectored { file: $file.borrowed(), from: bufs, course: Course::from(place) })
+                run(WriteVectored { file: $file.borrowed(), from: bufs, course: $file.course(place) })
             }
 
             fn flush(&mut self) -> io::Result<()> {

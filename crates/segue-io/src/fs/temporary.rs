@@ -163,11 +163,13 @@ impl NamedTempFile {
     /// What the kernel says.
     #[track_caller]
     pub fn new_in(dir: impl AsRef<Path>) -> io::Result<Self> {
-        let NamedParts { file, path } = create_in(dir.as_ref())?;
+        // Where it goes from must not depend on where the program is by then.
+        let dir = std::path::absolute(dir.as_ref().join("."))?;
+        let NamedParts { file, path } = create_in(&dir)?;
         Ok(Self { file, path: Named(Some(path)) })
     }
 
-    /// Its path. Never waits.
+    /// Its path, which is absolute. Never waits.
     pub fn path(&self) -> &Path {
         self.path.path()
     }

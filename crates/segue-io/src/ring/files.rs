@@ -7,7 +7,7 @@
 
 use super::flight::Flight;
 use super::{Ring, no_unwind};
-use io_uring::squeue::Entry;
+use io_uring::squeue::{Entry, Flags};
 use io_uring::{opcode, types};
 use rustix::fs::{AtFlags, Mode, OFlags, Statx, StatxFlags};
 use segue_core::WaitsFor;
@@ -83,6 +83,15 @@ impl StatRoom {
     }
 }
 
+/// Transfers of more than this are for a thread of the kernel's: what is in memory would be copied
+/// by the worker, as it submits them.
+const LARGE: usize = 1024 * 1024;
+
+/// The submission of a transfer of so many bytes.
+fn transfer(entry: Entry, bytes: usize) -> Entry {
+    if bytes > LARGE { entry.flags(Flags::ASYNC) } else { entry }
+}
+
 /// The kernel moves at most 2 GiB at a time.
 fn length(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
@@ -100,27 +109,29 @@ impl<'a> FileRequest<'a> {
     /// Moves bytes out of a file, from an offset on.
     pub(crate) fn read(file: BorrowedFd<'a>, to: &'a mut [u8], at: u64) -> Self {
         let read = opcode::Read::new(fd(file), to.as_mut_ptr(), length(to.len())).offset(at);
-        Self::new(opcode::Read::CODE, read.build())
+        Self::new(opcode::Read::CODE, transfer(read.build(), to.len()))
     }
 
     /// Moves bytes into a file, from an offset on.
     pub(crate) fn write(file: BorrowedFd<'a>, from: &'a [u8], at: u64) -> Self {
         let write = opcode::Write::new(fd(file), from.as_ptr(), length(from.len())).offset(at);
-        Self::new(opcode::Write::CODE, write.build())
+        Self::new(opcode::Write::CODE, transfer(write.build(), from.len()))
     }
 
     /// Moves bytes out of a file into several buffers.
     pub(crate) fn read_vectored(file: BorrowedFd<'a>, to: &'a mut [IoSliceMut<'_>], at: u64) -> Self {
         let count = to.len().min(MAX_SLICES) as u32;
+        let bytes = to.iter().fold(0, |bytes: usize, one| bytes.saturating_add(one.len()));
         let read = opcode::Readv::new(fd(file), to.as_mut_ptr().cast(), count).offset(at);
-        Self::new(opcode::Readv::CODE, read.build())
+        Self::new(opcode::Readv::CODE, transfer(read.build(), bytes))
     }
 
     /// Moves bytes into a file from several buffers.
     pub(crate) fn write_vectored(file: BorrowedFd<'a>, from: &'a [IoSlice<'_>], at: u64) -> Self {
         let count = from.len().min(MAX_SLICES) as u32;
+        let bytes = from.iter().fold(0, |bytes: usize, one| bytes.saturating_add(one.len()));
         let write = opcode::Writev::new(fd(file), from.as_ptr().cast(), count).offset(at);
-        Self::new(opcode::Writev::CODE, write.build())
+        Self::new(opcode::Writev::CODE, transfer(write.build(), bytes))
     }
 
     /// Has a file written to its device; without what only its metadata say, if `data`.
