@@ -53,6 +53,8 @@ const ROWS: &[In] = &[
     In("segue-core: JoinHandle::cancel_with", "a waker, by CancelToken::cancel_with"),
     In("segue-core: Cancellable::spawn", "spawn"),
     In("segue-core: Cancellable::spawn_in", "a fiber of a scope"),
+    In("segue-core: Delayed::spawn", "a closure after a delay"),
+    In("segue-core: Delayed::spawn_in", "a closure after a delay"),
     In("segue-core: scope", "the body of a scope"),
     In("segue-core: Scope::spawn", "a fiber of a scope"),
     In("segue-core: Scope::spawn_on", "a fiber of a scope"),
