@@ -129,7 +129,37 @@ pub fn a_fiber_borrows_what_the_body_owns() {
         s.spawn_local(|| word.len());
         //~ closure may outlive the current function, but it borrows `word`
         s.on_exit(Duration::MAX, || drop(word.len()));
+        //~ closure may outlive the current function, but it borrows `word`
+        segue::Builder::new().after(Duration::ZERO).spawn_in(s, || word.len());
+        //~ async block may outlive the current function, but it borrows `word`
+        s.spawn_task(async { word.len() });
     });
+}
+
+/// A handle may leave the scope, and the borrow in its result may not.
+pub fn a_result_borrows_what_the_scope_outlives() {
+    let kept;
+    {
+        let word = String::from("short");
+        //~ `word` does not live long enough
+        kept = segue::scope(|s| Some(s.spawn(|| &word[..])));
+    }
+    drop(kept);
+}
+
+/// The promise may be dropped anywhere, and whenever.
+pub fn a_hook_borrows() {
+    let (resolver, _promise) = segue::sync::promise::<u32>();
+    let word = String::from("short");
+    //~ closure may outlive the current function, but it borrows `word`
+    resolver.on_close(|| drop(word.len()));
+}
+
+pub fn a_hook_is_not_send() {
+    let (resolver, _promise) = segue::sync::promise::<u32>();
+    let count = std::rc::Rc::new(1);
+    //~ `Rc<i32>` cannot be sent between threads safely
+    resolver.on_close(move || drop(count));
 }
 
 pub fn a_fiber_takes_what_is_not_send() {
@@ -143,6 +173,12 @@ pub fn a_fiber_takes_what_is_not_send() {
         Ok::<_, Cancelled>(())
     })
     .unwrap();
+}
+
+pub fn what_begins_later_takes_what_is_not_send() {
+    let count = std::rc::Rc::new(1);
+    //~ `Rc<i32>` cannot be sent between threads safely
+    segue::Builder::new().after(Duration::ZERO).spawn(move || *count);
 }
 
 pub fn a_test_that_returns_a_number() {

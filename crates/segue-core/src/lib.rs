@@ -93,6 +93,7 @@ pub use primitives::switch;
 pub use sim::external_work::{OutsideWork, outside_work};
 pub use sim::preemption::preemption_point;
 pub use spawn::builder::Builder;
+pub use spawn::delayed::Delayed;
 pub use spawn::join_error::JoinError;
 pub use spawn::join_handle::{Cancellable, JoinHandle};
 pub use spawn::panic_names::name_fibers_in_panics;

@@ -140,7 +140,7 @@ pub use segue_io::fs;
 
 pub use error::{Closed, Full, Rejected, WaitError};
 pub use segue_core::{
-    self as core, Attribute, Attributes, Blocking, CancelToken, Cancellable, Cancelled, Either, Failure, Fate,
+    self as core, Attribute, Attributes, Blocking, CancelToken, Cancellable, Cancelled, Delayed, Either, Failure, Fate,
     JoinError, JoinHandle, Merge, Missed, Nack, OneOf, Overran, Scope, ScopeError, Ticks, TimedOut, TryScope, Waitable,
     after, any_of, any_of_biased, at, attribute, attributes, blocking, check, deadline, fiber_local, finally,
     find_cancellations, finishing_source, future_source, guard, interval, is_cancelled, is_finishing, merge,

@@ -4,9 +4,12 @@
 //! Used by applications.
 
 use crate::error::WaitError;
-use segue_core::{Attribute, Attributes, CancelToken, Cancellable, Cancelled, JoinHandle, Scope, ScopeError, TryScope};
+use segue_core::{
+    Attribute, Attributes, CancelToken, Cancellable, Cancelled, Delayed, JoinHandle, Scope, ScopeError, TryScope,
+};
 use std::error::Error;
 use std::sync::Once;
+use std::time::Duration;
 
 /// Puts the default runtime behind the spawns of plain threads. It starts at the first of them.
 #[inline]
@@ -129,6 +132,24 @@ impl Builder {
     pub fn token(self, token: &CancelToken) -> Cancellable {
         prepare();
         self.0.token(token)
+    }
+
+    /// Fibers that begin after `delay`, and can be taken back by their handles until then. See
+    /// [`Delayed`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue::Builder;
+    /// use std::time::Duration;
+    ///
+    /// let reminder = Builder::new().after(Duration::from_secs(3600)).spawn(|| println!("it has been an hour"));
+    /// reminder.cancel();
+    /// assert!(reminder.join().is_err(), "it was taken back");
+    /// ```
+    pub fn after(self, delay: Duration) -> Delayed {
+        prepare();
+        self.0.after(delay)
     }
 
     /// As [`spawn`].

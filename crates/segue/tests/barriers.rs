@@ -318,6 +318,37 @@ static ROWS: &[Row] = &[
         assert!(sender.is_closed() && sender.is_empty());
         RIGHT
     }),
+    fiber("the hook of a resolver, by the drop of the promise", Captured, || {
+        let (resolver, given) = promise::<u64>();
+        resolver.on_close(act);
+        drop(given);
+        assert_eq!(resolver.fill(1).unwrap_err().value, 1);
+        RIGHT
+    }),
+    fiber("the hook of a resolver, by a take that is cancelled", Captured, || {
+        let (resolver, given) = promise::<u64>();
+        let token = CancelToken::new();
+        resolver.on_close(act);
+        token.cancel();
+        assert!(token.run(|| given.take()).is_err());
+        assert_eq!(resolver.fill(1).unwrap_err().value, 1);
+        RIGHT
+    }),
+    fiber("the hook of a resolver, that comes too late", Captured, || {
+        let (resolver, given) = promise::<u64>();
+        drop(given);
+        resolver.on_close(act);
+        assert_eq!(resolver.fill(1).unwrap_err().value, 1);
+        RIGHT
+    }),
+    fiber("the drop of a hook that is not called", Captured, || {
+        let (resolver, given) = promise();
+        let acts = ActsAtDrop;
+        resolver.on_close(move || drop(acts));
+        resolver.fill(1).unwrap();
+        assert_eq!(given.take(), Ok(1));
+        RIGHT
+    }),
     fiber("the drop of a value that a try_send did not send", Captured, || {
         let (sender, _receiver) = channel::rendezvous();
         assert!(sender.try_send(ActsAtDrop).is_err());

@@ -15,7 +15,7 @@ use segue::core::{Source, with_current};
 use segue::sync::{
     Barrier, Condvar, Entry, Latch, MVar, Mutex, Notify, OnceCell, RwLock, Semaphore, WaitGroup, promise,
 };
-use segue::{CancelToken, Sim, Waitable, after, scope, timeout, yield_now};
+use segue::{Builder, CancelToken, Sim, Waitable, after, scope, timeout, yield_now};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::pin::pin;
@@ -367,6 +367,52 @@ fn ten_thousand_scopes_with_daemons_hooks_failures_and_budgets_leave_nothing() {
     };
     segue::sched::Builder::new().workers(1).run(measure).unwrap();
     Sim::new(1).run(measure).unwrap();
+}
+
+/// What a process has of threads, of mappings (those of stacks among them) and of descriptors.
+#[cfg(target_os = "linux")]
+fn resources() -> [usize; 3] {
+    let entries = |of: &str| std::fs::read_dir(of).unwrap().count();
+    let mappings = std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
+    [entries("/proc/self/task"), mappings, entries("/proc/self/fd")]
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn ten_thousand_runs_leave_no_fiber_stack_thread_or_descriptor() {
+    let _alone = alone();
+    let ended: &'static AtomicUsize = Box::leak(Box::new(AtomicUsize::new(0)));
+    let fibers = || {
+        let (resolver, promised) = promise::<u8>();
+        resolver.on_close(move || _ = ended.fetch_add(1, SeqCst));
+        scope(|s| {
+            drop(s.spawn(|| promised.take()));
+            drop(Builder::new().after(Duration::ZERO).spawn_in(s, || ended.fetch_add(1, SeqCst)));
+            yield_now().unwrap();
+            s.cancel();
+        });
+        // The run takes these along, suspended or not begun.
+        drop(segue::spawn(move || drop((after(Duration::MAX).wait(), ended.fetch_add(1, SeqCst)))));
+        drop(Builder::new().after(Duration::MAX).spawn(|| unreachable!("it is never over")));
+    };
+    let runs = |count: usize| {
+        for n in 0..count {
+            match n % 3 {
+                0 => segue::sched::Builder::new().workers(1).run(fibers).unwrap(),
+                1 => segue::sched::Builder::new().workers(2).run(fibers).unwrap(),
+                _ => Sim::new(n as u64).run(fibers).unwrap(),
+            }
+        }
+    };
+    runs(300);
+    let (before, bytes) = (resources(), ALL_LIVE.load(SeqCst));
+    runs(10_000);
+    let (after, more) = (resources(), ALL_LIVE.load(SeqCst) - bytes);
+    // The allocator's own mappings, and the threads of other tests, come and go.
+    assert!(after.iter().zip(before).all(|(after, before)| *after <= before + 50), "{before:?}, then {after:?}");
+    // Signal handlers read the list of all stacks that there ever were: 72 bytes for each run's.
+    assert!(more < 10_000 * (72 + 8), "{more} bytes");
+    assert!(ended.load(SeqCst) >= 10_300, "they were there");
 }
 
 /// Two fibers on one worker that make each other wait: of 1000 rounds of theirs, nobody allocates,

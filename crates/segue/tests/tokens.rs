@@ -70,6 +70,59 @@ fn in_virtual_time_limits_end_to_the_instant() {
     });
 }
 
+/// Waits under limits inside of each other, of which the one at `nearest` is over soon, and the
+/// others never. Answers which of them is over when its body has ended.
+fn nested(limits: usize, nearest: usize, wait: &dyn Fn() -> Result<(), Cancelled>) -> Vec<bool> {
+    fn level(
+        number: usize,
+        limits: usize,
+        nearest: usize,
+        wait: &dyn Fn() -> Result<(), Cancelled>,
+    ) -> (Vec<bool>, bool) {
+        let limit = if number == nearest { MILLI } else { HOUR };
+        let (mut over, ended) = if number == limits {
+            let ended = wait().unwrap_err();
+            assert!(ended.timed_out(), "{ended}");
+            (Vec::new(), true)
+        } else {
+            let inside = || level(number + 1, limits, nearest, wait);
+            // By a duration, by a point in time, and in a scope of its own.
+            match number % 3 {
+                0 => timeout(limit, inside),
+                1 => deadline(now().checked_add(limit), inside),
+                _ => timeout(limit, || scope(|_| inside())),
+            }
+        };
+        over.push(check().is_err());
+        (over, ended)
+    }
+    let (mut over, ended) = level(0, limits, nearest, wait);
+    assert!(ended && check().is_ok());
+    over.reverse();
+    over
+}
+
+#[test]
+fn of_limits_inside_of_each_other_the_nearest_ends_the_wait_whoever_waits_and_for_what() {
+    everywhere(|| {
+        let never = || after(Duration::MAX).wait();
+        let locked = MVar::<()>::empty();
+        let take = || locked.take();
+        // The look after each limit: all inside of the nearest are over, and those outside not.
+        for nearest in 0..4 {
+            let expected: Vec<bool> = (0..=4).map(|outside| outside > nearest).collect();
+            assert_eq!(nested(4, nearest, &never), expected);
+            assert_eq!(nested(4, nearest, &take), expected);
+            // In a poll of a task, and in a fiber that the limits are not around.
+            let task = segue::spawn_task(async move { nested(4, nearest, &|| after(Duration::MAX).wait()) });
+            assert_eq!(task.join().unwrap(), expected);
+        }
+        // A choice has the nearest arm.
+        let first = after(HOUR).or(after(MILLI)).or(after(Duration::MAX)).wait().unwrap();
+        assert_eq!(first, segue::Either::Left(segue::Either::Right(())));
+    });
+}
+
 #[test]
 fn a_wait_that_is_ended_by_time_has_left_its_queue() {
     fn late<T>(wait: impl FnOnce() -> Result<T, Cancelled>) {

@@ -7,8 +7,8 @@ mod meet;
 use meet::everywhere;
 use segue::sync::MVar;
 use segue::{
-    Builder, CancelToken, Cancelled, Failure, ScopeError, Sim, WaitError, after, is_cancelled, scope, shield, sleep,
-    timeout, try_scope, yield_now,
+    Builder, CancelToken, Cancelled, Failure, ScopeError, Sim, WaitError, after, is_cancelled, shield, sleep, timeout,
+    try_scope,
 };
 use std::any::Any;
 use std::error::Error;
@@ -159,6 +159,34 @@ impl Error for Wrapped {
 }
 
 #[test]
+fn an_echo_that_is_handed_on_by_a_join_is_still_one() {
+    everywhere(|| {
+        let error = try_scope(|s| {
+            let (began, begins) = segue::sync::promise();
+            let waits = s.spawn_try(|| {
+                began.fill(()).unwrap();
+                never().map_err(io::Error::from)
+            });
+            begins.wait().unwrap();
+            s.spawn_try(|| Err::<(), _>("out of ink"));
+            let cancelled = waits.join().unwrap().unwrap_err();
+            assert_eq!(reason(&cancelled), "out of ink");
+            Err::<(), _>(cancelled)
+        });
+        assert_eq!(said(&error.unwrap_err()), ["a fiber failed: out of ink"]);
+        // Of a scope further in, too; and where the scope is cancelled for no reason.
+        let ended = try_scope(|s| {
+            let waits = s.spawn_try(|| try_scope(|_| never()));
+            s.cancel();
+            let Ok(waited) = waits.join() else { return Ok(()) };
+            assert!(waited.as_ref().unwrap_err().reason().is_none());
+            waited
+        });
+        assert!(ended.map_or_else(|error| said(&error)[0].ends_with("failed: cancelled"), |()| true));
+    });
+}
+
+#[test]
 fn a_time_limit_of_a_fiber_s_own_is_a_failure() {
     everywhere(|| {
         let error = try_scope(|s| {
@@ -264,83 +292,6 @@ fn a_panic_that_comes_first_is_raised_and_one_that_comes_later_is_returned() {
         let later = error.into_failures().nth(1).unwrap();
         assert!(later.panic().is_some());
         assert_eq!(later.into_panic().unwrap().downcast_ref(), Some(&8_u8));
-    });
-}
-
-/// Panics when it is dropped.
-struct Sour(&'static str);
-
-impl Drop for Sour {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            fail::<_, ()>(self.0);
-        }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Part {
-    Body,
-    Child,
-    Sibling,
-    Daemon,
-    Hook,
-    Drop,
-}
-
-const PARTS: [Part; 6] = [Part::Body, Part::Child, Part::Sibling, Part::Daemon, Part::Hook, Part::Drop];
-
-/// A scope in which these parts panic; what it raises.
-fn raised(parts: [Part; 2]) -> String {
-    let panics = |part: Part, text: &'static str| {
-        if parts.contains(&part) {
-            fail::<_, ()>(text);
-        }
-    };
-    let began = AtomicUsize::new(0);
-    let payload = panic_of(|| {
-        scope(|s| {
-            s.on_exit(Duration::MAX, || panics(Part::Hook, "<hook>"));
-            // All have begun before one of them panics: so none is cancelled before it has.
-            let all = || {
-                began.fetch_add(1, SeqCst);
-                while began.load(SeqCst) < 5 {
-                    shield(yield_now).unwrap();
-                }
-            };
-            drop(s.spawn_daemon(move || {
-                all();
-                panics(Part::Daemon, "<daemon>");
-            }));
-            for (part, text) in [(Part::Child, "<child>"), (Part::Sibling, "<sibling>")] {
-                drop(s.spawn(move || {
-                    all();
-                    panics(part, text);
-                }));
-            }
-            drop(s.spawn(move || {
-                all();
-                parts.contains(&Part::Drop).then(|| Sour("<drop>"))
-            }));
-            all();
-            panics(Part::Body, "<body>");
-        })
-    });
-    *payload.downcast::<String>().expect("two texts")
-}
-
-#[test]
-fn of_every_pair_of_panics_none_is_lost() {
-    everywhere(|| {
-        for (number, one) in PARTS.into_iter().enumerate() {
-            for other in PARTS.into_iter().skip(number + 1) {
-                let text = raised([one, other]);
-                for part in [one, other] {
-                    let name = format!("<{part:?}>").to_lowercase();
-                    assert_eq!(text.matches(&name).count(), 1, "{one:?}, {other:?}: {text}");
-                }
-            }
-        }
     });
 }
 

@@ -47,7 +47,7 @@
 // The future is polled in place, in the allocation that its job and its handle share.
 #![allow(unsafe_code)]
 
-use crate::contract::chain::barrier;
+use crate::contract::chain::{self, Heritage, barrier};
 use crate::contract::current;
 use crate::contract::deferred_wakers;
 use crate::contract::fiber::{Fiber, WaitsFor};
@@ -57,6 +57,7 @@ use crate::contract::scheduler::{Spawn, Wake};
 use crate::contract::stand_in::{StandIn, StandIns};
 use crate::contract::tree::cancelled::Cancelled;
 use crate::contract::tree::context::Context as Tree;
+use crate::contract::tree::family::Family;
 use crate::contract::unwind::caught;
 use crate::primitives::atomic::{AtomicU8, Ordering};
 use crate::primitives::payload::Panic;
@@ -167,6 +168,24 @@ pub(crate) struct Polls<F> {
     _shared: PhantomPinned,
 }
 
+/// What the output of a future makes of its task, whose result is a `T`.
+pub(crate) trait Ending<T> {
+    /// Whether the task has begun with the first poll. If not, one that is cancelled where it waits
+    /// never ran; and what it runs in its last poll inherits as a fiber of its family does.
+    const BEGINS_AT_ONCE: bool;
+
+    fn into_result(self) -> Result<T, Failed>;
+}
+
+impl<T> Ending<T> for T {
+    const BEGINS_AT_ONCE: bool = true;
+
+    #[inline(always)]
+    fn into_result(self) -> Result<T, Failed> {
+        Ok(self)
+    }
+}
+
 /// A task that is polled.
 #[repr(transparent)]
 pub(crate) struct AsyncTask<F, T>(Task<Polls<F>, T>);
@@ -197,8 +216,11 @@ impl<F: Future> Polls<F> {
     /// Polls the future; `None` if it waits and the context is not cancelled.
     ///
     /// # Safety
-    /// The future stays in place until it is dropped there.
-    unsafe fn poll(&mut self, header: NonNull<JobHeader>) -> Option<Result<F::Output, Failed>> {
+    /// The future stays in place until it is dropped there. The family is the task's, or null.
+    unsafe fn poll<T>(&mut self, header: NonNull<JobHeader>, family: *const Family) -> Option<Result<T, Failed>>
+    where
+        F::Output: Ending<T>,
+    {
         let spawner = &self.spawner;
         let make = || Ring { state: AtomicU8::new(QUEUED), header, spawner: Arc::clone(spawner) };
         let ring = self.ring.get_or_insert_with(|| Arc::new(make()));
@@ -209,12 +231,19 @@ impl<F: Future> Polls<F> {
         if let Err(cancelled) = crate::wait::admission::check() {
             return Some(Err(Failed::Cancelled(cancelled)));
         }
-        self.began = true;
+        self.began = F::Output::BEGINS_AT_ONCE;
         let waker = Waker::from(Arc::clone(ring));
         // SAFETY: as the caller promises.
         let future = unsafe { Pin::new_unchecked(&mut self.future) };
-        match catch_unwind(AssertUnwindSafe(|| future.poll(&mut Context::from_waker(&waker)))) {
-            Ok(Poll::Ready(value)) => return Some(Ok(value)),
+        let poll = || future.poll(&mut Context::from_waker(&waker));
+        let inherits = || match F::Output::BEGINS_AT_ONCE {
+            true => poll(),
+            // SAFETY: as the caller promises; the family counts the task, and what it hands down
+            // outlives it.
+            false => unsafe { chain::inherit(family.as_ref().map_or(Heritage::NONE, |family| family.heritage), poll) },
+        };
+        match catch_unwind(AssertUnwindSafe(inherits)) {
+            Ok(Poll::Ready(value)) => return Some(value.into_result()),
             Err(payload) => return Some(Err(Failed::Panicked(Panic::new(payload)))),
             Ok(Poll::Pending) => {}
         }
@@ -237,14 +266,14 @@ impl<F: Future> Polls<F> {
 
 // SAFETY: `repr(transparent)`, `repr(C)` of the task: the header comes first. The future and its
 // output are `Send` (see `task::new_async`).
-unsafe impl<F: Future<Output = T>, T> Work for AsyncTask<F, T> {
+unsafe impl<F: Future<Output: Ending<T>>, T> Work for AsyncTask<F, T> {
     unsafe fn run(this: NonNull<Self>) {
         let task = this.cast::<Task<Polls<F>, T>>();
         // SAFETY: the job has the task to itself. The future is in the task's allocation until
         // `over` drops it.
         let ended = unsafe {
             let polls = (*task.as_ref().closure.get()).as_mut().expect("it has not ended");
-            let ended = polls.poll(this.cast());
+            let ended = polls.poll(this.cast(), task.cast::<Head<T>>().as_ref().family());
             if ended.is_none() {
                 let ring = Arc::clone(polls.ring.as_ref().expect("made by the poll"));
                 this.cast::<JobHeader>().as_ref().give(polls.given.copy());

@@ -10,6 +10,7 @@ use crate::contract::job::{Given, Identity};
 use crate::contract::scheduler::Scheduler;
 use crate::contract::tree::cancelled::Cancelled;
 use crate::spawn::default_runtime::with_origin;
+use crate::spawn::delayed::Delayed;
 use crate::spawn::join_handle::{Cancellable, JoinHandle};
 use crate::spawn::scope::Scope;
 use crate::spawn::try_scope::TryScope;
@@ -17,6 +18,7 @@ use std::cell::OnceCell;
 use std::error::Error;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A spawn with a name, attributes or a stack of its own size, in the shape of
 /// [`std::thread::Builder`].
@@ -100,6 +102,12 @@ impl Builder {
     /// Fibers that this token cancels, too.
     pub fn token(self, token: &CancelToken) -> Cancellable {
         Cancellable { builder: self, token: token.clone() }
+    }
+
+    /// Fibers that begin after `delay`, and can be taken back by their handles until then. See
+    /// [`Delayed`].
+    pub fn after(self, delay: Duration) -> Delayed {
+        self.cancellable().after(delay)
     }
 
     /// As [`spawn`](crate::spawn()).

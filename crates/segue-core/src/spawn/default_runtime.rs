@@ -12,6 +12,7 @@ use crate::contract::scheduler::Spawn;
 use crate::contract::thread;
 use crate::contract::tree::family::Family;
 use crate::sim::preemption::preemption_point;
+use crate::spawn::async_task::Ending;
 use crate::spawn::join_handle::JoinHandle;
 use crate::spawn::task;
 use std::ptr;
@@ -30,6 +31,11 @@ impl<'a> Origin<'a> {
     /// The same, under another scheduler.
     pub(crate) fn on(self, spawner: &'a dyn Spawn) -> Self {
         Self { spawner, ..self }
+    }
+
+    /// Whether the caller is a fiber that must not wait, since it panics for one.
+    pub(crate) fn must_not_suspend(&self) -> bool {
+        self.fiber.is_some_and(Fiber::must_not_suspend)
     }
 
     /// Spawns a closure as a member of `family`, or of none; unless the caller is a fiber that
@@ -81,14 +87,14 @@ impl<'a> Origin<'a> {
         handle
     }
 
-    /// As [`spawn`](Self::spawn), for a future.
+    /// As [`spawn`](Self::spawn), for a future, which never is polled in place.
     ///
     /// # Safety
     /// As for `spawn`.
-    pub(crate) unsafe fn spawn_task<F>(&self, family: Option<&Family>, given: Given, future: F) -> JoinHandle<F::Output>
+    pub(crate) unsafe fn spawn_task<F, T>(&self, family: Option<&Family>, given: Given, future: F) -> JoinHandle<T>
     where
-        F: Future + Send,
-        F::Output: Send,
+        F: Future<Output: Ending<T>> + Send,
+        T: Send,
     {
         let Self { spawner, family: detached, .. } = *self;
         // SAFETY: as in `spawn`.

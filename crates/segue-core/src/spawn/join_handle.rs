@@ -8,12 +8,14 @@ use crate::cancel::token::CancelToken;
 use crate::contract::fiber::WaitsFor;
 use crate::sim::preemption::preemption_point;
 use crate::spawn::builder::Builder;
+use crate::spawn::delayed::Delayed;
 use crate::spawn::join_error::JoinError;
 use crate::spawn::scope::Scope;
 use crate::spawn::task::{Handle, Joining};
 use crate::wait::future::SourceFuture;
 use crate::wait::source::Waitable;
 use std::error::Error;
+use std::time::Duration;
 
 /// Waits for a spawned fiber and takes its result.
 ///
@@ -23,8 +25,8 @@ use std::error::Error;
 /// cancel it. The others can't: their fibers are cancelled with their scope or runtime, and have
 /// nothing of their own to be cancelled by, which would cost each spawn an allocation.
 pub struct JoinHandle<T, C = ()> {
-    handle: Handle<T>,
-    token: C,
+    pub(super) handle: Handle<T>,
+    pub(super) token: C,
 }
 
 impl<T> JoinHandle<T> {
@@ -199,6 +201,11 @@ pub struct Cancellable {
 }
 
 impl Cancellable {
+    /// The same, beginning after `delay`. See [`Delayed`].
+    pub fn after(self, delay: Duration) -> Delayed {
+        Delayed { cancellable: self, delay }
+    }
+
     /// As [`spawn`](crate::spawn), under the token. If the token is cancelled before the fiber
     /// starts, the fiber does start, and is cancelled from the beginning.
     pub fn spawn<F, T>(self, f: F) -> JoinHandle<T, CancelToken>

@@ -4,6 +4,7 @@
 pub(crate) mod async_task;
 pub(crate) mod builder;
 pub(crate) mod default_runtime;
+pub(crate) mod delayed;
 pub(crate) mod family;
 pub(crate) mod join_error;
 pub(crate) mod join_handle;

@@ -30,6 +30,7 @@ use crate::primitives::atomic::Ordering;
 use crate::primitives::lock::Lock;
 use crate::primitives::payload::message;
 use crate::sim::preemption::preemption_point;
+use crate::spawn::async_task::Ending;
 use crate::spawn::builder::Builder;
 use crate::spawn::default_runtime::with_origin;
 use crate::spawn::join_handle::JoinHandle;
@@ -89,7 +90,7 @@ type Hook = Box<dyn FnOnce() + Send>;
 /// error. If fibers never started because of it, a line on the standard error says how many.
 ///
 /// While the calling fiber is panicking (a scope opened in a `Drop`), each fiber runs in place, at
-/// its spawn.
+/// its spawn; a task, and what is to begin after a delay, is dropped and never runs.
 ///
 /// # Examples
 ///
@@ -411,9 +412,23 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: Future + Send + 'scope,
         F::Output: Send + 'scope,
     {
+        self.spawn_future(Given::default(), future)
+    }
+
+    pub(super) fn spawn_future<F, T>(&'scope self, given: Given, future: F) -> JoinHandle<T>
+    where
+        F: Future<Output: Ending<T>> + Send + 'scope,
+        T: Send + 'scope,
+    {
         let Ok(_held) = self.hold() else { return self.refuse(future) };
-        // SAFETY: as in `spawn_in`.
-        with_origin(|origin| unsafe { origin.spawn_task(Some(&self.family), Given::default(), future) })
+        with_origin(|origin| {
+            // A poll in place may yield nothing, and the caller keeps its worker until the end.
+            if origin.must_not_suspend() {
+                return self.refuse(future);
+            }
+            // SAFETY: as in `spawn_in`.
+            unsafe { origin.spawn_task(Some(&self.family), given, future) }
+        })
     }
 
     /// Requests that the fibers of this scope, and its body, stop. Never waits.

@@ -37,7 +37,7 @@ use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::Ordering;
 use crate::primitives::payload::{Panic, Payload};
 use crate::sim::preemption::preemption_point;
-use crate::spawn::async_task::{AsyncTask, Polls};
+use crate::spawn::async_task::{AsyncTask, Ending, Polls};
 use crate::spawn::join_error::{Failed, JoinError};
 use crate::spawn::join_handle::JoinHandle;
 use crate::wait::source::Source;
@@ -55,6 +55,12 @@ pub(crate) struct Head<T> {
     done: Trigger,
     family: *const Family,
     result: UnsafeCell<Option<Result<T, Failed>>>,
+}
+
+impl<T> Head<T> {
+    pub(crate) fn family(&self) -> *const Family {
+        self.family
+    }
 }
 
 #[repr(C)] // The head comes first, and in it the job's header.
@@ -115,7 +121,7 @@ pub(crate) unsafe fn new_async<F, T>(
     locals: *mut Locals,
 ) -> (Job, JoinHandle<T>)
 where
-    F: Future<Output = T> + Send,
+    F: Future<Output: Ending<T>> + Send,
     T: Send,
 {
     let given = given.or_inherited();

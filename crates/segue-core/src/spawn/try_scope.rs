@@ -100,7 +100,8 @@ impl<'scope> TryScope<'scope, '_> {
     ///
     /// The first failure is the [reason](Cancelled::reason) of the cancellation: the siblings and
     /// the body find it there. The handle yields what `f` returns, with its error as the reason of
-    /// a [`Cancelled`].
+    /// a [`Cancelled`]; an error that says only that the scope was cancelled comes back as that
+    /// cancellation, and handed on it says no more.
     ///
     /// # Examples
     ///
@@ -148,11 +149,10 @@ impl<'scope> TryScope<'scope, '_> {
     pub(super) fn fail(&self, part: &'static str, error: impl Into<Box<dyn Error + Send + Sync>>) -> Cancelled {
         static KNOWN: Once = Once::new();
         KNOWN.call_once(|| find_cancellations(|error| error.downcast_ref::<JoinError>()?.cancelled()));
-        let error = match error.into().downcast() {
+        match error.into().downcast() {
             // Those of a scope further in are this one's.
             Ok(inner) => self.family.keep_all(*inner),
             Err(error) => self.family.keep_error(part, Reason::new(error)),
-        };
-        Cancelled::because(Some(error))
+        }
     }
 }

@@ -225,6 +225,12 @@ pub static ROWS: &[Row] = &[
     fiber("a fiber of a scope that is run in place, in a panic", Apart, while_panicking),
     fiber("spawn", Apart, || spawn(acts).join().unwrap()),
     thread("spawn, on a thread", Apart, || spawn(acts).join().unwrap()),
+    fiber("a closure after a delay", Apart, || {
+        segue_core::Builder::new().after(Duration::from_micros(1)).spawn(acts).join().unwrap()
+    }),
+    thread("a closure after a delay, on a thread", Apart, || {
+        segue_core::Builder::new().after(Duration::from_micros(1)).spawn(acts).join().unwrap()
+    }),
     fiber("spawn_task: a poll", Apart, || segue_core::spawn_task(polls_twice()).join().unwrap()),
     thread("spawn_task: a poll, on a thread", Apart, || segue_core::spawn_task(polls_twice()).join().unwrap()),
     fiber("timeout", Captured, || timeout(LONG, acts_and_waits)),

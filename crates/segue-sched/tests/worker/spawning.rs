@@ -2,7 +2,7 @@
 
 use crate::common::{Counted, Meet, everywhere, everywhere_and_on_threads, on_real_schedulers, scaled};
 use segue_core::{Builder as Spawn, JoinError, WaitQueue, WaitsFor, check, scope, sleep, spawn, yield_now};
-use segue_sched::{Builder, Fifo, Sim};
+use segue_sched::{Builder, Fifo, Handle, Sim, worker_index};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -415,4 +415,21 @@ fn names_reach_the_fiber() {
         let fiber = Spawn::new().name("named").spawn(|| segue_core::with_current(|me| me.name().map(str::to_owned)));
         assert_eq!(fiber.join().unwrap().as_deref(), Some("named"));
     });
+}
+
+#[test]
+fn a_fiber_asks_on_which_worker_of_how_many_it_runs() {
+    let pool = Builder::new().workers(3).pool().unwrap();
+    for worker in 0..3 {
+        let asks = || {
+            let before = (worker_index(), Handle::current().map(|own| own.workers()));
+            yield_now().unwrap();
+            (before, worker_index())
+        };
+        let (before, after) = pool.handle().spawn_at(worker, asks).join().unwrap();
+        assert_eq!((before, after), ((Some(worker), Some(3)), Some(worker)), "a fiber stays on its worker");
+    }
+    let one = Builder::new().workers(1).run(|| (worker_index(), Handle::current().map(|own| own.workers())));
+    assert_eq!(one.unwrap(), (Some(0), Some(1)));
+    assert!(worker_index().is_none() && Handle::current().is_none(), "a plain thread is no worker");
 }

@@ -53,6 +53,27 @@ impl<T> Sender<T> {
         self.0.fill(value)
     }
 
+    /// Has `hook` called when the receiver goes: see [`Resolver::on_close`].
+    ///
+    /// # Panics
+    /// As there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue::channel::oneshot;
+    /// use std::sync::mpsc::channel;
+    ///
+    /// let (sender, receiver) = oneshot::channel::<u32>();
+    /// let (tell, told) = channel();
+    /// sender.on_close(move || tell.send("nobody asks any more").unwrap());
+    /// drop(receiver);
+    /// assert_eq!(told.recv(), Ok("nobody asks any more"));
+    /// ```
+    pub fn on_close(&self, hook: impl FnOnce() + Send + 'static) {
+        self.0.on_close(hook);
+    }
+
     /// Whether the receiver has gone.
     #[must_use]
     pub fn is_closed(&self) -> bool {

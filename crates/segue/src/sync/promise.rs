@@ -6,16 +6,21 @@
 //! # States
 //!
 //! ```text
-//!   EMPTY --fill: the value into the cell--> FULL    the resolver, once: it is consumed
-//!   EMPTY --drop of the resolver-----------> BROKEN
-//!   EMPTY --drop of the promise------------> GONE    what the resolver would fill in comes back
-//!   FULL  --take---------------------------> FULL    by `&mut`: the cell is empty then, which counts as broken
+//!   EMPTY --on_close: the hook under the lock----> HOOKED  the resolver; again: another hook
+//!   EMPTY, HOOKED --fill: the value into the cell--> FULL    the resolver, once: it is consumed
+//!   EMPTY, HOOKED --drop of the resolver-----------> BROKEN
+//!   EMPTY, HOOKED --drop of the promise------------> GONE    what the resolver would fill in comes back
+//!   FULL  --take-----------------------------------> FULL    by `&mut`: the cell is empty then, which counts as broken
 //! ```
 //!
 //! The state changes under the wait queue's lock, so that no joining waiter misses it; it is read
 //! without the lock. The resolver alone writes the cell, before FULL. After FULL it is read by
 //! reference through a shared promise, and taken through an exclusive one: the borrow checker keeps
 //! the two apart.
+//!
+//! The hook lies beside the waiters, under the same lock, in HOOKED alone. The side that settles
+//! takes it out, and so there is one: after its lock the promise's drop calls it, and the resolver
+//! drops it. A promise without a hook goes from EMPTY to where it ends, and never looks for one.
 //!
 //! **Commit point** of a wait: the look that finds the state settled, or being told so in the
 //! queue. **Cancellation**: the waiter leaves the queue, and the value stays in the promise.
@@ -26,45 +31,55 @@
 //! After thesis section 2.4 (promises), with the pair of promise and resolver of Gears, by which
 //! filling twice is impossible by type.
 
-// The cell of the value; and one move out of a type with a `Drop`, so that a resolver is one
-// pointer with a niche.
+// The cell of the value, and the place of a hook; and one move out of a type with a `Drop`, so that
+// a resolver is one pointer with a niche.
 #![allow(unsafe_code)]
 
+use segue_core::unwind::contain;
 use segue_core::{Guard, Half, Operation, Source, Unlocked, WaitQueue, Waitable, WaitsFor, preemption_point};
 use std::cell::UnsafeCell;
-use std::mem::ManuallyDrop;
-use std::ptr;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::{ptr, thread};
 
 use crate::{Closed, Rejected, WaitError};
 
 const EMPTY: u8 = 0;
-const FULL: u8 = 1;
-const BROKEN: u8 = 2;
-const GONE: u8 = 3;
+const HOOKED: u8 = 1;
+// Settled, from here on.
+const FULL: u8 = 2;
+const BROKEN: u8 = 3;
+const GONE: u8 = 4;
 
+/// What the resolver has called when the promise goes.
+type Hook = Box<dyn FnOnce() + Send>;
+
+/// The hook is there in HOOKED alone, in which no promise ends. So one that has none is made and
+/// freed without a look; and with a box around the hook's it has room of one word for it.
 struct Shared<T> {
     state: AtomicU8,
     waiters: WaitQueue<()>,
     value: UnsafeCell<Option<T>>,
+    hook: UnsafeCell<MaybeUninit<Box<Hook>>>,
 }
 
-// SAFETY: the state is atomic and the queue locked; the cell is written by the one resolver before
-// the state says FULL, and after that read by holders of a `&T`, or taken through an exclusive
-// promise.
+// SAFETY: the state is atomic, the queue locked, and the hook used under its lock; the cell is
+// written by the one resolver before the state says FULL, and after that read by holders of a `&T`,
+// or taken through an exclusive promise.
 unsafe impl<T: Send + Sync> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
     fn new() -> Self {
-        Self { state: AtomicU8::new(EMPTY), waiters: WaitQueue::new(()), value: UnsafeCell::new(None) }
+        let hook = UnsafeCell::new(MaybeUninit::uninit());
+        Self { state: AtomicU8::new(EMPTY), waiters: WaitQueue::new(()), value: UnsafeCell::new(None), hook }
     }
 
     #[inline]
     fn is_settled(&self) -> bool {
-        self.state.load(Ordering::Acquire) != EMPTY
+        self.state.load(Ordering::Acquire) >= FULL
     }
 
-    /// Answers whether it was not settled before.
+    /// Answers whether it was empty. If not, there may be a hook.
     #[inline(always)] // Into `fill`; the others are `settle_empty`.
     fn settle(&self, state: u8) -> bool {
         let waiters = self.waiters.lock();
@@ -76,12 +91,43 @@ impl<T> Shared<T> {
         first
     }
 
+    /// As [`settle`](Self::settle), where there was a hook, which is called if the promise goes.
+    #[cold]
+    #[inline(never)]
+    fn settle_hooked(&self, state: u8) -> bool {
+        let waiters = self.waiters.lock();
+        if self.state.load(Ordering::Relaxed) != HOOKED {
+            return false;
+        }
+        // SAFETY: this has the lock, under which the place is used and the state changes. In HOOKED
+        // there is one, and the state is another one from the next line on.
+        let hook = unsafe { (*self.hook.get()).assume_init_read() };
+        self.state.store(state, Ordering::Release);
+        waiters.notify_all(0);
+        if state == GONE {
+            call(*hook);
+        }
+        true
+    }
+
     /// One of its ends goes, and the value has not come.
     #[cold]
     #[inline(never)]
     fn settle_empty(&self, state: u8) {
         preemption_point();
-        let _was_first = self.settle(state);
+        if !self.settle(state) {
+            let _was_hooked = self.settle_hooked(state);
+        }
+    }
+}
+
+/// Calls a hook, by what drops the promise. While that panics, one more panic would end the
+/// process.
+fn call(hook: Hook) {
+    if thread::panicking() {
+        contain(hook);
+    } else {
+        hook();
     }
 }
 
@@ -269,8 +315,8 @@ pub struct Resolver<T>(Half<Shared<T>>);
 
 // SAFETY: as for the promise; a resolver only gives a value away.
 unsafe impl<T: Send> Send for Resolver<T> {}
-// SAFETY: a shared resolver reads the state, and waits for a change of that; it does not reach the
-// cell.
+// SAFETY: a shared resolver reads the state, waits for a change of that, and has its hook, which is
+// `Send`, under the lock; it does not reach the cell.
 unsafe impl<T: Send> Sync for Resolver<T> {}
 
 impl<T> Resolver<T> {
@@ -295,16 +341,79 @@ impl<T> Resolver<T> {
         let shared = unsafe { ptr::read(&this.0) };
         // SAFETY: nobody reads the cell before the state is FULL, and this is the only resolver.
         unsafe { *shared.value.get() = Some(value) };
-        if shared.settle(FULL) {
+        if shared.settle(FULL) || shared.settle_hooked(FULL) {
             return Ok(());
         }
         // SAFETY: the promise is gone, so nobody else has the cell.
         let value = unsafe { &mut *shared.value.get() }.take().expect("it was put there");
         Err(Rejected { value, error: Closed })
     }
-}
 
-impl<T> Resolver<T> {
+    /// Has `hook` called when the promise is dropped, and nobody can take the value any more: to
+    /// stop the work that the value was to come from. A fiber or a task that does this work can
+    /// wait for [`closed_source`](Resolver::closed_source) instead; a hook is for a library that
+    /// answers by callback, or a thread that looks at a flag.
+    ///
+    /// The owner of the promise gives it up, and not what waits for it: a [`wait`](Promise::wait)
+    /// by reference that is cancelled leaves the promise, which may be waited for again, and by
+    /// others meanwhile. A [`take`](Promise::take) that is cancelled has the promise, and drops it.
+    ///
+    /// The hook is called once or never. It is dropped, by the resolver, if that fills the promise
+    /// or is dropped first. If the promise was dropped before, the hook is called at once. Another
+    /// hook replaces it, for work that is to be stopped in another way from then on.
+    ///
+    /// What drops the promise calls the hook, as the last thing in this drop and under no lock: a
+    /// cancelled fiber, a thread, the drop of a task. The drop takes as long as the hook does. The
+    /// hook can use the resolver; a wait in it is one of its caller's, and fails at once if that is
+    /// cancelled.
+    ///
+    /// # Panics
+    /// If it calls the hook at once, and that panics. Otherwise a panic of the hook is that of the
+    /// promise's drop; while the thread is panicking already, it goes no further than to the panic
+    /// hook.
+    ///
+    /// # Examples
+    ///
+    /// A library that answers by callback, and looks at a flag that says whether to go on:
+    ///
+    /// ```
+    /// use segue::{sync::promise, timeout};
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+    /// use std::{thread, time::Duration};
+    ///
+    /// fn count(stop: Arc<AtomicBool>, callback: impl FnOnce(u64) + Send + 'static) {
+    ///     thread::spawn(move || callback((0..).find(|_| stop.load(SeqCst)).unwrap()));
+    /// }
+    ///
+    /// let stop = Arc::new(AtomicBool::new(false));
+    /// let (resolver, number) = promise();
+    /// let stops = Arc::clone(&stop);
+    /// resolver.on_close(move || stops.store(true, SeqCst));
+    /// count(Arc::clone(&stop), |number| _ = resolver.fill(number));
+    ///
+    /// assert!(timeout(Duration::from_millis(1), || number.take()).is_err());
+    /// assert!(stop.load(SeqCst), "nobody waits any more");
+    /// ```
+    pub fn on_close(&self, hook: impl FnOnce() + Send + 'static) {
+        preemption_point();
+        let hook: Box<Hook> = Box::new(Box::new(hook));
+        let waiters = self.0.waiters.lock();
+        if self.0.is_settled() {
+            drop(waiters);
+            return hook();
+        }
+        let is_other = self.0.state.swap(HOOKED, Ordering::Relaxed) == HOOKED;
+        // SAFETY: as in `settle_hooked`.
+        let place = unsafe { &mut *self.0.hook.get() };
+        // SAFETY: as the state has said; another one takes its place.
+        let replaced = is_other.then(|| unsafe { place.assume_init_read() });
+        place.write(hook);
+        // The drop of it is foreign.
+        drop(waiters);
+        drop(replaced);
+    }
+
     /// Whether the promise was dropped: nobody can take the value any more.
     #[must_use]
     pub fn is_closed(&self) -> bool {

@@ -27,7 +27,7 @@
 
 use crate::contract::chain::{self, Heritage, barrier};
 use crate::contract::fiber::WaitsFor;
-use crate::contract::tree::cancelled::Reason;
+use crate::contract::tree::cancelled::{Cancelled, Reason};
 use crate::contract::tree::context::Context;
 use crate::contract::tree::failure::{Failure, Failures, ScopeError};
 use crate::contract::tree::spare;
@@ -181,31 +181,37 @@ impl Family {
         Box::new(shown)
     }
 
-    /// As [`keep_panic`](Self::keep_panic), for an error, which it gives back. The owner is a
-    /// scope.
+    /// As [`keep_panic`](Self::keep_panic), for an error. Answers what the part is to return, so
+    /// that what this causes further out is told from other failures: a cancellation for this
+    /// error; or for what the scope was cancelled for, if the error says no more than that. The
+    /// owner is a scope.
     #[cold]
-    pub(crate) fn keep_error(&self, part: &'static str, error: Arc<Reason>) -> Arc<Reason> {
-        self.keep(Failure::of_error(part, Arc::clone(&error)));
-        error
+    pub(crate) fn keep_error(&self, part: &'static str, error: Arc<Reason>) -> Cancelled {
+        let echo = self.keep(Failure::of_error(part, Arc::clone(&error)));
+        echo.unwrap_or_else(|| Cancelled::because(Some(error)))
     }
 
-    /// As [`keep_error`](Self::keep_error), for all that has gone wrong in a scope further in.
-    /// Gives back the first cause.
+    /// As [`keep_error`](Self::keep_error), for all that has gone wrong in a scope further in: by
+    /// the first of it.
     #[cold]
-    pub(crate) fn keep_all(&self, inner: ScopeError) -> Arc<Reason> {
+    pub(crate) fn keep_all(&self, inner: ScopeError) -> Cancelled {
         let first = inner.first().cause();
-        inner.into_failures().for_each(|failure| self.keep(failure));
-        first
+        let mut echoes = inner.into_failures().map(|failure| self.keep(failure));
+        let echo = echoes.next().flatten();
+        echoes.for_each(drop);
+        echo.unwrap_or_else(|| Cancelled::because(Some(first)))
     }
 
-    fn keep(&self, failure: Failure) {
+    /// Answers with the scope's cancellation if the failure says no more than that.
+    fn keep(&self, failure: Failure) -> Option<Cancelled> {
         // SAFETY: it outlives its daemons.
         let family = unsafe { self.reports_to.as_ref() }.unwrap_or(self);
         // What an error consists of is foreign code.
-        let looks = || failure.echoes(&family.context.error());
-        let is_echo = family.context.is_cancelled() && barrier(WaitsFor::new("the failure of a scope"), looks);
+        let cancelled = family.context.is_cancelled().then(|| family.context.error());
+        let looks = |cancelled: &Cancelled| failure.echoes(cancelled);
+        let echo = cancelled.filter(|why| barrier(WaitsFor::new("the failure of a scope"), || looks(why)));
         let mut failures = family.failures.lock();
-        if is_echo {
+        if echo.is_some() {
             let superfluous = failures.add_echo(failure);
             drop(failures);
             contain(|| drop(superfluous));
@@ -215,6 +221,7 @@ impl Family {
             // Of two that fail at once both cancel for what the first of them has failed with.
             family.context.cancel(Some(first));
         }
+        echo
     }
 
     /// The owner's end: accepts no more, waits for every member, and leaves the tree. Neither
