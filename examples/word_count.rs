@@ -93,7 +93,7 @@ fn main() -> Result<(), Unreadable> {
     if is_shown {
         arguments.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs"));
     }
-    let mut paths: Vec<PathBuf> = arguments.iter().flat_map(|path| files(path)).collect();
+    let paths: Vec<PathBuf> = arguments.iter().flat_map(|path| files(path)).collect();
 
     segue::run(|| {
         let (texts, unreadable) = if strict { (read_all(&paths)?, vec![]) } else { read_some(&paths) };
@@ -108,16 +108,33 @@ fn main() -> Result<(), Unreadable> {
         Ok(())
     })?;
     if is_shown {
-        // What is missing: one ends the count, or all are reported.
-        let readable = paths.len();
-        paths.extend(["missing", "neither"].map(PathBuf::from));
-        segue::run(|| {
-            let missing = read_all(&paths).expect_err("two files are missing");
-            assert!(missing.path == Path::new("missing") || missing.path == Path::new("neither"));
-            let (texts, unreadable) = read_some(&paths);
-            let names: Vec<_> = unreadable.iter().map(|it| it.path.to_str()).collect();
-            assert_eq!((texts.len(), names), (readable, vec![Some("missing"), Some("neither")]));
-        });
+        check(paths).expect("a directory for files that can't be read");
     }
+    Ok(())
+}
+
+/// Counts these files once more, with a directory that has a readable one, one that is no text, and
+/// one that is not there.
+fn check(mut paths: Vec<PathBuf>) -> io::Result<()> {
+    let directory = std::env::temp_dir().join(format!("segue-word-count-{}", std::process::id()));
+    std::fs::create_dir_all(&directory)?;
+    let [good, no_text, gone] = ["good.md", "no text.md", "gone.md"].map(|name| directory.join(name));
+    std::fs::write(&good, "a word")?;
+    std::fs::write(&no_text, b"a w\xf6rd")?;
+    std::os::unix::fs::symlink("nowhere", &gone)?;
+    let readable = paths.len();
+    paths.extend(files(&directory));
+    let ended = segue::run(|| {
+        let first = read_all(&paths).expect_err("two files can't be read");
+        let (texts, unreadable) = read_some(&paths);
+        let alone = read_some(std::slice::from_ref(&good)).0;
+        (first.path, texts.len(), unreadable, count_all(&alone).len())
+    });
+    std::fs::remove_dir_all(&directory)?;
+    let (first, texts, unreadable, words) = ended;
+    assert!([&no_text, &gone].contains(&&first), "it ends with one of them: {}", first.display());
+    assert_eq!((paths.len(), texts, words), (readable + 3, readable + 1, 2));
+    let reported: Vec<_> = unreadable.iter().map(|it| (&it.path, it.error.kind())).collect();
+    assert_eq!(reported, [(&gone, io::ErrorKind::NotFound), (&no_text, io::ErrorKind::InvalidData)]);
     Ok(())
 }

@@ -6,7 +6,7 @@
 //! resume that comes while its fiber still runs is not lost (5).
 #![allow(unsafe_code)] // It implements the contract.
 
-use crate::run::{first_fiber, prepare_thread, with_family};
+use crate::run::{cancel, first_fiber, prepare_thread, with_family};
 use segue_core::scheduling::{Job, Scheduler, Spawn, Timers, Wake, afresh, set_current};
 use segue_core::{Fiber, in_fiber, switch::Switch, unwind::NoUnwind};
 use segue_fiber::{Coroutine, Step, thread_stacks};
@@ -49,7 +49,7 @@ impl Plain {
         let (thread, timers, living) = (thread::current(), Timers::real(), AtomicUsize::new(0));
         let plain = Arc::new_cyclic(|me| Self { ready: Mutex::default(), thread, timers, living, me: me.clone() });
         // SAFETY: the family is this call's, and `work` starts the job on this thread.
-        with_family(|family| unsafe { first_fiber(family, f, || (), || (), |first| afresh(|| plain.work(first))) })
+        with_family(|family| unsafe { first_fiber(family, f, cancel, || (), |first| afresh(|| plain.work(first))) })
     }
 
     fn work(&self, first: Job) {

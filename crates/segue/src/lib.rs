@@ -95,7 +95,7 @@ pub use segue_sched::fiber::{
 #[cfg(feature = "sched")]
 pub use segue_sched::{
     self as sched, ByDeadline, ByPriority, Driven, Explore, Fair, Fifo, FnContext, Handle, Hierarchical, Lifo, Polled,
-    Pool, Priority, RoundRobin, Sim, StackConfig, Stealing, blocking_here, is_wanted, move_to, par, settle,
+    Pool, Priority, RoundRobin, Shutdown, Sim, StackConfig, Stealing, blocking_here, is_wanted, move_to, par, settle,
 };
 
 /// A test that is run under many schedules, in a simulation: it fails if one of them does, with a

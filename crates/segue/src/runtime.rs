@@ -46,9 +46,10 @@ pub fn runtime() -> Builder<MakeIdle> {
 /// Runs `f` as the first fiber of a runtime with a worker for each processor, and returns what it
 /// returned.
 ///
-/// When `f` has returned, what is left of the fibers that it spawned is cancelled and waited for.
-/// In a fiber it starts another runtime inside of that fiber, which is suspended whenever
-/// the first worker of that one has nothing to run.
+/// When `f` has returned, what is left of the fibers that it spawned is cancelled and waited for; a
+/// [`runtime`] can give it a grace, and a deadline ([`Builder::shutdown`]). In a fiber it starts
+/// another runtime inside of that fiber, which is suspended whenever the first worker of that one
+/// has nothing to run.
 ///
 /// # Cancellation
 /// If the caller is cancelled, so is everything inside; the call returns when all of it has ended.

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
+const MOMENT: Duration = Duration::from_millis(1);
 
 fn never() -> Result<(), Cancelled> {
     after(Duration::MAX).wait()
@@ -249,4 +250,27 @@ fn who_has_overrun_is_named() {
     let why = why.unwrap();
     assert!(why.starts_with("cancelled: the cleanup at crates/segue/tests/two_stages.rs:"), "{why}");
     assert!(why.ends_with(" in fiber `printer` has used up its budget of 2s"), "{why}");
+}
+
+#[test]
+fn a_token_names_the_fibers_that_wait_under_it_until_they_have_ended() {
+    let token = CancelToken::new();
+    let ended = Sim::new(1).run(|| {
+        let named = |name| Builder::new().name(name).token(&token).spawn(never);
+        let fibers = ["one", "two"].map(named);
+        let inside = || scope(|s| Builder::new().name("inside").spawn_in(s, || sleep(MOMENT)).join().unwrap());
+        token.run(inside).unwrap();
+        let mut names = token.names(9);
+        names.sort();
+        assert_eq!(names, ["one", "two"]);
+        assert_eq!((token.names(1).len(), token.names(0).len()), (1, 0));
+        token.ask_to_finish();
+        token.cancel_unfinished(HOUR);
+        fibers.map(|fiber| fiber.join().unwrap().unwrap_err().to_string())
+    });
+    let text = |names| format!("cancelled: asked to finish, and not over after 3600s: {names}");
+    let both = ["`one`, `two`", "`two`, `one`"].map(text);
+    let ended = ended.unwrap();
+    assert!(ended.iter().all(|why| both.contains(why)), "{ended:?}");
+    assert!(token.names(9).is_empty());
 }

@@ -7,6 +7,7 @@ use crate::contract::tree::context::Context;
 use crate::sim::preemption::preemption_point;
 use std::error::Error;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The right to cancel: whatever [runs](CancelToken::run) under it, or the scope that it is of.
 /// From anywhere and at any time.
@@ -70,6 +71,35 @@ impl CancelToken {
     pub fn ask_to_finish(&self) {
         preemption_point();
         self.0.ask_to_finish();
+    }
+
+    /// Cancels what was [asked to finish](Self::ask_to_finish) and is not over after `grace`, as
+    /// [`Scope::cancel_soft`](crate::Scope::cancel_soft) does: the reason says so, and names the
+    /// fibers that are there still. Never waits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_core::{Builder, CancelToken, after};
+    /// use std::time::Duration;
+    ///
+    /// let token = CancelToken::new();
+    /// let fiber = Builder::new().token(&token).spawn(|| after(Duration::MAX).wait());
+    /// token.ask_to_finish();
+    /// token.cancel_unfinished(Duration::from_secs(5));
+    /// let cancelled = fiber.join().map_or_else(|never_ran| never_ran.to_string(), |end| end.unwrap_err().to_string());
+    /// assert!(cancelled.contains("asked to finish, and not over after 5s"));
+    /// ```
+    pub fn cancel_unfinished(&self, grace: Duration) {
+        preemption_point();
+        self.0.cancel_unfinished(grace, None);
+    }
+
+    /// The names of fibers that have waited under it and are there still: of at most so many.
+    /// Fibers under a shield are not among them. Never waits.
+    #[must_use]
+    pub fn names(&self, most: usize) -> Vec<String> {
+        self.0.names(most)
     }
 
     /// Whether it was requested.

@@ -65,9 +65,6 @@ struct Late {
 /// The daemon that gives a grace.
 const GRACE: &str = "the grace of a scope";
 
-/// How many of those that were not over in time are named.
-const MOST_NAMES: usize = 16;
-
 /// What runs at the end of a scope. It may borrow from what the scope may.
 type Hook = Box<dyn FnOnce() + Send>;
 
@@ -483,14 +480,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         if now().checked_add(grace).is_none() {
             return;
         }
-        let stop = move || {
-            let mut names = context.names(MOST_NAMES + 1);
-            names.retain(|name| name != GRACE);
-            names.truncate(MOST_NAMES);
-            let named: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
-            let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
-            context.cancel(Some(Reason::new(format!("asked to finish, and not over after {grace:?}{named}"))));
-        };
+        let stop = move || context.cancel_unfinished(grace, Some(GRACE));
         if grace.is_zero() {
             return stop();
         }

@@ -12,6 +12,7 @@ use crate::run::{lead_family, with_family};
 use crate::worker::group::Group;
 use crate::worker::local::{Local, suspended, with_caller};
 use crate::worker::report::Stuck;
+use crate::worker::shutdown::{Ending, Shutdown};
 use segue_core::Cancelled;
 use segue_core::scheduling::{Park, PreemptionPoints, Timers, Unpark, WaitPark};
 use segue_fiber::{StackArena, StackConfig, StackPool};
@@ -55,12 +56,14 @@ pub struct Sim {
     open: bool,
     backtraces: bool,
     preemptive: bool,
+    shutdown: Shutdown,
 }
 
 impl Sim {
     /// A simulation with the schedule that follows from `seed`.
     pub fn new(seed: u64) -> Self {
-        Self { seed, stacks: StackConfig::new(), open: false, backtraces: false, preemptive: false }
+        let (stacks, shutdown) = (StackConfig::new(), Shutdown::new());
+        Self { seed, stacks, open: false, backtraces: false, preemptive: false, shutdown }
     }
 
     /// What the fibers' stacks are like.
@@ -99,6 +102,26 @@ impl Sim {
         self
     }
 
+    /// How it ends, as of a scheduler ([`Builder::shutdown`](crate::Builder::shutdown)), but in
+    /// virtual time: a grace of an hour that nobody uses takes none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_core::{Builder, sleep};
+    /// use segue_sched::{Shutdown, Sim};
+    /// use std::time::Duration;
+    ///
+    /// let shutdown = Shutdown::new().grace(Duration::from_secs(3600));
+    /// let deaf = Sim::new(7).shutdown(shutdown).run(|| Builder::new().name("deaf").spawn(|| sleep(Duration::MAX)));
+    /// let cancelled = deaf.unwrap().join().unwrap().unwrap_err();
+    /// assert_eq!(cancelled.to_string(), "cancelled: asked to finish, and not over after 3600s: `deaf`");
+    /// ```
+    pub fn shutdown(mut self, shutdown: Shutdown) -> Self {
+        self.shutdown = shutdown;
+        self
+    }
+
     /// Runs `f` as the first fiber, and all that it spawns, on this thread.
     ///
     /// On a deadlock every fiber is cancelled, so that their stacks can be unwound in order, and
@@ -117,7 +140,7 @@ impl Sim {
         let run = simulate(
             course,
             &arena(self.stacks.clone()),
-            Setup { open: self.open, backtraces: self.backtraces },
+            Setup { open: self.open, backtraces: self.backtraces, shutdown: self.shutdown.clone() },
             &|fibers| name(fibers).to_string(),
             f,
         );
@@ -136,12 +159,13 @@ pub(crate) fn arena(stacks: StackConfig) -> Arc<StackArena> {
 }
 
 /// What else there is to say of a simulation.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Setup {
     /// Other threads take part.
     pub(crate) open: bool,
     /// Reports say where each fiber is.
     pub(crate) backtraces: bool,
+    pub(crate) shutdown: Shutdown,
 }
 
 /// What came of a simulation.
@@ -169,7 +193,11 @@ pub(crate) fn simulate<T>(
     let settles = Rc::clone(&course.settles);
     let course = Rc::new(RefCell::new(course));
     let stacks = StackPool::new(Arc::clone(arena));
-    let local = Local::new(Group::new(1), 0, Steered(Rc::clone(&course)), clock.clone(), stacks);
+    let group = Group::new(1);
+    if !setup.shutdown.is_plain() {
+        group.set_ending(Ending::by_fiber(setup.shutdown));
+    }
+    let local = Local::new(group, 0, Steered(Rc::clone(&course)), clock.clone(), stacks);
     local.common.backtraces.set(setup.backtraces);
     local.common.settles.set(settles).expect("the worker is new");
     local.reserve_stack().expect("a stack for the first fiber");
@@ -186,7 +214,7 @@ pub(crate) fn simulate<T>(
         let body = || {
             let outcome = catch_unwind(AssertUnwindSafe(f));
             let unstarted = course.borrow().unstarted();
-            left.borrow_mut().extend(suspended().into_iter().chain(unstarted));
+            left.borrow_mut().extend(suspended(None).into_iter().chain(unstarted));
             outcome
         };
         // SAFETY: the family is this call's, which leads in it once.

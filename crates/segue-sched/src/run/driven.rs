@@ -28,7 +28,8 @@
 //! loop does that other threads wake.
 #![allow(unsafe_code)] // A worker beside the state that it refers to.
 
-use crate::run::monitor::Monitor;
+use crate::run::attendants::Attendants;
+use crate::run::{end_now, end_soon};
 use crate::worker::handle::{self, Handle};
 use crate::worker::local::Local;
 use crate::worker::policy::{Idle, Policy};
@@ -67,12 +68,13 @@ pub enum Polled {
 /// Nothing sleeps in its park; each poll begins by asking it for events: if its fibers do I/O, the
 /// loop polls in short intervals.
 ///
-/// Dropping it cancels its fibers and runs them to their end. The drop waits for fibers that wait
-/// under a [`shield`](segue_core::shield), and for fibers that have [moved](crate::move_to) to
-/// other schedulers. A moved fiber must not drop it: it would wait for itself for ever. While the
-/// thread panics, its fibers can't go on, so the drop leaks them. So does the drop at the end of a
-/// thread, if the scheduler is in a thread-local variable that was first used before the thread had
-/// its first scheduler.
+/// Dropping it cancels its fibers and runs them to their end; after a grace, in which they run, if
+/// it was given [one](crate::Builder::shutdown). The drop waits for fibers that wait under a
+/// [`shield`](segue_core::shield), and for fibers that have [moved](crate::move_to) to other
+/// schedulers. A moved fiber must not drop it: it would wait for itself for ever. While the thread
+/// panics, its fibers can't go on, so the drop leaks them. So does the drop at the end of a thread,
+/// if the scheduler is in a thread-local variable that was first used before the thread had its
+/// first scheduler.
 ///
 /// # Examples
 ///
@@ -99,8 +101,8 @@ pub struct Driven {
     worker: ManuallyDrop<Box<dyn Drive>>,
     family: ManuallyDrop<Box<Family>>,
     handle: Handle,
-    /// Ends last.
-    _monitor: Option<Monitor>,
+    /// End last.
+    _attendants: Attendants,
     /// It stays on its thread.
     _thread: PhantomData<*const ()>,
 }
@@ -116,7 +118,7 @@ impl Driven {
         local: Local<P>,
         park: K,
         wake: Wake,
-        monitor: Option<Monitor>,
+        attendants: Attendants,
     ) -> Self {
         let handle = Handle { group: Arc::clone(&local.common.group) };
         let unparker = Arc::new(Both { wake, park: park.unparker() });
@@ -137,7 +139,7 @@ impl Driven {
             worker: ManuallyDrop::new(Box::new(seated)),
             family: ManuallyDrop::new(family),
             handle,
-            _monitor: monitor,
+            _attendants: attendants,
             _thread: PhantomData,
         }
     }
@@ -208,9 +210,9 @@ impl Driven {
 
 impl Drop for Driven {
     fn drop(&mut self) {
-        self.family.token().cancel();
         self.handle.group.disown();
         if std::thread::panicking() || !handle::can_reside() {
+            self.family.token().cancel();
             // Worker, fibers and family stay where they are.
             return self.worker.abandon();
         }
@@ -293,10 +295,11 @@ impl<P: Policy, K: Park> Drive for Seated<P, K> {
         }
         let group = Arc::clone(&worker.local.common.group);
         let last = StackJob::new(|| {
+            end_soon(&group, family);
             // SAFETY: the driven scheduler owned its family, and nobody can spawn in it any more
             // but its members.
             unsafe { family.complete() };
-            group.stop();
+            end_now(&group);
         });
         // SAFETY: the loop below ends when every fiber has, so the frame outlives the job; it
         // starts the job itself, on this thread.

@@ -4,6 +4,7 @@
 //! own.
 #![allow(unsafe_code)] // Families and frames are handed to workers that this file waits for.
 
+mod attendants;
 pub(crate) mod default;
 pub(crate) mod driven;
 mod hooks;
@@ -11,9 +12,10 @@ mod monitor;
 mod processors;
 
 use crate::policies::{Fifo, Stealing};
+use crate::run::attendants::Attendants;
 use crate::run::driven::Driven;
 use crate::run::hooks::Service;
-use crate::run::monitor::{Monitor, Watch};
+use crate::run::monitor::Watch;
 use crate::run::processors::Processors;
 use crate::worker::group::Group;
 use crate::worker::handle::Handle;
@@ -21,6 +23,7 @@ use crate::worker::hooks::Hooks;
 use crate::worker::local::Local;
 use crate::worker::policy::Policy;
 use crate::worker::run_loop::{OnDeadlock, Worker};
+use crate::worker::shutdown::{self, Shutdown};
 use crate::worker::stack_job::StackJob;
 use segue_core::chain::barrier;
 use segue_core::scheduling::{Family, Job, Park, Place, Spawn, Timers, WaitPark};
@@ -55,6 +58,7 @@ pub struct Builder<K = fn() -> io::Result<WaitPark>> {
     name: String,
     park: K,
     pub(crate) monitor: monitor::Config,
+    pub(crate) shutdown: Shutdown,
     pub(crate) hooks: Hooks,
     pub(crate) pin: bool,
 }
@@ -71,6 +75,7 @@ impl Builder {
             name: "segue".to_owned(),
             park: || Ok(WaitPark::new()),
             monitor: monitor::Config::default(),
+            shutdown: Shutdown::new(),
             hooks: Hooks::default(),
             pin: false,
         }
@@ -108,8 +113,8 @@ impl<F> Builder<F> {
 
     /// What makes each worker's park: a driver, for instance.
     pub fn park<G>(self, park: G) -> Builder<G> {
-        let Self { workers, stacks, name, monitor, hooks, pin, .. } = self;
-        Builder { workers, stacks, name, park, monitor, hooks, pin }
+        let Self { workers, stacks, name, monitor, shutdown, hooks, pin, .. } = self;
+        Builder { workers, stacks, name, park, monitor, shutdown, hooks, pin }
     }
 }
 
@@ -127,7 +132,8 @@ impl<F: MakePark + Send + Sync> Builder<F> {
     /// Runs `f` as the first fiber of a work-stealing scheduler, and returns what it returned.
     ///
     /// The calling thread is the first worker, so `f` need not be `Send`. When `f` has returned,
-    /// the call cancels the fibers that are left of those it spawned, and waits for them.
+    /// the call cancels the fibers that are left of those it spawned, and waits for them; after a
+    /// grace, if it was given one ([`shutdown`](Builder::shutdown)).
     ///
     /// It can be called in a fiber of another scheduler. While the inner scheduler's first worker
     /// has nothing to run, that fiber is suspended; while it is busy, it gives the outer worker a
@@ -157,7 +163,7 @@ impl<F: MakePark + Send + Sync> Builder<F> {
     /// # Panics
     /// As for [`run`](Builder::run).
     pub fn run_with<P: Policy, T>(self, policy: impl Fn() -> P + Send + Sync, f: impl FnOnce() -> T) -> io::Result<T> {
-        let (plan, _monitor) = self.plan()?;
+        let (plan, _attendants) = self.plan()?;
         let group = &plan.group;
         let first = policy();
         let others = WaitQueue::new(group.len() - 1);
@@ -211,10 +217,10 @@ impl<F: MakePark + Send + Sync> Builder<F> {
     where
         F: 'static,
     {
-        let (plan, monitor) = self.plan()?;
+        let (plan, attendants) = self.plan()?;
         let plan = Arc::new(plan);
         let group = Arc::clone(&plan.group);
-        let parts = Parts { group, family: Family::detached().into(), threads: Vec::new(), _monitor: monitor };
+        let parts = Parts { group, family: Family::detached().into(), threads: Vec::new(), _attendants: attendants };
         parts.group.own(&parts.family);
         let mut pool = Pool(Some(parts));
         let (report, started) = starts(pool.workers());
@@ -257,10 +263,10 @@ impl<F: MakePark + Send + Sync> Builder<F> {
     where
         F: 'static,
     {
-        let (plan, monitor) = self.plan()?;
+        let (plan, attendants) = self.plan()?;
         let plan = Arc::new(plan);
         let group = Arc::clone(&plan.group);
-        let parts = Parts { group, family: Family::detached().into(), threads: Vec::new(), _monitor: monitor };
+        let parts = Parts { group, family: Family::detached().into(), threads: Vec::new(), _attendants: attendants };
         parts.group.own(&parts.family);
         let pool = Pool(Some(parts));
         for index in 0..pool.workers() {
@@ -303,12 +309,12 @@ impl<F: MakePark + Send + Sync> Builder<F> {
             let what = "the thread of a scheduler that its caller drives is the caller's to bind to a processor";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
-        let (plan, monitor) = self.workers(1).plan()?;
+        let (plan, attendants) = self.workers(1).plan()?;
         let local = plan.local(0, policy, Timers::real());
-        Ok(Driven::new(local, plan.park(0)?, Box::new(wake), monitor))
+        Ok(Driven::new(local, plan.park(0)?, Box::new(wake), attendants))
     }
 
-    fn plan(self) -> io::Result<(Plan<F>, Option<Monitor>)> {
+    fn plan(self) -> io::Result<(Plan<F>, Attendants)> {
         prepare_thread()?;
         let processors = || thread::available_parallelism().map_or(1, NonZero::get);
         let workers = self.workers.unwrap_or_else(processors);
@@ -319,10 +325,10 @@ impl<F: MakePark + Send + Sync> Builder<F> {
         let group = Group::new(workers);
         let processors = self.pin.then(|| Processors::allowed(group.len())).transpose()?;
         let arena = StackArena::new(self.stacks)?;
-        let monitor = Monitor::start(&self.monitor, &group, &self.name)?;
-        let watch = monitor.as_ref().map(Monitor::watch);
+        let attendants = Attendants::start(&self.shutdown, &self.monitor, &group, &self.name)?;
+        let watch = attendants.watch.clone();
         let plan = Plan { group, arena, name: self.name, park: self.park, hooks: self.hooks, processors, watch };
-        Ok((plan, monitor))
+        Ok((plan, attendants))
     }
 }
 
@@ -472,12 +478,29 @@ pub(crate) unsafe fn lead_family<P: Policy, K: Park, T>(
     group.own(family);
     let work = |first| Worker::parked(&local, park, on_deadlock).run(Some(first));
     // SAFETY: the family is as asked for; the worker's loop starts the job on this thread.
-    unsafe { first_fiber(family, f, || group.disown(), || group.stop(), work) }
+    unsafe { first_fiber(family, f, |family| end_soon(&group, family), || end_now(&group), work) }
+}
+
+/// Has the members of a family end, with no more ado.
+pub(crate) fn cancel(family: &Family) {
+    family.token().cancel();
+}
+
+/// The owner of a scheduler's family is about to complete it.
+pub(crate) fn end_soon(group: &Arc<Group>, family: &Family) {
+    shutdown::begin_as_owner(group, &family.token());
+    group.disown();
+}
+
+/// The family is complete.
+pub(crate) fn end_now(group: &Group) {
+    shutdown::complete(group);
+    group.stop();
 }
 
 /// Runs `f` as the first fiber of a scheduler, and then completes its family: `ending` is called
-/// before that, and `ended` after it. `run` is given the first job, and returns when every fiber
-/// has ended.
+/// before that, to have the members end, and `ended` after it. `run` is given the first job, and
+/// returns when every fiber has ended.
 ///
 /// # Safety
 /// The caller owns the family, and neither completes it nor calls this again. `run` starts the job
@@ -485,14 +508,13 @@ pub(crate) unsafe fn lead_family<P: Policy, K: Park, T>(
 pub(crate) unsafe fn first_fiber<T>(
     family: &Family,
     f: impl FnOnce() -> T,
-    ending: impl FnOnce(),
+    ending: impl FnOnce(&Family),
     ended: impl FnOnce(),
     run: impl FnOnce(Job),
 ) -> T {
     let first = StackJob::new(|| {
         let result = catch_unwind(AssertUnwindSafe(|| family.enter_context(f)));
-        family.token().cancel();
-        ending();
+        ending(family);
         // SAFETY: for the owner, as the caller promises; once, since a job runs once (J1).
         unsafe { family.complete() };
         ended();
@@ -538,7 +560,8 @@ impl std::fmt::Debug for WorkerThread {
 
 /// A scheduler on threads of its own.
 ///
-/// Dropping it cancels its fibers and waits for them and for its threads. Dropped by one of its own
+/// Dropping it cancels its fibers, after a grace if it was given [one](Builder::shutdown), and
+/// waits for them and for its threads. Dropped by one of its own
 /// fibers it does not wait: a thread that is started for it does.
 pub struct Pool(Option<Parts>);
 
@@ -547,8 +570,8 @@ struct Parts {
     group: Arc<Group>,
     family: Box<Family>,
     threads: Vec<thread::JoinHandle<()>>,
-    /// Ends last.
-    _monitor: Option<Monitor>,
+    /// End last.
+    _attendants: Attendants,
 }
 
 impl Parts {
@@ -557,7 +580,7 @@ impl Parts {
         // SAFETY: the pool owned its family, and ends once. `disown` has taken it out of the reach
         // of spawns from outside; what its members spawn is counted before they end.
         unsafe { self.family.complete() };
-        self.group.stop();
+        end_now(&self.group);
         for thread in self.threads {
             // A worker does not unwind.
             let _ = thread.join();
@@ -710,7 +733,7 @@ impl Drop for Pool {
     fn drop(&mut self) {
         let is_mine = self.is_mine();
         let Some(parts) = self.0.take() else { return };
-        parts.family.token().cancel();
+        shutdown::begin(&parts.group, &parts.family.token(), None);
         if is_mine {
             // This fiber would wait for itself.
             thread::Builder::new().name("segue-pool-end".to_owned()).spawn(|| parts.end()).unwrap_or_else(|error| {

@@ -47,14 +47,12 @@
 use crate::run::Builder;
 use crate::worker::group::Group;
 use crate::worker::hooks::no_unwind;
-use crate::worker::report::StuckWorker;
+use crate::worker::report::{StuckWorker, say};
 use segue_core::scheduling::Unpark;
 use segue_fiber::{Backtrace, StackOwner, Watched};
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::num::NonZero;
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
@@ -85,6 +83,12 @@ impl Default for Config {
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config").field("patience", &self.patience).finish_non_exhaustive()
+    }
+}
+
+impl Config {
+    pub(crate) fn is_on(&self) -> bool {
+        self.patience.is_some()
     }
 }
 
@@ -143,14 +147,6 @@ impl<F> Builder<F> {
     }
 }
 
-/// Prints to standard error, if anybody reads it, and without its lock: a worker may be stuck that
-/// holds it.
-fn say(text: &str) {
-    let own = io::stderr().as_fd().try_clone_to_owned();
-    // Nobody can be told of an error.
-    let _ = own.and_then(|own| File::from(own).write_all(text.as_bytes()));
-}
-
 /// How to ask a worker's thread where it is.
 struct Seat {
     thread: Watched,
@@ -159,12 +155,10 @@ struct Seat {
     below: usize,
 }
 
-/// What the monitor's thread, its owner and the workers share.
+/// What those who look at workers share with these.
 pub(crate) struct Watch {
     group: Arc<Group>,
     name: String,
-    patience: Duration,
-    on_stuck: OnStuck,
     seats: Box<[OnceLock<Seat>]>,
     ended: AtomicBool,
 }
@@ -193,25 +187,14 @@ struct Seen {
 
 impl Monitor {
     /// Starts one, if that was asked for.
-    pub(crate) fn start(config: &Config, group: &Arc<Group>, name: &str) -> io::Result<Option<Self>> {
+    pub(crate) fn start(config: &Config, watch: &Arc<Watch>) -> io::Result<Option<Self>> {
         let Some(patience) = config.patience else { return Ok(None) };
-        let watch = Arc::new(Watch {
-            group: Arc::clone(group),
-            name: name.to_owned(),
-            patience,
-            on_stuck: Arc::clone(&config.on_stuck),
-            seats: (0..group.len()).map(|_| OnceLock::new()).collect(),
-            ended: AtomicBool::new(false),
-        });
+        let (watch, on_stuck) = (Arc::clone(watch), Arc::clone(&config.on_stuck));
         let monitor = Arc::clone(&watch);
-        let thread = thread::Builder::new().name(format!("{name}-monitor")).spawn(move || monitor.run())?;
-        group.set_monitor(Arc::new(Sleeper(thread.thread().clone())));
+        let run = move || monitor.run(patience, &*on_stuck);
+        let thread = thread::Builder::new().name(format!("{}-monitor", watch.name)).spawn(run)?;
+        watch.group.set_monitor(Arc::new(Sleeper(thread.thread().clone())));
         Ok(Some(Self { watch, thread: Some(thread) }))
-    }
-
-    /// What its workers need of it.
-    pub(crate) fn watch(&self) -> Arc<Watch> {
-        Arc::clone(&self.watch)
     }
 }
 
@@ -228,6 +211,15 @@ impl Drop for Monitor {
 }
 
 impl Watch {
+    pub(crate) fn new(group: &Arc<Group>, name: &str) -> Arc<Self> {
+        Arc::new(Self {
+            group: Arc::clone(group),
+            name: name.to_owned(),
+            seats: (0..group.len()).map(|_| OnceLock::new()).collect(),
+            ended: AtomicBool::new(false),
+        })
+    }
+
     /// Lets the calling thread, which is worker `index`'s, be asked where it is.
     pub(crate) fn admit(&self, index: usize) -> io::Result<()> {
         let thread = Watched::register()?;
@@ -240,13 +232,16 @@ impl Watch {
         Ok(())
     }
 
-    fn run(&self) {
+    fn run(&self, patience: Duration, on_stuck: &dyn Fn(&StuckWorker)) {
         let unseen = Seen { turn: None, since: Instant::now(), reported: false };
         let mut all = vec![unseen; self.group.len()];
-        let every = (self.patience / 4).max(SHORTEST);
+        let every = (patience / 4).max(SHORTEST);
         let mut has_slept = false;
         while !self.ended.load(Ordering::Acquire) {
-            let quiet = all.iter_mut().enumerate().fold(true, |quiet, (index, seen)| self.look(index, seen) && quiet);
+            let mut quiet = true;
+            for (index, seen) in all.iter_mut().enumerate() {
+                quiet &= self.look(index, seen, patience, on_stuck);
+            }
             if quiet && !has_slept && self.group.unwatch() {
                 thread::park();
                 self.group.watch_again();
@@ -259,34 +254,36 @@ impl Watch {
     }
 
     /// Looks at a worker, and answers whether it is in no turn, as at the last look.
-    fn look(&self, index: usize, seen: &mut Seen) -> bool {
+    fn look(&self, index: usize, seen: &mut Seen, patience: Duration, on_stuck: &dyn Fn(&StuckWorker)) -> bool {
         let turn = self.group.remote(index).beat.turn();
         if turn != seen.turn {
             *seen = Seen { turn, since: Instant::now(), reported: false };
             return false;
         }
-        if turn.is_none() {
-            return true;
-        }
-        let held = seen.since.elapsed();
-        if held >= self.patience {
+        let Some(turn) = turn else { return true };
+        if seen.since.elapsed() >= patience {
             self.group.relieve(index);
-            if let Some(seat) = self.seats[index].get()
-                && !seen.reported
-            {
+            if self.seats[index].get().is_some() && !seen.reported {
                 seen.reported = true;
-                self.report(index, seat, seen);
+                if let Some(stuck) = self.ask(index, turn, seen.since) {
+                    let no_unwind = no_unwind();
+                    on_stuck(&stuck);
+                    no_unwind.disarm();
+                }
             }
         }
         false
     }
 
-    fn report(&self, worker: usize, seat: &Seat, seen: &Seen) {
+    /// Asks a worker that has been in this turn since then where it is. `None` if it is in it no
+    /// more.
+    pub(crate) fn ask(&self, worker: usize, turn: NonZero<usize>, since: Instant) -> Option<StuckWorker> {
+        let seat = self.seats[worker].get()?;
         let backtrace = seat.thread.backtrace(ANSWER);
         // What the thread wrote before its answer is seen after it: the same turn now was the turn
         // then.
-        if self.group.remote(worker).beat.turn() != seen.turn {
-            return;
+        if self.group.remote(worker).beat.turn() != Some(turn) {
+            return None;
         }
         let fiber = backtrace.as_ref().ok().and_then(|backtrace| fiber_of(backtrace, seat.below));
         // Below the fiber are this scheduler and the code that started it.
@@ -298,10 +295,7 @@ impl Watch {
             None => backtrace,
         });
         let name = format!("{}-{worker}", self.name);
-        let stuck = StuckWorker { name, worker, fiber, held: seen.since.elapsed(), backtrace };
-        let no_unwind = no_unwind();
-        (self.on_stuck)(&stuck);
-        no_unwind.disarm();
+        Some(StuckWorker { name, worker, fiber, held: since.elapsed(), backtrace })
     }
 }
 

@@ -348,11 +348,12 @@ impl Common {
         }
     }
 
-    /// Every fiber that is suspended.
-    pub(crate) fn report(&self) -> Vec<Stuck> {
+    /// Every fiber that is suspended, but for the one with this number.
+    pub(crate) fn report(&self, but: Option<u64>) -> Vec<Stuck> {
         let is_suspended = |header: &&NonNull<Header>| {
             // SAFETY: the living are in place.
-            !ptr::eq(unsafe { &raw const header.as_ref().fiber }, segue_core::scheduling::current())
+            let fiber = unsafe { &header.as_ref().fiber };
+            !ptr::eq(fiber, segue_core::scheduling::current()) && Some(fiber.id()) != but
         };
         let describe = |header: &NonNull<Header>| {
             // SAFETY: the living are in place.

@@ -32,6 +32,7 @@
 use crate::worker::common::{Common, around_of, set_worker};
 use crate::worker::group::Group;
 use crate::worker::local::{header_of, with_caller};
+use crate::worker::shutdown;
 use crate::worker::stack_job::StackJob;
 use segue_core::chain::barrier;
 use segue_core::scheduling::{Family, Job, Place};
@@ -120,21 +121,21 @@ impl Handle {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        static NONE: OnceLock<Family> = OnceLock::new();
         let mut spawn = Some((given, f));
-        let mut make = |family: &Family| {
+        let made = self.group.with_family(|family| {
             let (given, f) = spawn.take().expect("called once");
             // SAFETY: a scheduler's family is completed by its owner, which waits for the member
-            // that this makes; the other one is never dropped. The closure borrows nothing.
+            // that this makes. The closure borrows nothing.
             unsafe { family.job(given, f) }
-        };
-        match self.group.with_family(&mut make) {
-            Some((job, handle)) => {
+        });
+        match (made, spawn) {
+            (Some((job, handle)), _) => {
                 place(job);
                 handle
             }
             // A job that is dropped tells its handle.
-            None => make(NONE.get_or_init(Family::detached)).1,
+            (None, Some((given, f))) => job_of_nobody(given, f).1,
+            (None, None) => unreachable!("it was taken to be made"),
         }
     }
 
@@ -167,6 +168,41 @@ impl Handle {
             // A worker that has ended drops it, as a scheduler does.
             drop(self.group.send(worker, job));
         })
+    }
+
+    /// Begins the end of the scheduler: what is there is asked to finish, the first fiber included,
+    /// and cancelled after the [grace](crate::Shutdown::grace) that its
+    /// [builder](crate::Builder::shutdown) was given; at once if there is none. Never waits; again
+    /// has no effect, nor once it is ending.
+    ///
+    /// The call of [`run`](crate::Builder::run) returns when the first fiber has returned and all
+    /// others have ended. A [`Pool`](crate::Pool) stays until it is dropped; what is spawned there
+    /// meanwhile is asked from the start, and cancelled before it starts when the grace is over.
+    /// The [default runtime](crate::default_pool) never ends: what is spawned there after a
+    /// shutdown does not run.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_core::{finishing_source, spawn};
+    /// use segue_sched::{Builder, Handle, Shutdown};
+    /// use std::time::Duration;
+    ///
+    /// let shutdown = Shutdown::new().grace(Duration::from_secs(10));
+    /// let goodbye = Builder::new().workers(1).shutdown(shutdown).run(|| {
+    ///     let here = Handle::current().expect("this is a fiber");
+    ///     // Because of a signal, or of an error.
+    ///     spawn(move || here.shutdown());
+    ///     finishing_source().wait().map(|()| "goodbye")
+    /// });
+    /// assert_eq!(goodbye?, Ok("goodbye"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn shutdown(&self) {
+        // The token is used without the lock: wakers are called there.
+        if let Some(token) = self.group.with_family(Family::token) {
+            shutdown::begin(&self.group, &token, None);
+        }
     }
 
     /// The scheduler of the calling fiber; `None` if that is none of this crate's, and on a plain
@@ -217,6 +253,17 @@ pub fn worker_index() -> Option<usize> {
 #[must_use]
 pub fn worker_has_more() -> Option<bool> {
     with_caller(|caller| caller.map(|(worker, _)| worker.has_business()))
+}
+
+/// A job that is a member of no scheduler's family: nobody waits for it, and nobody cancels it.
+pub(crate) fn job_of_nobody<F, T>(given: segue_core::Builder, f: F) -> (Job, JoinHandle<T>)
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    static NONE: OnceLock<Family> = OnceLock::new();
+    // SAFETY: the family is never dropped, and the closure borrows nothing.
+    unsafe { NONE.get_or_init(Family::detached).job(given, f) }
 }
 
 /// What is to start on the worker that it was sent to.

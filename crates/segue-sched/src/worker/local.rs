@@ -651,10 +651,10 @@ pub(crate) unsafe fn header_of(fiber: &Fiber) -> NonNull<Header> {
     unsafe { NonNull::new_unchecked(fiber.host().cast_mut().cast()) }
 }
 
-/// Every fiber of this thread's worker that is suspended.
-pub(crate) fn suspended() -> Vec<Stuck> {
+/// Every fiber of this thread's worker that is suspended, but for the one with this number.
+pub(crate) fn suspended(but: Option<u64>) -> Vec<Stuck> {
     // SAFETY: a worker is in place while it runs on this thread.
-    unsafe { worker().as_ref() }.map(Common::report).unwrap_or_default()
+    unsafe { worker().as_ref() }.map(|worker| worker.report(but)).unwrap_or_default()
 }
 
 /// What a [preemption point](segue_core::preemption_point) does in a simulation: the policy may

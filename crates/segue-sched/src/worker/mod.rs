@@ -18,4 +18,5 @@ pub(crate) mod placing;
 pub(crate) mod policy;
 pub(crate) mod report;
 pub(crate) mod run_loop;
+pub(crate) mod shutdown;
 pub(crate) mod stack_job;

@@ -1,10 +1,14 @@
-//! What reports say: which fibers are suspended, and which worker is stuck in one.
+//! What reports say: which fibers are suspended, which worker is stuck in one, and what is left
+//! after the deadline of a shutdown.
 //!
-//! Used by the simulator's reports of deadlocks and by the monitor; read by users.
+//! Used by the simulator's reports of deadlocks, by the monitor and by shutdowns; read by users.
 
 use segue_core::WaitsFor;
 use segue_fiber::{Backtrace, Unanswered};
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// A fiber that is suspended, as reports name it.
@@ -68,4 +72,57 @@ impl fmt::Display for StuckWorker {
             Err(why) => writeln!(f, "(no trace: {why})"),
         }
     }
+}
+
+/// What a scheduler still had when the [deadline](crate::Shutdown::deadline) of its shutdown was
+/// over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Survivors {
+    /// How long it had been cancelled, at least.
+    pub deadline: Duration,
+    /// With which status the process ends now, if it does.
+    pub exit_status: Option<i32>,
+    /// The fibers that are suspended, and what each waits for. In the order of their workers.
+    pub fibers: Vec<Stuck>,
+    /// The workers that are in a fiber, and do not say what else is left with them.
+    pub workers: Vec<StuckWorker>,
+    /// If there is a worker that does not say what is left with it: the names of other fibers that
+    /// are known not to have ended.
+    pub others: Vec<String>,
+}
+
+impl Survivors {
+    /// Whether nothing of them is to be seen.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.fibers.is_empty() && self.workers.is_empty() && self.others.is_empty()
+    }
+}
+
+impl fmt::Display for Survivors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { deadline, exit_status, fibers, workers, others } = self;
+        write!(f, "shutdown: not over {deadline:?} after everything was cancelled")?;
+        if let Some(status) = exit_status {
+            write!(f, "; the process ends with status {status}")?;
+        }
+        writeln!(f)?;
+        fibers.iter().try_for_each(|fiber| writeln!(f, "  {fiber}"))?;
+        workers.iter().try_for_each(|worker| write!(f, "  {worker}"))?;
+        others
+            .iter()
+            .try_for_each(|name| writeln!(f, "  fiber `{name}` is left with a worker that does not answer"))?;
+        if self.is_empty() {
+            writeln!(f, "  no fiber is to be seen: what is left are tasks, or closures that have not started")?;
+        }
+        Ok(())
+    }
+}
+
+/// Prints to standard error, if anybody reads it, and without its lock: a worker may be stuck that
+/// holds it.
+pub(crate) fn say(text: &str) {
+    let own = io::stderr().as_fd().try_clone_to_owned();
+    // Nobody can be told of an error.
+    let _ = own.and_then(|own| File::from(own).write_all(text.as_bytes()));
 }

@@ -261,6 +261,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     #[cold]
     pub(crate) fn look_around(&mut self) {
         self.local.common.deferred_look.set(0);
+        self.answer();
         self.local.common.until_look.set(self.window.renew(self.local.timers.now()));
         self.local.policy_paced(self.window.pace);
         self.park.poll();
@@ -277,6 +278,14 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
             self.give_way();
             // They have had the thread until now, which is not to be counted.
             self.window.since = Some(self.local.timers.now());
+        }
+    }
+
+    /// Says what is left with it, if somebody asks.
+    fn answer(&self) {
+        let common = &self.local.common;
+        if let Some(ending) = common.group.ending() {
+            ending.answer(common);
         }
     }
 
@@ -440,7 +449,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         common.remote().set_shy(self.naps.is_due());
         if let Some(timeout) = self.lie_down(longest) {
             match self.on_deadlock {
-                Some(report) if timeout.is_none() && self.park.is_closed() => report(self.local.common.report()),
+                Some(report) if timeout.is_none() && self.park.is_closed() => report(self.local.common.report(None)),
                 _ => {
                     self.park_and_learn(timeout);
                     let passed_over = common.remote().set_shy(false);
@@ -478,6 +487,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     pub(crate) fn get_up(&mut self) {
         let common = &self.local.common;
         common.group.got_up(common.index);
+        self.answer();
         common.placing.look_around(true);
         // Its sleep is not to be counted.
         self.window.since = None;

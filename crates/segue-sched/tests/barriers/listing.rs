@@ -134,6 +134,7 @@ const ROWS: &[In] = &[
     In("segue-sched: Builder::on_park", "Builder::on_park"),
     In("segue-sched: Builder::on_unpark", "Builder::on_unpark"),
     In("segue-sched: Builder::on_stuck", "the hook of a monitor"),
+    In("segue-sched: Shutdown::on_survivors", "the hook of a shutdown"),
     In("segue-sched: hosted", "hosted"),
     In("segue-sched: hosted_as", "hosted"),
     In("segue-sched: ByDeadline::with_clock", "the clock of deadlines"),

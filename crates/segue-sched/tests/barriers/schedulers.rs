@@ -5,10 +5,12 @@ use crate::table::{
     Acting, ActingPark, Counts, Foreign, LONG, Must::*, RIGHT, Row, act, acts_in, fiber, is_armed, poll, scheduler,
     simulated, thread,
 };
-use segue_core::{WaitQueue, WaitsFor, after, check, preemption_point, scope, sleep, spawn, timeout, yield_now};
+use segue_core::{
+    WaitQueue, WaitsFor, after, check, preemption_point, scope, shield, sleep, spawn, timeout, yield_now,
+};
 use segue_sched::{
-    Builder, ByDeadline, Explore, Fair, Fifo, Handle, Hierarchical, Policy, Pool, Sim, StuckWorker, Verdict,
-    checkpoint, join, join_context, move_to, par::prelude::*, try_join,
+    Builder, ByDeadline, Explore, Fair, Fifo, Handle, Hierarchical, Policy, Pool, Shutdown, Sim, StuckWorker,
+    Survivors, Verdict, checkpoint, join, join_context, move_to, par::prelude::*, try_join,
 };
 use std::pin::pin;
 use std::sync::atomic::{
@@ -166,6 +168,26 @@ fn stuck() -> u64 {
     Builder::new().workers(1).monitor(Duration::from_millis(1)).on_stuck(hook).run(|| told.recv().unwrap()).unwrap()
 }
 
+/// A fiber that stays until the shutdown has told that it does.
+fn survived() -> u64 {
+    let (tell, told) = mpsc::channel();
+    let hook = move |_: &Survivors| {
+        act();
+        let _ = tell.send(RIGHT);
+    };
+    let shutdown = Shutdown::new().deadline(Duration::from_millis(1)).on_survivors(hook);
+    let run = Builder::new().workers(1).shutdown(shutdown).run(|| {
+        Handle::current().unwrap().shutdown();
+        loop {
+            if let Ok(told) = told.try_recv() {
+                break told;
+            }
+            shield(yield_now).unwrap();
+        }
+    });
+    run.unwrap()
+}
+
 pub static ROWS: &[Row] = &[
     fiber("Policy::push, at a spawn", Refused(POLICY), || {
         here(Foreign::Push, || assert_eq!(spawn(|| 1).join().ok(), Some(1)))
@@ -306,6 +328,8 @@ pub static ROWS: &[Row] = &[
     }),
     fiber("the hook of a monitor", Apart, stuck),
     thread("the hook of a monitor, on a thread", Apart, stuck),
+    fiber("the hook of a shutdown", Apart, survived),
+    thread("the hook of a shutdown, on a thread", Apart, survived),
     thread("Verdict::complaint", Captured, || {
         struct Complains;
         impl Verdict for Complains {

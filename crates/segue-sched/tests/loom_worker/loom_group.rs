@@ -26,6 +26,11 @@ mod common {
     }
 }
 
+/// how it ends, which it only keeps,
+mod shutdown {
+    pub(crate) struct Ending;
+}
+
 /// and a guard against unwinding.
 mod local {
     use segue_core::unwind::NoUnwind;

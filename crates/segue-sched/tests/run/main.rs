@@ -7,3 +7,4 @@ mod attacks;
 mod composing;
 mod driven;
 mod moving;
+mod shutting_down;

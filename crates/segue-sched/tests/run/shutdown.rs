@@ -8,8 +8,8 @@
 mod common;
 
 use common::{Counted, Meet, descriptors, pool, scaled, threads};
-use segue_core::{JoinError, sleep, spawn, yield_now};
-use segue_sched::{Builder, Fifo, move_to};
+use segue_core::{JoinError, finishing_source, sleep, spawn, yield_now};
+use segue_sched::{Builder, Fifo, Shutdown, move_to};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
@@ -60,6 +60,26 @@ fn runs_start_and_stop() {
             spawn(move || round).join().unwrap()
         });
         assert_eq!(run.unwrap(), round);
+    }
+    before.assert_same();
+}
+
+#[test]
+fn runs_and_pools_with_a_grace_start_and_stop() {
+    // Its timers are there from the first on.
+    drop(Builder::new().workers(1).shutdown(Shutdown::new().grace(Duration::MAX)).pool());
+    let before = Before::now();
+    for round in 0..scaled(1000, 30) {
+        let shutdown = Shutdown::new().grace(Duration::from_micros(round as u64 % 7 * 20)).deadline(Duration::MAX);
+        let builder = Builder::new().workers(1 + round % 2).shutdown(shutdown);
+        let fibers = || [spawn(|| finishing_source().wait()), spawn(|| sleep(Duration::MAX)), spawn(|| Ok(()))];
+        let all = if round % 3 == 0 {
+            let pool = builder.pool().unwrap();
+            pool.spawn(fibers).join().unwrap()
+        } else {
+            builder.run(fibers).unwrap()
+        };
+        all.into_iter().for_each(|fiber| assert!(fiber.is_finished()));
     }
     before.assert_same();
 }

@@ -113,7 +113,7 @@ use crate::primitives::lock::Lock;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use surrounding::enter_surrounded;
 
 /// It is cancelled.
@@ -122,6 +122,9 @@ const CANCELLED: u8 = 1;
 const HURRIES: u8 = 2;
 /// Those inside are asked to finish.
 const ASKED: u8 = 4;
+
+/// How many of those that were not over in time are named.
+const MOST_NAMES: usize = 16;
 
 /// One node of the tree.
 pub(crate) struct Context {
@@ -564,6 +567,17 @@ impl Context {
             walked += 1;
         }
         names
+    }
+
+    /// Cancels what was asked to finish and is not over after `grace`. The reason names the fibers
+    /// that are there still, but for what gives the grace.
+    pub(crate) fn cancel_unfinished(self: &Arc<Self>, grace: Duration, gives: Option<&str>) {
+        let mut names = self.names(MOST_NAMES + 1);
+        names.retain(|name| Some(name.as_str()) != gives);
+        names.truncate(MOST_NAMES);
+        let named: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+        let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
+        self.cancel(Some(Reason::new(format!("asked to finish, and not over after {grace:?}{named}"))));
     }
 
     /// Runs `f` in a context of its own, inside of the caller's, that is cancelled with this one

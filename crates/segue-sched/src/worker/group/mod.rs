@@ -101,6 +101,7 @@ mod remote;
 
 pub(crate) use remote::{Remote, take_back};
 
+use super::shutdown::Ending;
 use remote::Shelf;
 use segue_core::atomic::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering};
 use segue_core::scheduling::{Family, Job, Unpark};
@@ -160,6 +161,8 @@ pub(crate) struct Group {
     family: Mutex<Option<Owned>>,
     /// The monitor's thread, if there is a monitor.
     monitor: OnceLock<Arc<dyn Unpark>>,
+    /// How it ends, unless its owner cancels it and waits.
+    ending: OnceLock<Arc<Ending>>,
     stopping: AtomicBool,
 }
 
@@ -183,6 +186,7 @@ impl Group {
             sleepers: AtomicUsize::new(0),
             family: Mutex::new(None),
             monitor: OnceLock::new(),
+            ending: OnceLock::new(),
             stopping: AtomicBool::new(false),
         })
     }
@@ -577,6 +581,15 @@ impl Group {
         assert!(self.monitor.set(unparker).is_ok(), "a group has one monitor");
     }
 
+    /// Sets how it ends.
+    pub(crate) fn set_ending(&self, ending: Arc<Ending>) {
+        assert!(self.ending.set(ending).is_ok(), "a group ends in one way");
+    }
+
+    pub(crate) fn ending(&self) -> Option<&Arc<Ending>> {
+        self.ending.get()
+    }
+
     /// Announces that the monitor sleeps, if all workers do. Then the first of them that gets up
     /// wakes it.
     pub(crate) fn unwatch(&self) -> bool {
@@ -606,6 +619,11 @@ impl Group {
         }
         self.release(index, false);
         self.remote(index).set_wanted(true);
+    }
+
+    /// Whether worker `index` has ended. If it ends just now, the answer may be late.
+    pub(crate) fn has_ended(&self, index: usize) -> bool {
+        self.workers[index].ended.load(Ordering::Relaxed)
     }
 
     /// Tells all workers to end when they have nothing left.

@@ -1,0 +1,438 @@
+//! How a scheduler ends: its fibers are asked to finish, then cancelled, and those that are there
+//! after that are reported.
+//!
+//! Used by the entry points in `run` and by the simulator, which begin and end a shutdown, by
+//! handles, which begin one, and by workers, which say what is left with them.
+//!
+//! # The idea
+//!
+//! Without a grace and a deadline a scheduler's owner cancels its family and waits for it. With one
+//! of them the family's context goes through the two stages of cancellation, as a scope's does by
+//! `Scope::cancel_soft`, and somebody looks at the clock after the second. Its steps are taken by a
+//! *driver*. That is a thread of its own, made with the scheduler: the worker whose timers would
+//! fire may be in a fiber that computes for ever, and so may the thread that called `run`. In a
+//! simulation, where time is virtual and nothing goes on beside a fiber, it is a fiber, made when
+//! it is needed.
+//!
+//! The driver has no pointer to the family, but the token of its context, which outlives it.
+//!
+//! # States
+//!
+//! ```text
+//!   OPEN --begin: the owner, when the first fiber or the pool ends; or a handle--> ASKED
+//!   ASKED --driver: the grace is over; anybody: cancels the family's token--> CANCELLED
+//!   CANCELLED --driver: the deadline is over--> REPORTED, and the process ends if it is to
+//!   any of these --end: the owner, when the workers have ended--> ENDED
+//! ```
+//!
+//! Workers may have fibers that are no members: those of somebody's scope that were spawned on a
+//! pool, and visitors. They keep the scheduler from ending as members do, and are reported with
+//! them. In a simulation there are none, and the driver is a fiber that its worker waits for: there
+//! it ends with the last member.
+//!
+//! Without a grace `begin` itself cancels. Without a deadline the driver is done then. OPEN and
+//! ENDED stand in [`State`], under its lock; ASKED and CANCELLED are the context's own; REPORTED is
+//! where the driver is. Only the first `begin` counts, and an `end` that comes before it.
+//!
+//! # What comes late
+//!
+//! What a member spawns is a member, and asked from its birth: a request that was accepted may
+//! spawn. When the context is cancelled, it is cancelled before it starts. What is spawned by a
+//! handle is refused from when the first fiber has ended, as without a shutdown.
+//!
+//! # Survivors
+//!
+//! A fiber's stack is not freed before its function has returned, and what is on it, or borrowed
+//! from it, is in use until then: by a fiber that is suspended under a shield, and by one that runs
+//! on another worker's thread, which can't be stopped. The one that runs may be on the thread that
+//! has called `run`. So a scheduler can't return from its end while one of its fibers lives. It can
+//! say which, and end the process, which frees nothing that anybody still uses.
+//!
+//! Only a worker's own thread may look at its fibers. So the driver asks, by a flag that workers
+//! look at when they look around and when they get up, and wakes those that sleep. A worker that is
+//! in a fiber does not answer in time: that one is looked at as the monitor does.
+//!
+//! **The race to fear**: a worker looks at the flag just before it is set, and then sleeps without
+//! having answered. It does not: it is woken by [`Group::wake`], which leaves a mark that a worker
+//! finds before it sleeps, under the lock of its shelf, and then it looks at the flag again.
+//! **Another**: the scheduler ends while the driver waits for answers. `end` calls that off, under
+//! the lock of the answers.
+
+use crate::worker::common::Common;
+use crate::worker::group::Group;
+use crate::worker::handle::job_of_nobody;
+use crate::worker::hooks::no_unwind;
+use crate::worker::local::{suspended, with_caller};
+use crate::worker::report::{Stuck, StuckWorker, Survivors, say};
+use segue_core::chain::barrier;
+use segue_core::{Builder, CancelToken, Either, Ended, Source, WaitQueue, Waitable, WaitsFor, now};
+use std::fmt;
+use std::num::NonZero;
+use std::process;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long workers have to say what is left with them.
+const ANSWER: Duration = Duration::from_secs(1);
+
+/// How many fibers are named of those that nobody answers for.
+const MOST_NAMES: usize = 64;
+
+/// How a scheduler ends: with a grace, then cancellation, then a deadline.
+///
+/// A shutdown begins when the first fiber of a [`run`](crate::Builder::run) has ended, by its
+/// return or a panic; when a [`Pool`](crate::Pool) or [`Driven`](crate::Driven) is dropped; or when
+/// somebody calls [`Handle::shutdown`](crate::Handle::shutdown), because of a signal for instance.
+///
+/// 1. What the scheduler still has is [asked to finish](segue_core::finishing_source), and has as
+///    long as the [grace](Self::grace) for that. Its waits go on, and it may spawn.
+/// 2. What is left then is cancelled, with a reason that names those fibers that have names.
+/// 3. What is still left when the [deadline](Self::deadline) is over is reported: by name, with
+///    what it waits for and where. Then the process ends, if an [exit status](Self::exit_status)
+///    was given. Otherwise the scheduler goes on to wait, for as long as it takes.
+///
+/// It is over as soon as the last fiber has ended. The default is no grace and no deadline: what is
+/// left is cancelled at once, and waited for.
+///
+/// A fiber that shields its waits, swallows its cancellation, or computes without a
+/// [`check`](segue_core::check) can't be ended from outside: its stack is in use. So `run` does not
+/// return before the last of its fibers has; where it must not take longer than so long, the way
+/// out is the exit status.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{Either, after, finishing_source, spawn};
+/// use segue_sched::{Builder, Shutdown};
+/// use std::time::Duration;
+///
+/// let shutdown = Shutdown::new().grace(Duration::from_secs(10)).deadline(Duration::from_secs(5)).exit_status(1);
+/// let server = Builder::new().workers(1).shutdown(shutdown).run(|| {
+///     spawn(|| {
+///         let mut served = 0;
+///         while let Ok(Either::Left(())) = after(Duration::from_millis(1)).or(finishing_source()).wait() {
+///             served += 1;
+///         }
+///         // It has not been cancelled, and says goodbye.
+///         after(Duration::from_millis(1)).wait().map(|()| served)
+///     })
+/// });
+/// assert!(server?.join().unwrap().is_ok());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone)]
+#[must_use]
+pub struct Shutdown {
+    grace: Duration,
+    deadline: Option<Duration>,
+    status: Option<i32>,
+    on_survivors: Arc<dyn Fn(&Survivors) + Send + Sync>,
+}
+
+impl Shutdown {
+    /// No grace and no deadline.
+    pub fn new() -> Self {
+        let on_survivors = Arc::new(|survivors: &Survivors| say(&format!("segue: {survivors}")));
+        Self { grace: Duration::ZERO, deadline: None, status: None, on_survivors }
+    }
+
+    /// How long what was asked to finish has for that. Zero, the default, is no grace; one beyond
+    /// what the clock can show does not end.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// How long after the cancellation what is left is reported. One of zero gives no time to end
+    /// at all; one beyond what the clock can show does not come. Default: none.
+    ///
+    /// For reports of fibers that compute the process handles SIGURG, as for a
+    /// [monitor](crate::Builder::monitor).
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// Has the process end with this status when the [deadline](Self::deadline) is over and has
+    /// been reported, as by [`std::process::exit`]: no destructor runs, neither of the fibers that
+    /// are left nor of anything else. Without a deadline it has no effect.
+    pub fn exit_status(mut self, status: i32) -> Self {
+        self.status = Some(status);
+        self
+    }
+
+    /// What is called with the report, before the process ends. By default that is printed to the
+    /// standard error.
+    ///
+    /// It is called once, on a thread of its own, in a simulation in a fiber. The end of the
+    /// scheduler waits for it; so it must not wait for that end. If it panics, the process ends.
+    pub fn on_survivors(mut self, hook: impl Fn(&Survivors) + Send + Sync + 'static) -> Self {
+        self.on_survivors = Arc::new(hook);
+        self
+    }
+
+    /// Whether to begin it and to wait is all there is to it.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.grace.is_zero() && self.deadline.is_none()
+    }
+
+    /// Whether there may be a report.
+    pub(crate) fn reports(&self) -> bool {
+        self.deadline.is_some()
+    }
+}
+
+impl Default for Shutdown {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Shutdown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { grace, deadline, status, .. } = self;
+        f.debug_struct("Shutdown")
+            .field("grace", grace)
+            .field("deadline", deadline)
+            .field("exit_status", status)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Looks at a worker that has been in this turn since then, if it is in it still.
+pub(crate) type Look = Box<dyn Fn(usize, NonZero<usize>, Instant) -> Option<StuckWorker> + Send + Sync>;
+
+/// The shutdown of one scheduler.
+pub(crate) struct Ending {
+    plan: Shutdown,
+    /// `None` in a simulation, which has no other threads.
+    look: Option<Look>,
+    state: WaitQueue<State>,
+    asked: AtomicBool,
+    answers: Mutex<Answers>,
+    answered: Condvar,
+}
+
+/// See the essay.
+#[derive(Default)]
+struct State {
+    /// Of the family's context, once the shutdown has begun.
+    token: Option<CancelToken>,
+    /// The fiber that waits for all others, once it does. It is no survivor.
+    owner: Option<u64>,
+    /// The family has no members any more.
+    complete: bool,
+    ended: bool,
+}
+
+/// What the workers have said.
+#[derive(Default)]
+struct Answers {
+    by_worker: Vec<Option<Vec<Stuck>>>,
+    called_off: bool,
+}
+
+impl Ending {
+    /// One that a thread drives, which can look at workers that do not answer.
+    pub(crate) fn by_thread(plan: Shutdown, look: Look) -> Arc<Self> {
+        // Its waits are to find them there.
+        let _ = segue_core::scheduling::thread_timers();
+        Arc::new(Self::new(plan, Some(look)))
+    }
+
+    /// One that a fiber drives, in a simulation.
+    pub(crate) fn by_fiber(plan: Shutdown) -> Arc<Self> {
+        Arc::new(Self::new(plan, None))
+    }
+
+    fn new(plan: Shutdown, look: Option<Look>) -> Self {
+        Self {
+            plan,
+            look,
+            state: WaitQueue::default(),
+            asked: AtomicBool::new(false),
+            answers: Mutex::default(),
+            answered: Condvar::new(),
+        }
+    }
+
+    /// Begins it, if it has not begun. `owner` is the fiber that is about to wait for all others.
+    fn begin(self: &Arc<Self>, group: &Arc<Group>, token: &CancelToken, owner: Option<u64>) {
+        let mut guard = self.state.lock();
+        let state = guard.state();
+        state.owner = owner.or(state.owner);
+        if state.token.is_some() {
+            return;
+        }
+        state.token = Some(token.clone());
+        guard.notify_all(0);
+        if self.plan.grace.is_zero() {
+            token.cancel();
+        } else {
+            token.ask_to_finish();
+        }
+        if self.look.is_none() {
+            self.start_fiber(group);
+        }
+    }
+
+    fn start_fiber(self: &Arc<Self>, group: &Arc<Group>) {
+        let (ending, of) = (Arc::clone(self), Arc::clone(group));
+        let (job, _) = job_of_nobody(Builder::new().name("shutdown"), move || ending.drive(&of));
+        group.inject(job);
+    }
+
+    /// The workers have ended, or have nothing left but the driver.
+    pub(crate) fn end(&self) {
+        let mut guard = self.state.lock();
+        guard.state().ended = true;
+        guard.notify_all(0);
+        self.answers().called_off = true;
+        self.answered.notify_all();
+    }
+
+    fn ended(&self) -> Waitable<impl Source<Output = ()>> {
+        Waitable::new(self.state.source(WaitsFor::new("the end of a scheduler"), |state| state.ended, |_| ()))
+    }
+
+    /// Takes all steps, each in its time, until the scheduler has ended.
+    pub(crate) fn drive(&self, group: &Group) {
+        let begins = WaitsFor::new("a shutdown");
+        // Nobody cancels the driver.
+        let _ = self.state.wait(begins, |state| state.token.is_some() || state.ended, |_| ());
+        let Some(token) = self.state.lock().state().token.clone() else { return };
+        if !self.plan.grace.is_zero() {
+            let over = now().checked_add(self.plan.grace);
+            match self.ended().or(token.cancelled_source()).wait_until(over) {
+                Ok(Either::Left(())) => return,
+                // Somebody else has cancelled it: the caller of `run` was cancelled, for instance.
+                Ok(Either::Right(_)) => {}
+                Err(Ended::TimedOut | Ended::Cancelled(_)) => token.cancel_unfinished(self.plan.grace),
+            }
+        }
+        let Some(limit) = self.plan.deadline else { return };
+        let (mut time, mut again) = (limit, false);
+        while self.ended().wait_until(now().checked_add(time)).is_err() {
+            let Some(survivors) = self.survivors(group, &token, limit) else { return };
+            if !survivors.is_empty() || (again && !self.state.lock().state().complete) {
+                return self.report(&survivors);
+            }
+            // The workers may be about to end, or a closure about to be dropped.
+            (time, again) = (ANSWER, true);
+        }
+    }
+
+    fn report(&self, survivors: &Survivors) {
+        let no_unwind = no_unwind();
+        barrier(WaitsFor::new("a hook of a scheduler"), || (self.plan.on_survivors)(survivors));
+        no_unwind.disarm();
+        let Some(status) = self.plan.status else { return };
+        if self.look.is_none() {
+            // The thread's destructors are not to run below those of its fibers.
+            let exits = thread::Builder::new().spawn(move || process::exit(status));
+            let _ = exits.map(thread::JoinHandle::join);
+        }
+        process::exit(status);
+    }
+
+    /// What is left. `None` if all has ended by now.
+    fn survivors(&self, group: &Group, token: &CancelToken, limit: Duration) -> Option<Survivors> {
+        let (mut fibers, mut workers, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        if let Some(look) = &self.look {
+            let asked = Instant::now();
+            let turns: Vec<_> = (0..group.len()).map(|index| group.remote(index).beat.turn()).collect();
+            let answers = self.ask(group)?;
+            let is_complete = answers.iter().all(Option::is_some);
+            for (index, (answer, turn)) in answers.into_iter().zip(turns).enumerate() {
+                match (answer, turn) {
+                    (Some(answer), _) => fibers.extend(answer),
+                    (None, Some(turn)) => workers.extend(look(index, turn, asked)),
+                    (None, None) => {}
+                }
+            }
+            if !is_complete {
+                let is_known = |name: &String| {
+                    let label = format!("fiber `{name}`");
+                    fibers.iter().any(|fiber| fiber.fiber == label)
+                        || workers.iter().any(|worker: &StuckWorker| worker.fiber.as_ref() == Some(&label))
+                };
+                others = token.names(MOST_NAMES);
+                others.retain(|name| !is_known(name));
+            }
+        } else {
+            // The driver is a fiber of this worker's.
+            fibers = suspended(self.owner());
+        }
+        Some(Survivors { deadline: limit, exit_status: self.plan.status, fibers, workers, others })
+    }
+
+    /// Asks each worker for what is left with it, and waits for the answers, but not for long.
+    /// `None` if all has ended by now.
+    fn ask(&self, group: &Group) -> Option<Vec<Option<Vec<Stuck>>>> {
+        let none_left = |index| group.has_ended(index).then(Vec::new);
+        self.answers().by_worker = (0..group.len()).map(none_left).collect();
+        self.asked.store(true, Relaxed);
+        (0..group.len()).for_each(|index| group.wake(index));
+        let lacks = |answers: &mut Answers| !answers.called_off && answers.by_worker.iter().any(Option::is_none);
+        let waited = self.answered.wait_timeout_while(self.answers(), ANSWER, lacks);
+        let (mut answers, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        self.asked.store(false, Relaxed);
+        (!answers.called_off).then(|| std::mem::take(&mut answers.by_worker))
+    }
+
+    /// What a worker says if it is asked, on its thread, between two turns.
+    #[inline]
+    pub(crate) fn answer(&self, common: &Common) {
+        if self.asked.load(Relaxed) {
+            self.answer_now(common);
+        }
+    }
+
+    #[cold]
+    fn answer_now(&self, common: &Common) {
+        let owner = self.owner();
+        let mut answers = self.answers();
+        // One that comes late is not kept.
+        if let Some(answer @ None) = answers.by_worker.get_mut(common.index) {
+            *answer = Some(common.report(owner));
+            drop(answers);
+            self.answered.notify_all();
+        }
+    }
+
+    fn owner(&self) -> Option<u64> {
+        self.state.lock().state().owner
+    }
+
+    fn answers(&self) -> MutexGuard<'_, Answers> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Begins the shutdown of a scheduler, whose family's token this is: as it was set up, or by
+/// cancelling it. `owner` is the fiber that is about to wait for all others.
+pub(crate) fn begin(group: &Arc<Group>, token: &CancelToken, owner: Option<u64>) {
+    match group.ending() {
+        Some(ending) => ending.begin(group, token, owner),
+        None => token.cancel(),
+    }
+}
+
+/// As [`begin`], by the owner, which waits for all others next. If it is a fiber of that scheduler,
+/// it is no survivor.
+pub(crate) fn begin_as_owner(group: &Arc<Group>, token: &CancelToken) {
+    let is_here = |worker: &Common| Arc::ptr_eq(&worker.group, group);
+    let owner = with_caller(|caller| caller.and_then(|(worker, fiber)| is_here(worker).then(|| fiber.id())));
+    begin(group, token, owner);
+}
+
+/// The last member of a scheduler's family has ended, and its workers are about to.
+pub(crate) fn complete(group: &Group) {
+    let Some(ending) = group.ending() else { return };
+    ending.state.lock().state().complete = true;
+    if ending.look.is_none() {
+        ending.end();
+    }
+}
