@@ -31,6 +31,7 @@
 //! | `park` | may not return without a reason |
 //! | `println!` | blocks the worker for as long as it takes |
 //! | `fs` | on Linux; its types are not std's, and have the traits of `std::os::unix::fs`. A file locked by others is waited for by trying again |
+//! | `process` | a `Child` that is dropped is waited for by the library. `CommandExt` is reached by `as_std_mut` |
 //! | `Condvar`, `Mutex` | fair: first come, first served |
 //! | `set_nonblocking` of sockets | is not here: what must not wait is `try_read`, `try_accept` and the like |
 //! | an `impl` of `ToSocketAddrs` | can't be the program's own: pass the addresses |
@@ -43,6 +44,8 @@
 pub mod fs;
 #[cfg(feature = "io")]
 pub mod net;
+#[cfg(feature = "io")]
+pub mod process;
 pub mod sync;
 pub mod thread;
 pub mod time;

@@ -1,0 +1,274 @@
+//! Child processes, with std's names. What waits for one is only the fiber.
+//!
+//! ```
+//! use segue::std::io::Read;
+//! use segue::std::process::{Command, Stdio};
+//!
+//! let echo = Command::new("echo").arg("hello").output()?;
+//! assert_eq!(echo.stdout, b"hello\n");
+//!
+//! let mut first = Command::new("printf").arg("b\na\n").stdout(Stdio::piped()).spawn()?;
+//! let mut sort = Command::new("sort").stdin(first.stdout.take().unwrap()).stdout(Stdio::piped()).spawn()?;
+//! let mut sorted = String::new();
+//! sort.stdout.take().unwrap().read_to_string(&mut sorted)?;
+//! assert_eq!(sorted, "a\nb\n");
+//! assert!(first.wait()?.success() && sort.wait()?.success());
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+pub use ::std::process::{CommandArgs, CommandEnvs, ExitCode, ExitStatus, Output, Termination, abort, exit, id};
+pub use segue_io::pipe::{PipeReader as ChildStderr, PipeReader as ChildStdout, PipeWriter as ChildStdin};
+pub use segue_io::process::Child;
+
+use segue_io::pipe::{PipeReader, PipeWriter};
+use segue_io::process;
+use std::ffi::OsStr;
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+/// What a child reads from or writes to, as [`std::process::Stdio`], which it is made from and of.
+///
+/// A stream of another child becomes one by a descriptor of its own. If none is left,
+/// [`Command::spawn`] and its like fail with that.
+pub struct Stdio(io::Result<::std::process::Stdio>);
+
+impl Stdio {
+    /// A new pipe, whose other end is the [`Child`]'s.
+    #[must_use]
+    pub fn piped() -> Self {
+        ::std::process::Stdio::piped().into()
+    }
+
+    /// What this process has.
+    #[must_use]
+    pub fn inherit() -> Self {
+        ::std::process::Stdio::inherit().into()
+    }
+
+    /// Nothing: reads are at the end, and what is written goes nowhere.
+    #[must_use]
+    pub fn null() -> Self {
+        ::std::process::Stdio::null().into()
+    }
+}
+
+macro_rules! of_std {
+    ($($name:ty),*) => {$(
+        impl From<$name> for Stdio {
+            fn from(stream: $name) -> Self {
+                Self(Ok(stream.into()))
+            }
+        }
+    )*};
+}
+
+of_std!(::std::process::Stdio, ::std::fs::File, OwnedFd, io::PipeReader, io::PipeWriter, io::Stdout, io::Stderr);
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+of_std!(segue_io::fs::File);
+
+impl From<PipeReader> for Stdio {
+    fn from(stream: PipeReader) -> Self {
+        Self(stream.into_stdio())
+    }
+}
+
+impl From<PipeWriter> for Stdio {
+    fn from(stream: PipeWriter) -> Self {
+        Self(stream.into_stdio())
+    }
+}
+
+impl fmt::Debug for Stdio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Stdio").field(&self.0).finish()
+    }
+}
+
+/// A child process to be, as [`std::process::Command`], whose end a fiber waits for.
+///
+/// std's trait `CommandExt` is for std's type alone: [`as_std_mut`](Command::as_std_mut) has it.
+///
+/// # Examples
+///
+/// ```
+/// use segue::std::process::Command;
+///
+/// let status = Command::new("sh").args(["-c", "exit 3"]).status()?;
+/// assert_eq!(status.code(), Some(3));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct Command {
+    command: ::std::process::Command,
+    /// Whether input, output and errors were said.
+    said: [bool; 3],
+    failed: Option<io::Error>,
+}
+
+/// What is handed on to std's, whose documentation has it.
+macro_rules! handed_on {
+    ($($(#[$doc:meta])* fn $name:ident$(<$($kind:ident: $bound:path),*>)?($($argument:ident: $type:ty),*);)*) => {$(
+        $(#[$doc])*
+        pub fn $name$(<$($kind: $bound),*>)?(&mut self, $($argument: $type),*) -> &mut Self {
+            self.command.$name($($argument),*);
+            self
+        }
+    )*};
+}
+
+impl Command {
+    /// To run this program, with the arguments, the environment and the directory of std's.
+    pub fn new(program: impl AsRef<OsStr>) -> Self {
+        ::std::process::Command::new(program).into()
+    }
+
+    handed_on! {
+        /// One more argument.
+        fn arg<S: AsRef<OsStr>>(arg: S);
+        /// A variable of its environment.
+        fn env<K: AsRef<OsStr>, V: AsRef<OsStr>>(key: K, value: V);
+        /// Without this variable.
+        fn env_remove<K: AsRef<OsStr>>(key: K);
+        /// Without any variables.
+        fn env_clear();
+        /// The directory that it begins in.
+        fn current_dir<P: AsRef<Path>>(dir: P);
+    }
+
+    /// More arguments.
+    pub fn args(&mut self, args: impl IntoIterator<Item: AsRef<OsStr>>) -> &mut Self {
+        self.command.args(args);
+        self
+    }
+
+    /// Variables of its environment.
+    pub fn envs<K: AsRef<OsStr>, V: AsRef<OsStr>>(&mut self, vars: impl IntoIterator<Item = (K, V)>) -> &mut Self {
+        self.command.envs(vars);
+        self
+    }
+
+    /// What it reads. If nothing is said: what this process reads, and nothing for
+    /// [`output`](Command::output).
+    pub fn stdin(&mut self, stream: impl Into<Stdio>) -> &mut Self {
+        self.say(0, stream.into())
+    }
+
+    /// Where it writes to. If nothing is said: where this process does; for
+    /// [`output`](Command::output), a new pipe.
+    pub fn stdout(&mut self, stream: impl Into<Stdio>) -> &mut Self {
+        self.say(1, stream.into())
+    }
+
+    /// Where its errors go. If nothing is said, as for [`stdout`](Command::stdout).
+    pub fn stderr(&mut self, stream: impl Into<Stdio>) -> &mut Self {
+        self.say(2, stream.into())
+    }
+
+    fn say(&mut self, which: usize, stream: Stdio) -> &mut Self {
+        match stream.0 {
+            Ok(stream) => {
+                self.said[which] = true;
+                self.set(which, stream);
+            }
+            Err(error) => self.failed = Some(error),
+        }
+        self
+    }
+
+    fn set(&mut self, which: usize, stream: ::std::process::Stdio) {
+        match which {
+            0 => self.command.stdin(stream),
+            1 => self.command.stdout(stream),
+            _ => self.command.stderr(stream),
+        };
+    }
+
+    /// Starts it, and does not wait for its end. It blocks the worker for as long as
+    /// [`process::spawn`] says.
+    ///
+    /// # Errors
+    /// Those of [`process::spawn`]; that a stream was given for which no descriptor was left.
+    pub fn spawn(&mut self) -> io::Result<Child> {
+        match self.failed.take() {
+            Some(error) => Err(error),
+            None => process::spawn(&mut self.command),
+        }
+    }
+
+    /// Runs it to its end.
+    ///
+    /// # Cancellation
+    /// *May already have happened*: the child was started; it is killed.
+    ///
+    /// # Errors
+    /// Those of [`spawn`](Command::spawn) and [`Child::wait`].
+    #[track_caller]
+    pub fn status(&mut self) -> io::Result<ExitStatus> {
+        segue_core::check()?;
+        self.spawn()?.kill_on_drop(true).wait()
+    }
+
+    /// Runs it to its end, and collects what it writes where nothing else was said.
+    ///
+    /// # Cancellation
+    /// *May already have happened*: the child was started; it is killed.
+    ///
+    /// # Errors
+    /// Those of [`spawn`](Command::spawn) and [`Child::wait_with_output`].
+    #[track_caller]
+    pub fn output(&mut self) -> io::Result<Output> {
+        segue_core::check()?;
+        let unsaid = (0..3).filter(|which| !self.said[*which]).collect::<Vec<_>>();
+        for which in &unsaid {
+            self.set(*which, ::std::process::Stdio::piped());
+        }
+        let child = self.spawn();
+        for which in unsaid {
+            self.set(which, ::std::process::Stdio::inherit());
+        }
+        child?.kill_on_drop(true).wait_with_output()
+    }
+
+    /// The program.
+    #[must_use]
+    pub fn get_program(&self) -> &OsStr {
+        self.command.get_program()
+    }
+
+    /// The arguments, without the program.
+    pub fn get_args(&self) -> CommandArgs<'_> {
+        self.command.get_args()
+    }
+
+    /// What differs from this process's environment.
+    pub fn get_envs(&self) -> CommandEnvs<'_> {
+        self.command.get_envs()
+    }
+
+    /// The directory, if one was said.
+    #[must_use]
+    pub fn get_current_dir(&self) -> Option<&Path> {
+        self.command.get_current_dir()
+    }
+
+    /// std's command in this one, for what std's `CommandExt` has. Streams are said here, for
+    /// [`output`](Command::output) would not know of them.
+    pub fn as_std_mut(&mut self) -> &mut ::std::process::Command {
+        &mut self.command
+    }
+}
+
+/// Its streams, if any were said, count as unsaid for [`output`](Command::output).
+impl From<::std::process::Command> for Command {
+    fn from(command: ::std::process::Command) -> Self {
+        Self { command, said: [false; 3], failed: None }
+    }
+}
+
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.command.fmt(f)
+    }
+}

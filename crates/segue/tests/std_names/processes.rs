@@ -1,0 +1,74 @@
+// What processes of std's do: included once with `std` as `like`, and once with `segue::std`.
+
+use like::process::{Command, ExitStatus, Stdio};
+use std::io::{Read, Write};
+
+fn shell(script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    command
+}
+
+pub fn output_is_collected_where_nothing_else_was_said() {
+    let mut command = shell("cat; echo out; echo err >&2; exit 3");
+    let output = command.output().unwrap();
+    assert_eq!((&*output.stdout, &*output.stderr, output.status.code()), (&b"out\n"[..], &b"err\n"[..], Some(3)));
+    // What was said stays said.
+    let silent = shell("echo out; echo err >&2").stdout(Stdio::null()).output().unwrap();
+    assert_eq!((&*silent.stdout, &*silent.stderr), (&b""[..], &b"err\n"[..]));
+    // And what was not is not said afterwards: there is no pipe.
+    let child = shell("true").stdout(Stdio::piped()).spawn().unwrap();
+    assert!(child.stdin.is_none() && child.stdout.is_some() && child.stderr.is_none());
+    assert!(child.wait_with_output().unwrap().stdout.is_empty());
+    let mut again = command.spawn().unwrap();
+    assert!(again.stdout.is_none() && again.stdin.is_none());
+    assert_eq!(again.wait().unwrap().code(), Some(3));
+}
+
+pub fn one_child_reads_what_another_writes() {
+    let mut first = shell("echo b; echo a").stdout(Stdio::piped()).spawn().unwrap();
+    let mut sort = Command::new("sort");
+    sort.stdin(first.stdout.take().unwrap()).stdout(Stdio::piped());
+    let mut second = sort.spawn().unwrap();
+    drop(sort);
+    let mut sorted = String::new();
+    second.stdout.take().unwrap().read_to_string(&mut sorted).unwrap();
+    assert_eq!(sorted, "a\nb\n");
+    assert!(first.wait().unwrap().success() && second.wait().unwrap().success());
+    let mut cat = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    cat.stdin.as_mut().unwrap().write_all(b"hello").unwrap();
+    // It closes the input first.
+    assert_eq!(cat.wait_with_output().unwrap().stdout, b"hello");
+}
+
+pub fn arguments_environment_and_directory_are_handed_on() {
+    let mut command = shell("echo $1 $NAME $GONE $(pwd)");
+    command.arg("sh").arg("one").env("NAME", "two").envs([("GONE", "no")]).env_remove("GONE").current_dir("/");
+    assert_eq!(command.output().unwrap().stdout, b"one two /\n");
+    assert_eq!(command.get_program(), "sh");
+    assert_eq!(command.get_args().count(), 4);
+    assert_eq!(command.get_envs().count(), 2);
+    assert_eq!(command.get_current_dir(), Some(std::path::Path::new("/")));
+    let path = std::env::var_os("PATH").unwrap();
+    let bare = shell("env | grep -c NAME").env("NAME", "x").env_clear().env("PATH", path).output().unwrap();
+    assert_eq!(bare.stdout, b"0\n");
+    assert!(format!("{command:?}").contains("NAME"));
+}
+
+pub fn a_child_is_killed_asked_for_and_not_there() {
+    let mut sleeper = Command::new("sleep").arg("1000").spawn().unwrap();
+    assert!(sleeper.id() > 0 && sleeper.try_wait().unwrap().is_none());
+    sleeper.kill().unwrap();
+    let status: ExitStatus = sleeper.wait().unwrap();
+    assert_eq!((status.success(), status.code()), (false, None));
+    assert_eq!(sleeper.try_wait().unwrap(), Some(status));
+    sleeper.kill().unwrap();
+    for error in [
+        Command::new("there/is/none").spawn().map(|_| ()),
+        Command::new("there/is/none").status().map(|_| ()),
+        Command::new("there/is/none").output().map(|_| ()),
+    ] {
+        assert_eq!(error.unwrap_err().kind(), std::io::ErrorKind::NotFound);
+    }
+    assert!(Command::new("true").status().unwrap().success());
+}

@@ -1,0 +1,66 @@
+//! Processes by std's names do what std's do: each case runs with `std` itself, and with
+//! `segue::std` on a plain thread and on fibers of one worker and of two. And what std has no word
+//! for: cancellation.
+#![cfg(all(feature = "sched", feature = "io"))]
+
+mod on_std {
+    use std as like;
+    include!("std_names/processes.rs");
+}
+
+mod on_fibers {
+    use segue::std as like;
+    include!("std_names/processes.rs");
+}
+
+use segue::std::process::Command;
+use segue::{Cancelled, timeout};
+use std::os::unix::process::CommandExt;
+use std::time::Duration;
+
+/// Where processes can be waited for: a simulation has none.
+fn everywhere(f: impl Fn() + Send + Sync) {
+    f();
+    for workers in [1, 2] {
+        segue::sched::Builder::new().workers(workers).run(&f).unwrap();
+        segue::runtime().workers(workers).run(&f).unwrap();
+    }
+}
+
+macro_rules! cases {
+    ($($name:ident),* $(,)?) => {$(
+        #[test]
+        fn $name() {
+            on_std::$name();
+            everywhere(on_fibers::$name);
+        }
+    )*};
+}
+
+cases! {
+    output_is_collected_where_nothing_else_was_said,
+    one_child_reads_what_another_writes,
+    arguments_environment_and_directory_are_handed_on,
+    a_child_is_killed_asked_for_and_not_there,
+}
+
+#[test]
+fn a_wait_for_a_child_is_cut_short_and_the_child_ends() {
+    everywhere(|| {
+        let cut = timeout(Duration::from_millis(5), || Command::new("sleep").arg("1000").status());
+        assert!(Cancelled::caused(&cut.unwrap_err()));
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let cut = timeout(Duration::from_millis(5), || child.wait());
+        assert!(Cancelled::caused(&cut.unwrap_err()));
+        child.kill().unwrap();
+        assert!(!child.wait().unwrap().success());
+    });
+}
+
+#[test]
+fn what_stds_command_has_besides_is_reached_through_it() {
+    let mut command = Command::from(std::process::Command::new("sh"));
+    command.args(["-c", "echo $0"]).as_std_mut().arg0("named");
+    assert!(command.output().unwrap().status.success());
+    assert!(command.status().unwrap().success());
+}
