@@ -4,6 +4,7 @@
 
 use crate::join::join;
 use crate::worker::handle;
+use crate::worker::local::with_caller;
 use std::marker::PhantomData;
 
 /// What a half of a [`join_context`] is told.
@@ -113,6 +114,6 @@ where
     RA: Send,
     RB: Send,
 {
-    let joins = !crate::worker::common::worker().is_null() || (handle::is_inhabited() && !segue_core::in_fiber());
+    let joins = with_caller(|caller| caller.is_some()) || (handle::is_inhabited() && !segue_core::in_fiber());
     if joins { Ok(join_context(a, b)) } else { Err((a, b)) }
 }
