@@ -9,6 +9,7 @@
 use crate::contract::fiber::Fiber;
 use crate::contract::job::Job;
 use crate::contract::timers::Timers;
+use crate::contract::tree::family::Family;
 use crate::primitives::switch::Switch;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -65,6 +66,14 @@ pub unsafe trait Scheduler {
     /// back, to be run in the call: what is behind it need not be `Send` (25).
     fn start_here(&self, job: Job) -> Result<(), Job> {
         Err(job)
+    }
+
+    /// Whether this is the family of its runtime: then it is in place as long as there is a fiber
+    /// of this scheduler, or a job that may be started (26). What a fiber detaches that belongs to
+    /// the scope of another runtime belongs to this one then, and else to none.
+    fn keeps(&self, family: &Family) -> bool {
+        let _ = family;
+        false
     }
 
     /// The running fiber would leave something to its thread's park that it must wait for. Answers

@@ -3,8 +3,8 @@
 //! Used by applications, and by libraries that fork more as long as somebody takes what they fork.
 
 use crate::join::join;
+use crate::worker::common::with_caller;
 use crate::worker::handle;
-use crate::worker::local::with_caller;
 use std::marker::PhantomData;
 
 /// What a half of a [`join_context`] is told.

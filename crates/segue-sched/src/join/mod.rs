@@ -50,10 +50,9 @@
 
 pub(crate) mod context;
 
-use crate::worker::common::Common;
+use crate::worker::common::{Common, caller, with_caller};
 use crate::worker::forks::Note;
 use crate::worker::handle;
-use crate::worker::local::{caller, with_caller};
 use crate::worker::stack_job::StackJob;
 use segue_core::WaitsFor;
 use segue_core::chain::{self, barrier};

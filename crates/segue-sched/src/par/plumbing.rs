@@ -25,9 +25,8 @@
 //! it.
 
 use crate::run::default::default_pool;
-use crate::worker::common::Common;
+use crate::worker::common::{Common, caller, with_caller};
 use crate::worker::handle;
-use crate::worker::local::{caller, with_caller};
 use segue_core::WaitsFor;
 use segue_core::chain::{self, barrier};
 use std::time::{Duration, Instant};
