@@ -57,6 +57,7 @@ use crate::worker::stack_job::StackJob;
 use segue_core::WaitsFor;
 use segue_core::chain::{self, barrier};
 use segue_core::scheduling::{Job, Place};
+use segue_core::unwind::contain;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 
@@ -116,7 +117,8 @@ impl Common {
                 match private {
                     // SAFETY: as above.
                     true => unsafe { child.job.discard() },
-                    false => drop(self.fetch(&child.job)),
+                    // Its panic, or that of its drop, is the second one.
+                    false => _ = contain(|| drop(self.fetch(&child.job))),
                 }
                 resume_unwind(payload)
             }
@@ -165,7 +167,11 @@ impl Common {
         let b = unsafe { child.job.wait("the rest of a parallel loop") };
         match (a, b) {
             (Ok(a), Ok(b)) => (a, Some(b)),
-            (Err(payload), _) | (_, Err(payload)) => resume_unwind(payload),
+            (Ok(_), Err(payload)) => resume_unwind(payload),
+            (Err(payload), b) => {
+                contain(|| drop(b));
+                resume_unwind(payload)
+            }
         }
     }
 

@@ -365,3 +365,57 @@ fn a_fiber_of_another_scheduler_on_a_worker_s_thread_leaves_no_note_with_the_wor
         join(|| yield_now().unwrap(), || ());
     });
 }
+
+/// A payload whose drop panics.
+struct Sour;
+
+impl Drop for Sour {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("in the drop of a payload");
+        }
+        std::process::abort();
+    }
+}
+
+#[test]
+fn the_payload_of_a_second_half_that_nobody_gets_does_not_get_in_the_way_of_the_first() {
+    on_real_schedulers(|| {
+        let second = AtomicUsize::new(0);
+        let both = || {
+            let until_it_runs = || {
+                while second.load(SeqCst) == 0 {
+                    yield_now().unwrap();
+                }
+                panic_any("a")
+            };
+            join(until_it_runs, || {
+                second.store(1, SeqCst);
+                panic_any(Sour)
+            })
+        };
+        let payload = catch_unwind(AssertUnwindSafe(both)).map(drop).unwrap_err();
+        assert_eq!(*payload.downcast::<&str>().unwrap(), "a");
+        // The pieces of a loop: the first element waits for a later one, which another fiber has.
+        let (second, both) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let pieces = || {
+            (0..64_u32).into_par_iter().for_each(|n| match n {
+                0 => {
+                    while second.load(SeqCst) == 0 {
+                        yield_now().unwrap();
+                    }
+                    both.fetch_add(1, SeqCst);
+                    panic_any("a")
+                }
+                1 => {
+                    second.store(1, SeqCst);
+                    both.fetch_add(1, SeqCst);
+                    panic_any(Sour)
+                }
+                _ => {}
+            });
+        };
+        let payload = catch_unwind(AssertUnwindSafe(pieces)).unwrap_err();
+        assert_eq!((*payload.downcast::<&str>().unwrap(), both.into_inner()), ("a", 2));
+    });
+}
