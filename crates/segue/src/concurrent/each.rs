@@ -236,8 +236,8 @@ impl AtMost {
     /// As for [`map`](AtMost::map).
     ///
     /// # Errors
-    /// [`Cancelled`] if the caller was cancelled before the iterator had ended, and `f` has answered
-    /// true for none.
+    /// [`Cancelled`] if the caller was cancelled before the iterator had ended, and `f` has
+    /// answered true for none.
     ///
     /// # Panics
     /// As [`map`](AtMost::map) does.
