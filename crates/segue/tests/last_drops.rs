@@ -199,7 +199,7 @@ fn a_panic_in_the_drop_of_a_result_is_the_scope_s() {
 }
 
 /// A future that panics with `first` when it is polled, and with `then` when it is dropped.
-struct PanicsTwice(&'static str, Bomb);
+struct PanicsTwice(&'static str, #[allow(dead_code, reason = "it is dropped")] Bomb);
 
 impl Future for PanicsTwice {
     type Output = ();

@@ -384,8 +384,7 @@ unsafe fn empty(table: *mut Locals) -> Option<Payload> {
         (*table).values.pop()
     };
     while let Some((_, value)) = next() {
-        // SAFETY: it was a box, and is in the table no more; this is the end, so nobody has borrowed
-        // it.
+        // SAFETY: it was a box, and is in the table no more; at the end nobody has borrowed it.
         if let Err(payload) = caught(|| drop(unsafe { Box::from_raw(value.as_ptr()) })) {
             match first {
                 None => first = Some(payload),

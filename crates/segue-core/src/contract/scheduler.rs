@@ -1,8 +1,7 @@
 //! The contract between a scheduler and everything that waits.
 //!
-//! Implemented by what can suspend a fiber: the schedulers of `segue-sched`, plain threads,
-//! bridges. Called by the structures, never by applications. `docs/contract.md` has the numbered
-//! clauses.
+//! Implemented by what can suspend a fiber: schedulers, plain threads, bridges. Called by the
+//! structures, never by applications. `docs/contract.md` has the numbered clauses.
 // The contract is what every structure's soundness rests on, hence unsafe to implement.
 #![allow(unsafe_code)]
 
@@ -37,8 +36,7 @@ pub unsafe trait Scheduler {
     /// will be sent for this call. The caller makes the switch at once.
     unsafe fn suspend(&self, fiber: &Fiber) -> Option<Switch>;
 
-    /// Makes a fiber ready, or its own thread look whether it was cancelled. From any thread; never
-    /// waits.
+    /// Makes a fiber ready, or its thread look whether it was cancelled. Never waits; any thread.
     ///
     /// For [`Wake::Interrupt`] the scheduler calls [`Fiber::interrupted`] on the fiber's own thread
     /// some time later, and makes the fiber ready if that answers `true`. Interrupts may be merged.
@@ -52,8 +50,7 @@ pub unsafe trait Scheduler {
     /// that it answers with.
     ///
     /// # Safety
-    /// `fiber` is the calling one, and it belongs to this scheduler. The caller makes the switch at
-    /// once.
+    /// `fiber` is the calling one, of this scheduler. The caller makes the switch at once.
     unsafe fn yield_now(&self, fiber: &Fiber) -> Option<Switch>;
 
     /// What accepts the jobs that its fibers spawn.
@@ -68,11 +65,8 @@ pub unsafe trait Scheduler {
         Err(job)
     }
 
-    /// Whether this is the family of its runtime: then it is in place as long as there is a fiber
-    /// of this scheduler, or a job that may be started (26). What a fiber detaches that belongs to
-    /// the scope of another runtime belongs to this one then, and else to none.
-    fn keeps(&self, family: &Family) -> bool {
-        let _ = family;
+    /// Whether this is its runtime's family, which is in place while it has fibers or jobs (26).
+    fn keeps(&self, _family: &Family) -> bool {
         false
     }
 

@@ -33,8 +33,7 @@ pub(crate) struct Origin<'a> {
 enum Stays {
     /// It is static.
     Always,
-    /// As long as the caller's scheduler has what it was given, if that keeps (`Scheduler::keeps`)
-    /// it.
+    /// As long as the caller's scheduler has its jobs, if that keeps it (`Scheduler::keeps`).
     WithScheduler,
     Unknown,
 }
@@ -47,8 +46,7 @@ impl<'a> Origin<'a> {
     }
 
     /// The family of what a new member of `family` detaches: the caller's, unless that may end
-    /// before the member does. A scope may get its members from callers that have not opened it,
-    /// such as a fiber of a run inside of its body.
+    /// before the member does. (A fiber of a run inside of a scope's body spawns in that scope.)
     #[inline(always)]
     fn detached(&self, family: Option<&Family>) -> *const Family {
         let own = address(self.family);
@@ -58,14 +56,12 @@ impl<'a> Origin<'a> {
     #[cold]
     #[inline(never)]
     fn detached_from_afar(&self, own: *const Family) -> *const Family {
-        let stays = match self.family_stays {
-            Stays::Always => true,
-            Stays::WithScheduler => {
-                self.fiber.zip(self.family).is_some_and(|(fiber, family)| fiber.scheduler().keeps(family))
-            }
-            Stays::Unknown => false,
-        };
-        if stays { own } else { ptr::null() }
+        let keeps = |fiber: &Fiber| self.family.is_some_and(|family| fiber.scheduler().keeps(family));
+        match self.family_stays {
+            Stays::Always => own,
+            Stays::WithScheduler if self.fiber.is_some_and(keeps) => own,
+            _ => ptr::null(),
+        }
     }
 
     /// Whether the caller is a fiber that must not wait, since it panics for one.

@@ -347,7 +347,7 @@ fn joins_under_a_stream_of_mail() {
 #[test]
 fn a_fiber_of_another_scheduler_on_a_worker_s_thread_leaves_no_note_with_the_worker() {
     on_real_schedulers(|| {
-        let data = vec![3_u64; 8];
+        let data = [3_u64; 8];
         let waits = |turns| {
             let sum = || data.iter().sum::<u64>();
             let halves = join(|| (0..turns).all(|_| yield_now().is_ok()).then(sum), sum);
