@@ -25,7 +25,7 @@ miri() {
         --test futures --test choices --test hostile --test hostile_wakers --test chained_wakers \
         --test rendezvous_choices --test planted_choices --test lying_operations --test wait_queue --test cancellation --test tokens \
         --test handles --test combinators --test nacks \
-        --test future_sources --test merges
+        --test future_sources --test merges --test fiber_locals
     MIRIFLAGS="$flags" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-fiber --features threads \
         --test generators --test multi --test effects_ended
     # Here equal constants lie at several places.

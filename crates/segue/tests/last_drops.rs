@@ -5,9 +5,11 @@
 use segue::sync::MVar;
 use segue::{Cancelled, JoinError, Sim, scope, spawn, timeout, yield_now};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
+use std::pin::Pin;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// Waits in its drop, for what never comes, and notes how that ends.
@@ -193,6 +195,31 @@ fn a_panic_in_the_drop_of_a_result_is_the_scope_s() {
             });
         });
         assert!(raised.starts_with("the fiber panicked: in the drop of an output"), "{raised}");
+    });
+}
+
+/// A future that panics with `first` when it is polled, and with `then` when it is dropped.
+struct PanicsTwice(&'static str, #[allow(dead_code, reason = "it is dropped")] Bomb);
+
+impl Future for PanicsTwice {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        panic!("{}", self.0)
+    }
+}
+
+#[test]
+fn the_panic_of_a_future_s_drop_after_that_of_its_poll_is_the_scope_s_too() {
+    on_each_scheduler(|| {
+        let raised = panic_of(|| {
+            scope(|s| {
+                let error = s.spawn_task(PanicsTwice("in the poll", Bomb("in the drop"))).join().unwrap_err();
+                assert_eq!(error.to_string(), "the fiber panicked: in the poll");
+            });
+        });
+        let both = "in the poll; then the drop of what a fiber has left panicked: in the drop";
+        assert_eq!(raised, format!("the fiber panicked: {both}"));
     });
 }
 

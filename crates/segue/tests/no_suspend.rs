@@ -10,7 +10,7 @@ use segue::sync::{MVar, Mutex, Semaphore, promise};
 use segue::{
     Cancelled, after, checkpoint, no_suspend, scope, settle, sleep, spawn, spawn_task, wait_future, yield_now,
 };
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
@@ -53,6 +53,41 @@ fn a_wait_is_refused_on_a_fiber_and_parks_on_a_thread() {
         assert_eq!(yield_now(), Ok(()));
     });
     assert!(refused.into_inner() > 20);
+}
+
+#[test]
+fn a_join_in_the_body_of_a_scope_is_refused_like_any_wait_and_blocks_no_worker() {
+    struct AtDrop<F: FnMut()>(F);
+    impl<F: FnMut()> Drop for AtDrop<F> {
+        fn drop(&mut self) {
+            (self.0)();
+        }
+    }
+    everywhere(|| {
+        if !in_fiber() {
+            return;
+        }
+        let cell = MVar::empty();
+        scope(|s| {
+            // It can't end before the body has gone on.
+            let fiber = s.spawn(|| cell.take());
+            let error = no_suspend(|| fiber.join()).unwrap_err();
+            assert!(says_so(error.cancelled().unwrap()));
+            let mut fiber = error.into_handle();
+            let panicked = catch_unwind(AssertUnwindSafe(|| {
+                let _joins = AtDrop(|| {
+                    let error = fiber.take().unwrap().join().unwrap_err();
+                    let why = error.cancelled().unwrap().reason().unwrap().to_string();
+                    assert_eq!(why, "a fiber that is panicking can't wait");
+                    fiber = error.into_handle();
+                });
+                std::panic::resume_unwind(Box::new(()))
+            }));
+            assert!(panicked.is_err());
+            cell.put(7).unwrap();
+            assert_eq!(fiber.unwrap().join().unwrap(), Ok(7));
+        });
+    });
 }
 
 #[test]

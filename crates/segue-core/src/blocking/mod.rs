@@ -82,7 +82,7 @@ impl<F: FnOnce() -> R + Send, R: Send> Call<F, R> {
 unsafe impl<F: FnOnce() -> R + Send, R: Send> Work for Call<F, R> {
     unsafe fn run(this: NonNull<Self>) {
         // SAFETY: the frame stays until the signal, and the waiter does not look before; the job is
-        // run once.
+        // run once. This is where the work begins.
         unsafe {
             let this = this.as_ref();
             let closure = (*this.closure.get()).take().expect("a call runs once");

@@ -108,8 +108,16 @@ pub fn run_as_thread<R>(f: impl FnOnce() -> R) -> R {
 ///
 /// `f` has left the contexts that it entered, which scopes and the like see to; a computation that
 /// is captured inside of one has taken it along.
+///
+/// # Safety
+/// It is called where the work begins: in no frame further out has the work entered a context, or
+/// borrowed a fiber-local value.
+///
+/// ```compile_fail,E0133
+/// segue_core::scheduling::retire(|| ());
+/// ```
 #[inline]
-pub fn retire<R>(f: impl FnOnce() -> R) -> R {
+pub unsafe fn retire<R>(f: impl FnOnce() -> R) -> R {
     retire_ended(|| {
         let result = f();
         // The panic hook has reported it; its own drop may panic again.

@@ -34,12 +34,14 @@ use crate::primitives::at_end::at_end;
 use crate::primitives::payload::Payload;
 use std::cell::{Cell, RefCell};
 use std::error::Error;
+use std::ptr::NonNull;
 use std::{fmt, mem, ptr};
 
 /// The values of one fiber, thread or task.
 pub(crate) struct Locals {
-    /// By the addresses of their keys.
-    values: Vec<(usize, Box<dyn Value>)>,
+    /// By the addresses of their keys. Each was a box: one that is moved says that nobody else has
+    /// its value, which may be lent.
+    values: Vec<(usize, NonNull<dyn Value>)>,
     /// Whether they are being dropped.
     ends: bool,
 }
@@ -183,7 +185,8 @@ impl<T: Send + 'static> FiberLocal<T> {
                 // SAFETY: null, or the caller's; nobody else has a reference into it.
                 let Some(locals) = (unsafe { table.as_ref() }) else { return Ok(None) };
                 match locals.values.iter().find(|(key, _)| *key == self.key()) {
-                    Some((_, value)) => Ok(Some(value.address().cast())),
+                    // SAFETY: it stays until the table ends.
+                    Some((_, value)) => Ok(Some(unsafe { value.as_ref() }.address().cast())),
                     None if locals.ends => Err(AccessError),
                     None => Ok(None),
                 }
@@ -199,16 +202,17 @@ impl<T: Send + 'static> FiberLocal<T> {
         if let Some(value) = self.find()? {
             return Ok(value);
         }
-        let value: *const T = &raw const kept.value;
         slot(|slot| {
             if slot.get().is_null() {
                 slot.set(Box::into_raw(Box::new(Locals { values: Vec::new(), ends: false })));
             }
+            let kept = NonNull::from(Box::leak(kept));
             // SAFETY: it is the caller's, in place; nobody has a reference into it.
             unsafe { (*slot.get()).values.push((self.key(), kept)) };
+            // SAFETY: as in `find`.
+            unsafe { kept.as_ref() }.address().cast()
         })
-        .ok_or(AccessError)?;
-        Ok(value)
+        .ok_or(AccessError)
     }
 }
 
@@ -299,21 +303,22 @@ fn clone_of(table: *mut Locals) -> *mut Locals {
     let mut values: Vec<(usize, Box<dyn Value>)> = Vec::new();
     barrier(WaitsFor::new("the clone of a fiber-local value"), || {
         // SAFETY: the caller's, in place. A clone is foreign code, which may make more values, but
-        // removes none, and each lies in a box of its own; no reference to the list is held.
+        // removes none, and each lies in a place of its own; no reference to the list is held.
         let len = || unsafe { (*table).values.len() };
         let mut index = 0;
         while index < len() {
             // SAFETY: as above.
-            let (key, value) = unsafe {
-                let (key, value) = &(&(*table).values)[index];
-                (*key, ptr::from_ref(&**value))
-            };
+            let (key, value) = unsafe { (&(*table).values)[index] };
             // SAFETY: as above.
-            values.extend(unsafe { (*value).inherited() }.map(|value| (key, value)));
+            values.extend(unsafe { value.as_ref() }.inherited().map(|value| (key, value)));
             index += 1;
         }
     });
-    if values.is_empty() { ptr::null_mut() } else { Box::into_raw(Box::new(Locals { values, ends: false })) }
+    if values.is_empty() {
+        return ptr::null_mut();
+    }
+    let values = values.into_iter().map(|(key, value)| (key, NonNull::from(Box::leak(value)))).collect();
+    Box::into_raw(Box::new(Locals { values, ends: false }))
 }
 
 /// Drops what a job, or a task, that has gone was to begin with or to go on with.
@@ -378,8 +383,9 @@ unsafe fn empty(table: *mut Locals) -> Option<Payload> {
         (*table).ends = true;
         (*table).values.pop()
     };
-    while let Some(value) = next() {
-        if let Err(payload) = caught(|| drop(value)) {
+    while let Some((_, value)) = next() {
+        // SAFETY: it was a box, and is in the table no more; at the end nobody has borrowed it.
+        if let Err(payload) = caught(|| drop(unsafe { Box::from_raw(value.as_ptr()) })) {
             match first {
                 None => first = Some(payload),
                 // Its own drop may panic again.

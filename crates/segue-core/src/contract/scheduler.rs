@@ -1,14 +1,14 @@
 //! The contract between a scheduler and everything that waits.
 //!
-//! Implemented by what can suspend a fiber: the schedulers of `segue-sched`, plain threads,
-//! bridges. Called by the structures, never by applications. `docs/contract.md` has the numbered
-//! clauses.
+//! Implemented by what can suspend a fiber: schedulers, plain threads, bridges. Called by the
+//! structures, never by applications. `docs/contract.md` has the numbered clauses.
 // The contract is what every structure's soundness rests on, hence unsafe to implement.
 #![allow(unsafe_code)]
 
 use crate::contract::fiber::Fiber;
 use crate::contract::job::Job;
 use crate::contract::timers::Timers;
+use crate::contract::tree::family::Family;
 use crate::primitives::switch::Switch;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -36,8 +36,7 @@ pub unsafe trait Scheduler {
     /// will be sent for this call. The caller makes the switch at once.
     unsafe fn suspend(&self, fiber: &Fiber) -> Option<Switch>;
 
-    /// Makes a fiber ready, or its own thread look whether it was cancelled. From any thread; never
-    /// waits.
+    /// Makes a fiber ready, or its thread look whether it was cancelled. Never waits; any thread.
     ///
     /// For [`Wake::Interrupt`] the scheduler calls [`Fiber::interrupted`] on the fiber's own thread
     /// some time later, and makes the fiber ready if that answers `true`. Interrupts may be merged.
@@ -51,8 +50,7 @@ pub unsafe trait Scheduler {
     /// that it answers with.
     ///
     /// # Safety
-    /// `fiber` is the calling one, and it belongs to this scheduler. The caller makes the switch at
-    /// once.
+    /// `fiber` is the calling one, of this scheduler. The caller makes the switch at once.
     unsafe fn yield_now(&self, fiber: &Fiber) -> Option<Switch>;
 
     /// What accepts the jobs that its fibers spawn.
@@ -65,6 +63,11 @@ pub unsafe trait Scheduler {
     /// back, to be run in the call: what is behind it need not be `Send` (25).
     fn start_here(&self, job: Job) -> Result<(), Job> {
         Err(job)
+    }
+
+    /// Whether this is its runtime's family, which is in place while it has fibers or jobs (26).
+    fn keeps(&self, _family: &Family) -> bool {
+        false
     }
 
     /// The running fiber would leave something to its thread's park that it must wait for. Answers

@@ -319,13 +319,15 @@ unsafe fn over<F, T>(task: NonNull<Task<Polls<F>, T>>, result: Result<T, Failed>
             // Where it is, since it is pinned; foreign code.
             let dropped = caught(|| *closure = None);
             match result {
-                Err(Failed::Panicked(panic)) => task::store_panic(head, panic.into_payload()),
                 Err(Failed::Cancelled(cancelled)) if !began => task::store_unstarted(head, dropped, cancelled),
                 result => {
+                    match result {
+                        Err(Failed::Panicked(panic)) => task::store_panic(head, panic.into_payload()),
+                        result => task::store(head, result),
+                    }
                     if let Err(payload) = dropped {
                         task::note_panic(head, payload);
                     }
-                    task::store(head, result);
                 }
             }
             if retires && let Some(payload) = locals::end() {

@@ -25,12 +25,43 @@ pub(crate) struct Origin<'a> {
     spawner: &'a dyn Spawn,
     /// What the caller detaches belongs to it.
     pub(crate) family: Option<&'a Family>,
+    family_stays: Stays,
+}
+
+/// How long the family of a caller is in place, for what the caller does not wait for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stays {
+    /// It is static.
+    Always,
+    /// As long as the caller's scheduler has its jobs, if that keeps it (`Scheduler::keeps`).
+    WithScheduler,
+    Unknown,
 }
 
 impl<'a> Origin<'a> {
     /// The same, under another scheduler.
     pub(crate) fn on(self, spawner: &'a dyn Spawn) -> Self {
-        Self { spawner, ..self }
+        let family_stays = if self.family_stays == Stays::Always { Stays::Always } else { Stays::Unknown };
+        Self { spawner, family_stays, ..self }
+    }
+
+    /// The family of what a new member of `family` detaches: the caller's, unless that may end
+    /// before the member does. (A fiber of a run inside of a scope's body spawns in that scope.)
+    #[inline(always)]
+    fn detached(&self, family: Option<&Family>) -> *const Family {
+        let own = address(self.family);
+        if family.is_none_or(|family| family.is_within(own)) { own } else { self.detached_from_afar(own) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn detached_from_afar(&self, own: *const Family) -> *const Family {
+        let keeps = |fiber: &Fiber| self.family.is_some_and(|family| fiber.scheduler().keeps(family));
+        match self.family_stays {
+            Stays::Always => own,
+            Stays::WithScheduler if self.fiber.is_some_and(keeps) => own,
+            _ => ptr::null(),
+        }
     }
 
     /// Whether the caller is a fiber that must not wait, since it panics for one.
@@ -50,10 +81,9 @@ impl<'a> Origin<'a> {
         F: FnOnce() -> T + Send,
         T: Send,
     {
-        // SAFETY: as the caller promises. What the caller belongs to, one of its members or its
-        // owner, outlives the caller, and so the scopes that this has opened and their jobs.
+        // SAFETY: as the caller promises; `detached` sees to the other family.
         let (job, handle) =
-            unsafe { task::new(f, given, address(family), address(self.family), locals::inherited_from(self.fiber)) };
+            unsafe { task::new(f, given, address(family), self.detached(family), locals::inherited_from(self.fiber)) };
         match (self.fiber, family) {
             (Some(fiber), Some(family)) if fiber.must_not_suspend() => run_in_place(job, family),
             _ => {
@@ -74,7 +104,8 @@ impl<'a> Origin<'a> {
     {
         // SAFETY: as in `spawn`. The job stays here: a scheduler that takes it makes a fiber of it.
         let (job, handle) = unsafe {
-            task::new_here(f, given, address(Some(family)), address(self.family), locals::inherited_from(self.fiber))
+            let detached = self.detached(Some(family));
+            task::new_here(f, given, address(Some(family)), detached, locals::inherited_from(self.fiber))
         };
         let rejected = match self.fiber {
             Some(fiber) if !fiber.must_not_suspend() => fiber.scheduler().start_here(job).err(),
@@ -96,7 +127,7 @@ impl<'a> Origin<'a> {
         F: Future<Output: Ending<T>> + Send,
         T: Send,
     {
-        let Self { spawner, family: detached, .. } = *self;
+        let spawner = self.spawner;
         // SAFETY: as in `spawn`.
         let (job, handle) = unsafe {
             task::new_async(
@@ -104,7 +135,7 @@ impl<'a> Origin<'a> {
                 given,
                 spawner.share(),
                 address(family),
-                address(detached),
+                self.detached(family),
                 locals::inherited_from(self.fiber),
             )
         };
@@ -169,15 +200,15 @@ pub fn has_default() -> bool {
 #[inline(always)]
 pub(crate) fn with_origin<R>(f: impl FnOnce(Origin<'_>) -> R) -> R {
     current::with_running(|fiber| {
-        let (spawner, family) = match fiber {
-            Some(fiber) => (fiber.scheduler().spawner(), fiber.detaches_to()),
+        let (spawner, family, family_stays) = match fiber {
+            Some(fiber) => (fiber.scheduler().spawner(), fiber.detaches_to(), Stays::WithScheduler),
             None => match DEFAULT.get().map(|start| start()) {
-                Some((spawner, family)) => (spawner, Some(family)),
+                Some((spawner, family)) => (spawner, Some(family), Stays::Always),
                 // SAFETY: the family of the job that this thread runs, which outlives the job (J5).
-                None => (default_spawner(), unsafe { current::family().as_ref() }),
+                None => (default_spawner(), unsafe { current::family().as_ref() }, Stays::Unknown),
             },
         };
-        f(Origin { fiber, spawner, family })
+        f(Origin { fiber, spawner, family, family_stays })
     })
 }
 

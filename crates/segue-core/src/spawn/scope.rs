@@ -507,7 +507,8 @@ impl std::fmt::Debug for Scope<'_, '_> {
 /// Starts a detached fiber and returns a handle for its result.
 ///
 /// It runs under the caller's scheduler (from a plain thread, under the default one) and belongs to
-/// its runtime: when that ends, the fiber is cancelled and waited for.
+/// its runtime: when that ends, the fiber is cancelled and waited for. A fiber of a scope that was
+/// opened elsewhere may outlive the runtime of its spawner; then what it detaches belongs to none.
 ///
 /// # Examples
 ///

@@ -22,7 +22,7 @@
 
 use crate::contract::chain::{self, Heritage};
 use crate::contract::current;
-use crate::contract::fiber::WaitsFor;
+use crate::contract::fiber::{Fiber, WaitsFor};
 use crate::contract::job::{Given, Job, JobHeader, Work};
 use crate::contract::locals::{self, Locals};
 use crate::contract::scheduler::Spawn;
@@ -408,12 +408,14 @@ impl<T> Handle<T> {
     }
 
     /// Whether its scope is the one that the caller runs the body of, and the caller is right in
-    /// that body: no scope, token or deadline is between.
+    /// that body, where it may be suspended: no scope, token or deadline is between.
     #[inline]
     fn is_of_callers_scope(&self) -> bool {
         let context = self.head().header.context;
         // The caller is inside of its context, so that it is alive.
-        ptr::eq(context, crate::contract::current::context()) && innermost(Context::is_owned_by_caller).unwrap_or(false)
+        ptr::eq(context, current::context())
+            && innermost(Context::is_owned_by_caller).unwrap_or(false)
+            && !current::with_running(|fiber| fiber.is_some_and(Fiber::must_not_suspend))
     }
 
     #[inline]

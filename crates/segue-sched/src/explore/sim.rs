@@ -9,8 +9,9 @@
 
 use crate::explore::{Course, Random, Steered};
 use crate::run::{lead_family, with_family};
+use crate::worker::common::with_caller;
 use crate::worker::group::Group;
-use crate::worker::local::{Local, suspended, with_caller};
+use crate::worker::local::{Local, suspended};
 use crate::worker::report::Stuck;
 use crate::worker::shutdown::{Ending, Shutdown};
 use segue_core::Cancelled;

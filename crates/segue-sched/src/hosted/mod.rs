@@ -194,7 +194,9 @@ fn main<F: FnOnce() -> T, T>(header: &Header, f: F) {
         set_worker(ptr::null());
         segue_core::scheduling::set_current(&raw const header.fiber);
     }
-    let result = segue_core::scheduling::retire(|| catch_unwind(AssertUnwindSafe(f))).map_err(JoinError::panicked);
+    // SAFETY: this is all that the fiber does.
+    let result = unsafe { segue_core::scheduling::retire(|| catch_unwind(AssertUnwindSafe(f))) };
+    let result = result.map_err(JoinError::panicked);
     // SAFETY: the poll that runs this has set the address of its own local variable, of this type,
     // and looks when this has returned.
     unsafe { *header.result.get().cast::<Ended<T>>() = Some(result) };

@@ -29,6 +29,9 @@
 //! They are numbered from `bottom`, the oldest that is still private, to `top`; a note with a
 //! number below `bottom` was exposed.
 //!
+//! **A fiber of another scheduler** may run in one of the worker's, as on a thread. It suspends
+//! without this worker's seeing it, so it leaves no note here: its join runs in place.
+//!
 //! **No fiber, but a worker's thread**: what a fiber runs as a plain thread does (`run_as_thread`,
 //! `blocking_here`, a blocking call for which no thread can be had) blocks the worker when it
 //! waits, so its note would stay private for as long as `a` waits, perhaps for `b`. Its join gets a
@@ -47,13 +50,14 @@
 
 pub(crate) mod context;
 
-use crate::worker::common::Common;
+use crate::worker::common::{Common, caller, with_caller};
 use crate::worker::forks::Note;
 use crate::worker::handle;
 use crate::worker::stack_job::StackJob;
 use segue_core::WaitsFor;
 use segue_core::chain::{self, barrier};
 use segue_core::scheduling::{Job, Place};
+use segue_core::unwind::contain;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 
@@ -97,9 +101,6 @@ impl Common {
 
     #[inline(always)]
     fn fork_here<B: FnOnce() -> RB + Send, RA, RB: Send>(&self, a: impl FnOnce() -> RA, b: B) -> (RA, RB) {
-        if !segue_core::in_fiber() {
-            return fork_apart(a, b);
-        }
         let note = Note { expose: expose::<B, RB>, place: Place::here() };
         let child = Child { note, job: StackJob::new(b) };
         let number = self.forks.push(NonNull::from(&child).cast());
@@ -116,7 +117,8 @@ impl Common {
                 match private {
                     // SAFETY: as above.
                     true => unsafe { child.job.discard() },
-                    false => drop(self.fetch(&child.job)),
+                    // Its panic, or that of its drop, is the second one.
+                    false => _ = contain(|| drop(self.fetch(&child.job))),
                 }
                 resume_unwind(payload)
             }
@@ -165,7 +167,11 @@ impl Common {
         let b = unsafe { child.job.wait("the rest of a parallel loop") };
         match (a, b) {
             (Ok(a), Ok(b)) => (a, Some(b)),
-            (Err(payload), _) | (_, Err(payload)) => resume_unwind(payload),
+            (Ok(_), Err(payload)) => resume_unwind(payload),
+            (Err(payload), b) => {
+                contain(|| drop(b));
+                resume_unwind(payload)
+            }
         }
     }
 
@@ -349,11 +355,10 @@ where
     RA: Send,
     RB: Send,
 {
-    // SAFETY: a worker stays in place while it runs on this thread, and the fiber that calls this
-    // stays on it.
-    match unsafe { crate::worker::common::worker().as_ref() } {
-        Some(worker) if size_of::<B>() <= IN_REGISTERS => Ok(worker.fork(a, b)),
-        Some(worker) => {
+    // SAFETY: a join ends before the fiber that calls it.
+    match unsafe { caller() } {
+        Some((worker, _)) if size_of::<B>() <= IN_REGISTERS => Ok(worker.fork(a, b)),
+        Some((worker, _)) => {
             let mut b = Some(b);
             let lent = Lent(&mut b);
             Ok(worker.fork(a, move || lent.take()()))
@@ -393,7 +398,7 @@ fn try_apart<A: FnOnce() -> RA, B: FnOnce() -> RB + Send, RA, RB: Send>(a: A, b:
 /// assert_eq!(a + b, 1_999_000);
 /// ```
 pub fn offer_forks() {
-    crate::worker::local::with_caller(|caller| {
+    with_caller(|caller| {
         let Some((worker, _)) = caller.filter(|(worker, _)| worker.group.len() > 1) else { return };
         while let Some(job) = worker.forks.expose_oldest() {
             // It is not to wait for this worker.
@@ -404,7 +409,7 @@ pub fn offer_forks() {
 }
 
 /// Whether another worker would have some of the caller's work: what computes without forks may
-/// look here, and fork if so. One load.
+/// look here, and fork if so. A few loads.
 ///
 /// `false` outside of fibers of this crate's schedulers.
 ///
@@ -416,6 +421,5 @@ pub fn offer_forks() {
 #[inline]
 #[must_use]
 pub fn is_wanted() -> bool {
-    // SAFETY: a worker stays in place while it runs on this thread.
-    unsafe { crate::worker::common::worker().as_ref() }.is_some_and(|worker| worker.remote().is_wanted())
+    with_caller(|caller| caller.is_some_and(|(worker, _)| worker.remote().is_wanted()))
 }

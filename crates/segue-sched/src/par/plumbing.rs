@@ -25,7 +25,7 @@
 //! it.
 
 use crate::run::default::default_pool;
-use crate::worker::common::Common;
+use crate::worker::common::{Common, caller, with_caller};
 use crate::worker::handle;
 use segue_core::WaitsFor;
 use segue_core::chain::{self, barrier};
@@ -148,7 +148,7 @@ pub(crate) fn drive<P: Producer, C: Consumer<P::Item>>(pieces: P, consumer: &C) 
 /// Whether the caller is a fiber of a worker of this crate.
 #[inline]
 fn in_worker() -> bool {
-    !crate::worker::common::worker().is_null() && segue_core::in_fiber()
+    with_caller(|caller| caller.is_some())
 }
 
 /// Calls `f` in the default runtime; or here, on a worker's thread that a fiber has taken for
@@ -229,12 +229,8 @@ where
 #[inline]
 #[allow(unsafe_code)] // Workers are reached by their addresses.
 fn worker<'w>() -> Option<&'w Common> {
-    if !segue_core::in_fiber() {
-        return None;
-    }
-    // SAFETY: a worker stays in place while it runs on this thread, and the fiber that calls this
-    // stays on it, and uses it no longer than for its own loop.
-    unsafe { crate::worker::common::worker().as_ref() }
+    // SAFETY: the fiber that calls this uses it no longer than for its own loop.
+    unsafe { caller() }.map(|(worker, _)| worker)
 }
 
 /// Calls `f`, which forks, where the caller is, as [`drive`] does; else in the default runtime.

@@ -134,7 +134,7 @@ impl Driven {
             handle.group.remote(0).waker()();
         }
         let family: Box<Family> = Family::detached().into();
-        handle.group.own(&family);
+        handle.group.own(&family, true);
         Self {
             worker: ManuallyDrop::new(Box::new(seated)),
             family: ManuallyDrop::new(family),

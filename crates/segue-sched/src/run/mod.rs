@@ -220,8 +220,8 @@ impl<F: MakePark + Send + Sync> Builder<F> {
         let (plan, attendants) = self.plan()?;
         let plan = Arc::new(plan);
         let group = Arc::clone(&plan.group);
-        let parts = Parts { group, family: Family::detached().into(), threads: Vec::new(), _attendants: attendants };
-        parts.group.own(&parts.family);
+        let parts = Parts { group, family: Arc::new(Family::detached()), threads: Vec::new(), _attendants: attendants };
+        parts.group.own(&parts.family, true);
         let mut pool = Pool(Some(parts));
         let (report, started) = starts(pool.workers());
         let policy = Arc::new(policy);
@@ -266,13 +266,18 @@ impl<F: MakePark + Send + Sync> Builder<F> {
         let (plan, attendants) = self.plan()?;
         let plan = Arc::new(plan);
         let group = Arc::clone(&plan.group);
-        let parts = Parts { group, family: Family::detached().into(), threads: Vec::new(), _attendants: attendants };
-        parts.group.own(&parts.family);
+        let family = Arc::new(Family::detached());
+        group.own(&family, true);
+        let parts = Parts { group, family: Arc::clone(&family), threads: Vec::new(), _attendants: attendants };
         let pool = Pool(Some(parts));
         for index in 0..pool.workers() {
             let plan = Arc::clone(&plan);
             let outcome = |outcome: io::Result<()>| outcome.expect("a worker can start on this thread");
-            let run = Box::new(move || plan.work(index, &Stealing::default, Arc::new(outcome)));
+            let family = Arc::clone(&family);
+            let run = Box::new(move || {
+                plan.work(index, &Stealing::default, Arc::new(outcome));
+                drop(family);
+            });
             barrier(WaitsFor::new("the start of a pool"), || start(WorkerThread { index, run }))?;
         }
         Ok(pool)
@@ -475,7 +480,8 @@ pub(crate) unsafe fn lead_family<P: Policy, K: Park, T>(
     f: impl FnOnce() -> T,
 ) -> T {
     let group = Arc::clone(&local.common.group);
-    group.own(family);
+    // Other workers may go on when this one's loop has ended, and so this call.
+    group.own(family, group.len() == 1);
     let work = |first| Worker::parked(&local, park, on_deadlock).run(Some(first));
     // SAFETY: the family is as asked for; the worker's loop starts the job on this thread.
     unsafe { first_fiber(family, f, |family| end_soon(&group, family), || end_now(&group), work) }
@@ -568,7 +574,8 @@ pub struct Pool(Option<Parts>);
 /// What a pool consists of until it is dropped.
 struct Parts {
     group: Arc<Group>,
-    family: Box<Family>,
+    /// In place until the last worker has ended, also one that nobody waits for.
+    family: Arc<Family>,
     threads: Vec<thread::JoinHandle<()>>,
     /// End last.
     _attendants: Attendants,

@@ -9,8 +9,7 @@
 //! it is away. The mark and the shelf of what was sent are under one lock, so that nothing is sent
 //! to it unseen. Its other fibers, its timers and its driver stay, and wait for its return.
 
-use crate::worker::common::{Common, without_worker};
-use crate::worker::local::with_caller;
+use crate::worker::common::{Common, with_caller, without_worker};
 
 /// Runs `f` in place, on the worker's own thread, which may block there: what the worker has not
 /// started goes to the other workers of the scheduler meanwhile.

@@ -11,7 +11,7 @@
 //! passed, estimated by how long the last checkpoints took.
 
 use crate::worker::common::Common;
-use crate::worker::local::with_caller;
+use crate::worker::common::with_caller;
 use segue_core::scheduling::Timers;
 use segue_core::{Cancelled, Fiber};
 use std::cell::Cell;

@@ -29,9 +29,9 @@
 //! it has left.
 #![allow(unsafe_code)] // Workers and fibers are reached by their addresses.
 
-use crate::worker::common::{Common, around_of, set_worker};
+use crate::worker::common::{Common, around_of, set_worker, with_caller};
 use crate::worker::group::Group;
-use crate::worker::local::{header_of, with_caller};
+use crate::worker::local::header_of;
 use crate::worker::shutdown;
 use crate::worker::stack_job::StackJob;
 use segue_core::chain::barrier;

@@ -18,13 +18,13 @@
 //! it before anything else; until then no other fiber asks the policy.
 #![allow(unsafe_code)] // Fibers are reached by their headers' addresses.
 
-use crate::worker::common::{Common, Header, INTERRUPT, RESUME, Whole, set_worker, worker};
+use crate::worker::common::{Common, Header, INTERRUPT, RESUME, Whole, set_worker, with_caller, worker};
 use crate::worker::group::Group;
 use crate::worker::inbox::Letter;
 use crate::worker::policy::{Coroutine, Goes, Idle, Policy, Seat, Started, Task, Why};
 use crate::worker::report::Stuck;
 use segue_core::chain::{self, barrier};
-use segue_core::scheduling::{Job, Scheduler, Spawn, Timers, Wake};
+use segue_core::scheduling::{Family, Job, Scheduler, Spawn, Timers, Wake};
 use segue_core::switch::Switch;
 use segue_core::unwind::NoUnwind;
 use segue_core::{Fiber, WaitsFor};
@@ -673,17 +673,6 @@ fn preempt() {
     });
 }
 
-/// Calls `f` with the worker that runs on this thread and the running fiber, if that is one of the
-/// worker's. For code of ours: nothing is captured inside of `f`.
-#[inline(always)]
-pub(crate) fn with_caller<R>(f: impl FnOnce(Option<(&Common, &Fiber)>) -> R) -> R {
-    // SAFETY: the slot of the worker is null, or has one that stays until another is set, in this
-    // frame or around it (`set_worker`); the fiber that is current stays for longer than this call
-    // (clauses 3 and 4).
-    let caller = unsafe { worker().as_ref().zip(segue_core::scheduling::current().as_ref()) };
-    f(caller.filter(|(common, fiber)| ptr::addr_eq(fiber.scheduler(), *common)))
-}
-
 /// What a fiber's stack begins with.
 #[inline]
 fn main(header: &Header) {
@@ -767,6 +756,10 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
 
     fn timers(&self) -> &Timers {
         &self.timers
+    }
+
+    fn keeps(&self, family: &Family) -> bool {
+        self.common.group.keeps(family)
     }
 
     #[cold]

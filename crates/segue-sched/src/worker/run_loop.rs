@@ -266,6 +266,8 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         self.local.policy_paced(self.window.pace);
         self.park.poll();
         self.local.timers.fire();
+        // What it keeps may be of another scheduler, whose end is not to wait until this one idles.
+        segue_core::scheduling::settle();
         self.local.may_spare.set(true);
         self.local.common.remote().set_forks(false);
         self.local.common.placing.look_around(false);

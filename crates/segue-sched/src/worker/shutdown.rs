@@ -58,11 +58,11 @@
 //! **Another**: the scheduler ends while the driver waits for answers. `end` calls that off, under
 //! the lock of the answers.
 
-use crate::worker::common::Common;
+use crate::worker::common::{Common, with_caller};
 use crate::worker::group::Group;
 use crate::worker::handle::job_of_nobody;
 use crate::worker::hooks::no_unwind;
-use crate::worker::local::{suspended, with_caller};
+use crate::worker::local::suspended;
 use crate::worker::report::{Stuck, StuckWorker, Survivors, say};
 use segue_core::chain::barrier;
 use segue_core::{Builder, CancelToken, Either, Ended, Source, WaitQueue, Waitable, WaitsFor, now};

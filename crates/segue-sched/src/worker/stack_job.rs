@@ -109,7 +109,7 @@ impl<F: FnOnce() -> R, R> StackJob<F, R> {
 unsafe impl<F: FnOnce() -> R, R> Work for StackJob<F, R> {
     unsafe fn run(this: NonNull<Self>) {
         // SAFETY: the frame stays until `done` is signalled, and the waiter does not look before;
-        // `job` has written the fields.
+        // `job` has written the fields. This is where the work begins.
         unsafe {
             let this = this.as_ref();
             let result = segue_core::scheduling::retire(|| catch_unwind(AssertUnwindSafe(|| this.call())));

@@ -4,7 +4,8 @@
 use crate::common::{Counted, Meet, everywhere, everywhere_and_on_threads, on_real_schedulers, scaled};
 use segue_core::scheduling::run_as_thread;
 use segue_core::{CancelToken, check, scope, shield, sleep, spawn, yield_now};
-use segue_sched::{Builder, blocking_here, join};
+use segue_sched::par::prelude::*;
+use segue_sched::{Builder, Plain, blocking_here, is_wanted, join, try_join};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -340,5 +341,81 @@ fn joins_under_a_stream_of_mail() {
                 }
             });
         });
+    });
+}
+
+#[test]
+fn a_fiber_of_another_scheduler_on_a_worker_s_thread_leaves_no_note_with_the_worker() {
+    on_real_schedulers(|| {
+        let data = [3_u64; 8];
+        let waits = |turns| {
+            let sum = || data.iter().sum::<u64>();
+            let halves = join(|| (0..turns).all(|_| yield_now().is_ok()).then(sum), sum);
+            assert_eq!(halves, (Some(24), 24));
+        };
+        // On the thread, which the plain scheduler then has; the worker around it is still there.
+        run_as_thread(|| {
+            Plain::run(|| {
+                assert!(try_join(|| (), || ()).is_err() && !is_wanted());
+                // The first to begin is the first to end, which a stack of notes would not bear.
+                scope(|s| (1..4).for_each(|turns| drop(s.spawn(move || waits(turns)))));
+                assert_eq!((0..1000_u64).into_par_iter().filter(|n| yield_now().is_ok() && n % 2 == 0).count(), 500);
+            });
+        });
+        join(|| yield_now().unwrap(), || ());
+    });
+}
+
+/// A payload whose drop panics.
+struct Sour;
+
+impl Drop for Sour {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("in the drop of a payload");
+        }
+        std::process::abort();
+    }
+}
+
+#[test]
+fn the_payload_of_a_second_half_that_nobody_gets_does_not_get_in_the_way_of_the_first() {
+    on_real_schedulers(|| {
+        let second = AtomicUsize::new(0);
+        let both = || {
+            let until_it_runs = || {
+                while second.load(SeqCst) == 0 {
+                    yield_now().unwrap();
+                }
+                panic_any("a")
+            };
+            join(until_it_runs, || {
+                second.store(1, SeqCst);
+                panic_any(Sour)
+            })
+        };
+        let payload = catch_unwind(AssertUnwindSafe(both)).map(drop).unwrap_err();
+        assert_eq!(*payload.downcast::<&str>().unwrap(), "a");
+        // The pieces of a loop: the first element waits for a later one, which another fiber has.
+        let (second, both) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let pieces = || {
+            (0..64_u32).into_par_iter().for_each(|n| match n {
+                0 => {
+                    while second.load(SeqCst) == 0 {
+                        yield_now().unwrap();
+                    }
+                    both.fetch_add(1, SeqCst);
+                    panic_any("a")
+                }
+                1 => {
+                    second.store(1, SeqCst);
+                    both.fetch_add(1, SeqCst);
+                    panic_any(Sour)
+                }
+                _ => {}
+            });
+        };
+        let payload = catch_unwind(AssertUnwindSafe(pieces)).unwrap_err();
+        assert_eq!((*payload.downcast::<&str>().unwrap(), both.into_inner()), ("a", 2));
     });
 }

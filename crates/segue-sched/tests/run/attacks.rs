@@ -211,3 +211,59 @@ fn a_pool_dropped_in_a_run_inside_of_its_own_fiber_does_not_wait_for_itself() {
     });
     end.assert_passed();
 }
+
+/// Calls `f` while memory that was given up just before, of frames and on the heap, is full of a
+/// pattern; answers whether the pattern is still there.
+#[inline(never)]
+fn over_what_was_given_up(f: impl FnOnce()) -> bool {
+    const WORD: u64 = 0x5A5A_5A5A;
+    let mut frame = std::hint::black_box([WORD; 4096]);
+    let heap: Vec<Box<[u64]>> = (4..64).flat_map(|words| (0..64).map(move |_| vec![WORD; words].into())).collect();
+    f();
+    std::hint::black_box(&mut frame).iter().chain(heap.iter().flatten()).all(|word| *word == WORD)
+}
+
+#[test]
+fn what_a_scope_s_fiber_detaches_belongs_to_no_run_that_has_ended() {
+    let end = in_child("what_a_scope_s_fiber_detaches_belongs_to_no_run_that_has_ended", || {
+        for how in ["spawn_on", "move_to", "pool_on"] {
+            let (far, begun, gate, ended) = (pool(1), Meet::new(), Meet::new(), Meet::new());
+            let child = || {
+                begun.put(());
+                gate.wait().unwrap();
+                // Dropped at once if it belongs to what has ended.
+                let detached = segue_core::spawn(|| (0..100).all(|_| yield_now().is_ok()));
+                let ran = detached.join();
+                ended.put(ran.is_ok_and(|ran| ran));
+            };
+            let mut ran = false;
+            let intact = std::thread::scope(|threads| {
+                scope(|s| {
+                    let run = || Builder::new().workers(1);
+                    match how {
+                        "spawn_on" => run().run(|| drop(s.spawn_on(&far, child))).unwrap(),
+                        "move_to" => {
+                            let there = || drop(s.spawn(child));
+                            run().run(|| segue_sched::move_to(&far.handle(), there)).unwrap().unwrap();
+                        }
+                        _ => {
+                            let start = |worker: segue_sched::WorkerThread| {
+                                threads.spawn(|| worker.run());
+                                Ok(())
+                            };
+                            run().pool_on(start).unwrap().run(|| drop(s.spawn(child))).unwrap();
+                        }
+                    }
+                    begun.wait().unwrap();
+                    over_what_was_given_up(|| {
+                        gate.put(());
+                        ran = ended.wait().unwrap();
+                    })
+                })
+            });
+            assert!(intact, "memory was written to that a family had given up: {how}");
+            assert_eq!(ran, how != "pool_on");
+        }
+    });
+    end.assert_passed();
+}

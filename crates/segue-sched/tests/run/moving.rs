@@ -393,3 +393,23 @@ fn a_handle_spawns_while_the_scheduler_ends() {
         assert_eq!((joined, 20), (started.load(SeqCst), dropped.load(SeqCst)));
     }
 }
+
+#[test]
+fn a_run_ends_also_while_the_scheduler_to_which_its_fiber_went_to_spawn_is_never_idle() {
+    let far = pool(1);
+    let over = Arc::new(AtomicBool::new(false));
+    let busy = far.spawn({
+        let over = Arc::clone(&over);
+        move || {
+            let begun = std::time::Instant::now();
+            while !over.load(SeqCst) && begun.elapsed().as_secs() < 5 {
+                yield_now().unwrap();
+            }
+            over.load(SeqCst)
+        }
+    });
+    let there = || spawn(|| ()).join().unwrap();
+    Builder::new().workers(1).run(|| move_to(&far.handle(), there)).unwrap().unwrap();
+    over.store(true, SeqCst);
+    assert!(busy.join().unwrap(), "the run has waited for the other scheduler to idle");
+}

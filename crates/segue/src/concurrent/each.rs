@@ -156,7 +156,8 @@ impl AtMost {
     /// ([`Iterator::by_ref`]). *May already have happened*, what `f` did.
     ///
     /// # Errors
-    /// [`Incomplete`] if the caller was cancelled before all were begun.
+    /// [`Incomplete`] if the caller was cancelled before the iterator had ended. It may have all
+    /// results: then nobody had asked the iterator for more.
     ///
     /// # Panics
     /// With the first panic of `f` or of the iterator, when all others have ended.
@@ -199,7 +200,7 @@ impl AtMost {
     /// As for [`map`](AtMost::map). *May already have happened*, for a part of the items.
     ///
     /// # Errors
-    /// [`Cancelled`] if the caller was cancelled before all items were begun.
+    /// [`Cancelled`] if the caller was cancelled before the iterator had ended.
     ///
     /// # Panics
     /// As [`map`](AtMost::map) does.
@@ -235,8 +236,8 @@ impl AtMost {
     /// As for [`map`](AtMost::map).
     ///
     /// # Errors
-    /// [`Cancelled`] if the caller was cancelled before all items were begun, and `f` has answered
-    /// true for none.
+    /// [`Cancelled`] if the caller was cancelled before the iterator had ended, and `f` has
+    /// answered true for none.
     ///
     /// # Panics
     /// As [`map`](AtMost::map) does.

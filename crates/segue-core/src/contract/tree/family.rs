@@ -26,6 +26,7 @@
 #![allow(unsafe_code)] // Members and owner reach the family by its address.
 
 use crate::contract::chain::{self, Heritage, barrier};
+use crate::contract::current;
 use crate::contract::fiber::WaitsFor;
 use crate::contract::tree::cancelled::{Cancelled, Reason};
 use crate::contract::tree::context::Context;
@@ -40,6 +41,9 @@ use std::panic::Location;
 use std::ptr;
 use std::sync::Arc;
 
+/// The address of no family.
+const UNKNOWN: *const Family = ptr::without_provenance(1);
+
 /// The fibers that one owner has to wait for.
 pub struct Family {
     pub(crate) context: Arc<Context>,
@@ -50,6 +54,9 @@ pub struct Family {
     is_scope: bool,
     /// The one that daemons report to; null for any other.
     reports_to: *const Family,
+    /// Of a scope: the one that its opener detaches to, which the scope can't outlive;
+    /// [`UNKNOWN`] if it may be captured.
+    openers: *const Family,
     /// The shared handlers that it was made inside of, if it is a scope's. Here and not in each
     /// closure: what is put together from two is copied in words of another size than it was
     /// written in, which waits for the writes.
@@ -87,6 +94,7 @@ impl Family {
         let mut family = Self::new(Context::nested(), true);
         // It inherits only what it is not captured without, and so outlives it.
         family.heritage = chain::heritage();
+        family.openers = if chain::top().is_null() { current::family() } else { UNKNOWN };
         family
     }
 
@@ -98,6 +106,7 @@ impl Family {
         let mut daemons = Self::new(Arc::clone(&self.context), true);
         daemons.heritage = self.heritage;
         daemons.reports_to = self;
+        daemons.openers = self.openers;
         daemons
     }
 
@@ -109,6 +118,7 @@ impl Family {
             failures: Lock::new(Failures::NONE),
             is_scope,
             reports_to: ptr::null(),
+            openers: ptr::null(),
             heritage: Heritage::NONE,
             unstarted: AtomicUsize::new(0),
         }
@@ -117,6 +127,12 @@ impl Family {
     /// Runs `f` as the owner: inside of the family's context.
     pub fn enter_context<R>(&self, f: impl FnOnce() -> R) -> R {
         self.context.enter(f)
+    }
+
+    /// Whether `detached` stays in place until the last member has ended, wherever that runs.
+    #[inline]
+    pub(crate) fn is_within(&self, detached: *const Self) -> bool {
+        ptr::eq(if self.is_scope { self.openers } else { self }, detached)
     }
 
     /// The context that its members run in.

@@ -13,7 +13,9 @@
 //!
 //! A kept membership keeps its owner waiting. So a thread keeps them only between
 //! [`keep_spares`]`(true)` and `(false)`, and gives one up by [`settle`] whenever it has nothing
-//! else to do. What it runs until then are members themselves, or work that the owner waits for.
+//! else to do. What it runs until then are members themselves, or work that the owner waits for; or
+//! else of another runtime, a fiber of which came here to spawn: so a thread that is never idle
+//! settles now and then.
 //! Only memberships of runtimes' families are kept: their owners wait for the runtime to run dry. A
 //! scope's owner goes on as soon as its last fiber has ended.
 //!
@@ -151,7 +153,7 @@ pub(crate) unsafe fn keep(family: *const Family) -> bool {
 /// Gives up what the thread keeps for the fibers that it will make. Answers whether there was
 /// something: then a fiber may have become ready.
 ///
-/// For worker loops, when there is nothing to run and before they sleep.
+/// For worker loops, when there is nothing to run and before they sleep; and now and then.
 #[inline]
 pub fn settle() -> bool {
     let kept = SPARE.with(|spare| {

@@ -106,7 +106,7 @@ use remote::Shelf;
 use segue_core::atomic::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering};
 use segue_core::scheduling::{Family, Job, Unpark};
 use std::collections::VecDeque;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// More closures than this on one shelf are a crowd, which is shared at once. It is as many as
@@ -159,6 +159,8 @@ pub(crate) struct Group {
     /// What is spawned by handle belongs to it, as long as there is one. Its owner takes it out
     /// before it completes it.
     family: Mutex<Option<Owned>>,
+    /// The address of the family that there was, if that stays until the last worker has ended.
+    kept: AtomicUsize,
     /// The monitor's thread, if there is a monitor.
     monitor: OnceLock<Arc<dyn Unpark>>,
     /// How it ends, unless its owner cancels it and waits.
@@ -185,6 +187,7 @@ impl Group {
             working: AtomicUsize::new(workers),
             sleepers: AtomicUsize::new(0),
             family: Mutex::new(None),
+            kept: AtomicUsize::new(0),
             monitor: OnceLock::new(),
             ending: OnceLock::new(),
             stopping: AtomicBool::new(false),
@@ -223,9 +226,19 @@ impl Group {
         }
     }
 
-    /// Has what is spawned by handle belong to this family, until `disown`.
-    pub(crate) fn own(&self, family: &Family) {
+    /// Has what is spawned by handle belong to this family, until `disown`. It may stay in place
+    /// until the last worker has ended.
+    pub(crate) fn own(&self, family: &Family, stays: bool) {
+        if stays {
+            self.kept.store(ptr::from_ref(family).addr(), Ordering::Relaxed);
+        }
         *self.family() = Some(Owned(NonNull::from(family)));
+    }
+
+    /// Whether it is the scheduler's own family, and stays in place until the last worker has
+    /// ended.
+    pub(crate) fn keeps(&self, family: &Family) -> bool {
+        self.kept.load(Ordering::Relaxed) == ptr::from_ref(family).addr()
     }
 
     /// The family is about to be completed: nothing is spawned by handle any more.
