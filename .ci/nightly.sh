@@ -98,5 +98,5 @@ minimal() {
     mv "$copy/crates/segue-http/Cargo.toml.kept" "$copy/crates/segue-http/Cargo.toml"
     $lock --manifest-path "$copy/Cargo.toml"
     cargo check --locked --manifest-path "$copy/Cargo.toml" --target-dir "$target/minimal" --workspace \
-        --features segue-bridge/tokio,segue-bridge/rayon,segue-bridge/streams,segue/lines
+        --features segue-bridge/tokio,segue-bridge/rayon,segue-bridge/orx-parallel,segue-bridge/streams,segue/lines
 }
