@@ -38,6 +38,8 @@ miri() {
         cargo +nightly miri test -p segue-sched --features threads --test miri -- miri_contexts::
     MIRIFLAGS="$flags -Zmiri-many-seeds=0..2" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-sched --features threads \
         --test miri -- miri_tasks::
+    MIRIFLAGS="$flags" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-sched --features threads \
+        --test miri -- miri_par::
     export "$runner=$watch"
 }
 
@@ -61,13 +63,14 @@ tsan() {
     unset RUSTFLAGS TSAN_OPTIONS CARGO_TARGET_DIR
 }
 
-# What callbacks may bring about that are captured in the middle of something, under the address
-# sanitizer, on the same host. What is forgotten there is leaked on purpose.
+# What callbacks may bring about that are captured in the middle of something, and parallel loops,
+# under the address sanitizer, on the same host. What is forgotten there is leaked on purpose.
 asan() {
     nightly rust-src || return 0
     local said test="cargo +nightly test -Zbuild-std --target x86_64-unknown-linux-gnu"
     export RUSTFLAGS=-Zsanitizer=address ASAN_OPTIONS=detect_leaks=0 CARGO_TARGET_DIR="$target/asan"
     $test -p segue-sched --features threads --test barriers
+    $test -p segue-sched --features threads --test miri -- miri_par::
     $test -p segue --no-default-features --features sched,threads --test barriers
     $test -p segue-io --features threads --test barriers
     $test -p segue-bridge --features threads --test barriers
@@ -98,5 +101,5 @@ minimal() {
     mv "$copy/crates/segue-http/Cargo.toml.kept" "$copy/crates/segue-http/Cargo.toml"
     $lock --manifest-path "$copy/Cargo.toml"
     cargo check --locked --manifest-path "$copy/Cargo.toml" --target-dir "$target/minimal" --workspace \
-        --features segue-bridge/tokio,segue-bridge/rayon,segue-bridge/streams,segue/lines
+        --features segue-bridge/tokio,segue-bridge/rayon,segue-bridge/orx-parallel,segue-bridge/streams,segue/lines
 }

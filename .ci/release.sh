@@ -68,5 +68,5 @@ packages() {
     done < <(jq -r '.packages[] | select(.publish != []) | "\(.name) \(.version)"' "$meta")
     cp Cargo.lock "$copy/"
     cargo check --manifest-path "$copy/Cargo.toml" --target-dir "$target/packages" --workspace \
-        --features segue-bridge/tokio,segue-bridge/rayon,segue-bridge/streams
+        --features segue-bridge/tokio,segue-bridge/rayon,segue-bridge/orx-parallel,segue-bridge/streams
 }

@@ -41,6 +41,8 @@ mod policies;
 mod policy_overhead;
 mod primes_sieve;
 mod race;
+mod rayon_patched;
+mod scope_spawn;
 mod select;
 mod skynet;
 mod spawn_join;
@@ -62,6 +64,7 @@ use async_executor::{LocalExecutor, StaticLocalExecutor};
 pub const ALL: &[Workload] = &[
     switch::WORKLOAD,
     spawn_join::WORKLOAD,
+    scope_spawn::WORKLOAD,
     r#yield::WORKLOAD,
     r#yield::COLD,
     ping_pong::WORKLOAD,
@@ -78,6 +81,7 @@ pub const ALL: &[Workload] = &[
     par_enter::WORKLOAD,
     par_reduce::WORKLOAD,
     par_sort::WORKLOAD,
+    rayon_patched::WORKLOAD,
     skynet::WORKLOAD,
     k_nucleotide::WORKLOAD,
     mandelbrot::WORKLOAD,

@@ -41,11 +41,14 @@
 //!
 //! # Features
 //!
-//! None by default: `tokio` and `rayon` bring these crates in, and with them the modules of the
-//! same names; `streams` has the module of that name, for the traits `Stream` and `Sink`.
+//! None by default: `tokio`, `rayon` and `orx-parallel` bring these crates in, and with them the
+//! modules of the same names; `streams` has the module of that name, for the traits `Stream` and
+//! `Sink`.
 #![forbid(unsafe_code)]
 
 mod direct;
+#[cfg(feature = "orx-parallel")]
+pub mod orx_parallel;
 #[cfg(feature = "rayon")]
 pub mod rayon;
 #[cfg(feature = "streams")]

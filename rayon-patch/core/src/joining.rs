@@ -71,10 +71,14 @@ where
         segue_sched::offer_forks();
         caught(|| oper_a(context))
     };
-    if segue_sched::Handle::current().is_some() {
-        return both(segue_sched::join_context(offering, |context| caught(|| oper_b(context))));
-    }
-    // Another thread takes both.
-    let there = || segue_sched::join(|| offering(FnContext::new(true)), || caught(|| oper_b(FnContext::new(true))));
-    both(on_worker(there))
+    // One that is not on a worker has both taken by others. One fork for either case: a program has
+    // as many of these functions as it has loops.
+    let is_taken = segue_sched::Handle::current().is_none();
+    on_worker(|| {
+        let halves = (
+            |context: FnContext| offering(FnContext::new(is_taken || context.migrated())),
+            |context: FnContext| caught(|| oper_b(FnContext::new(is_taken || context.migrated()))),
+        );
+        both(segue_sched::join_context(halves.0, halves.1))
+    })
 }

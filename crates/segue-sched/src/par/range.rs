@@ -12,48 +12,59 @@ use std::ops::{Range, RangeInclusive};
 #[must_use = "a parallel iterator does nothing before it is consumed"]
 pub struct RangeIter<R>(R);
 
-/// A range whose elements may be too many.
-pub trait Countable {
+/// A range whose elements may be too many, and which is a piece if they are not.
+pub trait Countable: Producer + Clone {
     /// Whether there are at most `usize::MAX`.
     fn is_countable(&self) -> bool;
 }
 
-// Generic, so that integers without a type are `i32`, as they are in a `for`.
-impl<T> IntoParallelIterator for Range<T>
-where
-    Self: Countable,
-    RangeIter<Self>: ParallelIterator<Item = T>,
-    T: Send,
-{
-    type Item = T;
-    type Iter = RangeIter<Self>;
+impl<R: Countable<Item: Send>> ParallelIterator for RangeIter<R> {
+    type Item = R::Item;
 
-    /// # Panics
-    /// If the range has more than `usize::MAX` elements.
-    #[track_caller]
-    fn into_par_iter(self) -> RangeIter<Self> {
-        assert!(self.is_countable(), "a parallel loop over a range has at most usize::MAX elements");
-        RangeIter(self)
+    fn drive<C: Consumer<R::Item>>(&mut self, consumer: &C) -> C::Result {
+        drive(self.pieces(), consumer)
+    }
+
+    fn exactly(&mut self) -> Option<usize> {
+        Some(self.0.len())
     }
 }
 
-impl<T> IntoParallelIterator for RangeInclusive<T>
-where
-    Self: Countable,
-    RangeIter<Self>: ParallelIterator<Item = T>,
-    T: Send,
-{
-    type Item = T;
-    type Iter = RangeIter<Self>;
+impl<R: Countable<Item: Send>> IndexedParallelIterator for RangeIter<R> {
+    type Pieces<'a>
+        = R
+    where
+        Self: 'a;
 
-    /// # Panics
-    /// If the range has more than `usize::MAX` elements.
-    #[track_caller]
-    fn into_par_iter(self) -> RangeIter<Self> {
-        assert!(self.is_countable(), "a parallel loop over a range has at most usize::MAX elements");
-        RangeIter(self)
+    fn pieces(&mut self) -> R {
+        self.0.clone()
     }
 }
+
+macro_rules! into_par_iter {
+    ($($range:ident),*) => {$(
+        // Generic, so that integers without a type are `i32`, as they are in a `for`.
+        impl<T> IntoParallelIterator for $range<T>
+        where
+            Self: Countable,
+            RangeIter<Self>: ParallelIterator<Item = T>,
+            T: Send,
+        {
+            type Item = T;
+            type Iter = RangeIter<Self>;
+
+            /// # Panics
+            /// If the range has more than `usize::MAX` elements.
+            #[track_caller]
+            fn into_par_iter(self) -> RangeIter<Self> {
+                assert!(self.is_countable(), "a parallel loop over a range has at most usize::MAX elements");
+                RangeIter(self)
+            }
+        }
+    )*};
+}
+
+into_par_iter!(Range, RangeInclusive);
 
 /// The number of elements that an element lies behind another one.
 macro_rules! distance {
@@ -83,26 +94,6 @@ macro_rules! ranges {
             #[inline]
             fn into_iter(self) -> Self {
                 self
-            }
-        }
-
-        impl ParallelIterator for RangeIter<Range<$int>> {
-            type Item = $int;
-
-            fn drive<C: Consumer<$int>>(&mut self, consumer: &C) -> C::Result {
-                drive(self.pieces(), consumer)
-            }
-
-            fn exactly(&mut self) -> Option<usize> {
-                Some(Producer::len(&self.0))
-            }
-        }
-
-        impl IndexedParallelIterator for RangeIter<Range<$int>> {
-            type Pieces<'a> = Range<$int>;
-
-            fn pieces(&mut self) -> Range<$int> {
-                self.0.clone()
             }
         }
 
@@ -142,26 +133,6 @@ macro_rules! ranges {
             #[inline]
             fn into_iter(self) -> Self {
                 self
-            }
-        }
-
-        impl ParallelIterator for RangeIter<RangeInclusive<$int>> {
-            type Item = $int;
-
-            fn drive<C: Consumer<$int>>(&mut self, consumer: &C) -> C::Result {
-                drive(self.pieces(), consumer)
-            }
-
-            fn exactly(&mut self) -> Option<usize> {
-                Some(Producer::len(&self.0))
-            }
-        }
-
-        impl IndexedParallelIterator for RangeIter<RangeInclusive<$int>> {
-            type Pieces<'a> = RangeInclusive<$int>;
-
-            fn pieces(&mut self) -> RangeInclusive<$int> {
-                self.0.clone()
             }
         }
 

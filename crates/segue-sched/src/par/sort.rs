@@ -34,8 +34,8 @@ use std::cmp::Ordering;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// Fewer elements are sorted by one worker: to fork would take longer.
-const SMALL: usize = 2048;
+/// Fewer elements are sorted by one worker: to fork would take longer. Miri is to see forks.
+const SMALL: usize = if cfg!(miri) { 8 } else { 2048 };
 
 /// So many pieces for each worker: they take different times.
 const PIECES: usize = 4;

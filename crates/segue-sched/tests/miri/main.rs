@@ -2,4 +2,5 @@
 
 mod miri_contexts;
 mod miri_hosts;
+mod miri_par;
 mod miri_tasks;
