@@ -32,16 +32,20 @@ use crate::contract::fiber::{Fiber, WaitsFor};
 use crate::contract::unwind::{caught, contain};
 use crate::primitives::at_end::at_end;
 use crate::primitives::payload::Payload;
+use std::any::TypeId;
 use std::cell::{Cell, RefCell};
 use std::error::Error;
 use std::ptr::NonNull;
 use std::{fmt, mem, ptr};
 
+/// The address of a [`FiberLocal`], and its type: two constants of different types may be one in
+/// memory, if they are alike there.
+type Key = (usize, TypeId);
+
 /// The values of one fiber, thread or task.
 pub(crate) struct Locals {
-    /// By the addresses of their keys. Each was a box: one that is moved says that nobody else has
-    /// its value, which may be lent.
-    values: Vec<(usize, NonNull<dyn Value>)>,
+    /// Each was a box: one that is moved says that nobody else has its value, which may be lent.
+    values: Vec<(Key, NonNull<dyn Value>)>,
     /// Whether they are being dropped.
     ends: bool,
 }
@@ -174,8 +178,8 @@ impl<T: Send + 'static> FiberLocal<T> {
         })
     }
 
-    fn key(&'static self) -> usize {
-        ptr::from_ref(self).addr()
+    fn key(&'static self) -> Key {
+        (ptr::from_ref(self).addr(), TypeId::of::<T>())
     }
 
     fn find(&'static self) -> Result<Option<*const T>, AccessError> {
@@ -300,7 +304,7 @@ fn of_thread() -> *mut Locals {
 #[cold]
 #[inline(never)]
 fn clone_of(table: *mut Locals) -> *mut Locals {
-    let mut values: Vec<(usize, Box<dyn Value>)> = Vec::new();
+    let mut values: Vec<(Key, Box<dyn Value>)> = Vec::new();
     barrier(WaitsFor::new("the clone of a fiber-local value"), || {
         // SAFETY: the caller's, in place. A clone is foreign code, which may make more values, but
         // removes none, and each lies in a place of its own; no reference to the list is held.
