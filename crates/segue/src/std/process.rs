@@ -185,8 +185,8 @@ impl Command {
         };
     }
 
-    /// Starts it, and does not wait for its end. It blocks the worker for as long as
-    /// [`process::spawn`] says.
+    /// Starts it. Never waits for other fibers, nor for the child's end; but it blocks the worker
+    /// until the program is executed ([`process::spawn`]).
     ///
     /// # Errors
     /// Those of [`process::spawn`]; that a stream was given for which no descriptor was left.
