@@ -26,7 +26,7 @@ use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
 use std::ptr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, TryLockError};
 
 /// An error of a flight, as `errno`; what a time-out is called differs. `None` if there was no
 /// flight.
@@ -78,10 +78,15 @@ unsafe extern "C" fn accept4(
     }) as c_int
 }
 
-/// Takes a connection if there is one.
+/// Takes a connection if there is one. Another process may take it before the call does, which
+/// blocks then: nobody else waits for that call.
 fn accept_if_ready(fd: c_int, call: impl Fn(c_int) -> isize) -> Outcome {
     static ONE: Mutex<()> = Mutex::new(());
-    let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = match ONE.try_lock() {
+        Err(TryLockError::WouldBlock) => return Err(libc::EAGAIN),
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Ok(alone) => alone,
+    };
     if is_ready(fd, Half::Read) { outcome(call(fd)) } else { Err(libc::EAGAIN) }
 }
 

@@ -15,7 +15,7 @@
 #![allow(unsafe_code)] // The kernel writes a thread's usage through a pointer.
 
 use super::calls::{ASKED, Place};
-use super::local;
+use super::local::{self, ONE_MOUNT};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Statx};
 use rustix::io::{Errno, ReadWriteFlags};
 use segue_core::drivers::charge;
@@ -94,7 +94,7 @@ pub(super) fn look_up(within: BorrowedFd<'_>, path: &CStr, flags: OFlags) -> Opt
 /// What is known of an open file, if its file system knows it by itself.
 pub(super) fn stat_now(fd: BorrowedFd<'_>) -> Option<Statx> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-    let stat = rustix::fs::statx(fd, c"", flags, ASKED).ok()?;
+    let stat = rustix::fs::statx(fd, c"", flags, ASKED | ONE_MOUNT).ok()?;
     local::is_local(&stat, fd).then_some(stat)
 }
 

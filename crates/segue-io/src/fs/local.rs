@@ -5,20 +5,24 @@
 //!
 //! # The idea
 //!
-//! The number of a device names the file system. It is asked once what kind it is, on a thread for
-//! blocking calls, and the answer is kept in a small table. What does not fit there counts as
-//! foreign: then nothing but the way differs.
+//! The number of its mount names the file system; no other one ever gets it (since Linux 6.8).
+//! Before, the number of the device does, which may come again when something else is mounted. It
+//! is asked once what kind it is, on a thread for blocking calls, and the answer is kept in a small
+//! table. What does not fit there counts as foreign: then nothing but the way differs.
 //!
 //! Each entry is one word, written once; it says all that it says by itself, so that the accesses
 //! are relaxed. Two threads that ask at once may both write.
 
-use rustix::fs::{FsWord, Statx};
+use rustix::fs::{FsWord, Statx, StatxFlags};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static TABLE: [AtomicU64; 32] = [const { AtomicU64::new(0) }; 32];
 
-/// An entry is a device, this bit, and whether it is local.
+/// Asks for the number of a mount that is given to no other. rustix has no name for it.
+pub(super) const ONE_MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x4000);
+
+/// An entry is a mount or a device, this bit, and whether it is local.
 const KNOWN: u64 = 1 << 63;
 const LOCAL: u64 = 1 << 62;
 
@@ -40,23 +44,25 @@ const LOCALS: [u32; 13] = [
     0x6265_6572,
 ];
 
-/// Linux's numbers of devices have 12 and 20 bits.
-fn device(stat: &Statx) -> u64 {
-    KNOWN | u64::from(stat.stx_dev_major) << 20 | u64::from(stat.stx_dev_minor)
+/// A mount's number begins above 2³¹ and is counted up; those of devices have 12 and 20 bits.
+fn place(stat: &Statx) -> u64 {
+    let is_mount = StatxFlags::from_bits_retain(stat.stx_mask).contains(ONE_MOUNT);
+    let device = u64::from(stat.stx_dev_major) << 20 | u64::from(stat.stx_dev_minor);
+    KNOWN | if is_mount { stat.stx_mnt_id & !LOCAL } else { device }
 }
 
 /// Whether what was found there lies on such a file system. The first time, the caller may wait for
 /// the answer of `fd`, which is of there.
 pub(super) fn is_local(stat: &Statx, fd: BorrowedFd<'_>) -> bool {
-    let device = device(stat);
+    let place = place(stat);
     for entry in &TABLE {
         let mut known = entry.load(Ordering::Relaxed);
         if known == 0 {
             let Ok(Ok(kind)) = segue_core::blocking(|| rustix::fs::fstatfs(fd)) else { return false };
-            known = device | if is_kind_local(kind.f_type) { LOCAL } else { 0 };
+            known = place | if is_kind_local(kind.f_type) { LOCAL } else { 0 };
             entry.store(known, Ordering::Relaxed);
         }
-        if known & !LOCAL == device {
+        if known & !LOCAL == place {
             return known & LOCAL != 0;
         }
     }
