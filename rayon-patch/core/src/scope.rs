@@ -122,6 +122,8 @@ unsafe fn spawn<'scope>(state: &Arc<State>, at: Option<usize>, body: Box<Borrowi
     let body = unsafe { transmute::<Box<Borrowing<'scope>>, Body>(body) };
     let job = Job::new(state, body);
     match at {
+        // It can't wait, and so no other fiber of this worker's has a turn before the scope ends.
+        Some(worker) if std::thread::panicking() && state.place.is_worker(worker) => job.run(),
         Some(worker) => drop(state.place.handle.spawn_at(worker, move || job.run())),
         None => {
             state.jobs.lock().unwrap_or_else(PoisonError::into_inner).push_back(job);
