@@ -14,33 +14,42 @@ nightly() {
 }
 
 # The core's behaviour tests, interpreted: aliasing, lifetimes, races. The longest suites are left
-# out; they passed by hand.
+# out; they passed by hand. Miri has one processor for all threads of a program: two programs at
+# once take about the same time.
 miri() {
     nightly miri rust-src || return 0
-    local flags="-Zmiri-disable-isolation -Zmiri-ignore-leaks"
     # Miri is itself what runs the programs.
     local watch=${!runner}
     unset "$runner"
-    MIRIFLAGS="$flags" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-core \
-        --test futures --test choices --test hostile --test hostile_wakers --test chained_wakers \
-        --test rendezvous_choices --test planted_choices --test lying_operations --test wait_queue --test cancellation --test tokens \
-        --test handles --test combinators --test nacks \
-        --test future_sources --test merges --test fiber_locals
-    MIRIFLAGS="$flags" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-fiber --features threads \
-        --test generators --test multi --test effects_ended
-    # Here equal constants lie at several places.
-    MIRIFLAGS="$flags" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-fiber --features threads \
-        --test effects -- of_two_clauses
-    MIRIFLAGS="$flags -Zmiri-many-seeds=0..4" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-sched --features threads \
-        --test miri -- miri_hosts::
-    # An address is used again as often as can be: so a pointer to what lay there before shows.
-    MIRIFLAGS="$flags -Zmiri-many-seeds=0..4 -Zmiri-address-reuse-rate=1.0" CARGO_TARGET_DIR="$target/miri" \
-        cargo +nightly miri test -p segue-sched --features threads --test miri -- miri_contexts::
-    MIRIFLAGS="$flags -Zmiri-many-seeds=0..2" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-sched --features threads \
-        --test miri -- miri_tasks::
-    MIRIFLAGS="$flags" CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test -p segue-sched --features threads \
-        --test miri -- miri_par::
+    at_once miri_choices miri_others
     export "$runner=$watch"
+}
+
+# Runs Miri with more flags, and with what follows for Cargo.
+interpret() {
+    MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks $1" CARGO_TARGET_DIR="$target/miri" \
+        cargo +nightly miri test "${@:2}"
+}
+
+miri_choices() {
+    interpret "" -p segue-core \
+        --test choices --test chained_wakers --test combinators --test rendezvous_choices \
+        --test planted_choices --test cancellation --test tokens --test merges --test nacks
+}
+
+miri_others() {
+    interpret "" -p segue-core \
+        --test futures --test hostile --test hostile_wakers --test lying_operations \
+        --test wait_queue --test handles --test future_sources --test fiber_locals
+    interpret "" -p segue-fiber --features threads --test generators --test multi --test effects_ended
+    # Here equal constants lie at several places.
+    interpret "" -p segue-fiber --features threads --test effects -- of_two_clauses
+    interpret "-Zmiri-many-seeds=0..4" -p segue-sched --features threads --test miri -- miri_hosts::
+    # An address is used again as often as can be: so a pointer to what lay there before shows.
+    interpret "-Zmiri-many-seeds=0..4 -Zmiri-address-reuse-rate=1.0" -p segue-sched --features threads \
+        --test miri -- miri_contexts::
+    interpret "-Zmiri-many-seeds=0..2" -p segue-sched --features threads --test miri -- miri_tasks::
+    interpret "" -p segue-sched --features threads --test miri -- miri_par::
 }
 
 # The core, the schedulers and the structures under the thread sanitizer, on the host with a thread

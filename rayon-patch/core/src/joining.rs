@@ -73,7 +73,7 @@ where
     };
     // One that is not on a worker has both taken by others. One fork for either case: a program has
     // as many of these functions as it has loops.
-    let is_taken = segue_sched::Handle::current().is_none();
+    let is_taken = segue_sched::worker_index().is_none();
     on_worker(|| {
         let halves = (
             |context: FnContext| offering(FnContext::new(is_taken || context.migrated())),

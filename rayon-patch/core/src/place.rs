@@ -56,9 +56,10 @@ pub(crate) fn index() -> Option<usize> {
     }
 }
 
-/// Runs `op` on a worker: in place on a fiber, else on the thread's pool.
+/// Runs `op` on a worker: in place on a fiber, else on the thread's pool. The look does not touch
+/// what workers share: each fork makes it.
 pub(crate) fn on_worker<R: Send>(op: impl FnOnce() -> R + Send) -> R {
-    if Handle::current().is_some() { op() } else { registry_of_thread().call(op) }
+    if segue_sched::worker_index().is_some() { op() } else { registry_of_thread().call(op) }
 }
 
 impl Place {
