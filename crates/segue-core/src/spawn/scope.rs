@@ -251,7 +251,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         with_origin(|origin| unsafe { origin.spawn(Some(&self.family), Given::default(), f) })
     }
 
-    /// As [`spawn`](Self::spawn), under another scheduler: on a pool, for instance.
+    /// As [`spawn`](Self::spawn), under another scheduler: on a pool, for instance, as
+    /// `s.spawn_on(&pool, f)`.
     ///
     /// # Examples
     ///

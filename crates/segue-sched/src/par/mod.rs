@@ -48,6 +48,12 @@
 //! [`check`](segue_core::check) in its closure, and collects into a `Result`: the first error ends
 //! it.
 //!
+//! # Not here
+//!
+//! Iterators over maps and strings; `rev`, `take`, `skip`, `flat_map` and the `_init` forms. What
+//! is collected is a `Vec`, an `Option` or a `Result`; `fold` and `reduce` make anything else.
+//! Rayon itself has all of it, and runs on these workers by `rayon-patch`.
+//!
 //! # Panics
 //!
 //! A panic in a closure comes out of the call, when no closure of the loop is running any more.

@@ -583,6 +583,8 @@ struct Parts {
 
 impl Parts {
     fn end(self) {
+        // Its threads may be at work: no simulation is to take the wait for a deadlock.
+        let _outside = segue_core::outside_work();
         self.group.disown();
         // SAFETY: the pool owned its family, and ends once. `disown` has taken it out of the reach
         // of spawns from outside; what its members spawn is counted before they end.
@@ -661,7 +663,8 @@ impl Pool {
         self.spawn_as(segue_core::Builder::new(), f)
     }
 
-    /// As [`spawn`](Pool::spawn), with a name or attributes. Never waits.
+    /// As [`spawn`](Pool::spawn), with a name or attributes, said by the builder of `segue-core`
+    /// (`segue::core::Builder`). Never waits.
     pub fn spawn_as<F, T>(&self, given: segue_core::Builder, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,

@@ -107,7 +107,8 @@ impl Handle {
         self.spawn_as(segue_core::Builder::new(), f)
     }
 
-    /// As [`spawn`](Handle::spawn), with a name or attributes. Never waits.
+    /// As [`spawn`](Handle::spawn), with a name or attributes, said by the builder of `segue-core`
+    /// (`segue::core::Builder`). Never waits.
     pub fn spawn_as<F, T>(&self, given: segue_core::Builder, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,

@@ -88,6 +88,27 @@ fn pools_that_call_each_other_in_circles() {
 }
 
 #[test]
+fn a_pool_that_is_at_work_is_dropped_in_a_simulation() {
+    for seed in 0..scaled(20, 3) as u64 {
+        let ended = Sim::new(seed).run(|| {
+            let pool = Builder::new().workers(1).pool().unwrap();
+            let (started, starts) = std::sync::mpsc::channel();
+            drop(pool.spawn(move || {
+                started.send(()).unwrap();
+                while segue_core::check().is_ok() {
+                    std::hint::spin_loop();
+                }
+                // The simulation has nothing else to run meanwhile.
+                (0..1_000_000).for_each(|_| std::hint::spin_loop());
+            }));
+            starts.recv().unwrap();
+            drop(pool);
+        });
+        assert!(ended.is_ok(), "{ended:?}");
+    }
+}
+
+#[test]
 fn a_pool_called_by_its_own_fiber_runs_in_place() {
     let pool = pool(1);
     assert_eq!(pool.run(|| pool.run(|| pool.call(|| 6))), Ok(Ok(6)));

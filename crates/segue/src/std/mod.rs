@@ -20,6 +20,8 @@
 //! ever, and what it spawns are fibers of the default pool, which end with the process. In a fiber
 //! of a runtime, what is spawned belongs to that runtime.
 //!
+//! Name what you import: `use segue::*` would bring this module where the file says `std`.
+//!
 //! # What differs
 //!
 //! | | here |

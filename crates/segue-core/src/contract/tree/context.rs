@@ -572,11 +572,13 @@ impl Context {
     /// Cancels what was asked to finish and is not over after `grace`. The reason names the fibers
     /// that are there still, but for what gives the grace.
     pub(crate) fn cancel_unfinished(self: &Arc<Self>, grace: Duration, gives: Option<&str>) {
-        let mut names = self.names(MOST_NAMES + 1);
+        // One more than are named, and what gives the grace.
+        let mut names = self.names(MOST_NAMES + 2);
         names.retain(|name| Some(name.as_str()) != gives);
+        let others = if names.len() > MOST_NAMES { ", and others" } else { "" };
         names.truncate(MOST_NAMES);
         let named: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
-        let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
+        let named = if named.is_empty() { String::new() } else { format!(": {}{others}", named.join(", ")) };
         self.cancel(Some(Reason::new(format!("asked to finish, and not over after {grace:?}{named}"))));
     }
 
