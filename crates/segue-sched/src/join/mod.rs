@@ -50,7 +50,7 @@
 
 pub(crate) mod context;
 
-use crate::worker::common::{Common, caller, with_caller};
+use crate::worker::common::{Common, with_caller};
 use crate::worker::forks::Note;
 use crate::worker::handle;
 use crate::worker::stack_job::StackJob;
@@ -101,6 +101,9 @@ impl Common {
 
     #[inline(always)]
     fn fork_here<B: FnOnce() -> RB + Send, RA, RB: Send>(&self, a: impl FnOnce() -> RA, b: B) -> (RA, RB) {
+        if !self.runs_caller() {
+            return fork_outside(a, b);
+        }
         let note = Note { expose: expose::<B, RB>, place: Place::here() };
         let child = Child { note, job: StackJob::new(b) };
         let number = self.forks.push(NonNull::from(&child).cast());
@@ -208,6 +211,13 @@ impl Common {
         // SAFETY: it was exposed, and its job is not on the shelf.
         unsafe { child.wait("the other half of a join") }
     }
+}
+
+/// A join on a worker's thread by what is no fiber of that worker.
+#[cold]
+#[inline(never)]
+fn fork_outside<RA, RB: Send>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB + Send) -> (RA, RB) {
+    if segue_core::in_fiber() { join_in_place(a, b) } else { fork_apart(a, b) }
 }
 
 /// A join on a worker's thread that its fiber has taken for itself: under a scheduler of its own.
@@ -340,10 +350,11 @@ impl<B> Drop for Lent<'_, B> {
 }
 
 /// As [`join`] on a worker of this crate, and on the thread of one that a fiber has taken for
-/// itself, as [`blocking_here`](crate::blocking_here) does; elsewhere it gives both back.
+/// itself, as [`blocking_here`](crate::blocking_here) does; elsewhere it gives both back. In a fiber
+/// of another scheduler that runs inside of a worker's, both run in place.
 ///
 /// # Errors
-/// `a` and `b`, if the caller is not on the thread of a worker, or is a fiber of another scheduler.
+/// `a` and `b`, if the caller is not on the thread of a worker.
 ///
 /// # Panics
 /// As for [`join`].
@@ -355,10 +366,12 @@ where
     RA: Send,
     RB: Send,
 {
-    // SAFETY: a join ends before the fiber that calls it.
-    match unsafe { caller() } {
-        Some((worker, _)) if size_of::<B>() <= IN_REGISTERS => Ok(worker.fork(a, b)),
-        Some((worker, _)) => {
+    // SAFETY: a worker stays in place while it runs on this thread. The fork looks whether the
+    // caller is a fiber of it: here, in the program's own function, that would keep the compiler
+    // from inlining that function into the fork.
+    match unsafe { crate::worker::common::worker().as_ref() } {
+        Some(worker) if size_of::<B>() <= IN_REGISTERS => Ok(worker.fork(a, b)),
+        Some(worker) => {
             let mut b = Some(b);
             let lent = Lent(&mut b);
             Ok(worker.fork(a, move || lent.take()()))

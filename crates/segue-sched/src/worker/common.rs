@@ -206,6 +206,15 @@ pub(crate) trait Whole: Scheduler {
 }
 
 impl Common {
+    /// Whether the caller is a fiber of this worker's; and not of another scheduler that runs in
+    /// one of these, nor what runs there as a plain thread does.
+    #[inline(always)]
+    pub(crate) fn runs_caller(&self) -> bool {
+        // SAFETY: the fiber that is current stays for longer than this call (clauses 3 and 4).
+        let fiber = unsafe { segue_core::scheduling::current().as_ref() };
+        fiber.is_some_and(|fiber| ptr::addr_eq(fiber.scheduler(), self))
+    }
+
     pub(crate) fn new(group: Arc<Group>, index: usize) -> Self {
         let alone = (group.len() == 1).then(RefCell::default);
         let placing = Placing::new(group.len() == 1);
