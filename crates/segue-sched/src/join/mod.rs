@@ -350,8 +350,8 @@ impl<B> Drop for Lent<'_, B> {
 }
 
 /// As [`join`] on a worker of this crate, and on the thread of one that a fiber has taken for
-/// itself, as [`blocking_here`](crate::blocking_here) does; elsewhere it gives both back. In a fiber
-/// of another scheduler that runs inside of a worker's, both run in place.
+/// itself, as [`blocking_here`](crate::blocking_here) does; elsewhere it gives both back. In a
+/// fiber of another scheduler that runs inside of a worker's, both run in place.
 ///
 /// # Errors
 /// `a` and `b`, if the caller is not on the thread of a worker.

@@ -146,7 +146,8 @@ impl Shutdown {
     }
 
     /// How long after the cancellation what is left is reported. One of zero gives no time to end
-    /// at all, and what ends before the report is made is not in it; one beyond what the clock can show does not come. Default: none.
+    /// at all, and what ends before the report is made is not in it; one beyond what the clock can
+    /// show does not come. Default: none.
     ///
     /// A worker that does not answer, since it is in a fiber that computes or blocks, is waited for
     /// a second: the report may come so much later.
