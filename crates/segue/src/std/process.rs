@@ -104,7 +104,8 @@ pub struct Command {
     command: ::std::process::Command,
     /// Whether input, output and errors were said.
     said: [bool; 3],
-    failed: Option<io::Error>,
+    /// Which of them could not be had, and why.
+    failed: Option<(usize, io::Error)>,
 }
 
 /// What is handed on to std's, whose documentation has it.
@@ -167,12 +168,12 @@ impl Command {
     }
 
     fn say(&mut self, which: usize, stream: Stdio) -> &mut Self {
+        self.said[which] = true;
+        // What was said of it before counts no more.
+        self.failed.take_if(|(failed, _)| *failed == which);
         match stream.0 {
-            Ok(stream) => {
-                self.said[which] = true;
-                self.set(which, stream);
-            }
-            Err(error) => self.failed = Some(error),
+            Ok(stream) => self.set(which, stream),
+            Err(error) => self.failed = Some((which, error)),
         }
         self
     }
@@ -189,10 +190,11 @@ impl Command {
     /// until the program is executed ([`process::spawn`]).
     ///
     /// # Errors
-    /// Those of [`process::spawn`]; that a stream was given for which no descriptor was left.
+    /// Those of [`process::spawn`]; that a stream was given for which no descriptor was left, until
+    /// another one is.
     pub fn spawn(&mut self) -> io::Result<Child> {
-        match self.failed.take() {
-            Some(error) => Err(error),
+        match &self.failed {
+            Some((_, error)) => Err(io::Error::new(error.kind(), error.to_string())),
             None => process::spawn(&mut self.command),
         }
     }
@@ -220,15 +222,18 @@ impl Command {
     #[track_caller]
     pub fn output(&mut self) -> io::Result<Output> {
         segue_core::check()?;
-        let unsaid = (0..3).filter(|which| !self.said[*which]).collect::<Vec<_>>();
-        for which in &unsaid {
-            self.set(*which, ::std::process::Stdio::piped());
-        }
+        self.set_unsaid(::std::process::Stdio::piped);
         let child = self.spawn();
-        for which in unsaid {
-            self.set(which, ::std::process::Stdio::inherit());
-        }
+        self.set_unsaid(::std::process::Stdio::inherit);
         child?.kill_on_drop(true).wait_with_output()
+    }
+
+    fn set_unsaid(&mut self, stream: fn() -> ::std::process::Stdio) {
+        for which in 0..self.said.len() {
+            if !self.said[which] {
+                self.set(which, stream());
+            }
+        }
     }
 
     /// The program.
@@ -270,5 +275,22 @@ impl From<::std::process::Command> for Command {
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.command.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_that_could_not_be_had_is_an_error_until_another_is_given() {
+        let none = || Stdio(Err(io::Error::from_raw_os_error(24)));
+        let mut command = Command::new("cat");
+        command.stdout(none()).stdin(Stdio::null());
+        for _ in 0..2 {
+            let error = command.output().unwrap_err();
+            assert_eq!(error.kind(), io::Error::from_raw_os_error(24).kind(), "{error}");
+        }
+        assert_eq!(command.stdout(Stdio::piped()).output().unwrap().stdout, b"");
     }
 }
