@@ -4,7 +4,7 @@
 #[path = "common/meet.rs"]
 mod meet;
 
-use meet::{everywhere, pool, simulated};
+use meet::{AtDrop, everywhere, pool, simulated};
 use segue::effect::{Effect, SharedHandler, perform};
 use segue::sync::promise;
 use segue::{
@@ -310,12 +310,6 @@ fn it_inherits_what_fibers_of_its_scope_do() {
 
 #[test]
 fn in_a_scope_in_a_drop_during_a_panic_it_never_runs_as_no_task_does() {
-    struct AtDrop<F: FnMut()>(F);
-    impl<F: FnMut()> Drop for AtDrop<F> {
-        fn drop(&mut self) {
-            (self.0)();
-        }
-    }
     everywhere(|| {
         let ran = AtomicUsize::new(0);
         let raised = catch_unwind(AssertUnwindSafe(|| {

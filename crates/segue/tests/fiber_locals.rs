@@ -4,7 +4,7 @@
 #[path = "common/meet.rs"]
 mod meet;
 
-use meet::everywhere;
+use meet::{AtDrop, everywhere};
 use segue::effect::{Effect, Handler, perform};
 use segue::fiber::AccessError;
 use segue::{after, fiber_local, scope, sleep, spawn, spawn_task, yield_now};
@@ -284,12 +284,6 @@ fn nothing_is_captured_across_the_loan_of_a_value() {
 
 #[test]
 fn a_job_that_runs_in_its_spawner_s_place_has_values_of_its_own() {
-    struct AtDrop<F: FnMut()>(F);
-    impl<F: FnMut()> Drop for AtDrop<F> {
-        fn drop(&mut self) {
-            (self.0)();
-        }
-    }
     everywhere(|| {
         let seen = AtomicUsize::new(usize::MAX);
         COUNT.set(9);

@@ -4,7 +4,7 @@
 #[path = "common/meet.rs"]
 mod meet;
 
-use meet::{everywhere, pool, simulated};
+use meet::{AtDrop, everywhere, pool, simulated};
 use segue::core::in_fiber;
 use segue::sync::{MVar, Mutex, Semaphore, promise};
 use segue::{
@@ -57,12 +57,6 @@ fn a_wait_is_refused_on_a_fiber_and_parks_on_a_thread() {
 
 #[test]
 fn a_join_in_the_body_of_a_scope_is_refused_like_any_wait_and_blocks_no_worker() {
-    struct AtDrop<F: FnMut()>(F);
-    impl<F: FnMut()> Drop for AtDrop<F> {
-        fn drop(&mut self) {
-            (self.0)();
-        }
-    }
     everywhere(|| {
         if !in_fiber() {
             return;

@@ -4,7 +4,7 @@
 #[path = "common/meet.rs"]
 mod meet;
 
-use meet::everywhere;
+use meet::{AtDrop, everywhere};
 use segue::{
     Builder, CancelToken, Cancelled, JoinError, Overran, Sim, after, check, is_cancelled, scope, shield, sleep,
     yield_now,
@@ -290,12 +290,6 @@ fn a_hook_opens_scopes_of_its_own() {
 
 #[test]
 fn a_scope_in_a_drop_during_a_panic_has_daemons_and_hooks() {
-    struct AtDrop<F: FnMut()>(F);
-    impl<F: FnMut()> Drop for AtDrop<F> {
-        fn drop(&mut self) {
-            (self.0)();
-        }
-    }
     everywhere(|| {
         let ran = AtomicUsize::new(0);
         let text = text_of(|| {

@@ -25,16 +25,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-macro_rules! cases {
-    ($($name:ident),* $(,)?) => {$(
-        #[test]
-        fn $name() {
-            on_std::$name();
-            everywhere(on_fibers::$name);
-        }
-    )*};
-}
-
+include!("std_names/on_both.rs");
 include!("std_names/list.rs");
 
 /// What `f` unwinds with, when it runs under a token that is cancelled while it waits.

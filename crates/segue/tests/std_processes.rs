@@ -27,15 +27,7 @@ fn everywhere(f: impl Fn() + Send + Sync) {
     }
 }
 
-macro_rules! cases {
-    ($($name:ident),* $(,)?) => {$(
-        #[test]
-        fn $name() {
-            on_std::$name();
-            everywhere(on_fibers::$name);
-        }
-    )*};
-}
+include!("std_names/on_both.rs");
 
 cases! {
     output_is_collected_where_nothing_else_was_said,

@@ -4,7 +4,7 @@
 #[path = "common/meet.rs"]
 mod meet;
 
-use meet::everywhere;
+use meet::{AtDrop, everywhere};
 use segue::sync::MVar;
 use segue::{
     Builder, CancelToken, Cancelled, Failure, ScopeError, Sim, WaitError, after, is_cancelled, shield, sleep, timeout,
@@ -359,12 +359,6 @@ fn a_spawn_in_a_drop_during_a_panic_belongs_to_the_scope() {
         let ran = AtomicUsize::new(0);
         let ended = catch_unwind(AssertUnwindSafe(|| {
             try_scope(|s| -> Result<(), Cancelled> {
-                struct AtDrop<F: FnMut()>(F);
-                impl<F: FnMut()> Drop for AtDrop<F> {
-                    fn drop(&mut self) {
-                        (self.0)();
-                    }
-                }
                 let _late = AtDrop(|| {
                     let late = s.spawn_try(|| {
                         ran.fetch_add(1, SeqCst);

@@ -10,6 +10,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Wake, Waker};
 
+/// Calls its closure when it is dropped.
+pub struct AtDrop<F: FnMut()>(pub F);
+
+impl<F: FnMut()> Drop for AtDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
 /// A pool that steals.
 pub fn pool(workers: usize) -> Pool {
     segue::sched::Builder::new().workers(workers).pool().unwrap()
