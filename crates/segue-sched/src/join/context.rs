@@ -3,7 +3,6 @@
 //! Used by applications, and by libraries that fork more as long as somebody takes what they fork.
 
 use crate::join::join;
-use crate::worker::common::with_caller;
 use crate::worker::handle;
 use std::marker::PhantomData;
 
@@ -114,6 +113,6 @@ where
     RA: Send,
     RB: Send,
 {
-    let joins = with_caller(|caller| caller.is_some()) || (handle::is_inhabited() && !segue_core::in_fiber());
+    let joins = !crate::worker::common::worker().is_null() || (handle::is_inhabited() && !segue_core::in_fiber());
     if joins { Ok(join_context(a, b)) } else { Err((a, b)) }
 }

@@ -53,7 +53,7 @@ pub(crate) unsafe fn caller<'a>() -> Option<(&'a Common, &'a Fiber)> {
     // frame or around it (`set_worker`); the fiber that is current stays for longer than this call
     // (clauses 3 and 4).
     let caller = unsafe { worker().as_ref().zip(segue_core::scheduling::current().as_ref()) };
-    caller.filter(|(common, fiber)| ptr::addr_eq(fiber.scheduler(), *common))
+    caller.filter(|(common, fiber)| common.has(fiber))
 }
 
 /// The first worker of `group`, if there is one, of these: the worker that runs on this thread, the
@@ -212,7 +212,13 @@ impl Common {
     pub(crate) fn runs_caller(&self) -> bool {
         // SAFETY: the fiber that is current stays for longer than this call (clauses 3 and 4).
         let fiber = unsafe { segue_core::scheduling::current().as_ref() };
-        fiber.is_some_and(|fiber| ptr::addr_eq(fiber.scheduler(), self))
+        fiber.is_some_and(|fiber| self.has(fiber))
+    }
+
+    /// Whether it is a fiber of this worker's.
+    #[inline(always)]
+    fn has(&self, fiber: &Fiber) -> bool {
+        ptr::addr_eq(fiber.scheduler(), self)
     }
 
     pub(crate) fn new(group: Arc<Group>, index: usize) -> Self {
