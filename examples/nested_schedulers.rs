@@ -1,5 +1,5 @@
 //! A scheduler inside of a fiber of another: the outer one takes its fibers in turns, the inner one
-//! runs what is urgent first. Whoever waits inside suspends only that fiber of the outer one, what
+//! runs what is urgent first. A wait inside suspends only that fiber of the outer one, what
 //! is cancelled outside is cancelled inside, and when the inner one has ended, so have its fibers.
 
 use segue::sched::{self, ByPriority, Priority};

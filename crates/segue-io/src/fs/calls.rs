@@ -47,7 +47,7 @@ pub(super) struct Course<'a> {
 }
 
 /// How many calls are at a handle's position, on threads that may block. They have its lock, or
-/// wait for it. It orders nothing: whoever looks too early waits a while for the lock.
+/// wait for it. It orders nothing: a worker that looks too early waits a while for the lock.
 #[derive(Default)]
 pub(super) struct Visitors(AtomicU32);
 

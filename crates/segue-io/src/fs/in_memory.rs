@@ -104,7 +104,7 @@ const TRUSTED: u32 = 15;
 /// What the last look was like: so many more of the kind are taken to be in memory.
 ///
 /// Entries of one directory lie together: where the metadata of one are in memory, those of the
-/// next ones are, nearly always. And who walks through directories that are in memory goes on to
+/// next ones are, nearly always. And a walk through directories that are in memory goes on to
 /// others that are. If not, the worker waits for the disk, a bounded number of times.
 ///
 /// A guess, which orders nothing: all accesses are relaxed.

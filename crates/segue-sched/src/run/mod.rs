@@ -567,8 +567,8 @@ impl std::fmt::Debug for WorkerThread {
 /// A scheduler on threads of its own.
 ///
 /// Dropping it cancels its fibers, after a grace if it was given [one](Builder::shutdown), and
-/// waits for them and for its threads. Dropped by one of its own
-/// fibers it does not wait: a thread that is started for it does.
+/// waits for them and for its threads. Dropped by one of its own fibers it does not wait: a thread
+/// that is started for it does.
 pub struct Pool(Option<Parts>);
 
 /// What a pool consists of until it is dropped.

@@ -155,7 +155,7 @@ struct Seat {
     below: usize,
 }
 
-/// What those who look at workers share with these.
+/// What the threads that look at workers share with these.
 pub(crate) struct Watch {
     group: Arc<Group>,
     name: String,

@@ -17,7 +17,7 @@ fn boxes() -> Vec<Box<usize>> {
     (0..N).map(|n| Box::new(n * 17 % N)).collect()
 }
 
-/// As the elements are wanted by whoever is idle, some wait now and then, and so expose the rest.
+/// As idle workers want the elements, some wait now and then, and so expose the rest.
 fn waits_now_and_then(n: usize) {
     if n % 13 == 5 {
         yield_now().unwrap();
