@@ -174,7 +174,7 @@ pub unsafe fn unblock<R>(f: impl FnOnce() -> R) -> R {
 ///
 /// # Examples
 ///
-/// ```
+/// ```standalone_crate
 /// let before = segue_unblock::waits();
 /// std::thread::sleep(std::time::Duration::from_millis(1));
 /// assert_eq!(segue_unblock::waits(), before);
