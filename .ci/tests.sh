@@ -31,10 +31,11 @@ core_alone() {
 
 # Model checks of the source that ships, in a target directory of their own, as the flag rebuilds
 # everything.
-loom() { at_once "loom_of segue-core" "loom_of segue-sched"; }
-
-loom_of() {
-    RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target/loom" cargo test --release -p "$1" --test 'loom_*'
+loom() {
+    local crate
+    for crate in segue-core segue-sched; do
+        RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target/loom" cargo test --release -p "$crate" --test 'loom_*'
+    done
 }
 
 # The host with a thread for each fiber. Examples of the docs show on which threads fibers run,
