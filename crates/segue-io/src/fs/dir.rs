@@ -8,8 +8,8 @@
 //! The directory is opened and its first batch read in one call: a small directory is one trip to
 //! a thread for blocking calls. That thread says whether it has slept meanwhile. If it has not, the
 //! next fifteen batches, of whatever directory, are fetched on the worker, as long as the names
-//! that lead to it are in memory too. So a walk through what is in memory makes one trip in sixteen;
-//! and where the disk is waited for, all are trips.
+//! that lead to it are in memory too. So a walk through what is in memory makes one trip in
+//! sixteen; and where the disk is waited for, all are trips.
 //!
 //! A batch is one piece of memory that its entries share; an entry is an index into it.
 

@@ -12,8 +12,8 @@
 //! `write_at` have no position, and always fly, unless the file has no offsets either.
 //!
 //! A system call has that lock for as long as it waits for the disk. Meanwhile another call at the
-//! position, if only to ask for it, goes to a thread for blocking calls, so that no worker waits for
-//! the lock ([`Visitors`]). Of calls through duplicates a handle knows nothing.
+//! position, if only to ask for it, goes to a thread for blocking calls, so that no worker waits
+//! for the lock ([`Visitors`]). Of calls through duplicates a handle knows nothing.
 
 use super::call::run;
 use super::calls::{Course, Place, Plain, Read, ReadVectored, SeekEnd, Stat, Sync, Truncate};
