@@ -82,7 +82,7 @@ pub use contract::timers::now;
 pub use contract::tree::cancelled::{Cancelled, Overran, TimedOut};
 pub use contract::tree::context::is_cancelled;
 pub use contract::tree::extent::Extent;
-pub use contract::tree::failure::{Failure, ScopeError, find_cancellations};
+pub use contract::tree::failure::{Failure, ScopeError};
 pub use contract::trigger::Link;
 pub use contract::trigger::{MAX_ARM, Outcome, Retreat, Trigger, Wakeup};
 pub use contract::{chain, unwind};

@@ -143,9 +143,8 @@ pub use segue_core::{
     self as core, Attribute, Attributes, Blocking, CancelToken, Cancellable, Cancelled, Delayed, Either, Failure, Fate,
     JoinError, JoinHandle, Merge, Missed, Nack, OneOf, Overran, Scope, ScopeError, Ticks, TimedOut, TryScope, Waitable,
     after, any_of, any_of_biased, at, attribute, attributes, blocking, check, deadline, fiber_local, finally,
-    find_cancellations, finishing_source, future_source, guard, interval, is_cancelled, is_finishing, merge,
-    name_fibers_in_panics, no_suspend, now, random, shield, shield_for, sleep, timeout, wait_future, with_nack,
-    yield_now,
+    finishing_source, future_source, guard, interval, is_cancelled, is_finishing, merge, name_fibers_in_panics,
+    no_suspend, now, random, shield, shield_for, sleep, timeout, wait_future, with_nack, yield_now,
 };
 #[cfg(feature = "sched")]
 pub use spawn::join_context;

@@ -3,12 +3,10 @@
 //!
 //! Used by applications.
 
-use crate::error::WaitError;
 use segue_core::{
     Attribute, Attributes, CancelToken, Cancellable, Cancelled, Delayed, JoinHandle, Scope, ScopeError, TryScope,
 };
 use std::error::Error;
-use std::sync::Once;
 use std::time::Duration;
 
 /// Puts the default runtime behind the spawns of plain threads. It starts at the first of them.
@@ -292,13 +290,6 @@ where
     F: for<'scope> FnOnce(&'scope TryScope<'scope, 'env>) -> Result<T, E>,
     E: Into<Box<dyn Error + Send + Sync>>,
 {
-    static KNOWN: Once = Once::new();
-    KNOWN.call_once(|| {
-        segue_core::find_cancellations(|error| match error.downcast_ref()? {
-            WaitError::Cancelled(cancelled) => Some(cancelled),
-            WaitError::Closed => None,
-        });
-    });
     prepare();
     segue_core::try_scope(f)
 }

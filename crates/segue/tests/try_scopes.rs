@@ -5,10 +5,12 @@
 mod meet;
 
 use meet::{AtDrop, everywhere};
-use segue::sync::MVar;
+use segue::channel::broadcast;
+use segue::concurrent::{Incomplete, NoneOk};
+use segue::sync::{ForceError, MVar};
 use segue::{
-    Builder, CancelToken, Cancelled, Failure, ScopeError, Sim, WaitError, after, is_cancelled, shield, sleep, timeout,
-    try_scope,
+    Builder, CancelToken, Cancelled, Failure, JoinError, Rejected, ScopeError, Sim, WaitError, after, is_cancelled,
+    shield, sleep, timeout, try_scope,
 };
 use std::any::Any;
 use std::error::Error;
@@ -156,6 +158,95 @@ impl Error for Wrapped {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(&self.0)
     }
+}
+
+/// An error that has the reason in its message already.
+#[derive(Debug)]
+struct Delegates(Cancelled);
+
+impl fmt::Display for Delegates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not printed: {}", self.0)
+    }
+}
+
+impl Error for Delegates {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
+    }
+}
+
+#[test]
+fn an_error_of_any_type_that_consists_of_the_cancellation_is_an_echo() {
+    type Boxed = Box<dyn Error + Send + Sync>;
+    let kinds: [fn(Cancelled) -> Boxed; 13] = [
+        |cancelled| cancelled.into(),
+        |cancelled| io::Error::from(cancelled).into(),
+        |cancelled| WaitError::from(cancelled).into(),
+        |cancelled| Rejected { value: 1, error: cancelled }.into(),
+        |cancelled| Rejected { value: "lent", error: WaitError::from(cancelled) }.into(),
+        |cancelled| JoinError::<()>::NeverRan(cancelled).into(),
+        |cancelled| JoinError::WaitCancelled(cancelled, vec![1]).into(),
+        |cancelled| broadcast::RecvError::Cancelled(cancelled).into(),
+        |cancelled| ForceError::<&str>::Cancelled(cancelled).into(),
+        |cancelled| Incomplete { results: vec![Some(1), None], error: cancelled }.into(),
+        |cancelled| NoneOk::<&str> { errors: Vec::new(), cancelled: Some(cancelled) }.into(),
+        |cancelled| Wrapped(cancelled).into(),
+        |cancelled| Delegates(cancelled).into(),
+    ];
+    everywhere(|| {
+        for kind in kinds {
+            let error = try_scope(|s| -> Result<(), Boxed> {
+                let cancelled = s.fail_with("out of ink");
+                Err(kind(cancelled))
+            });
+            assert_eq!(said(&error.unwrap_err()), ["a part failed: out of ink"]);
+            // Of another scope's cancellation it is not.
+            let error = try_scope(|s| -> Result<(), Boxed> {
+                s.fail_with("out of ink");
+                Err(kind(Cancelled::with_reason("no paper")))
+            });
+            assert_eq!(error.unwrap_err().later().len(), 1, "{}", kind(Cancelled::with_reason("no paper")));
+        }
+    });
+    // What reports follow says nothing twice.
+    for kind in kinds {
+        let error = kind(Cancelled::with_reason(Wrapped(Cancelled::with_reason("no paper"))));
+        let (mut tells, mut next) = (0, Some(&*error as &dyn Error));
+        while let Some(error) = next {
+            tells += usize::from(error.to_string().contains("was not sent"));
+            next = error.source();
+        }
+        let wraps = error.is::<Wrapped>();
+        assert_eq!(tells, if wraps { 2 } else { 1 }, "{error}");
+    }
+    // A failure with more to say is one.
+    let later = |error: Boxed| {
+        let error = try_scope(|s| -> Result<(), Boxed> {
+            s.fail_with("out of ink");
+            Err(error)
+        });
+        error.unwrap_err().later().len()
+    };
+    assert_eq!(later(JoinError::<()>::panicked(Box::new("no")).into()), 1);
+    assert_eq!(later(NoneOk { errors: vec![(0, "no")], cancelled: None }.into()), 1);
+}
+
+#[test]
+fn a_sibling_that_the_failure_has_kept_from_running_is_no_failure_of_the_body() {
+    everywhere(|| {
+        for round in 0..100 {
+            let error = try_scope(|s| {
+                let numbers = ["1", "two", "3"].map(|word| s.spawn_try(|| word.parse::<u32>()));
+                let mut sum = 0;
+                for number in numbers {
+                    sum += number.join()??;
+                }
+                Ok::<_, Box<dyn Error + Send + Sync>>(sum)
+            });
+            assert_eq!(said(&error.unwrap_err()), ["a fiber failed: invalid digit found in string"], "round {round}");
+        }
+    });
 }
 
 #[test]

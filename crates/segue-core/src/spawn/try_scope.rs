@@ -5,16 +5,14 @@
 
 use crate::contract::tree::cancelled::{Cancelled, Reason};
 use crate::contract::tree::context::look;
-use crate::contract::tree::failure::{ScopeError, find_cancellations};
+use crate::contract::tree::failure::ScopeError;
 use crate::contract::unwind::contain;
 use crate::spawn::builder::Builder;
-use crate::spawn::join_error::JoinError;
 use crate::spawn::join_handle::JoinHandle;
 use crate::spawn::scope::{Scope, where_it_may_be_captured};
 use std::error::Error;
 use std::ops::Deref;
 use std::panic::Location;
-use std::sync::Once;
 
 /// A [`Scope`] whose fibers may fail. See [`try_scope`].
 #[derive(Debug)]
@@ -56,11 +54,17 @@ impl<'scope, 'env> Deref for TryScope<'scope, 'env> {
 ///
 /// ```
 /// use segue_core::{ScopeError, try_scope};
+/// use std::error::Error;
 ///
 /// fn sum(words: &[&str]) -> Result<u32, ScopeError> {
 ///     try_scope(|s| {
 ///         let numbers: Vec<_> = words.iter().map(|word| s.spawn_try(|| word.parse::<u32>())).collect();
-///         numbers.into_iter().map(|number| number.join().expect("it does not panic")).sum::<Result<u32, _>>()
+///         let mut sum = 0;
+///         for number in numbers {
+///             // What a sibling's failure keeps from running is not there to be joined either.
+///             sum += number.join()??;
+///         }
+///         Ok::<_, Box<dyn Error + Send + Sync>>(sum)
 ///     })
 /// }
 /// assert_eq!(sum(&["1", "2"]).unwrap(), 3);
@@ -147,8 +151,6 @@ impl<'scope> TryScope<'scope, '_> {
 
     #[cold]
     pub(super) fn fail(&self, part: &'static str, error: impl Into<Box<dyn Error + Send + Sync>>) -> Cancelled {
-        static KNOWN: Once = Once::new();
-        KNOWN.call_once(|| find_cancellations(|error| error.downcast_ref::<JoinError>()?.cancelled()));
         match error.into().downcast() {
             // Those of a scope further in are this one's.
             Ok(inner) => self.family.keep_all(*inner),

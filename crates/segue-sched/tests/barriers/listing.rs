@@ -236,7 +236,6 @@ const NONE: &[In] = &[
     In("segue-core: trait Arms", "its implementer signs a contract"),
     In("segue-core: trait Brings", "called by whoever has the source, when nothing is in progress"),
     In("segue-core: trait Executor", "its implementer signs a contract"),
-    In("segue-core: find_cancellations", "called behind a barrier, when a part of a scope fails"),
     In("segue-core: FiberLocal::new", "called behind a barrier: fiber_locals.rs of segue tries it"),
     In("segue-core: FiberLocal::inherited", "called behind a barrier: fiber_locals.rs of segue tries it"),
     In("segue-core: FiberLocal::with", "called behind a barrier: fiber_locals.rs of segue tries it"),

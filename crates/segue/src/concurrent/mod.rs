@@ -88,4 +88,8 @@ impl<T> fmt::Display for Incomplete<T> {
     }
 }
 
-impl<T> Error for Incomplete<T> {}
+impl<T> Error for Incomplete<T> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.error.source()
+    }
+}

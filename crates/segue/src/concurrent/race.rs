@@ -47,7 +47,12 @@ impl<E: fmt::Display> fmt::Display for NoneOk<E> {
     }
 }
 
-impl<E: fmt::Debug + fmt::Display> Error for NoneOk<E> {}
+impl<E: fmt::Debug + fmt::Display> Error for NoneOk<E> {
+    /// As of the cancellation, if there is nothing else.
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.cancelled.as_ref().filter(|_| self.errors.is_empty())?.source()
+    }
+}
 
 /// What was obtained, and which one decided.
 struct Ended<T> {

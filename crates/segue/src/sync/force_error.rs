@@ -117,7 +117,14 @@ impl<E: fmt::Display> fmt::Display for ForceError<E> {
 }
 
 // What it prints has the cause in it; so `E` need not be an `Error`, which boxed ones are not.
-impl<E: fmt::Debug + fmt::Display> Error for ForceError<E> {}
+impl<E: fmt::Debug + fmt::Display> Error for ForceError<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Cancelled(cancelled) => cancelled.source(),
+            Self::Recursive(_) | Self::Failed(_) => None,
+        }
+    }
+}
 
 /// Why a value was not set; a [`Rejected`](crate::Rejected) gives it back.
 #[derive(Clone, Debug, PartialEq, Eq)]

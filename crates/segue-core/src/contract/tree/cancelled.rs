@@ -2,6 +2,7 @@
 //!
 //! Used by every operation that can wait.
 
+use std::cell::Cell;
 use std::error::Error;
 use std::panic::Location;
 use std::sync::Arc;
@@ -158,11 +159,33 @@ impl fmt::Debug for Cancelled {
     }
 }
 
+thread_local! {
+    /// Whether a scope looks for the cancellation that an error consists of. If the error's code
+    /// waits meanwhile, others on this thread may be told of a source too many.
+    static LOOKED_FOR: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The source of an error, which is this cancellation if the error consists of one, as far as it
+/// asks that for its own source. Calls foreign code.
+pub(crate) fn source_or_cancellation<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            LOOKED_FOR.set(self.0);
+        }
+    }
+    let _before = Before(LOOKED_FOR.replace(true));
+    error.source()
+}
+
 impl Error for Cancelled {
     /// What the [reason](Cancelled::reason) comes from: the reason itself is in the message, and
     /// would be said twice.
+    ///
+    /// An error that consists of a cancellation does well to have the same source. By this call a
+    /// scope tells what only says that it was cancelled from other failures.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.reason()?.source()
+        if LOOKED_FOR.get() { Some(self) } else { self.reason()?.source() }
     }
 }
 

@@ -12,10 +12,10 @@
 //! lost.
 
 use crate::contract::current;
-use crate::contract::tree::cancelled::{Cancelled, Reason};
+use crate::contract::tree::cancelled::{Cancelled, Reason, source_or_cancellation};
 use crate::primitives::payload::{Panic, Payload, text};
 use std::error::Error;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::{fmt, io};
 
 /// Something that has gone wrong in a scope: an error or a panic.
@@ -229,46 +229,12 @@ impl From<ScopeError> for io::Error {
     }
 }
 
-/// Finds the cancellation that an error of some type consists of.
-type Find = for<'a> fn(&'a (dyn Error + 'static)) -> Option<&'a Cancelled>;
-
-static FINDERS: Mutex<Vec<Find>> = Mutex::new(Vec::new());
-
-/// Makes scopes see that an error of some type says no more than that a wait was cancelled. For
-/// libraries with error types of their own, of which [`source`](Error::source) does not yield the
-/// [`Cancelled`]; to be called once for each. Never waits.
-///
-/// # Examples
-///
-/// ```
-/// use segue_core::{Cancelled, find_cancellations};
-///
-/// #[derive(Debug)]
-/// enum Refused {
-///     Cancelled(Cancelled),
-///     NoPaper,
-/// }
-/// # impl std::fmt::Display for Refused {
-/// #     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { f.write_str("refused") }
-/// # }
-/// # impl std::error::Error for Refused {}
-///
-/// find_cancellations(|error| match error.downcast_ref()? {
-///     Refused::Cancelled(cancelled) => Some(cancelled),
-///     Refused::NoPaper => None,
-/// });
-/// ```
-pub fn find_cancellations(find: for<'a> fn(&'a (dyn Error + 'static)) -> Option<&'a Cancelled>) {
-    FINDERS.lock().unwrap_or_else(PoisonError::into_inner).push(find);
-}
-
 /// The cancellation that an error says it was caused by.
 #[cold]
 fn cancellation_in<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Cancelled> {
-    let finders = FINDERS.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let mut error = error;
     loop {
-        if let found @ Some(_) = error.downcast_ref().or_else(|| finders.iter().find_map(|find| find(error))) {
+        if let found @ Some(_) = error.downcast_ref() {
             return found;
         }
         error = if let Some(of_io) = error.downcast_ref::<io::Error>() {
@@ -279,7 +245,7 @@ fn cancellation_in<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Cancelled
                 _ => return None,
             }
         } else {
-            error.source()?
+            source_or_cancellation(error)?
         };
     }
 }
