@@ -16,14 +16,14 @@ pub(crate) struct Place {
 impl Place {
     /// That of a registry.
     pub(crate) fn of(registry: &Arc<Registry>) -> Self {
-        Self { handle: registry.handle(), registry: Some(Arc::clone(registry)) }
+        Self { handle: registry.handle().clone(), registry: Some(Arc::clone(registry)) }
     }
 
     /// That of the calling fiber; `None` elsewhere.
     pub(crate) fn of_fiber() -> Option<Self> {
         let handle = Handle::current()?;
         let registry = mine().map(|(registry, _)| registry).or_else(|| Some(Arc::clone(global_if_there()?)));
-        let registry = registry.filter(|registry| registry.handle() == handle);
+        let registry = registry.filter(|registry| *registry.handle() == handle);
         Some(Self { handle, registry })
     }
 

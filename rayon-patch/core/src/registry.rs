@@ -7,7 +7,7 @@ use crate::builder::{Config, ThreadBuilder, ThreadPoolBuildError};
 use crate::spawning::Queues;
 use segue_sched::{Handle, Pool};
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock, Weak};
@@ -18,6 +18,7 @@ pub(crate) type PanicHandler = Box<dyn Fn(Box<dyn Any + Send>) + Send + Sync>;
 /// See the file's head.
 pub(crate) struct Registry {
     pool: Workers,
+    handle: Handle,
     /// The number of its first worker: 1 if the thread that has built it counts as number 0.
     first: usize,
     /// How many threads it counts.
@@ -36,16 +37,59 @@ enum Workers {
 /// How a thread finds the registry that it belongs to, which does not exist when the thread starts.
 type Slot = Arc<OnceLock<Weak<Registry>>>;
 
+/// A thread that a registry has built, or that counts as its number 0.
+struct Member {
+    slot: Slot,
+    is_first: bool,
+    /// The registry's scheduler, and how many threads the registry counts: what the loops on this
+    /// thread ask for is not to be written by others' questions.
+    counted: OnceCell<(Handle, usize)>,
+}
+
 thread_local! {
-    /// The registry that this thread is a worker of, or number 0.
-    static MINE: RefCell<Option<(Slot, bool)>> = const { RefCell::new(None) };
+    /// What this thread is.
+    static MINE: RefCell<Option<Member>> = const { RefCell::new(None) };
+}
+
+/// What `look` finds in what this thread is, if that is anything. It calls no foreign code.
+fn of_thread<R>(look: impl FnOnce(&Member) -> Option<R>) -> Option<R> {
+    MINE.try_with(|mine| mine.borrow().as_ref().and_then(look)).ok().flatten()
+}
+
+/// This thread belongs to the registry that will be in `slot`.
+fn belong_to(slot: Slot, is_first: bool) {
+    let member = Member { slot, is_first, counted: OnceCell::new() };
+    // What was there is dropped when it can be looked at again.
+    drop(MINE.replace(Some(member)));
+}
+
+impl Member {
+    fn registry(&self) -> Option<Arc<Registry>> {
+        self.slot.get()?.upgrade()
+    }
+
+    /// How many threads the registry counts, if the calling fiber is one of its scheduler's.
+    fn threads_of_fiber(&self) -> Option<usize> {
+        if self.counted.get().is_none() {
+            let registry = self.registry()?;
+            let _ = self.counted.set((registry.handle.clone(), registry.threads));
+        }
+        let (handle, threads) = self.counted.get()?;
+        handle.is_current().then_some(*threads)
+    }
 }
 
 /// The registry that has built the calling thread; and whether the thread is its number 0, and so
 /// no worker.
 pub(crate) fn mine() -> Option<(Arc<Registry>, bool)> {
-    let mine = MINE.try_with(|mine| mine.borrow().clone()).ok().flatten();
-    mine.and_then(|(slot, is_first)| Some((slot.get()?.upgrade()?, is_first)))
+    of_thread(|mine| Some((mine.registry()?, mine.is_first)))
+}
+
+/// How many threads the pool of the calling fiber counts, if that is the pool that has built this
+/// thread, or the global one. Each loop asks, so nothing is written that workers share.
+pub(crate) fn threads_of_fiber() -> Option<usize> {
+    let global = || GLOBAL.get().filter(|global| global.handle.is_current()).map(|global| global.threads);
+    of_thread(Member::threads_of_fiber).or_else(global)
 }
 
 /// The pool behind plain threads.
@@ -86,8 +130,9 @@ impl Registry {
         let stacks = config_of_stacks(None).expect("stacks of the size of threads' can be had");
         let start = || segue_sched::Builder::new().name("segue-default").stacks(stacks).pool();
         let pool = segue_sched::default_pool_or(start);
-        let threads = pool.workers();
-        Self { pool: Workers::Default(pool), first: 0, threads, panic_handler: None, queues: Queues::default() }
+        let (handle, threads) = (pool.handle(), pool.workers());
+        let pool = Workers::Default(pool);
+        Self { pool, handle, first: 0, threads, panic_handler: None, queues: Queues::default() }
     }
 
     /// Builds one, whose threads `start` starts.
@@ -109,7 +154,7 @@ impl Registry {
             .workers(threads - first)
             .stacks(config_of_stacks(stack_size)?)
             .on_thread_start(move |index| {
-                MINE.with(|mine| *mine.borrow_mut() = Some((Arc::clone(&for_start), false)));
+                belong_to(Arc::clone(&for_start), false);
                 if let Some(handler) = &start_handler {
                     handler(index + first);
                 }
@@ -124,11 +169,12 @@ impl Registry {
             let name = thread_name.as_mut().map(|name| name(index));
             start(ThreadBuilder::new(name, stack_size, index, worker))
         });
-        let pool = Workers::Own(pool.map_err(ThreadPoolBuildError::io)?);
-        let registry = Arc::new(Self { pool, first, threads, panic_handler, queues: Queues::default() });
+        let pool = pool.map_err(ThreadPoolBuildError::io)?;
+        let (handle, pool) = (pool.handle(), Workers::Own(pool));
+        let registry = Arc::new(Self { pool, handle, first, threads, panic_handler, queues: Queues::default() });
         let _ = slot.set(Arc::downgrade(&registry));
         if use_current_thread {
-            MINE.with(|mine| *mine.borrow_mut() = Some((slot, true)));
+            belong_to(slot, true);
         }
         Ok(registry)
     }
@@ -140,8 +186,8 @@ impl Registry {
         }
     }
 
-    pub(crate) fn handle(&self) -> Handle {
-        self.pool().handle()
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
     }
 
     pub(crate) fn first(&self) -> usize {

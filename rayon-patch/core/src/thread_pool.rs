@@ -4,7 +4,7 @@
 
 use crate::broadcast::{BroadcastContext, broadcast_at, spawn_broadcast_at};
 use crate::place::{self, Place};
-use crate::registry::{Registry, mine};
+use crate::registry::{Registry, mine, threads_of_fiber};
 use crate::scope::{Scope, ScopeFifo};
 use crate::spawning::spawn_in;
 use std::error::Error;
@@ -85,7 +85,7 @@ impl ThreadPool {
     /// The number of the calling thread, if it is one of this pool's.
     #[must_use]
     pub fn current_thread_index(&self) -> Option<usize> {
-        let is_mine = Place::of_fiber().is_some_and(|place| place.handle == self.registry.handle());
+        let is_mine = self.registry.handle().is_current();
         if is_mine || self.is_first() { place::index() } else { None }
     }
 
@@ -184,7 +184,7 @@ pub fn max_num_threads() -> usize {
 /// How many threads the current pool has: that of the calling fiber, else the global one.
 #[must_use]
 pub fn current_num_threads() -> usize {
-    Place::here().threads()
+    threads_of_fiber().unwrap_or_else(|| Place::here().threads())
 }
 
 /// The number of the calling thread in its pool, if it belongs to one.

@@ -213,6 +213,23 @@ impl Handle {
         with_caller(|caller| caller.map(|(worker, _)| Self { group: Arc::clone(&worker.group) }))
     }
 
+    /// Whether the calling fiber belongs to this scheduler. It takes a few loads.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let pool = segue_sched::Builder::new().workers(1).pool()?;
+    /// let handle = pool.handle();
+    /// assert!(!handle.is_current());
+    /// assert!(pool.run(move || handle.is_current())?);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        with_caller(|caller| caller.is_some_and(|(worker, _)| Arc::ptr_eq(&worker.group, &self.group)))
+    }
+
     /// How many workers it has.
     #[must_use]
     pub fn workers(&self) -> usize {
@@ -238,6 +255,7 @@ impl Handle {
 /// ```
 /// assert_eq!(segue_sched::worker_index(), None);
 /// ```
+#[inline]
 #[must_use]
 pub fn worker_index() -> Option<usize> {
     with_caller(|caller| caller.map(|(worker, _)| worker.index))
