@@ -133,6 +133,7 @@ pub mod scheduling {
     pub use crate::contract::timers::Timers;
     pub use crate::contract::tree::family::Family;
     pub use crate::contract::tree::spare::{keep_spares, settle};
+    pub use crate::primitives::lock::{Lock, LockGuard};
     pub use crate::sim::preemption::{PreemptionPoints, set_preemption};
     pub use crate::spawn::builder::stack_size_of;
     pub use crate::spawn::default_runtime::{StartDefault, default_spawner, has_default, set_default};

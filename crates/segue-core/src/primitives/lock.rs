@@ -1,8 +1,10 @@
 //! A word lock for the few instructions that move a waiter in or out of a queue.
 //!
-//! Used by every structure in this crate that has a list, and by nothing that calls foreign code
-//! while it holds it: the holder never waits, allocates little and runs no user code, so a locker
-//! that finds it taken spins for a moment and then gives its time slice away.
+//! Used by every structure in this crate that has a list, by schedulers for what their workers
+//! offer each other, and by nothing that calls foreign code while it holds it: the holder never
+//! waits, allocates little and runs no user code, so a locker that finds it taken spins for a
+//! moment and then gives its time slice away. In return the unlock is a store, where that of a
+//! mutex with waiters is an exchange.
 //!
 //! Under loom a locker that finds it taken is blocked, since a thread that spins can do so for ever
 //! there; so the models say nothing of the spinning. It is not loom's own mutex: a thread that
@@ -19,7 +21,19 @@ use std::ops::{Deref, DerefMut};
 #[cfg(not(loom))]
 const SPINS: u32 = 64;
 
-pub(crate) struct Lock<T> {
+/// A lock for a few instructions: its holder calls no foreign code and does not wait. A locker that
+/// finds it taken spins, and then gives its time slice away. A panic of the holder unlocks it.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::scheduling::Lock;
+///
+/// let offers = Lock::new(Vec::new());
+/// offers.lock().push("a closure");
+/// assert_eq!(offers.lock().pop(), Some("a closure"));
+/// ```
+pub struct Lock<T> {
     locked: AtomicBool,
     /// The blocked threads of a model, and not a part of it: nothing here is a step of its own.
     #[cfg(loom)]
@@ -34,19 +48,24 @@ unsafe impl<T: Send> Sync for Lock<T> {}
 unsafe impl<T: Send> Send for Lock<T> {}
 
 impl<T> Lock<T> {
+    /// A lock that nobody holds.
     #[cfg(not(loom))]
     #[inline]
-    pub(crate) const fn new(value: T) -> Self {
+    pub const fn new(value: T) -> Self {
         Self { locked: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
+    /// A lock that nobody holds.
     #[cfg(loom)]
-    pub(crate) fn new(value: T) -> Self {
+    pub fn new(value: T) -> Self {
         Self { locked: AtomicBool::new(false), blocked: Default::default(), value: UnsafeCell::new(value) }
     }
 
+    /// Locks it, until the guard is dropped.
+    ///
+    /// It suspends no fiber: a caller that holds it already spins for ever.
     #[inline]
-    pub(crate) fn lock(&self) -> LockGuard<'_, T> {
+    pub fn lock(&self) -> LockGuard<'_, T> {
         if !self.try_acquire() {
             self.acquire_slowly();
         }
@@ -97,7 +116,8 @@ impl<T> Lock<T> {
     }
 }
 
-pub(crate) struct LockGuard<'a, T> {
+/// The [`Lock`] is held.
+pub struct LockGuard<'a, T> {
     lock: &'a Lock<T>,
 }
 

@@ -61,6 +61,10 @@ use segue_core::unwind::contain;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 
+/// How often a parent looks whether the child that was taken from it is over, before it suspends:
+/// for about as long as it takes to suspend, and to be resumed by mail.
+const LOOKS: u32 = 32;
+
 /// A child with its note.
 #[repr(C)] // The note comes first: the ring holds its address.
 struct Child<B, RB> {
@@ -167,7 +171,7 @@ impl Common {
             return (a.unwrap_or_else(|payload| resume_unwind(payload)), None);
         }
         // SAFETY: it was exposed, and its job is not on the shelf.
-        let b = unsafe { child.job.wait("the rest of a parallel loop") };
+        let b = unsafe { self.wait_for_child(&child.job, "the rest of a parallel loop") };
         match (a, b) {
             (Ok(a), Ok(b)) => (a, Some(b)),
             (Ok(_), Err(payload)) => resume_unwind(payload),
@@ -209,7 +213,28 @@ impl Common {
             return catch_unwind(AssertUnwindSafe(|| unsafe { child.call() }));
         }
         // SAFETY: it was exposed, and its job is not on the shelf.
-        unsafe { child.wait("the other half of a join") }
+        unsafe { self.wait_for_child(child, "the other half of a join") }
+    }
+
+    /// Waits for a child that was taken. If another worker runs it, and it is as short as what its
+    /// parent has just done, it is about to be over: the parent looks for that before it suspends,
+    /// unless its worker has something else to do.
+    ///
+    /// # Safety
+    /// It was exposed and not taken back; called once.
+    unsafe fn wait_for_child<B: FnOnce() -> RB, RB>(
+        &self,
+        child: &StackJob<B, RB>,
+        what: &'static str,
+    ) -> std::thread::Result<RB> {
+        let mut looks = if self.group.len() == 1 || cfg!(loom) { 0 } else { LOOKS };
+        // SAFETY: as the caller promises.
+        while looks > 0 && !unsafe { child.has_run() } && !self.has_business() {
+            looks -= 1;
+            std::hint::spin_loop();
+        }
+        // SAFETY: as above.
+        unsafe { child.wait(what) }
     }
 }
 

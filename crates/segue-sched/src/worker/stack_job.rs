@@ -89,6 +89,16 @@ impl<F: FnOnce() -> R, R> StackJob<F, R> {
         unsafe { (*self.header.get()).assume_init_drop() };
     }
 
+    /// Whether the job has run.
+    ///
+    /// # Safety
+    /// A job was made of it and not taken back, and [`wait`](StackJob::wait) has not returned.
+    #[inline]
+    pub(crate) unsafe fn has_run(&self) -> bool {
+        // SAFETY: `job` has written it.
+        unsafe { (*self.done.get()).assume_init_ref() }.outcome().is_some()
+    }
+
     /// Waits until the job has run, whatever happens meanwhile, and takes its result.
     ///
     /// # Safety

@@ -7,9 +7,9 @@ use super::super::common::Header;
 use super::super::inbox::Inbox;
 use super::super::local::no_unwind;
 use segue_core::WaitsFor;
-use segue_core::atomic::{AtomicBool, AtomicU8, AtomicUsize, Mutex, Ordering};
+use segue_core::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use segue_core::chain::barrier;
-use segue_core::scheduling::{Job, JobHeader, Unpark};
+use segue_core::scheduling::{Job, JobHeader, Lock, Unpark};
 use std::collections::VecDeque;
 use std::num::NonZero;
 use std::ptr::NonNull;
@@ -248,14 +248,14 @@ impl Beat {
 
 /// Closures that any worker may take, oldest first; their own worker takes the newest.
 pub(crate) struct Shelf {
-    pub(super) jobs: Mutex<VecDeque<Job>>,
+    jobs: Lock<VecDeque<Job>>,
     /// How many, for a look without the lock. Exact only under it.
     pub(super) len: AtomicUsize,
 }
 
 impl Shelf {
     pub(super) fn new() -> Self {
-        Self { jobs: Mutex::new(VecDeque::new()), len: AtomicUsize::new(0) }
+        Self { jobs: Lock::new(VecDeque::new()), len: AtomicUsize::new(0) }
     }
 
     /// Whether something lies there, by a look without the lock.
@@ -282,7 +282,7 @@ impl Shelf {
     }
 
     pub(super) fn with<R>(&self, f: impl FnOnce(&mut VecDeque<Job>) -> R) -> R {
-        let mut jobs = self.jobs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut jobs = self.jobs.lock();
         let result = f(&mut jobs);
         self.len.store(jobs.len(), Ordering::Relaxed);
         result
