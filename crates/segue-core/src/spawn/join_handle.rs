@@ -17,6 +17,9 @@ use crate::wait::source::Waitable;
 use std::error::Error;
 use std::time::Duration;
 
+/// What a join waits for.
+const END: &str = "the end of a fiber";
+
 /// Waits for a spawned fiber and takes its result.
 ///
 /// Dropping the handle detaches the fiber: it goes on, and its result is dropped.
@@ -69,7 +72,7 @@ impl<T, C> JoinHandle<T, C> {
     #[track_caller]
     pub fn join(self) -> Result<T, JoinError<Self>> {
         let Self { handle, token } = self;
-        let joined = handle.join(WaitsFor::new("the end of a fiber"));
+        let joined = handle.join(WaitsFor::new(END));
         joined.map_err(|error| error.map_handle(|handle| Self { handle, token }))
     }
 
@@ -98,8 +101,7 @@ impl<T, C> JoinHandle<T, C> {
     /// ```
     #[track_caller]
     pub fn join_source(self) -> Waitable<Joining<T, C>> {
-        let waits_for = WaitsFor::new("the end of a fiber");
-        Waitable::new(Joining { handle: Some(self.handle), token: self.token, waits_for })
+        Waitable::new(Joining { handle: Some(self.handle), token: self.token, waits_for: WaitsFor::new(END) })
     }
 
     /// Whether the fiber has ended. Never waits.
@@ -150,7 +152,10 @@ impl<T> JoinHandle<T, CancelToken> {
     #[track_caller]
     pub fn cancel_and_join(self) -> Result<T, JoinError<Self>> {
         self.token.cancel();
-        shield(|| self.join())
+        let Self { handle, token } = self;
+        let waits_for = WaitsFor::new(END);
+        let joined = shield(|| handle.join(waits_for));
+        joined.map_err(|error| error.map_handle(|handle| Self { handle, token }))
     }
 
     /// What cancels the fiber, and whatever else runs under it.

@@ -35,7 +35,7 @@ use crate::spawn::builder::Builder;
 use crate::spawn::default_runtime::with_origin;
 use crate::spawn::join_handle::JoinHandle;
 use crate::spawn::task;
-use crate::wait::deadline::sleep;
+use crate::wait::deadline::after;
 use std::error::Error;
 use std::io::{self, Write};
 use std::marker::PhantomData;
@@ -474,6 +474,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// });
     /// assert!(ended.unwrap_err().to_string().starts_with("cancelled: asked to finish, and not over after 20ms"));
     /// ```
+    #[track_caller]
     pub fn cancel_soft(&'scope self, grace: Duration) {
         preemption_point();
         let context = &self.family.context;
@@ -485,9 +486,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         if grace.is_zero() {
             return stop();
         }
+        let over = after(grace);
         drop(Builder::new().name(GRACE).spawn_daemon_in(self, move || {
             // One that must not wait, since its caller panics, gives no grace.
-            if sleep(grace).is_ok() || !context.is_cancelled() {
+            if over.wait().is_ok() || !context.is_cancelled() {
                 stop();
             }
         }));

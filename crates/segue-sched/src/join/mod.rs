@@ -234,7 +234,7 @@ impl Common {
             std::hint::spin_loop();
         }
         // SAFETY: as above.
-        unsafe { child.wait(what) }
+        unsafe { child.wait(WaitsFor::new(what)) }
     }
 }
 

@@ -35,8 +35,8 @@ use crate::worker::local::Local;
 use crate::worker::policy::{Idle, Policy};
 use crate::worker::run_loop::{Turn, Worker};
 use crate::worker::stack_job::StackJob;
-use segue_core::JoinHandle;
 use segue_core::scheduling::{Family, Job, Park, Place, Unpark};
+use segue_core::{JoinHandle, WaitsFor};
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -306,7 +306,7 @@ impl<P: Policy, K: Park> Drive for Seated<P, K> {
         let job = unsafe { StackJob::job(NonNull::from(&last), Place::here(), Some(family)) };
         worker.run(Some(job));
         // SAFETY: a job was made of it, and has run.
-        let _ = unsafe { last.wait("the last fiber") };
+        let _ = unsafe { last.wait(WaitsFor::new("the last fiber")) };
         // SAFETY: made of a box by `Driven::new`; worker and fibers have ended.
         drop(unsafe { Box::from_raw(local.as_ptr()) });
     }

@@ -530,7 +530,7 @@ pub(crate) unsafe fn first_fiber<T>(
     // The closure is not sent anywhere, as the caller promises.
     run(unsafe { StackJob::job(NonNull::from(&first), Place::here(), Some(family)) });
     // SAFETY: a job was made of it, above.
-    match unsafe { first.wait("the first fiber") } {
+    match unsafe { first.wait(WaitsFor::new("the first fiber")) } {
         Ok(Ok(value)) => value,
         Ok(Err(payload)) | Err(payload) => resume_unwind(payload),
     }
@@ -621,6 +621,7 @@ impl Pool {
     /// let words = vec!["a", "b"];
     /// assert_eq!(pool.run(|| words.len()), Ok(2));
     /// ```
+    #[track_caller]
     pub fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> Result<T, Cancelled> {
         segue_core::check()?;
         self.call(|| segue_core::check().map(|()| f()))
@@ -634,6 +635,7 @@ impl Pool {
     ///
     /// # Panics
     /// If `f` does, with its payload.
+    #[track_caller]
     pub fn call<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
         if self.is_mine() {
             return f();
@@ -644,7 +646,7 @@ impl Pool {
         // long as the pool; closure and result are `Send`.
         self.parts().group.inject(unsafe { StackJob::job(NonNull::from(&job), Place::here(), Some(self.family())) });
         // SAFETY: a job was made of it, above.
-        unsafe { job.wait("a pool") }.unwrap_or_else(|payload| resume_unwind(payload))
+        unsafe { job.wait(WaitsFor::new("a pool")) }.unwrap_or_else(|payload| resume_unwind(payload))
     }
 
     /// Starts a detached fiber in the pool. Never waits.

@@ -38,7 +38,7 @@ use segue_core::chain::barrier;
 use segue_core::scheduling::{Family, Job, Place};
 use segue_core::{Attribute, Cancelled, Fiber, JoinHandle, WaitsFor};
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -357,13 +357,15 @@ impl std::fmt::Debug for Handle {
 /// assert_eq!(thread.unwrap().as_deref(), Some("computes-0"));
 /// # Ok::<(), std::io::Error>(())
 /// ```
+#[track_caller]
 pub fn move_to<T: Send>(to: &Handle, f: impl FnOnce() -> T + Send) -> Result<T, Cancelled> {
     segue_core::check()?;
+    let at = Location::caller();
     if with_caller(|caller| caller.is_some_and(|(worker, _)| Arc::ptr_eq(&worker.group, &to.group))) {
         return Ok(f());
     }
     with_caller(|caller| {
-        let Some((worker, fiber)) = caller else { return start(to, f) };
+        let Some((worker, fiber)) = caller else { return start(to, at, f) };
         match to.resident() {
             // A panic must not be taken into another fiber, nor may the resume of a wait that has
             // begun be used up: `check` has not looked, since it would also fail in `start`.
@@ -372,14 +374,14 @@ pub fn move_to<T: Send>(to: &Handle, f: impl FnOnce() -> T + Send) -> Result<T, 
             }
             // SAFETY: it is around this fiber, or lives on this thread, where nobody ends it before
             // this fiber suspends; and then it stays, since the fiber is in its list.
-            Some(there) => Ok(visit(worker, unsafe { there.as_ref() }, fiber, f)),
-            None => start(to, f),
+            Some(there) => Ok(visit(worker, unsafe { there.as_ref() }, fiber, at, f)),
+            None => start(to, at, f),
         }
     })
 }
 
 /// On another thread: as a closure.
-fn start<T: Send>(to: &Handle, f: impl FnOnce() -> T + Send) -> Result<T, Cancelled> {
+fn start<T: Send>(to: &Handle, at: &'static Location<'static>, f: impl FnOnce() -> T + Send) -> Result<T, Cancelled> {
     let _outside = segue_core::outside_work();
     // Written by the job; the frame's waiter sees it, as what the job has done comes before the
     // frame's signal.
@@ -396,7 +398,7 @@ fn start<T: Send>(to: &Handle, f: impl FnOnce() -> T + Send) -> Result<T, Cancel
     // Refused, or accepted and dropped later, it tells the frame.
     to.group.inject(job);
     // SAFETY: a job was made of it, above.
-    match unsafe { frame.wait("another scheduler") } {
+    match unsafe { frame.wait(WaitsFor { what: "another scheduler", at }) } {
         Ok(result) => result,
         Err(_) if !began.load(Relaxed) => Err(Cancelled::with_reason("the scheduler that it was to move to has ended")),
         Err(payload) => resume_unwind(payload),
@@ -404,13 +406,13 @@ fn start<T: Send>(to: &Handle, f: impl FnOnce() -> T + Send) -> Result<T, Cancel
 }
 
 /// On the same thread: on the fiber's own stack.
-fn visit<T>(here: &Common, there: &Common, fiber: &Fiber, f: impl FnOnce() -> T) -> T {
+fn visit<T>(here: &Common, there: &Common, fiber: &Fiber, at: &'static Location<'static>, f: impl FnOnce() -> T) -> T {
     let _outside = segue_core::outside_work();
     here.away.set(here.away.get() + 1);
     go_over(here, there, fiber);
     // Else an effect in `f` could be captured up to a handler around the move: the fiber would
     // stay, and `f` come back elsewhere, or never.
-    let visit = WaitsFor::new("a visit to another scheduler");
+    let visit = WaitsFor { what: "a visit to another scheduler", at };
     let result = catch_unwind(AssertUnwindSafe(|| barrier(visit, f)));
     go_over(there, here, fiber);
     here.away.set(here.away.get() - 1);

@@ -103,11 +103,11 @@ impl<F: FnOnce() -> R, R> StackJob<F, R> {
     ///
     /// # Safety
     /// A job was made of it and not taken back; called once.
-    pub(crate) unsafe fn wait(&self, what: &'static str) -> std::thread::Result<R> {
+    pub(crate) unsafe fn wait(&self, waits_for: WaitsFor) -> std::thread::Result<R> {
         // SAFETY: `job` has written both; the result is not touched by others once `done` was
         // signalled.
         let result = unsafe {
-            (*self.done.get()).assume_init_ref().wait_shielded(WaitsFor::new(what));
+            (*self.done.get()).assume_init_ref().wait_shielded(waits_for);
             (*self.result.get()).assume_init_mut().take()
         };
         result.unwrap_or_else(|| Err(Box::new("the scheduler ended before it ran this")))

@@ -6,7 +6,7 @@ use segue_core::{
     Builder as Fiber, CancelToken, Cancelled, Either, after, blocking, check, finishing_source, is_cancelled,
     is_finishing, now, scope, shield, sleep, spawn, spawn_task, yield_now,
 };
-use segue_sched::{Builder, Fifo, Handle, Shutdown, Sim, Survivors};
+use segue_sched::{Builder, Fifo, Handle, Pool, Shutdown, Sim, Survivors, move_to};
 use std::hint::spin_loop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -539,6 +539,36 @@ fn a_blocking_call_that_does_not_return_is_reported() {
         text.contains(&format!("  fiber `calls` waits for a blocking call that was cancelled at {}:", file!())),
         "{text}"
     );
+}
+
+#[test]
+fn a_fiber_that_waits_for_another_scheduler_is_reported_where_it_has_called_it() {
+    type Call = fn(&Pool, &mut (dyn FnMut() + Send));
+    let calls: [(&str, Call); 3] = [
+        ("a pool", |pool, f| pool.run(f).unwrap()),
+        ("a pool", |pool, f| pool.call(f)),
+        ("another scheduler", |pool, f| move_to(&pool.handle(), f).unwrap()),
+    ];
+    let pool = Arc::new(Builder::new().workers(1).pool().unwrap());
+    for (what, call) in calls {
+        let reports = Reports::new();
+        let shutdown = reports.of(Shutdown::new().grace(MOMENT).deadline(MOMENT));
+        let (waits, pool) = (reports.clone(), Arc::clone(&pool));
+        let run = Builder::new().workers(1).shutdown(shutdown).run(|| {
+            let (begun, begins) = mpsc::channel();
+            let calls = move || {
+                call(&pool, &mut || {
+                    begun.send(()).unwrap();
+                    waits.wait();
+                });
+            };
+            Fiber::new().name("calls").spawn(calls);
+            blocking(move || begins.recv().unwrap()).unwrap();
+        });
+        run.unwrap();
+        let text = reports.only().to_string();
+        assert!(text.contains(&format!("  fiber `calls` waits for {what} at {}:", file!())), "{text}");
+    }
 }
 
 /// Computes until somebody says that it is enough, without a wait, a check or a yield.

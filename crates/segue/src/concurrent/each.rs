@@ -14,7 +14,7 @@
 use super::Incomplete;
 use crate::scope;
 use crate::sync::Mutex;
-use segue_core::{Cancelled, Scope, check};
+use segue_core::{Cancelled, Scope, WaitsFor, check};
 use std::iter::Fuse;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{self, PoisonError};
@@ -57,6 +57,8 @@ struct Work<I: Iterator, F> {
     is_awaited: AtomicBool,
     /// Whether the iterator has ended, and not by a cancellation.
     is_complete: AtomicBool,
+    /// What a fiber waits for while another one takes an item.
+    turn: WaitsFor,
     /// Why a fiber has taken no more.
     why: sync::Mutex<Option<Cancelled>>,
 }
@@ -88,7 +90,7 @@ impl<I: Iterator + Send, F: Fn(usize, I::Item) -> bool + Sync> Work<I, F> {
     /// Works on items until none is left, one is enough, or this is cancelled.
     fn go_on<'scope>(&'scope self, s: &'scope Scope<'scope, '_>) {
         loop {
-            let (index, item) = match self.items.lock().and_then(|mut items| items.take()) {
+            let (index, item) = match self.items.lock_for(self.turn).and_then(|mut items| items.take()) {
                 Ok(Some(taken)) => taken,
                 Ok(None) => return self.is_complete.store(true, Ordering::Relaxed),
                 Err(cancelled) => {
@@ -135,6 +137,7 @@ impl AtMost {
             fibers: AtomicUsize::new(1),
             is_awaited: AtomicBool::new(false),
             is_complete: AtomicBool::new(false),
+            turn: WaitsFor::new("its turn to take an item"),
             why: sync::Mutex::new(None),
         };
         scope(|s| shared.go_on(s));

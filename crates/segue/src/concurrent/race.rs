@@ -70,7 +70,7 @@ where
     T: Send,
 {
     let first = AtomicUsize::new(NONE);
-    let (results, cancelled) = scope(|s| {
+    let fibers = scope(|s| {
         let mut fibers = Vec::new();
         for (index, closure) in closures.into_iter().enumerate() {
             if first.load(Ordering::Relaxed) != NONE {
@@ -86,18 +86,19 @@ where
                 value
             }));
         }
-        let mut cancelled = None;
-        let results = fibers.into_iter().map(|fiber| match fiber.join() {
-            Ok(value) => Some(value),
-            Err(JoinError::NeverRan(why) | JoinError::Cancelled(why) | JoinError::WaitCancelled(why, _)) => {
-                cancelled.get_or_insert(why);
-                None
-            }
-            // The scope raises it.
-            Err(JoinError::Panicked(_)) => None,
-        });
-        (results.collect(), cancelled)
+        fibers
     });
+    let mut cancelled = None;
+    // The scope has waited for them, and has raised the panic of one.
+    let results = fibers.into_iter().map(|fiber| match fiber.join() {
+        Ok(value) => Some(value),
+        Err(JoinError::NeverRan(why) | JoinError::Cancelled(why) | JoinError::WaitCancelled(why, _)) => {
+            cancelled.get_or_insert(why);
+            None
+        }
+        Err(JoinError::Panicked(_)) => None,
+    });
+    let results = results.collect();
     let first = Some(first.into_inner()).filter(|&first| first != NONE);
     Ended { results, cancelled: cancelled.filter(|_| first.is_none()), first }
 }

@@ -43,6 +43,7 @@ use segue_core::{
     registered, shield, wait,
 };
 use std::fmt;
+use std::panic::Location;
 
 /// A condition that is waited for with a [`Mutex`](super::Mutex) unlocked.
 ///
@@ -102,7 +103,16 @@ impl Condvar {
         &self,
         guard: MutexGuard<'a, T>,
     ) -> Result<MutexGuard<'a, T>, Rejected<MutexGuard<'a, T>>> {
-        let mut waiting = self.waiting(guard, WaitsFor::new("a condition"));
+        self.wait_at(guard, Location::caller())
+    }
+
+    /// As [`wait`](Condvar::wait), called at `at`.
+    pub(crate) fn wait_at<'a, T: ?Sized>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        at: &'static Location<'static>,
+    ) -> Result<MutexGuard<'a, T>, Rejected<MutexGuard<'a, T>>> {
+        let mut waiting = self.waiting(guard, at);
         wait(&mut waiting).or_else(|cancelled| waiting.end(cancelled))
     }
 
@@ -120,10 +130,9 @@ impl Condvar {
         mut guard: MutexGuard<'a, T>,
         mut condition: impl FnMut(&mut T) -> bool,
     ) -> Result<MutexGuard<'a, T>, Rejected<MutexGuard<'a, T>>> {
-        let waits_for = WaitsFor::new("a condition");
+        let at = Location::caller();
         while condition(&mut guard) {
-            let mut waiting = self.waiting(guard, waits_for);
-            guard = wait(&mut waiting).or_else(|cancelled| waiting.end(cancelled))?;
+            guard = self.wait_at(guard, at)?;
         }
         Ok(guard)
     }
@@ -152,10 +161,15 @@ impl Condvar {
         &'a self,
         guard: MutexGuard<'a, T>,
     ) -> Waitable<impl Source<Output = MutexGuard<'a, T>>> {
-        Waitable::new(self.waiting(guard, WaitsFor::new("a condition")))
+        Waitable::new(self.waiting(guard, Location::caller()))
     }
 
-    fn waiting<'c, 'a, T: ?Sized>(&'c self, guard: MutexGuard<'a, T>, waits_for: WaitsFor) -> Wait<'c, 'a, T> {
+    fn waiting<'c, 'a, T: ?Sized>(
+        &'c self,
+        guard: MutexGuard<'a, T>,
+        at: &'static Location<'static>,
+    ) -> Wait<'c, 'a, T> {
+        let waits_for = WaitsFor { what: "a condition", at };
         Wait {
             condition: self,
             notified: self.waiters.source(waits_for, |()| false, |()| ()),

@@ -229,6 +229,12 @@ impl<T: ?Sized> Mutex<T> {
         if self.raw.try_lock_idle() { Ok(self.guard()) } else { self.lock_slowly() }
     }
 
+    /// As [`lock`](Mutex::lock), for reports that name something else than a mutex.
+    pub(crate) fn lock_for(&self, waits_for: WaitsFor) -> Result<MutexGuard<'_, T>, Cancelled> {
+        admit()?;
+        if self.raw.try_lock_idle() { Ok(self.guard()) } else { Waitable::new(self.locking(waits_for)).wait() }
+    }
+
     #[cold]
     #[inline(never)]
     #[track_caller]

@@ -10,6 +10,9 @@ use std::fmt;
 use std::iter::FusedIterator;
 use std::sync::Arc;
 
+/// What it waits for.
+const MESSAGE: &str = "a message of a broadcast";
+
 /// The receiving side of a broadcast: gets each message that was sent since it was made.
 ///
 /// A receiver has a position of its own, and whoever has it receives by `&mut`. A
@@ -68,10 +71,9 @@ impl<T> Receiver<T> {
     }
 
     #[inline]
-    #[track_caller]
-    fn message(&mut self) -> Waitable<impl Source<Output = Result<Arc<T>, NoMessage>>> {
+    fn message(&mut self, waits_for: WaitsFor) -> Waitable<impl Source<Output = Result<Arc<T>, NoMessage>>> {
         let receive = Receive { position: &mut self.position };
-        Waitable::new(self.queue.operation(WaitsFor::new("a message of a broadcast"), receive))
+        Waitable::new(self.queue.operation(waits_for, receive))
     }
 }
 
@@ -99,7 +101,12 @@ impl<T: Clone> Receiver<T> {
     #[track_caller]
     #[inline(always)] // As the source's `wait`.
     pub fn recv(&mut self) -> Result<T, RecvError> {
-        Ok(taken(self.message().wait()??))
+        self.receive(WaitsFor::new(MESSAGE))
+    }
+
+    #[inline(always)] // As the source's `wait`.
+    fn receive(&mut self, waits_for: WaitsFor) -> Result<T, RecvError> {
+        Ok(taken(self.message(waits_for).wait()??))
     }
 
     /// The next message, if it is there. Never waits, unless the clone does.
@@ -121,7 +128,7 @@ impl<T: Clone> Receiver<T> {
     /// ```
     pub fn try_recv(&mut self) -> Option<Result<T, NoMessage>> {
         preemption_point();
-        self.message().attempt().map(|received| received.map(taken))
+        self.message(WaitsFor::new(MESSAGE)).attempt().map(|received| received.map(taken))
     }
 
     /// [`recv`](Receiver::recv) as a source: to be awaited, or chosen among others.
@@ -141,7 +148,7 @@ impl<T: Clone> Receiver<T> {
     #[inline]
     #[track_caller]
     pub fn recv_source(&mut self) -> Waitable<impl Source<Output = Result<T, NoMessage>>> {
-        self.message().map(|received| received.map(taken))
+        self.message(WaitsFor::new(MESSAGE)).map(|received| received.map(taken))
     }
 
     /// The messages one by one, each after waiting for it, until the broadcast is closed.
@@ -164,8 +171,9 @@ impl<T: Clone> Receiver<T> {
     /// let all: Vec<_> = receiver.iter().collect();
     /// assert_eq!(all, [Err(RecvError::Lagged(2)), Ok(2), Ok(3)]);
     /// ```
+    #[track_caller]
     pub fn iter(&mut self) -> Iter<'_, T> {
-        Iter { receiver: self, has_ended: false }
+        Iter { receiver: self, waits_for: WaitsFor::new(MESSAGE), has_ended: false }
     }
 }
 
@@ -209,18 +217,18 @@ impl<T> fmt::Debug for Receiver<T> {
 #[must_use = "nothing is received before it is asked"]
 pub struct Iter<'a, T> {
     receiver: &'a mut Receiver<T>,
+    waits_for: WaitsFor,
     has_ended: bool,
 }
 
 impl<T: Clone> Iterator for Iter<'_, T> {
     type Item = Result<T, RecvError>;
 
-    #[track_caller]
     fn next(&mut self) -> Option<Self::Item> {
         if self.has_ended {
             return None;
         }
-        let received = self.receiver.recv();
+        let received = self.receiver.receive(self.waits_for);
         self.has_ended = matches!(received, Err(RecvError::Closed | RecvError::Cancelled(_)));
         (!matches!(received, Err(RecvError::Closed))).then_some(received)
     }

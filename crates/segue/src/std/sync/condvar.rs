@@ -5,7 +5,7 @@ use crate::Rejected;
 use crate::std::time::Instant;
 use crate::sync;
 use std::fmt;
-use std::panic::resume_unwind;
+use std::panic::{Location, resume_unwind};
 use std::sync::{LockResult, PoisonError};
 use std::time::Duration;
 
@@ -93,7 +93,8 @@ impl Condvar {
     #[track_caller]
     pub fn wait_timeout<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>, limit: Duration) -> Timed<MutexGuard<'a, T>> {
         let (watch, inner) = guard.into_parts();
-        let (inner, timed_out) = match segue_core::timeout(limit, || self.0.wait(inner)) {
+        let here = Location::caller();
+        let (inner, timed_out) = match segue_core::timeout(limit, || self.0.wait_at(inner, here)) {
             Ok(inner) => (inner, false),
             // By this limit alone, and with the mutex locked again.
             Err(Rejected { value, .. }) if !segue_core::is_cancelled() => (value, true),

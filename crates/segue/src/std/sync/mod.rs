@@ -22,12 +22,12 @@ use super::unless_cancelled;
 use segue_core::Cancelled;
 use std::thread;
 
-/// Locks, or waits for the lock: `lock` does, and fails if the caller is cancelled.
+/// What a wait for a lock has brought. One that was cancelled unwinds.
 ///
 /// A fiber that panics can't wait, and to unwind from a `Drop` would end the process. So there the
-/// thread waits.
-fn locked<G>(lock: impl FnOnce() -> Result<G, Cancelled>, try_lock: impl Fn() -> Option<G>) -> G {
-    match lock() {
+/// thread waits, by `try_lock`.
+fn locked<G>(lock: Result<G, Cancelled>, try_lock: impl Fn() -> Option<G>) -> G {
+    match lock {
         Err(_) if thread::panicking() => loop {
             if let Some(guard) = try_lock() {
                 return guard;

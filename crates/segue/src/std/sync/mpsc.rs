@@ -6,6 +6,7 @@
 pub use ::std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 
 use crate::{Either, after, channel};
+use segue_core::WaitsFor;
 use std::fmt;
 use std::time::Duration;
 
@@ -141,8 +142,9 @@ impl<T> Receiver<T> {
     }
 
     /// The values, with a wait for each, until [`recv`](Receiver::recv) fails.
+    #[track_caller]
     pub fn iter(&self) -> Iter<'_, T> {
-        Iter(self)
+        Iter(self.0.iter())
     }
 
     /// The values that are there.
@@ -153,7 +155,7 @@ impl<T> Receiver<T> {
 
 /// See [`Receiver::iter`].
 #[derive(Debug)]
-pub struct Iter<'a, T>(&'a Receiver<T>);
+pub struct Iter<'a, T>(channel::Iter<'a, T>);
 
 /// See [`Receiver::try_iter`].
 #[derive(Debug)]
@@ -161,13 +163,16 @@ pub struct TryIter<'a, T>(&'a Receiver<T>);
 
 /// The values of a receiver that it owns.
 #[derive(Debug)]
-pub struct IntoIter<T>(Receiver<T>);
+pub struct IntoIter<T> {
+    receiver: Receiver<T>,
+    waits_for: WaitsFor,
+}
 
 impl<T> Iterator for Iter<'_, T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
-        self.0.recv().ok()
+        self.0.next()
     }
 }
 
@@ -183,7 +188,7 @@ impl<T> Iterator for IntoIter<T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
-        self.0.recv().ok()
+        self.receiver.0.receive(self.waits_for).ok()?.ok()
     }
 }
 
@@ -191,6 +196,7 @@ impl<'a, T> IntoIterator for &'a Receiver<T> {
     type Item = T;
     type IntoIter = Iter<'a, T>;
 
+    #[track_caller]
     fn into_iter(self) -> Iter<'a, T> {
         self.iter()
     }
@@ -200,8 +206,9 @@ impl<T> IntoIterator for Receiver<T> {
     type Item = T;
     type IntoIter = IntoIter<T>;
 
+    #[track_caller]
     fn into_iter(self) -> IntoIter<T> {
-        IntoIter(self)
+        IntoIter { receiver: self, waits_for: WaitsFor::new(channel::VALUE) }
     }
 }
 

@@ -66,7 +66,7 @@ impl<T: ?Sized> Mutex<T> {
     /// If it is poisoned: with the guard.
     #[track_caller]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        self.guard(locked(|| self.inner.lock(), || self.inner.try_lock()))
+        self.guard(locked(self.inner.lock(), || self.inner.try_lock()))
     }
 
     /// Locks, if nobody has the mutex. Never waits.
