@@ -47,6 +47,7 @@ fn attempt<'a, O: Op<Output = usize>>(socket: &'a Arc<Socket>, op: &mut O) -> Re
 }
 
 /// Waits for the first of these edges. A choice is cheaper, and has so many arms at most.
+#[track_caller]
 fn wait_for_one(edges: Vec<Waitable<impl Source<Output = ()>>>) -> Result<(), Cancelled> {
     match edges.len() {
         ..=MAX_ARM => any_of(edges).wait().map(drop),

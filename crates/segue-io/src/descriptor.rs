@@ -257,6 +257,8 @@ macro_rules! reads {
             fn read_vectored(&mut self, bufs: &mut [std::io::IoSliceMut<'_>]) -> std::io::Result<usize> {
                 self.0.read_vectored(bufs)
             }
+
+            crate::whole::read_exact!();
         }
 
         /// See the type's section on cancellation.
@@ -270,6 +272,8 @@ macro_rules! reads {
             fn read_vectored(&mut self, bufs: &mut [std::io::IoSliceMut<'_>]) -> std::io::Result<usize> {
                 self.0.read_vectored(bufs)
             }
+
+            crate::whole::read_exact!();
         }
 
         impl $name {
@@ -314,6 +318,8 @@ macro_rules! writes {
                 self.0.write_vectored(bufs)
             }
 
+            crate::whole::write_all!();
+
             fn flush(&mut self) -> std::io::Result<()> {
                 Ok(())
             }
@@ -330,6 +336,8 @@ macro_rules! writes {
             fn write_vectored(&mut self, bufs: &[std::io::IoSlice<'_>]) -> std::io::Result<usize> {
                 self.0.write_vectored(bufs)
             }
+
+            crate::whole::write_all!();
 
             fn flush(&mut self) -> std::io::Result<()> {
                 Ok(())

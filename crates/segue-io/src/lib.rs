@@ -96,6 +96,7 @@ pub mod signal;
 mod socket;
 pub mod stdio;
 mod sys;
+mod whole;
 
 pub use park::DriverPark;
 pub use selector::Backend;

@@ -4,10 +4,12 @@ mod common;
 
 use common::guarded;
 use segue_core::{Cancelled, now, scope, sleep, spawn, timeout};
-use segue_io::net::{TcpListener, TcpStream};
+use segue_io::net::{TcpListener, TcpStream, UdpSocket, UnixStream};
+use segue_io::pipe::pipe;
 use segue_sched::{Cause, Explore, Sim};
 use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::panic::Location;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -49,6 +51,66 @@ fn a_connect_is_reported_where_it_was_called() {
     let connects = || assert!(Cancelled::caused(&TcpStream::connect(address).unwrap_err()));
     let report = Sim::new(1).run(connects).unwrap_err().to_string();
     assert!(report.contains("an answer to a connect at ") && report.contains("tests/simulated.rs"), "{report}");
+}
+
+/// Something that waits for the network, and the line that it begins in.
+struct Row(u32, fn());
+
+#[track_caller]
+fn row(stuck: fn()) -> Row {
+    Row(Location::caller().line(), stuck)
+}
+
+fn pair() -> (UnixStream, UnixStream) {
+    UnixStream::pair().unwrap()
+}
+
+#[test]
+fn whatever_waits_for_the_network_is_reported_where_it_was_called() {
+    /// More than there is room for.
+    static MUCH: [u8; 1 << 23] = [0; 1 << 23];
+
+    let table = [
+        row(|| _ = listener().0.accept()),
+        row(|| _ = listener().0.incoming().next()),
+        row(|| {
+            for stream in listener().0.incoming() {
+                drop(stream);
+            }
+        }),
+        row(|| _ = listener().0.readable_source().wait()),
+        row(|| _ = pair().0.read(&mut [0])),
+        row(|| _ = pair().0.peek(&mut [0])),
+        row(|| _ = pair().0.read_exact(&mut [0])),
+        row(|| _ = (&pair().0).read_exact(&mut [0])),
+        row(|| _ = pair().0.write_all(&MUCH)),
+        row(|| _ = (&pair().0).write_all(&MUCH)),
+        row(|| {
+            let (stream, _other) = pair();
+            let (mut reads, mut writes) = stream.into_split();
+            _ = writes.write_all(&MUCH).and_then(|()| reads.read_exact(&mut [0]));
+        }),
+        row(|| {
+            let (stream, _other) = pair();
+            let (mut reads, _writes) = stream.into_split();
+            _ = reads.read_exact(&mut [0]);
+        }),
+        row(|| _ = UdpSocket::bind("127.0.0.1:0").unwrap().recv_from(&mut [0])),
+        row(|| {
+            let (mut reader, _writer) = pipe().unwrap();
+            _ = reader.read_exact(&mut [0]);
+        }),
+        row(|| {
+            let (_reader, mut writer) = pipe().unwrap();
+            _ = writer.write_all(&MUCH);
+        }),
+    ];
+    let ends = table.iter().skip(1).map(|row| row.0).chain([u32::MAX]);
+    for (Row(line, stuck), end) in table.iter().zip(ends) {
+        let deadlock = Sim::new(1).run(stuck).unwrap_err();
+        let at = deadlock.fibers[0].waits_for.unwrap().at;
+        assert!(at.file() == file!() && (*line..end).contains(&at.line()), "line {line}: {deadlock}");
+    }
 }
 
 #[test]

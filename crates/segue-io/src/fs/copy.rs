@@ -19,6 +19,7 @@ const PIECE: usize = 8 << 20;
 const BUFFER: usize = 128 << 10;
 
 /// Copies the content and the permissions of a file; for a thread that may block.
+#[track_caller]
 pub(super) fn copy(from: &Path, to: &Path) -> io::Result<u64> {
     let (from, to) = (c_path(from)?, c_path(to)?);
     segue_core::blocking(|| copy_here(&from, &to))?

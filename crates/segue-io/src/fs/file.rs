@@ -534,6 +534,8 @@ macro_rules! streams {
                 run(ReadVectored { file: $file.borrowed(), to: bufs, course: $file.course(place) })
             }
 
+            crate::whole::read_exact!();
+
             #[track_caller]
             fn read_to_end(&mut self, buf: &mut Vec<u8>) -> io::Result<usize> {
                 let $file = self;
@@ -564,6 +566,8 @@ macro_rules! streams {
                 let place = $place;
                 run(WriteVectored { file: $file.borrowed(), from: bufs, course: $file.course(place) })
             }
+
+            crate::whole::write_all!();
 
             fn flush(&mut self) -> io::Result<()> {
                 Ok(())

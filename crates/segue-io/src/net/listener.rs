@@ -211,6 +211,7 @@ pub struct Incoming<'a, P = Tcp> {
 impl<P: Listens> Iterator for Incoming<'_, P> {
     type Item = io::Result<P::Handle>;
 
+    #[track_caller]
     fn next(&mut self) -> Option<io::Result<P::Handle>> {
         let accepted = self.listener?.accept().map(|(stream, _)| stream);
         if let Err(error) = &accepted

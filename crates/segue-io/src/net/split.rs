@@ -97,6 +97,8 @@ impl<P: Protocol> io::Read for ReadHalf<P> {
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         (&self.0).read_vectored(bufs)
     }
+
+    crate::whole::read_exact!();
 }
 
 impl<P: Protocol> io::Write for WriteHalf<P> {
@@ -109,6 +111,8 @@ impl<P: Protocol> io::Write for WriteHalf<P> {
     fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         self.as_stream().write_vectored(bufs)
     }
+
+    crate::whole::write_all!();
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())

@@ -338,6 +338,8 @@ impl<P: Protocol> io::Read for &Stream<P> {
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         driver::run(&self.shared.0, ReadVectored(bufs), self.shared.0.timeout(Half::Read).get())
     }
+
+    crate::whole::read_exact!();
 }
 
 /// See [Cancellation](Stream#cancellation).
@@ -351,6 +353,8 @@ impl<P: Protocol> io::Read for Stream<P> {
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         (&*self).read_vectored(bufs)
     }
+
+    crate::whole::read_exact!();
 }
 
 /// See [Cancellation](Stream#cancellation). There is no buffer, and so a flush does nothing.
@@ -364,6 +368,8 @@ impl<P: Protocol> io::Write for &Stream<P> {
     fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         driver::run(&self.shared.0, WriteVectored(bufs), self.shared.0.timeout(Half::Write).get())
     }
+
+    crate::whole::write_all!();
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
@@ -381,6 +387,8 @@ impl<P: Protocol> io::Write for Stream<P> {
     fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         (&*self).write_vectored(bufs)
     }
+
+    crate::whole::write_all!();
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
