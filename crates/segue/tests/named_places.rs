@@ -322,6 +322,13 @@ fn names_of_std_name_who_waits() {
             thread::scope(|s| (0..2).for_each(|_| drop(s.spawn(|| once.call_once(|| drop(never()))))));
         }),
         row(|| {
+            let once = Once::new();
+            thread::scope(|s| (0..2).for_each(|_| drop(s.spawn(|| once.call_once_force(|_| drop(never()))))));
+        }),
+        row(|| Once::new().wait()),
+        row(|| Once::new().wait_force()),
+        row(|| _ = OnceLock::<u32>::new().wait()),
+        row(|| {
             let cell = OnceLock::new();
             thread::scope(|s| (0..2).for_each(|_| drop(s.spawn(|| _ = cell.get_or_init(|| drop(never()))))));
         }),

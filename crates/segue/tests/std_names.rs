@@ -8,15 +8,23 @@ mod meet;
 mod on_std {
     use std as like;
     include!("std_names/cases.rs");
+    pub mod unwinding {
+        use super::like;
+        include!("std_names/unwinding.rs");
+    }
 }
 
 mod on_fibers {
     use segue::std as like;
     include!("std_names/cases.rs");
+    pub mod unwinding {
+        use super::like;
+        include!("std_names/unwinding.rs");
+    }
 }
 
 use meet::{everywhere, pool};
-use segue::std::sync::{Arc, Barrier, Condvar, Mutex, Once, RwLock, mpsc};
+use segue::std::sync::{Arc, Barrier, Condvar, Mutex, Once, OnceLock, RwLock, mpsc};
 use segue::std::thread;
 use segue::std::time::Instant;
 use segue::sync::Notify;
@@ -68,6 +76,10 @@ fn a_wait_without_an_error_unwinds_when_it_is_cancelled() {
             });
             begun.wait().unwrap();
             cancelled_in(|| once.call_once(|| unreachable!("somebody is at it")));
+            cancelled_in(|| once.call_once_force(|_| unreachable!("somebody is at it")));
+            cancelled_in(|| once.wait());
+            cancelled_in(|| once.wait_force());
+            cancelled_in(|| _ = OnceLock::<u32>::new().wait());
             told.notify_one();
         });
         assert!(once.is_completed());
@@ -137,6 +149,15 @@ fn programs_that_never_end_do_so_with_their_runtime() {
         })
         .unwrap();
     assert_eq!(ended.load(SeqCst), 4);
+}
+
+#[test]
+fn what_may_be_taken_into_a_catch_is_what_std_lets() {
+    let (of_std, ours) = (on_std::unwinding::unwind_safety(), on_fibers::unwinding::unwind_safety());
+    let differ: Vec<_> = of_std.iter().zip(&ours).filter(|(std, ours)| std != ours).collect();
+    assert!(differ.is_empty(), "{differ:#?}");
+    // Both answers are there.
+    assert!(of_std.iter().any(|(_, is)| is[1]) && of_std.iter().any(|(_, is)| !is[1]));
 }
 
 #[test]

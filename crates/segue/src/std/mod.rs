@@ -37,7 +37,7 @@
 //! | `Condvar`, `Mutex` | fair: first come, first served |
 //! | `set_nonblocking` of sockets | is not here: what must not wait is `try_read`, `try_accept` and the like |
 //! | an `impl` of `ToSocketAddrs` | can't be the program's own: pass the addresses |
-//! | `Once::call_once_force`, `mpmc`, `MappedMutexGuard`, `thread::Builder::spawn_unchecked` | are not here |
+//! | `mpmc`, `MappedMutexGuard`, `thread::Builder::spawn_unchecked` | are not here |
 //!
 //! Used by programs that are ported; others find more in [`crate::sync`], [`crate::channel`] and
 //! [`crate::scope`], where cancellation is an error and waits can be chosen among.

@@ -108,6 +108,12 @@ impl Once {
         self.0.wait().copied()
     }
 
+    /// [`wait`](Once::wait) as a source.
+    #[track_caller]
+    pub(crate) fn wait_source(&self) -> Waitable<impl Source<Output = Result<(), ForceError>>> {
+        self.0.wait_source().map(|done| done.copied())
+    }
+
     /// Whether it is done. Never waits: one load.
     #[must_use]
     #[inline]

@@ -2,7 +2,8 @@
 
 use like::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use like::sync::mpsc::{self, RecvTimeoutError, TryRecvError, TrySendError, sync_channel};
-use like::sync::{Arc, Barrier, Condvar, LazyLock, Mutex, Once, OnceLock, RwLock, TryLockError};
+use like::sync::{Arc, Barrier, Condvar, LazyLock, Mutex, Once, OnceLock, TryLockError};
+use like::sync::{RwLock, RwLockWriteGuard};
 use like::thread;
 use like::time::{Duration, Instant};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -188,6 +189,89 @@ pub fn what_is_done_once_is_waited_for() {
     let broken: LazyLock<u32> = LazyLock::new(|| std::panic::panic_any("broken"));
     assert_eq!(panics(|| *broken), "broken");
     panics(|| *broken);
+}
+
+pub fn who_only_waits_is_told_of_the_end() {
+    let (once, cell) = (Once::new(), OnceLock::new());
+    thread::scope(|s| {
+        s.spawn(|| {
+            once.wait();
+            assert!(once.is_completed());
+        });
+        s.spawn(|| once.wait_force());
+        s.spawn(|| assert_eq!(*cell.wait(), 7));
+        thread::yield_now();
+        once.call_once_force(|state| assert!(!state.is_poisoned()));
+        assert_eq!(panics(|| cell.get_or_init(|| std::panic::panic_any("no value"))), "no value");
+        cell.set(7).unwrap();
+    });
+    once.wait();
+    once.call_once_force(|_| unreachable!("it is done"));
+    assert_eq!(*cell.wait(), 7);
+}
+
+pub fn who_waits_for_a_closure_that_panics_does_as_well() {
+    let once = Once::new();
+    thread::scope(|s| {
+        let waits = s.spawn(|| panics(|| once.wait()));
+        let insists = s.spawn(|| once.wait_force());
+        let fails = || {
+            // The others come meanwhile, or later: both are right.
+            thread::sleep(SOON);
+            std::panic::panic_any("out of ink");
+        };
+        assert_eq!(panics(|| once.call_once(fails)), "out of ink");
+        waits.join().unwrap();
+        panics(|| once.wait());
+        panics(|| once.call_once(|| unreachable!("it is poisoned")));
+        assert!(!once.is_completed());
+        // It is poisoned still, until one is done.
+        let again = panics(|| {
+            once.call_once_force(|state| {
+                assert!(state.is_poisoned());
+                std::panic::panic_any("out of paper");
+            });
+        });
+        assert_eq!(again, "out of paper");
+        once.call_once_force(|state| assert!(state.is_poisoned()));
+        insists.join().unwrap();
+    });
+    once.wait();
+    once.call_once(|| unreachable!("it is done"));
+}
+
+pub fn a_lazy_value_is_looked_at_and_changed() {
+    let mut lazy = LazyLock::new(|| vec![1]);
+    assert!(LazyLock::get(&lazy).is_none() && LazyLock::get_mut(&mut lazy).is_none());
+    LazyLock::force_mut(&mut lazy).push(2);
+    lazy.push(3);
+    LazyLock::get_mut(&mut lazy).unwrap().push(4);
+    assert_eq!(LazyLock::get(&lazy).unwrap(), &[1, 2, 3, 4]);
+    let mut broken: LazyLock<u32> = LazyLock::new(|| std::panic::panic_any("broken"));
+    assert_eq!(panics(|| *LazyLock::force_mut(&mut broken)), "broken");
+    panics(|| *broken += 1);
+    assert!(LazyLock::get(&broken).is_none() && LazyLock::get_mut(&mut broken).is_none());
+}
+
+pub fn a_writer_goes_on_as_a_reader() {
+    let lock = RwLock::new(1);
+    thread::scope(|s| {
+        let mut writer = lock.write().unwrap();
+        let other = s.spawn(|| *lock.write().unwrap() += 10);
+        *writer = 2;
+        thread::yield_now();
+        let reader = RwLockWriteGuard::downgrade(writer);
+        assert!(matches!(lock.try_write(), Err(TryLockError::WouldBlock)));
+        assert_eq!(*reader, 2, "a writer came in between");
+        drop(reader);
+        other.join().unwrap();
+    });
+    assert_eq!(*lock.read().unwrap(), 12);
+    let _ = panics(|| {
+        let _reader = RwLockWriteGuard::downgrade(lock.write().unwrap());
+        std::panic::panic_any("a reader changes nothing");
+    });
+    assert!(!lock.is_poisoned() && lock.try_write().is_ok());
 }
 
 pub fn a_channel_ends_with_its_senders_and_its_receiver() {

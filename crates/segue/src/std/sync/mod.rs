@@ -13,13 +13,15 @@ pub use ::std::sync::{Arc, LockResult, PoisonError, TryLockError, TryLockResult,
 pub use barrier::Barrier;
 pub use condvar::{Condvar, WaitTimeoutResult};
 pub use mutex::{Mutex, MutexGuard};
-pub use once::{LazyLock, Once, OnceLock};
+pub use once::{LazyLock, Once, OnceLock, OnceState};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub use crate::sync::BarrierWaitResult;
 
 use super::unless_cancelled;
+use mpsc::{Receiver, Sender, SyncSender};
 use segue_core::Cancelled;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::thread;
 
 /// What a wait for a lock has brought. One that was cancelled unwinds.
@@ -37,3 +39,28 @@ fn locked<G>(lock: Result<G, Cancelled>, try_lock: impl Fn() -> Option<G>) -> G 
         result => unless_cancelled(result),
     }
 }
+
+/// What may be taken into a `catch_unwind`, as std's: a lock says by its mark that it was left by a
+/// panic, and the others are not changed half.
+macro_rules! unwind_safe {
+    ($($name:ident $(<$($life:lifetime,)? T $(: ?$sized:ident)?>)?),* $(,)?) => {$(
+        impl $(<$($life,)? T $(: ?$sized)?>)? UnwindSafe for $name $(<$($life,)? T>)? {}
+        impl $(<$($life,)? T $(: ?$sized)?>)? RefUnwindSafe for $name $(<$($life,)? T>)? {}
+    )*};
+}
+
+unwind_safe! {
+    Barrier,
+    Condvar,
+    Mutex<T: ?Sized>,
+    MutexGuard<'a, T: ?Sized>,
+    Once,
+    Receiver<T>,
+    RwLock<T: ?Sized>,
+    RwLockWriteGuard<'a, T: ?Sized>,
+    Sender<T>,
+    SyncSender<T>,
+}
+
+impl<T: ?Sized + RefUnwindSafe> UnwindSafe for RwLockReadGuard<'_, T> {}
+impl<T: ?Sized> RefUnwindSafe for RwLockReadGuard<'_, T> {}

@@ -1,11 +1,13 @@
 //! What std initialises once: by a closure that may wait.
 
+use super::unless_cancelled;
+use crate::Either;
 use crate::sync::{self, ForceError, SetError};
-use std::fmt;
-use std::ops::Deref;
-use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicBool, Ordering};
+use segue_core::{WaitQueue, Waitable, WaitsFor};
+use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
+use std::{fmt, mem};
 
 /// What an initialiser has brought; std's cells panic where ours fail.
 #[track_caller]
@@ -32,17 +34,34 @@ fn forced<T>(result: Result<T, ForceError>) -> T {
 /// START.call_once(|| unreachable!());
 /// assert!(START.is_completed());
 /// ```
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Once {
     once: sync::Once,
-    poisoned: AtomicBool,
+    /// Whether the closure that was run last has panicked: who only waits is told.
+    poisoned: WaitQueue<bool>,
+}
+
+/// What is said to whoever comes after a panic.
+const POISONED: &str = "a `Once` whose closure has panicked before";
+
+/// [`std::sync::OnceState`]: what a closure of [`Once::call_once_force`] comes after.
+#[derive(Debug)]
+pub struct OnceState {
+    poisoned: bool,
+}
+
+impl OnceState {
+    /// Whether the closure before it has panicked.
+    pub fn is_poisoned(&self) -> bool {
+        self.poisoned
+    }
 }
 
 impl Once {
     /// Not done yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self { once: sync::Once::new(), poisoned: AtomicBool::new(false) }
+        Self { once: sync::Once::new(), poisoned: WaitQueue::new(false) }
     }
 
     /// Runs `f`, unless somebody has done so; if somebody is at it, waits until it is done.
@@ -51,18 +70,97 @@ impl Once {
     /// If `f` does; from then on always. If `f` calls it again.
     #[track_caller]
     pub fn call_once<F: FnOnce()>(&self, f: F) {
-        forced(self.once.call_once(|| {
-            assert!(!self.poisoned.load(Ordering::Relaxed), "a `Once` whose closure has panicked before");
-            // The cell orders it for the next.
-            self.poisoned.store(true, Ordering::Relaxed);
+        self.call_once_force(|state| {
+            assert!(!state.poisoned, "{POISONED}");
             f();
-            self.poisoned.store(false, Ordering::Relaxed);
+        });
+    }
+
+    /// As [`call_once`](Once::call_once), also after a panic.
+    ///
+    /// # Panics
+    /// If `f` does, or calls it again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue::std::sync::Once;
+    ///
+    /// let start = Once::new();
+    /// let failed = segue::std::thread::scope(|s| s.spawn(|| start.call_once(|| panic!("out of ink"))).join());
+    /// assert!(failed.is_err());
+    /// start.call_once_force(|state| assert!(state.is_poisoned()));
+    /// assert!(start.is_completed());
+    /// ```
+    #[track_caller]
+    pub fn call_once_force<F: FnOnce(&OnceState)>(&self, f: F) {
+        forced(self.once.call_once(|| {
+            // Who waits meanwhile waits for the end of this one.
+            let state = OnceState { poisoned: mem::take(self.poisoned.lock().state()) };
+            let outcome = catch_unwind(AssertUnwindSafe(|| f(&state)));
+            outcome.unwrap_or_else(|payload| {
+                let mut poisoned = self.poisoned.lock();
+                *poisoned.state() = true;
+                poisoned.notify_all(0);
+                resume_unwind(payload);
+            });
         }));
+    }
+
+    /// Waits until it is done, by somebody else.
+    ///
+    /// # Cancellation
+    /// Unwinds; see [the module](crate::std).
+    ///
+    /// # Panics
+    /// If a closure has panicked, or does before it is done. In the closure itself.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue::std::{sync::Once, thread};
+    ///
+    /// let started = Once::new();
+    /// thread::scope(|s| {
+    ///     s.spawn(|| started.call_once(|| ()));
+    ///     started.wait();
+    /// });
+    /// assert!(started.is_completed());
+    /// ```
+    #[track_caller]
+    pub fn wait(&self) {
+        if self.is_completed() {
+            return;
+        }
+        let poisoned = self.poisoned.source(WaitsFor::new("a `Once`"), |poisoned| *poisoned, |_| ());
+        match unless_cancelled(self.once.wait_source().or(Waitable::new(poisoned)).wait()) {
+            Either::Left(done) => forced(done),
+            Either::Right(()) => panic!("{POISONED}"),
+        }
+    }
+
+    /// As [`wait`](Once::wait), but a panic is nothing to it: somebody may yet do it by
+    /// [`call_once_force`](Once::call_once_force).
+    ///
+    /// # Cancellation
+    /// Unwinds; see [the module](crate::std).
+    ///
+    /// # Panics
+    /// In the closure itself.
+    #[track_caller]
+    pub fn wait_force(&self) {
+        forced(self.once.wait());
     }
 
     /// Whether it is done. Never waits.
     pub fn is_completed(&self) -> bool {
         self.once.is_completed()
+    }
+}
+
+impl fmt::Debug for Once {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Once").field("is_completed", &self.is_completed()).finish_non_exhaustive()
     }
 }
 
@@ -126,6 +224,30 @@ impl<T> OnceLock<T> {
         forced(self.0.get_or_init(f))
     }
 
+    /// The value, after waiting until somebody else has set it.
+    ///
+    /// # Cancellation
+    /// Unwinds; see [the module](crate::std).
+    ///
+    /// # Panics
+    /// In the initialiser.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue::std::{sync::OnceLock, thread};
+    ///
+    /// let name = OnceLock::new();
+    /// thread::scope(|s| {
+    ///     s.spawn(|| name.set("one").unwrap());
+    ///     assert_eq!(*name.wait(), "one");
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn wait(&self) -> &T {
+        forced(self.0.wait())
+    }
+
     /// The value, if it was set.
     pub fn into_inner(self) -> Option<T> {
         self.0.into_inner()
@@ -178,6 +300,18 @@ pub struct LazyLock<T, F = fn() -> T> {
     init: Mutex<Option<F>>,
 }
 
+impl<T, F> LazyLock<T, F> {
+    /// The value, if it was computed. Never waits.
+    pub fn get(this: &Self) -> Option<&T> {
+        this.cell.get()
+    }
+
+    /// The value, to change, if it was computed.
+    pub fn get_mut(this: &mut Self) -> Option<&mut T> {
+        this.cell.get_mut()
+    }
+}
+
 impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     /// A value that `f` will compute.
     #[must_use]
@@ -195,6 +329,33 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
             let init = this.init.lock().unwrap_or_else(PoisonError::into_inner).take();
             init.expect("a `LazyLock` whose computation has panicked before")()
         }))
+    }
+
+    /// The value, to change, after computing it.
+    ///
+    /// # Panics
+    /// If the computation does, or has.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue::std::sync::LazyLock;
+    ///
+    /// let mut primes = LazyLock::new(|| vec![2, 3]);
+    /// LazyLock::force_mut(&mut primes).push(5);
+    /// assert_eq!(LazyLock::get(&primes).unwrap().len(), 3);
+    /// ```
+    #[track_caller]
+    pub fn force_mut(this: &mut Self) -> &mut T {
+        Self::force(this);
+        this.cell.get_mut().expect("it was just computed")
+    }
+}
+
+impl<T, F: FnOnce() -> T> DerefMut for LazyLock<T, F> {
+    #[track_caller]
+    fn deref_mut(&mut self) -> &mut T {
+        Self::force_mut(self)
     }
 }
 

@@ -3,9 +3,9 @@
 use super::locked;
 use super::poison::{Flag, Watch};
 use crate::sync;
-use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
+use std::{fmt, mem};
 
 /// [`std::sync::RwLock`]: many readers or one writer; poisoned by a writer that panics.
 ///
@@ -39,7 +39,7 @@ pub struct RwLockReadGuard<'a, T: ?Sized>(sync::RwLockReadGuard<'a, T>);
 #[clippy::has_significant_drop]
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
     // Dropped in this order.
-    _watch: Watch<'a>,
+    watch: Watch<'a>,
     inner: sync::RwLockWriteGuard<'a, T>,
 }
 
@@ -117,7 +117,29 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     fn guard<'a>(&'a self, inner: sync::RwLockWriteGuard<'a, T>) -> LockResult<RwLockWriteGuard<'a, T>> {
-        self.poison.check(RwLockWriteGuard { _watch: self.poison.watch(), inner })
+        self.poison.check(RwLockWriteGuard { watch: self.poison.watch(), inner })
+    }
+}
+
+impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
+    /// Goes on as a reader, with no writer in between. Never waits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue::std::sync::{RwLock, RwLockWriteGuard};
+    ///
+    /// let lock = RwLock::new(1);
+    /// let mut guard = lock.write().unwrap();
+    /// *guard = 2;
+    /// let guard = RwLockWriteGuard::downgrade(guard);
+    /// assert_eq!(*guard + *lock.read().unwrap(), 4);
+    /// ```
+    pub fn downgrade(s: Self) -> RwLockReadGuard<'a, T> {
+        let Self { watch, inner } = s;
+        // A reader does not poison, whatever comes.
+        mem::forget(watch);
+        RwLockReadGuard(sync::RwLockWriteGuard::downgrade(inner))
     }
 }
 

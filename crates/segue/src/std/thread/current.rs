@@ -16,6 +16,7 @@ use crate::sync::Notify;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -135,6 +136,9 @@ impl Thread {
         self.0.name.as_deref()
     }
 }
+
+impl UnwindSafe for Thread {}
+impl RefUnwindSafe for Thread {}
 
 impl fmt::Debug for Thread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
