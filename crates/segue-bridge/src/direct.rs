@@ -53,7 +53,8 @@ where
     direct_as(segue_core::Builder::new(), f)
 }
 
-/// As [`direct`], with a name, attributes or a stack size.
+/// As [`direct`], with a name, attributes or a stack size, as a builder of `segue` or of
+/// `segue-core` says.
 ///
 /// # Cancellation
 /// As for [`direct`].
@@ -65,11 +66,12 @@ where
 /// assert_eq!(futures::executor::block_on(segue_bridge::direct_as(given, || 42)).unwrap(), 42);
 /// ```
 #[track_caller]
-pub fn direct_as<F, T>(given: segue_core::Builder, f: F) -> Direct<T>
+pub fn direct_as<F, T>(given: impl Into<segue_core::Builder>, f: F) -> Direct<T>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
+    let given = given.into();
     start(|token| {
         let fiber = move || token.run(f);
         if segue_core::in_fiber() || segue_core::scheduling::has_default() {

@@ -79,6 +79,22 @@ where
 #[must_use]
 pub struct Builder(segue_core::Builder);
 
+/// For what takes a builder of fibers of any crate: [`Pool::spawn_as`](crate::Pool::spawn_as),
+/// [`Handle::spawn_as`](crate::Handle::spawn_as), and bridges.
+///
+/// # Examples
+///
+/// ```
+/// let named = segue::Builder::new().name("answer");
+/// assert_eq!(segue::default_pool().spawn_as(named, || 42).join().unwrap(), 42);
+/// ```
+#[cfg(feature = "sched")]
+impl From<Builder> for segue_core::Builder {
+    fn from(builder: Builder) -> Self {
+        builder.0
+    }
+}
+
 impl Builder {
     /// A spawn without a name.
     pub fn new() -> Self {

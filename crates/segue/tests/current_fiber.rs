@@ -6,7 +6,7 @@ mod meet;
 
 use meet::{everywhere, pool};
 use segue::core::in_fiber;
-use segue::{Builder, fiber, scope, sleep, spawn, spawn_task, yield_now};
+use segue::{Builder, Handle, fiber, scope, sleep, spawn, spawn_task, yield_now};
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -26,6 +26,22 @@ fn a_fiber_has_its_name_and_an_id_that_stays() {
         assert_ne!(own.id(), other.id());
         assert_eq!(Some(own), fiber::current());
     });
+}
+
+#[test]
+fn what_a_builder_says_holds_wherever_its_fiber_is_spawned() {
+    let pool = pool(1);
+    let named = || Builder::new().name("courier");
+    let own = || fiber::current().unwrap().name().map(str::to_owned);
+    let joined = [
+        pool.spawn_as(named(), own).join(),
+        pool.spawn_as(segue::core::Builder::new().name("courier"), own).join(),
+        pool.run(Handle::current).unwrap().unwrap().spawn_as(named(), own).join(),
+        named().spawn_on(&pool, own).join(),
+    ];
+    assert!(joined.into_iter().all(|name| name.unwrap().as_deref() == Some("courier")));
+    let hosted = pool.run(|| segue::wait_future(segue::sched::hosted_as(named(), own))).unwrap();
+    assert_eq!(hosted.unwrap().unwrap().as_deref(), Some("courier"));
 }
 
 #[test]

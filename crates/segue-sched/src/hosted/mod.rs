@@ -144,18 +144,20 @@ where
     hosted_as(Builder::new(), f)
 }
 
-/// As [`hosted`], with a name, attributes or a stack size.
+/// As [`hosted`], with a name, attributes or a stack size, as a builder of `segue` or of
+/// `segue-core` says.
 ///
 /// # Cancellation
 /// As for [`hosted`].
 ///
 /// # Panics
 /// If no stack can be had.
-pub fn hosted_as<F, T>(given: Builder, f: F) -> Hosted<T>
+pub fn hosted_as<F, T>(given: impl Into<Builder>, f: F) -> Hosted<T>
 where
     F: FnOnce() -> T + 'static,
     T: 'static,
 {
+    let given = given.into();
     let size = segue_core::scheduling::stack_size_of(&given);
     let stack = thread_stacks::take_of(size).unwrap_or_else(|error| panic!("no stack for a hosted fiber: {error}"));
     let id = stack.number() as u64;

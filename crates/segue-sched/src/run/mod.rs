@@ -665,16 +665,24 @@ impl Pool {
         self.spawn_as(segue_core::Builder::new(), f)
     }
 
-    /// As [`spawn`](Pool::spawn), with a name or attributes, said by the builder of `segue-core`
-    /// (`segue::core::Builder`). Never waits.
-    pub fn spawn_as<F, T>(&self, given: segue_core::Builder, f: F) -> JoinHandle<T>
+    /// As [`spawn`](Pool::spawn), with what a builder of fibers says, of the name for instance:
+    /// that of `segue`, or of `segue-core`. Never waits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let pool = segue_sched::Builder::new().workers(1).pool().unwrap();
+    /// let given = segue_core::Builder::new().name("answer");
+    /// assert_eq!(pool.spawn_as(given, || 42).join().unwrap(), 42);
+    /// ```
+    pub fn spawn_as<F, T>(&self, given: impl Into<segue_core::Builder>, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
         // SAFETY: the family is boxed and completed by the pool's drop; the closure borrows
         // nothing.
-        let (job, handle) = unsafe { self.family().job(given, f) };
+        let (job, handle) = unsafe { self.family().job(given.into(), f) };
         self.parts().group.inject(job);
         handle
     }

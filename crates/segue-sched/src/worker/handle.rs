@@ -107,14 +107,14 @@ impl Handle {
         self.spawn_as(segue_core::Builder::new(), f)
     }
 
-    /// As [`spawn`](Handle::spawn), with a name or attributes, said by the builder of `segue-core`
-    /// (`segue::core::Builder`). Never waits.
-    pub fn spawn_as<F, T>(&self, given: segue_core::Builder, f: F) -> JoinHandle<T>
+    /// As [`spawn`](Handle::spawn), with what a builder of fibers says, of the name for instance:
+    /// that of `segue`, or of `segue-core`. Never waits.
+    pub fn spawn_as<F, T>(&self, given: impl Into<segue_core::Builder>, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.start_detached(given, f, |job| self.group.inject(job))
+        self.start_detached(given.into(), f, |job| self.group.inject(job))
     }
 
     fn start_detached<F, T>(&self, given: segue_core::Builder, f: F, place: impl FnOnce(Job)) -> JoinHandle<T>
