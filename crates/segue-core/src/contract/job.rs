@@ -13,6 +13,7 @@ use crate::contract::tree::context::Context;
 use crate::contract::tree::family::Family;
 use std::cell::{Cell, OnceCell, UnsafeCell};
 use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The name of a fiber. Headers keep it behind one word, as few fibers have one.
 pub type Name = Box<str>;
@@ -27,6 +28,9 @@ pub struct JobHeader {
     given: UnsafeCell<Given>,
     /// Whether a fiber or thread was made for it, to run it.
     has_fiber: Cell<bool>,
+    /// Whether its maker waits, and had better run it than wait for a stack. Whoever has the job may
+    /// ask, from any thread.
+    awaited: AtomicBool,
     /// The fiber-local values that it inherits, or null. For the side that has the job.
     locals: Cell<*mut Locals>,
 }
@@ -94,8 +98,28 @@ impl JobHeader {
             family,
             given,
             has_fiber: Cell::new(false),
+            awaited: AtomicBool::new(false),
             locals: Cell::new(locals),
         }
+    }
+
+    /// From now on the maker only waits for the work: see [`Job::is_awaited`]. It carries nothing
+    /// else from thread to thread.
+    ///
+    /// # Safety
+    /// `header` is in place, whether or not the work has run.
+    #[inline]
+    pub unsafe fn set_awaited(header: NonNull<Self>) {
+        // SAFETY: as the caller promises; only this field is looked at, since the others may belong
+        // to whoever has the job.
+        unsafe { (*header.as_ptr()).awaited.store(true, Ordering::Relaxed) };
+    }
+
+    /// As [`Job::is_awaited`], for the work that the job is dropped to.
+    #[inline]
+    #[must_use]
+    pub fn is_awaited(&self) -> bool {
+        self.awaited.load(Ordering::Relaxed)
     }
 
     /// Name and attributes for the next fiber that runs the work, which may run again.
@@ -211,6 +235,17 @@ impl Job {
         locals::instead(locals, || unsafe { (header.as_ref().run)(header) });
         // SAFETY: the caller was inside of it all the time.
         unsafe { current::enter_context(context) };
+    }
+
+    /// Whether its maker waits for it, and runs the work itself if the job is dropped: for a
+    /// scheduler that can't start it now.
+    ///
+    /// A scheduler whose makers say so asks under the lock of the place where it keeps such jobs;
+    /// the maker [says it](JobHeader::set_awaited) before it looks there. So one sees the other.
+    #[inline]
+    #[must_use]
+    pub fn is_awaited(&self) -> bool {
+        self.header().is_awaited()
     }
 
     /// The name of the fiber that will run it, if it was given one.

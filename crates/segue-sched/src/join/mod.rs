@@ -37,6 +37,12 @@
 //! waits, so its note would stay private for as long as `a` waits, perhaps for `b`. Its join gets a
 //! scheduler of one worker for itself, on this thread, and both halves are fibers there.
 //!
+//! **Without a stack** for it, a child that was taken lies on the outside shelf until one is free.
+//! There the parent finds it, and runs it. If the parent waits already, it may have the very stack
+//! that is missing. So it marks the child as *awaited* before it looks on that shelf. A worker that
+//! can't start a child looks for the mark under that shelf's lock, and drops an awaited one: the
+//! drop wakes the parent, and the parent runs it. One of the two sees the other.
+//!
 //! **Commit point**: pop, reclaim under the shelf's lock, or the taking off the shelf.
 //! **Cancellation** has *no effect* on a join: both closures are run, and see it at their own
 //! waits. **The race to fear**: the parent's frame ends while a thief runs the child out of it. It
@@ -171,7 +177,11 @@ impl Common {
             return (a.unwrap_or_else(|payload| resume_unwind(payload)), None);
         }
         // SAFETY: it was exposed, and its job is not on the shelf.
-        let b = unsafe { self.wait_for_child(&child.job, "the rest of a parallel loop") };
+        let Some(b) = (unsafe { self.wait_for_child(&child.job, WaitsFor::new("the rest of a parallel loop")) }) else {
+            // SAFETY: it came back, so that nobody else knows it any more.
+            unsafe { child.job.discard() };
+            return (a.unwrap_or_else(|payload| resume_unwind(payload)), None);
+        };
         match (a, b) {
             (Ok(a), Ok(b)) => (a, Some(b)),
             (Ok(_), Err(payload)) => resume_unwind(payload),
@@ -204,37 +214,49 @@ impl Common {
         true
     }
 
-    /// The result of a child that was exposed: by running it, if it is still on the shelf, else by
-    /// waiting for it.
+    /// The result of a child that was exposed: by running it, if it is still on the shelf or comes
+    /// back, else by waiting for it.
     #[cold]
     fn fetch<B: FnOnce() -> RB, RB>(&self, child: &StackJob<B, RB>) -> std::thread::Result<RB> {
-        if self.take_child_back(child) {
-            // SAFETY: it was taken back, so that nobody else knows it any more.
-            return catch_unwind(AssertUnwindSafe(|| unsafe { child.call() }));
-        }
-        // SAFETY: it was exposed, and its job is not on the shelf.
-        unsafe { self.wait_for_child(child, "the other half of a join") }
+        let result = match self.take_child_back(child) {
+            true => None,
+            // SAFETY: it was exposed, and its job is not on the shelf.
+            false => unsafe { self.wait_for_child(child, WaitsFor::new("the other half of a join")) },
+        };
+        // SAFETY: it was taken back, so that nobody else knows it any more.
+        result.unwrap_or_else(|| catch_unwind(AssertUnwindSafe(|| unsafe { child.call() })))
     }
 
-    /// Waits for a child that was taken. If another worker runs it, and it is as short as what its
-    /// parent has just done, it is about to be over: the parent looks for that before it suspends,
-    /// unless its worker has something else to do.
+    /// Waits for a child that was taken. `None` if it came back, since nobody had a stack for it:
+    /// then nobody else knows it any more.
+    ///
+    /// If another worker runs it, and it is as short as what its parent has just done, it is about
+    /// to be over: the parent looks for that before it suspends, unless its worker has something
+    /// else to do.
     ///
     /// # Safety
     /// It was exposed and not taken back; called once.
     unsafe fn wait_for_child<B: FnOnce() -> RB, RB>(
         &self,
         child: &StackJob<B, RB>,
-        what: &'static str,
-    ) -> std::thread::Result<RB> {
+        what: WaitsFor,
+    ) -> Option<std::thread::Result<RB>> {
         let mut looks = if self.group.len() == 1 || cfg!(loom) { 0 } else { LOOKS };
         // SAFETY: as the caller promises.
         while looks > 0 && !unsafe { child.has_run() } && !self.has_business() {
             looks -= 1;
             std::hint::spin_loop();
         }
-        // SAFETY: as above.
-        unsafe { child.wait(WaitsFor::new(what)) }
+        // SAFETY: as above; nobody takes it back but this.
+        unsafe {
+            child.set_awaited();
+            if let Some(job) = self.group.take_homeless(child.header()) {
+                let _ = job.into_raw();
+                child.unmake();
+                return None;
+            }
+            child.wait_or_take_back(what)
+        }
     }
 }
 

@@ -39,7 +39,9 @@
 //! may wait for other fibers, but not for each other. As many fibers wait at once as there are
 //! closures that wait: a loop over a million elements that each wait for a second has a million
 //! fibers; a [`Semaphore`](https://docs.rs/segue) bounds what they do, and chunks bound how many
-//! there are.
+//! there are. Each of these fibers keeps its stack until what comes after its closure is done, too.
+//! When all stacks are [taken](crate::StackConfig::max_slots), the last fiber calls the closures
+//! that are left, one after the other.
 //!
 //! # Cancellation
 //!

@@ -3,11 +3,12 @@
 //! Used by fork-join for children, by `Pool::run`, and for the first fiber of a runtime.
 //!
 //! The frame's owner calls the closure itself, or makes a [`Job`] of it, once, and then waits until
-//! `done`. The signal of `done` is the runner's last touch.
+//! `done`. The signal of `done` is the runner's last touch. An owner that only waits says so
+//! (`set_awaited`): then a job that is dropped comes back, and the owner calls the closure.
 #![allow(unsafe_code)] // Shared between a waiting frame and the thread that runs it.
 
 use segue_core::scheduling::{Family, Job, JobHeader, Place, Work};
-use segue_core::{Trigger, WaitsFor};
+use segue_core::{Outcome, Trigger, WaitsFor};
 use std::cell::UnsafeCell;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -102,17 +103,46 @@ impl<F: FnOnce() -> R, R> StackJob<F, R> {
     /// Waits until the job has run, whatever happens meanwhile, and takes its result.
     ///
     /// # Safety
+    /// A job was made of it and not taken back, and is not [awaited](StackJob::set_awaited); called
+    /// once.
+    pub(crate) unsafe fn wait(&self, what: WaitsFor) -> std::thread::Result<R> {
+        // SAFETY: as the caller promises.
+        unsafe { self.wait_or_take_back(what) }
+            .unwrap_or_else(|| Err(Box::new("nobody waits for this, and it came back")))
+    }
+
+    /// As [`wait`](StackJob::wait), also for one that is awaited: `None` if its job was dropped.
+    /// Then nobody else knows it any more, and its closure is there.
+    ///
+    /// # Safety
     /// A job was made of it and not taken back; called once.
-    pub(crate) unsafe fn wait(&self, waits_for: WaitsFor) -> std::thread::Result<R> {
+    pub(crate) unsafe fn wait_or_take_back(&self, what: WaitsFor) -> Option<std::thread::Result<R>> {
         // SAFETY: `job` has written both; the result is not touched by others once `done` was
         // signalled.
-        let result = unsafe {
-            (*self.done.get()).assume_init_ref().wait_shielded(waits_for);
-            (*self.result.get()).assume_init_mut().take()
-        };
-        result.unwrap_or_else(|| Err(Box::new("the scheduler ended before it ran this")))
+        unsafe {
+            let done = (*self.done.get()).assume_init_ref();
+            done.wait_shielded(what);
+            if done.outcome() == Some(Outcome::Taken(CAME_BACK)) {
+                return None;
+            }
+            let result = (*self.result.get()).assume_init_mut().take();
+            Some(result.unwrap_or_else(|| Err(Box::new("the scheduler ended before it ran this"))))
+        }
+    }
+
+    /// The owner has nothing to do but to [wait](StackJob::wait_or_take_back), and gets the closure
+    /// back if the job is dropped.
+    ///
+    /// # Safety
+    /// A job was made of it and not taken back.
+    pub(crate) unsafe fn set_awaited(&self) {
+        // SAFETY: `job` has written the header, which stays in the frame.
+        unsafe { JobHeader::set_awaited(self.header()) };
     }
 }
+
+/// What `done` is signalled with by a job that has not run.
+const CAME_BACK: usize = 1;
 
 // SAFETY: `repr(C)` puts the header first; `job`'s caller promises that what it carries may be
 // sent.
@@ -129,13 +159,16 @@ unsafe impl<F: FnOnce() -> R, R> Work for StackJob<F, R> {
     }
 
     unsafe fn abandon(this: NonNull<Self>) {
-        // SAFETY: as in `run`; the closure is dropped instead of run, and nobody has taken what the
-        // header has.
+        // SAFETY: as in `run`; the closure is dropped instead of run, or left to the owner, and
+        // nobody has taken what the header has.
         unsafe {
             let this = this.as_ref();
+            let comes_back = (*this.header.get()).assume_init_ref().is_awaited();
             this.unmake();
-            segue_core::unwind::contain(|| this.discard());
-            (*this.done.get()).assume_init_ref().signal(0);
+            if !comes_back {
+                segue_core::unwind::contain(|| this.discard());
+            }
+            (*this.done.get()).assume_init_ref().signal(if comes_back { CAME_BACK } else { 0 });
         }
     }
 }

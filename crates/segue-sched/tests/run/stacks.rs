@@ -5,12 +5,77 @@
 mod common;
 
 use common::{Meet, in_child, scaled};
-use segue_core::{scope, spawn, yield_now};
-use segue_sched::{Builder, Fifo, Sim, StackConfig};
+use segue_core::{scope, sleep, spawn, yield_now};
+use segue_sched::par::prelude::*;
+use segue_sched::{Builder, Fifo, Sim, StackConfig, join};
+use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
 
 fn few(slots: usize) -> StackConfig {
     StackConfig::new().max_slots(slots)
+}
+
+/// Calls it with few stacks, simulated and not, on one worker and on several.
+fn with_few(body: fn()) {
+    for slots in [2, 3, 8] {
+        for seed in 0..10 {
+            Sim::new(seed).stacks(few(slots)).run(body).unwrap();
+        }
+        for workers in [1, 2, 4] {
+            Builder::new().workers(workers).stacks(few(slots)).run(body).unwrap();
+            Builder::new().workers(workers).stacks(few(slots)).run_with(Fifo::default, body).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_loop_whose_waiting_closures_outnumber_the_stacks_comes_to_its_end() {
+    with_few(|| {
+        let n = scaled(100, 20) as u64;
+        let waits = |n: u64| {
+            // Some wait twice, so that children come back to parents in all states.
+            (0..=n % 2).for_each(|_| yield_now().unwrap());
+            sleep(Duration::from_micros(n % 3)).unwrap();
+            n
+        };
+        assert_eq!((0..n).into_par_iter().map(waits).sum::<u64>(), n * (n - 1) / 2);
+    });
+}
+
+#[test]
+fn joins_whose_waiting_halves_outnumber_the_stacks_come_to_their_end() {
+    fn leaves(depth: u32) -> u32 {
+        if depth == 0 {
+            sleep(Duration::from_micros(1)).unwrap();
+            return 1;
+        }
+        let (a, b) = join(|| leaves(depth - 1), || leaves(depth - 1));
+        yield_now().unwrap();
+        a + b
+    }
+    with_few(|| assert_eq!(leaves(5), 32));
+}
+
+#[test]
+fn a_half_that_no_stack_was_left_for_panics_where_its_parent_waits() {
+    with_few(|| {
+        let half = |panics: bool| {
+            sleep(Duration::from_micros(1)).unwrap();
+            assert!(!panics, "expected");
+        };
+        // Fibers beside it have the other stacks.
+        let panicked = catch_unwind(|| {
+            scope(|s| {
+                for _ in 0..8 {
+                    drop(s.spawn(|| yield_now().unwrap()));
+                }
+                join(|| half(false), || join(|| half(false), || half(true)));
+            })
+        });
+        let said = panicked.unwrap_err();
+        assert!(said.downcast_ref::<&str>().is_some_and(|said| said.contains("expected")));
+    });
 }
 
 #[test]

@@ -104,7 +104,7 @@ pub(crate) use remote::{Remote, take_back};
 use super::shutdown::Ending;
 use remote::Shelf;
 use segue_core::atomic::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering};
-use segue_core::scheduling::{Family, Job, Unpark};
+use segue_core::scheduling::{Family, Job, JobHeader, Unpark};
 use std::collections::VecDeque;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, OnceLock, Weak};
@@ -288,10 +288,27 @@ impl Group {
         })
     }
 
-    /// Accepts a closure that its worker could not start, for any worker that can.
+    /// Accepts a closure that its worker could not start, for any worker that can; or lets its
+    /// maker run it, if that waits for it.
     pub(crate) fn put_back(&self, job: Job) {
-        self.outside.with(|jobs| jobs.push_front(job));
-        self.wake_one();
+        let awaited = self.outside.with(|jobs| {
+            if job.is_awaited() {
+                return Some(job);
+            }
+            jobs.push_front(job);
+            None
+        });
+        match awaited {
+            Some(job) => drop(job),
+            None => _ = self.wake_one(),
+        }
+    }
+
+    /// Takes back a closure that no worker could start, for its maker, which has said that it waits
+    /// for it: under the lock, so that either this finds it or [`put_back`](Self::put_back) sees
+    /// that it is awaited.
+    pub(crate) fn take_homeless(&self, header: NonNull<JobHeader>) -> Option<Job> {
+        self.outside.with(|jobs| take_back(jobs, header))
     }
 
     /// Offers a closure of worker `index` to all.
