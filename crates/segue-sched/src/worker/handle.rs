@@ -255,7 +255,7 @@ impl Handle {
 /// ```
 /// assert_eq!(segue_sched::worker_index(), None);
 /// ```
-#[inline]
+// Not inlined: rayon's loops ask at each fork, and have no room for it (`rayon-patch`).
 #[must_use]
 pub fn worker_index() -> Option<usize> {
     with_caller(|caller| caller.map(|(worker, _)| worker.index))
