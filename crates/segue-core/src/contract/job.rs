@@ -28,8 +28,7 @@ pub struct JobHeader {
     given: UnsafeCell<Given>,
     /// Whether a fiber or thread was made for it, to run it.
     has_fiber: Cell<bool>,
-    /// Whether its maker waits, and had better run it than wait for a stack. Whoever has the job may
-    /// ask, from any thread.
+    /// Whether its maker waits, and had better run it than wait for a stack. From any thread.
     awaited: AtomicBool,
     /// The fiber-local values that it inherits, or null. For the side that has the job.
     locals: Cell<*mut Locals>,
