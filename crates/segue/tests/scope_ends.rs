@@ -113,21 +113,43 @@ fn a_daemon_spawns_while_the_scope_has_fibers_and_is_refused_later() {
 }
 
 #[test]
-fn what_is_refused_is_dropped_and_a_panic_of_that_is_its_handle_s() {
-    struct Sour;
+fn what_is_refused_is_dropped_and_a_panic_of_that_is_its_handle_s_and_the_scope_s() {
+    struct Sour(&'static str);
     impl Drop for Sour {
         fn drop(&mut self) {
-            fail::<()>("sour");
+            fail::<()>(self.0);
         }
     }
     everywhere(|| {
-        scope(|s| {
-            s.on_exit(Duration::MAX, || {
-                let sour = Sour;
-                let refused = s.spawn(move || std::mem::forget(sour));
-                assert_eq!(refused.join().unwrap_err().to_string(), "the fiber panicked: sour");
+        // By a hook.
+        let joined = Mutex::new(String::new());
+        let raised = text_of(|| {
+            scope(|s| {
+                s.on_exit(Duration::MAX, || {
+                    let (closure, future) = (Sour("closure"), Sour("future"));
+                    let refused = s.spawn(move || std::mem::forget(closure));
+                    *joined.lock().unwrap() = refused.join().unwrap_err().to_string();
+                    drop(s.spawn_task(async move { std::mem::forget(future) }));
+                });
             });
         });
+        assert_eq!(joined.into_inner().unwrap(), "the fiber panicked: closure");
+        assert!(raised.starts_with("closure; then the drop of what was refused"), "{raised}");
+        assert!(raised.ends_with("panicked: future"), "{raised}");
+        // By a daemon that is left, to which the handle is of no interest.
+        let raised = text_of(|| {
+            scope(|s| {
+                let (began, begins) = segue::sync::promise();
+                drop(s.spawn_daemon(|| {
+                    began.fill(()).unwrap();
+                    never().unwrap_err();
+                    let sour = Sour("of a daemon");
+                    drop(s.spawn(move || std::mem::forget(sour)));
+                }));
+                begins.wait().unwrap();
+            });
+        });
+        assert_eq!(raised, "of a daemon");
     });
 }
 

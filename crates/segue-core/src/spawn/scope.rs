@@ -228,11 +228,13 @@ impl Scope<'_, '_> {
         self.family.hold().ok_or(Over)
     }
 
-    /// The handle of what comes too late, and is dropped.
+    /// The handle of what comes too late, and is dropped. A panic of that is the scope's, too, which
+    /// looks for failures when the last daemon and the last hook have ended.
     #[cold]
     #[inline(never)]
     pub(super) fn refuse<V, T>(&self, what: V) -> JoinHandle<T> {
-        task::never(caught(|| drop(what)), self.family.context.error())
+        let keep = |payload| self.family.keep_panic("the drop of what was refused", payload);
+        task::never(caught(|| drop(what)).map_err(keep), self.family.context.error())
     }
 }
 
@@ -374,8 +376,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// have. The hook that was added last runs first. It is shielded, and may wait, until `budget`
     /// is used up: see [`shield_for`](crate::shield_for). Another hook that it adds runs next.
     ///
-    /// What it spawns into this scope is refused; it may open one of its own. If it panics, that is
-    /// a failure of the scope, and the other hooks run.
+    /// What it spawns into this scope is refused: it is dropped, and a panic of that is a failure of
+    /// the scope. It may open one of its own. If it panics, that is a failure of the scope, and the
+    /// other hooks run.
     ///
     /// # Examples
     ///
