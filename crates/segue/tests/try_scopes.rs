@@ -386,6 +386,67 @@ fn a_panic_that_comes_first_is_raised_and_one_that_comes_later_is_returned() {
     });
 }
 
+/// An error whose code panics: that which says it, or that which says where it comes from.
+#[derive(Debug)]
+struct Rude {
+    says: bool,
+}
+
+impl fmt::Display for Rude {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.says { f.write_str("rude") } else { fail("the `Display` of an error") }
+    }
+}
+
+impl Error for Rude {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        fail("the `source` of an error")
+    }
+}
+
+/// A payload whose description panics.
+struct Unspeakable;
+
+#[test]
+fn an_error_whose_code_panics_costs_no_failure() {
+    const UNSAID: &str = "an error whose `Display` panicked";
+    segue::core::describe_panics(|payload| payload.is::<Unspeakable>().then(|| fail("the description of a panic")));
+    everywhere(|| {
+        // Later than a panic, which the scope raises with a text that says all.
+        let payload = panic_of(|| {
+            try_scope(|s| -> Result<(), Rude> {
+                drop(s.spawn(|| -> () { fail("the first") }));
+                drop(never());
+                s.fail_with(Rude { says: false });
+                s.on_exit(Duration::MAX, || fail(Unspeakable));
+                Err(Rude { says: true })
+            })
+        });
+        let text = payload.downcast::<String>().unwrap();
+        assert!(text.starts_with("the first; then a part"), "{text}");
+        let later = [&format!(" failed: {UNSAID}; then the body"), " failed: rude; then a hook"];
+        assert!(later.iter().all(|later| text.contains(*later)), "{text}");
+        assert!(text.ends_with(" panicked: (a panic whose description panicked)"), "{text}");
+
+        // First, and where a fiber hands on what a scope further in has failed with.
+        let error = try_scope(|s| {
+            let inner = || {
+                try_scope(|s| {
+                    s.fail_with(Rude { says: true });
+                    s.fail_with(Rude { says: false });
+                    Err::<(), _>("the third")
+                })
+            };
+            s.spawn_try(inner).join().map(drop)
+        });
+        let error = error.unwrap_err();
+        let said = said(&error);
+        assert!(error.first().error().unwrap().is::<Rude>());
+        assert_eq!(said.len(), 3, "{said:?}");
+        assert!(said[0].ends_with("rude") && said[1].ends_with(UNSAID) && said[2].ends_with("the third"), "{said:?}");
+    });
+}
+
 #[test]
 fn a_thousand_fibers_that_fail_at_once_are_all_in_the_error() {
     let error = segue::run(|| {

@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
 /// What a panic carries.
@@ -23,10 +24,16 @@ pub(crate) fn message(payload: &(dyn Any + Send)) -> Option<String> {
     describers.iter().find_map(|describe| describe(payload))
 }
 
-/// The text of a panic, or that there is none.
+/// The text of a panic, or that there is none. A description that panics must not cost the caller
+/// what it describes.
 #[cold]
 pub(crate) fn text(payload: &(dyn Any + Send)) -> String {
-    message(payload).unwrap_or_else(|| "(a panic without a message)".to_owned())
+    let said = catch_unwind(AssertUnwindSafe(|| message(payload))).unwrap_or_else(|second| {
+        // Its own drop may panic again.
+        std::mem::forget(second);
+        Some("(a panic whose description panicked)".to_owned())
+    });
+    said.unwrap_or_else(|| "(a panic without a message)".to_owned())
 }
 
 /// Says what a payload means, if it is of a type that it knows.
@@ -76,7 +83,10 @@ impl Panic {
 
 impl fmt::Display for Panic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.message().as_deref().unwrap_or("(a panic without a message)"))
+        let payload = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = text(payload.as_ref());
+        drop(payload);
+        f.write_str(&said)
     }
 }
 

@@ -13,6 +13,7 @@
 
 use crate::contract::current;
 use crate::contract::tree::cancelled::{Cancelled, Reason, source_or_cancellation};
+use crate::contract::unwind::contain;
 use crate::primitives::payload::{Panic, Payload, text};
 use std::error::Error;
 use std::sync::Arc;
@@ -20,7 +21,8 @@ use std::{fmt, io};
 
 /// Something that has gone wrong in a scope: an error or a panic.
 ///
-/// It shows with whose it was: "fiber `courier` failed: out of ink".
+/// It shows with whose it was: "fiber `courier` failed: out of ink". Of an error whose `Display`
+/// panics it says that.
 pub struct Failure {
     /// A part of the scope: "the body".
     part: &'static str,
@@ -70,9 +72,12 @@ impl Failure {
         Arc::clone(&self.cause)
     }
 
-    /// What it says itself, without whose it was.
+    /// What it says itself, without whose it was. An error is foreign code, whose panic must not
+    /// cost the scope its other failures.
     pub(crate) fn said(&self) -> String {
-        self.panic.as_ref().map_or_else(|| self.cause.0.to_string(), Panic::to_string)
+        let error = || contain(|| self.cause.0.to_string());
+        let error = || error().unwrap_or_else(|| "an error whose `Display` panicked".to_owned());
+        self.panic.as_ref().map_or_else(error, Panic::to_string)
     }
 
     /// Whether it says no more than that its part was cancelled, as `cancelled` says. Calls foreign

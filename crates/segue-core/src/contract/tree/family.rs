@@ -25,7 +25,7 @@
 //! before the owner goes on.
 #![allow(unsafe_code)] // Members and owner reach the family by its address.
 
-use crate::contract::chain::{self, Heritage, barrier};
+use crate::contract::chain::{self, Heritage};
 use crate::contract::current;
 use crate::contract::fiber::WaitsFor;
 use crate::contract::tree::cancelled::{Cancelled, Reason};
@@ -222,10 +222,9 @@ impl Family {
     fn keep(&self, failure: Failure) -> Option<Cancelled> {
         // SAFETY: it outlives its daemons.
         let family = unsafe { self.reports_to.as_ref() }.unwrap_or(self);
-        // What an error consists of is foreign code.
+        // What an error consists of is foreign code; if it panics, that can't be told.
         let cancelled = family.context.is_cancelled().then(|| family.context.error());
-        let looks = |cancelled: &Cancelled| failure.echoes(cancelled);
-        let echo = cancelled.filter(|why| barrier(WaitsFor::new("the failure of a scope"), || looks(why)));
+        let echo = cancelled.filter(|why| contain(|| failure.echoes(why)).unwrap_or(false));
         let mut failures = family.failures.lock();
         if echo.is_some() {
             let superfluous = failures.add_echo(failure);
