@@ -5,9 +5,10 @@
 mod meet;
 
 use meet::{AtDrop, everywhere};
+use segue::core::scheduling::{Job, Spawn};
 use segue::effect::{Effect, Handler, perform};
 use segue::fiber::AccessError;
-use segue::{after, fiber_local, scope, sleep, spawn, spawn_task, yield_now};
+use segue::{Scope, after, fiber_local, scope, sleep, spawn, spawn_task, yield_now};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -217,36 +218,93 @@ fn what_a_fiber_leaves_does_not_see_its_values_when_it_is_dropped() {
     });
 }
 
-struct Sour;
+struct Sour(&'static str);
 
 impl Drop for Sour {
     fn drop(&mut self) {
-        resume_unwind(Box::new("sour"));
+        resume_unwind(Box::new(self.0));
+    }
+}
+
+/// Its heir is sour.
+struct Bequeaths(Option<&'static str>, #[allow(dead_code, reason = "it is dropped")] Option<Sour>);
+
+impl Clone for Bequeaths {
+    fn clone(&self) -> Self {
+        Self(None, self.0.map(Sour))
     }
 }
 
 fiber_local! {
     static SOUR: RefCell<Option<Sour>> = RefCell::new(None);
     static SOUR_TOO: RefCell<Option<Sour>> = RefCell::new(None);
+    static ESTATE: RefCell<Bequeaths> = RefCell::new(Bequeaths(None, None)), inherited;
+}
+
+fn leave_sour_ones() {
+    SOUR.with_borrow_mut(|sour| *sour = Some(Sour("older")));
+    SOUR_TOO.with_borrow_mut(|sour| *sour = Some(Sour("newer")));
+}
+
+/// The text that the scope raises.
+fn raised<'env>(body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>)) -> String {
+    let raised = catch_unwind(AssertUnwindSafe(|| scope(body))).expect_err("two drops panic");
+    *raised.downcast().expect("of two texts")
 }
 
 #[test]
-fn a_drop_that_panics_is_the_scope_s_and_keeps_no_other_value() {
+fn all_drops_that_panic_are_the_scope_s_and_keep_no_other_value() {
     everywhere(|| {
         let log = Arc::new(Mutex::new(Vec::new()));
-        let caught = catch_unwind(AssertUnwindSafe(|| {
-            scope(|s| {
-                let fiber = s.spawn(|| {
-                    FIRST.with_borrow_mut(|first| *first = Some(Tells("first", Arc::clone(&log))));
-                    SOUR.with_borrow_mut(|sour| *sour = Some(Sour));
-                    SOUR_TOO.with_borrow_mut(|sour| *sour = Some(Sour));
-                    7
-                });
-                assert_eq!(fiber.join().unwrap(), 7, "its result is there");
+        let of_fiber = raised(|s| {
+            let fiber = s.spawn(|| {
+                FIRST.with_borrow_mut(|first| *first = Some(Tells("first", Arc::clone(&log))));
+                leave_sour_ones();
+                7
             });
-        }));
-        assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"sour"));
+            assert_eq!(fiber.join().unwrap(), 7, "its result is there");
+        });
         assert_eq!(log.lock().unwrap().len(), 1);
+        let of_task = raised(|s| {
+            let polls = async {
+                leave_sour_ones();
+                after(Duration::from_micros(1)).await;
+                7
+            };
+            assert_eq!(s.spawn_task(polls).join().unwrap(), 7);
+        });
+        let of_local = raised(|s| assert_eq!(s.spawn_local(leave_sour_ones).join().unwrap(), ()));
+        let of_daemon = raised(|s| assert_eq!(s.spawn_daemon(leave_sour_ones).join().unwrap(), ()));
+        for text in [of_fiber, of_task, of_local, of_daemon] {
+            assert_eq!(text, "newer; then the drop of what a fiber has left panicked: older");
+        }
+    });
+}
+
+/// A scheduler that is over.
+struct Over;
+
+impl Spawn for Over {
+    fn spawn(&self, job: Job) {
+        drop(job);
+    }
+
+    fn share(&self) -> Arc<dyn Spawn + Send + Sync> {
+        Arc::new(Self)
+    }
+}
+
+#[test]
+fn a_drop_that_panics_of_what_a_fiber_was_to_inherit_is_the_scope_s() {
+    everywhere(|| {
+        let text = raised(|s| {
+            for heir in ["one", "two"] {
+                ESTATE.with_borrow_mut(|estate| estate.0 = Some(heir));
+                assert!(s.spawn_on(&Over, || ()).join().unwrap_err().is_cancelled());
+            }
+            ESTATE.with_borrow_mut(|estate| estate.0 = None);
+        });
+        assert_eq!(text, "one; then the drop of what a fiber has left panicked: two");
     });
 }
 

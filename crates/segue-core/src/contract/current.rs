@@ -120,8 +120,8 @@ pub fn run_as_thread<R>(f: impl FnOnce() -> R) -> R {
 pub unsafe fn retire<R>(f: impl FnOnce() -> R) -> R {
     retire_ended(|| {
         let result = f();
-        // The panic hook has reported it; its own drop may panic again.
-        std::mem::forget(locals::end());
+        // The panic hook has reported a panic; its own drop may panic again.
+        locals::end(std::mem::forget);
         result
     })
 }

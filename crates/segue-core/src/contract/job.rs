@@ -30,7 +30,8 @@ pub struct JobHeader {
     has_fiber: Cell<bool>,
     /// Whether its maker waits, and had better run it than wait for a stack. From any thread.
     awaited: AtomicBool,
-    /// The fiber-local values that it inherits, or null. For the side that has the job.
+    /// The fiber-local values that it inherits, or null. For the side that has the job; what
+    /// abandons the work discards them.
     locals: Cell<*mut Locals>,
 }
 
@@ -119,6 +120,14 @@ impl JobHeader {
     #[must_use]
     pub fn is_awaited(&self) -> bool {
         self.awaited.load(Ordering::Relaxed)
+    }
+
+    /// What the work was to inherit, or null.
+    ///
+    /// # Safety
+    /// The work is abandoned, or has no job.
+    pub(crate) unsafe fn take_locals(&self) -> *mut Locals {
+        self.locals.replace(ptr::null_mut())
     }
 
     /// Name and attributes for the next fiber that runs the work, which may run again.
@@ -316,7 +325,6 @@ impl std::fmt::Debug for Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        locals::discard(self.header().locals.replace(ptr::null_mut()));
         // SAFETY: it was not run, or it would have been forgotten; and it is the only one.
         unsafe { (self.0.as_ref().abandon)(self.0) };
     }

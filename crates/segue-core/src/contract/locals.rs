@@ -18,7 +18,7 @@
 //! # The end
 //!
 //! What runs a job to its end calls [`end`], while the job's fiber is in its contexts. The values
-//! are dropped there, the newest first, and may wait. One that is read when it was dropped, or made
+//! are dropped there, the newest first, and may wait; the caller takes note of each panic. One that is read when it was dropped, or made
 //! anew when there is no table any more, is an error. **The race to fear** is none: no other thread
 //! has the table. But a drop is foreign code, which reads other values and makes more: so a value
 //! is taken out of the table before it is dropped, and no reference into the table is held across
@@ -89,7 +89,7 @@ impl Drop for OfThread {
         let table = self.0.replace(ENDED);
         if table.addr() > ENDED.addr() {
             // SAFETY: it is this thread's, and `end` or this alone frees it.
-            contain(|| unsafe { end_table(table) });
+            contain(|| unsafe { end_table(table, &mut mem::forget) });
         }
     }
 }
@@ -325,24 +325,30 @@ fn clone_of(table: *mut Locals) -> *mut Locals {
     Box::into_raw(Box::new(Locals { values, ends: false }))
 }
 
-/// Drops what a job, or a task, that has gone was to begin with or to go on with.
+/// Drops what a task that has gone was to begin with or to go on with, and calls `note` with each
+/// panic of these drops.
+///
+/// # Safety
+/// It is null, or a table that nobody else has.
 #[inline]
-pub(crate) fn discard(table: *mut Locals) {
+pub(crate) unsafe fn discard(table: *mut Locals, mut note: impl FnMut(Payload)) {
     if !table.is_null() {
-        // SAFETY: nobody else has it.
-        unsafe { end_table(table) };
+        // SAFETY: as the caller promises.
+        unsafe { end_table(table, &mut note) };
     }
 }
 
-/// Drops the caller's values, which is all that its fiber has to do yet, and answers with the first
+/// Drops the caller's values, which is all that its fiber has to do yet, and calls `note` with each
 /// panic of these drops.
 #[inline]
-pub(crate) fn end() -> Option<Payload> {
+pub(crate) fn end(mut note: impl FnMut(Payload)) {
     let table = current::with_running(|fiber| match fiber {
         Some(fiber) => fiber.locals().replace(ENDED),
         None => end_of_thread(),
     });
-    if table.addr() <= ENDED.addr() { None } else { end_slowly(table) }
+    if table.addr() > ENDED.addr() {
+        end_slowly(table, &mut note);
+    }
 }
 
 #[cold]
@@ -353,36 +359,34 @@ fn end_of_thread() -> *mut Locals {
 
 #[cold]
 #[inline(never)]
-fn end_slowly(table: *mut Locals) -> Option<Payload> {
+fn end_slowly(table: *mut Locals, note: &mut dyn FnMut(Payload)) {
     slot(|slot| slot.set(table));
     // SAFETY: it is the caller's, and is in its slot until it is empty.
-    let panic = unsafe { empty(table) };
+    unsafe { empty(table, note) };
     slot(|slot| slot.set(ENDED));
     // SAFETY: nobody finds it any more; it came from a box.
     drop(unsafe { Box::from_raw(table) });
-    panic
 }
 
 /// # Safety
 /// It is null, or a table of the caller's, which nobody else has.
 #[cold]
-unsafe fn end_table(table: *mut Locals) {
+unsafe fn end_table(table: *mut Locals, note: &mut dyn FnMut(Payload)) {
     if table.addr() > ENDED.addr() {
         // SAFETY: as the caller promises; it came from a box.
         unsafe {
-            mem::forget(empty(table));
+            empty(table, note);
             drop(Box::from_raw(table));
         }
     }
 }
 
-/// Drops the values, the newest first.
+/// Drops the values, the newest first, and calls `note` with each panic of that.
 ///
 /// # Safety
 /// It is a table of the caller's.
-unsafe fn empty(table: *mut Locals) -> Option<Payload> {
-    let mut first = None;
-    // SAFETY: as the caller promises; no reference is held while a value is dropped.
+unsafe fn empty(table: *mut Locals, note: &mut dyn FnMut(Payload)) {
+    // SAFETY: as the caller promises; no reference is held while a value is dropped, nor in `note`.
     let next = || unsafe {
         (*table).ends = true;
         (*table).values.pop()
@@ -390,14 +394,9 @@ unsafe fn empty(table: *mut Locals) -> Option<Payload> {
     while let Some((_, value)) = next() {
         // SAFETY: it was a box, and is in the table no more; at the end nobody has borrowed it.
         if let Err(payload) = caught(|| drop(unsafe { Box::from_raw(value.as_ptr()) })) {
-            match first {
-                None => first = Some(payload),
-                // Its own drop may panic again.
-                Some(_) => mem::forget(payload),
-            }
+            note(payload);
         }
     }
-    first
 }
 
 /// Runs `f` with this table in place of the caller's.
@@ -408,7 +407,7 @@ pub(crate) fn instead<R>(locals: *mut Locals, f: impl FnOnce() -> R) -> R {
             // SAFETY: what was put there is this caller's, unless it has ended.
             let own = slot(|slot| slot.replace(outer));
             // SAFETY: as above.
-            own.into_iter().for_each(|own| unsafe { end_table(own) });
+            own.into_iter().for_each(|own| unsafe { end_table(own, &mut mem::forget) });
         }
     });
     f()
@@ -437,7 +436,8 @@ pub(crate) fn put(locals: *mut Locals) {
 ///
 /// The values are dropped on their fiber's stack when it has ended, before its scope hears of that,
 /// the newest first; they may wait. A drop may read values that are still there; the others are an
-/// [`AccessError`].
+/// [`AccessError`]. Each panic of a drop is a failure of the scope; where a thread ends, or a part of
+/// a call, only the panic hook reports it.
 ///
 /// # Examples
 ///

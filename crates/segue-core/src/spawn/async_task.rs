@@ -312,9 +312,9 @@ unsafe fn over<F, T>(task: NonNull<Task<Polls<F>, T>>, result: Result<T, Failed>
                 ring.state.store(OVER, Ordering::Relaxed);
             }
             polls.member.leave_context(std::ptr::null());
-            // None if this is the fiber of a poll, which has them.
-            locals::discard(polls.locals);
         }
+        // None if this is the fiber of a poll, which has them.
+        let kept = (*closure).as_ref().map_or(ptr::null_mut(), |polls| polls.locals);
         let end = || {
             // Where it is, since it is pinned; foreign code.
             let dropped = caught(|| *closure = None);
@@ -330,8 +330,13 @@ unsafe fn over<F, T>(task: NonNull<Task<Polls<F>, T>>, result: Result<T, Failed>
                     }
                 }
             }
-            if retires && let Some(payload) = locals::end() {
-                task::note_panic(head, payload);
+            let note = |payload| task::note_panic(head, payload);
+            if retires {
+                locals::end(note);
+            } else {
+                // What it was to begin with, or to go on with.
+                task::discard_inherited(head);
+                locals::discard(kept, note);
             }
             // What nobody takes is dropped inside of the context.
             task::settle(head, task::free::<Polls<F>, T>)

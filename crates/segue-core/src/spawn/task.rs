@@ -223,9 +223,7 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
                     Err(payload) => store_panic(head, payload),
                 }
             }
-            if let Some(payload) = locals::end() {
-                note_panic(head, payload);
-            }
+            locals::end(|payload| note_panic(head, payload));
             settle(head, free::<F, T>)
         });
         // SAFETY: the task's fiber has left its contexts.
@@ -241,6 +239,7 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
             let end = within_context(head, || {
                 let cancelled = crate::contract::tree::context::look().err().unwrap_or_else(Cancelled::new);
                 store_unstarted(head, caught(|| drop(closure)), cancelled);
+                discard_inherited(head);
                 settle(head, free::<F, T>)
             });
             end.leave();
@@ -363,6 +362,15 @@ unsafe fn free_detached<T>(head: NonNull<Head<T>>, family: *const Family, free: 
         // SAFETY: it counts this task until that leaves it.
         note(unsafe { family.as_ref() }, payload);
     }
+}
+
+/// Drops the fiber-local values that a task which has not run was to inherit.
+///
+/// # Safety
+/// The task has no job any more, and has not left its family.
+pub(crate) unsafe fn discard_inherited<T>(head: NonNull<Head<T>>) {
+    // SAFETY: as the caller promises.
+    unsafe { locals::discard(head.as_ref().header.take_locals(), |payload| note_panic(head, payload)) };
 }
 
 /// Takes note of a panic that no handle reports: of the drop of what a task leaves behind.
