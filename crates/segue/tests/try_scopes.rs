@@ -447,6 +447,107 @@ fn an_error_whose_code_panics_costs_no_failure() {
     });
 }
 
+/// A value, or an error that only says that it was cancelled, of which the drop panics.
+#[derive(Debug)]
+struct Sour(&'static str, Option<Cancelled>);
+
+impl Drop for Sour {
+    fn drop(&mut self) {
+        fail::<_, ()>(self.0);
+    }
+}
+
+impl fmt::Display for Sour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("sour")
+    }
+}
+
+impl Error for Sour {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.1.as_ref().map(|cancelled| cancelled as _)
+    }
+}
+
+/// What comes last, whatever the fiber is called.
+fn last(text: &str) -> String {
+    let last = text.rsplit("; then ").next().unwrap();
+    last.replace(" in fiber `main`", "")
+}
+
+#[test]
+fn the_panic_of_dropping_the_body_s_value_is_a_later_failure() {
+    const LAST: &str = "the drop of the body's value panicked: value";
+    everywhere(|| {
+        let error = try_scope(|s| {
+            s.fail_with("one");
+            Ok::<_, Cancelled>(Sour("value", None))
+        });
+        let error = error.map(std::mem::forget).unwrap_err();
+        assert_eq!(said(&error).len(), 2);
+        assert_eq!((last(&error.to_string()), error.later()[0].panic().is_some()), (LAST.to_owned(), true));
+
+        let cancelled = CancelToken::new();
+        let error = cancelled.run(|| {
+            try_scope(|s| {
+                cancelled.cancel();
+                s.fail_with(never().unwrap_err());
+                Ok::<_, Cancelled>(Sour("value", None))
+            })
+        });
+        assert_eq!(last(&error.map(std::mem::forget).unwrap_err().to_string()), LAST);
+
+        let body = || {
+            never().unwrap_err();
+            Sour("value", None)
+        };
+        let plain = panic_of(|| {
+            segue::scope(|s| {
+                drop(s.spawn(|| -> () { fail("one") }));
+                body()
+            })
+        });
+        let fallible = panic_of(|| {
+            try_scope(|s| {
+                drop(s.spawn(|| -> () { fail("one") }));
+                Ok::<_, Cancelled>(body())
+            })
+        });
+        for payload in [plain, fallible] {
+            let text = payload.downcast::<String>().unwrap();
+            assert!(text.starts_with("one; then "), "{text}");
+            assert_eq!(last(&text), LAST);
+        }
+    });
+}
+
+#[test]
+fn the_panic_of_dropping_an_error_that_is_not_returned_is_a_later_failure() {
+    const LAST: &str = "the drop of an error panicked: error";
+    everywhere(|| {
+        for echoes in [1, 2] {
+            let error = try_scope(|s| {
+                let cancelled = s.fail_with("one");
+                (0..echoes).for_each(|_| drop(s.fail_with(Sour("error", Some(cancelled.clone())))));
+                Err::<(), _>(cancelled)
+            });
+            let error = error.unwrap_err();
+            assert_eq!(said(&error).len(), 1 + echoes, "{error}");
+            assert_eq!(last(&error.to_string()), LAST);
+        }
+        let payload = panic_of(|| {
+            try_scope(|s| -> Result<(), Sour> {
+                drop(s.spawn(|| -> () { fail("one") }));
+                never().unwrap_err();
+                Err(Sour("error", None))
+            })
+        });
+        let text = payload.downcast::<String>().unwrap();
+        assert!(text.starts_with("one; then the body"), "{text}");
+        assert_eq!(last(&text), LAST);
+    });
+}
+
 #[test]
 fn a_thousand_fibers_that_fail_at_once_are_all_in_the_error() {
     let error = segue::run(|| {

@@ -24,11 +24,11 @@ use crate::contract::timers::now;
 use crate::contract::tree::cancelled::Reason;
 use crate::contract::tree::context::is_shielded;
 use crate::contract::tree::failure::ScopeError;
-use crate::contract::tree::family::{Family, Held};
-use crate::contract::unwind::{caught, contain};
+use crate::contract::tree::family::{DROPPED_ERROR, Family, Held};
+use crate::contract::unwind::caught;
 use crate::primitives::atomic::Ordering;
 use crate::primitives::lock::Lock;
-use crate::primitives::payload::message;
+use crate::primitives::payload::{message, text};
 use crate::sim::preemption::preemption_point;
 use crate::spawn::async_task::Ending;
 use crate::spawn::builder::Builder;
@@ -62,6 +62,9 @@ struct Late {
     hooks: Lock<Vec<Hook>>,
 }
 
+/// A part of a scope that fails: what is not returned.
+pub(super) const DROPPED_VALUE: &str = "the drop of the body's value";
+
 /// The daemon that gives a grace.
 const GRACE: &str = "the grace of a scope";
 
@@ -81,8 +84,8 @@ type Hook = Box<dyn FnOnce() + Send>;
 /// may borrow.
 ///
 /// # Panics
-/// With the first panic of the body, of a fiber, of a hook, or of the drop of what a fiber leaves
-/// and nobody takes, after all have ended. If there were more, and the first has a text, with a
+/// With the first panic of the body, of a fiber, of a hook, or of the drop of what nobody takes
+/// (what a fiber leaves, what was refused, the body's value), after all have ended. If there were more, and the first has a text, with a
 /// text that says all of them; if it has none, with its payload, and the others go to the standard
 /// error. If fibers never started because of it, a line on the standard error says how many.
 ///
@@ -175,14 +178,23 @@ impl Scope<'_, '_> {
 
     /// What has gone wrong in it, apart from what was only cancelled.
     pub(super) fn take_error(&self) -> Option<ScopeError> {
-        self.family.failures.lock().take()
+        let mut failures = self.family.failures.lock();
+        let error = failures.take()?;
+        let echo = failures.take_echo();
+        drop(failures);
+        Some(error.in_place_of(DROPPED_ERROR, echo))
+    }
+
+    /// The first error that says only that it was cancelled.
+    pub(super) fn take_echo(&self) -> Option<ScopeError> {
+        self.family.failures.lock().take_echo()
     }
 
     /// Raises what has gone wrong, the first of which was a panic, and says what became of fibers
     /// that can't say it themselves.
     #[cold]
     pub(super) fn raise<T>(&self, body: T, error: ScopeError, at: &Location<'_>) -> ! {
-        contain(|| drop(body));
+        let error = error.in_place_of(DROPPED_VALUE, body);
         let unstarted = self.family.unstarted.load(Ordering::Relaxed);
         // Not by `eprintln`, which panics if nobody can read it.
         let mut stderr = io::stderr();
@@ -195,7 +207,10 @@ impl Scope<'_, '_> {
         let mut later = String::new();
         failures.for_each(|failure| {
             later += &format!("; then {failure}");
-            contain(|| drop(failure));
+            if let Err(payload) = caught(|| drop(failure)) {
+                later += &format!("; then {DROPPED_ERROR} panicked: {}", text(payload.as_ref()));
+                mem::forget(payload);
+            }
         });
         if later.is_empty() {
             resume_unwind(first);

@@ -6,10 +6,9 @@
 use crate::contract::tree::cancelled::{Cancelled, Reason};
 use crate::contract::tree::context::look;
 use crate::contract::tree::failure::ScopeError;
-use crate::contract::unwind::contain;
 use crate::spawn::builder::Builder;
 use crate::spawn::join_handle::JoinHandle;
-use crate::spawn::scope::{Scope, where_it_may_be_captured};
+use crate::spawn::scope::{DROPPED_VALUE, Scope, where_it_may_be_captured};
 use std::error::Error;
 use std::ops::Deref;
 use std::panic::Location;
@@ -48,7 +47,7 @@ impl<'scope, 'env> Deref for TryScope<'scope, 'env> {
 ///
 /// # Panics
 /// If what went wrong first was a panic: as [`scope`](crate::scope) does. Later panics are in the
-/// error.
+/// error, and so is that of dropping the body's value, in place of which the error is returned.
 ///
 /// # Examples
 ///
@@ -82,21 +81,15 @@ where
         let body = scope.run(at, || f(&scope).map_err(|error| drop(scope.fail("the body", error))));
         match scope.take_error() {
             Some(error) if error.first().panic().is_some() => scope.raise(body, error, at),
-            Some(error) => Err(without(body, error)),
-            None => match (body, scope.family.failures.lock().take_echo()) {
-                (Some(Ok(value)), Some(echo)) if look().is_err() => Err(without(value, echo)),
+            Some(error) => Err(error.in_place_of(DROPPED_VALUE, body)),
+            None => match (body, scope.take_echo()) {
+                (Some(Ok(value)), Some(echo)) if look().is_err() => Err(echo.in_place_of(DROPPED_VALUE, value)),
                 (Some(Ok(value)), _) => Ok(value),
                 (_, Some(echo)) => Err(echo),
                 _ => unreachable!("a panic and an error are kept"),
             },
         }
     })
-}
-
-/// The error in place of a value that nobody takes, which is dropped.
-fn without<T>(value: T, error: ScopeError) -> ScopeError {
-    contain(|| drop(value));
-    error
 }
 
 impl<'scope> TryScope<'scope, '_> {

@@ -13,7 +13,7 @@
 
 use crate::contract::current;
 use crate::contract::tree::cancelled::{Cancelled, Reason, source_or_cancellation};
-use crate::contract::unwind::contain;
+use crate::contract::unwind::{caught, contain};
 use crate::primitives::payload::{Panic, Payload, text};
 use std::error::Error;
 use std::sync::Arc;
@@ -181,6 +181,14 @@ pub struct ScopeError {
 impl ScopeError {
     fn of(failures: Vec<Failure>) -> Option<Self> {
         (!failures.is_empty()).then_some(Self { failures })
+    }
+
+    /// With the panic of dropping what it is returned or raised in place of, if that panics.
+    pub(crate) fn in_place_of<T>(mut self, part: &'static str, dropped: T) -> Self {
+        if let Err(payload) = caught(|| drop(dropped)) {
+            self.failures.push(Failure::of_panic(part, payload));
+        }
+        self
     }
 
     /// What went wrong first. The others were cancelled because of it.

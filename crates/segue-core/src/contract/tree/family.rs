@@ -33,13 +33,16 @@ use crate::contract::tree::context::Context;
 use crate::contract::tree::failure::{Failure, Failures, ScopeError};
 use crate::contract::tree::spare;
 use crate::contract::trigger::Trigger;
-use crate::contract::unwind::contain;
+use crate::contract::unwind::{caught, contain};
 use crate::primitives::atomic::{AtomicUsize, Ordering};
 use crate::primitives::lock::Lock;
 use crate::primitives::payload::{Payload, text};
 use std::panic::Location;
 use std::ptr;
 use std::sync::Arc;
+
+/// A part of a scope: what only says that it was cancelled, and is not returned.
+pub(crate) const DROPPED_ERROR: &str = "the drop of an error";
 
 /// The address of no family.
 const UNKNOWN: *const Family = ptr::without_provenance(1);
@@ -229,7 +232,10 @@ impl Family {
         if echo.is_some() {
             let superfluous = failures.add_echo(failure);
             drop(failures);
-            contain(|| drop(superfluous));
+            if let Err(payload) = caught(|| drop(superfluous)) {
+                // Its own drop may panic again.
+                std::mem::forget(self.keep_panic(DROPPED_ERROR, payload));
+            }
         } else {
             let first = failures.add(failure);
             drop(failures);
