@@ -98,7 +98,7 @@ impl<'scope> TryScope<'scope, '_> {
     /// The first failure is the [reason](Cancelled::reason) of the cancellation: the siblings and
     /// the body find it there. The handle yields what `f` returns, with its error as the reason of
     /// a [`Cancelled`]; an error that says only that the scope was cancelled comes back as that
-    /// cancellation, and handed on it says no more.
+    /// cancellation. Handed on, neither is another failure.
     ///
     /// # Examples
     ///

@@ -91,6 +91,11 @@ impl Cancelled {
         }
     }
 
+    /// Whether it was caused by just this.
+    pub(crate) fn is_for(&self, reason: &Arc<Reason>) -> bool {
+        self.reason.as_ref().is_some_and(|own| Arc::ptr_eq(own, reason))
+    }
+
     /// The error that the canceller gave, if any.
     #[must_use]
     pub fn reason(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {

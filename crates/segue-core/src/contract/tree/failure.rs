@@ -6,7 +6,8 @@
 //! # Echoes
 //!
 //! The first failure cancels the scope, and most of those that come later only say so: their error
-//! is the `Cancelled` of a wait, with the scope's own reason. Such an *echo* is not a failure if
+//! is the `Cancelled` of a wait, with the scope's own reason. Or it is that of a handle, with an
+//! error that the scope has kept before: it says that once more. Such an *echo* is not a failure if
 //! there is anything else. It is told from an error that matters by what the error says it was
 //! caused by, and the reason by its address; what can't be told counts as a failure: so none is
 //! lost.
@@ -80,10 +81,9 @@ impl Failure {
         self.panic.as_ref().map_or_else(error, Panic::to_string)
     }
 
-    /// Whether it says no more than that its part was cancelled, as `cancelled` says. Calls foreign
-    /// code.
-    pub(crate) fn echoes(&self, cancelled: &Cancelled) -> bool {
-        self.error().and_then(|error| cancellation_in(error)).is_some_and(|found| found.is_for_reason_of(cancelled))
+    /// The cancellation that it consists of, if it says no more than that. Calls foreign code.
+    pub(crate) fn cancellation(&self) -> Option<Cancelled> {
+        self.error().and_then(|error| cancellation_in(error)).cloned()
     }
 }
 
@@ -132,6 +132,11 @@ impl Failures {
     pub(crate) fn add(&mut self, failure: Failure) -> Arc<Reason> {
         self.all.push(failure);
         Arc::clone(&self.all[0].cause)
+    }
+
+    /// Whether `cancelled` was caused by one of them, and so says nothing new.
+    pub(crate) fn have_caused(&self, cancelled: &Cancelled) -> bool {
+        self.all.iter().any(|failure| cancelled.is_for(&failure.cause))
     }
 
     /// Keeps the first one that says only that it was cancelled; gives back any other.

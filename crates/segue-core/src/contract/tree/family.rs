@@ -202,8 +202,7 @@ impl Family {
 
     /// As [`keep_panic`](Self::keep_panic), for an error. Answers what the part is to return, so
     /// that what this causes further out is told from other failures: a cancellation for this
-    /// error; or for what the scope was cancelled for, if the error says no more than that. The
-    /// owner is a scope.
+    /// error; or the one that the error consists of, if that says nothing new. The owner is a scope.
     #[cold]
     pub(crate) fn keep_error(&self, part: &'static str, error: Arc<Reason>) -> Cancelled {
         let echo = self.keep(Failure::of_error(part, Arc::clone(&error)));
@@ -221,14 +220,17 @@ impl Family {
         echo.unwrap_or_else(|| Cancelled::because(Some(first)))
     }
 
-    /// Answers with the scope's cancellation if the failure says no more than that.
+    /// Answers with the cancellation that the failure consists of if that says nothing new: if it is
+    /// the scope's, or was caused by what is kept already.
     fn keep(&self, failure: Failure) -> Option<Cancelled> {
         // SAFETY: it outlives its daemons.
         let family = unsafe { self.reports_to.as_ref() }.unwrap_or(self);
         // What an error consists of is foreign code; if it panics, that can't be told.
-        let cancelled = family.context.is_cancelled().then(|| family.context.error());
-        let echo = cancelled.filter(|why| contain(|| failure.echoes(why)).unwrap_or(false));
+        let looks = || Some((contain(|| failure.cancellation())??, family.context.error()));
+        let found = if family.context.is_cancelled() { looks() } else { None };
         let mut failures = family.failures.lock();
+        let is_echo = |(found, own): &(Cancelled, _)| found.is_for_reason_of(own) || failures.have_caused(found);
+        let echo = found.filter(is_echo).map(|(found, _)| found);
         if echo.is_some() {
             let superfluous = failures.add_echo(failure);
             drop(failures);
