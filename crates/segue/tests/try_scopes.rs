@@ -448,7 +448,7 @@ struct Unspeakable;
 
 #[test]
 fn an_error_whose_code_panics_costs_no_failure() {
-    const UNSAID: &str = "an error whose `Display` panicked";
+    const UNSAID: &str = "(an error whose `Display` panicked)";
     segue::core::describe_panics(|payload| payload.is::<Unspeakable>().then(|| fail("the description of a panic")));
     everywhere(|| {
         // Later than a panic, which the scope raises with a text that says all.

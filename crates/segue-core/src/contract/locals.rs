@@ -18,12 +18,12 @@
 //! # The end
 //!
 //! What runs a job to its end calls [`end`], while the job's fiber is in its contexts. The values
-//! are dropped there, the newest first, and may wait; the caller takes note of each panic. One that is read when it was dropped, or made
-//! anew when there is no table any more, is an error. **The race to fear** is none: no other thread
-//! has the table. But a drop is foreign code, which reads other values and makes more: so a value
-//! is taken out of the table before it is dropped, and no reference into the table is held across
-//! foreign code. A value that is lent stays, since it lies in a box of its own, and the frame that
-//! has borrowed it is above the one that ends the table.
+//! are dropped there, the newest first, and may wait; the caller takes note of each panic. One that
+//! is read when it was dropped, or made anew when there is no table any more, is an error. **The
+//! race to fear** is none: no other thread has the table. But a drop is foreign code, which reads
+//! other values and makes more: so a value is taken out of the table before it is dropped, and no
+//! reference into the table is held across foreign code. A value that is lent stays, since it lies
+//! in a box of its own, and the frame that has borrowed it is above the one that ends the table.
 #![allow(unsafe_code)] // A value is lent while its table may grow.
 
 use crate::contract::chain::barrier;
@@ -436,8 +436,8 @@ pub(crate) fn put(locals: *mut Locals) {
 ///
 /// The values are dropped on their fiber's stack when it has ended, before its scope hears of that,
 /// the newest first; they may wait. A drop may read values that are still there; the others are an
-/// [`AccessError`]. Each panic of a drop is a failure of the scope; where a thread ends, or a part of
-/// a call, only the panic hook reports it.
+/// [`AccessError`]. Each panic of a drop is a failure of the scope; where a thread ends, or a part
+/// of a call, only the panic hook reports it.
 ///
 /// # Examples
 ///

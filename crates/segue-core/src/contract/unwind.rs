@@ -5,7 +5,8 @@
 
 use crate::contract::chain::barrier;
 use crate::contract::fiber::WaitsFor;
-use crate::primitives::payload::Payload;
+use crate::primitives::payload::{NO_DESCRIPTION, NO_MESSAGE, Payload, message};
+use std::any::Any;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,6 +34,13 @@ pub fn contain<R>(f: impl FnOnce() -> R) -> Option<R> {
 pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Result<R, Payload> {
     let foreign = WaitsFor::new("a waker, a drop or other code that an operation calls");
     barrier(foreign, || catch_unwind(AssertUnwindSafe(f)))
+}
+
+/// The text of a panic, or that there is none. It may be foreign code that describes it.
+#[cold]
+pub(crate) fn text(payload: &(dyn Any + Send)) -> String {
+    let said = contain(|| message(payload).unwrap_or_else(|| NO_MESSAGE.to_owned()));
+    said.unwrap_or_else(|| NO_DESCRIPTION.to_owned())
 }
 
 /// Ends the process if a panic passes by; to be [disarmed](NoUnwind::disarm) when all went well.

@@ -6,11 +6,16 @@
 
 use std::any::Any;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
 /// What a panic carries.
 pub(crate) type Payload = Box<dyn Any + Send>;
+
+/// What stands for the text of a panic that has none.
+pub(crate) const NO_MESSAGE: &str = "(a panic without a message)";
+
+/// As above, if its description panics.
+pub(crate) const NO_DESCRIPTION: &str = "(a panic whose description panicked)";
 
 /// The text of a panic, if it has one.
 pub(crate) fn message(payload: &(dyn Any + Send)) -> Option<String> {
@@ -22,18 +27,6 @@ pub(crate) fn message(payload: &(dyn Any + Send)) -> Option<String> {
     }
     let describers = DESCRIBERS.lock().unwrap_or_else(PoisonError::into_inner).clone();
     describers.iter().find_map(|describe| describe(payload))
-}
-
-/// The text of a panic, or that there is none. A description that panics must not cost the caller
-/// what it describes.
-#[cold]
-pub(crate) fn text(payload: &(dyn Any + Send)) -> String {
-    let said = catch_unwind(AssertUnwindSafe(|| message(payload))).unwrap_or_else(|second| {
-        // Its own drop may panic again.
-        std::mem::forget(second);
-        Some("(a panic whose description panicked)".to_owned())
-    });
-    said.unwrap_or_else(|| "(a panic without a message)".to_owned())
 }
 
 /// Says what a payload means, if it is of a type that it knows.
@@ -83,10 +76,7 @@ impl Panic {
 
 impl fmt::Display for Panic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let payload = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let said = text(payload.as_ref());
-        drop(payload);
-        f.write_str(&said)
+        f.write_str(self.message().as_deref().unwrap_or(NO_MESSAGE))
     }
 }
 

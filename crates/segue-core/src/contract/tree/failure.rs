@@ -14,8 +14,8 @@
 
 use crate::contract::current;
 use crate::contract::tree::cancelled::{Cancelled, Reason, source_or_cancellation};
-use crate::contract::unwind::{caught, contain};
-use crate::primitives::payload::{Panic, Payload, text};
+use crate::contract::unwind::{caught, contain, text};
+use crate::primitives::payload::{NO_DESCRIPTION, Panic, Payload};
 use std::error::Error;
 use std::sync::Arc;
 use std::{fmt, io};
@@ -73,12 +73,14 @@ impl Failure {
         Arc::clone(&self.cause)
     }
 
-    /// What it says itself, without whose it was. An error is foreign code, whose panic must not
-    /// cost the scope its other failures.
+    /// What it says itself, without whose it was. That is foreign code, whose panic must not cost
+    /// the scope its other failures.
     pub(crate) fn said(&self) -> String {
-        let error = || contain(|| self.cause.0.to_string());
-        let error = || error().unwrap_or_else(|| "an error whose `Display` panicked".to_owned());
-        self.panic.as_ref().map_or_else(error, Panic::to_string)
+        let (it, or): (&dyn fmt::Display, _) = match &self.panic {
+            Some(panic) => (panic, NO_DESCRIPTION),
+            None => (&self.cause.0, "(an error whose `Display` panicked)"),
+        };
+        contain(|| it.to_string()).unwrap_or_else(|| or.to_owned())
     }
 
     /// The cancellation that it consists of, if it says no more than that. Calls foreign code.

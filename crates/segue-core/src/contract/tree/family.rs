@@ -33,10 +33,10 @@ use crate::contract::tree::context::Context;
 use crate::contract::tree::failure::{Failure, Failures, ScopeError};
 use crate::contract::tree::spare;
 use crate::contract::trigger::Trigger;
-use crate::contract::unwind::{caught, contain};
+use crate::contract::unwind::{caught, contain, text};
 use crate::primitives::atomic::{AtomicUsize, Ordering};
 use crate::primitives::lock::Lock;
-use crate::primitives::payload::{Payload, text};
+use crate::primitives::payload::Payload;
 use std::panic::Location;
 use std::ptr;
 use std::sync::Arc;
@@ -202,7 +202,8 @@ impl Family {
 
     /// As [`keep_panic`](Self::keep_panic), for an error. Answers what the part is to return, so
     /// that what this causes further out is told from other failures: a cancellation for this
-    /// error; or the one that the error consists of, if that says nothing new. The owner is a scope.
+    /// error; or the one that the error consists of, if that says nothing new. The owner is a
+    /// scope.
     #[cold]
     pub(crate) fn keep_error(&self, part: &'static str, error: Arc<Reason>) -> Cancelled {
         let echo = self.keep(Failure::of_error(part, Arc::clone(&error)));
@@ -220,8 +221,8 @@ impl Family {
         echo.unwrap_or_else(|| Cancelled::because(Some(first)))
     }
 
-    /// Answers with the cancellation that the failure consists of if that says nothing new: if it is
-    /// the scope's, or was caused by what is kept already.
+    /// Answers with the cancellation that the failure consists of if that says nothing new: if it
+    /// is the scope's, or was caused by what is kept already.
     fn keep(&self, failure: Failure) -> Option<Cancelled> {
         // SAFETY: it outlives its daemons.
         let family = unsafe { self.reports_to.as_ref() }.unwrap_or(self);
