@@ -85,9 +85,10 @@ type Hook = Box<dyn FnOnce() + Send>;
 ///
 /// # Panics
 /// With the first panic of the body, of a fiber, of a hook, or of the drop of what nobody takes
-/// (what a fiber leaves, what was refused, the body's value), after all have ended. If there were more, and the first has a text, with a
-/// text that says all of them; if it has none, with its payload, and the others go to the standard
-/// error. If fibers never started because of it, a line on the standard error says how many.
+/// (what a fiber leaves, what was refused, the body's value), after all have ended. If there were
+/// more, and the first has a text, with a text that says all of them; if it has none, with its
+/// payload, and the others go to the standard error. If fibers never started because of it, a line
+/// on the standard error says how many.
 ///
 /// While the calling fiber is panicking (a scope opened in a `Drop`), each fiber runs in place, at
 /// its spawn; a task, and what is to begin after a delay, is dropped and never runs.
@@ -243,8 +244,8 @@ impl Scope<'_, '_> {
         self.family.hold().ok_or(Over)
     }
 
-    /// The handle of what comes too late, and is dropped. A panic of that is the scope's, too, which
-    /// looks for failures when the last daemon and the last hook have ended.
+    /// The handle of what comes too late, and is dropped. A panic of that is the scope's, too,
+    /// which looks for failures when the last daemon and the last hook have ended.
     #[cold]
     #[inline(never)]
     pub(super) fn refuse<V, T>(&self, what: V) -> JoinHandle<T> {
@@ -391,9 +392,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// have. The hook that was added last runs first. It is shielded, and may wait, until `budget`
     /// is used up: see [`shield_for`](crate::shield_for). Another hook that it adds runs next.
     ///
-    /// What it spawns into this scope is refused: it is dropped, and a panic of that is a failure of
-    /// the scope. It may open one of its own. If it panics, that is a failure of the scope, and the
-    /// other hooks run.
+    /// What it spawns into this scope is refused: it is dropped, and a panic of that is a failure
+    /// of the scope. It may open one of its own. If it panics, that is a failure of the scope, and
+    /// the other hooks run.
     ///
     /// # Examples
     ///
