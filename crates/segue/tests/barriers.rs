@@ -225,6 +225,12 @@ static ROWS: &[Row] = &[
         assert!(once.is_completed());
         RIGHT
     }),
+    fiber("segue::std: Once::call_once_force", Captured, || {
+        let once = segue::std::sync::Once::new();
+        once.call_once_force(|_| _ = acts());
+        assert!(once.is_completed());
+        RIGHT
+    }),
     fiber("Lazy::force", Captured, || *Lazy::new(acts).force().unwrap()),
     fiber("Lazy::force_fallible", Captured, || *Lazy::new(|| Ok::<_, ()>(acts())).force_fallible().unwrap()),
     fiber("Lazy::force_source, in a poll", Refused("Lazy<u64>"), || {

@@ -207,6 +207,7 @@ const ROWS: &[In] = &[
     In("segue: Condvar::wait_while", "Condvar::wait_while, again"),
     In("segue: MVar::modify", "MVar::modify"),
     In("segue: Once::call_once", "Once::call_once"),
+    In("segue: Once::call_once_force", "segue::std: Once::call_once_force"),
     In("segue: Once::call_once_source", "Once::call_once_source, in a poll"),
     In("segue: OnceCell::get_or_init", "OnceCell::get_or_init"),
     In("segue: OnceCell::get_or_try_init", "OnceCell::get_or_try_init"),
