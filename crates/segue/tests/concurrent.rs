@@ -371,6 +371,23 @@ fn pauses_double_up_to_the_longest_and_no_try_is_made_too_many() {
 }
 
 #[test]
+fn the_pauses_of_a_retry_follow_from_the_seed() {
+    let waited = |seed| {
+        let run = Sim::new(seed).run(|| {
+            let start = now();
+            let _ = Retry::new(6).run(|_| Err::<(), _>("busy"));
+            now() - start
+        });
+        run.unwrap()
+    };
+    let mut all: Vec<_> = (0..16).map(waited).collect();
+    assert_eq!(all, (0..16).map(waited).collect::<Vec<_>>());
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 16, "each seed has pauses of its own");
+}
+
+#[test]
 fn a_retry_ends_with_its_caller_and_with_what_will_not_pass() {
     simulated(|| {
         let retry = Retry::new(u32::MAX).first_pause(Duration::from_millis(1)).longest_pause(Duration::MAX);

@@ -2,7 +2,7 @@
 //!
 //! Used by choices, which begin with an arm that is drawn, and for pauses that are not to be alike.
 
-use crate::contract::current::{on_current, with_running};
+use crate::contract::current::with_running;
 use crate::primitives::atomic::local;
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
@@ -26,8 +26,10 @@ pub(crate) fn draw(bound: usize) -> usize {
 /// A random number, for what is to differ between programs that do the same at the same time. It
 /// keeps no secrets.
 ///
-/// In a simulation it follows from the fiber that draws, and from how often it has: so a schedule
-/// that is replayed draws the same. Elsewhere it follows from the operating system's numbers.
+/// In a simulation it follows from the seed, from which fiber draws, and from how often it has: so
+/// another seed draws others, and a schedule that is replayed from its name draws the same. A
+/// simulation that has no seed, the schedule `plain` and those of an exhaustive exploration, draws
+/// as seed 0 does. Elsewhere the number follows from the operating system's.
 ///
 /// # Examples
 ///
@@ -36,10 +38,21 @@ pub(crate) fn draw(bound: usize) -> usize {
 /// ```
 #[must_use]
 pub fn random() -> u64 {
-    if on_current(|fiber| fiber.scheduler().timers().is_real()) {
+    let series = with_running(|fiber| {
+        let fiber = fiber?;
+        Some(mixed(fiber.scheduler().timers().drawn_from()? ^ mixed(fiber.id())))
+    });
+    match series {
+        Some(series) => mixed(series ^ draw(1 << 32) as u64),
         // Each state is another one.
-        return RandomState::new().hash_one(0_u64);
+        None => RandomState::new().hash_one(0_u64),
     }
-    let half = || draw(1 << 16) as u64;
-    (0..4).fold(0, |number, _| (number << 16) | half())
+}
+
+/// Another number for each number: a step of SplitMix64.
+fn mixed(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
 }

@@ -182,7 +182,8 @@ impl Explore {
     }
 
     /// The seed of the first schedule; each further one has the next. 0 if nothing is said. An
-    /// exhaustive exploration has none.
+    /// exhaustive exploration has none. What the program's [`random`](segue_core::random) draws
+    /// follows from the seed of its schedule, too.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
@@ -246,7 +247,11 @@ impl Explore {
             found.most_steps = found.most_steps.max(tried.steps);
             found.most_fibers = found.most_fibers.max(tried.fibers);
             if let Some(cause) = tried.cause {
-                let shrunk = self.shrinks.then(|| shrink::shrink(&lab, &cause, &tried.choices)).flatten().map(Box::new);
+                let shrunk = self
+                    .shrinks
+                    .then(|| shrink::shrink(&lab, &cause, &current, &tried.choices))
+                    .flatten()
+                    .map(Box::new);
                 let mut failure =
                     Failure { schedule: current, cause, tried: found.schedules, shrunk, turns: Vec::new() };
                 if self.shrinks {
@@ -294,7 +299,7 @@ impl Explore {
         match self.search {
             Search::Random => Schedule::Random { seed: self.seed },
             Search::Pct { depth } => Schedule::Pct { depth, steps: GUESS, seed: self.seed },
-            Search::Exhaustive | Search::Plain => Schedule::Choices(Vec::new()),
+            Search::Exhaustive | Search::Plain => Schedule::of_choices(Vec::new(), 0),
         }
     }
 
@@ -304,8 +309,10 @@ impl Explore {
             Schedule::Pct { depth, seed, .. } => {
                 Some(Schedule::Pct { depth: *depth, steps: most_steps, seed: seed.wrapping_add(1) })
             }
-            Schedule::Choices(_) if self.search == Search::Plain => None,
-            Schedule::Choices(_) => strategies::successor(choices).map(Schedule::Choices),
+            Schedule::Choices { .. } if self.search == Search::Plain => None,
+            Schedule::Choices { seed, .. } => {
+                strategies::successor(choices).map(|choices| Schedule::Choices { choices, seed: *seed })
+            }
         }
     }
 }
@@ -324,6 +331,7 @@ struct Tried {
     steps: u64,
     fibers: u64,
     diverged: bool,
+    has_drawn: bool,
     /// Those out of order, if there was a trace.
     turns: Vec<String>,
 }
@@ -340,8 +348,9 @@ impl<T: Verdict, F: Fn() -> T> Lab<'_, F> {
         let explore = self.explore;
         let mut course = Course::new(schedule.strategy(), explore.preemptive);
         (course.choices, course.most_steps, course.trace) = (Some(Vec::new()), explore.steps, trace);
+        let setup = Setup { seed: schedule.seed(), ..Setup::default() };
         let report = |fibers| format!("schedule {schedule}: {}", Cause::Deadlock(fibers));
-        let run = simulate(course, &self.arena, Setup::default(), &report, &self.f);
+        let run = simulate(course, &self.arena, setup, &report, &self.f);
         // What comes first explains what comes later: a fiber that is cancelled for a deadlock may
         // panic.
         let cause = match (run.deadlock, run.outcome) {
@@ -361,6 +370,7 @@ impl<T: Verdict, F: Fn() -> T> Lab<'_, F> {
             steps: run.course.steps,
             fibers: run.course.fibers.into(),
             diverged: run.course.diverged,
+            has_drawn: run.has_drawn,
         }
     }
 }

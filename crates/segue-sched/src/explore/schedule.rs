@@ -15,6 +15,7 @@ use std::str::FromStr;
 /// | `pct-3-120-7` | by priorities, for bugs of depth 3, among 120 steps, from seed 7 |
 /// | `choices-0.2.1` | these choices, where there is one, and then always the first |
 /// | `plain` | always the first: the fiber that has waited longest, and nobody is preempted |
+/// | `choices-0.2.1-7`, `plain-7` | the same, with the [random](segue_core::random) numbers of seed 7, and not of 0 |
 ///
 /// # Examples
 ///
@@ -43,7 +44,12 @@ pub enum Schedule {
     },
     /// These choices, and 0 wherever there are more: at a preemption point to go on, elsewhere to
     /// run what was ready first.
-    Choices(Vec<u32>),
+    Choices {
+        /// The choices.
+        choices: Vec<u32>,
+        /// What [random](segue_core::random) numbers follow from.
+        seed: u64,
+    },
 }
 
 impl Schedule {
@@ -51,14 +57,20 @@ impl Schedule {
         match self {
             Self::Random { seed } => Box::new(Random::new(*seed)),
             Self::Pct { depth, steps, seed } => Box::new(Pct::new(*seed, *depth, *steps)),
-            Self::Choices(choices) => Box::new(Replay::new(choices.clone())),
+            Self::Choices { choices, .. } => Box::new(Replay::new(choices.clone())),
         }
     }
 
+    /// What random numbers follow from.
+    pub(crate) fn seed(&self) -> u64 {
+        let (Self::Random { seed } | Self::Pct { seed, .. } | Self::Choices { seed, .. }) = self;
+        *seed
+    }
+
     /// The choices, without those at the end that would be made anyway.
-    pub(crate) fn of_choices(mut choices: Vec<u32>) -> Self {
+    pub(crate) fn of_choices(mut choices: Vec<u32>, seed: u64) -> Self {
         while choices.pop_if(|last| *last == 0).is_some() {}
-        Self::Choices(choices)
+        Self::Choices { choices, seed }
     }
 }
 
@@ -67,11 +79,14 @@ impl fmt::Display for Schedule {
         match self {
             Self::Random { seed } => write!(f, "random-{seed}"),
             Self::Pct { depth, steps, seed } => write!(f, "pct-{depth}-{steps}-{seed}"),
-            Self::Choices(choices) if choices.is_empty() => f.write_str("plain"),
-            Self::Choices(choices) => {
-                f.write_str("choices-")?;
+            Self::Choices { choices, seed } => {
+                match choices.is_empty() {
+                    true => f.write_str("plain")?,
+                    false => f.write_str("choices-")?,
+                }
                 let mut dot = "";
-                choices.iter().try_for_each(|choice| write!(f, "{}{choice}", std::mem::replace(&mut dot, ".")))
+                choices.iter().try_for_each(|choice| write!(f, "{}{choice}", std::mem::replace(&mut dot, ".")))?;
+                if *seed == 0 { Ok(()) } else { write!(f, "-{seed}") }
             }
         }
     }
@@ -103,7 +118,7 @@ impl FromStr for Schedule {
 
 fn parse(text: &str) -> Option<Schedule> {
     if text == "plain" {
-        return Some(Schedule::Choices(Vec::new()));
+        return Some(Schedule::Choices { choices: Vec::new(), seed: 0 });
     }
     let (kind, rest) = text.split_once('-')?;
     Some(match kind {
@@ -114,8 +129,18 @@ fn parse(text: &str) -> Option<Schedule> {
             let steps = parts.next()?.parse().ok()?;
             Schedule::Pct { depth, steps, seed: parts.next()?.parse().ok()? }
         }
-        "choices" if rest.is_empty() => Schedule::Choices(Vec::new()),
-        "choices" => Schedule::Choices(rest.split('.').map(str::parse).collect::<Result<_, _>>().ok()?),
+        "plain" => Schedule::Choices { choices: Vec::new(), seed: rest.parse().ok()? },
+        "choices" => {
+            let (choices, seed) = match rest.split_once('-') {
+                Some((choices, seed)) => (choices, seed.parse().ok()?),
+                None => (rest, 0),
+            };
+            let choices = match choices {
+                "" => Vec::new(),
+                _ => choices.split('.').map(str::parse).collect::<Result<_, _>>().ok()?,
+            };
+            Schedule::Choices { choices, seed }
+        }
         _ => return None,
     })
 }

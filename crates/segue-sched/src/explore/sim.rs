@@ -32,8 +32,8 @@ use std::time::Duration;
 /// network either: a socket works, but what it waits for counts as never coming, and a report says
 /// so.
 ///
-/// One seed is one schedule. To try many, and have the one that fails named:
-/// [`Explore`](crate::Explore).
+/// One seed is one schedule, and one series of [random](segue_core::random) numbers for each fiber.
+/// To try many, and have the one that fails named: [`Explore`](crate::Explore).
 ///
 /// # Examples
 ///
@@ -141,7 +141,7 @@ impl Sim {
         let run = simulate(
             course,
             &arena(self.stacks.clone()),
-            Setup { open: self.open, backtraces: self.backtraces, shutdown: self.shutdown.clone() },
+            Setup { seed: self.seed, open: self.open, backtraces: self.backtraces, shutdown: self.shutdown.clone() },
             &|fibers| name(fibers).to_string(),
             f,
         );
@@ -162,6 +162,8 @@ pub(crate) fn arena(stacks: StackConfig) -> Arc<StackArena> {
 /// What else there is to say of a simulation.
 #[derive(Clone, Default)]
 pub(crate) struct Setup {
+    /// What random numbers follow from.
+    pub(crate) seed: u64,
     /// Other threads take part.
     pub(crate) open: bool,
     /// Reports say where each fiber is.
@@ -176,6 +178,8 @@ pub(crate) struct Run<T> {
     pub(crate) deadlock: Option<Vec<Stuck>>,
     /// The fibers that were not over when the first one was.
     pub(crate) left: Vec<Stuck>,
+    /// Whether a random number was drawn.
+    pub(crate) has_drawn: bool,
     pub(crate) course: Course,
 }
 
@@ -189,7 +193,7 @@ pub(crate) fn simulate<T>(
     f: impl FnOnce() -> T,
 ) -> Run<T> {
     let _points = course.preemptive.then(PreemptionPoints::enable);
-    let clock = Timers::simulated();
+    let clock = Timers::seeded(setup.seed);
     course.clock = Some(clock.clone());
     let settles = Rc::clone(&course.settles);
     let course = Rc::new(RefCell::new(course));
@@ -210,7 +214,7 @@ pub(crate) fn simulate<T>(
             *deadlock.borrow_mut() = Some(fibers);
             family.token().cancel();
         };
-        let park = World { park: WaitPark::new(), clock, open: setup.open };
+        let park = World { park: WaitPark::new(), clock: clock.clone(), open: setup.open };
         park.clock.call_without_outside_work(park.unparker());
         let body = || {
             let outcome = catch_unwind(AssertUnwindSafe(f));
@@ -222,7 +226,8 @@ pub(crate) fn simulate<T>(
         unsafe { lead_family(family, local, park, Some(&on_deadlock), body) }
     });
     let course = Rc::into_inner(course).expect("the worker has ended, and its policy with it").into_inner();
-    Run { outcome, deadlock: deadlock.into_inner(), left: left.into_inner(), course }
+    let has_drawn = clock.has_drawn();
+    Run { outcome, deadlock: deadlock.into_inner(), left: left.into_inner(), has_drawn, course }
 }
 
 /// Lets all other fibers of the simulation run until none of them is ready: each has ended, or

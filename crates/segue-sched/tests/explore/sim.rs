@@ -3,7 +3,7 @@
 //! with names and places.
 
 use crate::common::{Meet, in_child};
-use segue_core::{Builder as Spawn, now, scope, shield, sleep, spawn, yield_now};
+use segue_core::{Builder as Spawn, now, random, scope, shield, sleep, spawn, yield_now};
 use segue_sched::{Deadlock, Sim, join};
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -40,6 +40,24 @@ fn trace(seed: u64) -> Vec<u32> {
     });
     run.unwrap();
     trace.into_inner().unwrap()
+}
+
+#[test]
+fn random_numbers_follow_from_the_seed_and_the_fiber() {
+    let drawn = |seed| {
+        let run = Sim::new(seed).run(|| {
+            let three = || [random(), random(), random()];
+            [three(), spawn(three).join().unwrap(), spawn(three).join().unwrap()]
+        });
+        run.unwrap().concat()
+    };
+    let mut all = HashSet::new();
+    for seed in 0..50 {
+        let first = drawn(seed);
+        assert_eq!(first, drawn(seed), "seed {seed}");
+        all.extend(first);
+    }
+    assert_eq!(all.len(), 50 * 9, "each number of each fiber and seed is another");
 }
 
 #[test]

@@ -119,6 +119,9 @@ pub(crate) struct Simulation {
     pub(crate) idle: OnceLock<Arc<dyn Unpark>>,
     /// How many fibers wait for the kernel. The one thread of the simulation both counts and asks.
     pub(crate) kernel: AtomicUsize,
+    /// What its fibers' [random](crate::random) numbers follow from, and whether one was drawn.
+    seed: u64,
+    has_drawn: AtomicBool,
 }
 
 /// How many timers are claimed under one hold of the lock.
@@ -137,16 +140,25 @@ impl Timers {
     /// Timers that go by a clock that moves only when it is [told to](Timers::advance).
     #[must_use]
     pub fn simulated() -> Self {
-        Self::with(Some(Instant::now()))
+        Self::seeded(0)
     }
 
-    fn with(simulated: Option<Instant>) -> Self {
+    /// As [`simulated`](Timers::simulated), in a simulation whose [random](crate::random) numbers
+    /// follow from `seed`.
+    #[must_use]
+    pub fn seeded(seed: u64) -> Self {
+        Self::with(Some((Instant::now(), seed)))
+    }
+
+    fn with(simulated: Option<(Instant, u64)>) -> Self {
+        let simulation = simulated.map(|(_, seed)| Simulation { seed, ..Simulation::default() });
+        let simulated = simulated.map(|(now, _)| now);
         Self(Arc::new(Shared {
             queue: Lock::new(Queue { wheels: Wheels::new(), start: simulated.unwrap_or_else(Instant::now), simulated }),
             len: AtomicUsize::new(0),
             earlier: OnceLock::new(),
             closed: AtomicBool::new(false),
-            simulation: simulated.map(|_| Simulation::default()),
+            simulation,
         }))
     }
 
@@ -196,6 +208,19 @@ impl Timers {
     /// kernel](crate::drivers::kernel_wait).
     pub fn has_kernel_waits(&self) -> bool {
         self.simulation().is_some_and(|simulation| simulation.kernel.load(Ordering::Relaxed) != 0)
+    }
+
+    /// Whether a fiber of the simulation has drawn a [random](crate::random) number: if none has,
+    /// its seed has had no effect.
+    pub fn has_drawn(&self) -> bool {
+        self.simulation().is_some_and(|simulation| simulation.has_drawn.load(Ordering::Relaxed))
+    }
+
+    /// The seed of the simulation, to draw from; `None` if the clock is the real one.
+    pub(crate) fn drawn_from(&self) -> Option<u64> {
+        let simulation = self.simulation()?;
+        simulation.has_drawn.store(true, Ordering::Relaxed);
+        Some(simulation.seed)
     }
 
     /// Unparks the idle simulator when no work outside is left. The first call counts.
