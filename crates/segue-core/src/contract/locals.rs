@@ -13,17 +13,19 @@
 //! nothing is captured across.
 //!
 //! A job that runs in the place of its spawner, or on a thread of a pool, has a table of its own
-//! meanwhile.
+//! meanwhile, which `instead` puts in the place of the thread's.
 //!
 //! # The end
 //!
 //! What runs a job to its end calls [`end`], while the job's fiber is in its contexts. The values
-//! are dropped there, the newest first, and may wait; the caller takes note of each panic. One that
-//! is read when it was dropped, or made anew when there is no table any more, is an error. **The
-//! race to fear** is none: no other thread has the table. But a drop is foreign code, which reads
-//! other values and makes more: so a value is taken out of the table before it is dropped, and no
-//! reference into the table is held across foreign code. A value that is lent stays, since it lies
-//! in a box of its own, and the frame that has borrowed it is above the one that ends the table.
+//! are dropped there, the newest first, and may wait; the caller takes note of each panic. A plain
+//! thread's are dropped by the destructor of a thread-local variable; the one with the table has no
+//! destructor, so that it can be read meanwhile, and after. A value that is read when it was
+//! dropped, or made anew when there is no table any more, is an error. **The race to fear** is
+//! none: no other thread has the table. But a drop is foreign code, which reads other values and
+//! makes more: so a value is taken out of the table before it is dropped, and no reference into the
+//! table is held across foreign code. A value that is lent stays, since it lies in a box of its
+//! own, and the frame that has borrowed it is above the one that ends the table.
 #![allow(unsafe_code)] // A value is lent while its table may grow.
 
 use crate::contract::chain::barrier;
@@ -81,29 +83,34 @@ impl<T: Send + 'static> Value for Kept<T> {
     }
 }
 
-/// Of a plain thread.
-struct OfThread(Cell<*mut Locals>);
+/// Ends the values of a plain thread.
+struct AtEnd;
 
-impl Drop for OfThread {
+impl Drop for AtEnd {
     fn drop(&mut self) {
-        let table = self.0.replace(ENDED);
+        // The table stays in place meanwhile: a drop reads what is still there.
+        let table = OF_THREAD.get();
         if table.addr() > ENDED.addr() {
-            // SAFETY: it is this thread's, and `end` or this alone frees it.
-            contain(|| unsafe { end_table(table, &mut mem::forget) });
+            // SAFETY: it is this thread's, which ends.
+            contain(|| unsafe { empty(table, &mut mem::forget) });
         }
+        OF_THREAD.set(ENDED);
+        // SAFETY: nobody finds it any more, and this alone frees it.
+        unsafe { end_table(table, &mut mem::forget) };
     }
 }
 
 thread_local! {
-    static OF_THREAD: OfThread = const { OfThread(Cell::new(ptr::null_mut())) };
+    static OF_THREAD: Cell<*mut Locals> = const { Cell::new(ptr::null_mut()) };
+    static AT_END: AtEnd = const { AtEnd };
 }
 
-/// Calls `f` with the place of the caller's table; `None` in the destructors of a thread.
+/// Calls `f` with the place of the caller's table.
 #[inline]
-fn slot<R>(f: impl FnOnce(&Cell<*mut Locals>) -> R) -> Option<R> {
+fn slot<R>(f: impl FnOnce(&Cell<*mut Locals>) -> R) -> R {
     current::with_running(|fiber| match fiber {
-        Some(fiber) => Some(f(fiber.locals())),
-        None => OF_THREAD.try_with(|of_thread| f(&of_thread.0)).ok(),
+        Some(fiber) => f(fiber.locals()),
+        None => OF_THREAD.with(f),
     })
 }
 
@@ -196,7 +203,6 @@ impl<T: Send + 'static> FiberLocal<T> {
                 }
             }
         })
-        .unwrap_or(Err(AccessError))
     }
 
     #[cold]
@@ -208,15 +214,17 @@ impl<T: Send + 'static> FiberLocal<T> {
         }
         slot(|slot| {
             if slot.get().is_null() {
+                // For a thread's own table. The thread may be past its end: then this is the table
+                // of a job that it runs meanwhile, which `instead` ends.
+                let _ = AT_END.try_with(|_| ());
                 slot.set(Box::into_raw(Box::new(Locals { values: Vec::new(), ends: false })));
             }
             let kept = NonNull::from(Box::leak(kept));
             // SAFETY: it is the caller's, in place; nobody has a reference into it.
             unsafe { (*slot.get()).values.push((self.key(), kept)) };
             // SAFETY: as in `find`.
-            unsafe { kept.as_ref() }.address().cast()
+            Ok(unsafe { kept.as_ref() }.address().cast())
         })
-        .ok_or(AccessError)
     }
 }
 
@@ -298,7 +306,7 @@ pub(crate) fn inherited_from(fiber: Option<&Fiber>) -> *mut Locals {
 #[cold]
 #[inline(never)]
 fn of_thread() -> *mut Locals {
-    OF_THREAD.try_with(|of_thread| of_thread.0.get()).unwrap_or(ENDED)
+    OF_THREAD.get()
 }
 
 #[cold]
@@ -354,7 +362,7 @@ pub(crate) fn end(mut note: impl FnMut(Payload)) {
 #[cold]
 #[inline(never)]
 fn end_of_thread() -> *mut Locals {
-    OF_THREAD.try_with(|of_thread| of_thread.0.replace(ENDED)).unwrap_or(ENDED)
+    OF_THREAD.replace(ENDED)
 }
 
 #[cold]
@@ -403,19 +411,16 @@ unsafe fn empty(table: *mut Locals, note: &mut dyn FnMut(Payload)) {
 pub(crate) fn instead<R>(locals: *mut Locals, f: impl FnOnce() -> R) -> R {
     let outer = slot(|slot| slot.replace(locals));
     let _restore = at_end(|| {
-        if let Some(outer) = outer {
-            // SAFETY: what was put there is this caller's, unless it has ended.
-            let own = slot(|slot| slot.replace(outer));
-            // SAFETY: as above.
-            own.into_iter().for_each(|own| unsafe { end_table(own, &mut mem::forget) });
-        }
+        let own = slot(|slot| slot.replace(outer));
+        // SAFETY: what was put there is this caller's, unless it has ended.
+        unsafe { end_table(own, &mut mem::forget) };
     });
     f()
 }
 
 /// Takes the caller's table out, for the next poll of a task.
 pub(crate) fn take() -> *mut Locals {
-    let table = slot(|slot| slot.replace(ptr::null_mut())).unwrap_or(ENDED);
+    let table = slot(|slot| slot.replace(ptr::null_mut()));
     if table == ENDED { ptr::null_mut() } else { table }
 }
 
@@ -436,8 +441,9 @@ pub(crate) fn put(locals: *mut Locals) {
 ///
 /// The values are dropped on their fiber's stack when it has ended, before its scope hears of that,
 /// the newest first; they may wait. A drop may read values that are still there; the others are an
-/// [`AccessError`]. Each panic of a drop is a failure of the scope; where a thread ends, or a part
-/// of a call, only the panic hook reports it.
+/// [`AccessError`]. A plain thread drops its values among its thread-local variables, whose
+/// destructors read the values before, and get an error after. Each panic of a drop is a failure of
+/// the scope; where a thread ends, or a part of a call, only the panic hook reports it.
 ///
 /// # Examples
 ///
