@@ -320,7 +320,8 @@ fn in_a_scope_in_a_drop_during_a_panic_it_never_runs_as_no_task_does() {
                     let task = s.spawn_task(async move { count() }).join();
                     // A plain thread that panics may wait.
                     if fiber::current().is_some() {
-                        assert!(reason(fiber) == "cancelled" && reason(task) == "cancelled");
+                        let why = "cancelled: a fiber that is panicking can't wait";
+                        assert!(reason(fiber) == why && reason(task) == why);
                     }
                 });
             });

@@ -8,7 +8,8 @@ use meet::{AtDrop, everywhere, pool, simulated};
 use segue::core::in_fiber;
 use segue::sync::{MVar, Mutex, Semaphore, promise};
 use segue::{
-    Cancelled, after, checkpoint, no_suspend, scope, settle, sleep, spawn, spawn_task, wait_future, yield_now,
+    Builder, Cancelled, JoinError, after, checkpoint, no_suspend, scope, settle, sleep, spawn, spawn_task, wait_future,
+    yield_now,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -16,6 +17,13 @@ use std::time::Duration;
 
 fn says_so(cancelled: &Cancelled) -> bool {
     cancelled.reason().is_some_and(|reason| reason.to_string() == "a fiber can't wait inside of `no_suspend`")
+}
+
+fn never_ran<H>(error: JoinError<H>) -> Cancelled {
+    match error {
+        JoinError::NeverRan(why) => why,
+        error => panic!("it ran: {error}"),
+    }
 }
 
 #[test]
@@ -81,6 +89,33 @@ fn a_join_in_the_body_of_a_scope_is_refused_like_any_wait_and_blocks_no_worker()
             cell.put(7).unwrap();
             assert_eq!(fiber.unwrap().join().unwrap(), Ok(7));
         });
+    });
+}
+
+#[test]
+fn in_a_scope_fibers_run_in_place_and_what_comes_later_never_runs_and_says_why() {
+    everywhere(|| {
+        let (ran, soon) = (AtomicUsize::new(0), Duration::from_millis(1));
+        no_suspend(|| {
+            scope(|s| {
+                let task = s.spawn_task(async { 1 });
+                let later = Builder::new().after(soon).spawn_in(s, || 2);
+                let fiber = s.spawn(|| ran.fetch_add(1, SeqCst));
+                if !in_fiber() {
+                    assert_eq!((task.join().unwrap(), later.join().unwrap(), fiber.join().unwrap()), (1, 2, 0));
+                    return;
+                }
+                assert_eq!(ran.load(SeqCst), 1, "in place");
+                for refused in [task.join().map_err(never_ran), later.join().map_err(never_ran)] {
+                    assert!(says_so(&refused.unwrap_err()));
+                }
+                // A scope that was cancelled has a reason of its own.
+                s.cancel_with("no need");
+                let why = s.spawn_task(async { 3 }).join().unwrap_err().to_string();
+                assert!(why.ends_with("no need"), "{why}");
+            });
+        });
+        assert_eq!(ran.into_inner(), 1);
     });
 }
 

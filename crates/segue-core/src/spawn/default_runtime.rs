@@ -10,6 +10,7 @@ use crate::contract::job::{Given, Job};
 use crate::contract::locals;
 use crate::contract::scheduler::Spawn;
 use crate::contract::thread;
+use crate::contract::tree::cancelled::Cancelled;
 use crate::contract::tree::family::Family;
 use crate::sim::preemption::preemption_point;
 use crate::spawn::async_task::Ending;
@@ -64,9 +65,9 @@ impl<'a> Origin<'a> {
         }
     }
 
-    /// Whether the caller is a fiber that must not wait, since it panics for one.
-    pub(crate) fn must_not_suspend(&self) -> bool {
-        self.fiber.is_some_and(Fiber::must_not_suspend)
+    /// Why the caller can't wait, if it is a fiber that must not, since it panics for one.
+    pub(crate) fn must_not_suspend(&self) -> Option<Cancelled> {
+        self.fiber.filter(|fiber| fiber.must_not_suspend()).map(Fiber::refused)
     }
 
     /// Spawns a closure as a member of `family`, or of none; unless the caller is a fiber that

@@ -21,7 +21,7 @@ use crate::contract::fiber::WaitsFor;
 use crate::contract::job::Given;
 use crate::contract::scheduler::Spawn;
 use crate::contract::timers::now;
-use crate::contract::tree::cancelled::Reason;
+use crate::contract::tree::cancelled::{Cancelled, Reason};
 use crate::contract::tree::context::is_shielded;
 use crate::contract::tree::failure::ScopeError;
 use crate::contract::tree::family::{DROPPED_ERROR, Family, Held};
@@ -90,8 +90,9 @@ type Hook = Box<dyn FnOnce() + Send>;
 /// payload, and the others go to the standard error. If fibers never started because of it, a line
 /// on the standard error says how many.
 ///
-/// While the calling fiber is panicking (a scope opened in a `Drop`), each fiber runs in place, at
-/// its spawn; a task, and what is to begin after a delay, is dropped and never runs.
+/// While the calling fiber is panicking (a scope opened in a `Drop`), and in
+/// [`no_suspend`](crate::no_suspend), each fiber runs in place, at its spawn; a task, and what is
+/// to begin after a delay, is dropped and never runs, for a reason that says so.
 ///
 /// # Examples
 ///
@@ -249,8 +250,13 @@ impl Scope<'_, '_> {
     #[cold]
     #[inline(never)]
     pub(super) fn refuse<V, T>(&self, what: V) -> JoinHandle<T> {
+        self.refuse_with(what, self.family.context.error())
+    }
+
+    #[cold]
+    fn refuse_with<V, T>(&self, what: V, cancelled: Cancelled) -> JoinHandle<T> {
         let keep = |payload| self.family.keep_panic("the drop of what was refused", payload);
-        task::never(caught(|| drop(what)).map_err(keep), self.family.context.error())
+        task::never(caught(|| drop(what)).map_err(keep), cancelled)
     }
 }
 
@@ -440,8 +446,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let Ok(_held) = self.hold() else { return self.refuse(future) };
         with_origin(|origin| {
             // A poll in place may yield nothing, and the caller keeps its worker until the end.
-            if origin.must_not_suspend() {
-                return self.refuse(future);
+            if let Some(refused) = origin.must_not_suspend() {
+                let context = &self.family.context;
+                return self.refuse_with(future, if context.is_cancelled() { context.error() } else { refused });
             }
             // SAFETY: as in `spawn_in`.
             unsafe { origin.spawn_task(Some(&self.family), given, future) }
