@@ -6,7 +6,7 @@
 mod common;
 
 use common::{rounds, stagger, until};
-use segue_core::{CancelToken, Outcome, Trigger, WaitQueue, WaitsFor, wait};
+use segue_core::{Builder, CancelToken, Outcome, Trigger, WaitQueue, WaitsFor, try_scope, wait};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
@@ -121,4 +121,28 @@ fn a_thread_that_is_told_in_vain_waits_again() {
         waiter.join().unwrap()
     });
     assert_eq!(seen, rounds);
+}
+
+#[test]
+fn a_failure_has_the_name_of_its_thread_s_closure() {
+    let failed = try_scope(|s| {
+        Builder::new().name("courier").spawn_try_in(s, || {
+            // A scope inside of it has fibers of its own; one without a name has no name.
+            let inner = try_scope(|s| {
+                s.spawn_try(|| Err::<(), _>("out of paper"));
+                Ok::<_, &str>(())
+            });
+            assert_eq!(inner.unwrap_err().to_string(), "a fiber failed: out of paper");
+            let body = try_scope(|_| Err::<(), _>("too heavy"));
+            assert_eq!(body.unwrap_err().to_string(), "the body in fiber `courier` failed: too heavy");
+            Err::<(), _>("out of ink")
+        });
+        Ok::<_, &str>(())
+    });
+    let error = failed.unwrap_err();
+    assert_eq!(error.first().fiber(), Some("courier"));
+    assert_eq!(error.to_string(), "fiber `courier` failed: out of ink");
+
+    // The thread that opens the scope has none.
+    assert_eq!(try_scope(|_| Err::<(), _>("own")).unwrap_err().first().fiber(), None);
 }

@@ -43,13 +43,13 @@
 
 use crate::contract::current;
 use crate::contract::fiber::Fiber;
-use crate::contract::job::{Identity, Job};
+use crate::contract::job::{Identity, Job, Name};
 use crate::contract::locals;
 use crate::contract::scheduler::{Scheduler, Spawn, Wake};
 use crate::contract::timers::Timers;
 use crate::primitives::adaptive_spin::Patience;
 use crate::primitives::at_end::at_end;
-use crate::primitives::atomic::{self, AtomicU8, Ordering, UnsafeCell};
+use crate::primitives::atomic::{self, AtomicU8, Ordering, UnsafeCell, local};
 use crate::primitives::switch::Switch;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
@@ -218,9 +218,21 @@ impl Spawn for Threads {
     }
 }
 
+// Of the job that this plain thread runs; null if it has none.
+local!(static NAME: Cell<*const Name> = Cell::new(ptr::null()));
+
+/// The name of what the calling plain thread runs.
+pub(crate) fn name() -> Option<Name> {
+    // SAFETY: null, or of the frame of `run_job` that this is called in, which takes it back.
+    unsafe { NAME.with(Cell::get).as_ref() }.cloned()
+}
+
 /// Runs a job on the calling thread, as one of its own.
 pub(crate) fn run_job(mut job: Job) {
-    let Identity { context, family, .. } = job.identity();
+    let Identity { name, context, family, .. } = job.identity();
+    let own = name.as_deref().map_or(ptr::null(), ptr::from_ref);
+    let outer = NAME.with(|slot| slot.replace(own));
+    let _restore = at_end(|| NAME.with(|slot| slot.set(outer)));
     // SAFETY: the job keeps both in place until it has left them.
     locals::instead(ptr::null_mut(), || unsafe { current::within(context, family, || job.run()) });
 }

@@ -39,7 +39,8 @@ impl Builder {
         Self::default()
     }
 
-    /// The name that reports give to the fiber.
+    /// The name that reports and failures give to the fiber. Where no scheduler is, and each fiber
+    /// is a thread, the thread has it, too.
     pub fn name(mut self, name: impl Into<Box<str>>) -> Self {
         self.0.name = Some(Box::new(name.into()));
         self

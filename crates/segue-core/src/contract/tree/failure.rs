@@ -13,6 +13,7 @@
 //! lost.
 
 use crate::contract::current;
+use crate::contract::thread;
 use crate::contract::tree::cancelled::{Cancelled, Reason, source_or_cancellation};
 use crate::contract::unwind::{caught, contain, text};
 use crate::primitives::payload::{NO_DESCRIPTION, Panic, Payload};
@@ -90,7 +91,10 @@ impl Failure {
 }
 
 fn own_name() -> Option<Box<str>> {
-    current::with_running(|fiber| fiber?.name().map(Box::from))
+    current::with_running(|fiber| match fiber {
+        Some(fiber) => fiber.name().map(Box::from),
+        None => thread::name(),
+    })
 }
 
 /// "fiber `courier`", or what kind of part it was.
