@@ -1,8 +1,8 @@
 """Fibers in gdb: `source tools/gdb/segue.py`, then `segue fibers` and `segue bt ID`.
 
 It reads the lists and labels that segue-fiber keeps for signal handlers, and the words with which a suspended coroutine
-rests. No debug information is needed for that. The layouts are those of `registry.rs`, `config.rs` and `coroutine.rs`
-in crates/segue-fiber/src, and of `primitives/switch/` in crates/segue-core/src.
+rests. No debug information is needed for that. The layouts are those of `registry.rs` and `coroutine.rs` in
+crates/segue-fiber/src/native, and of `primitives/switch/` in crates/segue-core/src.
 
 Works on a live process and on a core file, on x86-64. Nothing of the program is run or changed.
 """
@@ -35,12 +35,11 @@ def slots():
     """The usable part of every slot that was ever used."""
     (entry,) = read(head(), "<Q")
     while entry:
-        following, start, shift, _, stride, guard = read(entry, "<QQIIQQ")
-        live, prepared = read(entry + 64, "<?xxxI")
-        if live:
+        following, start, stride, guard, size, _, version, prepared = read(entry, "<QQQQQIII")
+        if version % 2:
             for number in range(prepared):
                 slot = start + number * stride
-                yield slot + guard, slot + (1 << shift) - number % COLOURS * LINE
+                yield slot + guard, slot + size - number % COLOURS * LINE
         entry = following
 
 

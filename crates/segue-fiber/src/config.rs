@@ -238,8 +238,7 @@ fn invalid(message: String) -> io::Error {
 }
 
 /// A checked configuration. Slots are numbered from 0; slot `i` is the addresses from `i * stride`
-/// within the arena's reservation, its guard lowest. `repr(C)`: debuggers read it.
-#[repr(C)]
+/// within the arena's reservation, its guard lowest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     /// Binary logarithm of the slot size.

@@ -413,8 +413,8 @@ fn ten_thousand_runs_leave_no_fiber_stack_thread_or_descriptor() {
     let (after, more) = (resources(), ALL_LIVE.load(SeqCst) - bytes);
     // The allocator's own mappings, and the threads of other tests, come and go.
     assert!(after.iter().zip(before).all(|(after, before)| *after <= before + 50), "{before:?}, then {after:?}");
-    // Signal handlers read the list of all stacks that there ever were: 72 bytes for each run's.
-    assert!(more < 10_000 * (72 + 8), "{more} bytes");
+    // Not one entry for each, in the list of stacks that signal handlers read, for instance.
+    assert!(more < 10_000 * 8, "{more} bytes");
     assert!(ended.load(SeqCst) >= 10_300, "they were there");
 }
 

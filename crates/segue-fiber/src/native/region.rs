@@ -201,7 +201,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        self.entry.live.store(false, Relaxed);
+        self.entry.retire();
         // All stacks are back, since each holds the arena, so that nobody uses the memory.
         sys::unmap(self.start, self.layout.max_slots as usize * self.layout.stride);
         MPROTECTED.fetch_sub(*self.mprotected.get_mut(), Relaxed);

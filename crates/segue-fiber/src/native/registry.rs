@@ -5,20 +5,35 @@
 //! `overflow`, `segments` and `watch`, which look both up. A debugger can read them too
 //! (`tools/gdb/segue.py`), which is why their layout is fixed.
 //!
-//! The list of reservations only grows: an entry is pushed once, never unlinked, never freed and
-//! never reused, so that a handler can walk it without a lock at any instant. An arena that ends
-//! clears `live`. An entry is some 50 bytes, and each start of a scheduler makes one.
+//! The list of reservations only grows: an entry is pushed once, never unlinked and never freed, so
+//! that a handler can walk it without a lock at any instant. An arena that ends leaves its entry to
+//! the next one: so there are as many as there were arenas at one time, of 56 bytes each, however
+//! many schedulers start.
 //!
-//! Orderings: a push releases the entry's fields (compare-and-swap on `HEAD`), a lookup acquires
-//! them. `live` is relaxed: a lookup for an address on which the thread now runs concerns an arena
-//! that cannot end meanwhile, since the running coroutine owns one of its stacks; what is seen of
-//! others does not match.
+//! ```text
+//!   taken: false --claim: a new arena--> true --retire: the arena, when it is about to end--> false
+//!   version: even --publish: the one that has taken it--> odd, a reservation --retire--> even
+//! ```
+//!
+//! **The race to fear**: a lookup reads the fields of an entry while another thread reuses it, and
+//! takes half of one reservation with half of another for one that matches. So the version is read
+//! before and after the fields: a lookup believes them if it was odd and is the same, and passes
+//! over the entry if not. It need not look again: a lookup for an address on which the thread now
+//! runs concerns an arena that cannot end meanwhile, since the running coroutine owns one of its
+//! stacks, and whose entry so does not change; what is seen of others does not match.
+//!
+//! | release | acquire | carries |
+//! | --- | --- | --- |
+//! | the push on `HEAD`, with those before it as one release sequence | the load of `HEAD` | that the entry is there, and which is next |
+//! | `retire`: `taken` | `claim`: `taken` | the even version, to the next one that writes the fields |
+//! | `publish`: the odd version | a lookup's first load of it | the fields |
+//! | `publish`: the fence before the fields | a lookup's fence after the fields | that the version is not the old one any more, to whoever has read a new field |
 
 #![allow(unsafe_code)] // Reads entries of a lock-free list, and labels at computed addresses.
 
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, compiler_fence, fence};
 
 use crate::config::Layout;
 use segue_core::switch::Root;
@@ -128,29 +143,71 @@ impl Label {
     }
 }
 
-/// One reservation.
+/// One reservation, or none at the moment.
 #[repr(C)]
 pub(super) struct Entry {
     next: AtomicPtr<Entry>,
-    start: usize,
-    layout: Layout,
-    /// Cleared when the reservation is about to end.
-    pub live: AtomicBool,
+    start: AtomicUsize,
+    stride: AtomicUsize,
+    guard: AtomicUsize,
+    slot_size: AtomicUsize,
+    max_slots: AtomicU32,
+    /// Odd while there is a reservation.
+    version: AtomicU32,
     /// No slot from this number on was ever used. For debuggers.
     pub prepared: AtomicU32,
+    /// Whether somebody has it, who alone may write.
+    taken: AtomicBool,
 }
 
 static HEAD: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
 
 impl Entry {
-    /// Enters a reservation for good.
+    /// Enters a reservation, until it is [retired](Self::retire).
     pub fn publish(start: usize, layout: Layout) -> &'static Entry {
+        let entry = Self::claim().unwrap_or_else(Self::push);
+        // Relaxed: `claim` has acquired what the last one has written.
+        let version = entry.version.load(Ordering::Relaxed);
+        // Whoever reads a field of the following does not find the last odd version after it.
+        fence(Ordering::Release);
+        entry.start.store(start, Ordering::Relaxed);
+        entry.stride.store(layout.stride, Ordering::Relaxed);
+        entry.guard.store(layout.guard, Ordering::Relaxed);
+        entry.slot_size.store(layout.slot_size(), Ordering::Relaxed);
+        entry.max_slots.store(layout.max_slots, Ordering::Relaxed);
+        entry.prepared.store(0, Ordering::Relaxed);
+        entry.version.store(version.wrapping_add(1), Ordering::Release);
+        entry
+    }
+
+    /// The reservation is about to end: another one may have the entry, which the caller uses no
+    /// more.
+    pub fn retire(&self) {
+        // Only its owner writes it. Relaxed: released by what follows.
+        self.version.store(self.version.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.taken.store(false, Ordering::Release);
+    }
+
+    /// An entry that nobody has, for the caller.
+    fn claim() -> Option<&'static Entry> {
+        entries().find(|entry| {
+            !entry.taken.load(Ordering::Relaxed)
+                && entry.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        })
+    }
+
+    /// A new one, for the caller.
+    fn push() -> &'static Entry {
         let entry = Box::leak(Box::new(Entry {
-            start,
-            layout,
-            live: AtomicBool::new(true),
-            prepared: AtomicU32::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
+            start: AtomicUsize::new(0),
+            stride: AtomicUsize::new(0),
+            guard: AtomicUsize::new(0),
+            slot_size: AtomicUsize::new(0),
+            max_slots: AtomicU32::new(0),
+            version: AtomicU32::new(0),
+            prepared: AtomicU32::new(0),
+            taken: AtomicBool::new(true),
         }));
         let pointer = ptr::from_mut(entry);
         let mut head = HEAD.load(Ordering::Relaxed);
@@ -158,7 +215,7 @@ impl Entry {
             // SAFETY: leaked above, and not shared before the exchange succeeds.
             unsafe { (*pointer).next.store(head, Ordering::Relaxed) };
             match HEAD.compare_exchange_weak(head, pointer, Ordering::Release, Ordering::Relaxed) {
-                // SAFETY: it lives for ever and is only read from now on.
+                // SAFETY: it lives for ever, and only its atomic fields change from now on.
                 Ok(_) => return unsafe { &*pointer },
                 Err(now) => head = now,
             }
@@ -176,23 +233,40 @@ pub(super) struct Slot {
     pub top: usize,
 }
 
+/// All entries. Async-signal-safe.
+fn entries() -> impl Iterator<Item = &'static Entry> {
+    let mut next = HEAD.load(Ordering::Acquire);
+    std::iter::from_fn(move || {
+        // SAFETY: entries are never freed, and were published by the release that the acquire above
+        // pairs with: later ones in the list were pushed before, and the compare-and-swaps on
+        // `HEAD` form one release sequence.
+        let entry = unsafe { next.as_ref() }?;
+        next = entry.next.load(Ordering::Relaxed);
+        Some(entry)
+    })
+}
+
 /// Looks up the slot in which an address lies. Async-signal-safe.
 pub(super) fn find(address: usize) -> Option<Slot> {
-    let mut next = HEAD.load(Ordering::Acquire);
-    // SAFETY: entries are never freed, and were published by the release that the acquire above
-    // pairs with: later ones in the list were pushed before, and the compare-and-swaps on `HEAD`
-    // form one release sequence.
-    while let Some(entry) = unsafe { next.as_ref() } {
-        let layout = &entry.layout;
-        let size = layout.max_slots as usize * layout.stride;
-        let offset = address.wrapping_sub(entry.start);
-        if offset < size && entry.live.load(Ordering::Relaxed) {
-            let number = offset / layout.stride;
-            let start = entry.start + number * layout.stride;
-            let top = start + layout.slot_size() - colour(number as u32);
-            return (address < top).then_some(Slot { start, bottom: start + layout.guard, top });
+    for entry in entries() {
+        let version = entry.version.load(Ordering::Acquire);
+        if version % 2 == 0 {
+            continue;
         }
-        next = entry.next.load(Ordering::Relaxed);
+        let first = entry.start.load(Ordering::Relaxed);
+        let stride = entry.stride.load(Ordering::Relaxed);
+        let guard = entry.guard.load(Ordering::Relaxed);
+        let slot_size = entry.slot_size.load(Ordering::Relaxed);
+        let max_slots = entry.max_slots.load(Ordering::Relaxed);
+        fence(Ordering::Acquire);
+        let offset = address.wrapping_sub(first);
+        // The version first: else the fields need not be of one reservation, nor the stride be any.
+        if entry.version.load(Ordering::Relaxed) == version && offset < max_slots as usize * stride {
+            let number = offset / stride;
+            let start = first + number * stride;
+            let top = start + slot_size - colour(number as u32);
+            return (address < top).then_some(Slot { start, bottom: start + guard, top });
+        }
     }
     None
 }
