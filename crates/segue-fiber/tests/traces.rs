@@ -50,6 +50,30 @@ fn a_suspended_coroutine_shows_its_calls() {
 }
 
 #[test]
+fn each_finds_its_own_stack_while_arenas_of_other_layouts_come_and_go() {
+    let come_and_go = |thread: u64| {
+        for round in 0..200 {
+            let config = StackConfig::new().slot_size((64 * 1024) << (round % 4)).max_slots(1 + round % 7);
+            let mut pool = StackPool::new(StackArena::new(config.guard_pages(1 + round % 3)).unwrap());
+            let mut fiber = coroutine(&mut pool, thread, "own", |me| {
+                black_box(descend(3, me));
+            });
+            assert_eq!(fiber.resume(), Step::Suspended);
+            let trace = fiber.backtrace();
+            assert_eq!(trace.stacks().len(), 1, "round {round}");
+            assert!(trace.stacks()[0].is_whole(), "round {round}");
+            assert_eq!(*trace.stacks()[0].owner(), owner(thread, "own"), "round {round}");
+            end(fiber, &mut pool);
+        }
+    };
+    std::thread::scope(|s| {
+        for thread in 0..4 {
+            s.spawn(move || come_and_go(thread));
+        }
+    });
+}
+
+#[test]
 fn a_thousand_calls_are_all_there() {
     let mut pool = StackPool::new(StackArena::new(StackConfig::new().slot_size(1 << 20)).unwrap());
     let mut fiber = coroutine(&mut pool, 0, "", |me| {
