@@ -156,7 +156,7 @@ pub(super) struct Entry {
     version: AtomicU32,
     /// No slot from this number on was ever used. For debuggers.
     pub prepared: AtomicU32,
-    /// Whether somebody has it, who alone may write.
+    /// Whether an arena has it: that alone may write.
     taken: AtomicBool,
 }
 
@@ -168,7 +168,7 @@ impl Entry {
         let entry = Self::claim().unwrap_or_else(Self::push);
         // Relaxed: `claim` has acquired what the last one has written.
         let version = entry.version.load(Ordering::Relaxed);
-        // Whoever reads a field of the following does not find the last odd version after it.
+        // A lookup that reads one of the fields below does not find the last odd version after it.
         fence(Ordering::Release);
         entry.start.store(start, Ordering::Relaxed);
         entry.stride.store(layout.stride, Ordering::Relaxed);

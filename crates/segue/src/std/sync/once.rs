@@ -37,11 +37,11 @@ fn forced<T>(result: Result<T, ForceError>) -> T {
 #[derive(Default)]
 pub struct Once {
     once: sync::Once,
-    /// Whether the closure that was run last has panicked: who only waits is told.
+    /// Whether the closure that was run last has panicked, for those that only wait.
     poisoned: WaitQueue<bool>,
 }
 
-/// What is said to whoever comes after a panic.
+/// The panic of a caller that comes after one.
 const POISONED: &str = "a `Once` whose closure has panicked before";
 
 /// [`std::sync::OnceState`]: what a closure of [`Once::call_once_force`] comes after.
@@ -95,7 +95,7 @@ impl Once {
     #[track_caller]
     pub fn call_once_force<F: FnOnce(&OnceState)>(&self, f: F) {
         forced(self.once.call_once(|| {
-            // Who waits meanwhile waits for the end of this one.
+            // A caller that waits meanwhile waits for the end of this one.
             let state = OnceState { poisoned: mem::take(self.poisoned.lock().state()) };
             let outcome = catch_unwind(AssertUnwindSafe(|| f(&state)));
             outcome.unwrap_or_else(|payload| {
