@@ -116,10 +116,13 @@ fn a_closure_that_a_policy_spares_to_one_sleeper_leaves_the_wish_of_another() {
                             std::thread::yield_now();
                         }
                     });
-                    while !begun.load(SeqCst) {
-                        // If nobody slept yet: then it is given at a fork.
-                        join(|| (), || ());
-                    }
+                    // If nobody slept yet: then it is given at a fork. One that suspends, because
+                    // another worker has its child, would have this worker begin it.
+                    no_suspend(|| {
+                        while !begun.load(SeqCst) {
+                            join(|| (), || ());
+                        }
+                    });
                     assert!(is_helped());
                     helped.store(true, SeqCst);
                 });
