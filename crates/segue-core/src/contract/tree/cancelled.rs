@@ -2,6 +2,7 @@
 //!
 //! Used by every operation that can wait.
 
+use crate::primitives::at_end::at_end;
 use std::cell::Cell;
 use std::error::Error;
 use std::panic::Location;
@@ -173,13 +174,8 @@ thread_local! {
 /// The source of an error, which is this cancellation if the error consists of one, as far as it
 /// asks that for its own source. Calls foreign code.
 pub(crate) fn source_or_cancellation<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
-    struct Before(bool);
-    impl Drop for Before {
-        fn drop(&mut self) {
-            LOOKED_FOR.set(self.0);
-        }
-    }
-    let _before = Before(LOOKED_FOR.replace(true));
+    let before = LOOKED_FOR.replace(true);
+    let _restore = at_end(|| LOOKED_FOR.set(before));
     error.source()
 }
 
