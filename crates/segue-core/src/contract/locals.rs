@@ -31,7 +31,7 @@
 use crate::contract::chain::barrier;
 use crate::contract::current;
 use crate::contract::fiber::{Fiber, WaitsFor};
-use crate::contract::unwind::{caught, contain};
+use crate::contract::unwind::caught;
 use crate::primitives::at_end::at_end;
 use crate::primitives::payload::Payload;
 use std::any::TypeId;
@@ -88,15 +88,8 @@ struct AtEnd;
 
 impl Drop for AtEnd {
     fn drop(&mut self) {
-        // The table stays in place meanwhile: a drop reads what is still there.
-        let table = OF_THREAD.get();
-        if table.addr() > ENDED.addr() {
-            // SAFETY: it is this thread's, which ends.
-            contain(|| unsafe { empty(table, &mut mem::forget) });
-        }
-        OF_THREAD.set(ENDED);
-        // SAFETY: nobody finds it any more, and this alone frees it.
-        unsafe { end_table(table, &mut mem::forget) };
+        // The panic hook has reported a panic.
+        end(mem::forget);
     }
 }
 
