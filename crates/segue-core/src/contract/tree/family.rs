@@ -236,8 +236,7 @@ impl Family {
             let superfluous = failures.add_echo(failure);
             drop(failures);
             if let Err(payload) = caught(|| drop(superfluous)) {
-                // Its own drop may panic again.
-                std::mem::forget(self.keep_panic(DROPPED_ERROR, payload));
+                contain(|| drop(self.keep_panic(DROPPED_ERROR, payload)));
             }
         } else {
             let first = failures.add(failure);
