@@ -107,8 +107,7 @@ impl<F: FnOnce() -> R, R> StackJob<F, R> {
     /// once.
     pub(crate) unsafe fn wait(&self, what: WaitsFor) -> std::thread::Result<R> {
         // SAFETY: as the caller promises.
-        unsafe { self.wait_or_take_back(what) }
-            .unwrap_or_else(|| Err(Box::new("nobody waits for this, and it came back")))
+        unsafe { self.wait_or_take_back(what) }.unwrap_or_else(|| unreachable!("only what is awaited comes back"))
     }
 
     /// As [`wait`](StackJob::wait), also for one that is awaited: `None` if its job was dropped.
