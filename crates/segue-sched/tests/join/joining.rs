@@ -3,9 +3,9 @@
 
 use crate::common::{Counted, Meet, everywhere, everywhere_and_on_threads, on_real_schedulers, scaled};
 use segue_core::scheduling::run_as_thread;
-use segue_core::{CancelToken, check, scope, shield, sleep, spawn, yield_now};
+use segue_core::{scope, shield, sleep, spawn, yield_now};
 use segue_sched::par::prelude::*;
-use segue_sched::{Builder, Plain, blocking_here, is_wanted, join, try_join};
+use segue_sched::{Builder, Plain, is_wanted, join, try_join};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -300,6 +300,9 @@ fn an_idle_worker_takes_a_half() {
 #[cfg(not(feature = "threads"))]
 #[test]
 fn on_a_worker_that_a_fiber_blocks_the_first_half_may_wait_for_the_second() {
+    use segue_core::{CancelToken, check};
+    use segue_sched::blocking_here;
+
     /// What a fiber runs as a plain thread: the worker has no turn before it has returned.
     fn as_thread<R>(away: bool, f: impl FnOnce() -> R) -> R {
         if away { blocking_here(f) } else { run_as_thread(f) }
