@@ -279,6 +279,15 @@ fn an_echo_that_is_handed_on_by_a_join_is_still_one() {
 
 #[test]
 fn a_later_failure_that_a_join_hands_on_is_said_once() {
+    // What a part of a scope hands on, and the error of that scope.
+    let fails_inside = || {
+        let mut two = None;
+        let inner = try_scope(|s| {
+            two = Some(s.fail_with("two"));
+            Ok::<_, Cancelled>(())
+        });
+        (two.unwrap(), inner.unwrap_err())
+    };
     everywhere(|| {
         // By the body, and by a fiber, which may wrap it.
         let error = try_scope(|s| {
@@ -292,25 +301,17 @@ fn a_later_failure_that_a_join_hands_on_is_said_once() {
         // Out of a scope further in, whose failures become this one's.
         let error = try_scope(|s| {
             s.fail_with("one");
-            let mut two = None;
-            let inner = try_scope(|s| {
-                two = Some(s.fail_with("two"));
-                Ok::<_, Cancelled>(())
-            });
-            s.fail_with(inner.unwrap_err());
-            Err::<(), _>(two.unwrap())
+            let (two, inner) = fails_inside();
+            s.fail_with(inner);
+            Err::<(), _>(two)
         });
         assert_eq!(said(&error.unwrap_err()), ["one", "two"].map(|said| format!("a part failed: {said}")));
         // If those are swallowed, it is news.
         let error = try_scope(|s| {
             s.fail_with("one");
-            let mut two = None;
-            let inner = try_scope(|s| {
-                two = Some(s.fail_with("two"));
-                Ok::<_, Cancelled>(())
-            });
+            let (two, inner) = fails_inside();
             drop(inner);
-            Err::<(), _>(two.unwrap())
+            Err::<(), _>(two)
         });
         assert_eq!(said(&error.unwrap_err()), ["a part failed: one", "the body failed: cancelled: two"]);
     });
