@@ -24,37 +24,61 @@
 //! this process waits for children of any number, or `SIGCHLD` is ignored, nobody wrong is waited
 //! for or killed. The status is lost then, and each wait says so.
 //!
+//! # `SIGCHLD` that is ignored
+//!
+//! is a setting of the whole program, by which the kernel keeps no zombie of any child. A handler
+//! would end that for good, also for children that this library knows nothing of. So none is
+//! installed where there are pidfds: such a child is waited for by its pidfd, which becomes
+//! readable, and then its status is lost. One that has ended, and whose number has gone, before its
+//! pidfd was opened is lost from the beginning, and needs nothing to wait by. Without pidfds (an
+//! old kernel, a filter of system calls) there is only the handler.
+//!
 //! **Commit point**: the look that finds the status. It is kept, so every later wait has it too.
 //! **Cancellation**: a wait that ends early has taken nothing. **The race to fear**: the end comes
 //! between a look in vain and the wait. The ticks of `readiness` see to it, as for data; and the
 //! bell is heard *before* the look, so that an end which the look has missed rings it again.
 
+#[cfg(target_os = "linux")]
+use crate::bell::Bell;
 use crate::op::{Half, Op};
 use crate::signal::{Signal, Signals};
 use crate::socket::Socket;
+use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(super) struct Exit {
     pid: Pid,
     way: Way,
-    status: Mutex<Option<ExitStatus>>,
+    state: Mutex<State>,
 }
 
 enum Way {
     #[cfg(target_os = "linux")]
     Pidfd(Arc<Socket>),
     Signals(Signals),
+    /// It was lost before it could be watched. The bell never rings: each look tells.
+    #[cfg(target_os = "linux")]
+    Gone(Bell),
+}
+
+/// What is known of a child.
+#[derive(Clone, Copy)]
+enum State {
+    Runs,
+    Ended(ExitStatus),
+    /// Somebody else has asked for the status, or nobody keeps it.
+    Lost,
 }
 
 impl Exit {
     /// Of a child that nobody has waited for yet.
     pub(super) fn new(pid: Pid) -> io::Result<Self> {
-        Ok(Self { pid, way: Way::best(pid)?, status: Mutex::new(None) })
+        Ok(Self { pid, way: Way::best(pid)?, state: Mutex::new(State::Runs) })
     }
 
     pub(super) fn pid(&self) -> Pid {
@@ -66,32 +90,48 @@ impl Exit {
             #[cfg(target_os = "linux")]
             Way::Pidfd(pidfd) => pidfd,
             Way::Signals(signals) => signals.bell().socket(),
+            #[cfg(target_os = "linux")]
+            Way::Gone(bell) => bell.socket(),
         }
     }
 
     /// The status, if the child has ended.
     pub(super) fn look(&self) -> io::Result<Option<ExitStatus>> {
-        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
-        if status.is_none() {
-            *status = self.way.ask(self.pid).map_err(explained)?;
+        match *self.now()? {
+            State::Runs => Ok(None),
+            State::Ended(status) => Ok(Some(status)),
+            State::Lost => Err(lost()),
         }
-        Ok(*status)
+    }
+
+    /// What the child has come to, asked of the kernel while it runs.
+    fn now(&self) -> io::Result<MutexGuard<'_, State>> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let State::Runs = *state {
+            match self.way.ask(self.pid) {
+                Ok(None) => {}
+                Ok(Some(status)) => *state = State::Ended(status),
+                Err(Errno::CHILD) => *state = State::Lost,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(state)
     }
 
     /// Sends a signal. A child that has ended takes no notice.
     pub(super) fn send(&self, signal: Signal) -> io::Result<()> {
         let signal = signal.named()?;
-        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
-        if status.is_some() {
+        let state = self.now()?;
+        if !matches!(*state, State::Runs) {
             return Ok(());
         }
         let sent = match &self.way {
             #[cfg(target_os = "linux")]
             Way::Pidfd(pidfd) => rustix::process::pidfd_send_signal(pidfd.io(), signal),
-            Way::Signals(_) => rustix::process::kill_process(self.pid, signal),
+            _ => rustix::process::kill_process(self.pid, signal),
         };
         match sent {
-            Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(Errno::SRCH) => Ok(()),
             sent => Ok(sent?),
         }
     }
@@ -106,12 +146,12 @@ impl AsFd for Exit {
 impl Way {
     #[cfg(target_os = "linux")]
     fn best(pid: Pid) -> io::Result<Self> {
-        use rustix::io::Errno;
         use rustix::process::{PidfdFlags, pidfd_open};
         match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(pidfd) => Ok(Way::Pidfd(Socket::new(pidfd.into()))),
             Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => Err(error.into()),
-            // Too old, denied; or it has gone already, of which the first look will tell.
+            Err(Errno::SRCH) => Bell::new().map(Way::Gone),
+            // Too old, or denied.
             Err(_) => Self::by_signal(),
         }
     }
@@ -143,15 +183,14 @@ impl Way {
                 let ended = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG)?;
                 Ok(ended.map(|(_, status)| ExitStatus::from_raw(status.as_raw())))
             }
+            #[cfg(target_os = "linux")]
+            Way::Gone(_) => Err(Errno::CHILD),
         }
     }
 }
 
 #[cold]
-fn explained(error: rustix::io::Errno) -> io::Error {
-    if error != rustix::io::Errno::CHILD {
-        return error.into();
-    }
+fn lost() -> io::Error {
     io::Error::new(
         ErrorKind::NotFound,
         "the status of this child is lost: other code in this process has waited for it (waitpid of any child), \
@@ -182,7 +221,7 @@ mod tests {
     /// As where there is no pidfd.
     fn without_pidfd(child: &std::process::Child) -> Exit {
         let pid = Pid::from_child(child);
-        Exit { pid, way: Way::by_signal().unwrap(), status: Mutex::new(None) }
+        Exit { pid, way: Way::by_signal().unwrap(), state: Mutex::new(State::Runs) }
     }
 
     #[test]
