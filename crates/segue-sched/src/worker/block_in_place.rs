@@ -8,8 +8,13 @@
 //! them; closures that were sent to it go to the shelf for all, and so do those that are sent while
 //! it is away. The mark and the shelf of what was sent are under one lock, so that nothing is sent
 //! to it unseen. Its other fibers, its timers and its driver stay, and wait for its return.
+//!
+//! A monitor leaves it alone: it blocks on purpose. A shutdown that reports what is left has been
+//! told by the caller, and names it without waiting for the worker's answer.
 
 use crate::worker::common::{Common, with_caller, without_worker};
+use crate::worker::report::Stuck;
+use segue_core::{Fiber, WaitsFor};
 
 /// Runs `f` in place, on the worker's own thread, which may block there: what the worker has not
 /// started goes to the other workers of the scheduler meanwhile.
@@ -20,7 +25,7 @@ use crate::worker::common::{Common, with_caller, without_worker};
 ///
 /// `f` runs as a plain thread does, in the caller's context: what it waits for blocks the thread,
 /// and what it spawns goes where plain threads spawn. Outside of a worker of this crate it is a
-/// call.
+/// call. A [shutdown](crate::Shutdown::deadline) reports the caller by the line of this call.
 ///
 /// # Cancellation
 /// *No effect* on the call; `f` sees it at its waits.
@@ -39,17 +44,21 @@ use crate::worker::common::{Common, with_caller, without_worker};
 /// });
 /// assert!(length.unwrap().is_ok());
 /// ```
+#[track_caller]
 pub fn blocking_here<R>(f: impl FnOnce() -> R) -> R {
     struct Back<'a>(&'a Common);
     impl Drop for Back<'_> {
         fn drop(&mut self) {
             self.0.group.come_back(self.0.index);
+            self.0.tell_shutdown(None);
             self.0.begin_turn();
         }
     }
+    let waits_for = WaitsFor::new("a call that blocks its worker");
     with_caller(|caller| {
-        let Some((worker, _)) = caller else { return segue_core::scheduling::run_as_thread(f) };
+        let Some((worker, fiber)) = caller else { return segue_core::scheduling::run_as_thread(f) };
         worker.hand_over();
+        worker.tell_shutdown(Some((fiber, waits_for)));
         let _back = Back(worker);
         without_worker(|| segue_core::scheduling::run_as_thread(f))
     })
@@ -63,5 +72,18 @@ impl Common {
         self.group.release(self.index, true);
         // It blocks on purpose: that is nothing to report.
         self.remote().beat.rest();
+    }
+
+    /// Says which fiber blocks the worker, if its shutdown may have to.
+    fn tell_shutdown(&self, blocks: Option<(&Fiber, WaitsFor)>) {
+        if let Some(ending) = self.group.ending() {
+            let stuck = |(fiber, waits_for): (&Fiber, _)| Stuck {
+                fiber: fiber.to_string(),
+                waits_for: Some(waits_for),
+                network: false,
+                backtrace: None,
+            };
+            ending.blocks(self.index, blocks.map(stuck));
+        }
     }
 }

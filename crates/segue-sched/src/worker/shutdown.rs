@@ -50,7 +50,9 @@
 //!
 //! Only a worker's own thread may look at its fibers. So the driver asks, by a flag that workers
 //! look at when they look around and when they get up, and wakes those that sleep. A worker that is
-//! in a fiber does not answer in time: that one is looked at as the monitor does.
+//! in a fiber does not answer in time: that one is looked at as the monitor does. One that is away,
+//! in [`blocking_here`](crate::blocking_here), does not answer either, and nobody waits for that:
+//! it has said before by which fiber, and takes that back when it returns.
 //!
 //! **The race to fear**: a worker looks at the flag just before it is set, and then sleeps without
 //! having answered. It does not: it is woken by [`Group::wake`], which leaves a mark that a worker
@@ -235,7 +237,15 @@ struct State {
 #[derive(Default)]
 struct Answers {
     by_worker: Vec<Option<Vec<Stuck>>>,
+    /// The fibers that block their workers, with the numbers of these.
+    away: Vec<(usize, Stuck)>,
     called_off: bool,
+}
+
+impl Answers {
+    fn is_away(&self, worker: usize) -> bool {
+        self.away.iter().any(|(index, _)| *index == worker)
+    }
 }
 
 impl Ending {
@@ -348,6 +358,7 @@ impl Ending {
             let asked = Instant::now();
             let turns: Vec<_> = (0..group.len()).map(|index| group.remote(index).beat.turn()).collect();
             let answers = self.ask(group)?;
+            fibers.extend(self.answers().away.iter().map(|(_, fiber)| fiber.clone()));
             let is_complete = answers.iter().all(Option::is_some);
             for (index, (answer, turn)) in answers.into_iter().zip(turns).enumerate() {
                 match (answer, turn) {
@@ -379,7 +390,10 @@ impl Ending {
         self.answers().by_worker = (0..group.len()).map(none_left).collect();
         self.asked.store(true, Relaxed);
         (0..group.len()).for_each(|index| group.wake(index));
-        let lacks = |answers: &mut Answers| !answers.called_off && answers.by_worker.iter().any(Option::is_none);
+        let lacks = |answers: &mut Answers| {
+            let lacks = |(index, answer): (_, &Option<_>)| answer.is_none() && !answers.is_away(index);
+            !answers.called_off && answers.by_worker.iter().enumerate().any(lacks)
+        };
         let waited = self.answered.wait_timeout_while(self.answers(), ANSWER, lacks);
         let (mut answers, _) = waited.unwrap_or_else(PoisonError::into_inner);
         self.asked.store(false, Relaxed);
@@ -401,6 +415,17 @@ impl Ending {
         // One that comes late is not kept.
         if let Some(answer @ None) = answers.by_worker.get_mut(common.index) {
             *answer = Some(common.report(owner));
+            drop(answers);
+            self.answered.notify_all();
+        }
+    }
+
+    /// Which fiber blocks a worker from now on; `None` if it does no more. By that worker.
+    pub(crate) fn blocks(&self, worker: usize, fiber: Option<Stuck>) {
+        if self.plan.reports() {
+            let mut answers = self.answers();
+            answers.away.retain(|(index, _)| *index != worker);
+            answers.away.extend(fiber.map(|fiber| (worker, fiber)));
             drop(answers);
             self.answered.notify_all();
         }

@@ -6,7 +6,7 @@ use segue_core::{
     Builder as Fiber, CancelToken, Cancelled, Either, after, blocking, check, finishing_source, is_cancelled,
     is_finishing, now, scope, shield, sleep, spawn, spawn_task, yield_now,
 };
-use segue_sched::{Builder, Fifo, Handle, Pool, Shutdown, Sim, Survivors, move_to};
+use segue_sched::{Builder, Fifo, Handle, Pool, Shutdown, Sim, Survivors, blocking_here, move_to};
 use std::hint::spin_loop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -539,6 +539,36 @@ fn a_blocking_call_that_does_not_return_is_reported() {
         text.contains(&format!("  fiber `calls` waits for a blocking call that was cancelled at {}:", file!())),
         "{text}"
     );
+}
+
+#[test]
+fn a_fiber_that_blocks_its_worker_is_reported_at_once_and_where_it_has_called_that() {
+    let mut least = Duration::MAX;
+    for (workers, name) in [(1, None), (2, None), (1, Some("calls"))] {
+        let reports = Reports::new();
+        let shutdown = reports.of(Shutdown::new().deadline(MOMENT));
+        let (waits, began) = (reports.clone(), now());
+        let run = Builder::new().workers(workers).shutdown(shutdown).run(|| {
+            // Where there is one worker, it can't see that it is cancelled.
+            Fiber::new().name("sleeper").spawn(never);
+            yield_now().unwrap();
+            let here = Handle::current().unwrap();
+            let fiber = name.map_or_else(Fiber::new, |name| Fiber::new().name(name));
+            let calls = fiber.spawn(move || {
+                here.shutdown();
+                blocking_here(|| waits.wait());
+            });
+            shield(|| calls.join()).unwrap();
+        });
+        run.unwrap();
+        least = least.min(now() - began);
+        let survivors = reports.only();
+        let text = survivors.to_string();
+        assert!(text.contains(&format!(" waits for a call that blocks its worker at {}:", file!())), "{text}");
+        assert_eq!(names(&survivors).contains(&"fiber `calls`"), name.is_some(), "{text}");
+        assert!(workers > 1 || survivors.others == ["sleeper"], "{text}");
+    }
+    assert!(least < Duration::from_millis(900), "nobody waits for the answer of a worker that is away: {least:?}");
 }
 
 #[test]
