@@ -27,6 +27,8 @@ use crate::op::{self, Half, Op};
 use crate::ready::{Ready, now_or_never};
 use crate::socket::Socket;
 use crate::sys::taken_at_once;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use crate::whole;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use segue_core::{Source, Waitable, WaitsFor};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
@@ -106,7 +108,7 @@ impl Descriptor {
                 self.0.read(buf)
             }
         }
-        io::Read::read_to_end(&mut Reader(self), to)
+        whole::read_to_end(&mut Reader(self), 0, to)
     }
 
     #[track_caller]
@@ -258,7 +260,7 @@ macro_rules! reads {
                 self.0.read_vectored(bufs)
             }
 
-            crate::whole::read_exact!();
+            crate::whole::read_whole!();
         }
 
         /// See the type's section on cancellation.
@@ -273,7 +275,7 @@ macro_rules! reads {
                 self.0.read_vectored(bufs)
             }
 
-            crate::whole::read_exact!();
+            crate::whole::read_whole!();
         }
 
         impl $name {

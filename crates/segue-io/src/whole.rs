@@ -1,5 +1,5 @@
-//! A whole buffer, read or written in as many pieces as it takes: what std's traits provide, with
-//! the caller's place in it.
+//! A whole buffer or stream, read or written in as many pieces as it takes: what std's traits
+//! provide, with the caller's place in it.
 //!
 //! Used by every stream and file. std's own would be named where a report says who waits, as it is
 //! std's function that calls `read` and `write` there.
@@ -19,6 +19,65 @@ pub(crate) fn read(from: &mut (impl Read + ?Sized), mut buf: &mut [u8]) -> io::R
         }
     }
     Ok(())
+}
+
+/// What a stream is read in first, if nobody knows how long it is.
+const PIECE: usize = 8 * 1024;
+
+/// What a stream is read in at most: the worker fills the room for a piece with zeros first.
+const LARGEST: usize = 1024 * 1024;
+
+/// As [`Read::read_to_end`], of a stream from which probably so much comes up to the end. What has
+/// come before an error stays.
+#[track_caller]
+pub(crate) fn read_to_end(from: &mut (impl Read + ?Sized), probably: usize, to: &mut Vec<u8>) -> io::Result<usize> {
+    let begin = to.len();
+    to.try_reserve(probably)?;
+    let mut piece = if probably == 0 { PIECE } else { probably.min(LARGEST) };
+    // Where the room is used up this is often the end, and there is no need for more.
+    let mut small = [0; 32];
+    loop {
+        let (length, is_full) = (to.len(), to.capacity() == to.len());
+        let room = if is_full { small.len() } else { piece.min(to.capacity() - length) };
+        let read = if is_full {
+            from.read(&mut small)
+        } else {
+            to.resize(length + room, 0);
+            let read = from.read(&mut to[length..]);
+            to.truncate(length + *read.as_ref().unwrap_or(&0));
+            read
+        };
+        match read {
+            Ok(0) => return Ok(length - begin),
+            Ok(count) if is_full => {
+                to.try_reserve(count.max(piece))?;
+                to.extend_from_slice(&small[..count]);
+            }
+            Ok(count) if count == room => piece = LARGEST.min(piece * 2),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// As [`Read::read_to_string`]. What has come before an error stays, if it is text.
+#[track_caller]
+pub(crate) fn read_to_string(from: &mut (impl Read + ?Sized), to: &mut String) -> io::Result<usize> {
+    let mut bytes = Vec::new();
+    let read = from.read_to_end(&mut bytes);
+    match (read, String::from_utf8(bytes)) {
+        (read, Ok(text)) if to.is_empty() => {
+            *to = text;
+            read
+        }
+        (read, Ok(text)) => {
+            to.push_str(&text);
+            read
+        }
+        (Err(error), Err(_)) => Err(error),
+        (Ok(_), Err(_)) => Err(io::Error::new(ErrorKind::InvalidData, "stream did not contain valid UTF-8")),
+    }
 }
 
 /// As [`Write::write_all`].
@@ -46,6 +105,23 @@ macro_rules! read_exact {
     };
 }
 
+/// What an `impl Read` has of whole buffers and streams.
+macro_rules! read_whole {
+    () => {
+        $crate::whole::read_exact!();
+
+        #[track_caller]
+        fn read_to_end(&mut self, buf: &mut Vec<u8>) -> std::io::Result<usize> {
+            $crate::whole::read_to_end(self, 0, buf)
+        }
+
+        #[track_caller]
+        fn read_to_string(&mut self, buf: &mut String) -> std::io::Result<usize> {
+            $crate::whole::read_to_string(self, buf)
+        }
+    };
+}
+
 /// `write_all` of an `impl Write`.
 macro_rules! write_all {
     () => {
@@ -56,7 +132,7 @@ macro_rules! write_all {
     };
 }
 
-pub(crate) use {read_exact, write_all};
+pub(crate) use {read_exact, read_whole, write_all};
 
 #[cfg(test)]
 mod tests {
@@ -102,5 +178,49 @@ mod tests {
             same(write(&mut Answers(answers), &[0; 4]), Answers(answers).write_all(&[0; 4]));
         }
         assert!(read(&mut Answers(&[]), &mut []).is_ok() && write(&mut Answers(&[]), &[]).is_ok());
+    }
+
+    /// Gives out pieces of a text that are so long, each after an interruption; then an error, if
+    /// there is to be one, or the end.
+    struct Text<'a>(&'a [u8], usize, bool, bool);
+
+    impl Read for Text<'_> {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            self.2 = !self.2;
+            match (self.2, self.0.is_empty() && self.3) {
+                (true, _) => Err(ErrorKind::Interrupted.into()),
+                (false, true) => Err(ErrorKind::TimedOut.into()),
+                (false, false) => {
+                    let length = self.1.min(self.0.len()).min(buf.len());
+                    self.0.read(&mut buf[..length])
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_read_to_the_end_is_what_it_is_to_std() {
+        let long: Vec<u8> = (0..3 * LARGEST + 5).map(|n| b'a' + (n % 23) as u8).collect();
+        let texts: [&[u8]; 6] = [b"", b"x", b"some text", b"caf\xc3\xa9", b"no text \xff", &long];
+        for text in texts {
+            for (piece, fails, before) in
+                [(1, false, ""), (7, true, ""), (1 << 20, false, "before"), (usize::MAX, true, "before")]
+            {
+                if piece < 8 && text.len() > LARGEST {
+                    continue;
+                }
+                let of = || Text(text, piece, false, fails);
+                for probably in [0, 1, text.len(), 2 * text.len() + 64] {
+                    let (mut ours, mut std) = (before.as_bytes().to_vec(), before.as_bytes().to_vec());
+                    let (a, b) = (read_to_end(&mut of(), probably, &mut ours), of().read_to_end(&mut std));
+                    assert_eq!(format!("{a:?}"), format!("{b:?}"));
+                    assert!(ours == std, "{piece} {fails} {probably}");
+                }
+                let (mut ours, mut std) = (before.to_owned(), before.to_owned());
+                let (a, b) = (read_to_string(&mut of(), &mut ours), of().read_to_string(&mut std));
+                assert_eq!((a.is_err(), a.ok()), (b.is_err(), b.ok()));
+                assert!(ours == std, "{piece} {fails}");
+            }
+        }
     }
 }

@@ -98,7 +98,7 @@ impl<P: Protocol> io::Read for ReadHalf<P> {
         (&self.0).read_vectored(bufs)
     }
 
-    crate::whole::read_exact!();
+    crate::whole::read_whole!();
 }
 
 impl<P: Protocol> io::Write for WriteHalf<P> {

@@ -339,7 +339,7 @@ impl<P: Protocol> io::Read for &Stream<P> {
         driver::run(&self.shared.0, ReadVectored(bufs), self.shared.0.timeout(Half::Read).get())
     }
 
-    crate::whole::read_exact!();
+    crate::whole::read_whole!();
 }
 
 /// See [Cancellation](Stream#cancellation).
@@ -354,7 +354,7 @@ impl<P: Protocol> io::Read for Stream<P> {
         (&*self).read_vectored(bufs)
     }
 
-    crate::whole::read_exact!();
+    crate::whole::read_whole!();
 }
 
 /// See [Cancellation](Stream#cancellation). There is no buffer, and so a flush does nothing.
