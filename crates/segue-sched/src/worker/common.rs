@@ -19,6 +19,7 @@ use segue_core::scheduling::{Job, JobHeader, Scheduler, Spawn};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::mem::{ManuallyDrop, offset_of};
+use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -398,11 +399,15 @@ impl Common {
             // SAFETY: it does not run, and a fiber's handle is a pointer to its header. It is only
             // looked at.
             let backtrace = || unsafe { ManuallyDrop::new(Coroutine::from_header(*header)) }.backtrace();
+            let waits_for = fiber.waits_for();
+            // Cargo compiles a program by relative paths. `std::io::copy`, or a library, has called
+            // the operation; the calls say for whom.
+            let is_foreign = waits_for.is_some_and(|waits| Path::new(waits.at.file()).is_absolute());
             Stuck {
                 fiber: fiber.to_string(),
-                waits_for: fiber.waits_for(),
+                waits_for,
                 network: fiber.waits_for_kernel(),
-                backtrace: self.backtraces.get().then(backtrace),
+                backtrace: (is_foreign || self.backtraces.get()).then(backtrace),
             }
         };
         self.living.borrow().iter().filter(is_suspended).map(describe).collect()

@@ -20,7 +20,10 @@ pub struct Stuck {
     pub waits_for: Option<WaitsFor>,
     /// Whether that comes from the network, which a simulation does not drive.
     pub network: bool,
-    /// Where it is, if that was asked for ([`Sim::backtraces`](crate::Sim::backtraces)).
+    /// Where it is, call by call, if that was asked for
+    /// ([`Sim::backtraces`](crate::Sim::backtraces)), or if the wait was called by code that is
+    /// none of the program's: by std, in [`io::copy`](std::io::copy) for instance, or by a library.
+    /// That is told by the path of its file, which is absolute.
     pub backtrace: Option<Backtrace>,
 }
 
