@@ -147,5 +147,6 @@ pub mod drivers {
     pub use crate::contract::lazy_timer::{LazyTimer, Limit, TimeLimited};
     pub use crate::sim::external_work::{KernelWait, kernel_wait};
     pub use crate::wait::admission::charge;
+    pub use crate::wait::from_kernel::{FromKernel, KernelSlot, from_kernel};
     pub use crate::wait::unblocked::{is_unblocked, not_unblocked, unblocked};
 }

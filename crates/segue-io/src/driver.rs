@@ -41,8 +41,8 @@ use crate::reactor::{Found, Reactor};
 use crate::ring::{LazyRing, Ring};
 use crate::selector::{Backend, Interest};
 use crate::socket::Socket;
-use segue_core::drivers::Limit;
-use segue_core::{Ended, Source, Waitable, WaitsFor, guard};
+use segue_core::drivers::{Limit, from_kernel};
+use segue_core::{Ended, Source, Waitable, WaitsFor};
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
@@ -107,8 +107,6 @@ pub(crate) fn run<O: Op>(socket: &Arc<Socket>, mut op: O, timeout: Option<Durati
 /// An op as a source. It has taken effect only when that yields: the op is attempted when the
 /// source is looked at, and what succeeds is the look's output; in between the source waits for an
 /// edge.
-///
-/// A simulation is not told that somebody waits for the kernel.
 pub(crate) fn source<O: Op + Copy>(
     socket: &Arc<Socket>,
     op: O,
@@ -120,7 +118,7 @@ pub(crate) fn source<O: Op + Copy>(
         Waitable::new(edge).map(move |()| result.take())
     };
     // An edge without a result is followed by the next look.
-    guard(look).filter_map(|result| result)
+    from_kernel(waits_for, look).filter_map(|result| result)
 }
 
 /// Attempts an op, and sees to it that edges are reported if it would block. Answers the tick from

@@ -15,6 +15,7 @@
 //! * `driver`: the seam between what is asked of the kernel (an *op*) and how it is waited for.
 //!   `op` has the ops, `socket` what they are asked of.
 //! * `readiness`: how a wait for the kernel is kept from missing the event that it waits for.
+//! * `pauses`: for what the kernel tells nobody of.
 //! * `reactor`: the readiness driver: a table of sockets, and a `selector` that says which of them
 //!   are ready.
 //! * `ring`: the completion driver, beside the reactor.
@@ -82,6 +83,7 @@ pub mod fs;
 pub mod net;
 mod op;
 mod park;
+mod pauses;
 pub mod pipe;
 pub mod process;
 pub mod pty;

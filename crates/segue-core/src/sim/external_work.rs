@@ -2,8 +2,9 @@
 //! that a fiber waits for the kernel.
 //!
 //! [`OutsideWork`] is held by whatever hands work to another thread and has a fiber wait for it:
-//! calls that block, bridges. [`KernelWait`] is held by drivers of I/O. The simulator of
-//! `segue-sched` asks for both.
+//! calls that block, bridges. [`KernelWait`] is held by drivers of I/O, and by the slot of a source
+//! that only the kernel makes ready (`wait/from_kernel.rs`), while that is registered. The simulator
+//! of `segue-sched` asks for both.
 //!
 //! # Work outside
 //!
@@ -120,10 +121,21 @@ pub fn kernel_wait() -> KernelWait {
         let fiber = fiber?;
         let timers = fiber.scheduler().timers();
         timers.simulation()?.kernel.fetch_add(1, Ordering::Relaxed);
-        fiber.set_waits_for_kernel(true);
+        fiber.count_kernel_wait(true);
         Some(timers.clone())
     });
     KernelWait { timers, not_send: PhantomData }
+}
+
+impl KernelWait {
+    /// Whether the wait may end: not in a simulation that is closed to the world.
+    ///
+    /// For drivers that would try something again and again, of which the kernel tells nobody: in a
+    /// closed simulation that would go on for ever, without a deadlock to be reported.
+    #[must_use]
+    pub fn may_end(&self) -> bool {
+        self.timers.as_ref().is_none_or(Timers::is_open_to_the_world)
+    }
 }
 
 impl Drop for KernelWait {
@@ -132,7 +144,7 @@ impl Drop for KernelWait {
             simulation.kernel.fetch_sub(1, Ordering::Relaxed);
             current::with_running(|fiber| {
                 if let Some(fiber) = fiber {
-                    fiber.set_waits_for_kernel(false);
+                    fiber.count_kernel_wait(false);
                 }
             });
         }

@@ -153,10 +153,17 @@ pub struct Guarded<S, F> {
 /// [`with_nack`]: crate::with_nack
 #[track_caller]
 pub fn guard<S: Source, F: FnMut() -> S>(make: F) -> Waitable<Guarded<S, F>> {
-    Waitable::new(Guarded { made: None, make, waits_for: WaitsFor::new("what a guard makes") })
+    Waitable::new(Guarded::new(make, WaitsFor::new("what a guard makes")))
 }
 
 impl<S: Source, F: FnMut() -> S> Guarded<S, F> {
+    /// As [`guard`], with what reports say before the first look: in a choice, whose arms are named
+    /// when it is made.
+    #[inline]
+    pub(super) fn new(make: F, waits_for: WaitsFor) -> Self {
+        Self { made: None, make, waits_for }
+    }
+
     /// The source, which is there until it has yielded.
     #[inline]
     fn made(&mut self) -> &mut S {

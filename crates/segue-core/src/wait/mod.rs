@@ -8,6 +8,7 @@ pub(crate) mod as_task;
 pub(crate) mod deadline;
 pub(crate) mod draw;
 pub(crate) mod filter_map;
+pub(crate) mod from_kernel;
 pub(crate) mod future;
 pub(crate) mod future_source;
 pub(crate) mod guarded;

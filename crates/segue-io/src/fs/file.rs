@@ -20,8 +20,10 @@ use super::calls::{Course, Place, Plain, Read, ReadVectored, SeekEnd, Stat, Sync
 use super::calls::{Visitors, Write, WriteVectored};
 use super::in_memory::{SMALL, read_now};
 use super::{FileTimes, Metadata, OpenOptions};
+use crate::pauses::Pauses;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, Statx, StatxFlags};
 use rustix::io::Errno;
+use segue_core::{Ended, WaitsFor};
 use std::fs::{Permissions, TryLockError};
 use std::io::{self, IoSlice, IoSliceMut, Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
@@ -31,8 +33,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// How long a lock is first waited for, and at most, before it is tried again.
-const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
+/// How long a lock is waited for at most before it is tried again.
+const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 
 /// What a file is read in, if nobody knows how long it is.
 const PIECE: usize = 8 * 1024;
@@ -274,6 +276,8 @@ impl File {
     /// The kernel wakes nobody but a thread that blocks: so a lock that somebody has is tried again
     /// and again, up to 16 ms apart. Who waits has no place in a queue; locks that are held for
     /// long, or by many in turn, want a [`Mutex`](std::sync::Mutex) of the process beside them.
+    /// A simulation that comes to a deadlock names the fiber that waits, as for any lock; by its
+    /// clock a lock may be seen late, by a sixteenth of the time that was waited for it.
     ///
     /// # Cancellation
     /// *No effect*: it is not locked. A lock of the other kind that it had is gone: the kernel
@@ -337,14 +341,16 @@ impl File {
     #[track_caller]
     fn wait_for_lock(&self, operation: FlockOperation) -> io::Result<()> {
         segue_core::admit()?;
-        let [mut pause, longest] = PAUSES;
+        let (mut pauses, waits_for) = (Pauses::up_to(LONGEST_PAUSE), WaitsFor::new("a lock of a file"));
         loop {
             match self.attempt_lock(operation) {
                 Ok(()) => return Ok(()),
                 Err(TryLockError::Error(error)) => return Err(error),
-                Err(TryLockError::WouldBlock) => segue_core::sleep(pause)?,
+                Err(TryLockError::WouldBlock) => match pauses.wait(None, waits_for) {
+                    Err(Ended::Cancelled(cancelled)) => return Err(cancelled.into()),
+                    Ok(()) | Err(Ended::TimedOut) => {}
+                },
             }
-            pause = longest.min(pause * 2);
         }
     }
 

@@ -6,11 +6,12 @@
 use super::protocol::sealed::{Family, Wire};
 use crate::driver;
 use crate::op::{Half, Op};
+use crate::pauses::Pauses;
 use crate::ready::Ready;
 use crate::ring::{Answer, Request};
 use crate::socket::Socket;
 use crate::sys;
-use segue_core::{Source, Waitable, WaitsFor};
+use segue_core::{Ended, Source, Waitable, WaitsFor};
 use socket2::SockAddr;
 use std::io;
 use std::marker::PhantomData;
@@ -20,31 +21,26 @@ use std::time::Duration;
 
 pub(super) use crate::ready::now_or_never;
 
-/// The first and the longest pause of [`patiently`].
-const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(64)];
+/// The longest pause of [`patiently`].
+const LONGEST: Duration = Duration::from_millis(64);
 
 /// Carries out an op that waits for somebody else's queue to have room, of which the kernel tells
 /// nobody: attempts it again after pauses, which grow. For Unix sockets alone.
 #[track_caller]
 pub(super) fn patiently<O: Op>(socket: &Socket, mut op: O, timeout: Option<Duration>) -> io::Result<O::Output> {
     segue_core::admit()?;
-    let [mut pause, longest] = PAUSES;
-    let mut deadline = None;
+    let mut pauses = Pauses::up_to(LONGEST);
     loop {
         match op.attempt(socket) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             done => return done,
         }
-        let now = segue_core::now();
-        let deadline = *deadline.get_or_insert_with(|| timeout.and_then(|time| now.checked_add(time)));
-        let left = deadline.map_or(pause, |deadline| deadline.saturating_duration_since(now));
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
+        match pauses.wait(timeout, WaitsFor::new(O::WAITS_FOR)) {
+            Ok(()) => {}
+            Err(Ended::TimedOut) => return Err(io::ErrorKind::TimedOut.into()),
+            Err(Ended::Cancelled(cancelled)) => return Err(cancelled.into()),
         }
-        let _kernel = segue_core::drivers::kernel_wait();
-        segue_core::sleep(pause.min(left))?;
-        pause = (2 * pause).min(longest);
     }
 }
 

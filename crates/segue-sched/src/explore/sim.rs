@@ -76,9 +76,11 @@ impl Sim {
     /// Lets other threads and the network take part: when no fiber can run and no timer is left, it
     /// waits for them, and reports no deadlock.
     ///
-    /// While a fiber waits for a socket the clock goes with the real one: a time-out of a second
-    /// around a read gives the other end a second, and does not pass at once. Otherwise it still
-    /// jumps to the next timer when nothing can run.
+    /// While a fiber waits for what only the world outside brings (a socket, a child's end, a
+    /// signal, a lock of a file) the clock goes with the real one, however it waits: by a call, with
+    /// a source in a choice beside a deadline, with a merge that has such a source. So a time-out of
+    /// a second around a read gives the other end a second, and does not pass at once. Otherwise the
+    /// clock still jumps to the next timer when nothing can run.
     ///
     /// The order of what is ready is still drawn from the seed, but what is ready when is up to the
     /// others, so a schedule can't be replayed.
@@ -214,7 +216,10 @@ pub(crate) fn simulate<T>(
             *deadlock.borrow_mut() = Some(fibers);
             family.token().cancel();
         };
-        let park = World { park: WaitPark::new(), clock: clock.clone(), open: setup.open };
+        if setup.open {
+            clock.open_to_the_world();
+        }
+        let park = World { park: WaitPark::new(), clock: clock.clone() };
         park.clock.call_without_outside_work(park.unparker());
         let body = || {
             let outcome = catch_unwind(AssertUnwindSafe(f));
@@ -276,7 +281,6 @@ pub fn settle() -> Result<(), Cancelled> {
 struct World {
     clock: Timers,
     park: WaitPark,
-    open: bool,
 }
 
 impl World {
@@ -295,7 +299,7 @@ impl Park for World {
     fn park(&mut self, timeout: Option<Duration>) {
         match timeout {
             Some(_) if self.expects_mail() => self.park.park(None),
-            Some(timeout) if self.open && self.clock.has_kernel_waits() => {
+            Some(timeout) if self.clock.is_open_to_the_world() && self.clock.has_kernel_waits() => {
                 let began = segue_core::now();
                 self.park.park(Some(timeout));
                 self.clock.advance(segue_core::now().duration_since(began).min(timeout));
@@ -306,7 +310,7 @@ impl Park for World {
     }
 
     fn is_closed(&self) -> bool {
-        !self.open && !self.expects_mail()
+        !self.clock.is_open_to_the_world() && !self.expects_mail()
     }
 }
 

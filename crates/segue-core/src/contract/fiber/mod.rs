@@ -56,8 +56,8 @@ pub struct Fiber {
     budget: Cell<u8>,
     /// Whether its trigger is waited for again if this wait is cancelled.
     retreats: Cell<bool>,
-    /// Whether a [`KernelWait`](crate::drivers::KernelWait) is held, in a simulation.
-    waits_for_kernel: Cell<bool>,
+    /// How many [`KernelWait`](crate::drivers::KernelWait)s it holds, in a simulation.
+    kernel_waits: Cell<u8>,
     unblocked: Cell<bool>, // See `wait/unblocked.rs`.
     waits_for: Cell<Option<WaitsFor>>,
     trigger: Cell<*const Trigger>,
@@ -132,7 +132,7 @@ impl Fiber {
             waits_for: Cell::new(None),
             budget: Cell::new(OPERATIONS),
             draws: Cell::new(id as u32),
-            waits_for_kernel: Cell::new(false),
+            kernel_waits: Cell::new(0),
             unblocked: Cell::new(false),
             retreats: Cell::new(false),
             task: Cell::new(ptr::null()),

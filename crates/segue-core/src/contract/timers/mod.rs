@@ -117,8 +117,11 @@ pub(crate) struct Simulation {
     pub(crate) outside: AtomicUsize,
     /// What is to be unparked when none is left.
     pub(crate) idle: OnceLock<Arc<dyn Unpark>>,
-    /// How many fibers wait for the kernel. The one thread of the simulation both counts and asks.
+    /// How many waits for the kernel there are. The one thread of the simulation both counts and
+    /// asks.
     pub(crate) kernel: AtomicUsize,
+    /// Whether the world outside takes part. Set before a fiber runs.
+    pub(crate) open: AtomicBool,
     /// What its fibers' [random](crate::random) numbers follow from, and whether one was drawn.
     seed: u64,
     has_drawn: AtomicBool,
@@ -208,6 +211,19 @@ impl Timers {
     /// kernel](crate::drivers::kernel_wait).
     pub fn has_kernel_waits(&self) -> bool {
         self.simulation().is_some_and(|simulation| simulation.kernel.load(Ordering::Relaxed) != 0)
+    }
+
+    /// Lets the world outside take part in the simulation: what only the kernel brings may come.
+    pub fn open_to_the_world(&self) {
+        if let Some(simulation) = self.simulation() {
+            simulation.open.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether what only the kernel brings may come: by the real clock, and in a simulation that is
+    /// [open](Timers::open_to_the_world).
+    pub fn is_open_to_the_world(&self) -> bool {
+        self.simulation().is_none_or(|simulation| simulation.open.load(Ordering::Relaxed))
     }
 
     /// Whether a fiber of the simulation has drawn a [random](crate::random) number: if none has,
