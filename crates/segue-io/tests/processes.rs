@@ -5,11 +5,11 @@
 mod common;
 
 use common::{BACKENDS, everywhere, on_one_worker, until};
-use segue_core::{CancelToken, Cancelled, Either, after, scope};
+use segue_core::{CancelToken, Cancelled, Either, after, scope, timeout};
 use segue_io::process::{self, Child, Command, Stdio};
 use segue_io::signal::Signal;
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::time::Duration;
 
 fn sh(script: &str) -> Command {
@@ -22,6 +22,29 @@ fn sh(script: &str) -> Command {
 fn state(id: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     stat.rsplit(") ").next()?.chars().next()
+}
+
+/// Whether a process has ended. If its parent has, it may be nobody's to wait for.
+fn has_ended(id: u32) -> bool {
+    state(id).is_none_or(|state| state == 'Z')
+}
+
+/// A shell that leads a group, and one that it has started, which has its output too. The shell
+/// then does what it is told.
+fn group(then: &str) -> (Child, u32) {
+    let mut command = sh(&format!("sleep 1000 & echo $!; {then}"));
+    let mut child = process::spawn(command.stdout(Stdio::piped()).process_group(0)).unwrap();
+    let other = line(child.stdout.as_mut().unwrap()).parse().unwrap();
+    (child, other)
+}
+
+/// The next line, and no more of what is there.
+fn line(from: &mut impl Read) -> String {
+    let (mut line, mut byte) = (String::new(), [0]);
+    while from.read(&mut byte).unwrap() == 1 && byte != *b"\n" {
+        line.push(byte[0].into());
+    }
+    line
 }
 
 fn reads_lines(child: &mut Child) -> impl Iterator<Item = String> {
@@ -188,6 +211,120 @@ fn a_program_that_is_cancelled_is_killed() {
         // Who is cancelled before starts none.
         let error = token.run(|| process::output(&mut Command::new("true"))).unwrap_err();
         assert!(Cancelled::caused(&error));
+    });
+}
+
+#[test]
+fn a_group_is_ended_with_all_its_members() {
+    everywhere(|| {
+        let (mut child, other) = group("wait");
+        assert!(!has_ended(other));
+        child.send_to_group(Signal::TERM).unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(15));
+        until(|| has_ended(other));
+
+        let (child, other) = group("wait");
+        child.kill_group().unwrap();
+        assert_eq!(child.wait_with_output().unwrap().status.signal(), Some(9), "the output has an end, too");
+        until(|| has_ended(other));
+    });
+}
+
+#[test]
+fn a_group_can_be_ended_when_its_leader_has_and_its_number_is_kept_for_that() {
+    everywhere(|| {
+        let (mut child, other) = group("exit 3");
+        let id = child.id();
+        assert_eq!(child.wait().unwrap().code(), Some(3));
+        assert_eq!(child.try_wait().unwrap().unwrap().code(), Some(3));
+        assert_eq!((state(id), has_ended(other)), (Some('Z'), false), "the number is anybody's");
+        child.kill_group().unwrap();
+        until(|| has_ended(other));
+        child.kill_group().unwrap();
+        drop(child);
+        assert_eq!(state(id), None, "a zombie is left");
+    });
+}
+
+#[test]
+fn a_dropped_group_is_killed_if_that_was_said_and_its_end_was_not_told_of() {
+    everywhere(|| {
+        // Its leader runs; and has ended, of which nobody knows.
+        for then in ["wait", "exit 0"] {
+            let (child, other) = group(then);
+            let id = child.id();
+            until(|| (state(id) == Some('Z')) == (then != "wait"));
+            drop(child.kill_on_drop(true));
+            until(|| state(id).is_none() && has_ended(other));
+        }
+        // Whoever knows has said nothing of the others.
+        let (child, other) = group("exit 0");
+        let mut child = child.kill_on_drop(true);
+        assert!(child.wait().unwrap().success());
+        drop(child);
+        let (forgotten, another) = group("wait");
+        let id = forgotten.id();
+        drop(forgotten);
+        assert!(!has_ended(other) && !has_ended(another) && !has_ended(id));
+        // The shell ends by itself when the one that it waits for has.
+        process::status(&mut sh(&format!("kill -9 {id} {other} {another}"))).unwrap();
+        until(|| [other, another, id].into_iter().all(has_ended));
+    });
+}
+
+#[test]
+fn a_program_that_is_cancelled_is_killed_with_its_group() {
+    everywhere(|| {
+        let (mut numbers, writer) = segue_io::pipe::pipe().unwrap();
+        // What it starts has its output: that does not end before.
+        let mut command = sh("sleep 1000 & echo $! >&0; exit 0");
+        command.stdin(writer.into_stdio().unwrap()).process_group(0);
+        let token = CancelToken::new();
+        let other = scope(|s| {
+            let runs = s.spawn(|| token.run(|| process::output(&mut command)));
+            let other = line(&mut numbers).parse().unwrap();
+            assert!(!has_ended(other));
+            token.cancel();
+            assert!(Cancelled::caused(&runs.join().unwrap().unwrap_err()));
+            other
+        });
+        until(|| has_ended(other));
+    });
+}
+
+#[test]
+fn a_child_that_leads_no_group_has_none_to_be_killed() {
+    everywhere(|| {
+        let mut child = process::spawn(Command::new("cat").stdin(Stdio::piped())).unwrap();
+        let error = child.kill_group().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        assert_eq!(child.try_wait().unwrap(), None);
+        assert!(child.wait().unwrap().success());
+    });
+}
+
+#[test]
+fn what_came_before_a_time_limit_is_in_the_callers_buffers_and_the_rest_comes_later() {
+    everywhere(|| {
+        for both in [true, false] {
+            let mut command =
+                sh("trap 'echo three; exit 4' TERM; echo one; echo two >&2; while :; do sleep 0.01; done");
+            command.stdout(Stdio::piped()).stderr(if both { Stdio::piped() } else { Stdio::null() });
+            let mut child = process::spawn(&mut command).unwrap().kill_on_drop(true);
+            let (mut out, mut err) = (b"before ".to_vec(), Vec::new());
+            while !out.ends_with(b"one\n") || (both && err.is_empty()) {
+                let ended = timeout(Duration::from_millis(2), || child.wait_with_output_into(&mut out, &mut err));
+                assert_eq!(ended.unwrap_err().kind(), ErrorKind::TimedOut);
+            }
+            assert!(child.stdout.is_some(), "its streams are still there");
+            child.send(Signal::TERM).unwrap();
+            let status = child.wait_with_output_into(&mut out, &mut err).unwrap();
+            assert_eq!((status.code(), child.stdout.is_some()), (Some(4), false));
+            let errors: &[u8] = if both { b"two\n" } else { b"" };
+            assert_eq!((&out[..], &err[..]), (&b"before one\nthree\n"[..], errors));
+            // There is no more of it, and the status is kept.
+            assert_eq!(child.wait_with_output_into(&mut out, &mut err).unwrap(), status);
+        }
     });
 }
 

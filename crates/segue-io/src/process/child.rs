@@ -31,6 +31,19 @@ const PIECE: usize = 64 << 10;
 /// no zombie stays: a thread of the library's, which lives as long as there are such children,
 /// waits for its end. Pipes that are still in the child are closed.
 ///
+/// # Its children
+///
+/// Processes that it has started itself go on when it ends, however that comes. Those of a shell's
+/// script, for one, can be ended together if they are a *process group*: std's
+/// [`process_group(0)`](std::os::unix::process::CommandExt::process_group) of the `Command` has the
+/// child lead one, to which they belong unless they leave it. Then [`kill_group`](Self::kill_group)
+/// and [`send_to_group`](Self::send_to_group) reach all of them, also those that are left when the
+/// child has ended; and where [dropping](Self::kill_on_drop) or a cancelled [`output`] kills the
+/// child, the group is killed. A group of its own gets no Ctrl-C from the terminal.
+///
+/// So that its number stays that of this group, the zombie of such a child stays until this is
+/// dropped.
+///
 /// # Cancellation
 ///
 /// A wait of a cancelled caller fails with an error that
@@ -42,6 +55,9 @@ const PIECE: usize = 64 << 10;
 /// If other code in this process waits for children of any number, as `waitpid(-1)` does, or
 /// ignores `SIGCHLD`, then the status may be lost: every wait fails with `NotFound` and a message
 /// that says so.
+///
+/// With an ignored `SIGCHLD` a wait still lasts until the end; and a group whose leader has ended
+/// can't be told from others any more, so that no signal reaches it.
 ///
 /// # Examples
 ///
@@ -89,7 +105,8 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
 /// [`Command::status`].
 ///
 /// # Cancellation
-/// *May already have happened*: the child was started; it is killed.
+/// *May already have happened*: the child was started; it is killed, with [its
+/// group](Child#its-children) if it leads one.
 ///
 /// # Errors
 /// Those of [`spawn`] and [`Child::wait`].
@@ -103,10 +120,12 @@ pub fn status(command: &mut Command) -> io::Result<ExitStatus> {
 /// `Command` says of these. Its input is what the `Command` says, and inherited if that says
 /// nothing; with [`Command::output`] it would be empty then.
 ///
-/// [`Child::wait_with_output`] collects from the streams that were piped.
+/// [`Child::wait_with_output`] collects from the streams that were piped, and
+/// [`Child::wait_with_output_into`] keeps what has come before a time limit.
 ///
 /// # Cancellation
-/// *May already have happened*: the child was started; it is killed.
+/// *May already have happened*: the child was started; it is killed, with [its
+/// group](Child#its-children) if it leads one.
 ///
 /// # Errors
 /// Those of [`spawn`] and [`Child::wait_with_output`].
@@ -129,8 +148,9 @@ impl Child {
         })
     }
 
-    /// Says whether the process is killed when this is dropped before its end. Processes that it
-    /// has started itself are not.
+    /// Says whether the process is killed when this is dropped before its end was told of, by a
+    /// wait or [`try_wait`](Self::try_wait). If it leads a process group, that is killed; otherwise
+    /// processes that it has started itself are not. See [its children](Self#its-children).
     pub fn kill_on_drop(mut self, kills: bool) -> Self {
         self.kills = kills;
         self
@@ -183,6 +203,7 @@ impl Child {
     ///
     /// # Cancellation
     /// *May already have happened*: what was read is lost with the child, which is dropped.
+    /// [`wait_with_output_into`](Self::wait_with_output_into) loses nothing.
     ///
     /// # Errors
     /// Those of reads and of [`wait`](Self::wait).
@@ -200,33 +221,75 @@ impl Child {
     /// ```
     #[track_caller]
     pub fn wait_with_output(mut self) -> io::Result<Output> {
-        self.stdin = None;
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        let (mut out, mut err) = (self.stdout.take(), self.stderr.take());
-        let mut piece = vec![0; PIECE];
-        while let (Some(first), Some(second)) = (&mut out, &mut err) {
+        let status = self.wait_with_output_into(&mut stdout, &mut stderr)?;
+        Ok(Output { status, stdout, stderr })
+    }
+
+    /// [`wait_with_output`](Self::wait_with_output) into buffers of the caller's, to which what
+    /// comes is appended at once: so they have it also if this fails, and another call goes on from
+    /// there.
+    ///
+    /// A stream that is not piped, or has come to its end, leaves its buffer alone; one that has
+    /// come to its end is closed.
+    ///
+    /// # Cancellation
+    /// *No effect* but that its input is closed: what was read before is in the buffers, the rest in
+    /// the streams, and the child goes on.
+    ///
+    /// # Errors
+    /// Those of reads and of [`wait`](Self::wait).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_core::timeout;
+    /// use segue_io::process::{self, Command, Stdio};
+    /// use std::io::ErrorKind;
+    /// use std::time::Duration;
+    ///
+    /// let mut command = Command::new("sh");
+    /// command.args(["-c", "echo begun; exec sleep 60"]).stdout(Stdio::piped());
+    /// let mut child = process::spawn(&mut command)?.kill_on_drop(true);
+    /// let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    /// while stdout.is_empty() {
+    ///     let limit = Duration::from_millis(1);
+    ///     let ended = timeout(limit, || child.wait_with_output_into(&mut stdout, &mut stderr));
+    ///     assert_eq!(ended.unwrap_err().kind(), ErrorKind::TimedOut);
+    /// }
+    /// assert_eq!(stdout, b"begun\n");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn wait_with_output_into(&mut self, stdout: &mut Vec<u8>, stderr: &mut Vec<u8>) -> io::Result<ExitStatus> {
+        self.stdin = None;
+        let mut piece = Vec::new();
+        while let (Some(first), Some(second)) = (&self.stdout, &self.stderr) {
+            piece.resize(PIECE, 0);
             match first.readable_source().or(second.readable_source()).wait()? {
                 Either::Left(ready) => {
                     ready?;
-                    if is_over(first, &mut piece, &mut stdout)? {
-                        out = None;
+                    if is_over(first, &mut piece, stdout)? {
+                        self.stdout = None;
                     }
                 }
                 Either::Right(ready) => {
                     ready?;
-                    if is_over(second, &mut piece, &mut stderr)? {
-                        err = None;
+                    if is_over(second, &mut piece, stderr)? {
+                        self.stderr = None;
                     }
                 }
             }
         }
-        if let Some(mut rest) = out {
-            rest.read_to_end(&mut stdout)?;
+        if let Some(rest) = &mut self.stdout {
+            rest.read_to_end(stdout)?;
+            self.stdout = None;
         }
-        if let Some(mut rest) = err {
-            rest.read_to_end(&mut stderr)?;
+        if let Some(rest) = &mut self.stderr {
+            rest.read_to_end(stderr)?;
+            self.stderr = None;
         }
-        Ok(Output { status: self.wait()?, stdout, stderr })
+        self.wait()
     }
 
     /// Kills the process, which is not asked. It has ended only after a wait. No effect on one that
@@ -241,10 +304,51 @@ impl Child {
     /// Sends a signal to the process. No effect on one that has ended. Never waits.
     ///
     /// # Errors
-    /// As for [`kill`](Self::kill); `InvalidInput` for what is no signal with a name.
+    /// As for [`kill`](Self::kill); `InvalidInput` for what is no signal with a name. Those for
+    /// real time (`SIGRTMIN` and above) have none: before the child was waited for, C's `kill` sends
+    /// one to its [number](Self::id).
     pub fn send(&self, signal: Signal) -> io::Result<()> {
         segue_core::preemption_point();
         self.exit.send(signal)
+    }
+
+    /// Kills the process and all others of the [group](Self#its-children) that it leads, which are
+    /// not asked; also if it has ended itself. No effect on a group of which nobody is left. Never
+    /// waits.
+    ///
+    /// # Errors
+    /// As for [`send_to_group`](Self::send_to_group).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_io::process::{self, Command, Stdio};
+    /// use std::io::Read;
+    /// use std::os::unix::process::CommandExt;
+    ///
+    /// let mut command = Command::new("sh");
+    /// command.args(["-c", "sleep 60 & exit 3"]).stdout(Stdio::piped()).process_group(0);
+    /// let mut child = process::spawn(&mut command)?;
+    /// assert_eq!(child.wait()?.code(), Some(3));
+    /// child.kill_group()?;
+    /// // The one that was left has gone, too, so its output has come to an end.
+    /// assert_eq!(child.stdout.take().unwrap().read(&mut [0])?, 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn kill_group(&self) -> io::Result<()> {
+        self.send_to_group(Signal::KILL)
+    }
+
+    /// Sends a signal to the process and all others of the [group](Self#its-children) that it
+    /// leads, also if it has ended itself. Never waits.
+    ///
+    /// # Errors
+    /// `InvalidInput` if it leads no group, and for what is no signal with a name; that the status
+    /// is [lost](Self#errors), and the group with it; what the kernel says: `PermissionDenied` if
+    /// all of the group have become another user's.
+    pub fn send_to_group(&self, signal: Signal) -> io::Result<()> {
+        segue_core::preemption_point();
+        self.exit.send_to_group(signal)
     }
 }
 
@@ -264,12 +368,10 @@ fn is_over(from: &PipeReader, piece: &mut [u8], to: &mut Vec<u8>) -> io::Result<
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // An error says that it is nobody's to wait for.
-        if matches!(self.exit.look(), Ok(None)) {
-            if self.kills {
-                // It fails only for a process that has become another user's.
-                let _ = self.exit.send(Signal::KILL);
-            }
+        if self.kills {
+            self.exit.kill_untold();
+        }
+        if self.exit.runs() {
             reaper::adopt(Arc::clone(&self.exit));
         }
     }

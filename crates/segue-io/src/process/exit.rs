@@ -8,7 +8,7 @@
 //! may be given to another process. Here whoever looks first asks, and keeps the answer.
 //!
 //! ```text
-//!   running ---the kernel---> zombie ---look: waitid says the status---> known
+//!   running ---the kernel---> zombie ---look: waitid says the status---> ended
 //!      |  ^                     \---somebody else has asked------------> lost
 //!      v  |
 //!    stopped
@@ -17,21 +17,31 @@
 //! | | with a pidfd | without |
 //! | --- | --- | --- |
 //! | the wait | the pidfd becomes readable when the process ends | `SIGCHLD` rings a bell of the child's own |
-//! | the look | `waitid` by the pidfd | `waitpid` by the number |
-//! | a signal | by the pidfd | by the number, under the lock and only while the status isn't known |
+//! | the look | `waitid` by the pidfd | `waitid` by the number |
+//! | a signal | by the pidfd | by the number, under the lock and only while it has not ended |
+//! | one to its group | by the number, under the lock and while the child is running or a zombie | the same |
 //!
 //! A pidfd stands for that process also when its number has gone to another: so if somebody else in
 //! this process waits for children of any number, or `SIGCHLD` is ignored, nobody wrong is waited
 //! for or killed. The status is lost then, and each wait says so.
+//!
+//! # A group
+//!
+//! has the number of its leader, and may outlive it: the members that the leader has started. The
+//! kernel gives that number to nobody else as long as there is a member, or the leader has not been
+//! asked for its status. So a leader's status is only looked at (`WNOWAIT`), and its zombie stays
+//! until this is dropped: till then the number stands for this group or for none, and a signal can
+//! hit nobody else. A child leads a group if it does when it is spawned.
 //!
 //! # `SIGCHLD` that is ignored
 //!
 //! is a setting of the whole program, by which the kernel keeps no zombie of any child. A handler
 //! would end that for good, also for children that this library knows nothing of. So none is
 //! installed where there are pidfds: such a child is waited for by its pidfd, which becomes
-//! readable, and then its status is lost. One that has ended, and whose number has gone, before its
-//! pidfd was opened is lost from the beginning, and needs nothing to wait by. Without pidfds (an
-//! old kernel, a filter of system calls) there is only the handler.
+//! readable, and then its status is lost; with it goes the number of a group. One that has ended,
+//! and whose number has gone, before its pidfd was opened is lost from the beginning, and needs
+//! nothing to wait by. Without pidfds (an old kernel, a filter of system calls) there is only the
+//! handler.
 //!
 //! **Commit point**: the look that finds the status. It is kept, so every later wait has it too.
 //! **Cancellation**: a wait that ends early has taken nothing. **The race to fear**: the end comes
@@ -44,7 +54,7 @@ use crate::op::{Half, Op};
 use crate::signal::{Signal, Signals};
 use crate::socket::Socket;
 use rustix::io::Errno;
-use rustix::process::{Pid, WaitOptions};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
@@ -54,6 +64,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) struct Exit {
     pid: Pid,
     way: Way,
+    /// Whether it leads a process group.
+    leads: bool,
     state: Mutex<State>,
 }
 
@@ -70,7 +82,11 @@ enum Way {
 #[derive(Clone, Copy)]
 enum State {
     Runs,
-    Ended(ExitStatus),
+    /// Whoever has spawned it may know that by now, or not.
+    Ended {
+        status: ExitStatus,
+        told: bool,
+    },
     /// Somebody else has asked for the status, or nobody keeps it.
     Lost,
 }
@@ -78,7 +94,8 @@ enum State {
 impl Exit {
     /// Of a child that nobody has waited for yet.
     pub(super) fn new(pid: Pid) -> io::Result<Self> {
-        Ok(Self { pid, way: Way::best(pid)?, state: Mutex::new(State::Runs) })
+        let leads = rustix::process::getpgid(Some(pid)) == Ok(pid);
+        Ok(Self { pid, way: Way::best(pid)?, leads, state: Mutex::new(State::Runs) })
     }
 
     pub(super) fn pid(&self) -> Pid {
@@ -95,12 +112,28 @@ impl Exit {
         }
     }
 
-    /// The status, if the child has ended.
+    /// The status, if the child has ended, for whoever has spawned it.
     pub(super) fn look(&self) -> io::Result<Option<ExitStatus>> {
-        match *self.now()? {
+        match &mut *self.now()? {
             State::Runs => Ok(None),
-            State::Ended(status) => Ok(Some(status)),
+            State::Ended { status, told } => {
+                *told = true;
+                Ok(Some(*status))
+            }
             State::Lost => Err(lost()),
+        }
+    }
+
+    /// Whether it has not ended, as far as one can tell.
+    pub(super) fn runs(&self) -> bool {
+        self.now().is_ok_and(|state| matches!(*state, State::Runs))
+    }
+
+    /// Kills it, and its group if it leads one, unless its end was told of.
+    pub(super) fn kill_untold(&self) {
+        if self.now().is_ok_and(|state| matches!(*state, State::Runs | State::Ended { told: false, .. })) {
+            // It fails only for a process that has become another user's.
+            let _ = if self.leads { self.send_to_group(Signal::KILL) } else { self.send(Signal::KILL) };
         }
     }
 
@@ -108,9 +141,9 @@ impl Exit {
     fn now(&self) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let State::Runs = *state {
-            match self.way.ask(self.pid) {
+            match self.way.ask(self.pid, self.leads) {
                 Ok(None) => {}
-                Ok(Some(status)) => *state = State::Ended(status),
+                Ok(Some(status)) => *state = State::Ended { status, told: false },
                 Err(Errno::CHILD) => *state = State::Lost,
                 Err(error) => return Err(error.into()),
             }
@@ -130,10 +163,39 @@ impl Exit {
             Way::Pidfd(pidfd) => rustix::process::pidfd_send_signal(pidfd.io(), signal),
             _ => rustix::process::kill_process(self.pid, signal),
         };
-        match sent {
-            Err(Errno::SRCH) => Ok(()),
-            sent => Ok(sent?),
+        sent_if_there(sent)
+    }
+
+    /// Sends a signal to the group that it leads, also if it has ended itself.
+    pub(super) fn send_to_group(&self, signal: Signal) -> io::Result<()> {
+        let signal = signal.named()?;
+        let state = self.now()?;
+        match *state {
+            State::Lost => Err(lost()),
+            _ if !self.leads => Err(io::Error::new(
+                ErrorKind::InvalidInput,
+                "this child leads no process group: `process_group(0)` of its `Command` makes one",
+            )),
+            _ => sent_if_there(rustix::process::kill_process_group(self.pid, signal)),
         }
+    }
+}
+
+/// A leader's zombie goes, and with it the number of its group.
+impl Drop for Exit {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if self.leads && matches!(state, State::Ended { .. }) {
+            let _ = self.way.ask(self.pid, false);
+        }
+    }
+}
+
+/// What has ended takes no notice.
+fn sent_if_there(sent: rustix::io::Result<()>) -> io::Result<()> {
+    match sent {
+        Err(Errno::SRCH) => Ok(()),
+        sent => Ok(sent?),
     }
 }
 
@@ -165,27 +227,26 @@ impl Way {
         Signals::new(Signal::CHLD).map(Way::Signals)
     }
 
-    fn ask(&self, pid: Pid) -> rustix::io::Result<Option<ExitStatus>> {
-        match self {
+    /// The status, if the child has ended; whether its zombie stays is said.
+    fn ask(&self, pid: Pid, stays: bool) -> rustix::io::Result<Option<ExitStatus>> {
+        let child = match self {
             #[cfg(target_os = "linux")]
-            Way::Pidfd(pidfd) => {
-                use rustix::process::{WaitId, WaitIdOptions, waitid};
-                let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-                Ok(waitid(WaitId::PidFd(pidfd.io().as_fd()), options)?.map(|ended| {
-                    let code = ended.exit_status().map(|code| (code & 0xff) << 8);
-                    let core = if ended.dumped() { 0x80 } else { 0 };
-                    let raw = code.or(ended.terminating_signal().map(|signal| signal | core));
-                    ExitStatus::from_raw(raw.unwrap_or_default())
-                }))
-            }
+            Way::Pidfd(pidfd) => WaitId::PidFd(pidfd.io().as_fd()),
             Way::Signals(signals) => {
                 signals.bell().hear();
-                let ended = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG)?;
-                Ok(ended.map(|(_, status)| ExitStatus::from_raw(status.as_raw())))
+                WaitId::Pid(pid)
             }
             #[cfg(target_os = "linux")]
-            Way::Gone(_) => Err(Errno::CHILD),
-        }
+            Way::Gone(_) => return Err(Errno::CHILD),
+        };
+        let mut options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        options.set(WaitIdOptions::NOWAIT, stays);
+        Ok(waitid(child, options)?.map(|ended| {
+            let code = ended.exit_status().map(|code| (code & 0xff) << 8);
+            let core = if ended.dumped() { 0x80 } else { 0 };
+            let raw = code.or(ended.terminating_signal().map(|signal| signal | core));
+            ExitStatus::from_raw(raw.unwrap_or_default())
+        }))
     }
 }
 
@@ -221,7 +282,8 @@ mod tests {
     /// As where there is no pidfd.
     fn without_pidfd(child: &std::process::Child) -> Exit {
         let pid = Pid::from_child(child);
-        Exit { pid, way: Way::by_signal().unwrap(), state: Mutex::new(State::Runs) }
+        let leads = rustix::process::getpgid(Some(pid)) == Ok(pid);
+        Exit { pid, way: Way::by_signal().unwrap(), leads, state: Mutex::new(State::Runs) }
     }
 
     #[test]
@@ -252,5 +314,24 @@ mod tests {
                 assert!(exits.iter().all(|exit| exit.send(Signal::KILL).is_ok()), "an end is no error");
             })
             .unwrap();
+    }
+
+    #[test]
+    fn without_a_pidfd_a_group_keeps_its_number_as_long_as_its_leader_is_known() {
+        use std::io::Read;
+        use std::os::unix::process::CommandExt;
+        let exists = |id: u32| std::fs::exists(format!("/proc/{id}")).unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "cat & exit 3"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut leader = command.process_group(0).spawn().unwrap();
+        let exit = without_pidfd(&leader);
+        let status = driver::run(exit.socket(), Ends(&exit), None).unwrap();
+        assert_eq!((status.code(), exit.look().unwrap()), (Some(3), Some(status)));
+        assert!(exists(leader.id()), "its group is anybody's");
+        exit.send_to_group(Signal::KILL).unwrap();
+        // The other member has ended when its output has.
+        assert_eq!(leader.stdout.take().unwrap().read(&mut [0]).unwrap(), 0);
+        drop(exit);
+        assert!(!exists(leader.id()), "a zombie is left");
     }
 }

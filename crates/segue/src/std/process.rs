@@ -26,6 +26,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 
 /// What a child reads from or writes to, as [`std::process::Stdio`], which it is made from and of.
@@ -89,7 +90,8 @@ impl fmt::Debug for Stdio {
 
 /// A child process to be, as [`std::process::Command`], whose end a fiber waits for.
 ///
-/// std's trait `CommandExt` is for std's type alone: [`as_std_mut`](Command::as_std_mut) has it.
+/// std's trait `CommandExt` is for std's type alone: [`as_std_mut`](Command::as_std_mut) has it, but
+/// for [`process_group`](Command::process_group).
 ///
 /// # Examples
 ///
@@ -136,6 +138,9 @@ impl Command {
         fn env_clear();
         /// The directory that it begins in.
         fn current_dir<P: AsRef<Path>>(dir: P);
+        /// The process group that it joins; 0 is a new one, which it leads. Then the [`Child`] can
+        /// signal the whole group, and whatever kills it kills the group.
+        fn process_group(group: i32);
     }
 
     /// More arguments.
@@ -202,7 +207,8 @@ impl Command {
     /// Runs it to its end.
     ///
     /// # Cancellation
-    /// *May already have happened*: the child was started; it is killed.
+    /// *May already have happened*: the child was started; it is killed, with its group if it leads
+    /// one.
     ///
     /// # Errors
     /// Those of [`spawn`](Command::spawn) and [`Child::wait`].
@@ -215,7 +221,8 @@ impl Command {
     /// Runs it to its end, and collects what it writes where nothing else was said.
     ///
     /// # Cancellation
-    /// *May already have happened*: the child was started; it is killed.
+    /// *May already have happened*: the child was started; it is killed, with its group if it leads
+    /// one.
     ///
     /// # Errors
     /// Those of [`spawn`](Command::spawn) and [`Child::wait_with_output`].
