@@ -386,3 +386,77 @@ fn names_of_std_name_who_waits() {
         row(|| thread::sleep(Duration::MAX)),
     ]);
 }
+
+#[test]
+#[cfg(all(feature = "io", target_os = "linux"))]
+fn streams_and_children_name_who_waits() {
+    use segue::std::fs::File;
+    use segue::std::io::{Read, Write};
+    use segue::std::net::{TcpListener, TcpStream, UdpSocket};
+    use segue::std::process::{Child, Command, Stdio};
+    use segue_io::net::UnixStream;
+    use segue_io::signal::{Signal, Signals};
+
+    /// More than there is room for.
+    static MUCH: [u8; 1 << 23] = [0; 1 << 23];
+
+    fn listener() -> TcpListener {
+        TcpListener::bind("127.0.0.1:0").unwrap()
+    }
+
+    fn cat() -> Child {
+        let mut command = Command::new("cat");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap().kill_on_drop(true)
+    }
+
+    fn pair() -> (UnixStream, UnixStream) {
+        UnixStream::pair().unwrap()
+    }
+
+    check(&[
+        row(|| _ = listener().accept()),
+        row(|| {
+            for stream in listener().incoming() {
+                drop(stream);
+            }
+        }),
+        row(|| _ = listener().accept_source().or(listener().accept_source()).wait()),
+        row(|| _ = UdpSocket::bind("127.0.0.1:0").unwrap().recv_from(&mut [0])),
+        row(|| {
+            let listener = listener();
+            let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            _ = stream.read_to_end(&mut Vec::new());
+        }),
+        row(|| _ = pair().0.read(&mut [0])),
+        row(|| _ = pair().0.read_exact(&mut [0])),
+        row(|| _ = pair().0.read_to_string(&mut String::new())),
+        row(|| _ = pair().0.write_all(&MUCH)),
+        row(|| _ = pair().0.readable_source().or(pair().0.readable_source()).wait()),
+        row(|| _ = cat().wait_with_output()),
+        row(|| {
+            let mut cat = cat();
+            let _stdin = cat.stdin.take();
+            _ = cat.wait_with_output();
+        }),
+        row(|| {
+            let mut cat = cat();
+            let _stdin = cat.stdin.take();
+            _ = cat.wait_with_output_into(&mut Vec::new(), &mut Vec::new());
+        }),
+        row(|| {
+            let mut cat = cat();
+            (cat.stdout, _) = (None, cat.stdin.take().unwrap().into_stdio());
+            _ = cat.wait_with_output();
+        }),
+        row(|| _ = cat().stdout.take().unwrap().read_to_end(&mut Vec::new())),
+        row(|| _ = Command::new("sleep").arg("1000").output()),
+        row(|| _ = Command::new("sleep").arg("1000").status()),
+        row(|| _ = Signals::new(Signal::WINCH).unwrap().recv_source().or(segue::at(None)).wait()),
+        row(|| {
+            let place = segue_io::fs::NamedTempFile::new().unwrap();
+            place.as_file().lock().unwrap();
+            _ = File::open(place.path()).unwrap().lock();
+        }),
+    ]);
+}

@@ -50,6 +50,21 @@ fn a_wait_for_a_child_is_cut_short_and_the_child_ends() {
 }
 
 #[test]
+fn a_program_that_is_cut_short_takes_its_group_along() {
+    use segue::std::io::Read;
+    everywhere(|| {
+        // The one that it has started has the pipe, too: as long as it runs, that has no end.
+        let (mut reader, writer) = segue_io::pipe::pipe().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 1000 & exit 0"]).stderr(writer).process_group(0);
+        let cut = timeout(Duration::from_millis(5), || command.output());
+        assert!(Cancelled::caused(&cut.unwrap_err()));
+        drop(command);
+        assert_eq!(reader.read(&mut [0]).unwrap(), 0);
+    });
+}
+
+#[test]
 fn what_stds_command_has_besides_is_reached_through_it() {
     let mut command = Command::from(std::process::Command::new("sh"));
     command.args(["-c", "echo $0"]).as_std_mut().arg0("named");
