@@ -3,12 +3,13 @@
 //!
 //! Used by `fs` and `net`.
 //!
-//! They double up to a longest one, on a clock that goes with the real one: in a simulation, too, if
-//! that is open to the world. In one that is closed nobody outside ever does anything, so what is
-//! waited for comes from its own fibers, or not at all; and its clock jumps to whatever is next. There
-//! pauses grow with the time that was waited, without an end: so an attempt is late by a sixteenth
-//! of that time at most, and if nothing else happens any more some four hundred attempts lead beyond
-//! what the clock can show. Then no timer is left, and the simulator names the fiber that waits.
+//! They double up to a longest one, on a clock that goes with the real one: in a simulation, too,
+//! if that is open to the world. In one that is closed nobody outside ever does anything, so what
+//! is waited for comes from its own fibers, or not at all; and its clock jumps to whatever is next.
+//! There pauses grow with the time that was waited, without an end: so an attempt is late by a
+//! sixteenth of that time at most, and if nothing else happens any more some four hundred attempts
+//! lead beyond what the clock can show. Then no timer is left, and the simulator names the fiber
+//! that waits.
 
 use segue_core::drivers::{KernelWait, kernel_wait};
 use segue_core::{Ended, WaitQueue, WaitsFor, now};

@@ -326,6 +326,7 @@ fn is_left<L, R>(chosen: Either<L, R>) -> bool {
 /// Does something on another thread, of which the simulation knows nothing, some ms from now.
 fn soon(f: impl FnOnce() + Send + 'static) {
     thread::spawn(move || {
+        // The fiber is to wait by then, and if it does not yet, nothing is tested.
         thread::sleep(Duration::from_millis(10));
         f();
     });

@@ -3,8 +3,8 @@
 //!
 //! [`OutsideWork`] is held by whatever hands work to another thread and has a fiber wait for it:
 //! calls that block, bridges. [`KernelWait`] is held by drivers of I/O, and by the slot of a source
-//! that only the kernel makes ready (`wait/from_kernel.rs`), while that is registered. The simulator
-//! of `segue-sched` asks for both.
+//! that only the kernel makes ready (`wait/from_kernel.rs`), while that is registered. The
+//! simulator of `segue-sched` asks for both.
 //!
 //! # Work outside
 //!

@@ -234,8 +234,8 @@ impl Child {
     /// come to its end is closed.
     ///
     /// # Cancellation
-    /// *No effect* but that its input is closed: what was read before is in the buffers, the rest in
-    /// the streams, and the child goes on.
+    /// *No effect* but that its input is closed: what was read before is in the buffers, the rest
+    /// in the streams, and the child goes on.
     ///
     /// # Errors
     /// Those of reads and of [`wait`](Self::wait).
@@ -305,8 +305,8 @@ impl Child {
     ///
     /// # Errors
     /// As for [`kill`](Self::kill); `InvalidInput` for what is no signal with a name. Those for
-    /// real time (`SIGRTMIN` and above) have none: before the child was waited for, C's `kill` sends
-    /// one to its [number](Self::id).
+    /// real time (`SIGRTMIN` and above) have none: before the child was waited for, C's `kill`
+    /// sends one to its [number](Self::id).
     pub fn send(&self, signal: Signal) -> io::Result<()> {
         segue_core::preemption_point();
         self.exit.send(signal)

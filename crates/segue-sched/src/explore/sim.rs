@@ -77,10 +77,10 @@ impl Sim {
     /// waits for them, and reports no deadlock.
     ///
     /// While a fiber waits for what only the world outside brings (a socket, a child's end, a
-    /// signal, a lock of a file) the clock goes with the real one, however it waits: by a call, with
-    /// a source in a choice beside a deadline, with a merge that has such a source. So a time-out of
-    /// a second around a read gives the other end a second, and does not pass at once. Otherwise the
-    /// clock still jumps to the next timer when nothing can run.
+    /// signal, a lock of a file) the clock goes with the real one, however it waits: by a call,
+    /// with a source in a choice beside a deadline, with a merge that has such a source. So a
+    /// time-out of a second around a read gives the other end a second, and does not pass at once.
+    /// Otherwise the clock still jumps to the next timer when nothing can run.
     ///
     /// The order of what is ready is still drawn from the seed, but what is ready when is up to the
     /// others, so a schedule can't be replayed.

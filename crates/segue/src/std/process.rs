@@ -90,8 +90,8 @@ impl fmt::Debug for Stdio {
 
 /// A child process to be, as [`std::process::Command`], whose end a fiber waits for.
 ///
-/// std's trait `CommandExt` is for std's type alone: [`as_std_mut`](Command::as_std_mut) has it, but
-/// for [`process_group`](Command::process_group).
+/// std's trait `CommandExt` is for std's type alone: [`as_std_mut`](Command::as_std_mut) has it,
+/// but for [`process_group`](Command::process_group).
 ///
 /// # Examples
 ///
