@@ -333,5 +333,6 @@ mod tests {
         assert_eq!(leader.stdout.take().unwrap().read(&mut [0]).unwrap(), 0);
         drop(exit);
         assert!(!exists(leader.id()), "a zombie is left");
+        leader.wait().unwrap_err();
     }
 }
