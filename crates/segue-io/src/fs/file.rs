@@ -20,7 +20,6 @@ use super::calls::{Course, Place, Plain, Read, ReadVectored, SeekEnd, Stat, Sync
 use super::calls::{Visitors, Write, WriteVectored};
 use super::in_memory::{SMALL, read_now};
 use super::{FileTimes, Metadata, OpenOptions};
-use crate::pauses::Pauses;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, Statx, StatxFlags};
 use rustix::io::Errno;
 use segue_core::{Ended, WaitsFor};
@@ -341,7 +340,7 @@ impl File {
     #[track_caller]
     fn wait_for_lock(&self, operation: FlockOperation) -> io::Result<()> {
         segue_core::admit()?;
-        let (mut pauses, waits_for) = (Pauses::up_to(LONGEST_PAUSE), WaitsFor::new("a lock of a file"));
+        let (mut pauses, waits_for) = (crate::pauses::Pauses::up_to(LONGEST_PAUSE), WaitsFor::new("a lock of a file"));
         loop {
             match self.attempt_lock(operation) {
                 Ok(()) => return Ok(()),
