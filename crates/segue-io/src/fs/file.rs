@@ -35,12 +35,6 @@ use std::time::{Duration, SystemTime};
 /// How long a lock is waited for at most before it is tried again.
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 
-/// What a file is read in, if nobody knows how long it is.
-const PIECE: usize = 8 * 1024;
-
-/// What a file is read in at most, to its end: the worker fills the room for it with zeros first.
-const LARGEST: usize = 1024 * 1024;
-
 /// An open file, as [`std::fs::File`]. What waits for the disk is only the fiber.
 ///
 /// What is in the page cache is read at once, without leaving the worker. What is not is fetched in
@@ -428,50 +422,12 @@ impl File {
     /// Appends what comes up to the end, which is probably so much.
     #[track_caller]
     fn read_more(&self, rest: usize, place: Place, to: &mut Vec<u8>) -> io::Result<usize> {
-        let begin = to.len();
-        to.try_reserve(rest)?;
-        let mut piece = if rest == 0 { PIECE } else { rest.min(LARGEST) };
-        loop {
-            let length = to.len();
-            if to.capacity() == length {
-                // Often this is the end, and there is no need for more room.
-                let mut more = [0; 32];
-                match self.read_from(place, &mut more)? {
-                    0 => return Ok(length - begin),
-                    count => to.extend_from_slice(&more[..count]),
-                }
-                continue;
-            }
-            to.try_reserve(1)?;
-            let room = piece.min(to.capacity() - length).max(1);
-            to.resize(length + room, 0);
-            let read = self.read_from(place, &mut to[length..]);
-            to.truncate(length + *read.as_ref().unwrap_or(&0));
-            match read? {
-                0 => return Ok(length - begin),
-                count if count == room => piece = LARGEST.min(piece * 2),
-                _ => {}
-            }
-        }
+        crate::whole::read_to_end(&mut Rest(self, place), rest, to)
     }
 
     #[track_caller]
     fn read_rest_to_string(&self, place: Place, to: &mut String) -> io::Result<usize> {
-        let mut bytes = Vec::new();
-        let read = self.read_rest(place, &mut bytes);
-        let text = String::from_utf8(bytes)
-            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8"));
-        // What came before an error is kept, if it is text.
-        let text = match (&read, text) {
-            (Err(_), Err(_)) => return read,
-            (_, text) => text?,
-        };
-        if to.is_empty() {
-            *to = text;
-        } else {
-            to.push_str(&text);
-        }
-        read
+        crate::whole::read_to_string(&mut Rest(self, place), to)
     }
 
     #[track_caller]
@@ -492,6 +448,21 @@ impl File {
             return segue_core::shield(|| run(Plain(call)));
         }
         Ok(call()?)
+    }
+}
+
+/// A file as a stream from such a place on.
+struct Rest<'a>(&'a File, Place);
+
+impl io::Read for Rest<'_> {
+    #[track_caller]
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.read_from(self.1, buf)
+    }
+
+    #[track_caller]
+    fn read_to_end(&mut self, buf: &mut Vec<u8>) -> io::Result<usize> {
+        self.0.read_rest(self.1, buf)
     }
 }
 
