@@ -266,6 +266,46 @@ fn ten_million_withdrawn_timers_take_no_more_memory() {
         .unwrap();
 }
 
+/// A burst of so many numbers, and what may be left of its memory.
+const BURST: usize = if cfg!(debug_assertions) { 100_000 } else { 1_000_000 };
+const LITTLE: isize = 40_000;
+
+/// The memory of two bursts, as they ebb.
+fn ebbs(name: &str, send: impl Fn(usize), mut receive: impl FnMut() -> usize) {
+    let before = live();
+    for burst in 1..=2 {
+        (0..BURST).for_each(&send);
+        assert!(live() - before + LITTLE >= (BURST * 8) as isize, "{name}: the values are there");
+        for number in 0..BURST {
+            assert_eq!(receive(), number, "{name}");
+            if number == BURST / 10 * 9 {
+                let (more, left) = (live() - before, (BURST / 10 * 8) as isize);
+                assert!(more < left + LITTLE, "{name}, burst {burst}: {more} bytes for a tenth of it");
+            }
+        }
+        let more = live() - before;
+        assert!(more < LITTLE, "{name}, burst {burst}: {more} bytes");
+    }
+}
+
+#[test]
+fn a_channel_gives_back_what_a_burst_has_taken_as_it_ebbs() {
+    let _alone = alone();
+    for (name, (sender, receiver)) in
+        [("unbounded", channel::unbounded()), ("bounded", channel::bounded(BURST)), ("large", channel::bounded(1 << 30))]
+    {
+        ebbs(name, |n| sender.try_send(n).unwrap(), || receiver.try_recv().unwrap());
+        // As a receiver that puts back what it has taken.
+        let mut exclusive = receiver.into_exclusive().unwrap();
+        ebbs(name, |n| sender.try_send(n).unwrap(), || exclusive.recv().unwrap());
+        (0..BURST).for_each(|n| sender.try_send(n).unwrap());
+        assert_eq!(exclusive.try_recv(), Ok(0));
+        let receiver = exclusive.into_shared();
+        assert!(receiver.try_iter().eq(1..BURST), "{name}");
+        ebbs(name, |n| sender.try_send(n).unwrap(), || receiver.recv().unwrap());
+    }
+}
+
 /// Waits in batches of fibers that are cancelled together.
 struct CancelsFibers;
 

@@ -11,12 +11,12 @@
 //!
 //! When it finds nothing it may let the senders go on for a moment before it waits (`patience.rs`).
 
+use super::blocks::Blocks;
 use super::errors::TryRecvError;
 use super::operations::ReceiveBlock;
 use super::receiver::{Receiver, VALUE};
 use crate::{Closed, WaitError};
 use segue_core::{Source, Waitable, WaitsFor, preemption_point};
-use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
 
@@ -32,12 +32,12 @@ use std::mem;
 pub struct Exclusive<T> {
     /// `None` once it was made an ordinary receiver again.
     receiver: Option<Receiver<T>>,
-    block: VecDeque<T>,
+    block: Blocks<T>,
 }
 
 impl<T> Exclusive<T> {
     pub(super) fn new(receiver: Receiver<T>) -> Self {
-        Self { receiver: Some(receiver), block: VecDeque::new() }
+        Self { receiver: Some(receiver), block: Blocks::new() }
     }
 
     fn receiver(&self) -> &Receiver<T> {

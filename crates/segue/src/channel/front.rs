@@ -3,16 +3,16 @@
 //!
 //! Used by `state.rs`, whose essay says what goes through it.
 
+use super::blocks::Blocks;
 use super::patience::Patience;
 use segue_core::{Guard, WaitQueue};
-use std::collections::VecDeque;
 use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Values that come before those in the buffer.
 pub(super) struct Front<T> {
     /// A lock, and no waiters.
-    values: WaitQueue<VecDeque<T>, (), 0>,
+    values: WaitQueue<Blocks<T>, (), 0>,
     /// How many there are, stored under this lock. Under the lock of the channel's queue it only
     /// becomes less.
     len: AtomicUsize,
@@ -21,7 +21,7 @@ pub(super) struct Front<T> {
 
 impl<T> Front<T> {
     pub(super) fn new() -> Self {
-        Self { values: WaitQueue::new(VecDeque::new()), len: AtomicUsize::new(0), patience: Patience::default() }
+        Self { values: WaitQueue::new(Blocks::new()), len: AtomicUsize::new(0), patience: Patience::default() }
     }
 
     #[inline]
@@ -49,14 +49,14 @@ impl<T> Front<T> {
 
     /// Exchanges what is there for `others`. Under the lock of the channel's queue.
     #[inline]
-    pub(super) fn exchange(&self, others: &mut VecDeque<T>) {
+    pub(super) fn exchange(&self, others: &mut Blocks<T>) {
         let mut values = self.values.lock();
         mem::swap(values.state(), others);
         self.count(&values);
     }
 
     #[inline]
-    fn count(&self, values: &Guard<'_, VecDeque<T>, (), 0>) {
+    fn count(&self, values: &Guard<'_, Blocks<T>, (), 0>) {
         self.len.store(values.peek().len(), Ordering::Release);
     }
 }

@@ -45,6 +45,7 @@
 //! });
 //! ```
 
+mod blocks;
 pub mod broadcast;
 mod errors;
 mod exclusive;

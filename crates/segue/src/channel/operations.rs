@@ -4,10 +4,10 @@
 //! Used by `sender.rs`, `receiver.rs` and `exclusive.rs`; what they do to the channel stands in
 //! `state.rs`.
 
+use super::blocks::Blocks;
 use super::state::{LISTS, Locked, RECEIVERS, RESERVERS, SENDERS, Shared, State, WATCHERS};
 use crate::Closed;
 use segue_core::{Brings, Operation, Unlocked, Waiting};
-use std::collections::VecDeque;
 
 /// The operation of [`Sender::send`](super::Sender::send): sends the value that it has.
 pub struct SendValue<'a, T> {
@@ -120,7 +120,7 @@ impl<T> Operation<State<T>, T, LISTS> for Receive<'_, T> {
 pub(super) struct ReceiveBlock<'a, T> {
     pub(super) shared: &'a Shared<T>,
     /// Comes before what is in the buffer.
-    pub(super) block: &'a mut VecDeque<T>,
+    pub(super) block: &'a mut Blocks<T>,
     /// Of a receiver that is going to wait, if there is nothing.
     /// Whether it is going to wait if there is nothing, and no other arm may be ready.
     pub(super) is_patient: bool,

@@ -52,6 +52,8 @@
 //! nobody waits to send. A bounded one has nothing at its front: there whoever takes a value has to
 //! look for senders, for which it needs the queue's lock anyway.
 //!
+//! Buffer and front are queues that give back their memory as they become shorter (`blocks.rs`).
+//!
 //! A receiver that keeps emptying the channel soon fights for the queue's lock all the same:
 //! `patience.rs`.
 //!
@@ -89,9 +91,9 @@
 //! After Go's channels (waiters that are handed the value) and the three channels of Gears
 //! (section 2.2); room that is reserved is tokio's.
 
+use super::blocks::Blocks;
 use super::front::Front;
 use segue_core::{Guard, WaitQueue};
-use std::collections::VecDeque;
 use std::mem;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -146,7 +148,7 @@ impl<T> Deref for Line<T> {
 
 /// What the lock guards.
 pub struct State<T> {
-    pub(super) buffer: VecDeque<T>,
+    pub(super) buffer: Blocks<T>,
     /// Values may be at the front.
     ahead: bool,
     reserved: usize,
@@ -160,7 +162,7 @@ pub(super) type Locked<'a, T> = Guard<'a, State<T>, T, LISTS>;
 impl<T> Shared<T> {
     /// With one sender and one receiver.
     pub(super) fn new(capacity: usize, undelivered: Option<Undelivered<T>>) -> Self {
-        let state = State { buffer: VecDeque::new(), ahead: false, reserved: 0, closed: false, reserver_next: false };
+        let state = State { buffer: Blocks::new(), ahead: false, reserved: 0, closed: false, reserver_next: false };
         Self {
             queue: Line(WaitQueue::new(state)),
             front: Line(Front::new()),
@@ -366,11 +368,11 @@ impl<T> Shared<T> {
     }
 
     /// Exchanges all that is there for an empty `block`.
-    pub(super) fn take_block(&self, queue: &mut Locked<'_, T>, block: &mut VecDeque<T>) {
+    pub(super) fn take_block(&self, queue: &mut Locked<'_, T>, block: &mut Blocks<T>) {
         mem::swap(&mut queue.state().buffer, block);
         self.front.patience.took(block.len());
         if queue.peek().ahead {
-            let mut all = VecDeque::new();
+            let mut all = Blocks::new();
             self.front.exchange(&mut all);
             self.set_ahead(queue, false);
             all.append(block);
@@ -381,7 +383,7 @@ impl<T> Shared<T> {
     }
 
     /// Puts values back to the front that were taken by [`take_block`](Self::take_block).
-    pub(super) fn put_block_back(&self, mut block: VecDeque<T>) {
+    pub(super) fn put_block_back(&self, mut block: Blocks<T>) {
         if block.is_empty() {
             return;
         }
@@ -428,12 +430,12 @@ impl<T> Shared<T> {
     /// channel.
     pub(super) fn drain(&self) {
         let mut queue = self.queue.lock();
-        let mut left = VecDeque::new();
+        let mut left = Blocks::new();
         self.front.exchange(&mut left);
         left.append(&mut queue.state().buffer);
         self.sign(false);
         drop(queue);
-        left.into_iter().for_each(|value| self.hand_to_hook(value));
+        left.for_each(|value| self.hand_to_hook(value));
     }
 
     fn hand_to_hook(&self, value: T) {

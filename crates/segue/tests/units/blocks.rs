@@ -1,0 +1,98 @@
+//! A queue in blocks does what `VecDeque` does, and keeps little. Part of `channel/blocks.rs`.
+
+use super::Blocks;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// How many values the queue has room for.
+fn room<T>(blocks: &Blocks<T>) -> usize {
+    blocks.newest.capacity() + blocks.older.iter().map(VecDeque::capacity).sum::<usize>()
+}
+
+fn check<T>(blocks: &Blocks<T>, model: usize) {
+    assert_eq!((blocks.len(), blocks.is_empty()), (model, model == 0));
+    assert_eq!(blocks.older_len, blocks.older.iter().map(VecDeque::len).sum::<usize>());
+    assert!(blocks.older.iter().all(|block| !block.is_empty()));
+    assert!(!blocks.newest.is_empty() || blocks.older.is_empty());
+}
+
+/// A value of so many words, which is counted.
+type Value<const WORDS: usize> = (usize, Rc<()>, [u64; WORDS]);
+
+/// Two queues that go through bursts, one after the other, and now and then have the values of the
+/// other one.
+fn does_what_a_vec_deque_does<const WORDS: usize>() {
+    let counted = Rc::new(());
+    let value = |number: usize| (number, Rc::clone(&counted), [0; WORDS]);
+    let rounds = if cfg!(miri) { 3 } else { 20 };
+    let mut appended = [0; 2];
+    for seed in 0..rounds {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut queues: [(Blocks<Value<WORDS>>, VecDeque<usize>); 2] = Default::default();
+        let most = [3, 6 * Blocks::<Value<WORDS>>::BLOCK][seed as usize % 2];
+        for number in 0..6 * most {
+            let [(blocks, model), (others, other_model)] = &mut queues;
+            let is_burst = number / most % 2 == 0;
+            match random.u8(0..8) {
+                0 => {
+                    blocks.push_front(value(number));
+                    model.push_front(number);
+                }
+                // The two take turns at what follows.
+                1 => queues.reverse(),
+                2 if random.usize(0..=most / 8) == 0 => {
+                    appended[usize::from(others.len() > Blocks::<Value<WORDS>>::BLOCK)] += 1;
+                    blocks.append(others);
+                    model.append(other_model);
+                    check(others, 0);
+                }
+                3.. if is_burst => {
+                    blocks.push_back(value(number));
+                    model.push_back(number);
+                }
+                _ => assert_eq!(blocks.pop_front().map(|value| value.0), model.pop_front()),
+            }
+            queues.iter().for_each(|(blocks, model)| check(blocks, model.len()));
+            assert_eq!(Rc::strong_count(&counted), 1 + queues.iter().map(|(_, model)| model.len()).sum::<usize>());
+        }
+        let [(blocks, model), last] = queues;
+        assert!(blocks.map(|value| value.0).eq(model));
+        drop(last);
+        assert_eq!(Rc::strong_count(&counted), 1);
+    }
+    assert!(cfg!(miri) || appended.iter().all(|count| *count > 0), "{appended:?}");
+}
+
+#[test]
+fn it_does_what_a_vec_deque_does() {
+    does_what_a_vec_deque_does::<0>();
+    does_what_a_vec_deque_does::<40>();
+}
+
+#[test]
+fn its_memory_ebbs_with_the_values_and_grows_with_them() {
+    let block = Blocks::<u64>::BLOCK;
+    let mut blocks = Blocks::new();
+    for round in 0..3 {
+        for number in 0..100 * block {
+            blocks.push_back(number as u64);
+            assert!(room(&blocks) <= blocks.len() + 2 * block, "round {round}");
+        }
+        for _ in 0..100 * block {
+            assert!(blocks.pop_front().is_some());
+            assert!(room(&blocks) <= blocks.len() + 3 * block, "round {round}");
+            assert!(blocks.older.capacity() <= 4 * blocks.older.len().max(1), "round {round}");
+        }
+        assert!(blocks.is_empty() && room(&blocks) <= 2 * block);
+    }
+}
+
+#[test]
+fn values_without_bytes_are_counted() {
+    let mut blocks = Blocks::new();
+    (0..100_000).for_each(|_| blocks.push_back(()));
+    blocks.push_front(());
+    assert_eq!(blocks.len(), 100_001);
+    assert_eq!((&mut blocks).count(), 100_001);
+    assert!(blocks.is_empty());
+}
