@@ -306,6 +306,45 @@ fn a_channel_gives_back_what_a_burst_has_taken_as_it_ebbs() {
     }
 }
 
+/// A policy by whose name a failure is found, and how a worker gets it.
+type Runs = (&'static str, fn(&(dyn Fn() + Sync)));
+
+#[test]
+fn a_worker_gives_back_what_a_burst_of_fibers_has_taken() {
+    let _alone = alone();
+    use segue::sched::{Builder as Workers, ByPriority, Fair, Fifo, Hierarchical, Lifo, Stealing};
+    const FIBERS: usize = 30_000;
+    fn one() -> Workers {
+        Workers::new().workers(1)
+    }
+    let policies: [Runs; 6] = [
+        ("stealing", |f| one().run_with(Stealing::default, f).unwrap()),
+        ("fifo", |f| one().run_with(Fifo::default, f).unwrap()),
+        ("lifo", |f| one().run_with(Lifo::default, f).unwrap()),
+        ("priority", |f| one().run_with(ByPriority::default, f).unwrap()),
+        ("fair", |f| one().run_with(Fair::new, f).unwrap()),
+        ("hierarchical", |f| one().run_with(|| Hierarchical::new().child(1, Fifo::default()), f).unwrap()),
+    ];
+    for (name, run) in policies {
+        run(&|| {
+            let burst = |fibers: usize| {
+                scope(|s| (0..fibers).for_each(|_| _ = s.spawn(|| yield_now().unwrap())));
+                // Nothing is ready, and the worker looks for something.
+                segue::sleep(Duration::from_millis(1)).unwrap();
+            };
+            // So many of what fibers are made of a thread keeps for the next ones.
+            burst(2000);
+            let before = live();
+            for _ in 0..2 {
+                burst(FIBERS);
+                let more = live() - before;
+                // The arena has the numbers of the stacks that there were.
+                assert!(more < LITTLE + 4 * 2 * FIBERS as isize, "{name}: {more} bytes");
+            }
+        });
+    }
+}
+
 /// Waits in batches of fibers that are cancelled together.
 struct CancelsFibers;
 

@@ -24,7 +24,11 @@ impl Policy for Fifo {
 
     #[inline]
     fn pop(&mut self) -> Option<Task> {
-        self.ready.pop_front()
+        let first = self.ready.pop_front();
+        if first.is_none() {
+            self.ready.ebb();
+        }
+        first
     }
 
     #[inline]

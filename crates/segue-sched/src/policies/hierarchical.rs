@@ -4,6 +4,7 @@
 
 use super::{Clock, Meter, Used};
 use crate::worker::common::OLDEST;
+use crate::worker::ebb::ebb;
 use crate::worker::policy::{Goes, Idle, Policy, Seat, Task, Why};
 use segue_core::Attribute;
 use segue_core::scheduling::Job;
@@ -95,6 +96,9 @@ impl Child {
         let old = self.turns.is_multiple_of(OLDEST);
         let from_shelf = |shelf: &mut VecDeque<Job>| {
             let job = if old { shelf.pop_front() } else { shelf.pop_back() };
+            if job.is_none() {
+                drop(ebb(shelf));
+            }
             job.map(Task::Fresh)
         };
         match self.turns.is_multiple_of(2) {

@@ -2,6 +2,7 @@
 //!
 //! For trees of fibers that are to be walked depth first, so that few are alive at once.
 
+use crate::worker::ebb::ebb;
 use crate::worker::policy::{Goes, Policy, Task, Why};
 use std::collections::VecDeque;
 
@@ -66,6 +67,10 @@ impl Policy for Lifo {
         if self.turns.is_multiple_of(RELIEF) && !self.is_strict {
             return self.pop_oldest();
         }
-        self.ready.pop_back().or_else(|| self.yielded.pop_front())
+        let newest = self.ready.pop_back().or_else(|| self.yielded.pop_front());
+        if newest.is_none() {
+            drop((ebb(&mut self.ready), ebb(&mut self.yielded)));
+        }
+        newest
     }
 }

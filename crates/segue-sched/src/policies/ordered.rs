@@ -2,6 +2,7 @@
 //!
 //! Used by `priority`, `deadline` and `fair`, and for policies of users.
 
+use crate::worker::ebb::{KEPT, ebb};
 use crate::worker::policy::{Started, Task};
 use segue_core::scheduling::Job;
 use std::collections::{BTreeMap, VecDeque};
@@ -152,6 +153,8 @@ impl<K: Ord + Copy, T> Queues<K, T> {
         self.len -= 1;
         if first.get().is_empty() && self.len > 0 {
             self.retire_first();
+        } else {
+            drop(ebb(first.get_mut()));
         }
         Some(it)
     }
@@ -170,6 +173,8 @@ impl<K: Ord + Copy, T> Queues<K, T> {
         if queue.is_empty() && self.len > 0 {
             let empty = self.by_key.remove(&key);
             self.keep(empty);
+        } else {
+            drop(ebb(queue));
         }
         Some(it)
     }
@@ -182,7 +187,8 @@ impl<K: Ord + Copy, T> Queues<K, T> {
 
     fn keep(&mut self, empty: Option<VecDeque<(u64, T)>>) {
         if self.idle.len() < IDLE {
-            self.idle.extend(empty);
+            // Without the room for a burst.
+            self.idle.extend(empty.filter(|empty| empty.capacity() <= KEPT));
         }
     }
 }

@@ -13,6 +13,7 @@
 //! places from `first` on, under the mask, have values. No other place has one.
 #![allow(unsafe_code)] // Places without a value.
 
+use crate::worker::ebb::KEPT;
 use std::fmt;
 use std::mem::MaybeUninit;
 
@@ -97,6 +98,14 @@ impl<T> Ring<T> {
         Some(unsafe { self.places.get_unchecked(place).assume_init_ref() })
     }
 
+    /// Gives up the room of an empty ring if it is large, after a burst. The counts go on.
+    #[inline]
+    pub(crate) fn ebb(&mut self) {
+        if self.len == 0 && self.places.len() > KEPT {
+            self.places = Box::new([]);
+        }
+    }
+
     /// Twice the room. The counts go on.
     #[cold]
     #[inline(never)]
@@ -154,6 +163,7 @@ mod tests {
                         ring.push_front((number, Rc::clone(&counted)));
                         model.push_front(number);
                     }
+                    5 => ring.ebb(),
                     _ => assert_eq!(ring.pop_front().map(|(number, _)| number), model.pop_front()),
                 }
                 grown += usize::from(ring.places.len() > room);

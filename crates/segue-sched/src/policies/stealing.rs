@@ -133,7 +133,12 @@ impl Policy for Stealing {
                 return self.woken.pop_front().map(Task::Fresh);
             }
         }
-        self.started.pop_front().map(Task::Started)
+        let first = self.started.pop_front();
+        if first.is_none() {
+            self.started.ebb();
+            self.woken.ebb();
+        }
+        first.map(Task::Started)
     }
 
     fn paced(&mut self, turns: u32) {

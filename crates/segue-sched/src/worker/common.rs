@@ -7,6 +7,7 @@
 #![allow(unsafe_code)] // Workers and fibers are reached by their addresses.
 
 use crate::worker::checkpoint::Slice;
+use crate::worker::ebb::{KEPT, ebb};
 use crate::worker::forks::Forks;
 use crate::worker::group::{Group, Remote, take_back};
 use crate::worker::hooks::Hooks;
@@ -349,6 +350,11 @@ impl Common {
         let mut living = self.living.borrow_mut();
         let seat = header.seat.get();
         living.swap_remove(seat);
+        if living.capacity() > KEPT && living.len() < living.capacity() / 4 {
+            // There is always one, the first fiber: so its memory ebbs by halves.
+            let most = living.capacity() / 2;
+            living.shrink_to(most);
+        }
         self.remote().beat.set_fibers(living.len());
         if let Some(moved) = living.get(seat) {
             // SAFETY: the living are in place.
@@ -498,7 +504,7 @@ impl Common {
     #[inline]
     fn take_newest(&self) -> Option<Job> {
         match &self.alone {
-            Some(shelf) => shelf.borrow_mut().pop_back(),
+            Some(shelf) => take_alone(shelf, VecDeque::pop_back),
             None => self.remote().shelf.take_newest(),
         }
     }
@@ -506,7 +512,7 @@ impl Common {
     #[cold]
     fn take_oldest(&self) -> Option<Job> {
         match &self.alone {
-            Some(shelf) => shelf.borrow_mut().pop_front(),
+            Some(shelf) => take_alone(shelf, VecDeque::pop_front),
             None => self.remote().shelf.take_oldest(),
         }
     }
@@ -548,4 +554,13 @@ impl Common {
             None => self.group.take_from_others(self.index, self.placing.modest(), takes),
         }
     }
+}
+
+/// Takes a closure off the shelf of a worker that has its group for itself.
+#[inline]
+fn take_alone(shelf: &RefCell<VecDeque<Job>>, take: impl FnOnce(&mut VecDeque<Job>) -> Option<Job>) -> Option<Job> {
+    let mut jobs = shelf.borrow_mut();
+    let job = take(&mut jobs);
+    drop(ebb(&mut jobs));
+    job
 }

@@ -6,6 +6,7 @@
 pub(crate) mod block_in_place;
 pub(crate) mod checkpoint;
 pub(crate) mod common;
+pub(crate) mod ebb;
 pub(crate) mod forks;
 mod grace;
 pub(crate) mod group;

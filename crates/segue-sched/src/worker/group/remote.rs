@@ -4,6 +4,7 @@
 //! order the marks are written and read.
 
 use super::super::common::Header;
+use super::super::ebb::ebb;
 use super::super::inbox::Inbox;
 use super::super::local::no_unwind;
 use segue_core::WaitsFor;
@@ -267,13 +268,23 @@ impl Shelf {
     /// Takes the oldest out.
     #[inline]
     pub(crate) fn take_oldest(&self) -> Option<Job> {
-        if self.seems_to_hold() { self.with(VecDeque::pop_front) } else { None }
+        self.take(VecDeque::pop_front)
     }
 
     /// Takes the newest out.
     #[inline]
     pub(crate) fn take_newest(&self) -> Option<Job> {
-        if self.seems_to_hold() { self.with(VecDeque::pop_back) } else { None }
+        self.take(VecDeque::pop_back)
+    }
+
+    #[inline]
+    fn take(&self, take: impl FnOnce(&mut VecDeque<Job>) -> Option<Job>) -> Option<Job> {
+        if !self.seems_to_hold() {
+            return None;
+        }
+        // The room of a burst goes after the lock.
+        let (job, _room) = self.with(|jobs| (take(jobs), ebb(jobs)));
+        job
     }
 
     /// Takes a certain closure out, if it is still there.
