@@ -6,7 +6,7 @@ mod mailbox;
 
 use common::{Host, Jobs, counted, rounds, stagger};
 use mailbox::{Mailbox, poll};
-use segue_core::{BoxSource, Either, Waitable, after, scope};
+use segue_core::{BoxSource, Either, OneOf, Waitable, after, any_of, guard, scope};
 use std::future::IntoFuture;
 use std::sync::atomic::Ordering;
 use std::task::{Poll, Waker};
@@ -33,6 +33,80 @@ fn of_those_that_are_ready_each_is_taken_as_often() {
     let series = || host.run(7, |_| (0..20).map(|_| choose()).inspect(|n| assert!(!boxes[*n].send(*n))).collect());
     let first: Vec<_> = series();
     assert_eq!(first, series(), "a fiber draws what it has drawn in an equal run");
+}
+
+/// How often the first of two that are ready was taken, of 100: each is given its message back.
+fn share_of_the_first(draws: usize, ready: [&Mailbox<usize>; 2], mut choose: impl FnMut() -> usize) -> usize {
+    let draws = if cfg!(miri) { 200 } else { draws };
+    (0..2).for_each(|n| ready[n].leave(n));
+    let mut first = 0;
+    for _ in 0..draws {
+        let n = choose();
+        first += usize::from(n == 0);
+        ready[n].leave(n);
+    }
+    (0..2).for_each(|n| assert_eq!(ready[n].receive_source().attempt(), Some(n)));
+    first * 100 / draws
+}
+
+#[test]
+fn two_that_are_ready_have_the_same_chance_wherever_the_idle_ones_stand() {
+    let all: [Mailbox<usize>; 40] = std::array::from_fn(|_| Mailbox::new());
+    let fair = if cfg!(miri) { 30..=70 } else { 45..=55 };
+    // Idle ones before the two, behind them, and between them.
+    for [a, b] in [[10, 11], [0, 1], [3, 11]] {
+        let ready = [&all[a], &all[b]];
+        let m = |n: usize| all[n].receive_source();
+        let listed = |arms: usize| move || any_of((0..arms).map(m).collect::<Vec<_>>());
+        let shares = [
+            share_of_the_first(100_000, ready, || any_of(std::array::from_fn::<_, 12, _>(m)).wait().unwrap().1),
+            share_of_the_first(10_000, ready, || listed(12)().attempt().unwrap().1),
+            // More than lie on the stack.
+            share_of_the_first(10_000, ready, || listed(40)().wait().unwrap().1),
+            share_of_the_first(10_000, ready, || {
+                let three = (m(9), m(a), m(b));
+                match any_of(three).wait().unwrap() {
+                    OneOf::A(n) | OneOf::B(n) | OneOf::C(n) => n,
+                }
+            }),
+            // Nested: what comes last does not have half of all.
+            share_of_the_first(10_000, ready, || {
+                let nested = m(7).or(m(8)).or(m(9)).or(m(4)).or(m(a)).map(|_| ()).or(m(b));
+                match nested.wait().unwrap() {
+                    Either::Left(()) => 0,
+                    Either::Right(n) => n,
+                }
+            }),
+            // One that counts as one, since it has many arms, or an order.
+            share_of_the_first(10_000, ready, || match listed(b)().or(m(b)).wait().unwrap() {
+                Either::Left((_, n)) | Either::Right(n) => n,
+            }),
+            share_of_the_first(10_000, ready, || match m(7).or_else(m(a)).or(m(b)).wait().unwrap() {
+                Either::Left(Either::Left(n) | Either::Right(n)) | Either::Right(n) => n,
+            }),
+        ];
+        assert!(shares.iter().all(|share| fair.contains(share)), "{a} and {b}: {shares:?}");
+    }
+}
+
+#[test]
+fn a_look_in_parts_finds_what_is_ready_wherever_it_is() {
+    let all: [Mailbox<usize>; 24] = std::array::from_fn(|_| Mailbox::new());
+    let m = |n: usize| all[n].receive_source();
+    let off = |n: usize| Waitable::new((n != 3).then(|| m(n).into_source()));
+    for round in 0..rounds(20) {
+        for n in (0..24).filter(|n| *n != 3) {
+            all[n].leave(n);
+            let four = off(0).or(off(1)).or(off(2).or(off(3))).map(|_| ());
+            let guarded = guard(|| m(4).or(m(5).or(m(6)).into_source()).into_source()).map(|_| ());
+            let many = any_of((7..20).map(m).collect::<Vec<_>>()).map(|_| ());
+            let biased = m(20).or_else(m(21)).map(|_| ()).boxed();
+            let filtered = m(22).or(m(23)).filter_map(Some).map(|_| ());
+            let mut all_of_them = any_of((four.or(guarded), many, biased.or(filtered)));
+            assert!(all_of_them.attempt().is_some(), "{n} in round {round}");
+            assert!(all_of_them.attempt().is_none());
+        }
+    }
 }
 
 #[test]

@@ -47,8 +47,10 @@
 /// over receivers of one's own [`merge`](crate::merge()) does less work.
 ///
 /// # Order
-/// If several arms are ready, the look begins with one that is drawn: an arm that is always ready
-/// starves no other.
+/// If several arms are ready, it is drawn which one is taken, each with the same chance: so an arm
+/// that is always ready starves no other. `deadline` and `default` come after all of them. With
+/// `biased` the first that is ready is taken, each time: an arm that is always ready starves those
+/// behind it.
 ///
 /// # Cancellation
 /// *Loses its place in the queue*, of every arm: no arm has had an effect, and no body runs.

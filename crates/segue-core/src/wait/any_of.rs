@@ -10,9 +10,13 @@
 //! arm that is not chosen was registered at most, so it has no effect: what is chosen among are
 //! events, and not functions that have begun to run.
 //!
-//! **Order**: a look begins with an arm that is drawn, each with the same chance, and goes around
-//! once: so none starves, also where another one is always ready. A *biased* choice begins with the
-//! first.
+//! **Order**: a look goes through the arms in an order that is drawn, each order with the same
+//! chance: so of those that are ready each has the same chance, wherever the others stand. (From a
+//! start that is drawn, once around, an arm behind ten idle ones would have their chances, too.)
+//! The order is drawn as far as the look gets. Arms of a choice that is an arm itself are drawn
+//! among the others, if they are [few](SHARED): so `a.or(b).or(c)` is fair to all three. A choice of more
+//! counts as one arm, and draws among its own, since to find one by its number takes a walk. A
+//! *biased* choice goes through its arms from the first to the last, and counts as one.
 //!
 //! **Slots** are made once a look was in vain, so a choice that finds something ready has made
 //! none.
@@ -37,14 +41,20 @@ use crate::wait::source::{Source, Waitable};
 /// `Vec` of one type.
 ///
 /// It yields the output with its origin: of a tuple as a variant of [`OneOf`](crate::OneOf), of an
-/// array or a `Vec` with the index. If several are ready, it begins with one that is drawn, so that
-/// none starves; [`any_of_biased`] begins with the first. A choice without arms is never ready.
+/// array or a `Vec` with the index. If several are ready it is drawn which one yields, each with the
+/// same chance; [`any_of_biased`] takes the first of them. A choice without arms is never ready.
+///
+/// An arm that is a choice itself counts as each of its arms; or as one if it has more than 8, is
+/// biased, or is made by a [`guard`](crate::guard).
 ///
 /// The arms that are not chosen have no effect. What they were made of goes with them, unless they
 /// are lent ([`by_ref`](Waitable::by_ref)). An `Option` of a source is an arm that can be absent.
 ///
 /// Each wait registers all arms, and withdraws them. In a loop over receivers of one's own a
-/// [`merge`](crate::merge()) registers only the arm that has yielded.
+/// [`merge`](crate::merge()) registers only the arm that has yielded. A wait of n arms takes a
+/// multiple of n steps, with two exceptions, which take a multiple of n²: an arm becomes ready just
+/// while the others are registered, and these are at n different structures (16,000 arms: a second);
+/// or n arms that send and n that receive meet at one and the same channel.
 ///
 /// # Cancellation
 /// *Loses its place in the queue*, of every arm; nothing was handed to it.
@@ -100,6 +110,12 @@ pub fn any_of_biased<L: Arms>(list: L) -> Waitable<AnyOf<L>> {
     Waitable::new(AnyOf::new(list, true, WaitsFor::new("the first of several")))
 }
 
+/// So many arms are drawn among without memory of their own.
+const FEW: usize = 16;
+
+/// A choice of more arms is one to the choice that it is an arm of.
+const SHARED: usize = 8;
+
 /// The source that is ready when one of a list of sources is. Made by [`any_of`].
 #[derive(Clone, Copy, Debug)]
 pub struct AnyOf<L> {
@@ -134,6 +150,36 @@ impl<L: Arms> AnyOf<L> {
         let arms = (0..self.list.count()).map(|index| self.list.arms_of(index)).sum();
         assert!(arms <= MAX_ARM, "a choice has at most {MAX_ARM} arms");
         arms
+    }
+
+    #[inline]
+    fn count_parts(&self) -> usize {
+        (0..self.list.count()).map(|index| self.list.parts_of(index)).sum()
+    }
+
+    /// Looks at one part after the other, in an order that is drawn step by step.
+    #[inline(never)]
+    fn attempt_in_any_order(&mut self, parts: usize) -> Option<L::Output> {
+        let (mut few, mut many) = ([(0, 0); FEW], Vec::new());
+        let left: &mut [(u32, u32)] = if parts <= FEW {
+            &mut few[..parts]
+        } else {
+            many.resize(parts, (0, 0));
+            &mut many
+        };
+        let of_arm = |index| (0..self.list.parts_of(index)).map(move |part| (index as u32, part as u32));
+        for (place, it) in left.iter_mut().zip((0..self.list.count()).flat_map(of_arm)) {
+            *place = it;
+        }
+        for last in (0..parts).rev() {
+            left.swap(draw(last + 1), last);
+            let (index, part) = left[last];
+            let output = self.list.attempt_part_at(index as usize, part as usize);
+            if output.is_some() {
+                return output;
+            }
+        }
+        None
     }
 
     /// The sources, with what they have kept.
@@ -195,9 +241,39 @@ unsafe impl<L: Arms> Source for AnyOf<L> {
 
     #[inline]
     fn attempt(&mut self) -> Option<Self::Output> {
-        let (count, arms) = (self.list.count(), self.count_arms());
-        let start = if self.biased || arms < 2 { 0 } else { self.place_of(draw(arms)).0 };
-        (start..count).chain(0..start).find_map(|index| self.list.attempt_at(index))
+        let count = self.list.count();
+        let parts = if self.biased { 0 } else { self.count_parts() };
+        if parts < 2 {
+            return (0..count).find_map(|index| self.list.attempt_at(index));
+        }
+        if count == 2 && parts == 2 {
+            let first = draw(2);
+            return self.list.attempt_at(first).or_else(|| self.list.attempt_at(1 - first));
+        }
+        self.attempt_in_any_order(parts)
+    }
+
+    fn parts(&self) -> usize {
+        match self.biased {
+            true => 1,
+            false => Some(self.count_parts()).filter(|parts| *parts <= SHARED).unwrap_or(1),
+        }
+    }
+
+    #[inline]
+    fn attempt_part(&mut self, mut part: usize) -> Option<Self::Output> {
+        // The list comes first: the parts of a long one are not counted again and again.
+        if self.biased || self.list.count() > SHARED || self.parts() == 1 {
+            return self.attempt();
+        }
+        for index in 0..self.list.count() {
+            let parts = self.list.parts_of(index);
+            if part < parts {
+                return self.list.attempt_part_at(index, part);
+            }
+            part -= parts;
+        }
+        unreachable!("there are so many parts");
     }
 
     unsafe fn prepare(&mut self, slot: &mut Self::Slot) {

@@ -75,6 +75,12 @@ pub unsafe trait Arms {
     /// [`Source::attempt`] of this arm.
     fn attempt_at(&mut self, index: usize) -> Option<Self::Output>;
 
+    /// [`Source::parts`] of this arm.
+    fn parts_of(&self, index: usize) -> usize;
+
+    /// [`Source::attempt_part`] of this arm.
+    fn attempt_part_at(&mut self, index: usize, part: usize) -> Option<Self::Output>;
+
     /// [`Source::prepare`] of this arm.
     ///
     /// # Safety
@@ -133,6 +139,15 @@ macro_rules! steps {
         #[inline]
         fn attempt_at(&mut $self, index: usize) -> Option<Self::Output> {
             steps!(index: $($index => $self $($place)+.attempt().map($name);)+)
+        }
+
+        #[inline]
+        fn parts_of(&$self, index: usize) -> usize {
+            steps!(index: $($index => $self $($place)+.parts();)+)
+        }
+
+        fn attempt_part_at(&mut $self, index: usize, part: usize) -> Option<Self::Output> {
+            steps!(index: $($index => $self $($place)+.attempt_part(part).map($name);)+)
         }
 
         unsafe fn prepare_at(&mut $self, index: usize, $slots: &mut Self::Slots) {

@@ -7,8 +7,8 @@
 //!
 //! The closure of a guard runs in an attempt, so nothing is registered then: it may wait and may
 //! unwind. What it has made stays until that has yielded, so the number of its arms and its
-//! addresses stay the same while it is registered. Before there is a source a guard counts as one
-//! arm, for the draw of a choice.
+//! addresses stay the same while it is registered. For the draw of a choice a guard counts as one arm,
+//! whatever it makes.
 //!
 //! After `guard` of Concurrent ML.
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
@@ -42,6 +42,16 @@ unsafe impl<S: Source> Source for Option<S> {
     #[inline]
     fn attempt(&mut self) -> Option<S::Output> {
         self.as_mut()?.attempt()
+    }
+
+    #[inline]
+    fn parts(&self) -> usize {
+        self.as_ref().map_or(0, S::parts)
+    }
+
+    #[inline]
+    fn attempt_part(&mut self, part: usize) -> Option<S::Output> {
+        self.as_mut()?.attempt_part(part)
     }
 
     unsafe fn prepare(&mut self, slot: &mut S::Slot) {
@@ -128,8 +138,8 @@ pub struct Guarded<S, F> {
 /// that has yielded; then the next wait has another one made.
 ///
 /// A choice looks at its arms one after the other, and at no more of them once it has found one
-/// ready: the closures of guards further on are not called then. To draw where to look first it
-/// asks for the number of arms; a guard that has made nothing yet counts as one.
+/// ready: the closures of guards further on are not called then. In the draw of where to look a guard
+/// counts as one, also if it makes a choice.
 ///
 /// # Cancellation
 /// That of the source that was made. What `make` has done before stays done; [`with_nack`] hears of

@@ -41,6 +41,16 @@ macro_rules! steps_of {
             $inner.attempt().and_then($then)
         }
 
+        #[inline]
+        fn parts(&$self) -> usize {
+            $inner.parts()
+        }
+
+        #[inline]
+        fn attempt_part(&mut $self, part: usize) -> Option<Self::Output> {
+            $inner.attempt_part(part).and_then($then)
+        }
+
         unsafe fn register(&mut $self, $given: &mut Self::Slot, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
             // SAFETY: as the caller promises.
             unsafe { $inner.register($slot, trigger, arm) }

@@ -123,6 +123,20 @@ pub unsafe trait Source {
     /// Takes the value if it is there. Never waits. Called while nothing is registered.
     fn attempt(&mut self) -> Option<Self::Output>;
 
+    /// In how many parts it can be looked at: a choice that this source is an arm of draws among
+    /// the parts of all its arms. The same throughout a look.
+    #[inline]
+    fn parts(&self) -> usize {
+        1
+    }
+
+    /// As [`attempt`](Source::attempt), of one of its parts alone. A look in parts goes through all
+    /// of them, each once, until one yields.
+    #[inline]
+    fn attempt_part(&mut self, _part: usize) -> Option<Self::Output> {
+        self.attempt()
+    }
+
     /// Makes what a registration needs: called after each look in vain that a registration follows.
     /// May allocate and unwind.
     ///
