@@ -291,9 +291,11 @@ fn ebbs(name: &str, send: impl Fn(usize), mut receive: impl FnMut() -> usize) {
 #[test]
 fn a_channel_gives_back_what_a_burst_has_taken_as_it_ebbs() {
     let _alone = alone();
-    for (name, (sender, receiver)) in
-        [("unbounded", channel::unbounded()), ("bounded", channel::bounded(BURST)), ("large", channel::bounded(1 << 30))]
-    {
+    for (name, (sender, receiver)) in [
+        ("unbounded", channel::unbounded()),
+        ("bounded", channel::bounded(BURST)),
+        ("large", channel::bounded(1 << 30)),
+    ] {
         ebbs(name, |n| sender.try_send(n).unwrap(), || receiver.try_recv().unwrap());
         // As a receiver that puts back what it has taken.
         let mut exclusive = receiver.into_exclusive().unwrap();

@@ -36,6 +36,9 @@ local!(static CALLS: Cell<Calls> = Cell::new(Calls { by: ptr::null(), depth: 0 }
 /// How many wakers are called inside of each other.
 const DEEPEST: u32 = 8;
 
+/// A thread keeps room for so many wakers at most.
+const ROOM: usize = 1024;
+
 /// The wakers that are being called inside of each other on this thread, by the fiber that made the
 /// last such call.
 #[derive(Clone, Copy)]
@@ -122,7 +125,16 @@ pub(crate) fn call_deferred() {
 }
 
 fn next() -> Option<Waker> {
-    DEFERRED.try_with(|deferred| deferred.borrow_mut().pop_front()).ok().flatten()
+    let next = |deferred: &RefCell<VecDeque<Waker>>| {
+        let mut deferred = deferred.borrow_mut();
+        let next = deferred.pop_front();
+        if next.is_none() && deferred.capacity() > ROOM {
+            // The room for a burst.
+            *deferred = VecDeque::new();
+        }
+        next
+    };
+    DEFERRED.try_with(next).ok().flatten()
 }
 
 /// Calls a waker where nothing may unwind, and what it has left behind if it is the deepest.

@@ -27,6 +27,12 @@
 //! is put behind it at each look. So each arm that is ready has its turn before any has a second
 //! one.
 //!
+//! An arm that is removed leaves its place in the row, since to look for it would take as long as
+//! there are arms that are due, and arms that end together are all due. Places and arms have
+//! numbers that are never used again, so such a place is *stale*, whatever arm has the index then,
+//! and is passed over when it comes up. When more are stale than there are arms, the row is swept:
+//! so that takes a few steps for each arm that was removed.
+//!
 //! **Commit point**: the claim of the arm's trigger: a value is handed to the arm whether or not
 //! anybody waits for the merge. **Idle**: each arm is due, or registered, or listed.
 //! **Cancellation** of a wait concerns the list alone; what an arm has stays in it.
@@ -34,7 +40,7 @@
 //! **The race to fear**: the resume of an arm, on another thread, against the end of the merge. The
 //! resumer lists the arm and sets `resumed` under the lock of the list, whose release is its last
 //! touch of arm and list. The owner goes on only when it has seen that under the same lock, or has
-//! seen the index, which left the list under it.
+//! seen the place, which left the list under it.
 //!
 //! **Orderings**: the lock's. The hint that the list is not empty carries nothing: it is written
 //! under the lock, and whoever is about to wait looks under it.
@@ -56,6 +62,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::marker::PhantomPinned;
+use std::mem;
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -67,17 +74,24 @@ struct Arms;
 
 /// Where the owner of a merge waits for its arms.
 struct Served {
-    /// The indices of the arms that were resumed, each once. It has room for all of them.
-    list: WaitQueue<Vec<usize>>,
+    /// The places of the arms that were resumed, each once. It has room for all of them.
+    list: WaitQueue<Vec<Place>>,
     /// Whether there may be some.
     any: AtomicBool,
+}
+
+/// A place in the row: the arm with this index, if it still is the one with this number.
+#[derive(Clone, Copy)]
+struct Place {
+    index: usize,
+    number: u64,
 }
 
 /// What resumers of an arm reach.
 struct Host {
     fiber: Fiber,
     trigger: Trigger,
-    index: usize,
+    place: Place,
     served: Arc<Served>,
     /// Under the lock of the list.
     resumed: Cell<bool>,
@@ -103,11 +117,11 @@ enum Look<T> {
 }
 
 impl<S: Source> Arm<S> {
-    fn new(source: S, index: usize, served: &Arc<Served>) -> Pin<Box<Self>> {
+    fn new(source: S, place: Place, served: &Arc<Served>) -> Pin<Box<Self>> {
         // SAFETY: there is no context.
         let fiber = unsafe { ARMS.header(ptr::null()) };
         let (trigger, served, resumed) = (Trigger::new(), Arc::clone(served), Cell::new(false));
-        let host = Host { fiber, trigger, index, served, resumed };
+        let host = Host { fiber, trigger, place, served, resumed };
         let slot = S::Slot::default();
         let arm = Self { source: Some(source), slot, host, is_registered: false, _shared: PhantomPinned };
         let arm = Box::pin(arm);
@@ -157,11 +171,13 @@ impl<S: Source> Arm<S> {
         }
     }
 
-    /// Ends the registration, if there is one.
-    fn leave(&mut self) {
-        let (true, Some(source)) = (std::mem::take(&mut self.is_registered), &mut self.source) else { return };
+    /// Ends the registration, if there is one. If that was in time, the arm is listed nowhere: then
+    /// `has_place` is false, also if this unwinds.
+    fn leave(&mut self, has_place: &Cell<bool>) {
+        let (true, Some(source)) = (mem::take(&mut self.is_registered), &mut self.source) else { return };
         barrier(source.waits_for(), || {
             if self.host.trigger.withdraw().is_some() {
+                has_place.set(false);
                 // SAFETY: it is registered, and was not taken.
                 unsafe { source.withdraw(&mut self.slot) };
                 return;
@@ -173,11 +189,11 @@ impl<S: Source> Arm<S> {
         });
     }
 
-    /// The source, which is registered no more.
-    fn into_source(mut self: Pin<Box<Self>>) -> Option<S> {
+    /// The source, which is registered no more. As [`leave`](Arm::leave).
+    fn into_source(mut self: Pin<Box<Self>>, has_place: &Cell<bool>) -> Option<S> {
         // SAFETY: only the source is moved, which is not pinned.
         let this = unsafe { self.as_mut().get_unchecked_mut() };
-        this.leave();
+        this.leave(has_place);
         this.source.take()
     }
 }
@@ -198,7 +214,7 @@ impl Host {
 
 impl<S: Source> Drop for Arm<S> {
     fn drop(&mut self) {
-        self.leave();
+        self.leave(&Cell::new(true));
     }
 }
 
@@ -212,7 +228,7 @@ unsafe impl StandIn for Arms {
         // SAFETY: `Arm::new` has set the host, and it is in place until the resume is seen.
         let host = unsafe { &*fiber.as_ref().host().cast::<Host>() };
         let mut list = host.served.list.lock();
-        list.state().push(host.index);
+        list.state().push(host.place);
         host.served.any.store(true, Ordering::Relaxed);
         host.resumed.set(true);
         // All, though one at most waits: a future that was forgotten may stand before it. In one
@@ -220,6 +236,9 @@ unsafe impl StandIn for Arms {
         while list.notify_one(0) {}
     }
 }
+
+/// A merge that has no arm any more keeps memory for so many at most.
+const KEPT: usize = 64;
 
 /// Sources that are waited for over and over, and stay registered between the waits. Made by
 /// [`merge`].
@@ -274,8 +293,12 @@ pub struct Merge<S: Source> {
     arms: Vec<Option<Pin<Box<Arm<S>>>>>,
     /// The indices of those that were removed.
     free: Vec<usize>,
+    /// How many arms there have been.
+    numbers: u64,
     /// Those that are due, and those that were listed, in the order of their turns.
-    row: VecDeque<usize>,
+    row: VecDeque<Place>,
+    /// How many of these have no arm.
+    stale: usize,
     served: Arc<Served>,
 }
 
@@ -312,39 +335,72 @@ impl<S: Source> Merge<S> {
     #[must_use]
     pub fn new() -> Self {
         let served = Served { list: WaitQueue::new(Vec::new()), any: AtomicBool::new(false) };
-        Self { arms: Vec::new(), free: Vec::new(), row: VecDeque::new(), served: Arc::new(served) }
+        let served = Arc::new(served);
+        Self { arms: Vec::new(), free: Vec::new(), numbers: 0, row: VecDeque::new(), stale: 0, served }
     }
 
-    /// Adds an arm. Answers its index, which is that of an arm that was removed, or the next one.
+    /// Adds an arm. Answers its index, which is that of an arm that was removed, or a new one.
     /// The source is looked at by the next call that waits or tries.
     pub fn push(&mut self, source: S) -> usize {
         let index = self.free.pop().unwrap_or(self.arms.len());
         if index == self.arms.len() {
             self.arms.push(None);
-            self.row.reserve(self.arms.len() - self.row.len());
             let mut list = self.served.list.lock();
             let room = self.arms.len() - list.state().len();
             list.state().reserve(room);
         }
-        self.arms[index] = Some(Arm::new(source, index, &self.served));
-        self.row.push_back(index);
+        let place = Place { index, number: self.numbers };
+        self.numbers += 1;
+        self.arms[index] = Some(Arm::new(source, place, &self.served));
+        self.row.push_back(place);
         index
     }
 
     /// Takes an arm out, and gives back its source; `None` if there is none of this index. What the
-    /// arm was handed and has not yielded goes back to its structure.
+    /// arm was handed and has not yielded goes back to its structure. It takes a few steps, however
+    /// many arms there are.
     pub fn remove(&mut self, index: usize) -> Option<S> {
         preemption_point();
         let arm = self.arms.get_mut(index)?.take()?;
+        // One that is due or was served has a place, and all others register.
+        let has_place = Cell::new(true);
         // Also if what goes back unwinds, a value for instance that nobody takes and whose drop
-        // panics: a place in the row that is left over would be that of the next arm.
-        let (row, free, served) = (&mut self.row, &mut self.free, &self.served);
-        let _leaves_the_row = at_end(|| {
-            row.retain(|other| *other != index);
-            served.list.lock().state().retain(|other| *other != index);
-            free.push(index);
+        // panics.
+        let _leaves = at_end(|| {
+            self.free.push(index);
+            if has_place.get() {
+                // The list has room for arms, and none for stale places.
+                self.collect();
+                self.stale += 1;
+                if self.stale > self.len() {
+                    self.sweep();
+                }
+            }
+            if self.is_empty() && self.arms.len() > KEPT {
+                self.give_back();
+            }
         });
-        arm.into_source()
+        arm.into_source(&has_place)
+    }
+
+    /// The arm that has this place, unless it was removed.
+    fn arm_at(arms: &mut [Option<Pin<Box<Arm<S>>>>], place: Place) -> Option<Pin<&mut Arm<S>>> {
+        arms.get_mut(place.index)?.as_mut().map(Pin::as_mut).filter(|arm| arm.host.place.number == place.number)
+    }
+
+    /// Takes stale places out.
+    fn sweep(&mut self) {
+        let arms = &mut self.arms;
+        self.row.retain(|place| Self::arm_at(arms, *place).is_some());
+        self.stale = 0;
+    }
+
+    /// Gives back the memory for the arms, all of which have gone.
+    fn give_back(&mut self) {
+        (self.arms, self.free, self.row) = (Vec::new(), Vec::new(), VecDeque::new());
+        let list = mem::take(self.served.list.lock().state());
+        // After the lock.
+        drop(list);
     }
 
     /// How many arms there are.
@@ -404,16 +460,21 @@ impl<S: Source> Merge<S> {
 
     /// Looks at each arm whose turn it is, at most at as many as there are.
     fn look(&mut self) -> Option<(usize, S::Output)> {
-        for _ in 0..self.arms.len() {
+        let mut turns = self.len();
+        while turns > 0 {
             if self.served.any.load(Ordering::Relaxed) {
                 self.collect();
             }
-            let index = self.row.pop_front()?;
+            let place = self.row.pop_front()?;
+            let Some(arm) = Self::arm_at(&mut self.arms, place) else {
+                self.stale -= 1;
+                continue;
+            };
             // Also if the look unwinds.
-            self.row.push_back(index);
-            let arm = self.arms[index].as_mut().expect("only arms that are there have a place in the row");
-            match arm.as_mut().look() {
-                Look::Yields(output) => return Some((index, output)),
+            self.row.push_back(place);
+            turns -= 1;
+            match arm.look() {
+                Look::Yields(output) => return Some((place.index, output)),
                 Look::Waits => _ = self.row.pop_back(),
                 Look::GaveUp => {}
             }
@@ -447,7 +508,7 @@ struct Listed {
     is_due: bool,
 }
 
-impl Operation<Vec<usize>, ()> for Listed {
+impl Operation<Vec<Place>, ()> for Listed {
     type Output = ();
 
     #[inline]
@@ -455,12 +516,12 @@ impl Operation<Vec<usize>, ()> for Listed {
         Unlocked::Done(())
     }
 
-    fn attempt(&mut self, _: &mut Guard<'_, Vec<usize>, ()>) -> Option<()> {
+    fn attempt(&mut self, _: &mut Guard<'_, Vec<Place>, ()>) -> Option<()> {
         Some(())
     }
 
     #[inline]
-    fn is_ready(&mut self, list: &mut Guard<'_, Vec<usize>, ()>) -> bool {
+    fn is_ready(&mut self, list: &mut Guard<'_, Vec<Place>, ()>) -> bool {
         self.is_due || !list.peek().is_empty()
     }
 
@@ -469,7 +530,7 @@ impl Operation<Vec<usize>, ()> for Listed {
         Some(())
     }
 
-    fn give_back(&mut self, slot: Option<()>, _: &mut Guard<'_, Vec<usize>, ()>) -> Option<()> {
+    fn give_back(&mut self, slot: Option<()>, _: &mut Guard<'_, Vec<Place>, ()>) -> Option<()> {
         // All that wait were told.
         slot
     }
@@ -483,7 +544,7 @@ struct Next<'a, S: Source> {
 
 impl<S: Source> Next<'_, S> {
     #[inline]
-    fn listed(&self) -> Waiting<'_, Listed, Vec<usize>, ()> {
+    fn listed(&self) -> Waiting<'_, Listed, Vec<Place>, ()> {
         let is_due = !self.merge.row.is_empty();
         self.merge.served.list.operation(self.waits_for, Listed { is_due })
     }
@@ -516,3 +577,7 @@ unsafe impl<S: Source> Source for Next<'_, S> {
         unsafe { self.listed().withdraw(slot) }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "../../tests/units/merge.rs"]
+mod tests;

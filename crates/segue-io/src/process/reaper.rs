@@ -5,9 +5,11 @@
 //!
 //! # The idea
 //!
-//! One thread polls what the abandoned children become readable by, and looks. It is started for
-//! the first of them and ends with the last. It is a plain thread with a plain `poll`, since a
-//! child may be dropped where there is no scheduler, or while one ends.
+//! One thread polls what the abandoned children become readable by, and looks at those that have.
+//! It is started for the first of them and ends with the last. It is a plain thread with a plain
+//! `poll`, since a child may be dropped where there is no scheduler, or while one ends. So each child
+//! is asked about once, however many others there are; a poll goes through all of them, as the
+//! kernel does for those that have ended meanwhile together.
 //!
 //! **States**: `bell` is there exactly while a thread watches. All of it changes under the lock;
 //! the thread ends under it too, so a child is either seen by that thread or starts another. **The
@@ -52,9 +54,14 @@ pub(super) fn adopt(exit: Arc<Exit>) {
 }
 
 fn watch(bell: &Bell) {
+    // Those that were watched, and whether there is something to be seen of each. They come first in
+    // the list: nobody else takes one out.
+    let mut news: Vec<bool> = Vec::new();
     loop {
         let mut orphans = orphans();
-        orphans.list.retain(|exit| matches!(exit.look(), Ok(None)));
+        let mut news_of_each = news.drain(..);
+        orphans.list.retain(|exit| !news_of_each.next().unwrap_or(true) || matches!(exit.look(), Ok(None)));
+        drop(news_of_each);
         if orphans.list.is_empty() {
             *orphans = Orphans { list: Vec::new(), bell: None };
             return;
@@ -63,8 +70,9 @@ fn watch(bell: &Bell) {
         drop(orphans);
         let mut fds = vec![PollFd::new(bell, PollFlags::IN)];
         fds.extend(watched.iter().map(|exit| PollFd::new(&**exit, PollFlags::IN)));
-        // Interrupted or not, the next look tells.
-        let _ = rustix::event::poll(&mut fds, None);
+        // If it was interrupted, or fails, nothing tells them apart.
+        let polled = rustix::event::poll(&mut fds, None).is_ok();
+        news.extend(fds[1..].iter().map(|fd| !polled || !fd.revents().is_empty()));
         bell.hear();
     }
 }
