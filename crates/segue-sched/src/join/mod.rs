@@ -151,14 +151,19 @@ impl Common {
     }
 
     /// Runs `a` with `b` at hand, for a caller that would rather have `b` back than have it run
-    /// here: `None` says that nobody has taken it. Then it was dropped and not called.
+    /// here: `None` says that nobody has taken it. Then it was dropped and not called. If somebody
+    /// has, `gone` is called after `a`, before the wait for it.
     #[inline]
     pub(crate) fn fork_or_keep<RA, RB: Send>(
         &self,
         a: impl FnOnce() -> RA,
         b: impl FnOnce() -> RB + Send,
+        gone: impl FnOnce(),
     ) -> (RA, Option<RB>) {
-        if chain::top().is_null() { self.fork_or_keep_here(a, b) } else { self.fork_or_keep_surrounded(a, b) }
+        match chain::top().is_null() {
+            true => self.fork_or_keep_here(a, b, gone),
+            false => self.fork_or_keep_surrounded(a, b, gone),
+        }
     }
 
     #[inline(always)]
@@ -166,6 +171,7 @@ impl Common {
         &self,
         a: impl FnOnce() -> RA,
         b: B,
+        gone: impl FnOnce(),
     ) -> (RA, Option<RB>) {
         let note = Note { expose: expose::<B, RB>, place: Place::here() };
         let child = Child { note, job: StackJob::new(b) };
@@ -176,6 +182,7 @@ impl Common {
             unsafe { child.job.discard() };
             return (a.unwrap_or_else(|payload| resume_unwind(payload)), None);
         }
+        gone();
         // SAFETY: it was exposed, and its job is not on the shelf.
         let Some(b) = (unsafe { self.wait_for_child(&child.job, WaitsFor::new("the rest of a parallel loop")) }) else {
             // SAFETY: it came back, so that nobody else knows it any more.
@@ -198,10 +205,11 @@ impl Common {
         &self,
         a: impl FnOnce() -> RA,
         b: impl FnOnce() -> RB + Send,
+        gone: impl FnOnce(),
     ) -> (RA, Option<RB>) {
         // SAFETY: as in `fork_surrounded`.
         let (a, b) = unsafe { heirs(a, b) };
-        barrier(WaitsFor::new("a parallel loop"), || self.fork_or_keep_here(a, b))
+        barrier(WaitsFor::new("a parallel loop"), || self.fork_or_keep_here(a, b, gone))
     }
 
     /// Takes a child that was exposed off the shelf, if it is still there.

@@ -5,7 +5,7 @@
 //! elements are fed into.
 
 use crate::par::iter::{IndexedParallelIterator, ParallelIterator};
-use crate::par::plumbing::{Consumer, Folder, Producer, drive};
+use crate::par::plumbing::{Consumer, Folder, Producer, drive, lesser};
 use std::iter;
 use std::ops::Range;
 
@@ -75,6 +75,10 @@ impl<I: ParallelIterator, R: Send, F: Fn(I::Item) -> R + Sync + Send> ParallelIt
     fn exactly(&mut self) -> Option<usize> {
         self.base.exactly()
     }
+
+    fn bound(&self) -> Option<usize> {
+        self.base.bound()
+    }
 }
 
 impl<I: IndexedParallelIterator, R: Send, F: Fn(I::Item) -> R + Sync + Send> IndexedParallelIterator for Map<I, F> {
@@ -130,6 +134,10 @@ impl<T, R, F: Fn(T) -> R + Sync, C: Consumer<R>> Consumer<T> for Mapping<'_, C, 
 
     fn is_full(&self) -> bool {
         self.to.is_full()
+    }
+
+    fn at_most(&self) -> Option<usize> {
+        self.to.at_most()
     }
 }
 
@@ -192,6 +200,10 @@ impl<T, F: Fn(&T) -> bool + Sync, C: Consumer<T>> Consumer<T> for Filtering<'_, 
 
     fn is_full(&self) -> bool {
         self.to.is_full()
+    }
+
+    fn at_most(&self) -> Option<usize> {
+        self.to.at_most()
     }
 }
 
@@ -256,6 +268,10 @@ impl<T, R, F: Fn(T) -> Option<R> + Sync, C: Consumer<R>> Consumer<T> for FilterM
 
     fn is_full(&self) -> bool {
         self.to.is_full()
+    }
+
+    fn at_most(&self) -> Option<usize> {
+        self.to.at_most()
     }
 }
 
@@ -333,6 +349,10 @@ where
     fn is_full(&self) -> bool {
         self.to.is_full()
     }
+
+    fn at_most(&self) -> Option<usize> {
+        self.to.at_most()
+    }
 }
 
 /// See [`Folding`]. What is folded is away while a closure has it.
@@ -379,6 +399,10 @@ macro_rules! of_references {
             fn exactly(&mut self) -> Option<usize> {
                 self.base.exactly()
             }
+
+            fn bound(&self) -> Option<usize> {
+                self.base.bound()
+            }
         }
 
         impl<'t, T: $bound + Send + Sync + 't, I: IndexedParallelIterator<Item = &'t T>> IndexedParallelIterator
@@ -424,11 +448,16 @@ macro_rules! indexed {
             type Item = $item;
 
             fn drive<C: Consumer<$item>>(&mut self, consumer: &C) -> C::Result {
-                drive(self.pieces(), consumer)
+                let bound = self.bound();
+                drive(self.pieces(), consumer, bound)
             }
 
             fn exactly(&mut self) -> Option<usize> {
                 self.length()
+            }
+
+            fn bound(&self) -> Option<usize> {
+                self.least_bound()
             }
         }
     };
@@ -441,6 +470,10 @@ indexed!(<I> Chunks<I>, Vec<I::Item>);
 impl<I: IndexedParallelIterator> Enumerate<I> {
     fn length(&mut self) -> Option<usize> {
         self.base.exactly()
+    }
+
+    fn least_bound(&self) -> Option<usize> {
+        self.base.bound()
     }
 }
 
@@ -484,6 +517,10 @@ impl<P: Producer> Producer for Enumerated<P> {
 impl<I: IndexedParallelIterator, J: IndexedParallelIterator> Zip<I, J> {
     fn length(&mut self) -> Option<usize> {
         Some(self.first.exactly()?.min(self.second.exactly()?))
+    }
+
+    fn least_bound(&self) -> Option<usize> {
+        lesser(self.first.bound(), self.second.bound())
     }
 }
 
@@ -531,6 +568,10 @@ impl<P: Producer, Q: Producer> Producer for Zipped<P, Q> {
 impl<I: IndexedParallelIterator> Chunks<I> {
     fn length(&mut self) -> Option<usize> {
         Some(self.base.exactly()?.div_ceil(self.size))
+    }
+
+    fn least_bound(&self) -> Option<usize> {
+        self.base.bound()
     }
 }
 

@@ -236,6 +236,10 @@ impl<T, E: Send, C: Consumer<T>> Consumer<Result<T, E>> for UntilError<'_, C, E>
     fn is_full(&self) -> bool {
         self.to.is_full() || self.error.is_there.load(Relaxed)
     }
+
+    fn at_most(&self) -> Option<usize> {
+        self.to.at_most()
+    }
 }
 
 /// See [`UntilError`].

@@ -4,6 +4,7 @@
 //! Used by applications.
 
 use crate::par::adapters::{Chunks, Cloned, Copied, Enumerate, Filter, FilterMap, Fold, Map, Zip};
+use crate::par::at_most::AtMost;
 use crate::par::collect;
 use crate::par::consumers::{Each, Products, Reduce, Sums, Total};
 use crate::par::convert::{FromParallelIterator, IntoParallelIterator};
@@ -41,6 +42,41 @@ pub trait ParallelIterator: Sized + Send {
     #[doc(hidden)]
     fn exactly(&mut self) -> Option<usize> {
         None
+    }
+
+    /// The bound that this iterator and those that it is made of set on the elements under way.
+    #[doc(hidden)]
+    fn bound(&self) -> Option<usize> {
+        None
+    }
+
+    /// The same, of which at most so many elements are under way at once: their closures were called
+    /// and have not returned, since they run or wait. Without it they are 16 for each worker. It is
+    /// a bound on the whole loop, wherever it stands among the adapters; of several the least counts.
+    ///
+    /// It takes effect where closures [wait](super#closures-that-wait): no more of them run at once
+    /// than there are workers. With 1 the elements come one after the other.
+    ///
+    /// The closures must not wait for each other, but for so many of them: an element that is beyond
+    /// the bound is not begun before another one has returned. `usize::MAX` is no bound.
+    ///
+    /// # Panics
+    /// If `elements` is zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_sched::par::prelude::*;
+    ///
+    /// let files = ["Cargo.toml", "src/lib.rs", "src/plain.rs"];
+    /// // Two are in memory at once, however large the list is.
+    /// let bytes: u64 = files.par_iter().at_most(2).map(|path| std::fs::read(path).unwrap().len() as u64).sum();
+    /// assert!(bytes > 1000);
+    /// ```
+    #[track_caller]
+    fn at_most(self, elements: usize) -> AtMost<Self> {
+        assert!(elements > 0, "with no element under way a loop never ends: give it 1 or more");
+        AtMost { base: self, elements }
     }
 
     /// What `f` makes of each element.

@@ -35,11 +35,20 @@
 //!
 //! A closure may wait at anything of Segue's: its fiber is suspended, and fibers go on that have
 //! something to do, as do the elements that come after its block. (Blocks are so short that they
-//! take 20 microseconds; one that waits has a single element, as a rule.) So the closures of a loop
-//! may wait for other fibers, but not for each other. As many fibers wait at once as there are
-//! closures that wait: a loop over a million elements that each wait for a second has a million
-//! fibers; a [`Semaphore`](https://docs.rs/segue) bounds what they do, and chunks bound how many
-//! there are. Each of these fibers keeps its stack until what comes after its closure is done, too.
+//! take 20 microseconds; one that waits has a single element, as a rule.)
+//!
+//! **At most so many** elements of a loop are under way at once: 16 for each worker, unless the loop
+//! says another number by [`at_most`](ParallelIterator::at_most). Beyond it no closure is called
+//! before another one has returned. So a loop over a thousand files does not hold a thousand buffers
+//! at once; for files `at_most(n).map` has as many open as is good for the disk. A loop whose
+//! elements do nothing but wait, for answers of a server for instance, takes a larger number.
+//!
+//! The closures of a loop may wait for other fibers, but not for each other: an element may have its
+//! turn only when another one has returned. A loop inside of a closure has a bound of its own, and
+//! so 16 elements that each run such a loop have up to 256 of theirs under way. The halves of a
+//! [`join`](crate::join()) in a closure belong to its element.
+//!
+//! A fiber whose closure has waited keeps its stack until what comes after its closure is done, too.
 //! When all stacks are [taken](crate::StackConfig::max_slots), the last fiber calls the closures
 //! that are left, one after the other.
 //!
@@ -67,6 +76,7 @@
 //! for shared ones.
 
 mod adapters;
+mod at_most;
 mod collect;
 mod consumers;
 mod convert;
@@ -75,11 +85,13 @@ mod iter;
 mod plumbing;
 mod range;
 mod scan;
+mod seats;
 mod slice;
 mod sort;
 mod vec;
 
 pub use adapters::{Chunks, Cloned, Copied, Enumerate, Filter, FilterMap, Fold, Map, Zip};
+pub use at_most::AtMost;
 pub use convert::{FromParallelIterator, IntoParallelIterator, IntoParallelRefIterator, IntoParallelRefMutIterator};
 pub use iter::{IndexedParallelIterator, ParallelIterator};
 pub use range::RangeIter;

@@ -13,6 +13,8 @@
 //! other notes, and others go on with it. As a rule nobody has taken it when the block is over;
 //! then the loop takes it back and goes on with it by itself (`Common::fork_or_keep`).
 //!
+//! So many closures may be under way at once, running or waiting: `seats.rs`.
+//!
 //! A block has so many elements that it takes some 20 microseconds: it begins with one, and is
 //! doubled. So nobody has to say a grain, a cheap loop is one tight loop in all but the first
 //! microseconds, and one of costly elements looks for those that want work after each.
@@ -24,6 +26,7 @@
 //! these are). Each element is in one piece, one block or one iterator at a time, whose drop drops
 //! it.
 
+use crate::par::seats::{Behind, EACH, Seat, Seats};
 use crate::run::default::default_pool;
 use crate::worker::common::{Common, caller, with_caller};
 use crate::worker::handle;
@@ -70,6 +73,11 @@ pub trait Consumer<T>: Sync {
     /// Whether it needs no more.
     fn is_full(&self) -> bool {
         false
+    }
+
+    /// How many elements may be under way at once, if it says.
+    fn at_most(&self) -> Option<usize> {
+        None
     }
 }
 
@@ -136,13 +144,31 @@ impl Grain {
     }
 }
 
+/// What all pieces of a loop share.
+struct Loop<'l, C> {
+    consumer: &'l C,
+    seats: Seats,
+}
+
 /// Runs a loop where the caller is: on a fiber of this crate's schedulers with the workers that are
-/// idle, else in the default runtime.
-pub(crate) fn drive<P: Producer, C: Consumer<P::Item>>(pieces: P, consumer: &C) -> C::Result {
+/// idle, else in the default runtime. `at_most` so many elements are under way at once, or as many
+/// as the consumer says.
+pub(crate) fn drive<P: Producer, C: Consumer<P::Item>>(pieces: P, consumer: &C, at_most: Option<usize>) -> C::Result {
+    let at_most = lesser(at_most, consumer.at_most());
+    let whole = || {
+        let number = at_most.unwrap_or_else(|| EACH * worker().map_or(1, |worker| worker.group.len()));
+        let all = Loop { consumer, seats: Seats::new(number) };
+        go_on(pieces, 0, consumer.folder(0), all.seats.first(), &all)
+    };
     if in_worker() {
-        return if chain::top().is_null() { run(pieces, 0, consumer) } else { surrounded(|| run(pieces, 0, consumer)) };
+        return if chain::top().is_null() { whole() } else { surrounded(whole) };
     }
-    surrounded(|| elsewhere(|| run(pieces, 0, consumer)))
+    surrounded(|| elsewhere(whole))
+}
+
+/// Of two bounds that may be there.
+pub(crate) fn lesser(one: Option<usize>, other: Option<usize>) -> Option<usize> {
+    one.into_iter().chain(other).min()
 }
 
 /// Whether the caller is a fiber of a worker of this crate.
@@ -174,20 +200,30 @@ pub(crate) fn surrounded<R>(f: impl FnOnce() -> R) -> R {
     barrier(WaitsFor::new("a parallel loop"), || unsafe { chain::inherit(heritage, f) })
 }
 
-/// Runs a whole piece, which begins with the element of this index.
-pub(crate) fn run<P: Producer, C: Consumer<P::Item>>(piece: P, at: usize, consumer: &C) -> C::Result {
-    go_on(piece, at, consumer.folder(at), consumer)
+/// What a fiber that was to go through the rest of a piece comes back with.
+enum Rest<P, R> {
+    Done(R),
+    /// It was called back.
+    Kept(P),
 }
 
-fn go_on<'c, P, C>(mut rest: P, mut at: usize, mut folder: C::Folder<'c>, consumer: &'c C) -> C::Result
+/// Goes through a piece, which begins with the element of this index.
+fn go_on<'l, P, C>(
+    mut rest: P,
+    mut at: usize,
+    mut folder: C::Folder<'l>,
+    mut seat: Seat<'l>,
+    all: &'l Loop<'l, C>,
+) -> C::Result
 where
     P: Producer,
     C: Consumer<P::Item>,
 {
+    let run = |piece, at, seat| go_on(piece, at, all.consumer.folder(at), seat, all);
     let mut grain = Grain { size: 1, since: None };
     loop {
         let left = rest.len();
-        if consumer.is_full() || folder.is_full() {
+        if all.consumer.is_full() || folder.is_full() {
             // Before there is something to return, which would leak if a drop panics.
             drop(rest);
             return folder.complete();
@@ -199,25 +235,33 @@ where
         if worker.remote().is_wanted() {
             let half = left / 2;
             let (first, second) = rest.split_at(half);
-            let ours = || go_on(first, at, folder, consumer);
-            let (first, second) = worker.fork(ours, || run(second, at + half, consumer));
-            return consumer.combine(first, second);
+            let ours = || go_on(first, at, folder, seat, all);
+            let (first, second) = worker.fork(ours, || run(second, at + half, all.seats.take()));
+            return all.consumer.combine(first, second);
         }
         let size = grain.size.min(left);
         let (block, others) = rest.split_at(size);
-        let mut others = Some(others);
-        let take = || run(others.take().expect("it is taken once"), at + size, consumer);
+        let (mut others, behind) = (Some(others), Behind::new());
+        let take = || {
+            let seat = all.seats.take_behind(&behind);
+            let others = others.take().expect("it is taken once");
+            match seat {
+                Some(seat) => Rest::Done(run(others, at + size, seat)),
+                None => Rest::Kept(others),
+            }
+        };
         let (folded, taken) = worker.fork_or_keep(
             || {
                 folder.consume_iter(block.into_iter());
                 folder
             },
             take,
+            || all.seats.come_back(&mut seat, &behind),
         );
         folder = folded;
         match (taken, others) {
-            (Some(second), _) => return consumer.combine(folder.complete(), second),
-            (None, Some(others)) => rest = others,
+            (Some(Rest::Done(second)), _) => return all.consumer.combine(folder.complete(), second),
+            (Some(Rest::Kept(others)), _) | (None, Some(others)) => rest = others,
             (None, None) => unreachable!("who has not taken it has left it"),
         }
         at += size;

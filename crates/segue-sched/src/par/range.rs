@@ -22,7 +22,7 @@ impl<R: Countable<Item: Send>> ParallelIterator for RangeIter<R> {
     type Item = R::Item;
 
     fn drive<C: Consumer<R::Item>>(&mut self, consumer: &C) -> C::Result {
-        drive(self.pieces(), consumer)
+        drive(self.pieces(), consumer, None)
     }
 
     fn exactly(&mut self) -> Option<usize> {

@@ -21,7 +21,7 @@ macro_rules! source {
             type Item = $item;
 
             fn drive<C: Consumer<$item>>(&mut self, consumer: &C) -> C::Result {
-                drive(self.pieces(), consumer)
+                drive(self.pieces(), consumer, None)
             }
 
             fn exactly(&mut self) -> Option<usize> {

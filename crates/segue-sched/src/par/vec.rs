@@ -83,7 +83,7 @@ impl<T: Send> ParallelIterator for IntoIter<T> {
     type Item = T;
 
     fn drive<C: Consumer<T>>(&mut self, consumer: &C) -> C::Result {
-        drive(self.pieces(), consumer)
+        drive(self.pieces(), consumer, None)
     }
 
     fn exactly(&mut self) -> Option<usize> {
