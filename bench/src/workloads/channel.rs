@@ -8,6 +8,9 @@
 //! * *one worker*, *two workers*: all are fibers or tasks of one runtime, or threads. *Kept apart*:
 //!   sender and receiver have a thread and a CPU of their own, as in `mvar`.
 //!
+//! * *a million at a time*: one flow of control sends a million messages, and then receives them;
+//!   and again. So the buffer grows and shrinks by a million each time.
+//!
 //! Timed: sending, receiving, waiting, the end of the channel, and starting the fibers, of which
 //! there are 16 at most. Kept apart, the receiver begins with a message that shows that both have
 //! started. Not timed: starting the runtime.
@@ -25,7 +28,7 @@ use super::channels::{
     FlumeCalls, Kanal, KanalCalls, May, MayMany, MayToOne, Std, StdUnbounded, Tasks, Tokio, TokioUnbounded, UNBOUNDED,
 };
 use super::crowd::{self, SpawnFiber, SpawnTask};
-use super::{pair, policies};
+use super::{pair, policies, segue_run};
 use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
 
 /// See the file's head.
@@ -48,6 +51,7 @@ fn variants() -> Vec<Variant> {
         }
     }
     all.extend(ROOMS.map(apart));
+    all.push(in_bursts());
     all
 }
 
@@ -142,6 +146,50 @@ fn add_crossfire<C: Tasks>(setup: Setup, workers: usize, ends: EndsOf<C>, varian
     variant
         .add("crossfire on tokio", move |n| tokio::<C>(workers, setup, ends, n))
         .add("crossfire on smol", move |n| smol::<C>(workers, setup, ends, n))
+}
+
+/// All is sent before the first is received.
+fn in_bursts() -> Variant {
+    Variant::new("unbounded, a million at a time, one worker", "message", 1)
+        .add(SEGUE, |n| segue_run(1, || calls_in_bursts::<Channel>(n)))
+        .add(EXCLUSIVE, |n| segue_run(1, || calls_in_bursts::<Exclusive>(n)))
+        .add("kanal, thread", calls_in_bursts::<KanalCalls>)
+        .add("flume, thread", calls_in_bursts::<FlumeCalls>)
+        .add("crossbeam, thread", calls_in_bursts::<Crossbeam>)
+        .add("std, thread", calls_in_bursts::<StdUnbounded>)
+        .add("tokio", |n| crowd::tokio(1, |_| tasks_in_bursts::<TokioUnbounded>(n)))
+        .absent("Go", "its channels have a bound")
+}
+
+const MILLION: u64 = 1_000_000;
+
+/// How many messages each burst of so many in all has.
+fn bursts(n: u64) -> impl Iterator<Item = u64> {
+    (0..n).step_by(MILLION as usize).map(move |sent| (n - sent).min(MILLION))
+}
+
+fn calls_in_bursts<C: Calls>(n: u64) -> Span {
+    let (sender, mut receiver) = C::with_room(UNBOUNDED);
+    let watch = Stopwatch::start();
+    for burst in bursts(n) {
+        (0..burst).for_each(|number| assert!(C::send(&sender, number), "somebody receives"));
+        (0..burst).for_each(|number| assert_eq!(C::recv(&mut receiver), Some(number)));
+    }
+    watch.stop(n)
+}
+
+async fn tasks_in_bursts<C: Tasks>(n: u64) -> Span {
+    let (mut sender, mut receiver) = C::with_room(UNBOUNDED);
+    let watch = Stopwatch::start();
+    for burst in bursts(n) {
+        for number in 0..burst {
+            assert!(C::send(&mut sender, number).await, "somebody receives");
+        }
+        for number in 0..burst {
+            assert_eq!(C::recv(&mut receiver).await, Some(number));
+        }
+    }
+    watch.stop(n)
 }
 
 /// One sender and one receiver, each on a CPU.

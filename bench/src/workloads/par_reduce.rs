@@ -4,11 +4,15 @@
 //! * *cheap elements*: a multiplication and a shift; the loop is bound by what a processor can do
 //!   at once.
 //! * *costly elements*: 200 multiplications, each of which needs the one before.
+//! * *elements that wait*: of 10,000 each gives up its turn once, and so is a fiber that goes on
+//!   later. As a rule 16 for each worker are under way at once; "no bound" has all of them. Nobody
+//!   else's loops can wait.
 //!
 //! Timed: the loops, one after the other. Not timed: starting the pool.
 
 use super::policies::{self, Policy};
-use crate::measure::{Span, Stopwatch, Variant, Workload};
+use super::segue_run;
+use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
 use std::hint::black_box;
 
 /// See the file's head.
@@ -27,7 +31,33 @@ fn variants() -> Vec<Variant> {
         with::<1>("cheap elements, two workers", 2),
         with::<200>("costly elements, one worker", 1),
         with::<200>("costly elements, two workers", 2),
+        waiting("elements that wait, one worker", 1),
+        waiting("elements that wait, two workers", 2),
     ]
+}
+
+fn waiting(name: &'static str, workers: usize) -> Variant {
+    use segue::par::prelude::*;
+    /// Elements of one loop.
+    const WAITING: u64 = 10_000;
+    let often = move |n: u64, count: fn() -> usize| {
+        segue_run(workers, || {
+            let times = n.div_ceil(WAITING);
+            let watch = Stopwatch::start();
+            for _ in 0..times {
+                assert_eq!(count(), WAITING as usize);
+            }
+            watch.stop(times * WAITING)
+        })
+    };
+    fn yields<T>(_: &T) -> bool {
+        segue::yield_now().is_ok()
+    }
+    Variant::new(name, "element", workers)
+        .add(SEGUE, move |n| often(n, || (0..WAITING).into_par_iter().filter(yields).count()))
+        .add("segue, no bound", move |n| {
+            often(n, || (0..WAITING).into_par_iter().at_most(usize::MAX).filter(yields).count())
+        })
 }
 
 /// Of a number of steps that the compiler knows: else it makes a loop within the loop, for one

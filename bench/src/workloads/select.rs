@@ -9,9 +9,12 @@
 //! * *both sides*: two would each send over one of two rendezvous or receive from the other, so
 //!   that a choice of one meets one of the other. *Kept apart*, each has a thread and a CPU of its
 //!   own.
+//! * *ends together*: of 10,000 channels whose receivers stay registered all senders go at once; the
+//!   operation is one end that is seen, and its arm that is removed. Tokio's `StreamMap` looks
+//!   through all of its streams each time.
 //!
-//! Timed: sending, choosing, the answers. Not timed: starting the runtime. The sum of what was
-//! received is checked.
+//! Timed: sending, choosing, the answers; of the ends also making the channels, and registering.
+//! Not timed: starting the runtime. The sum of what was received is checked.
 //!
 //! Segue is with `select!`; "biased" begins with the first arm, where it is not said a random one.
 //! Crossbeam and flume's `Selector` block threads: with an arm ready, and kept apart. Tokio's
@@ -44,6 +47,9 @@ fn variants() -> Vec<Variant> {
             .add("crossbeam, threads", |n| pair::threads(both::crossbeam(n)))
             .add_go(&["apart"])
             .absent("flume", "of two of its selectors that meet, both may go on waiting"),
+        Variant::new("ends together, of 10,000", "end", 1)
+            .add("segue, merge", |n| segue_run(1, || on_segue::ends(n)))
+            .add("futures and async-channel on smol", |n| crowd::smol(1, |_| on_smol::ends(n))),
     ]
 }
 
@@ -68,6 +74,9 @@ fn waiting<const ARMS: usize>(name: &str) -> Variant {
         .add("futures and async-channel on smol", |n| pair::smol(1, on_smol::waiting::<ARMS>(n)))
         .add_go(&["waiting", &ARMS.to_string()])
 }
+
+/// How many channels end together.
+const ENDING: u64 = 10_000;
 
 fn sum_below(n: u64) -> u64 {
     n * n.saturating_sub(1) / 2
@@ -101,9 +110,26 @@ macro_rules! ready {
 }
 
 mod on_segue {
-    use super::{Span, Stopwatch, channels, sum_below};
+    use super::{ENDING, Span, Stopwatch, channels, sum_below};
     use segue::channel::{Receiver, bounded};
-    use segue::select;
+    use segue::{merge, select};
+
+    pub fn ends(n: u64) -> Span {
+        let rounds = n.div_ceil(ENDING);
+        let watch = Stopwatch::start();
+        for _ in 0..rounds {
+            let (senders, receivers): (Vec<_>, Vec<_>) = (0..ENDING).map(|_| bounded::<u64>(1)).unzip();
+            let mut merged = merge(receivers.iter().map(Receiver::recv_source));
+            assert!(merged.try_next().is_none(), "none has ended");
+            drop(senders);
+            while !merged.is_empty() {
+                let (arm, received) = merged.next().expect("nobody cancels");
+                assert!(received.is_err(), "it has ended");
+                merged.remove(arm);
+            }
+        }
+        watch.stop(rounds * ENDING)
+    }
 
     macro_rules! choose {
         ($biased:expr, $from:ident: $($name:ident $index:tt),+) => {{
@@ -206,10 +232,24 @@ mod on_tokio {
 }
 
 mod on_smol {
-    use super::{Span, Stopwatch, channels, sum_below};
+    use super::{ENDING, Span, Stopwatch, channels, sum_below};
     use async_channel::{Receiver, bounded};
     use futures_util::FutureExt;
+    use futures_util::stream::{SelectAll, StreamExt};
     use std::pin::pin;
+
+    pub async fn ends(n: u64) -> Span {
+        let rounds = n.div_ceil(ENDING);
+        let watch = Stopwatch::start();
+        for _ in 0..rounds {
+            let (senders, receivers): (Vec<_>, Vec<_>) = (0..ENDING).map(|_| bounded::<u64>(1)).unzip();
+            let mut merged: SelectAll<_> = receivers.into_iter().map(Box::pin).collect();
+            assert!(merged.next().now_or_never().is_none(), "none has ended");
+            drop(senders);
+            assert_eq!(merged.next().await, None, "all have ended");
+        }
+        watch.stop(rounds * ENDING)
+    }
 
     macro_rules! choose {
         ($from:ident: $($name:ident $index:tt),+) => {{

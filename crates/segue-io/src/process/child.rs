@@ -303,10 +303,13 @@ impl Child {
 
     /// Sends a signal to the process. No effect on one that has ended. Never waits.
     ///
+    /// Real-time signals have no names, and the C library keeps some of them for itself: this does
+    /// not send them. `libc::kill(child.id(), number)` does, as long as nobody has waited for the
+    /// child: before that its number is nobody else's.
+    ///
     /// # Errors
-    /// As for [`kill`](Self::kill); `InvalidInput` for what is no signal with a name. Those for
-    /// real time (`SIGRTMIN` and above) have none: before the child was waited for, C's `kill`
-    /// sends one to its [number](Self::id).
+    /// As for [`kill`](Self::kill); `InvalidInput` for what is no signal with a name, a real-time
+    /// signal for instance.
     pub fn send(&self, signal: Signal) -> io::Result<()> {
         segue_core::preemption_point();
         self.exit.send(signal)

@@ -40,8 +40,10 @@
 //! **At most so many** elements of a loop are under way at once: 16 for each worker, unless the loop
 //! says another number by [`at_most`](ParallelIterator::at_most). Beyond it no closure is called
 //! before another one has returned. So a loop over a thousand files does not hold a thousand buffers
-//! at once; for files `at_most(n).map` has as many open as is good for the disk. A loop whose
-//! elements do nothing but wait, for answers of a server for instance, takes a larger number.
+//! at once. A loop whose elements do nothing but wait, for answers of a server for instance, takes a
+//! larger number. For files, and whatever else is more waiting than computing,
+//! `concurrent::at_most(n).map` of the crate `segue` has as many open as is good for the disk, and
+//! as many fibers.
 //!
 //! The closures of a loop may wait for other fibers, but not for each other: an element may have its
 //! turn only when another one has returned. A loop inside of a closure has a bound of its own, and

@@ -19,8 +19,14 @@
 //! senders. Receivers get what is buffered, and then [`Closed`](crate::Closed).
 //!
 //! **Nothing is lost.** A value that was not sent comes back, in the error or in the source. One
-//! that was handed to a future that is dropped goes to the next receiver. What was sent and will
-//! never be received goes to the hook of [`Builder::on_undelivered`].
+//! that was handed to a future that is dropped goes to the next receiver, also if that has seen the
+//! end already. What was sent and will never be received goes to the hook of
+//! [`Builder::on_undelivered`].
+//!
+//! **Memory.** A buffer takes memory for the values that are there, and gives it back as they become
+//! fewer, in blocks of about 8 KiB. A channel that was drained keeps up to three of these: one of its
+//! buffer, and one of what its receivers have taken off, an exclusive one or those of an unbounded
+//! channel. A broadcast has its room from the beginning to the end.
 //!
 //! Each operation comes as `x`, `try_x` and `x_source`; [`select!`](crate::select) chooses among
 //! sources.

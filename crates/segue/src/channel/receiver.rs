@@ -19,6 +19,10 @@ pub(crate) const VALUE: &str = "a value in a channel";
 ///
 /// When the last one has gone the channel is closed: senders have their values back, and what is
 /// buffered is [undelivered](super::Builder::on_undelivered).
+///
+/// A receiver that is sent through its own channel, or by way of others that lead back to it, keeps
+/// that channel open as long as nobody receives it: a cycle, as one of `Arc`s is, which leaks the
+/// buffer. [`close`](Receiver::close) ends the sending, and to receive the receiver the cycle.
 #[must_use = "without a receiver the channel is closed"]
 pub struct Receiver<T>(pub(super) Arc<Shared<T>>);
 
@@ -37,6 +41,11 @@ impl<T> Receiver<T> {
     /// # Errors
     /// [`WaitError::Closed`] if the channel was closed and all was received;
     /// [`WaitError::Cancelled`] if the caller was cancelled.
+    ///
+    /// `Closed` says what there is now. A value may still come back: from a future of another
+    /// receiver's that was handed it, and is dropped after this one has seen the end. The next call
+    /// gets it. The last receiver that goes finds all of them: what came back too late to be received
+    /// goes to [`on_undelivered`](super::Builder::on_undelivered).
     ///
     /// # Examples
     ///
