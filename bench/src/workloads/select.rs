@@ -9,8 +9,8 @@
 //! * *both sides*: two would each send over one of two rendezvous or receive from the other, so
 //!   that a choice of one meets one of the other. *Kept apart*, each has a thread and a CPU of its
 //!   own.
-//! * *ends together*: of 10,000 channels whose receivers stay registered all senders go at once; the
-//!   operation is one end that is seen, and its arm that is removed. Tokio's `StreamMap` looks
+//! * *ends together*: of 10,000 channels whose receivers stay registered all senders go at once;
+//!   the operation is one end that is seen, and its arm that is removed. Tokio's `StreamMap` looks
 //!   through all of its streams each time.
 //!
 //! Timed: sending, choosing, the answers; of the ends also making the channels, and registering.

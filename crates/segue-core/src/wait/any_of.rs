@@ -14,9 +14,9 @@
 //! chance: so of those that are ready each has the same chance, wherever the others stand. (From a
 //! start that is drawn, once around, an arm behind ten idle ones would have their chances, too.)
 //! The order is drawn as far as the look gets. Arms of a choice that is an arm itself are drawn
-//! among the others, if they are [few](SHARED): so `a.or(b).or(c)` is fair to all three. A choice of more
-//! counts as one arm, and draws among its own, since to find one by its number takes a walk. A
-//! *biased* choice goes through its arms from the first to the last, and counts as one.
+//! among the others, if they are [few](SHARED): so `a.or(b).or(c)` is fair to all three. A choice
+//! of more counts as one arm, and draws among its own, since to find one by its number takes a
+//! walk. A *biased* choice goes through its arms from the first to the last, and counts as one.
 //!
 //! **Slots** are made once a look was in vain, so a choice that finds something ready has made
 //! none.
@@ -41,8 +41,9 @@ use crate::wait::source::{Source, Waitable};
 /// `Vec` of one type.
 ///
 /// It yields the output with its origin: of a tuple as a variant of [`OneOf`](crate::OneOf), of an
-/// array or a `Vec` with the index. If several are ready it is drawn which one yields, each with the
-/// same chance; [`any_of_biased`] takes the first of them. A choice without arms is never ready.
+/// array or a `Vec` with the index. If several are ready it is drawn which one yields, each with
+/// the same chance; [`any_of_biased`] takes the first of them. A choice without arms is never
+/// ready.
 ///
 /// An arm that is a choice itself counts as each of its arms; or as one if it has more than 8, is
 /// biased, or is made by a [`guard`](crate::guard).
@@ -53,8 +54,8 @@ use crate::wait::source::{Source, Waitable};
 /// Each wait registers all arms, and withdraws them. In a loop over receivers of one's own a
 /// [`merge`](crate::merge()) registers only the arm that has yielded. A wait of n arms takes a
 /// multiple of n steps, with two exceptions, which take a multiple of n²: an arm becomes ready just
-/// while the others are registered, and these are at n different structures (16,000 arms: a second);
-/// or n arms that send and n that receive meet at one and the same channel.
+/// while the others are registered, and these are at n different structures (16,000 arms: a
+/// second); or n arms that send and n that receive meet at one and the same channel.
 ///
 /// # Cancellation
 /// *Loses its place in the queue*, of every arm; nothing was handed to it.

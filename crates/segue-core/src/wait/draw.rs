@@ -1,6 +1,7 @@
 //! Numbers that are drawn.
 //!
-//! Used by choices, which look at their arms in an order that is drawn, and for pauses that are not to be alike.
+//! Used by choices, which look at their arms in an order that is drawn, and for pauses that are not
+//! to be alike.
 
 use crate::contract::current::with_running;
 use crate::primitives::atomic::local;

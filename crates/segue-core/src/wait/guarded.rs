@@ -7,8 +7,8 @@
 //!
 //! The closure of a guard runs in an attempt, so nothing is registered then: it may wait and may
 //! unwind. What it has made stays until that has yielded, so the number of its arms and its
-//! addresses stay the same while it is registered. For the draw of a choice a guard counts as one arm,
-//! whatever it makes.
+//! addresses stay the same while it is registered. For the draw of a choice a guard counts as one
+//! arm, whatever it makes.
 //!
 //! After `guard` of Concurrent ML.
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
@@ -138,8 +138,8 @@ pub struct Guarded<S, F> {
 /// that has yielded; then the next wait has another one made.
 ///
 /// A choice looks at its arms one after the other, and at no more of them once it has found one
-/// ready: the closures of guards further on are not called then. In the draw of where to look a guard
-/// counts as one, also if it makes a choice.
+/// ready: the closures of guards further on are not called then. In the draw of where to look a
+/// guard counts as one, also if it makes a choice.
 ///
 /// # Cancellation
 /// That of the source that was made. What `make` has done before stays done; [`with_nack`] hears of

@@ -7,9 +7,9 @@
 //!
 //! One thread polls what the abandoned children become readable by, and looks at those that have.
 //! It is started for the first of them and ends with the last. It is a plain thread with a plain
-//! `poll`, since a child may be dropped where there is no scheduler, or while one ends. So each child
-//! is asked about once, however many others there are; a poll goes through all of them, as the
-//! kernel does for those that have ended meanwhile together.
+//! `poll`, since a child may be dropped where there is no scheduler, or while one ends. So each
+//! child is asked about once, however many others there are; a poll goes through all of them, as
+//! the kernel does for those that have ended meanwhile together.
 //!
 //! **States**: `bell` is there exactly while a thread watches. All of it changes under the lock;
 //! the thread ends under it too, so a child is either seen by that thread or starts another. **The
@@ -54,8 +54,8 @@ pub(super) fn adopt(exit: Arc<Exit>) {
 }
 
 fn watch(bell: &Bell) {
-    // Those that were watched, and whether there is something to be seen of each. They come first in
-    // the list: nobody else takes one out.
+    // Those that were watched, and whether there is something to be seen of each. They come first
+    // in the list: nobody else takes one out.
     let mut news: Vec<bool> = Vec::new();
     loop {
         let mut orphans = orphans();

@@ -1,7 +1,8 @@
 //! The parallel iterator that bounds how many of its loop's elements are under way at once.
 //!
-//! Used through [`ParallelIterator::at_most`]. The bound is the loop's, wherever the adapter stands:
-//! adapters around it find it by `bound`, and it tells those that it is made of by the consumer.
+//! Used through [`ParallelIterator::at_most`]. The bound is the loop's, wherever the adapter
+//! stands: adapters around it find it by `bound`, and it tells those that it is made of by the
+//! consumer.
 
 use crate::par::iter::{IndexedParallelIterator, ParallelIterator};
 use crate::par::plumbing::{Consumer, lesser};

@@ -50,15 +50,16 @@ pub trait ParallelIterator: Sized + Send {
         None
     }
 
-    /// The same, of which at most so many elements are under way at once: their closures were called
-    /// and have not returned, since they run or wait. Without it they are 16 for each worker. It is
-    /// a bound on the whole loop, wherever it stands among the adapters; of several the least counts.
+    /// The same, of which at most so many elements are under way at once: their closures were
+    /// called and have not returned, since they run or wait. Without it they are 16 for each
+    /// worker. It is a bound on the whole loop, wherever it stands among the adapters; of several
+    /// the least counts.
     ///
     /// It takes effect where closures [wait](super#closures-that-wait): no more of them run at once
     /// than there are workers. With 1 the elements come one after the other.
     ///
-    /// The closures must not wait for each other, but for so many of them: an element that is beyond
-    /// the bound is not begun before another one has returned. `usize::MAX` is no bound.
+    /// The closures must not wait for each other, but for so many of them: an element that is
+    /// beyond the bound is not begun before another one has returned. `usize::MAX` is no bound.
     ///
     /// # Panics
     /// If `elements` is zero.

@@ -37,22 +37,22 @@
 //! something to do, as do the elements that come after its block. (Blocks are so short that they
 //! take 20 microseconds; one that waits has a single element, as a rule.)
 //!
-//! **At most so many** elements of a loop are under way at once: 16 for each worker, unless the loop
-//! says another number by [`at_most`](ParallelIterator::at_most). Beyond it no closure is called
-//! before another one has returned. So a loop over a thousand files does not hold a thousand buffers
-//! at once. A loop whose elements do nothing but wait, for answers of a server for instance, takes a
-//! larger number. For files, and whatever else is more waiting than computing,
+//! **At most so many** elements of a loop are under way at once: 16 for each worker, unless the
+//! loop says another number by [`at_most`](ParallelIterator::at_most). Beyond it no closure is
+//! called before another one has returned. So a loop over a thousand files does not hold a thousand
+//! buffers at once. A loop whose elements do nothing but wait, for answers of a server for
+//! instance, takes a larger number. For files, and whatever else is more waiting than computing,
 //! `concurrent::at_most(n).map` of the crate `segue` has as many open as is good for the disk, and
 //! as many fibers.
 //!
-//! The closures of a loop may wait for other fibers, but not for each other: an element may have its
-//! turn only when another one has returned. A loop inside of a closure has a bound of its own, and
-//! so 16 elements that each run such a loop have up to 256 of theirs under way. The halves of a
+//! The closures of a loop may wait for other fibers, but not for each other: an element may have
+//! its turn only when another one has returned. A loop inside of a closure has a bound of its own,
+//! and so 16 elements that each run such a loop have up to 256 of theirs under way. The halves of a
 //! [`join`](crate::join()) in a closure belong to its element.
 //!
-//! A fiber whose closure has waited keeps its stack until what comes after its closure is done, too.
-//! When all stacks are [taken](crate::StackConfig::max_slots), the last fiber calls the closures
-//! that are left, one after the other.
+//! A fiber whose closure has waited keeps its stack until what comes after its closure is done,
+//! too. When all stacks are [taken](crate::StackConfig::max_slots), the last fiber calls the
+//! closures that are left, one after the other.
 //!
 //! # Cancellation
 //!

@@ -1,5 +1,5 @@
-//! How many elements of one parallel loop are under way at once: a bound, so that closures that wait
-//! do not all hold at the same time what they have opened and read.
+//! How many elements of one parallel loop are under way at once: a bound, so that closures that
+//! wait do not all hold at the same time what they have opened and read.
 //!
 //! Used by `plumbing.rs`, whose loop takes a seat for each of its pieces.
 //!
@@ -7,7 +7,8 @@
 //!
 //! What goes through a piece of the loop has a *seat* as long as it calls closures, one after the
 //! other. So as many elements are under way as seats are taken: some run, the others wait. A loop
-//! has [some for each worker](EACH), or as many as `at_most` says, of which the caller has the first.
+//! has [some for each worker](EACH), or as many as `at_most` says, of which the caller has the
+//! first.
 //!
 //! A closure that waits keeps its seat, and the piece behind its block, which another fiber begins,
 //! takes one more. If there is none, that fiber waits for one. Either some other element is over
@@ -23,16 +24,16 @@
 //! ```
 //!
 //! All under the lock of the seats, which so decides. What holds: of a block that is over and the
-//! piece behind it one has a seat, and not both. **Cancellation** has *no effect*: a fiber that can't
-//! wait, since it unwinds or its shield's budget is over, goes on without a seat.
+//! piece behind it one has a seat, and not both. **Cancellation** has *no effect*: a fiber that
+//! can't wait, since it unwinds or its shield's budget is over, goes on without a seat.
 //!
-//! **Commit point**: the taking of the seat. **The race to fear**: the block is over just when a seat
-//! is left for the piece behind it, whose fiber was told and then does not take it. It tells the
-//! next.
+//! **Commit point**: the taking of the seat. **The race to fear**: the block is over just when a
+//! seat is left for the piece behind it, whose fiber was told and then does not take it. It tells
+//! the next.
 //!
 //! **What ends**: who has a seat calls closures, and these do not wait for elements without one: so
-//! a loop must not have elements that wait for more others than it has seats for. That stands on the
-//! page.
+//! a loop must not have elements that wait for more others than it has seats for. That stands on
+//! the page.
 
 use segue_core::{WaitQueue, Waitable, WaitsFor, shield};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};

@@ -23,10 +23,10 @@
 //! end already. What was sent and will never be received goes to the hook of
 //! [`Builder::on_undelivered`].
 //!
-//! **Memory.** A buffer takes memory for the values that are there, and gives it back as they become
-//! fewer, in blocks of about 8 KiB. A channel that was drained keeps up to three of these: one of its
-//! buffer, and one of what its receivers have taken off, an exclusive one or those of an unbounded
-//! channel. A broadcast has its room from the beginning to the end.
+//! **Memory.** A buffer takes memory for the values that are there, and gives it back as they
+//! become fewer, in blocks of about 8 KiB. A channel that was drained keeps up to three of these:
+//! one of its buffer, and one of what its receivers have taken off, an exclusive one or those of an
+//! unbounded channel. A broadcast has its room from the beginning to the end.
 //!
 //! Each operation comes as `x`, `try_x` and `x_source`; [`select!`](crate::select) chooses among
 //! sources.

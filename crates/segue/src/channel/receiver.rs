@@ -44,8 +44,8 @@ impl<T> Receiver<T> {
     ///
     /// `Closed` says what there is now. A value may still come back: from a future of another
     /// receiver's that was handed it, and is dropped after this one has seen the end. The next call
-    /// gets it. The last receiver that goes finds all of them: what came back too late to be received
-    /// goes to [`on_undelivered`](super::Builder::on_undelivered).
+    /// gets it. The last receiver that goes finds all of them: what came back too late to be
+    /// received goes to [`on_undelivered`](super::Builder::on_undelivered).
     ///
     /// # Examples
     ///

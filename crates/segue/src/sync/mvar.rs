@@ -193,10 +193,10 @@ impl<T> MVar<T> {
 
     /// A copy of the value, after waiting while there is none.
     ///
-    /// It is a [`borrow`](MVar::borrow) for as long as the copy takes. So a reader stands in one line
-    /// with takers and borrowers: readers come one after the other, and a reader behind a taker that
-    /// waits gets the value that is put after that taker's. A value that is set once and read by many
-    /// belongs into a [`promise`](super::promise), and one that changes into a
+    /// It is a [`borrow`](MVar::borrow) for as long as the copy takes. So a reader stands in one
+    /// line with takers and borrowers: readers come one after the other, and a reader behind a
+    /// taker that waits gets the value that is put after that taker's. A value that is set once and
+    /// read by many belongs into a [`promise`](super::promise), and one that changes into a
     /// [watched value](crate::channel::watch).
     ///
     /// # Cancellation
