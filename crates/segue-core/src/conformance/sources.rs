@@ -204,10 +204,18 @@ where
         got && (self.lasts || self.has_left(world, false))
     }
 
-    fn look(&self, world: &W, _: usize) -> bool {
-        let nothing = (self.source)(world).attempt().is_none();
+    fn look(&self, world: &W, round: usize) -> bool {
+        let finds = || {
+            let mut source = (self.source)(world).into_source();
+            let found = match round.is_multiple_of(2) {
+                true => source.attempt(),
+                false => (0..source.parts()).find_map(|part| source.attempt_part(part)),
+            };
+            found.is_some()
+        };
+        let nothing = !finds();
         (self.serve)(world);
-        nothing && self.has_left(world, true)
+        nothing && finds() && finds() == self.lasts
     }
 
     fn withdraw(&self, world: &W, round: usize) -> bool {

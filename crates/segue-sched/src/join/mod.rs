@@ -63,7 +63,7 @@ use crate::worker::stack_job::StackJob;
 use segue_core::WaitsFor;
 use segue_core::chain::{self, barrier};
 use segue_core::scheduling::{Job, Place};
-use segue_core::unwind::contain;
+use segue_core::unwind::{NoUnwind, contain};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 
@@ -182,7 +182,10 @@ impl Common {
             unsafe { child.job.discard() };
             return (a.unwrap_or_else(|payload| resume_unwind(payload)), None);
         }
+        // The child uses this frame.
+        let no_unwind = NoUnwind::new("a step of a parallel loop panicked");
         gone();
+        no_unwind.disarm();
         // SAFETY: it was exposed, and its job is not on the shelf.
         let Some(b) = (unsafe { self.wait_for_child(&child.job, WaitsFor::new("the rest of a parallel loop")) }) else {
             // SAFETY: it came back, so that nobody else knows it any more.
