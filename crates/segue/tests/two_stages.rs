@@ -264,8 +264,7 @@ fn a_token_names_the_fibers_that_wait_under_it_until_they_have_ended() {
         names.sort();
         assert_eq!(names, ["one", "two"]);
         assert_eq!((token.names(1).len(), token.names(0).len()), (1, 0));
-        token.ask_to_finish();
-        token.cancel_unfinished(HOUR);
+        token.cancel_soft(HOUR);
         fibers.map(|fiber| fiber.join().unwrap().unwrap_err().to_string())
     });
     let text = |names| format!("cancelled: asked to finish, and not over after 3600s: {names}");
@@ -273,4 +272,71 @@ fn a_token_names_the_fibers_that_wait_under_it_until_they_have_ended() {
     let ended = ended.unwrap();
     assert!(ended.iter().all(|why| both.contains(why)), "{ended:?}");
     assert!(token.names(9).is_empty());
+}
+
+#[test]
+fn a_token_cancels_what_is_left_when_its_grace_is_over_and_not_before() {
+    for seed in 0..20 {
+        let token = CancelToken::new();
+        let ended = Sim::new(seed).run(|| {
+            let before = now();
+            let after = |fiber: Result<u32, Cancelled>| (fiber, now() - before);
+            let (deaf, serves, slow) = (
+                Builder::new().name("deaf").token(&token).spawn(never),
+                Builder::new().token(&token).spawn(serve),
+                Builder::new().token(&token).spawn(|| sleep(Duration::from_secs(4)).map(|()| 4)),
+            );
+            sleep(MOMENT).unwrap();
+            token.cancel_soft(HOUR);
+            token.cancel_soft(Duration::from_secs(5));
+            token.cancel_soft(HOUR);
+            assert!(!token.is_cancelled() && token.run(is_finishing) && token.run(check).is_ok());
+            let (served, at) = after(serves.join().unwrap());
+            assert!(served.is_ok() && at <= 2 * MOMENT, "it was asked at once");
+            let (slept, at) = after(slow.join().unwrap());
+            assert!(slept == Ok(4) && at < Duration::from_secs(5), "its grace is not over");
+            let why = deaf.join().unwrap().unwrap_err();
+            assert_eq!(now() - before, Duration::from_secs(5) + MOMENT);
+            assert!(token.is_cancelled());
+            why.to_string()
+        });
+        let why = ended.unwrap();
+        assert_eq!(why, "cancelled: asked to finish, and not over after 5s: `deaf`", "with seed {seed}");
+    }
+}
+
+#[test]
+fn a_grace_that_is_not_needed_leaves_nothing_among_the_timers() {
+    let next = || segue::core::with_current(|fiber| fiber.scheduler().timers().until_next());
+    let left = Sim::new(1).run(|| {
+        let token = CancelToken::new();
+        token.cancel_soft(HOUR);
+        let of_an_hour = next();
+        token.cancel_soft(MOMENT);
+        let of_a_moment = next();
+        scope(|s| s.cancel_soft(HOUR));
+        let kept = token.clone();
+        drop(token);
+        let by_another_owner = next();
+        drop(kept);
+        [of_an_hour, of_a_moment, by_another_owner, next()]
+    });
+    assert_eq!(left.unwrap(), [Some(HOUR), Some(MOMENT), Some(MOMENT), None]);
+}
+
+#[test]
+fn a_grace_ends_while_every_worker_computes() {
+    let why = segue::runtime().workers(1).run(|| {
+        let token = CancelToken::new();
+        token.cancel_soft(Duration::from_millis(5));
+        // It neither waits nor looks at a clock.
+        token.run(|| {
+            loop {
+                if let Err(cancelled) = check() {
+                    break cancelled.to_string();
+                }
+            }
+        })
+    });
+    assert_eq!(why.unwrap(), "cancelled: asked to finish, and not over after 5ms");
 }

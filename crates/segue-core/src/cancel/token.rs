@@ -67,15 +67,22 @@ impl CancelToken {
     /// [looks](crate::is_finishing), or [waits](crate::finishing_source) for it, ends in its own
     /// time. Never waits; again has no effect.
     ///
-    /// [`Scope::cancel_soft`](crate::Scope::cancel_soft) cancels what does not end.
+    /// [`cancel_soft`](Self::cancel_soft) cancels what does not end.
     pub fn ask_to_finish(&self) {
         preemption_point();
         self.0.ask_to_finish();
     }
 
-    /// Cancels what was [asked to finish](Self::ask_to_finish) and is not over after `grace`, as
-    /// [`Scope::cancel_soft`](crate::Scope::cancel_soft) does: the reason says so, and names the
-    /// fibers that are there still. Never waits.
+    /// [Asks](Self::ask_to_finish) everything under the token to finish, and cancels what is not
+    /// over after `grace`, as [`Scope::cancel_soft`](crate::Scope::cancel_soft) does: the reason
+    /// says so, and names the fibers that are there still. Never waits.
+    ///
+    /// A grace of zero is none; one beyond what the clock can show does not end. Asked again, the
+    /// grace that ends first counts. It ends also when this token is dropped meanwhile, as long as
+    /// something runs under it.
+    ///
+    /// # Panics
+    /// If the process can't start the thread that measures the time of plain threads.
     ///
     /// # Examples
     ///
@@ -85,14 +92,14 @@ impl CancelToken {
     ///
     /// let token = CancelToken::new();
     /// let fiber = Builder::new().token(&token).spawn(|| after(Duration::MAX).wait());
-    /// token.ask_to_finish();
-    /// token.cancel_unfinished(Duration::from_secs(5));
+    /// token.cancel_soft(Duration::from_millis(5));
+    /// assert!(!token.is_cancelled(), "it has 5 ms to finish");
     /// let cancelled = fiber.join().map_or_else(|never_ran| never_ran.to_string(), |end| end.unwrap_err().to_string());
-    /// assert!(cancelled.contains("asked to finish, and not over after 5s"));
+    /// assert!(cancelled.contains("asked to finish, and not over after 5ms"));
     /// ```
-    pub fn cancel_unfinished(&self, grace: Duration) {
+    pub fn cancel_soft(&self, grace: Duration) {
         preemption_point();
-        self.0.cancel_unfinished(grace, None);
+        self.0.cancel_soft(grace);
     }
 
     /// The names of fibers that have waited under it and are there still: of at most so many.

@@ -20,7 +20,6 @@ use crate::contract::current;
 use crate::contract::fiber::WaitsFor;
 use crate::contract::job::Given;
 use crate::contract::scheduler::Spawn;
-use crate::contract::timers::now;
 use crate::contract::tree::cancelled::{Cancelled, Reason};
 use crate::contract::tree::context::is_shielded;
 use crate::contract::tree::failure::ScopeError;
@@ -35,7 +34,6 @@ use crate::spawn::builder::Builder;
 use crate::spawn::default_runtime::with_origin;
 use crate::spawn::join_handle::JoinHandle;
 use crate::spawn::task;
-use crate::wait::deadline::after;
 use std::error::Error;
 use std::io::{self, Write};
 use std::marker::PhantomData;
@@ -64,9 +62,6 @@ struct Late {
 
 /// A part of a scope that fails: what is not returned.
 pub(super) const DROPPED_VALUE: &str = "the drop of the body's value";
-
-/// The daemon that gives a grace.
-const GRACE: &str = "the grace of a scope";
 
 /// What runs at the end of a scope. It may borrow from what the scope may.
 type Hook = Box<dyn FnOnce() + Send>;
@@ -485,7 +480,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// [`finishing_source`](crate::finishing_source) and accepts no more; what never asks is
     /// cancelled after the grace. Then the reason names the fibers that were not over, if they have
     /// names. A grace of zero is none; one beyond what the clock can show does not end. Asked
-    /// again, the grace that ends first counts.
+    /// again, the grace that ends first counts. The grace is measured by a thread of its own, and
+    /// so ends also while all workers compute; in a simulation it is virtual.
+    ///
+    /// [`CancelToken::cancel_soft`] does the same to what runs under a token.
     ///
     /// # Examples
     ///
@@ -500,25 +498,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// });
     /// assert!(ended.unwrap_err().to_string().starts_with("cancelled: asked to finish, and not over after 20ms"));
     /// ```
-    #[track_caller]
-    pub fn cancel_soft(&'scope self, grace: Duration) {
+    pub fn cancel_soft(&self, grace: Duration) {
         preemption_point();
-        let context = &self.family.context;
-        context.ask_to_finish();
-        if now().checked_add(grace).is_none() {
-            return;
-        }
-        let stop = move || context.cancel_unfinished(grace, Some(GRACE));
-        if grace.is_zero() {
-            return stop();
-        }
-        let over = after(grace);
-        drop(Builder::new().name(GRACE).spawn_daemon_in(self, move || {
-            // One that must not wait, since its caller panics, gives no grace.
-            if over.wait().is_ok() || !context.is_cancelled() {
-                stop();
-            }
-        }));
+        self.family.context.cancel_soft(grace);
     }
 
     /// The right to cancel this scope from elsewhere.

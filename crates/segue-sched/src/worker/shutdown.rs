@@ -20,7 +20,7 @@
 //!
 //! ```text
 //!   OPEN --begin: the owner, when the first fiber or the pool ends; or a handle--> ASKED
-//!   ASKED --driver: the grace is over; anybody: cancels the family's token--> CANCELLED
+//!   ASKED --timers: the grace is over; anybody: cancels the family's token--> CANCELLED
 //!   CANCELLED --driver: the deadline is over--> REPORTED, and the process ends if it is to
 //!   any of these --end: the owner, when the workers have ended--> ENDED
 //! ```
@@ -67,7 +67,7 @@ use crate::worker::hooks::no_unwind;
 use crate::worker::local::suspended;
 use crate::worker::report::{Stuck, StuckWorker, Survivors, say};
 use segue_core::chain::barrier;
-use segue_core::{Builder, CancelToken, Either, Ended, Source, WaitQueue, Waitable, WaitsFor, now};
+use segue_core::{Builder, CancelToken, Either, Source, WaitQueue, Waitable, WaitsFor, now};
 use std::fmt;
 use std::num::NonZero;
 use std::process;
@@ -318,12 +318,10 @@ impl Ending {
         let _ = self.state.wait(begins, |state| state.token.is_some() || state.ended, |_| ());
         let Some(token) = self.state.lock().state().token.clone() else { return };
         if !self.plan.grace.is_zero() {
-            let over = now().checked_add(self.plan.grace);
-            match self.ended().or(token.cancelled_source()).wait_until(over) {
-                Ok(Either::Left(())) => return,
-                // Somebody else has cancelled it: the caller of `run` was cancelled, for instance.
-                Ok(Either::Right(_)) => {}
-                Err(Ended::TimedOut | Ended::Cancelled(_)) => token.cancel_unfinished(self.plan.grace),
+            token.cancel_soft(self.plan.grace);
+            // By the grace, or by somebody else: the caller of `run` was cancelled, for instance.
+            if let Ok(Either::Left(())) = self.ended().or(token.cancelled_source()).wait() {
+                return;
             }
         }
         let Some(limit) = self.plan.deadline else { return };

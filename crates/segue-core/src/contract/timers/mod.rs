@@ -9,7 +9,7 @@
 //! The firing worker takes the due entries out and claims their triggers under the lock, and
 //! resumes the waiters after it. A waiter that leaves takes its entry out under the same lock; so
 //! an entry never outlives the frame with the trigger that it names. An entry may also be a context
-//! with a deadline, which is cancelled after the lock, or a [lazy
+//! with a deadline or a grace, which is cancelled after the lock, or a [lazy
 //! timer](crate::drivers::LazyTimer), which is asked after it. So foreign code that runs there
 //! finds no lock; it may register, withdraw and fire.
 //!
@@ -31,7 +31,7 @@ use crate::contract::current;
 use crate::contract::deferred_wakers;
 use crate::contract::fiber::WaitsFor;
 use crate::contract::park::Unpark;
-use crate::contract::tree::context::Context;
+use crate::contract::tree::context::{Context, Unfinished};
 use crate::contract::trigger::{Trigger, Wakeup};
 use crate::primitives::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::primitives::lock::Lock;
@@ -46,6 +46,7 @@ enum Due {
     Wake(#[expect(dead_code, reason = "dropping it resumes")] Wakeup),
     Cancel(Arc<Context>),
     Lazy(Box<Lazy>, Key),
+    Grace(Box<Unfinished>),
 }
 
 struct Queue {
@@ -282,6 +283,10 @@ impl Timers {
                         Due::Cancel(context)
                     }
                     Entry::Lazy(lazy) => Due::Lazy(lazy, key),
+                    Entry::Grace(unfinished) => {
+                        fired += 1;
+                        Due::Grace(unfinished)
+                    }
                 });
             }
             self.0.len.store(queue.wheels.len(), Ordering::Release);
@@ -291,6 +296,7 @@ impl Timers {
                 match due {
                     Due::Wake(_) => {}
                     Due::Cancel(context) => context.cancel_as_due(),
+                    Due::Grace(unfinished) => unfinished.cancel(),
                     Due::Lazy(lazy, key) => {
                         let come_up = || self.come_up(lazy, key, now);
                         fired += usize::from(barrier(WaitsFor::new("the limit of a wait"), come_up));
@@ -307,8 +313,9 @@ impl Timers {
     /// scheduler that they are on by then. For the end of a scheduler, when its fibers have ended;
     /// futures that were polled in them may be elsewhere.
     ///
-    /// A deadline that has not passed belongs to a captured computation, which may go on elsewhere:
-    /// the deadline goes to the timers of plain threads, with as much time as is left.
+    /// A deadline that has not passed belongs to a captured computation, which may go on elsewhere,
+    /// and a grace to a token that may do so: both go to the timers of plain threads, with as much
+    /// time as is left.
     pub fn close(&self) {
         self.0.closed.store(true, Ordering::Release);
         let now = self.now();
@@ -321,7 +328,9 @@ impl Timers {
             match entry {
                 // SAFETY: the entry was in the queue under this lock, so its waiter has not left.
                 Entry::Wait { trigger, arm } => told.push(unsafe { trigger.as_ref() }.claim(arm)),
-                Entry::Cancel(context) => left.push((start + Duration::from_nanos(deadline), context)),
+                entry @ (Entry::Cancel(_) | Entry::Grace(_)) => {
+                    left.push((start + Duration::from_nanos(deadline), entry));
+                }
                 // The waits were those of fibers, which have ended; the next one finds that its
                 // timers are others.
                 Entry::Lazy(_) => {}
@@ -329,11 +338,11 @@ impl Timers {
         }
         self.0.len.store(0, Ordering::Release);
         drop(queue);
-        for (at, context) in left {
+        for (at, entry) in left {
             if let Some(at) = Instant::now().checked_add(at.saturating_duration_since(now)) {
                 // Its maker takes out of the queue what is not there any more: so it stays until
                 // then, which does no harm.
-                crate::contract::thread::thread_timers().cancel_at(at, context);
+                crate::contract::thread::thread_timers().insert(at, entry);
             }
         }
         let _batch = deferred_wakers::Batch::new();

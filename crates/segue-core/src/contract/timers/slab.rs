@@ -11,12 +11,12 @@
 //! last in, first out, so that few timers touch few lines.
 //!
 //! What an entry is for is a pointer and a number: a waiter is its trigger and the arm, which are
-//! all that the common case needs. A context is kept alive by its count, and a lazy timer by a box,
-//! which is made as rarely as its entries are.
+//! all that the common case needs. A context is kept alive by its count; a lazy timer and a grace
+//! have a box, which is made as rarely as their entries are.
 #![allow(unsafe_code)] // What an entry is for is kept as a pointer.
 
 use crate::contract::lazy_timer::TimeLimited;
-use crate::contract::tree::context::Context;
+use crate::contract::tree::context::{Context, Unfinished};
 use crate::contract::trigger::{MAX_ARM, Trigger};
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
@@ -29,6 +29,8 @@ pub(crate) enum Entry {
     Cancel(Arc<Context>),
     /// A timer whose limit may have been moved.
     Lazy(Box<Lazy>),
+    /// What was asked to finish.
+    Grace(Box<Unfinished>),
 }
 
 /// The timer of this number.
@@ -70,8 +72,9 @@ const _: () = assert!(size_of::<Place>() == 32);
 const WAIT: u32 = 0;
 const CANCEL: u32 = 1;
 const LAZY: u32 = 2;
-const FREE: u32 = 3;
-const KINDS: u32 = 2;
+const GRACE: u32 = 3;
+const FREE: u32 = 4;
+const KINDS: u32 = 3;
 
 const _: () = assert!(MAX_ARM <= (u32::MAX >> KINDS) as usize);
 
@@ -84,6 +87,7 @@ impl Entry {
             }
             Self::Cancel(context) => (Arc::into_raw(context).cast(), CANCEL),
             Self::Lazy(lazy) => (Box::into_raw(lazy).cast_const().cast(), LAZY),
+            Self::Grace(unfinished) => (Box::into_raw(unfinished).cast_const().cast(), GRACE),
         }
     }
 
@@ -100,6 +104,8 @@ impl Entry {
             CANCEL => Self::Cancel(unsafe { Arc::from_raw(what.cast()) }),
             // SAFETY: it came from `Box::into_raw`.
             LAZY => Self::Lazy(unsafe { Box::from_raw(what.cast_mut().cast()) }),
+            // SAFETY: as above.
+            GRACE => Self::Grace(unsafe { Box::from_raw(what.cast_mut().cast()) }),
             _ => unreachable!("a free place has no entry"),
         }
     }

@@ -22,13 +22,7 @@
 //! So when any `cancel` has returned, all flags below are set. Each canceller that comes before the
 //! context is walked walks it again; later ones do not.
 //!
-//! # Asked to finish
-//!
-//! Before it is cancelled a context may be *asked*: a second flag that goes down the tree in the
-//! same way, and is born with what is nested under it. Waits go on; whoever wants to know looks, or
-//! waits for it by a header that stands for the waiter among the members
-//! (`cancel/cancellation.rs`). The others get an interrupt that has no effect, as they are not
-//! cancelled. What is cancelled counts as asked.
+//! `context/finishing.rs` has the request that comes before it, and its grace.
 //!
 //! # What else cancels
 //!
@@ -94,8 +88,11 @@
 //! these.
 #![allow(unsafe_code)] // Members are reached by address: a fiber's header, a nested context.
 
+mod finishing;
+mod listing;
 mod surrounding;
 
+pub(crate) use finishing::Unfinished;
 pub use surrounding::{Away, Surrounding};
 
 use crate::contract::chain;
@@ -110,10 +107,11 @@ use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 use crate::primitives::list::{Linked, Links, List};
 use crate::primitives::lock::Lock;
+use finishing::Grace;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use surrounding::enter_surrounded;
 
 /// It is cancelled.
@@ -122,9 +120,6 @@ const CANCELLED: u8 = 1;
 const HURRIES: u8 = 2;
 /// Those inside are asked to finish.
 const ASKED: u8 = 4;
-
-/// How many of those that were not over in time are named.
-const MOST_NAMES: usize = 16;
 
 /// One node of the tree.
 pub(crate) struct Context {
@@ -189,6 +184,8 @@ struct Members {
     fibers: List<Fiber>,
     nested: List<Context>,
     followers: List<Follower>,
+    /// Of those that were asked to finish.
+    grace: Option<Box<Grace>>,
 }
 
 /// A context that is cancelled with another one in which it is not nested. It lies in the frame
@@ -285,7 +282,12 @@ impl Context {
             around,
             shielded,
             is_shield: false,
-            members: Lock::new(Members { fibers: List::new(), nested: List::new(), followers: List::new() }),
+            members: Lock::new(Members {
+                fibers: List::new(),
+                nested: List::new(),
+                followers: List::new(),
+                grace: None,
+            }),
             parent: Cell::new(ptr::null()),
             links: Links::new(),
         }
@@ -509,38 +511,6 @@ impl Context {
         self.list_below(&members, below);
     }
 
-    /// Whether those inside are to finish, or to stop.
-    #[inline]
-    pub(crate) fn is_finishing(&self) -> bool {
-        self.flags.load(Ordering::Acquire) & (ASKED | CANCELLED) != 0
-    }
-
-    /// Asks those inside, and in everything below, to finish. Again has no effect. Never waits.
-    pub(crate) fn ask_to_finish(&self) {
-        // Foreign code runs when this is dropped.
-        let _batch = Batch::new();
-        let mut below = Vec::new();
-        self.ask_members(&mut below);
-        let mut walked = 0;
-        while let Some(context) = below.get(walked).cloned() {
-            context.ask_members(&mut below);
-            walked += 1;
-        }
-    }
-
-    fn ask_members(&self, below: &mut Vec<Arc<Self>>) {
-        let members = self.members.lock();
-        if self.is_finishing() {
-            return;
-        }
-        self.flags.fetch_or(ASKED, Ordering::Release);
-        members.fibers.iter().for_each(|fiber| {
-            // SAFETY: the fiber is a member, and this is its context's lock.
-            unsafe { Fiber::wake(fiber, Wake::Interrupt) };
-        });
-        self.list_below(&members, below);
-    }
-
     /// Notes what is to be walked after this.
     #[inline(always)]
     fn list_below(&self, members: &Members, below: &mut Vec<Arc<Self>>) {
@@ -552,34 +522,6 @@ impl Context {
             // SAFETY: a follower that is linked is in place.
             below.push(Arc::clone(&unsafe { follower.as_ref() }.context));
         });
-    }
-
-    /// The names of the fibers that have waited inside, or in what is below, and are there still:
-    /// of so many of those that have one.
-    pub(crate) fn names(self: &Arc<Self>, most: usize) -> Vec<String> {
-        let (mut contexts, mut walked, mut names) = (vec![Arc::clone(self)], 0, Vec::new());
-        while let Some(context) = contexts.get(walked).cloned() {
-            let members = context.members.lock();
-            // SAFETY: a member stays in place until it has left, which needs the lock.
-            let named = members.fibers.iter().filter_map(|fiber| unsafe { fiber.as_ref() }.name().map(str::to_owned));
-            names.extend(named.take(most - names.len()));
-            context.list_below(&members, &mut contexts);
-            walked += 1;
-        }
-        names
-    }
-
-    /// Cancels what was asked to finish and is not over after `grace`. The reason names the fibers
-    /// that are there still, but for what gives the grace.
-    pub(crate) fn cancel_unfinished(self: &Arc<Self>, grace: Duration, gives: Option<&str>) {
-        // One more than are named, and what gives the grace.
-        let mut names = self.names(MOST_NAMES + 2);
-        names.retain(|name| Some(name.as_str()) != gives);
-        let others = if names.len() > MOST_NAMES { ", and others" } else { "" };
-        names.truncate(MOST_NAMES);
-        let named: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
-        let named = if named.is_empty() { String::new() } else { format!(": {}{others}", named.join(", ")) };
-        self.cancel(Some(Reason::new(format!("asked to finish, and not over after {grace:?}{named}"))));
     }
 
     /// Runs `f` in a context of its own, inside of the caller's, that is cancelled with this one

@@ -1,0 +1,156 @@
+//! The request to finish that comes before a cancellation, and the grace between the two.
+//!
+//! Used by scopes, tokens and schedulers that end in two stages, and by their members, which look.
+//!
+//! # The idea
+//!
+//! Before it is cancelled a context may be *asked*: a second flag that goes down the tree in the
+//! same way, and is born with what is nested under it. Waits go on; whoever wants to know looks, or
+//! waits for it by a header that stands for the waiter among the members
+//! (`cancel/cancellation.rs`). The others get an interrupt that has no effect, as they are not
+//! cancelled. What is cancelled counts as asked.
+//!
+//! # The grace
+//!
+//! An entry among the timers cancels the context when the grace is over. The entry knows the
+//! context by a weak pointer, and the context has the entry's key: so a context that ends earlier,
+//! as its scope is over and its tokens are gone, takes the entry out, and an hour of grace keeps
+//! nothing for an hour. Of several graces the context keeps the one that ends first.
+//!
+//! A grace that lay among the timers of a worker would not end while a fiber computes there. So the
+//! entry lies with the timers that have a thread of their own, unless the caller's clock is a
+//! simulated one.
+//!
+//! | | |
+//! | --- | --- |
+//! | commit point | of the request: the flag; of the cancellation: that of `cancel` |
+//! | cancelled before the grace is over | the entry cancels again, which has no effect |
+//! | the timers are closed, at the end of a simulation | what is left of the grace goes to the timers of plain threads |
+//!
+//! **The race to fear**: the entry comes up while the last owner drops the context. The weak pointer
+//! then leads to nothing, or keeps the context for the length of the cancellation, whose drop finds
+//! its own key stale.
+
+use super::{ASKED, CANCELLED, Context};
+use crate::contract::current::with_running;
+use crate::contract::deferred_wakers::Batch;
+use crate::contract::fiber::Fiber;
+use crate::contract::scheduler::Wake;
+use crate::contract::thread::thread_timers;
+use crate::contract::timers::{Entry, Key, Timers};
+use crate::contract::tree::cancelled::Reason;
+use crate::primitives::atomic::Ordering;
+use std::mem;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// How many of those that were not over in time are named.
+const MOST_NAMES: usize = 16;
+
+/// The entry that cancels a context when its grace is over. Dropped, it takes the entry out.
+pub(super) struct Grace {
+    until: Instant,
+    timers: Timers,
+    key: Key,
+}
+
+impl Drop for Grace {
+    fn drop(&mut self) {
+        self.timers.remove(self.key);
+    }
+}
+
+/// What the timers know of a grace.
+pub(crate) struct Unfinished {
+    context: Weak<Context>,
+    grace: Duration,
+}
+
+impl Unfinished {
+    /// The grace is over.
+    pub(crate) fn cancel(self) {
+        if let Some(context) = self.context.upgrade() {
+            context.cancel_unfinished(self.grace);
+        }
+    }
+}
+
+impl Context {
+    /// Whether those inside are to finish, or to stop.
+    #[inline]
+    pub(crate) fn is_finishing(&self) -> bool {
+        self.flags.load(Ordering::Acquire) & (ASKED | CANCELLED) != 0
+    }
+
+    /// Asks those inside, and in everything below, to finish. Again has no effect. Never waits.
+    pub(crate) fn ask_to_finish(&self) {
+        // Foreign code runs when this is dropped.
+        let _batch = Batch::new();
+        let mut below = Vec::new();
+        self.ask_members(&mut below);
+        let mut walked = 0;
+        while let Some(context) = below.get(walked).cloned() {
+            context.ask_members(&mut below);
+            walked += 1;
+        }
+    }
+
+    fn ask_members(&self, below: &mut Vec<Arc<Self>>) {
+        let members = self.members.lock();
+        if self.is_finishing() {
+            return;
+        }
+        self.flags.fetch_or(ASKED, Ordering::Release);
+        members.fibers.iter().for_each(|fiber| {
+            // SAFETY: the fiber is a member, and this is its context's lock.
+            unsafe { Fiber::wake(fiber, Wake::Interrupt) };
+        });
+        self.list_below(&members, below);
+    }
+
+    /// Asks those inside to finish, and cancels what is not over after `grace`. Never waits.
+    pub(crate) fn cancel_soft(self: &Arc<Self>, grace: Duration) {
+        self.ask_to_finish();
+        if self.is_cancelled() {
+            return;
+        }
+        if grace.is_zero() {
+            return self.cancel_unfinished(grace);
+        }
+        let timers = timers_of_graces();
+        let Some(until) = timers.now().checked_add(grace) else { return };
+        let is_first = |grace: &Option<Box<Grace>>| grace.as_ref().is_none_or(|earlier| until < earlier.until);
+        if !is_first(&self.members.lock().grace) {
+            return;
+        }
+        let unfinished = Unfinished { context: Arc::downgrade(self), grace };
+        let key = timers.insert(until, Entry::Grace(Box::new(unfinished)));
+        let mut later = Some(Box::new(Grace { until, timers, key }));
+        let mut members = self.members.lock();
+        if is_first(&members.grace) {
+            mem::swap(&mut members.grace, &mut later);
+        }
+        drop(members);
+        // The timers have a lock of their own.
+        drop(later);
+    }
+
+    /// Cancels what was asked to finish and is not over after `grace`. The reason names the fibers
+    /// that are there still.
+    fn cancel_unfinished(&self, grace: Duration) {
+        // One more than are named.
+        let mut names = self.names(MOST_NAMES + 1);
+        let others = if names.len() > MOST_NAMES { ", and others" } else { "" };
+        names.truncate(MOST_NAMES);
+        let named: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+        let named = if named.is_empty() { String::new() } else { format!(": {}{others}", named.join(", ")) };
+        self.cancel(Some(Reason::new(format!("asked to finish, and not over after {grace:?}{named}"))));
+    }
+}
+
+/// The timers that end the caller's graces: those of its simulation, or those that a thread of
+/// their own fires.
+fn timers_of_graces() -> Timers {
+    let simulated = |fiber: &Fiber| Some(fiber.scheduler().timers()).filter(|timers| !timers.is_real()).cloned();
+    with_running(|fiber| fiber.and_then(simulated)).unwrap_or_else(|| thread_timers().clone())
+}
