@@ -8,6 +8,8 @@ pub(crate) mod delayed;
 pub(crate) mod family;
 pub(crate) mod join_error;
 pub(crate) mod join_handle;
+#[cfg_attr(not(debug_assertions), path = "unwatched.rs")]
+pub(crate) mod overdue;
 pub(crate) mod panic_names;
 pub(crate) mod scope;
 pub(crate) mod task;

@@ -33,7 +33,9 @@ use crate::spawn::async_task::Ending;
 use crate::spawn::builder::Builder;
 use crate::spawn::default_runtime::with_origin;
 use crate::spawn::join_handle::JoinHandle;
+use crate::spawn::overdue;
 use crate::spawn::task;
+use std::any::type_name;
 use std::error::Error;
 use std::io::{self, Write};
 use std::marker::PhantomData;
@@ -71,8 +73,14 @@ type Hook = Box<dyn FnOnce() + Send>;
 ///
 /// The fibers run under the caller's scheduler; from a plain thread, under the default one. The
 /// scope is cancelled when its body or one of its fibers panics, when [`Scope::cancel`] is called,
-/// and with the caller's own cancellation. It always waits until the last fiber has ended. Where
-/// fibers return errors, [`try_scope`](crate::try_scope) has them cancel the rest.
+/// and with the caller's own cancellation. It always waits until the last fiber has ended.
+///
+/// **An `Err` cancels nothing here.** If the body leaves by `?`, the scope waits for its fibers, as
+/// after any other end of the body, and for ever if they serve for ever. Where the body uses `?`, or
+/// fibers return errors, [`try_scope`](crate::try_scope) has the first error cancel the rest. A
+/// debug build reports a scope that has waited for 5 s behind its body: once for each line, on the
+/// standard error, with what its fibers wait for. A body that joins its fibers is not reported. The
+/// variable `SEGUE_SCOPE_REPORT_MS` of the environment sets another limit; 0 is no report.
 ///
 /// # Cancellation
 /// The scope's fibers are cancelled with the caller. The wait for them is not cut short, since they
@@ -109,13 +117,18 @@ where
     let at = Location::caller();
     where_it_may_be_captured(|| {
         let scope = Scope::new();
-        let body = scope.run(at, || f(&scope));
+        let body = scope.run(at, is_result::<T>, || f(&scope));
         match (body, scope.take_error()) {
             (Some(value), None) => value,
             (body, Some(error)) => scope.raise(body, error, at),
             (None, None) => unreachable!("a panic is kept"),
         }
     })
+}
+
+/// Whether it is the type of a `Result`, as far as its name tells.
+fn is_result<T>() -> bool {
+    type_name::<T>().starts_with("core::result::Result<")
 }
 
 /// Calls what opens a scope.
@@ -141,16 +154,24 @@ impl Scope<'_, '_> {
 
     /// Runs the body, and waits for everything that the scope owns. `None` if the body panicked:
     /// then that is kept, like a fiber's.
-    pub(super) fn run<T>(&self, at: &'static Location<'static>, body: impl FnOnce() -> T) -> Option<T> {
+    ///
+    /// An `Err` that the body returns would be lost on the fibers if `is_lost` says so.
+    pub(super) fn run<T>(
+        &self,
+        at: &'static Location<'static>,
+        is_lost: fn() -> bool,
+        body: impl FnOnce() -> T,
+    ) -> Option<T> {
         let family = &self.family;
         family.context.set_owner();
         let value = family.enter_context(|| {
             let caught = catch_unwind(AssertUnwindSafe(body));
             caught.map_err(|payload| family.keep_panic("the body", payload)).ok()
         });
+        let watch = || overdue::watch(&family.context, at, is_lost);
         // SAFETY: this is the owner, and the body, which made the members, has ended; members can't
         // make others in this family after they have ended themselves, and what can asks first.
-        unsafe { family.complete_members(WaitsFor { what: "the fibers of a scope", at }) };
+        unsafe { family.complete_members(WaitsFor { what: "the fibers of a scope", at }, watch) };
         if let Some(late) = self.late.get() {
             self.end_late(late, at);
         }
@@ -161,9 +182,10 @@ impl Scope<'_, '_> {
     #[cold]
     fn end_late(&self, late: &Late, at: &'static Location<'static>) {
         self.family.context.cancel(Some(Reason::new("the scope is over")));
+        let watch = || overdue::watch(&self.family.context, at, || false);
         // SAFETY: this is the owner; from now on the scope's family can't be held, and a daemon is
         // made under a hold alone.
-        unsafe { late.daemons.complete_members(WaitsFor { what: "the daemons of a scope", at }) };
+        unsafe { late.daemons.complete_members(WaitsFor { what: "the daemons of a scope", at }, watch) };
         // A statement of its own: what is matched on would keep the lock.
         let next = || late.hooks.lock().pop();
         while let Some(hook) = next() {

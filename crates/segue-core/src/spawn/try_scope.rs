@@ -78,7 +78,7 @@ where
     let at = Location::caller();
     where_it_may_be_captured(|| {
         let scope = TryScope(Scope::new());
-        let body = scope.run(at, || f(&scope).map_err(|error| drop(scope.fail("the body", error))));
+        let body = scope.run(at, || false, || f(&scope).map_err(|error| drop(scope.fail("the body", error))));
         match scope.take_error() {
             Some(error) if error.first().panic().is_some() => scope.raise(body, error, at),
             Some(error) => Err(error.in_place_of(DROPPED_VALUE, body)),

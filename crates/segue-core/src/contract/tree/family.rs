@@ -264,17 +264,19 @@ impl Family {
     /// As for [`complete`](Self::complete).
     unsafe fn complete_at(&self, at: &'static Location<'static>) {
         // SAFETY: as the caller promises.
-        unsafe { self.complete_members(WaitsFor { what: "the fibers of a scope", at }) };
+        unsafe { self.complete_members(WaitsFor { what: "the fibers of a scope", at }, || ()) };
         self.context.end();
     }
 
-    /// As [`complete`](Self::complete), but stays in the tree.
+    /// As [`complete`](Self::complete), but stays in the tree. If it has to wait, it keeps what
+    /// `watch` answers until then; that does not unwind.
     ///
     /// # Safety
     /// As for [`complete`](Self::complete).
-    pub(crate) unsafe fn complete_members(&self, waits_for: WaitsFor) {
+    pub(crate) unsafe fn complete_members<W>(&self, waits_for: WaitsFor, watch: impl FnOnce() -> W) {
         spare::settle();
         if self.live.fetch_sub(1, Ordering::AcqRel) != 1 {
+            let _watched = watch();
             self.done.wait_shielded(waits_for);
         }
     }

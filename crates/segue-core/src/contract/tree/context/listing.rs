@@ -1,6 +1,6 @@
 //! Which fibers are inside of a context, for reports.
 //!
-//! Used by cancellations that name what is not over.
+//! Used by cancellations that name what is not over, and by scopes that say what they wait for.
 
 use super::Context;
 use crate::contract::fiber::Fiber;
@@ -13,6 +13,20 @@ impl Context {
         let mut names = Vec::new();
         self.list(most, &mut names, |fiber| fiber.name().map(str::to_owned));
         names
+    }
+
+    /// What the fibers that have waited inside, or in what is below, and are there still, do: "fiber
+    /// `name` waits for a promise at src/main.rs:1:2". Of at most so many. In a release build no
+    /// thread but their own knows.
+    #[cfg(debug_assertions)]
+    pub(crate) fn waits(&self, most: usize) -> Vec<String> {
+        let mut waits = Vec::new();
+        let told = |fiber: &Fiber| match fiber.waits_for_from_elsewhere() {
+            Some(waits_for) => format!("{fiber} waits for {waits_for}"),
+            None => format!("{fiber} runs, or is ready to"),
+        };
+        self.list(most, &mut waits, |fiber| Some(told(fiber)));
+        waits
     }
 
     /// Puts down what `of` answers of the fibers that have waited inside, or in what is below, and
