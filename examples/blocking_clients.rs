@@ -3,7 +3,7 @@
 //! its time is over.
 #![allow(unsafe_code)] // The scope is entered.
 
-use segue::{Cancelled, scope, timeout, yield_now};
+use segue::{Cancelled, timeout, try_scope, yield_now};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -46,8 +46,8 @@ fn main() -> io::Result<()> {
     segue::runtime().workers(1).run(|| -> io::Result<()> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let (address, accepted) = (listener.local_addr()?, AtomicUsize::new(0));
-        scope(|s| {
-            s.spawn(|| {
+        try_scope(|s| {
+            s.spawn_try(|| {
                 for _ in 0..CLIENTS + 1 {
                     let (stream, _) = unblock(|| listener.accept())?;
                     accepted.fetch_add(1, Relaxed);
@@ -72,8 +72,9 @@ fn main() -> io::Result<()> {
             let error = cut.join().expect("it does not panic").expect_err("nobody answers");
             assert!(Cancelled::caused(&error), "{error}");
             println!("one was cut: {error}");
-            Ok(())
-        })
+            Ok::<_, io::Error>(())
+        })?;
+        Ok(())
     })??;
     println!("{CLIENTS} clients and their server, on one worker: {:?}", begun.elapsed());
     Ok(())

@@ -7,7 +7,8 @@
 use async_channel::{Receiver, Sender, bounded};
 use segue::net::{TcpListener, TcpStream};
 use segue::sync::{Barrier, Latch, Mutex};
-use segue::{CancelToken, scope, wait_future};
+use segue::{CancelToken, scope, try_scope, wait_future};
+use std::convert::Infallible;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
@@ -20,20 +21,21 @@ type Room = Mutex<Vec<Sender<Arc<str>>>>;
 
 fn serve(listener: &TcpListener) -> io::Result<()> {
     let room = Room::default();
-    scope(|s| {
+    let never: Infallible = try_scope(|s| {
         loop {
             let (stream, _) = listener.accept()?;
             let room = &room;
             s.spawn(move || attend(room, &stream));
         }
-    })
+    })?;
+    match never {}
 }
 
 fn attend(room: &Room, stream: &TcpStream) -> io::Result<()> {
     let (outbox, lines) = bounded(LAG);
     tell(&outbox, "welcome");
     room.lock()?.push(outbox.clone());
-    scope(|s| {
+    try_scope(|s| {
         s.spawn(|| write(&lines, stream));
         for line in BufReader::new(stream).lines() {
             let line: Arc<str> = line?.into();
@@ -42,8 +44,9 @@ fn attend(room: &Room, stream: &TcpStream) -> io::Result<()> {
         }
         room.lock()?.retain(|other| !other.same_channel(&outbox));
         outbox.close();
-        Ok(())
-    })
+        Ok::<_, io::Error>(())
+    })?;
+    Ok(())
 }
 
 /// Puts a line into an outbox. Answers whether there was room.
@@ -85,7 +88,7 @@ fn client(me: usize, party: &Party) -> io::Result<()> {
     let mut lines = BufReader::new(&stream).lines();
     assert_eq!(lines.next().unwrap()?, "welcome");
     party.all_here.wait()?;
-    scope(|s| {
+    try_scope(|s| {
         let says = s.spawn(|| {
             let line = |n| format!("{me} {n} {:.<LENGTH$}\n", "");
             (0..EACH).try_for_each(|n| (&stream).write_all(line(n).as_bytes()))
@@ -107,7 +110,8 @@ fn client(me: usize, party: &Party) -> io::Result<()> {
             party.others_done.count_down(1);
         }
         says.join().unwrap()
-    })
+    })?;
+    Ok(())
 }
 
 fn main() -> io::Result<()> {

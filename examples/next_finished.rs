@@ -2,7 +2,7 @@
 //! so that those that were not chosen are there for the next choice. It runs in simulated time.
 
 use segue::core::Source;
-use segue::{Cancelled, JoinError, Sim, Waitable, any_of, scope, sleep};
+use segue::{Cancelled, JoinError, Sim, Waitable, any_of, sleep, try_scope};
 use std::time::Duration;
 
 /// Takes the first fiber that ends out of the list, and answers its result; `None` if the list is
@@ -21,7 +21,7 @@ fn next_finished<T>(
 
 fn main() {
     let in_order = Sim::new(1).run(|| {
-        scope(|s| {
+        try_scope(|s| {
             let mut running: Vec<_> = [30, 10, 40, 20]
                 .map(|ms| s.spawn(move || sleep(Duration::from_millis(ms)).map(|()| ms)).join_source())
                 .into();

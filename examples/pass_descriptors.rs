@@ -5,7 +5,7 @@
 //! had accepted it, and the door may end meanwhile.
 
 use segue::net::{TcpListener, TcpStream, UnixSeqpacket};
-use segue::scope;
+use segue::try_scope;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
@@ -42,7 +42,7 @@ fn main() -> io::Result<()> {
         let addr = listener.local_addr()?;
         let pairs: Vec<_> = (0..WORKERS).map(|_| UnixSeqpacket::pair()).collect::<Result<_, _>>()?;
         let (inside, outside): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
-        scope(|s| {
+        try_scope(|s| {
             let workers: Vec<_> =
                 inside.into_iter().enumerate().map(|(number, door)| s.spawn(move || work(number, &door))).collect();
             let doors = s.spawn(move || door(&listener, &outside));

@@ -2,7 +2,7 @@
 //! no descriptor and no fiber is left.
 
 use segue::process::{self, Child, Command, Stdio};
-use segue::{CancelToken, Cancelled, scope, yield_now};
+use segue::{CancelToken, Cancelled, try_scope, yield_now};
 use std::io::{self, Read, Write};
 
 const GIB: usize = 1 << 30;
@@ -19,7 +19,7 @@ fn pipeline(mut show: impl FnMut(usize)) -> io::Result<()> {
     let mut third = cat(second.stdout.take().expect("it is piped").into_stdio()?)?;
     let mut input = first.stdin.take().expect("it is piped");
     let mut output = third.stdout.take().expect("it is piped");
-    scope(|s| {
+    try_scope(|s| {
         let feeds = s.spawn(move || (0..GIB >> 16).try_for_each(|_| input.write_all(&[0; 1 << 16])));
         let (mut piece, mut count) = (vec![0; 1 << 16], 0);
         while let more @ 1.. = output.read(&mut piece)? {
@@ -27,7 +27,8 @@ fn pipeline(mut show: impl FnMut(usize)) -> io::Result<()> {
             show(count);
         }
         feeds.join().expect("it does not panic")
-    })
+    })?;
+    Ok(())
 }
 
 /// Open descriptors, and children, which are listed with the thread that has started them.

@@ -3,7 +3,7 @@
 //! simulated time, so the seconds pass at once, and the times are exact.
 
 use segue::channel::{self, Receiver, Sender};
-use segue::{Cancelled, Sim, WaitError, interval, now, scope, sleep};
+use segue::{Cancelled, Sim, WaitError, interval, now, sleep, try_scope};
 use std::time::Duration;
 
 const EVERY: Duration = Duration::from_millis(100);
@@ -35,7 +35,7 @@ fn main() {
         .run(|| {
             let (bucket, tokens) = channel::bounded(BURST);
             (0..BURST).for_each(|_| bucket.try_send(()).expect("the bucket starts full"));
-            scope(|s| {
+            try_scope(|s| {
                 s.spawn(move || fill(&bucket));
                 let at_first = requests(7, &tokens)?;
                 sleep(Duration::from_millis(1050))?;

@@ -15,7 +15,7 @@ type Counts = HashMap<String, usize>;
 
 /// Counts what is below a directory. The first error of a file or directory ends it all.
 fn count(dir: &Path, total: &Mutex<Counts>) -> io::Result<()> {
-    segue::scope(|s| {
+    segue::try_scope(|s| {
         let mut below = Vec::new();
         let mut counts = Counts::new();
         for entry in fs::read_dir(dir)? {
@@ -37,7 +37,8 @@ fn count(dir: &Path, total: &Mutex<Counts>) -> io::Result<()> {
             }
         }
         below.into_iter().try_for_each(|below| below.join().expect("a fiber here does not panic"))
-    })
+    })?;
+    Ok(())
 }
 
 /// A tree to count, if none was named.

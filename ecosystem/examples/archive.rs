@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     segue::runtime().workers(1).run(|| {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
-        segue::scope(|s| {
+        segue::try_scope(|s| {
             // Without optimisation the compressor needs more than a fiber's usual 256 KiB.
             let roomy = Builder::new().stack_size(512 << 10);
             let packs = roomy.spawn_in(s, move || pack(TcpStream::connect(address)?));
@@ -48,7 +48,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             packs.join()??;
             assert_eq!(count, FILES);
             println!("{count} files were packed, sent and unpacked");
-            Ok(())
-        })
+            Ok::<_, Box<dyn Error + Send + Sync>>(())
+        })?;
+        Ok(())
     })?
 }

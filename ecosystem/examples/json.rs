@@ -14,7 +14,7 @@ struct Order {
 
 fn main() -> Result<(), Box<dyn Error>> {
     segue::runtime().workers(1).run(|| {
-        segue::scope(|s| {
+        segue::try_scope(|s| {
             let mut fibers = vec![];
             let mut senders = vec![];
             for number in 0..100 {
@@ -37,7 +37,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 assert_eq!(fiber.join()??, order);
             }
             println!("100 orders were read while they came");
-            Ok(())
-        })
+            Ok::<_, Box<dyn Error + Send + Sync>>(())
+        })?;
+        Ok(())
     })?
 }

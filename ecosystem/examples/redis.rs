@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let server = Server::redis();
     let address = server.address();
     segue::runtime().workers(1).run(|| {
-        segue::scope(|s| {
+        segue::try_scope(|s| {
             let waits = || {
                 let mut client = Client::connect(address)?;
                 client.ask::<u64>(cmd("INCR").arg("here"))?;
@@ -50,7 +50,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             assert_eq!(client.ask::<usize>(cmd("GET").arg("sum"))?, FIBERS * (FIBERS - 1) / 2);
             println!("{FIBERS} fibers were told a number each");
-            Ok(())
-        })
+            Ok::<_, Box<dyn Error + Send + Sync>>(())
+        })?;
+        Ok(())
     })?
 }

@@ -31,17 +31,19 @@ fn main() -> Result<(), Box<dyn Error>> {
             blocking(|| open()?.execute("INSERT INTO visits VALUES (?1)", [visitor as i64]))?
                 .map_err(Box::<dyn Error + Send + Sync>::from)
         };
-        segue::scope(|s| {
+        segue::try_scope(|s| {
             let visit = &visit;
             let fibers: Vec<_> = (0..FIBERS).map(|visitor| s.spawn(move || visit(visitor))).collect();
             // They wait for the file, and this fiber has its turn all the same.
             all_ask.wait()?;
             blocking(move || holder.execute_batch("COMMIT"))??;
             for fiber in fibers {
-                fiber.join()?.map_err(|error| error.to_string())?;
+                fiber.join()??;
             }
             let count = "SELECT count(*), sum(visitor) FROM visits";
-            Ok::<_, Box<dyn Error>>(blocking(|| open()?.query_row(count, [], |row| Ok((row.get(0)?, row.get(1)?))))??)
+            Ok::<_, Box<dyn Error + Send + Sync>>(blocking(|| {
+                open()?.query_row(count, [], |row| Ok((row.get(0)?, row.get(1)?)))
+            })??)
         })
     })??;
     fs::remove_file(&path)?;

@@ -9,7 +9,7 @@ const ROWS: u64 = 20_000;
 fn main() -> Result<(), Box<dyn Error>> {
     let (reader, writer) = pipe()?;
     let sum = segue::runtime().workers(1).run(|| {
-        segue::scope(|s| {
+        segue::try_scope(|s| {
             let writes = s.spawn(move || {
                 let mut table = csv::Writer::from_writer(writer);
                 table.write_record(["number", "text"])?;

@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
             Ok(greeting)
         };
         let ask = &ask;
-        segue::scope(|s| {
+        segue::try_scope(|s| {
             s.spawn(move || {
                 for stream in listener.incoming().take(CLIENTS) {
                     let (config, stream) = (Arc::clone(&server), stream.expect("nobody cancels it"));
@@ -58,7 +58,8 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
                 assert_eq!(fiber.join().expect("it does not panic")?, format!("Hello, client {number}!"));
             }
             println!("{CLIENTS} clients were greeted");
-            Ok(())
-        })
+            Ok::<_, Box<dyn Error + Send + Sync>>(())
+        })?;
+        Ok(())
     })?
 }

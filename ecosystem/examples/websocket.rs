@@ -46,7 +46,7 @@ fn main() -> Result<(), Failure> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
         let ((room, _nobody), all_are_here) = (broadcast::channel(GUESTS), Barrier::new(GUESTS));
-        segue::scope(|s| {
+        segue::try_scope(|s| {
             let guests: Vec<_> = (0..GUESTS).map(|number| s.spawn(move || visit(address, number))).collect();
             for stream in listener.incoming().take(GUESTS) {
                 let (stream, room, all_are_here) = (stream?, &room, &all_are_here);
@@ -58,7 +58,8 @@ fn main() -> Result<(), Failure> {
                 assert_eq!(guest.join()??, expected);
             }
             println!("{GUESTS} guests have heard each other");
-            Ok(())
-        })
+            Ok::<_, Failure>(())
+        })?;
+        Ok(())
     })?
 }

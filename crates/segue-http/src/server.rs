@@ -121,7 +121,7 @@ impl<'h> Server<'h> {
     /// let server = Server::new(|_| "hello");
     ///
     /// let mut text = String::new();
-    /// segue_core::scope(|s| -> io::Result<()> {
+    /// segue_core::try_scope(|s| -> io::Result<()> {
     ///     let serving = s.spawn(|| server.serve(listener));
     ///     let mut client = TcpStream::connect(address)?;
     ///     client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;

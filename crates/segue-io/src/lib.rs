@@ -56,8 +56,8 @@
 //!
 //! let listener = TcpListener::bind("127.0.0.1:0")?;
 //! let addr = listener.local_addr()?;
-//! let text = segue_core::scope(|s| {
-//!     s.spawn(|| -> std::io::Result<()> {
+//! let text = segue_core::try_scope(|s| {
+//!     s.spawn_try(|| -> std::io::Result<()> {
 //!         let (mut stream, _peer) = listener.accept()?;
 //!         stream.write_all(b"hello")
 //!     });

@@ -19,7 +19,7 @@
 //! let listener = TcpListener::bind("127.0.0.1:0")?;
 //! let address = listener.local_addr()?;
 //! let answered = segue::runtime().workers(1).run(|| {
-//!     segue::scope(|s| {
+//!     segue::try_scope(|s| {
 //!         // SAFETY: it holds no lock, guard or borrow of its thread's while it reads or connects.
 //!         let client = s.spawn(move || unsafe { segue_unblock::unblock(|| answer(address)) });
 //!         // SAFETY: nor does this.

@@ -66,7 +66,7 @@
 ///
 /// let (orders, inbox) = channel::bounded(8);
 /// let stop = Semaphore::new(0);
-/// segue::scope(|s| {
+/// segue::try_scope(|s| {
 ///     s.spawn(|| {
 ///         for n in 1..=3 {
 ///             orders.send(n).unwrap();
@@ -84,7 +84,7 @@
 ///     }
 ///     assert_eq!(sum, 6);
 ///     Ok::<(), segue::Cancelled>(())
-/// })?;
+/// }).unwrap();
 ///
 /// // Without waiting:
 /// let next = select! {
@@ -92,7 +92,6 @@
 ///     default => None,
 /// };
 /// assert_eq!(next, None);
-/// # Ok::<(), segue::Cancelled>(())
 /// ```
 ///
 /// In a task:

@@ -131,6 +131,11 @@ fn both(first: Payload, second: Payload) -> Payload {
 /// fiber that computes is told by [`check`](crate::check), and by every operation that can wait:
 /// each looks at the clock inside of a `timeout`.
 ///
+/// The end of the time is a cancellation, and so it is sticky: each further wait in `f` fails at
+/// once. An I/O error says so by [`Cancelled::caused`](crate::Cancelled::caused), which is `false`
+/// for a time-out that was set on a socket, although both are of kind `TimedOut`; a loop that goes
+/// on after a time-out asks for it.
+///
 /// # Cancellation
 /// The caller's cancellation shows inside as well, and the one that comes first gives the reason.
 ///

@@ -189,7 +189,9 @@ impl<P: Protocol> Packets<P> {
         driver::run(&self.shared.0, Receive::<true>(buf), self.read_timeout()?)
     }
 
-    /// Sets how long each receive and peek may wait; `None` is for ever. A store. Never waits.
+    /// Sets how long each receive and peek may wait; `None` is for ever. A store. Never waits. The
+    /// error is told from that of a `timeout` around by
+    /// [`Cancelled::caused`](segue_core::Cancelled::caused).
     ///
     /// # Errors
     /// `InvalidInput` for a time-out of zero.

@@ -174,12 +174,18 @@ impl<P: Protocol> Stream<P> {
     /// Sets how long each read and peek may wait; `None` is for ever. A store: it costs nothing.
     /// Never waits.
     ///
+    /// A read that waits longer fails with `TimedOut`. So does one inside of a
+    /// [`timeout`](segue_core::timeout) that has ended, and then all that follow: a loop that goes on
+    /// after the first kind asks [`Cancelled::caused`](segue_core::Cancelled::caused), which is true
+    /// of the second alone.
+    ///
     /// # Errors
     /// `InvalidInput` for a time-out of zero.
     ///
     /// # Examples
     ///
     /// ```
+    /// use segue_core::Cancelled;
     /// use segue_io::net::{TcpListener, TcpStream};
     /// use std::io::{ErrorKind, Read};
     /// use std::time::Duration;
@@ -187,7 +193,10 @@ impl<P: Protocol> Stream<P> {
     /// let listener = TcpListener::bind("127.0.0.1:0")?;
     /// let mut client = TcpStream::connect(listener.local_addr()?)?;
     /// client.set_read_timeout(Some(Duration::from_millis(1)))?;
-    /// assert_eq!(client.read(&mut [0]).unwrap_err().kind(), ErrorKind::TimedOut);
+    /// let error = client.read(&mut [0]).unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::TimedOut);
+    /// // No `timeout` around has ended, and nobody has cancelled: the next read waits again.
+    /// assert!(!Cancelled::caused(&error));
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {

@@ -59,7 +59,7 @@ enum Told {
 /// use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 ///
 /// let (level, changed) = (AtomicU32::new(0), Notify::new());
-/// segue::scope(|s| {
+/// segue::try_scope(|s| {
 ///     s.spawn(|| {
 ///         level.store(7, SeqCst);
 ///         changed.notify_one();
@@ -69,7 +69,7 @@ enum Told {
 ///     }
 ///     Ok::<(), segue::Cancelled>(())
 /// })?;
-/// # Ok::<(), segue::Cancelled>(())
+/// # Ok::<(), segue::ScopeError>(())
 /// ```
 #[derive(Default)]
 pub struct Notify {

@@ -33,18 +33,6 @@ pub struct Cancelled {
     reason: Option<Arc<Reason>>,
 }
 
-/// What the system calls an operation that was cancelled; a number that it never uses where it is
-/// not known.
-const ECANCELED: i32 = if cfg!(any(target_os = "linux", target_os = "android")) {
-    125
-} else if cfg!(any(target_os = "macos", target_os = "ios")) {
-    89
-} else if cfg!(target_os = "freebsd") {
-    85
-} else {
-    i32::MIN
-};
-
 /// Why something was cancelled. Behind a thin pointer, so that an error is one word.
 pub(crate) struct Reason(pub(crate) Box<dyn Error + Send + Sync>);
 
@@ -107,46 +95,6 @@ impl Cancelled {
     #[must_use]
     pub fn timed_out(&self) -> bool {
         self.reason().is_some_and(|reason| reason.is::<TimedOut>() || reason.is::<Overran>())
-    }
-
-    /// Whether an I/O error is a cancellation that passed through it. So is `ECANCELED`, with which
-    /// calls of the C library fail that suspend a cancelled fiber (the crate `segue-unblock`).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let error = std::io::Error::from(std::io::ErrorKind::NotFound);
-    /// assert!(!segue_core::Cancelled::caused(&error));
-    /// # #[cfg(target_os = "linux")]
-    /// assert!(segue_core::Cancelled::caused(&std::io::Error::from_raw_os_error(125)));
-    /// ```
-    #[must_use]
-    pub fn caused(error: &io::Error) -> bool {
-        Self::from_io(error).is_some()
-    }
-
-    /// The cancellation that has passed through an I/O error, if it was one: with its reason. A
-    /// number of the system's, `ECANCELED`, has none.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use segue_core::{Cancelled, after, timeout};
-    /// use std::io;
-    /// use std::time::Duration;
-    ///
-    /// let read = || -> io::Result<()> { Ok(after(Duration::MAX).wait()?) };
-    /// let error = timeout(Duration::from_millis(1), read).unwrap_err();
-    /// assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-    /// assert!(Cancelled::from_io(&error).unwrap().timed_out());
-    /// ```
-    #[must_use]
-    pub fn from_io(error: &io::Error) -> Option<&Self> {
-        static BARE: Cancelled = Cancelled { reason: None };
-        match error.get_ref() {
-            Some(inner) => inner.downcast_ref(),
-            None => (error.raw_os_error()? == ECANCELED).then_some(&BARE),
-        }
     }
 }
 

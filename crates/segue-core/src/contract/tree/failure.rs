@@ -18,7 +18,7 @@ use crate::contract::tree::cancelled::{Cancelled, Reason, source_or_cancellation
 use crate::contract::unwind::{caught, contain, text};
 use crate::primitives::payload::{NO_DESCRIPTION, Panic, Payload};
 use std::error::Error;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::{fmt, io};
 
 /// Something that has gone wrong in a scope: an error or a panic.
@@ -250,6 +250,73 @@ impl From<ScopeError> for io::Error {
             None => io::ErrorKind::Other,
         };
         Self::new(kind, error)
+    }
+}
+
+/// What the system calls an operation that was cancelled; a number that it never uses where it is
+/// not known.
+const ECANCELED: i32 = if cfg!(any(target_os = "linux", target_os = "android")) {
+    125
+} else if cfg!(any(target_os = "macos", target_os = "ios")) {
+    89
+} else if cfg!(target_os = "freebsd") {
+    85
+} else {
+    i32::MIN
+};
+
+impl Cancelled {
+    /// Whether an I/O error is a cancellation that passed through it: of a scope, a token, or a time
+    /// limit around the call. A time-out that was set on a socket or a pipe is none, although its
+    /// kind is `TimedOut`, too: that ends one call, and the next one waits again, while after a
+    /// cancellation each call fails at once.
+    ///
+    /// So is `ECANCELED`, with which calls of the C library fail that suspend a cancelled fiber (the
+    /// crate `segue-unblock`), and the error of a `try_scope` in which nothing else has failed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_core::{Cancelled, after, timeout};
+    /// use std::io;
+    /// use std::time::Duration;
+    ///
+    /// let around = timeout(Duration::from_millis(1), || after(Duration::MAX).wait());
+    /// let around = io::Error::from(around.unwrap_err());
+    /// let of_the_socket = io::Error::from(io::ErrorKind::TimedOut);
+    /// assert_eq!(around.kind(), of_the_socket.kind());
+    /// assert!(Cancelled::caused(&around) && !Cancelled::caused(&of_the_socket));
+    /// # #[cfg(target_os = "linux")]
+    /// assert!(Cancelled::caused(&io::Error::from_raw_os_error(125)));
+    /// ```
+    #[must_use]
+    pub fn caused(error: &io::Error) -> bool {
+        Self::from_io(error).is_some()
+    }
+
+    /// The cancellation that has passed through an I/O error, if it was one: with its reason. A
+    /// number of the system's, `ECANCELED`, has none. See [`caused`](Self::caused).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_core::{Cancelled, after, timeout};
+    /// use std::io;
+    /// use std::time::Duration;
+    ///
+    /// let read = || -> io::Result<()> { Ok(after(Duration::MAX).wait()?) };
+    /// let error = timeout(Duration::from_millis(1), read).unwrap_err();
+    /// assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    /// assert!(Cancelled::from_io(&error).unwrap().timed_out());
+    /// ```
+    #[must_use]
+    pub fn from_io(error: &io::Error) -> Option<&Self> {
+        static BARE: LazyLock<Cancelled> = LazyLock::new(Cancelled::new);
+        match error.get_ref() {
+            Some(inner) if inner.is::<ScopeError>() => cancellation_in(inner),
+            Some(inner) => inner.downcast_ref(),
+            None => (error.raw_os_error()? == ECANCELED).then(|| &*BARE),
+        }
     }
 }
 
