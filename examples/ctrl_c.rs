@@ -1,5 +1,6 @@
-//! Ctrl-C as one arm of a choice: the work that was done is kept, and the program ends in order.
-//! Here another program presses the keys.
+//! Ctrl-C as one arm of a choice: the work that was done is kept, and the program ends in order. A
+//! second Ctrl-C would end it at once, were it to hang on its way out. Here another program presses
+//! the keys.
 
 use segue::process::{self, Command};
 use segue::{channel, select, signal};

@@ -10,7 +10,9 @@ use common::{everywhere, until};
 use rustix::process::{Signal as Kernels, getpid, kill_process};
 use segue_core::{CancelToken, Cancelled, Either, after, any_of, scope, wait_future};
 use segue_io::signal::{Signal, Signals, ctrl_c};
-use std::io::ErrorKind;
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -113,8 +115,113 @@ fn ctrl_c_is_one_arm_of_a_choice() {
 
 #[test]
 fn what_nobody_can_wait_for_is_an_error() {
-    let of = |number| Signals::new(Signal::from_raw(number)).unwrap_err().kind();
-    for number in [libc::SIGKILL, libc::SIGSTOP, libc::SIGSEGV, libc::SIGILL, libc::SIGFPE, 0, -1, 1000] {
-        assert_eq!(of(number), ErrorKind::InvalidInput, "{number}");
+    let of = |signals: std::io::Result<Signals>| signals.unwrap_err().kind();
+    for number in [libc::SIGKILL, libc::SIGSTOP, libc::SIGSEGV, libc::SIGILL, libc::SIGFPE, 0, -1, 100, 1000] {
+        let signal = Signal::from_raw(number);
+        assert_eq!([of(Signals::new(signal)), of(Signals::once(signal))], [ErrorKind::InvalidInput; 2], "{number}");
     }
+}
+
+/// In the environment of a program that has one of these roles.
+const ROLE: &str = "SEGUE_TEST_ROLE";
+
+/// Hears Ctrl-C in this role, and tells its parent of it line by line. Ends with success when it is
+/// sent USR1.
+fn hear(role: &str) {
+    static SEEN: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn others(_: i32) {
+        SEEN.fetch_add(1, Ordering::SeqCst);
+    }
+    let before = match role {
+        "ignored" => libc::SIG_IGN,
+        "handled" => others as *const () as libc::sighandler_t,
+        _ => libc::SIG_DFL,
+    };
+    // SAFETY: the handler adds to a number.
+    unsafe { libc::signal(libc::SIGINT, before) };
+    let goes_on = Signals::new(Signal::USR1).unwrap();
+    let stop = ctrl_c().unwrap();
+    let tell = |line: &str| eprintln!("{line}");
+    match role {
+        "given up" => {
+            drop(stop);
+            tell("ready");
+        }
+        "two" => {
+            let another = ctrl_c().unwrap();
+            tell("ready");
+            [&stop, &another].map(|one| one.recv().unwrap());
+            tell("first");
+        }
+        "again" => {
+            tell("ready");
+            stop.recv().unwrap();
+            let again = ctrl_c().unwrap();
+            tell("first");
+            again.recv().unwrap();
+            assert!(!stop.try_recv(), "it has heard its one");
+            tell("second");
+        }
+        "taken" => {
+            let each = Signals::new(Signal::INT).unwrap();
+            tell("ready");
+            [&stop, &each].map(|one| one.recv().unwrap());
+            tell("first");
+            each.recv().unwrap();
+            assert!(!stop.try_recv(), "it has heard its one");
+            tell("second");
+        }
+        _ => {
+            tell("ready");
+            stop.recv().unwrap();
+            tell("first");
+            if role == "handled" {
+                until(|| SEEN.load(Ordering::SeqCst) == 2);
+                tell("second");
+            }
+        }
+    }
+    goes_on.recv().unwrap();
+}
+
+#[test]
+fn in_a_role() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    segue_sched::Builder::new().workers(1).park(segue_io::DriverPark::new).run(|| hear(&role)).unwrap();
+}
+
+/// Sends a program in this role these signals, each when it has said what stands before them.
+fn sends(role: &str, signals: &[(&str, &[Kernels])]) -> ExitStatus {
+    let mut program = Command::new(std::env::current_exe().unwrap());
+    program.args(["--exact", "in_a_role", "--nocapture"]).env(ROLE, role);
+    let mut child = program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let pid = rustix::process::Pid::from_child(&child);
+    for (when, signals) in signals {
+        assert_eq!(lines.next().as_deref(), Some(*when), "{role}");
+        signals.iter().for_each(|signal| kill_process(pid, *signal).unwrap());
+    }
+    let status = child.wait().unwrap();
+    assert_eq!(lines.next(), None, "{role}");
+    status
+}
+
+#[test]
+fn the_second_ctrl_c_ends_a_program_that_has_not_ended_by_itself() {
+    const INT: &[Kernels] = &[Kernels::INT];
+    let ended = |role, signals: &[_]| assert_eq!(sends(role, signals).signal(), Some(libc::SIGINT), "{role}");
+    ended("alone", &[("ready", INT), ("first", INT)]);
+    ended("given up", &[("ready", INT)]);
+    ended("two", &[("ready", INT), ("first", INT)]);
+    ended("again", &[("ready", INT), ("first", INT), ("second", INT)]);
+}
+
+#[test]
+fn a_second_ctrl_c_ends_nothing_where_somebody_has_each_or_where_it_had_no_default_action() {
+    const INT: &[Kernels] = &[Kernels::INT];
+    const USR1: &[Kernels] = &[Kernels::USR1];
+    let goes_on = |role, signals: &[_]| assert!(sends(role, signals).success(), "{role}");
+    goes_on("taken", &[("ready", INT), ("first", INT), ("second", USR1)]);
+    goes_on("handled", &[("ready", INT), ("first", INT), ("second", USR1)]);
+    goes_on("ignored", &[("ready", INT), ("first", &[Kernels::INT, Kernels::USR1])]);
 }

@@ -15,6 +15,7 @@
 //! | several at once | one: rings that nobody has heard are one, as the kernel's pending signals are |
 //! | several sources | each has a bell, and each sees the signal |
 //! | other handlers | stay: the registry of `signal-hook`, which tokio and others have too, calls all |
+//! | the default action | off for good; or back after the first, `once.rs` |
 //!
 //! **The race to fear**: a handler that rings a bell which is being dropped. The registry waits for
 //! the handlers that run before it drops an action, and with it its share of the bell. And a child
@@ -25,6 +26,7 @@
 #![allow(unsafe_code)] // A signal handler may do little.
 
 mod kind;
+mod once;
 
 pub use kind::Signal;
 
@@ -34,6 +36,7 @@ use crate::fork::Birth;
 use crate::op::{Half, Op};
 use crate::ready::now_or_never;
 use crate::socket::Socket;
+use once::Once;
 use segue_core::{Source, Waitable, WaitsFor};
 use signal_hook_registry::{FORBIDDEN, SigId};
 use std::io::{self, ErrorKind};
@@ -42,8 +45,8 @@ use std::sync::Arc;
 /// The deliveries of one signal to this process, from the making of this on.
 ///
 /// From then on the signal's default action, which ends most processes, is off, and stays off when
-/// this is dropped. Each `Signals` sees each signal; signals that come before one is received count
-/// as one. Programs that are executed start without handlers.
+/// this is dropped; [`once`](Self::once) gives it back. Each `Signals` sees each signal; signals that
+/// come before one is received count as one. Programs that are executed start without handlers.
 ///
 /// # Cancellation
 ///
@@ -65,6 +68,8 @@ pub struct Signals {
     bell: Arc<Bell>,
     signal: Signal,
     id: SigId,
+    /// If it hears the signal once.
+    once: Option<Arc<Once>>,
 }
 
 impl Signals {
@@ -75,23 +80,40 @@ impl Signals {
     /// thread itself can't go on (`SEGV`, `ILL`, `FPE`), and for a number that is no signal. What
     /// the kernel says if there is no descriptor left.
     pub fn new(signal: Signal) -> io::Result<Self> {
-        if FORBIDDEN.contains(&signal.as_raw()) {
-            return Err(io::Error::new(ErrorKind::InvalidInput, "a program can't wait for this signal"));
-        }
-        let bell = Arc::new(Bell::new()?);
-        let (birth, rings) = (Birth::now(), Arc::clone(&bell));
-        let act = move || {
-            if birth.is_here() {
-                rings.ring();
-            }
-        };
-        // SAFETY: what the handler does is safe in any state of its thread: it loads a word of a
-        // page that is mapped by now, in the child of a fork changes it and another, and makes a
-        // system call with a descriptor that it owns. It takes no lock, neither allocates nor
-        // frees, does not panic, and the registry keeps `errno`. What it owns is dropped by who
-        // takes it out of the registry, and not by a handler.
-        let id = unsafe { signal_hook_registry::register(signal.as_raw(), act) }?;
-        Ok(Self { bell, signal, id })
+        let bell = bell_for(signal)?;
+        let id = register(signal, &bell, || true)?;
+        once::take_for_good(signal);
+        Ok(Self { bell, signal, id, once: None })
+    }
+
+    /// Waits for one signal. When that has come, or this is dropped, the signal has its default
+    /// action again: so the first Ctrl-C asks the program to end, and the second one ends it,
+    /// whatever the program does meanwhile. Never waits.
+    ///
+    /// A second receive does not end, unless it is cancelled. The default action does not come back
+    /// where somebody has the signal for good: by [`new`](Self::new), or since it was ignored or had
+    /// a handler when the first of these was made. That handler goes on to see each signal. (One that
+    /// is installed later, by another library of async I/O for instance, does not keep it off.)
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_core::{Either, after};
+    /// use segue_io::signal::{Signal, Signals};
+    /// use std::time::Duration;
+    ///
+    /// let end = Signals::once(Signal::TERM)?;
+    /// let first = end.recv_source().or(after(Duration::from_millis(1))).wait().unwrap();
+    /// assert!(matches!(first, Either::Right(())), "nobody has sent one");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn once(signal: Signal) -> io::Result<Self> {
+        let bell = bell_for(signal)?;
+        let (once, id) = Once::new(signal, &bell)?;
+        Ok(Self { bell, signal, id, once: Some(once) })
     }
 
     /// Which signal it is.
@@ -131,7 +153,37 @@ impl Signals {
     }
 }
 
-/// Ctrl-C: the [`Signals`] of [`INT`](Signal::INT). Never waits.
+/// The bell of one that is to hear the signal, if anybody can.
+fn bell_for(signal: Signal) -> io::Result<Arc<Bell>> {
+    if FORBIDDEN.contains(&signal.as_raw()) {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "a program can't wait for this signal"));
+    }
+    Bell::new().map(Arc::new)
+}
+
+/// Has the handler of the signal ring the bell, if `rings` says so, which is called in the handler:
+/// it changes words, and does nothing else.
+fn register(signal: Signal, bell: &Arc<Bell>, rings: impl Fn() -> bool + Send + Sync + 'static) -> io::Result<SigId> {
+    let (birth, bell) = (Birth::now(), Arc::clone(bell));
+    let act = move || {
+        if birth.is_here() && rings() {
+            bell.ring();
+        }
+    };
+    // SAFETY: what the handler does is safe in any state of its thread: it loads a word of a page
+    // that is mapped by now, in the child of a fork changes it and another, changes words by `rings`,
+    // and makes a system call with a descriptor that it owns. It takes no lock, neither allocates nor
+    // frees, does not panic, and the registry keeps `errno`. What it owns is dropped by who takes it
+    // out of the registry, and not by a handler.
+    unsafe { signal_hook_registry::register(signal.as_raw(), act) }
+}
+
+/// Ctrl-C, [once](Signals::once): the first asks the program to end, and the next one ends it.
+/// Never waits.
+///
+/// Make it before the work begins, and keep it until that has ended: a Ctrl-C before and after has
+/// its default action. For each Ctrl-C of several, as in an editor, there is
+/// `Signals::new(Signal::INT)`.
 ///
 /// # Errors
 /// As for [`Signals::new`].
@@ -150,11 +202,14 @@ impl Signals {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn ctrl_c() -> io::Result<Signals> {
-    Signals::new(Signal::INT)
+    Signals::once(Signal::INT)
 }
 
 impl Drop for Signals {
     fn drop(&mut self) {
+        if let Some(once) = &self.once {
+            once.give_up();
+        }
         signal_hook_registry::unregister(self.id);
     }
 }

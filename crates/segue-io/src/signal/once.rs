@@ -1,0 +1,170 @@
+//! A signal that is heard once: after that it has its default action again.
+//!
+//! Used by [`Signals::once`](super::Signals::once), and so by Ctrl-C.
+//!
+//! # The idea
+//!
+//! A program that ends in an orderly way on Ctrl-C may hang on its way out, and the second Ctrl-C is
+//! to end it then. The registry of handlers keeps a handler for good: without an action left it
+//! ignores the signal. So the default action is taken by an action of ours, the *gate*, which is
+//! registered once for each signal, before what hears it. A signal goes through the gate, in its
+//! handler:
+//!
+//! | | |
+//! | --- | --- |
+//! | somebody has the signal for good | it passes |
+//! | there are some who have not heard one | it passes, and all of them hear it |
+//! | else | the default action is taken |
+//!
+//! Somebody has it for good if a [`Signals::new`](super::Signals::new) was made of it, in this
+//! process and ever, or if it had not its default action before the first gate: it was ignored, or
+//! had a handler, which the registry goes on to call.
+//!
+//! # States of one that hears
+//!
+//! ```text
+//!   (made) --counted--> OPEN --the handler: rings, and is counted no more--> HEARD
+//!                       OPEN --drop: is counted no more--> gone
+//! ```
+//!
+//! **The race to fear**: a signal that passes the gate, and that nobody hears: a Ctrl-C that does
+//! nothing. So one is counted after its action is there, and is counted no more before that is taken
+//! away: a signal in between has its default action, as it would have had a moment before or after.
+//! If the handler and the drop meet, both take it off the count, and the one that finds it heard puts
+//! it back: the count is below its right value for that moment, in which a *second* signal finds
+//! nobody, rightly, as all have heard the first.
+//!
+//! # Orderings
+//!
+//! All are sequentially consistent; there is a signal once in a while.
+
+use super::Signal;
+use crate::bell::Bell;
+use signal_hook_registry::SigId;
+use std::io::{self, ErrorKind};
+use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{mem, ptr};
+
+/// More than there are signals.
+const NUMBERS: usize = 128;
+
+/// What the gate of a signal asks.
+struct Gate {
+    /// How many have not heard one.
+    open: AtomicIsize,
+    is_taken: AtomicBool,
+}
+
+static GATES: [Gate; NUMBERS] =
+    [const { Gate { open: AtomicIsize::new(0), is_taken: AtomicBool::new(false) } }; NUMBERS];
+
+/// The signals that have a gate, by bits.
+static WITH_GATE: Mutex<u128> = Mutex::new(0);
+
+fn gate(signal: Signal) -> Option<&'static Gate> {
+    GATES.get(usize::try_from(signal.as_raw()).ok()?)
+}
+
+/// Somebody hears each of these from now on.
+pub(super) fn take_for_good(signal: Signal) {
+    if let Some(gate) = gate(signal) {
+        gate.is_taken.store(true, SeqCst);
+    }
+}
+
+/// One that has not heard the signal, until that comes.
+pub(super) struct Once {
+    gate: &'static Gate,
+    is_heard: AtomicBool,
+}
+
+impl Once {
+    /// One whose signal rings `bell` once, and the registration of that.
+    pub(super) fn new(signal: Signal, bell: &Arc<Bell>) -> io::Result<(Arc<Self>, SigId)> {
+        let no_signal = || io::Error::new(ErrorKind::InvalidInput, "there is no signal of this number");
+        let gate = gate(signal).ok_or_else(no_signal)?;
+        install_gate(signal, gate)?;
+        let once = Arc::new(Self { gate, is_heard: AtomicBool::new(false) });
+        let hears = Arc::clone(&once);
+        let id = super::register(signal, bell, move || hears.is_first())?;
+        gate.open.fetch_add(1, SeqCst);
+        Ok((once, id))
+    }
+
+    /// The signal is there, in its handler. Answers whether it is the first.
+    fn is_first(&self) -> bool {
+        let is_first = !self.is_heard.swap(true, SeqCst);
+        if is_first {
+            self.gate.open.fetch_sub(1, SeqCst);
+        }
+        is_first
+    }
+
+    /// Nobody waits for it any more. Before its action is taken away.
+    pub(super) fn give_up(&self) {
+        if self.is_heard.load(SeqCst) {
+            return;
+        }
+        self.gate.open.fetch_sub(1, SeqCst);
+        if self.is_heard.swap(true, SeqCst) {
+            self.gate.open.fetch_add(1, SeqCst);
+        }
+    }
+}
+
+/// Registers the gate of a signal, if that has none.
+fn install_gate(signal: Signal, gate: &'static Gate) -> io::Result<()> {
+    let mut with_gate = WITH_GATE.lock().unwrap_or_else(PoisonError::into_inner);
+    let bit = 1 << signal.as_raw();
+    if *with_gate & bit != 0 {
+        return Ok(());
+    }
+    if !has_default_action(signal)? {
+        gate.is_taken.store(true, SeqCst);
+    }
+    let act = move || {
+        if !gate.is_taken.load(SeqCst) && gate.open.load(SeqCst) <= 0 {
+            take_default_action(signal.as_raw());
+        }
+    };
+    // SAFETY: the handler reads two words and makes system calls that a handler may make. It takes
+    // no lock, neither allocates nor frees, and does not panic; it owns nothing.
+    unsafe { signal_hook_registry::register(signal.as_raw(), act) }?;
+    *with_gate |= bit;
+    Ok(())
+}
+
+fn has_default_action(signal: Signal) -> io::Result<bool> {
+    // SAFETY: of zeros it is a valid one, which the call overwrites.
+    let mut now: libc::sigaction = unsafe { mem::zeroed() };
+    // SAFETY: without a new action it only writes the present one.
+    if unsafe { libc::sigaction(signal.as_raw(), ptr::null(), &mut now) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(now.sa_sigaction == libc::SIG_DFL)
+}
+
+/// Does to this process what a signal does that nobody handles. In a handler.
+fn take_default_action(signal: i32) {
+    match signal {
+        libc::SIGCHLD | libc::SIGCONT | libc::SIGURG | libc::SIGWINCH => {}
+        libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => {
+            // SAFETY: a handler may call it.
+            unsafe { libc::raise(libc::SIGSTOP) };
+        }
+        _ => {
+            // SAFETY: a handler may make these calls, on values of its own frame. The signal is
+            // blocked while its handler runs; so it is sent, and ends the process when it is let
+            // through.
+            unsafe {
+                libc::signal(signal, libc::SIG_DFL);
+                libc::raise(signal);
+                let mut only: libc::sigset_t = mem::zeroed();
+                libc::sigemptyset(&mut only);
+                libc::sigaddset(&mut only, signal);
+                libc::pthread_sigmask(libc::SIG_UNBLOCK, &only, ptr::null_mut());
+            }
+        }
+    }
+}
