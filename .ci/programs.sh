@@ -3,13 +3,32 @@
 # The effect handlers against the abstract machine.
 semantics() { cargo run --release -p semantics -- --programs 100000; }
 
+# What the README's first command builds, which has at most so many crates. Planted: a limit of ten.
+FIRST_COMMAND_CRATES=36
+first_command() {
+    local command built crates
+    command=$(grep -m 1 '^cargo run ' README.md)
+    built=$(${command/run/build} --message-format json)
+    crates=$(jq -r 'select(.reason == "compiler-artifact").package_id' <<<"$built" | sort -u | wc -l)
+    if FIRST_COMMAND_CRATES=10 check_crates "$crates" >/dev/null; then
+        echo "error: a planted fault was not found: more than ten crates" && return 1
+    fi
+    check_crates "$crates"
+}
+
+check_crates() {
+    echo "the README's first command builds $1 crates"
+    [ "$1" -gt 0 ] && [ "$1" -le "$FIRST_COMMAND_CRATES" ] ||
+        { echo "error: it builds at most $FIRST_COMMAND_CRATES" && return 1; }
+}
+
 # Every example, for a short while, as the tests have built it; the server of the README, which is
 # asked to stop, has to do so by itself, and has to report success, with optimisations.
 examples() {
     local file name
     cargo build --examples
-    cargo build --release -p segue --example fib_server
-    timeout --preserve-status --signal=TERM --kill-after=20 3 "$target/release/examples/fib_server" --addr 127.0.0.1:0
+    first_command
+    timeout --preserve-status --signal=TERM --kill-after=20 3 "$target/release/fib_server" --addr 127.0.0.1:0
     for file in examples/*.rs; do
         name=$(basename "$file" .rs)
         echo "-- $name"
@@ -39,7 +58,7 @@ unblock() {
     for how in debug release lto; do
         case $how in
         debug) cargo build -p segue-unblock --example blocking_clients && program=$target/debug ;;
-        release) cargo build --release -p segue-unblock -p segue --example blocking_clients --example hello && program=$target/release ;;
+        release) cargo build --release -p segue-unblock -p examples --example blocking_clients --example hello && program=$target/release ;;
         lto) CARGO_PROFILE_RELEASE_LTO=fat cargo build --release -p segue-unblock --example blocking_clients \
             --target-dir "$target/lto" && program=$target/lto/release ;;
         esac

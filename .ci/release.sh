@@ -58,7 +58,7 @@ packages() {
     # There is no address of a repository yet; cargo would warn of it, and of examples. Its own
     # verification takes packages of an earlier run for the others'.
     cargo package --quiet --no-verify --no-metadata --allow-dirty --target-dir "$target" \
-        --workspace --exclude bench --exclude ecosystem --exclude semantics 2>&1 | sed '/ignoring example/d'
+        --workspace --exclude bench --exclude ecosystem --exclude examples --exclude semantics 2>&1 | sed '/ignoring example/d'
     copy=$(mktemp -d)
     trap 'rm -rf "$copy"' RETURN
     printf '[workspace]\nresolver = "3"\nmembers = ["segue*"]\n[patch.crates-io]\n' >"$copy/Cargo.toml"

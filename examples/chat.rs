@@ -21,7 +21,7 @@ type Room = Mutex<Vec<Sender<Arc<str>>>>;
 
 fn serve(listener: &TcpListener) -> io::Result<()> {
     let room = Room::default();
-    let never: Infallible = try_scope(|s| {
+    let never = try_scope(|s| -> io::Result<Infallible> {
         loop {
             let (stream, _) = listener.accept()?;
             let room = &room;

@@ -2,12 +2,12 @@
 //! number in parallel, and the two meet at a promise that knows neither. (After the flagship
 //! example of the thesis "Effectively Composing Concurrency Libraries", chapter 2.)
 //!
-//! Run it with `cargo run --release --example fib_server`, and see `--help`.
+//! Run it with `cargo run --release --bin fib_server`, and see `--help`.
 
-use http::{Method, StatusCode, header};
 use segue::signal::{Signal, Signals};
 use segue::sync::promise;
 use segue::{Pool, net::TcpListener};
+use segue_http::http::{Method, StatusCode, header};
 use segue_http::{IntoResponse, Request, Response, Server};
 use std::num::NonZero;
 use std::process::ExitCode;

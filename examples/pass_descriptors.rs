@@ -57,7 +57,8 @@ fn main() -> io::Result<()> {
                 assert_eq!(worker.join().expect("it has not panicked")?, CLIENTS / WORKERS);
             }
             println!("{WORKERS} workers have served {CLIENTS} clients whom they had not accepted");
-            Ok(())
-        })
+            Ok::<_, io::Error>(())
+        })?;
+        Ok(())
     })
 }

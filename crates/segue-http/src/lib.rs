@@ -19,7 +19,8 @@
 //! * [`Server`] calls the handler for each request, within the limits of its [`Config`], until a
 //!   [`Shutdown`] handle ends it: requests that were begun are finished, and then [`Server::serve`]
 //!   returns.
-//! * [`Request`] is the `http` crate's with a [`Body`], which is a [`std::io::Read`].
+//! * [`Request`] is the `http` crate's with a [`Body`], which is a [`std::io::Read`]. That crate is
+//!   here as [`http`], and that of shared bytes as [`bytes`]: a program need not depend on them.
 //! * A handler returns anything that is [`IntoResponse`]: text, bytes, a status, a `Result`, or a
 //!   full [`Response`]. The [`Payload`] of a response is bytes, a reader, or a function that writes
 //!   to a [`BodyWriter`].
@@ -74,3 +75,4 @@ pub use crate::encode::BodyWriter;
 pub use crate::response::{IntoResponse, Payload, Request, Response};
 pub use crate::server::{Server, Shutdown};
 pub use crate::transport::{Listener, Transport};
+pub use {bytes, http};

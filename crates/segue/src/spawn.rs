@@ -243,7 +243,11 @@ impl Builder {
 ///
 /// The scope is cancelled when its body or one of its fibers panics, when [`Scope::cancel`] is
 /// called, and with the caller's own cancellation. It always waits until the last fiber has ended.
-/// Where fibers return errors, [`try_scope`] has them cancel the rest.
+///
+/// **An `Err` cancels nothing here.** If the body leaves by `?`, the scope waits for its fibers all
+/// the same, for ever if they serve for ever. Where the body uses `?`, or fibers return errors,
+/// [`try_scope`] has the first error cancel the rest. A debug build reports a scope that has waited
+/// for 5 s behind its body, unless the body joins its fibers.
 ///
 /// # Cancellation
 /// The scope's fibers are cancelled with the caller. The wait for them is not cut short, since they

@@ -66,6 +66,7 @@ pub use builder::Socket;
 pub use listener::{Incoming, Listener, TcpListener, UnixListener, UnixSeqpacketListener};
 pub use packets::{Packets, UdpSocket, UnixDatagram, UnixSeqpacket};
 pub use resolve::{Resolve, SystemResolver, lookup, set_resolver};
+pub use socket2;
 pub use split::{ReadHalf, ReuniteError, WriteHalf};
 pub use stream::{Stream, TcpStream, UnixStream};
 pub use unix::Received;

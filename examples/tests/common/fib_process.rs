@@ -1,9 +1,8 @@
-//! The built example in a process of its own, and a client on a plain socket.
+//! The built server in a process of its own, and a client on a plain socket.
 //! Used by the test of the Fibonacci server.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -12,19 +11,7 @@ use std::time::Duration;
 /// Nothing here takes nearly as long; a hang is to fail and not to hang the run.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-fn example() -> PathBuf {
-    // This program is in `deps`, the examples beside it.
-    let here = std::env::current_exe().unwrap();
-    let example = here.ancestors().nth(2).unwrap().join("examples/fib_server");
-    assert!(
-        example.exists(),
-        "{} is missing: build it in the same profile, with `cargo build -p segue --example fib_server`",
-        example.display()
-    );
-    example
-}
-
-/// A process that runs the example; killed when it is dropped.
+/// A process that runs the server; killed when it is dropped.
 pub struct Process {
     child: Child,
     /// The first line of its output, then the rest of it when it has ended.
@@ -34,7 +21,7 @@ pub struct Process {
 
 impl Process {
     pub fn start(arguments: &[&str]) -> Process {
-        let mut command = Command::new(example());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fib_server"));
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (send_output, output) = mpsc::channel();

@@ -1,9 +1,6 @@
-//! The Fibonacci server as its users meet it: the built example in a process of its own, clients on
+//! The Fibonacci server as its users meet it: the built program in a process of its own, clients on
 //! plain sockets.
-//!
-//! `cargo test` builds the examples first. If only this test is built, build the example
-//! beforehand: `cargo build -p segue --example fib_server`.
-#![cfg(all(unix, feature = "io"))]
+#![cfg(unix)]
 
 #[path = "common/fib_process.rs"]
 mod fib_process;
