@@ -76,8 +76,8 @@ type Hook = Box<dyn FnOnce() + Send>;
 /// and with the caller's own cancellation. It always waits until the last fiber has ended.
 ///
 /// **An `Err` cancels nothing here.** If the body leaves by `?`, the scope waits for its fibers, as
-/// after any other end of the body, and for ever if they serve for ever. Where the body uses `?`, or
-/// fibers return errors, [`try_scope`](crate::try_scope) has the first error cancel the rest. A
+/// after any other end of the body, and for ever if they serve for ever. Where the body uses `?`,
+/// or fibers return errors, [`try_scope`](crate::try_scope) has the first error cancel the rest. A
 /// debug build reports a scope that has waited for 5 s behind its body: once for each line, on the
 /// standard error, with what its fibers wait for. A body that joins its fibers is not reported. The
 /// variable `SEGUE_SCOPE_REPORT_MS` of the environment sets another limit; 0 is no report.

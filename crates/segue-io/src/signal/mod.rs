@@ -171,10 +171,10 @@ fn register(signal: Signal, bell: &Arc<Bell>, rings: impl Fn() -> bool + Send + 
         }
     };
     // SAFETY: what the handler does is safe in any state of its thread: it loads a word of a page
-    // that is mapped by now, in the child of a fork changes it and another, changes words by `rings`,
-    // and makes a system call with a descriptor that it owns. It takes no lock, neither allocates nor
-    // frees, does not panic, and the registry keeps `errno`. What it owns is dropped by who takes it
-    // out of the registry, and not by a handler.
+    // that is mapped by now, in the child of a fork changes it and another, changes words by
+    // `rings`, and makes a system call with a descriptor that it owns. It takes no lock, neither
+    // allocates nor frees, does not panic, and the registry keeps `errno`. What it owns is dropped
+    // by what takes it out of the registry, and not by a handler.
     unsafe { signal_hook_registry::register(signal.as_raw(), act) }
 }
 

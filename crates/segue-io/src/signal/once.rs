@@ -4,8 +4,8 @@
 //!
 //! # The idea
 //!
-//! A program that ends in an orderly way on Ctrl-C may hang on its way out, and the second Ctrl-C is
-//! to end it then. The registry of handlers keeps a handler for good: without an action left it
+//! A program that ends in an orderly way on Ctrl-C may hang on its way out, and the second Ctrl-C
+//! is to end it then. The registry of handlers keeps a handler for good: without an action left it
 //! ignores the signal. So the default action is taken by an action of ours, the *gate*, which is
 //! registered once for each signal, before what hears it. A signal goes through the gate, in its
 //! handler:
@@ -28,15 +28,19 @@
 //! ```
 //!
 //! **The race to fear**: a signal that passes the gate, and that nobody hears: a Ctrl-C that does
-//! nothing. So one is counted after its action is there, and is counted no more before that is taken
-//! away: a signal in between has its default action, as it would have had a moment before or after.
-//! If the handler and the drop meet, both take it off the count, and the one that finds it heard puts
-//! it back: the count is below its right value for that moment, in which a *second* signal finds
-//! nobody, rightly, as all have heard the first.
+//! nothing. So one is counted after its action is there, and is counted no more before that is
+//! taken away: a signal in between has its default action, as it would have had a moment before or
+//! after. If the handler and the drop meet, both take it off the count, and the one that finds it
+//! heard puts it back: the count is below its right value for that moment, in which a *second*
+//! signal finds nobody, rightly, as all have heard the first.
+//!
+//! The gate comes before what it counts, since the registry calls actions in the order in which
+//! they were registered. One that was registered before the gate is somebody's for good.
 //!
 //! # Orderings
 //!
 //! All are sequentially consistent; there is a signal once in a while.
+#![allow(unsafe_code)] // A signal handler may do little.
 
 use super::Signal;
 use crate::bell::Bell;

@@ -18,7 +18,6 @@ mod permission;
 mod waits_for;
 
 pub(crate) use permission::NO_SUSPEND;
-use waits_for::Told;
 pub use waits_for::WaitsFor;
 
 use crate::contract::attributes::Attributes;
@@ -60,7 +59,7 @@ pub struct Fiber {
     /// How many [`KernelWait`](crate::drivers::KernelWait)s it holds, in a simulation.
     kernel_waits: Cell<u8>,
     unblocked: Cell<bool>, // See `wait/unblocked.rs`.
-    waits_for: Told,
+    waits_for: waits_for::Told,
     trigger: Cell<*const Trigger>,
     /// Null unless it is a task.
     pub(super) task: Cell<*const AsTask>,
@@ -130,7 +129,7 @@ impl Fiber {
             mark: Cell::new(0),
             trigger: Cell::new(ptr::null()),
             waits_in: AtomicPtr::new(ptr::null_mut()),
-            waits_for: Told::new(None),
+            waits_for: waits_for::Told::new(None),
             budget: Cell::new(OPERATIONS),
             draws: Cell::new(id as u32),
             kernel_waits: Cell::new(0),

@@ -266,13 +266,14 @@ const ECANCELED: i32 = if cfg!(any(target_os = "linux", target_os = "android")) 
 };
 
 impl Cancelled {
-    /// Whether an I/O error is a cancellation that passed through it: of a scope, a token, or a time
-    /// limit around the call. A time-out that was set on a socket or a pipe is none, although its
-    /// kind is `TimedOut`, too: that ends one call, and the next one waits again, while after a
+    /// Whether an I/O error is a cancellation that passed through it: of a scope, a token, or a
+    /// time limit around the call. A time-out that was set on a socket is none, although its kind
+    /// is `TimedOut`, too: that ends one call, and the next one waits again, while after a
     /// cancellation each call fails at once.
     ///
-    /// So is `ECANCELED`, with which calls of the C library fail that suspend a cancelled fiber (the
-    /// crate `segue-unblock`), and the error of a `try_scope` in which nothing else has failed.
+    /// So is `ECANCELED`, with which calls of the C library fail that suspend a cancelled fiber
+    /// (the crate `segue-unblock`), and the error of a `try_scope` in which nothing else has
+    /// failed.
     ///
     /// # Examples
     ///

@@ -27,9 +27,10 @@
 //! | cancelled before the grace is over | the entry cancels again, which has no effect |
 //! | the timers are closed, at the end of a simulation | what is left of the grace goes to the timers of plain threads |
 //!
-//! **The race to fear**: the entry comes up while the last owner drops the context. The weak pointer
-//! then leads to nothing, or keeps the context for the length of the cancellation, whose drop finds
-//! its own key stale.
+//! **The race to fear**: the entry comes up while the last owner drops the context. The weak
+//! pointer then leads to nothing, or keeps the context for the length of the cancellation, whose
+//! drop finds its own key stale.
+#![allow(unsafe_code)] // Members are reached by address.
 
 use super::{ASKED, CANCELLED, Context};
 use crate::contract::current::with_running;

@@ -1,6 +1,7 @@
 //! Which fibers are inside of a context, for reports.
 //!
 //! Used by cancellations that name what is not over, and by scopes that say what they wait for.
+#![allow(unsafe_code)] // Members are reached by address.
 
 use super::Context;
 use crate::contract::fiber::Fiber;
@@ -15,7 +16,7 @@ impl Context {
         names
     }
 
-    /// What the fibers that have waited inside, or in what is below, and are there still, do: "fiber
+    /// What the fibers do that have waited inside, or in what is below, and are there still: "fiber
     /// `name` waits for a promise at src/main.rs:1:2". Of at most so many. In a release build no
     /// thread but their own knows.
     #[cfg(debug_assertions)]
