@@ -112,7 +112,7 @@ fn a_scope_that_waits_for_long_behind_a_result_says_so_once_with_what_its_fibers
 fn a_scope_is_not_reported_whose_body_joins_whose_fibers_end_or_whose_time_is_virtual() {
     let run = |until_read: fn()| {
         segue::scope(|s| s.spawn(|| segue::sleep(MOMENT)).join().unwrap().unwrap());
-        segue::scope(|s| drop(s.spawn(|| segue::yield_now())));
+        segue::scope(|s| drop(s.spawn(segue::yield_now)));
         // It holds up the simulation, whose clock stands meanwhile.
         let virtually = segue::Sim::new(1).run(|| segue::scope(|s| drop(s.spawn(|| std::thread::sleep(MOMENT)))));
         virtually.unwrap();

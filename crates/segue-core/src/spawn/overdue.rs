@@ -11,9 +11,9 @@
 //!
 //! A scope that begins to wait enters itself into a list, in the order of time, as all have the
 //! same limit; it takes its entry out when the wait is over. A thread, the *watcher*, which starts
-//! with the first entry, looks at the front of the list when that is overdue. So an entry costs a lock
-//! and hardly ever a system call: a watcher that has found the list empty sleeps until an entry
-//! wakes it, and any other sleeps until the time of the entry that was the first.
+//! with the first entry, looks at the front of the list when that is overdue. So an entry costs a
+//! lock and hardly ever a system call: a watcher that has found the list empty sleeps until an
+//! entry wakes it, and any other sleeps until the time of the entry that was the first.
 //!
 //! # States of an entry
 //!

@@ -175,9 +175,9 @@ impl<P: Protocol> Stream<P> {
     /// Never waits.
     ///
     /// A read that waits longer fails with `TimedOut`. So does one inside of a
-    /// [`timeout`](segue_core::timeout) that has ended, and then all that follow: a loop that goes on
-    /// after the first kind asks [`Cancelled::caused`](segue_core::Cancelled::caused), which is true
-    /// of the second alone.
+    /// [`timeout`](segue_core::timeout) that has ended, and then all that follow: a loop that goes
+    /// on after the first kind asks [`Cancelled::caused`](segue_core::Cancelled::caused), which is
+    /// true of the second alone.
     ///
     /// # Errors
     /// `InvalidInput` for a time-out of zero.

@@ -45,8 +45,9 @@ use std::sync::Arc;
 /// The deliveries of one signal to this process, from the making of this on.
 ///
 /// From then on the signal's default action, which ends most processes, is off, and stays off when
-/// this is dropped; [`once`](Self::once) gives it back. Each `Signals` sees each signal; signals that
-/// come before one is received count as one. Programs that are executed start without handlers.
+/// this is dropped; [`once`](Self::once) gives it back. Each `Signals` sees each signal; signals
+/// that come before one is received count as one. Programs that are executed start without
+/// handlers.
 ///
 /// # Cancellation
 ///
@@ -90,10 +91,11 @@ impl Signals {
     /// action again: so the first Ctrl-C asks the program to end, and the second one ends it,
     /// whatever the program does meanwhile. Never waits.
     ///
-    /// A second receive does not end, unless it is cancelled. The default action does not come back
-    /// where somebody has the signal for good: by [`new`](Self::new), or since it was ignored or had
-    /// a handler when the first of these was made. That handler goes on to see each signal. (One that
-    /// is installed later, by another library of async I/O for instance, does not keep it off.)
+    /// A second receive does not end, unless it is cancelled. The default action does not come
+    /// back where somebody has the signal for good: by [`new`](Self::new), or since it was ignored
+    /// or had a handler when the first of these was made. That handler goes on to see each signal.
+    /// (One that is installed later, by another library of async I/O for instance, does not keep it
+    /// off.)
     ///
     /// # Errors
     /// As for [`new`](Self::new).
