@@ -55,9 +55,8 @@ impl<P: Protocol> Socket<P> {
         Self::new(P::Family::domain(addr))
     }
 
-    /// The socket, for whatever the crate `socket2`, which is [`net::socket2`](crate::net::socket2),
-    /// can do with it. It does not block, and must not be made to: an accept or a connect would
-    /// block the whole worker.
+    /// The socket, for whatever the crate [`socket2`](crate::net::socket2) can do with it. It does
+    /// not block, and must not be made to: an accept or a connect would block the whole worker.
     pub fn as_socket2(&self) -> &socket2::Socket {
         &self.io
     }
