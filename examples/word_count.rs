@@ -91,7 +91,7 @@ fn main() -> Result<(), Unreadable> {
     arguments.drain(..usize::from(strict));
     let is_shown = arguments.is_empty();
     if is_shown {
-        arguments.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs"));
+        arguments.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs"));
     }
     let paths: Vec<PathBuf> = arguments.iter().flat_map(|path| files(path)).collect();
 
