@@ -10,6 +10,7 @@
 //!   what they differ; `race` connects to a host with several addresses.
 //! * [`process`], [`pipe`], [`pty`], [`stdio`], [`signal`]: children and what they talk through.
 //!   Under the streams lies `descriptor`, under the signals `bell`.
+//! * [`fd`]: readiness of any other descriptor.
 //! * `fs`, on Linux: files and directories. Its own seam is `fs::call`: what the kernel has in
 //!   memory is had at once, the rest flies or is done by other threads.
 //! * `driver`: the seam between what is asked of the kernel (an *op*) and how it is waited for.
@@ -75,6 +76,7 @@ mod batch;
 mod bell;
 mod descriptor;
 mod driver;
+pub mod fd;
 #[doc(hidden)]
 pub mod foreign;
 mod fork;

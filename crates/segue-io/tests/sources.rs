@@ -156,3 +156,70 @@ fn listeners_of_all_kinds_are_arms_and_what_loses_is_not_accepted() {
         drop(client);
     });
 }
+
+/// Event counters, timers, inotify, pipes and terminals of other code: by number, with their flags
+/// as they are.
+#[test]
+#[cfg(target_os = "linux")]
+fn any_descriptor_that_can_be_polled_is_readable_when_something_has_come() {
+    use rustix::event::{EventfdFlags, eventfd};
+    use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+    use segue_io::fd::Readiness;
+    use std::os::fd::AsFd;
+
+    everywhere(|| {
+        let counter = eventfd(0, EventfdFlags::empty()).unwrap();
+        let readiness = Readiness::of(&counter).unwrap();
+        becomes_ready(|| readiness.readable_source(), || _ = rustix::io::write(&counter, &1_u64.to_ne_bytes()));
+        readiness.readable().unwrap();
+        rustix::io::read(&counter, &mut [0; 8]).unwrap();
+        // Full, so that there is no room.
+        rustix::io::write(&counter, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+        becomes_ready(|| readiness.writable_source(), || _ = rustix::io::read(&counter, &mut [0_u8; 8]));
+        readiness.writable().unwrap();
+
+        let path = std::env::temp_dir().join(format!("segue-readiness-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        let watched = inotify::init(CreateFlags::NONBLOCK).unwrap();
+        inotify::add_watch(&watched, &path, WatchFlags::CREATE).unwrap();
+        let changes = Readiness::of(&watched).unwrap();
+        becomes_ready(|| changes.readable_source(), || std::fs::write(path.join("new"), "").unwrap());
+        std::fs::remove_dir_all(&path).unwrap();
+
+        // The wait is for the open file: its number may be closed.
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let pipe = Readiness::of(&reader).unwrap();
+        drop(reader);
+        becomes_ready(|| pipe.readable_source(), || _ = (&writer).write(b"x").unwrap());
+        assert!(!rustix::fs::fcntl_getfl(&pipe).unwrap().contains(rustix::fs::OFlags::NONBLOCK), "a flag was set");
+        writer.flush().unwrap();
+        assert!(pipe.as_fd().try_clone_to_owned().is_ok());
+    });
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_wait_for_any_descriptor_ends_when_it_is_cancelled() {
+    use segue_io::fd::Readiness;
+
+    everywhere(|| {
+        let (reader, _writer) = std::io::pipe().unwrap();
+        let silent = Readiness::of(&reader).unwrap();
+        let late = segue_core::timeout(SOON, || silent.readable()).unwrap_err();
+        assert!(segue_core::Cancelled::caused(&late));
+    });
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn readiness_of_a_file_is_refused_and_says_what_to_do() {
+    use segue_io::fd::Readiness;
+
+    for path in ["Cargo.toml", "src"] {
+        let error = Readiness::of(std::fs::File::open(path).unwrap()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("is always ready: read it by `fs::File`"), "{error}");
+    }
+    // Neither is a file whose kind nobody can wait for.
+    Readiness::of(std::fs::File::open("/dev/null").unwrap()).unwrap().readable().unwrap();
+}

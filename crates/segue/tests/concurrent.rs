@@ -1,14 +1,15 @@
-//! Closures and items at the same time: all, the first, so many at once; and again.
+//! Closures and items at the same time: all, the first, so many at once; and again; and so often.
 #![cfg(feature = "sched")]
 
 #[path = "common/meet.rs"]
 mod meet;
 
 use meet::everywhere;
-use segue::concurrent::{First, Retry, at_most, first_ok, join_all, race};
+use segue::concurrent::{First, RateLimiter, Retry, at_most, first_ok, join_all, race};
 use segue::sync::{Barrier, Semaphore, promise};
 use segue::{
-    CancelToken, Cancelled, Sim, WaitError, channel, is_cancelled, now, scope, shield, sleep, timeout, yield_now,
+    CancelToken, Cancelled, Either, Explore, Sim, WaitError, after, channel, is_cancelled, now, scope, shield, sleep,
+    timeout, wait_future, yield_now,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -426,4 +427,135 @@ fn nothing_runs_on_after_the_call() {
             assert_eq!(alive.load(SeqCst), 0);
         });
     });
+}
+
+/// The nanoseconds from the start at which so many tokens could be had one by one.
+fn moments(limit: &RateLimiter, tokens: u32) -> Vec<u128> {
+    let start = now();
+    (0..tokens).map(|_| limit.acquire(1).map(|()| (now() - start).as_nanos()).unwrap()).collect()
+}
+
+#[test]
+fn a_rate_limiter_lets_a_burst_through_and_then_one_by_one_without_a_drift() {
+    simulated(|| {
+        let limit = RateLimiter::new(3, Duration::from_secs(1), 2);
+        // A third of a second is no whole number of nanoseconds: each comes at the first that is not
+        // too early, and the third of each second exactly.
+        let times = moments(&limit, 2 + 3 * 1000);
+        for (number, time) in times.iter().enumerate() {
+            let due = (number as u128).saturating_sub(1) * 1_000_000_000;
+            assert_eq!(*time, due.div_ceil(3), "token {number}");
+        }
+        // A pause of any length saves up one burst, and what is begun of the next one counts.
+        sleep(Duration::from_millis(900)).unwrap();
+        assert_eq!(limit.available(), 2);
+        sleep(Duration::from_secs(3600)).unwrap();
+        assert_eq!(limit.available(), 2);
+        assert_eq!(moments(&limit, 3), [0, 0, 333_333_334]);
+        sleep(Duration::from_nanos(333_333_333 + 166_666_667)).unwrap();
+        assert_eq!(moments(&limit, 2), [0, 166_666_666]);
+    });
+}
+
+#[test]
+fn a_rate_limiter_serves_in_order_also_who_asks_for_many() {
+    simulated(|| {
+        let limit = RateLimiter::new(10, Duration::from_secs(1), 5);
+        assert!(limit.try_acquire(5) && !limit.try_acquire(1));
+        let start = now();
+        let order = std::sync::Mutex::new(Vec::new());
+        scope(|s| {
+            for tokens in [4, 1, 2] {
+                let (limit, order) = (&limit, &order);
+                s.spawn(move || {
+                    limit.acquire(tokens).unwrap();
+                    order.lock().unwrap().push((tokens, (now() - start).as_millis()));
+                });
+                // It is in line now.
+                sleep(Duration::from_millis(1)).unwrap();
+            }
+            sleep(Duration::from_millis(150)).unwrap();
+            assert!(!limit.try_acquire(1), "there is one, and others are in line");
+        });
+        assert_eq!(*order.lock().unwrap(), [(4, 400), (1, 500), (2, 700)]);
+    });
+}
+
+#[test]
+fn a_cancelled_wait_for_tokens_takes_none_and_the_next_one_moves_up() {
+    simulated(|| {
+        let limit = RateLimiter::new(10, Duration::from_secs(1), 5);
+        limit.acquire(5).unwrap();
+        let start = now();
+        scope(|s| {
+            // The first in line, and one behind, leave; the last one has what both left.
+            for tokens in [5, 3] {
+                let limit = &limit;
+                s.spawn(move || {
+                    let late = timeout(Duration::from_millis(50), || limit.acquire(tokens));
+                    assert!(late.unwrap_err().timed_out());
+                });
+                sleep(Duration::from_millis(1)).unwrap();
+            }
+            let last = s.spawn(|| limit.acquire(1).map(|()| (now() - start).as_millis()));
+            assert_eq!(last.join().unwrap().unwrap(), 100);
+        });
+        // Before it has begun: what is there is not taken.
+        sleep(Duration::from_secs(1)).unwrap();
+        assert!(when_cancelled(|| limit.acquire(1)).is_err());
+        // An arm that loses has taken nothing, and is out of the line; a task likewise.
+        limit.acquire(5).unwrap();
+        let lost = limit.acquire_source(2).or(after(Duration::from_millis(150))).wait().unwrap();
+        assert!(matches!(lost, Either::Right(())));
+        assert_eq!(limit.available(), 1);
+        let won = limit.acquire_source(2).or(after(Duration::from_millis(150))).wait().unwrap();
+        assert!(matches!(won, Either::Left(())));
+        wait_future(async { limit.acquire_source(1).await }).unwrap();
+        // 200 ms after the burst, and 100 more.
+        assert_eq!((limit.available(), (now() - start).as_millis()), (0, 1100 + 300));
+    });
+}
+
+#[test]
+fn a_rate_limiter_lets_no_more_through_than_come_under_any_schedule() {
+    Explore::random(60).check(|| {
+        let limit = RateLimiter::new(1000, Duration::from_secs(1), 3);
+        let (taken, start) = (AtomicUsize::new(0), now());
+        scope(|s| {
+            for number in 0..6_u32 {
+                let (limit, taken) = (&limit, &taken);
+                s.spawn(move || {
+                    for round in 0..4 {
+                        let tokens = 1 + (number + round) % 3;
+                        let patience = Duration::from_millis(u64::from(2 * number + round));
+                        let got = match number % 3 {
+                            0 => limit.try_acquire(tokens),
+                            1 => timeout(patience, || limit.acquire(tokens)).is_ok(),
+                            _ => limit.acquire(tokens).is_ok(),
+                        };
+                        if got {
+                            let all = taken.fetch_add(tokens as usize, SeqCst) + tokens as usize;
+                            assert!(all as u128 <= 3 + (now() - start).as_millis(), "{all} at {:?}", now() - start);
+                        }
+                    }
+                });
+            }
+        });
+        // None is lost, either: what was not taken is there.
+        let left = (3 + (now() - start).as_millis() - taken.into_inner() as u128).min(3);
+        assert_eq!(u128::from(limit.available()), left);
+    });
+}
+
+#[test]
+fn a_rate_limiter_refuses_what_can_never_be() {
+    let none = || RateLimiter::new(0, Duration::from_secs(1), 1);
+    assert!(message(|| drop(none())).contains("needs a rate, an interval and a burst"));
+    let limit = RateLimiter::new(1, Duration::MAX, u32::MAX);
+    assert!(limit.try_acquire(u32::MAX) && limit.available() == 0);
+    assert!(timeout(SOON, || limit.acquire(u32::MAX)).is_err(), "a long time is one");
+    let small = RateLimiter::new(u32::MAX, Duration::from_nanos(1), 1);
+    assert!((0..1000).all(|_| small.acquire(1).is_ok()));
+    assert!(message(|| drop(small.acquire(2))).contains("the burst of this rate limiter is 1"));
+    everywhere(|| scope(|s| drop((0..8).map(|_| s.spawn(|| small.acquire(1).unwrap())).collect::<Vec<_>>())));
 }

@@ -33,7 +33,7 @@
 //! # Batches
 //!
 //! [`transfer_all`] carries out reads and writes of several streams together, without a fiber for
-//! each.
+//! each. [`copy_bidirectional`] copies between two streams, as a proxy does.
 //!
 //! # Sources
 //!
@@ -47,6 +47,7 @@
 mod addrs;
 mod batch;
 mod builder;
+mod copy;
 mod listener;
 mod ops;
 mod packets;
@@ -63,6 +64,7 @@ mod unix;
 pub use addrs::{Resolved, ToAddrs};
 pub use batch::{Transfer, transfer_all};
 pub use builder::Socket;
+pub use copy::{CopyError, copy_bidirectional};
 pub use listener::{Incoming, Listener, TcpListener, UnixListener, UnixSeqpacketListener};
 pub use packets::{Packets, UdpSocket, UnixDatagram, UnixSeqpacket};
 pub use resolve::{Resolve, SystemResolver, lookup, set_resolver};

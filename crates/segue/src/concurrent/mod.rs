@@ -1,9 +1,9 @@
 //! Several closures or items at a time, over what the caller owns: all of them, the first of them,
 //! so many at once.
 //!
-//! Used by applications. Everything here is a [`scope`](crate::scope): closures and items may
-//! borrow, each closure is a fiber of the caller's scheduler, and nothing is left running when the
-//! call returns.
+//! Used by applications. Whatever runs closures here is a [`scope`](crate::scope): closures and
+//! items may borrow, each closure is a fiber of the caller's scheduler, and nothing is left running
+//! when the call returns.
 //!
 //! * [`join_all`] runs closures and has all results.
 //! * [`race`] has the first one that ends, [`first_ok`] the first that succeeds; the others are
@@ -11,6 +11,7 @@
 //! * [`at_most`] bounds how many items are worked on at a time: [`map`](AtMost::map),
 //!   [`for_each`](AtMost::for_each), [`any`](AtMost::any).
 //! * [`Retry`] tries one closure again, with pauses that grow.
+//! * [`RateLimiter`] lets so many through in an interval.
 //!
 //! ```
 //! use segue::concurrent::{at_most, first_ok, join_all};
@@ -40,10 +41,12 @@
 
 mod each;
 mod race;
+mod rate_limiter;
 mod retry;
 
 pub use each::{AtMost, at_most};
 pub use race::{First, NoneOk, first_ok, join_all, race};
+pub use rate_limiter::RateLimiter;
 pub use retry::{GaveUp, Retry};
 
 use segue_core::Cancelled;
