@@ -39,7 +39,7 @@ impl CancelToken {
     /// A token that nothing runs under yet.
     #[must_use]
     pub fn new() -> Self {
-        Self(Context::root())
+        Self(Context::alone())
     }
 
     /// Runs `f` so that this token cancels it, as the caller's own cancellation does.
@@ -48,6 +48,34 @@ impl CancelToken {
     /// It shows inside; what `f` returns is returned.
     pub fn run<T>(&self, f: impl FnOnce() -> T) -> T {
         self.0.run_following(f)
+    }
+
+    /// Runs `f` so that this token alone cancels it, or asks it to finish: the caller's own
+    /// cancellation does not show, as in a [`shield`](crate::shield()).
+    ///
+    /// For work that must be finished once it was begun, but not at any price. A token that was
+    /// [made](Self::new) for it costs as little as a shield.
+    ///
+    /// # Cancellation
+    /// The token's shows inside, and the budget of a [shield](crate::shield_for) around; what `f`
+    /// returns is returned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_core::{CancelToken, check};
+    ///
+    /// let (caller, shutdown) = (CancelToken::new(), CancelToken::new());
+    /// caller.cancel();
+    /// caller.run(|| {
+    ///     assert!(check().is_err());
+    ///     assert!(shutdown.shield(check).is_ok());
+    ///     shutdown.cancel();
+    ///     assert!(shutdown.shield(check).is_err());
+    /// });
+    /// ```
+    pub fn shield<T>(&self, f: impl FnOnce() -> T) -> T {
+        self.0.run_shielded(f)
     }
 
     /// Requests that everything under the token stop. Never waits; again has no effect.

@@ -138,6 +138,8 @@ pub(crate) struct Context {
     shielded: bool,
     /// Whether it is one: it is in no tree then, and stands there for what it is inside of.
     is_shield: bool,
+    /// Whether it is a token's own: in no tree, and inside of nothing.
+    stands_alone: bool,
     /// Set at birth, cleared when the context ends; the parent outlives it.
     parent: Cell<*const Context>,
     /// Belongs to the parent's lock.
@@ -220,6 +222,11 @@ impl Context {
         Arc::new(Self::new(Around::default(), false))
     }
 
+    /// As [`root`](Context::root), of a token: whatever enters it is shielded from all others.
+    pub(crate) fn alone() -> Arc<Self> {
+        Arc::new(Self { stands_alone: true, ..Self::new(Around::default(), true) })
+    }
+
     /// What stands in the caller's place in a shield, if it is inside of an extent or a budget:
     /// nothing above can cancel it.
     #[inline]
@@ -282,6 +289,7 @@ impl Context {
             around,
             shielded,
             is_shield: false,
+            stands_alone: false,
             members: Lock::new(Members {
                 fibers: List::new(),
                 nested: List::new(),
@@ -544,6 +552,16 @@ impl Context {
             self.pass_on_to(&follower.context);
         }
         follower.context.enter(f)
+    }
+
+    /// Runs `f` where nothing but this context cancels it. Mostly nothing is around that shows in a
+    /// shield, and a context that stands alone is entered as it is: that costs as little.
+    #[inline]
+    pub(crate) fn run_shielded<R>(self: &Arc<Self>, f: impl FnOnce() -> R) -> R {
+        match Self::shield() {
+            None if self.stands_alone && chain::top().is_null() => self.enter(f),
+            shield => run_in_shield(shield, || self.run_following(f)),
+        }
     }
 
     /// Does to a follower that has come late what was done to this.
