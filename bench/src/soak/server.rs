@@ -109,7 +109,7 @@ impl Transport for Counted {
         self.0.set_write_timeout(time)
     }
 
-    fn shutdown_write(&self) -> io::Result<()> {
+    fn shutdown_write(&mut self) -> io::Result<()> {
         self.0.shutdown_write()
     }
 }

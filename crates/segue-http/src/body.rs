@@ -10,6 +10,7 @@ use http::{HeaderMap, StatusCode};
 use crate::chunked::{Chunked, Event};
 use crate::config::Config;
 use crate::head::{Framing, Head};
+use crate::line::Line;
 use crate::transport::Transport;
 use crate::wire::{MEDIUM, SMALL, Wire, is_timeout};
 
@@ -31,13 +32,13 @@ use crate::wire::{MEDIUM, SMALL, Wire, is_timeout};
 /// # let _ = server;
 /// ```
 pub struct Body<'c> {
-    wire: &'c mut Wire<dyn Transport>,
+    line: &'c Line<dyn Transport>,
     state: &'c mut State,
 }
 
 impl<'c> Body<'c> {
-    pub(crate) fn new(wire: &'c mut Wire<dyn Transport>, state: &'c mut State) -> Body<'c> {
-        Body { wire, state }
+    pub(crate) fn new(line: &'c Line<dyn Transport>, state: &'c mut State) -> Body<'c> {
+        Body { line, state }
     }
 
     /// How many bytes are still to be read, or `None` if that is not known: in a chunked body until
@@ -77,7 +78,8 @@ impl<'c> Body<'c> {
 }
 
 /// # Cancellation
-/// A server that is shut down lets its handlers finish, so a read of a body is not cancelled.
+/// A server that is shut down lets its handlers finish, so a read of a body is not cancelled; unless
+/// the server gives them a [grace](crate::Shutdown::shutdown_within), and that is over.
 ///
 /// # Errors
 /// A [`BodyError`] inside an [`io::Error`], or the transport's error; every further read fails too.
@@ -85,7 +87,7 @@ impl<'c> Body<'c> {
 /// connection ends after the response.
 impl io::Read for Body<'_> {
     fn read(&mut self, dst: &mut [u8]) -> io::Result<usize> {
-        self.state.read(self.wire, dst)
+        self.state.read(&mut *self.line.wire()?, dst)
     }
 }
 

@@ -1,7 +1,24 @@
 //! One connection: reads requests, has them handled, writes the responses, and ends it properly.
 //! Run by the server, a fiber for each connection.
+//!
+//! # Two contexts
+//!
+//! A connection is *at rest* while it waits for the next request, or lingers: what ends it then is
+//! the gate, or a shutdown, which both cancel. It is *at work* from the moment at which it has the
+//! head of a request until the response is sent: a shutdown asks that to finish, and cancels it
+//! when a grace is over.
+//!
+//! | | base | at rest | at work |
+//! | --- | --- | --- | --- |
+//! | one of a server's | the requests of the server and of its call | the token of its place, alone | the base |
+//! | served by its caller | the caller's | the base | the requests of the server, alone |
+//!
+//! # Requests that come together
+//!
+//! Their responses are gathered in the output. From the second on they are handled in a scope,
+//! which has the flusher of `line.rs`.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -9,13 +26,14 @@ use http::header::{self, HeaderMap};
 use http::uri::Scheme;
 use http::{Method, StatusCode, Version};
 use segue_core::unwind::contain;
-use segue_core::{CancelToken, Cancelled, shield, trim_stack};
+use segue_core::{CancelToken, Cancelled, is_cancelled, is_finishing, trim_stack};
 
 use crate::body::{Body, State};
 use crate::config::Config;
 use crate::encode::{self, BodyWriter, Extent, Framed};
 use crate::gate::Place;
 use crate::head::{self, Framing, Head, Reject};
+use crate::line::Line;
 use crate::response::{IntoResponse, Kind, Payload, Request, Response, internal_error};
 use crate::transport::Transport;
 use crate::wire::{AT_ONCE, COPY_LIMIT, MEDIUM, SMALL, Wire, is_timeout};
@@ -38,9 +56,8 @@ pub(crate) type Handle<'h> = dyn Fn(&mut Request<'_>) -> Response + Send + Sync 
 /// What a connection shares with its server.
 pub(crate) struct Shared<'s> {
     pub(crate) config: &'s Config,
-    /// Once it is cancelled, each further response ends its connection: the server was told to
-    /// shut down, or has stopped accepting for another reason.
-    pub(crate) closing: CancelToken,
+    /// What asks the requests to finish, and cancels those that do not.
+    pub(crate) requests: &'s CancelToken,
     pub(crate) handle: &'s Handle<'s>,
 }
 
@@ -51,20 +68,20 @@ pub(crate) fn run<T: Transport + 'static>(
     shared: &Shared<'_>,
     place: Option<&Place<'_>>,
 ) -> io::Result<()> {
-    let mut wire = Wire::new(transport, shared.config.write_timeout);
-    let mut connection = Connection { wire: &mut wire, shared, place, used: false, last: false, head: Head::new() };
+    let line = Line::new(Wire::new(transport, shared.config.write_timeout));
+    let mut connection = Connection::new(&line, shared, place);
     loop {
         match connection.next()? {
             Next::Request => {
                 connection.used = true;
-                if !shield(|| connection.exchange())? {
+                if !connection.exchange_all()? {
                     break;
                 }
             }
             Next::Reject(reject) => {
                 // What has arrived begins with the request that is refused.
-                let is_head = connection.wire.arrived().starts_with(b"HEAD ");
-                shield(|| connection.reject(reject, is_head))?;
+                let is_head = connection.wire().arrived().starts_with(b"HEAD ");
+                connection.at_work(|connection| connection.reject(reject, is_head))?;
                 break;
             }
             Next::End => return Ok(()),
@@ -100,7 +117,7 @@ enum Next {
 }
 
 struct Connection<'c> {
-    wire: &'c mut Wire<dyn Transport>,
+    line: &'c Line<dyn Transport>,
     shared: &'c Shared<'c>,
     /// Its place among the server's connections, if it is one of several.
     place: Option<&'c Place<'c>>,
@@ -110,42 +127,85 @@ struct Connection<'c> {
     last: bool,
     /// The next request's, or the one that is handled.
     head: Head,
+    look: Look,
 }
 
-impl Connection<'_> {
+/// How much of the next head has been looked at. Parsing again only when it may help keeps the work
+/// linear in a head that comes in small pieces.
+#[derive(Default)]
+struct Look {
+    empty_lines: usize,
+    /// How much had arrived when it was parsed last.
+    parsed: usize,
+    /// And when it was searched for the head's end.
+    searched: usize,
+}
+
+impl<'c> Connection<'c> {
+    fn new(line: &'c Line<dyn Transport>, shared: &'c Shared<'c>, place: Option<&'c Place<'c>>) -> Connection<'c> {
+        Connection { line, shared, place, used: false, last: false, head: Head::new(), look: Look::default() }
+    }
+
+    fn wire(&self) -> RefMut<'c, Wire<dyn Transport>> {
+        self.line.wire().expect("a connection outside of its handler can wait")
+    }
+
+    /// Runs `f` where the end of a server's idle connections cancels it.
+    fn at_rest<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
+        match self.place {
+            Some(place) => place.token().shield(|| f(self)),
+            None => f(self),
+        }
+    }
+
+    /// Runs `f` where it is asked to finish by a shutdown, and cancelled at the end of a grace.
+    fn at_work<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
+        match self.place {
+            Some(_) => f(self),
+            None => self.shared.requests.shield(|| f(self)),
+        }
+    }
+
+    /// What has arrived, if that is a whole head or a malformed one.
+    fn arrived(&mut self) -> Option<Next> {
+        let config = self.shared.config;
+        let mut wire = self.wire();
+        let look = &mut self.look;
+        while wire.arrived().starts_with(b"\r\n") && look.empty_lines < MAX_EMPTY_LINES {
+            wire.consume(2);
+            *look = Look { empty_lines: look.empty_lines + 1, ..Look::default() };
+        }
+        let length = wire.arrived().len();
+        if length > 0 {
+            let fresh = &wire.arrived()[usize::saturating_sub(look.searched, 3)..];
+            if length >= look.parsed * 2 || length >= config.max_head_bytes || has_end(fresh) {
+                drop(wire);
+                if let Some(next) = self.parse() {
+                    self.look = Look::default();
+                    return Some(next);
+                }
+                self.look.parsed = length;
+            }
+            self.look.searched = length;
+        }
+        None
+    }
+
     /// Waits for the next request's head.
     fn next(&mut self) -> io::Result<Next> {
         let config = self.shared.config;
-        let mut empty_lines = 0;
-        // How much had arrived when it was parsed last, and when it was searched for the head's
-        // end. Parsing again only when it may help keeps the work linear in a head that comes in
-        // small pieces.
-        let (mut parsed, mut searched) = (0, 0);
         let mut deadline: Option<Instant> = None;
         loop {
-            while self.wire.arrived().starts_with(b"\r\n") && empty_lines < MAX_EMPTY_LINES {
-                self.wire.consume(2);
-                empty_lines += 1;
-                (parsed, searched) = (0, 0);
+            if let Some(next) = self.arrived() {
+                return Ok(next);
             }
-            let length = self.wire.arrived().len();
-            if length > 0 {
-                let fresh = &self.wire.arrived()[usize::saturating_sub(searched, 3)..];
-                if length >= parsed * 2 || length >= config.max_head_bytes || has_end(fresh) {
-                    if let Some(next) = self.parse() {
-                        return Ok(next);
-                    }
-                    parsed = length;
-                }
-                searched = length;
+            if !self.wire().out.is_empty() {
+                self.at_work(|connection| connection.wire().flush())?;
             }
-
-            if !self.wire.out.is_empty() {
-                shield(|| self.wire.flush())?;
-            }
+            let length = self.wire().arrived().len();
             let time = if length == 0 {
-                if self.shared.closing.is_cancelled() {
-                    return Ok(Next::End);
+                if !self.last {
+                    self.at_rest(|_| segue_core::check())?;
                 }
                 if let Some(place) = self.place.filter(|_| !self.last) {
                     place.rest(self.used);
@@ -160,7 +220,7 @@ impl Connection<'_> {
             } else if config.head_timeout == Duration::MAX {
                 Duration::MAX
             } else {
-                let now = self.wire.transport.now();
+                let now = self.wire().transport.now();
                 let end = *deadline.get_or_insert_with(|| now.checked_add(config.head_timeout).unwrap_or(now));
                 end.saturating_duration_since(now)
             };
@@ -188,16 +248,17 @@ impl Connection<'_> {
     }
 
     fn fill(&mut self, time: Duration, room: usize) -> io::Result<usize> {
-        if self.wire.arrived().is_empty() {
+        let arrived = !self.wire().arrived().is_empty();
+        if !arrived {
             keep_map(&mut self.head.headers);
         }
-        let wire = &mut *self.wire;
-        let mut fill = || {
-            if !wire.arrived().is_empty() {
+        let fill = |connection: &mut Self| {
+            let mut wire = connection.wire();
+            if arrived {
                 return wire.fill(time, room);
             }
             debug_assert!(wire.out.is_empty(), "a time-out is that of the read");
-            if !self.used || time <= REST {
+            if !connection.used || time <= REST {
                 return wire.fill_first(time);
             }
             match wire.fill_first(REST) {
@@ -209,7 +270,7 @@ impl Connection<'_> {
             }
         };
         // The last request is one that was begun.
-        if self.last { shield(fill) } else { fill() }
+        if self.last { self.at_work(fill) } else { self.at_rest(fill) }
     }
 
     /// Parses what has arrived; `None` if it is the beginning of a head.
@@ -217,8 +278,9 @@ impl Connection<'_> {
         if self.head.headers.capacity() == 0 {
             self.head.headers = MAPS.try_with(RefCell::take).unwrap_or_default();
         }
-        match head::parse(self.wire.arrived(), self.shared.config, &mut self.head) {
-            Ok(true) if self.head.uri.scheme() == Some(&Scheme::HTTPS) && !self.wire.transport.is_secure() => {
+        let wire = self.wire();
+        match head::parse(wire.arrived(), self.shared.config, &mut self.head) {
+            Ok(true) if self.head.uri.scheme() == Some(&Scheme::HTTPS) && !wire.transport.is_secure() => {
                 let status = StatusCode::MISDIRECTED_REQUEST;
                 Some(Next::Reject(Reject::new(status, "an https URI over a connection that is not secured")))
             }
@@ -228,10 +290,43 @@ impl Connection<'_> {
         }
     }
 
+    /// Handles a request, and those that have arrived with it. Returns whether another one may
+    /// follow; if not, the connection has ended.
+    fn exchange_all(&mut self) -> io::Result<bool> {
+        self.at_work(|connection| {
+            if !connection.exchange()? {
+                return Ok(false);
+            }
+            // On a plain thread nothing could run meanwhile.
+            if connection.wire().out.is_empty() || connection.wire().arrived().is_empty() || !segue_core::in_fiber() {
+                return Ok(true);
+            }
+            connection.exchange_behind()
+        })
+    }
+
+    /// As [`exchange_all`](Self::exchange_all), behind a finished response that is not sent.
+    #[inline(never)] // Its caller is to need little of the stack.
+    fn exchange_behind(&mut self) -> io::Result<bool> {
+        segue_core::scope(|scope| {
+            loop {
+                match self.arrived() {
+                    Some(Next::Request) => {}
+                    // It is found again.
+                    Some(_) | None => return Ok(true),
+                }
+                self.line.ready_flusher(scope);
+                if !self.exchange()? {
+                    return Ok(false);
+                }
+            }
+        })
+    }
+
     /// Handles one request. Returns whether another one may follow; if not, the connection has
     /// ended.
     fn exchange(&mut self) -> io::Result<bool> {
-        self.wire.consume(self.head.size);
+        self.wire().consume(self.head.size);
         let is_head = self.head.method == Method::HEAD;
         if matches!(self.head.framing, Framing::Length(length) if length > self.shared.config.max_body_bytes) {
             let reject = Reject::new(StatusCode::PAYLOAD_TOO_LARGE, "the request's body is too long");
@@ -241,23 +336,25 @@ impl Connection<'_> {
         let (mut state, version) = (State::new(&self.head, self.shared.config), self.head.version);
         let (response, keep_alive) = self.handle(&mut state);
         let keep_alive = keep_alive
-            && !self.shared.closing.is_cancelled()
+            && !is_finishing()
             && !says_close(response.headers())
             && !self.last
             && !self.place.is_some_and(Place::is_wanted)
-            && (state.is_complete() || state.discard_arrived(self.wire, MAX_DISCARD))
+            && (state.is_complete() || state.discard_arrived(&mut self.wire(), MAX_DISCARD))
             && state.failure().is_none();
         let keep_alive = self.respond(response, is_head, version, keep_alive)?;
         if keep_alive {
             if state.is_complete() {
-                self.wire.flush_if_much()?;
+                let mut wire = self.wire();
+                wire.flush_if_much()?;
+                wire.finished = wire.out.len();
                 return Ok(true);
             }
-            if state.discard(self.wire, MAX_DISCARD).is_ok() {
+            if state.discard(&mut self.wire(), MAX_DISCARD).is_ok() {
                 return Ok(true);
             }
         }
-        self.wire.flush()?;
+        self.wire().flush()?;
         Ok(false)
     }
 
@@ -265,7 +362,7 @@ impl Connection<'_> {
     /// follow, as far as request and handler say.
     fn handle(&mut self, state: &mut State) -> (Response, bool) {
         let handled = {
-            let mut request = http::Request::new(Body::new(self.wire, state));
+            let mut request = http::Request::new(Body::new(self.line, state));
             std::mem::swap(request.method_mut(), &mut self.head.method);
             std::mem::swap(request.uri_mut(), &mut self.head.uri);
             std::mem::swap(request.headers_mut(), &mut self.head.headers);
@@ -299,7 +396,7 @@ impl Connection<'_> {
         };
         let keep_alive = keep_alive && extent != Extent::UntilClose;
         let framed = Framed { extent, version, keep_alive, send_date: self.shared.config.send_date };
-        encode::head(&mut self.wire.out, status, response.headers(), &framed);
+        encode::head(&mut self.wire().out, status, response.headers(), &framed);
         if !is_head && !bodiless {
             self.send_body(response.into_body(), extent)?;
         }
@@ -322,27 +419,25 @@ impl Connection<'_> {
     }
 
     fn send_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut wire = self.wire();
         if bytes.len() > COPY_LIMIT {
-            return self.wire.send(bytes);
+            return wire.send(bytes);
         }
-        self.wire.out.extend_from_slice(bytes);
+        wire.out.extend_from_slice(bytes);
         Ok(())
     }
 
     /// Has `write` write the body. If it fails or panics, what it wrote is sent and the connection
     /// ends.
     fn stream(&mut self, extent: Extent, write: impl FnOnce(&mut BodyWriter<'_>) -> io::Result<()>) -> io::Result<()> {
-        let mut out = BodyWriter::new(self.wire, extent == Extent::Chunked);
+        let mut out = BodyWriter::new(self.line, extent == Extent::Chunked);
         let result =
             contain(|| write(&mut out)).unwrap_or_else(|| Err(io::Error::other("the response's writer panicked")));
         match result {
-            Ok(()) => {
-                out.finish();
-                Ok(())
-            }
+            Ok(()) => out.finish(),
             Err(error) => {
-                out.abandon();
-                self.wire.flush()?;
+                out.abandon()?;
+                self.wire().flush()?;
                 Err(error)
             }
         }
@@ -352,7 +447,7 @@ impl Connection<'_> {
     fn reject(&mut self, reject: Reject, is_head: bool) -> io::Result<()> {
         let response = (reject.status, reject.reason).into_response();
         self.respond(response, is_head, Version::HTTP_11, false)?;
-        self.wire.flush()
+        self.wire().flush()
     }
 
     /// Ends the connection so that the client gets the last response: see
@@ -362,29 +457,30 @@ impl Connection<'_> {
     /// then is discarded all the same.
     fn linger(&mut self) {
         let time = self.shared.config.linger_timeout;
-        if time.is_zero() || self.wire.transport.shutdown_write().is_err() {
+        if time.is_zero() || self.wire().transport.shutdown_write().is_err() {
             return;
         }
         if let Some(place) = self.place {
             place.rest(false);
         }
-        let end = self.wire.transport.now().checked_add(time);
+        let end = self.wire().transport.now().checked_add(time);
         let mut left = MAX_LINGER;
-        if !self.shared.closing.is_cancelled() && !segue_core::is_cancelled() {
+        let over = self.at_rest(|connection| {
             let rest = |now| end.map_or(time, |end| end.saturating_duration_since(now));
-            if self.discard(&mut left, rest) {
-                return;
-            }
+            !is_cancelled() && connection.discard(&mut left, rest)
+        });
+        if !over {
+            self.at_work(|connection| connection.discard(&mut left, |_| AT_ONCE));
         }
-        shield(|| self.discard(&mut left, |_| AT_ONCE));
     }
 
     /// Discards what the client sends, each time waiting so long. Answers whether the connection is
     /// over, by its end or by a limit; else the caller was cancelled.
     fn discard(&mut self, left: &mut usize, time: impl Fn(Instant) -> Duration) -> bool {
+        let wire = &mut *self.wire();
         while *left > 0 {
-            self.wire.consume(self.wire.arrived().len());
-            match self.wire.fill(time(self.wire.transport.now()), MEDIUM) {
+            wire.consume(wire.arrived().len());
+            match wire.fill(time(wire.transport.now()), MEDIUM) {
                 Ok(count @ 1..) => *left = left.saturating_sub(count),
                 Ok(0) => return true,
                 Err(error) => return !Cancelled::caused(&error),

@@ -6,8 +6,10 @@ use std::io::{self, Read, Write};
 
 use http::header::{self, HeaderMap};
 use http::{StatusCode, Version};
+use segue_core::unwind::contain;
 
 use crate::date;
+use crate::line::Line;
 use crate::transport::Transport;
 use crate::wire::{MEDIUM, Wire};
 
@@ -104,23 +106,72 @@ const CHUNK: usize = MEDIUM;
 /// # let _ = payload;
 /// ```
 pub struct BodyWriter<'c> {
-    wire: &'c mut Wire<dyn Transport>,
+    line: &'c Line<dyn Transport>,
     chunked: bool,
-    /// Where the open chunk's prefix is in the output, if one is open.
-    open: Option<usize>,
 }
 
 impl<'c> BodyWriter<'c> {
-    pub(crate) fn new(wire: &'c mut Wire<dyn Transport>, chunked: bool) -> BodyWriter<'c> {
-        BodyWriter { wire, chunked, open: None }
+    pub(crate) fn new(line: &'c Line<dyn Transport>, chunked: bool) -> BodyWriter<'c> {
+        BodyWriter { line, chunked }
     }
 
+    /// Writes what `reader` gives, to its end or at most `limit` bytes. Returns how many were
+    /// written.
+    pub(crate) fn copy(&mut self, reader: &mut dyn Read, limit: u64) -> io::Result<u64> {
+        let wire = &mut *self.line.wire()?;
+        // The reader may wait, and has the wire meanwhile.
+        wire.flush_finished();
+        let mut copied = 0;
+        while copied < limit {
+            let room = wire.open_chunk(self.chunked).min(usize::try_from(limit - copied).unwrap_or(usize::MAX));
+            let at = wire.out.len();
+            wire.out.resize(at + room, 0);
+            let read = contain(|| reader.read(&mut wire.out[at..]));
+            let result = read.unwrap_or_else(|| Err(io::Error::other("the response's reader panicked")));
+            wire.out.truncate(at + *result.as_ref().unwrap_or(&0));
+            match result {
+                Ok(0) => break,
+                Ok(count) => {
+                    copied += count as u64;
+                    wire.settle()?;
+                    if count < room && copied < limit {
+                        // The reader may wait before it gives more.
+                        wire.close_chunk();
+                        wire.flush()?;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(copied)
+    }
+
+    /// Ends the body.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        let wire = &mut *self.line.wire()?;
+        wire.close_chunk();
+        if self.chunked {
+            wire.out.extend_from_slice(b"0\r\n\r\n");
+        }
+        Ok(())
+    }
+
+    /// Ends what was written so far, but not the body: the client is to see that it is incomplete.
+    pub(crate) fn abandon(self) -> io::Result<()> {
+        self.line.wire()?.close_chunk();
+        Ok(())
+    }
+}
+
+/// Chunks, of which one at a time is open at the end of the output.
+impl Wire<dyn Transport> {
     /// How much the open chunk, opened here if none is, can still take.
-    fn open(&mut self) -> usize {
-        if !self.chunked {
+    fn open_chunk(&mut self, chunked: bool) -> usize {
+        if !chunked {
             return CHUNK;
         }
-        let out = &mut self.wire.out;
+        let out = &mut self.out;
         let at = *self.open.get_or_insert_with(|| {
             let at = out.len();
             out.resize(at + PREFIX, 0);
@@ -130,9 +181,9 @@ impl<'c> BodyWriter<'c> {
     }
 
     /// Ends the open chunk: its size is written in front of it.
-    fn close(&mut self) {
+    fn close_chunk(&mut self) {
         let Some(at) = self.open.take() else { return };
-        let out = &mut self.wire.out;
+        let out = &mut self.out;
         let size = out.len() - at - PREFIX;
         if size == 0 {
             out.truncate(at);
@@ -149,55 +200,18 @@ impl<'c> BodyWriter<'c> {
 
     /// Ends the open chunk if it is full, and sends what has become much.
     fn settle(&mut self) -> io::Result<()> {
-        if self.open.is_some_and(|at| self.wire.out.len() - at - PREFIX >= CHUNK) {
-            self.close();
+        if self.open.is_some_and(|at| self.out.len() - at - PREFIX >= CHUNK) {
+            self.close_chunk();
         }
-        if self.open.is_none() { self.wire.flush_if_much() } else { Ok(()) }
-    }
-
-    /// Writes what `reader` gives, to its end or at most `limit` bytes. Returns how many were
-    /// written.
-    pub(crate) fn copy(&mut self, reader: &mut dyn Read, limit: u64) -> io::Result<u64> {
-        let mut copied = 0;
-        while copied < limit {
-            let room = self.open().min(usize::try_from(limit - copied).unwrap_or(usize::MAX));
-            let at = self.wire.out.len();
-            self.wire.out.resize(at + room, 0);
-            let result = reader.read(&mut self.wire.out[at..]);
-            self.wire.out.truncate(at + *result.as_ref().unwrap_or(&0));
-            match result {
-                Ok(0) => break,
-                Ok(count) => {
-                    copied += count as u64;
-                    self.settle()?;
-                    if count < room && copied < limit {
-                        // The reader may wait before it gives more.
-                        self.flush()?;
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(copied)
-    }
-
-    /// Ends the body.
-    pub(crate) fn finish(mut self) {
-        self.close();
-        if self.chunked {
-            self.wire.out.extend_from_slice(b"0\r\n\r\n");
-        }
-    }
-
-    /// Ends what was written so far, but not the body: the client is to see that it is incomplete.
-    pub(crate) fn abandon(mut self) {
-        self.close();
+        if self.open.is_none() { self.flush_if_much() } else { Ok(()) }
     }
 }
 
 /// # Cancellation
-/// A server that is shut down lets its responses finish, so a write of one is not cancelled.
+/// A server that is shut down lets its responses finish, so a write of one is not cancelled; unless
+/// the server gives them a [grace](crate::Shutdown::shutdown_within), and that is over. A writer
+/// that could go on for ever learns of a shutdown by
+/// [`finishing_source`](segue_core::finishing_source).
 ///
 /// # Errors
 /// The transport's, a time-out included. The connection ends.
@@ -206,15 +220,17 @@ impl Write for BodyWriter<'_> {
         if bytes.is_empty() {
             return Ok(0);
         }
-        let count = self.open().min(bytes.len());
-        self.wire.out.extend_from_slice(&bytes[..count]);
-        self.settle()?;
+        let wire = &mut *self.line.wire()?;
+        let count = wire.open_chunk(self.chunked).min(bytes.len());
+        wire.out.extend_from_slice(&bytes[..count]);
+        wire.settle()?;
         Ok(count)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.close();
-        self.wire.flush()
+        let wire = &mut *self.line.wire()?;
+        wire.close_chunk();
+        wire.flush()
     }
 }
 

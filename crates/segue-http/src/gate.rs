@@ -122,6 +122,12 @@ impl Gate {
         evicted.map(|seat| seat.token.cancel()).is_some()
     }
 
+    /// Ends all connections that are at rest, or will be. After the last one has entered.
+    pub(crate) fn close(&self) {
+        let seats: Vec<_> = self.state().seats.iter().map(|(_, seat)| Arc::clone(seat)).collect();
+        seats.iter().for_each(|seat| seat.token.cancel());
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing in here panics half-way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -168,7 +174,7 @@ impl State {
 }
 
 impl Place<'_> {
-    /// What cancels the connection.
+    /// What cancels the connection while it is at rest.
     pub(crate) fn token(&self) -> &CancelToken {
         &self.seat.token
     }

@@ -64,6 +64,7 @@ mod date;
 mod encode;
 mod gate;
 mod head;
+mod line;
 mod response;
 mod server;
 mod transport;

@@ -1,11 +1,28 @@
 //! The server: a handler, its limits, the accept loop and the way to shut it down.
 //! Used by programs.
+//!
+//! # The end
+//!
+//! ```text
+//!   accepts --shut down, or the caller is asked to finish, or cancelled; or the listener fails--> ends
+//!   ends: the listener is dropped, connections at rest are cancelled, requests are asked to finish
+//!   ends --all connections have ended-----------------------------------------------------> over
+//!   ends --the grace is over, of a shutdown or of the caller--> cancels the requests, waits --> over
+//! ```
+//!
+//! The connections are fibers of a scope that is shielded from the caller: so it is this that asks
+//! their requests, and cancels them. In it each runs under the token of the [`Shutdown`] for
+//! requests, too, which reaches them without anybody's help: a handler that computes sees at once
+//! that it is asked. The accept loop runs under two other tokens alone, that of the shutdown for
+//! accepting, and one that a *watcher* cancels: a daemon in the caller's own context, which waits
+//! until that is asked to finish, or cancelled.
 
 use std::fmt;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use segue_core::{CancelToken, Cancelled, Scope};
+use segue_core::{CancelToken, Cancelled, Scope, after, finishing_source, is_cancelled, scope, shield};
 
 use crate::config::Config;
 use crate::conn::{self, Handle, Shared};
@@ -27,8 +44,39 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A handler that panics answers its request with 500 and ends that connection; nothing else is
 /// affected.
 ///
-/// Responses to requests that a client sent in one go are sent together. So a response may wait for
-/// the handler of a request behind it, if that one had arrived in full.
+/// Responses to requests that a client sent in one go are sent together, as long as the handlers do
+/// not wait. When one waits, the responses before it are sent: by a fiber of the same worker, which
+/// a connection on a plain thread has not.
+///
+/// # Shutting down
+///
+/// | | at once | handlers and their responses | in the end |
+/// | --- | --- | --- | --- |
+/// | [`Shutdown::shutdown`] | accepts no more, idle connections end | [`finishing_source`] is ready in them, and [`is_finishing`](segue_core::is_finishing) says so | waits for them |
+/// | [`Shutdown::shutdown_within`] a grace | the same | the same | cancels those that are not over after the grace |
+/// | the caller is cancelled | the same | the same | waits for them |
+/// | [`Scope::cancel_soft`](segue_core::Scope::cancel_soft) on the caller | the same | the same | cancels them with the caller |
+///
+/// A response that streams without an end has to ask, or to be given a grace:
+///
+/// ```
+/// use segue_core::{Either, after, finishing_source};
+/// use segue_http::{Payload, Request, Response, Server};
+/// use std::io::Write;
+/// use std::time::Duration;
+///
+/// let server = Server::new(|_: &mut Request<'_>| {
+///     Response::new(Payload::writer(|out| {
+///         // A tick each second, until the server is shut down.
+///         while let Either::Left(()) = after(Duration::from_secs(1)).or(finishing_source()).wait()? {
+///             writeln!(out, "tick")?;
+///             out.flush()?;
+///         }
+///         writeln!(out, "goodbye")
+///     }))
+/// });
+/// # let _ = server;
+/// ```
 ///
 /// ```
 /// use segue_http::{Request, Server};
@@ -39,8 +87,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub struct Server<'h> {
     handle: Box<Handle<'h>>,
     config: Config,
-    /// Cancelled by a shutdown.
-    control: CancelToken,
+    shutdown: Shutdown,
 }
 
 impl<'h> Server<'h> {
@@ -60,7 +107,7 @@ impl<'h> Server<'h> {
         Server {
             handle: Box::new(move |request| handler(request).into_response()),
             config: Config::default(),
-            control: CancelToken::new(),
+            shutdown: Shutdown::new(),
         }
     }
 
@@ -87,7 +134,29 @@ impl<'h> Server<'h> {
     /// ```
     #[must_use]
     pub fn shutdown_handle(&self) -> Shutdown {
-        Shutdown { control: self.control.clone() }
+        self.shutdown.clone()
+    }
+
+    /// Has this handle, which was made before, shut the server down: so that the handler can have
+    /// it, or one handle ends several servers.
+    ///
+    /// ```
+    /// use segue_http::{Request, Server, Shutdown};
+    ///
+    /// let shutdown = Shutdown::new();
+    /// let server = Server::new(|request: &mut Request<'_>| {
+    ///     if request.uri().path() == "/quit" {
+    ///         shutdown.shutdown();
+    ///     }
+    ///     "bye"
+    /// });
+    /// let server = server.with_shutdown(&shutdown);
+    /// # let _ = server;
+    /// ```
+    #[must_use]
+    pub fn with_shutdown(mut self, shutdown: &Shutdown) -> Server<'h> {
+        self.shutdown = shutdown.clone();
+        self
     }
 
     /// Serves the connections that `listener` accepts, a fiber for each, until the server is shut
@@ -100,16 +169,19 @@ impl<'h> Server<'h> {
     /// such as too many open files, makes the server pause, for at most one second, and go on.
     ///
     /// After [`Shutdown::shutdown`] the listener is dropped, connections without a request end, and
-    /// requests that were begun are finished: their responses say `Connection: close`. Then `serve`
-    /// returns. A handler is not cancelled; one that never returns keeps the server from ending.
+    /// requests that were begun are asked to finish: their responses say `Connection: close`. Then
+    /// `serve` returns. A handler is not cancelled; one that never returns keeps the server from
+    /// ending, unless it has a [grace](Shutdown::shutdown_within).
     ///
     /// # Cancellation
     /// Cancelling the caller shuts down in the same way, for this call; the result is then the
-    /// error.
+    /// error. A caller that is asked to finish shuts down, too; if it is cancelled after that,
+    /// its grace is over, and the handlers are cancelled.
     ///
     /// # Errors
-    /// [`Cancelled`] inside an [`io::Error`] if the caller was cancelled; a listener's error of
-    /// kind [`io::ErrorKind::InvalidInput`]. In both cases all connections have ended.
+    /// [`Cancelled`] inside an [`io::Error`] if the caller was cancelled before the server had been
+    /// told to end; a listener's error of kind [`io::ErrorKind::InvalidInput`]. In both cases all
+    /// connections have ended.
     ///
     /// ```
     /// use segue_http::Server;
@@ -134,18 +206,37 @@ impl<'h> Server<'h> {
     /// ```
     pub fn serve<L: Listener>(&self, listener: L) -> io::Result<()> {
         let gate = Gate::new(self.config.max_connections);
-        let serve = || {
-            segue_core::scope(|scope| {
-                let error = self.accept_all(listener, &gate, scope);
-                scope.cancel();
-                if self.control.is_cancelled() && Cancelled::caused(&error) { Ok(()) } else { Err(error) }
-            })
-        };
-        self.control.run(serve)
+        let (stop, asked) = (CancelToken::new(), AtomicBool::new(false));
+        scope(|caller| {
+            let run = || {
+                scope(|connections| {
+                    let requests = connections.token();
+                    let (stops, its, asked) = (Stops(stop.clone()), requests.clone(), &asked);
+                    drop(caller.spawn_daemon(move || watch(asked, stops, &its)));
+                    let accept = || self.accept_all(listener, &gate, connections);
+                    let error = self.shutdown.accepting.shield(|| stop.run(accept));
+                    gate.close();
+                    requests.ask_to_finish();
+                    error
+                })
+            };
+            let error = shield(run);
+            match Cancelled::caused(&error) {
+                true if self.shutdown.is_shut_down() || asked.load(Ordering::Relaxed) => Ok(()),
+                // The caller's own says why.
+                true => Err(segue_core::check().err().map_or(error, io::Error::from)),
+                false => Err(error),
+            }
+        })
     }
 
     /// Spawns a fiber for each connection, until accepting fails for good.
-    fn accept_all<'s, L: Listener>(&'s self, listener: L, gate: &'s Gate, scope: &'s Scope<'s, '_>) -> io::Error {
+    fn accept_all<'s, L: Listener>(
+        &'s self,
+        listener: L,
+        gate: &'s Gate,
+        scope: &'s Scope<'s, '_>,
+    ) -> io::Error {
         let mut pause = FIRST_PAUSE;
         loop {
             match listener.accept() {
@@ -158,10 +249,12 @@ impl<'h> Server<'h> {
                     // It will lie where it starts: beside as few others as can be.
                     let spread = segue_core::Builder::new().attribute(segue_core::Spread);
                     let connection = spread.spawn_in(scope, move || {
-                        let shared = Shared { config: &self.config, closing: scope.token(), handle: &*self.handle };
+                        let requests = &self.shutdown.requests;
+                        let shared = Shared { config: &self.config, requests, handle: &*self.handle };
+                        let serve = || conn::run(stream, &shared, Some(&place));
                         // The connection's end is not an error of the server, and neither is its
                         // panic, which has been reported.
-                        segue_core::unwind::contain(|| place.token().run(|| conn::run(stream, &shared, Some(&place))));
+                        segue_core::unwind::contain(|| requests.run(serve));
                     });
                     // The scope waits for it.
                     drop(connection);
@@ -180,12 +273,16 @@ impl<'h> Server<'h> {
 
     /// Serves one connection in the calling fiber, until it ends.
     ///
+    /// [Shutting the server down](Shutdown) ends the connection as well, in the same way as those
+    /// of [`serve`](Self::serve).
+    ///
     /// # Cancellation
     /// A request that was begun is finished, and its connection ends after it.
     ///
     /// # Errors
     /// The transport's, cancellation included, or that of a response that could not be completed.
-    /// What the client does wrong within HTTP is answered and is no error here.
+    /// What the client does wrong within HTTP is answered and is no error here, and neither is a
+    /// shutdown.
     ///
     /// ```no_run
     /// use segue_http::Server;
@@ -196,14 +293,45 @@ impl<'h> Server<'h> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn serve_connection<T: Transport + 'static>(&self, transport: T) -> io::Result<()> {
-        let closing = self.control.clone();
-        conn::run(transport, &Shared { config: &self.config, closing, handle: &*self.handle }, None)
+        let Shutdown { accepting, requests } = &self.shutdown;
+        let shared = Shared { config: &self.config, requests, handle: &*self.handle };
+        let ended = accepting.run(|| conn::run(transport, &shared, None));
+        match ended {
+            Err(error) if self.shutdown.is_shut_down() && !is_cancelled() && Cancelled::caused(&error) => Ok(()),
+            ended => ended,
+        }
     }
 }
 
 impl fmt::Debug for Server<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// Stops accepting when it is dropped: also if the watcher that has it is cancelled before it has
+/// begun.
+struct Stops(CancelToken);
+
+impl Drop for Stops {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// Stops accepting when the caller is to finish, or cancelled; and cancels the requests when it is
+/// cancelled after it was asked: then its grace is over. Run in the caller's context.
+fn watch(asked: &AtomicBool, stops: Stops, requests: &CancelToken) {
+    if finishing_source().wait().is_err() || is_cancelled() {
+        return;
+    }
+    asked.store(true, Ordering::Relaxed);
+    drop(stops);
+    if let Err(over) = after(Duration::MAX).wait() {
+        match over.reason() {
+            Some(reason) => requests.cancel_with(reason.to_string()),
+            None => requests.cancel(),
+        }
     }
 }
 
@@ -217,7 +345,10 @@ fn is_of_one_client(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
 }
 
-/// Shuts a server down; made by [`Server::shutdown_handle`], and may outlive it.
+/// Shuts servers down, from anywhere: from a handler, another fiber, another thread.
+///
+/// [Made by a server](Server::shutdown_handle), or before it, and then
+/// [given to it](Server::with_shutdown). Clones are the same handle, which may outlive the server.
 ///
 /// ```
 /// let server = segue_http::Server::new(|_| "hello");
@@ -226,14 +357,33 @@ fn is_of_one_client(error: &io::Error) -> bool {
 /// shutdown.clone().shutdown();
 /// assert!(shutdown.is_shut_down());
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Shutdown {
-    control: CancelToken,
+    /// Cancelled by a shutdown.
+    accepting: CancelToken,
+    /// Asked to finish by a shutdown, and cancelled after its grace.
+    requests: CancelToken,
 }
 
 impl Shutdown {
-    /// Tells the server to finish the requests that were begun and to stop. Never waits; again has
-    /// no effect.
+    /// A handle that shuts down whatever server it is [given to](Server::with_shutdown).
+    ///
+    /// ```
+    /// use segue_http::{Server, Shutdown};
+    ///
+    /// let shutdown = Shutdown::new();
+    /// let (site, admin) = (Server::new(|_| "hello"), Server::new(|_| "well"));
+    /// let servers = [site, admin].map(|server| server.with_shutdown(&shutdown));
+    /// shutdown.shutdown();
+    /// assert!(servers[1].shutdown_handle().is_shut_down());
+    /// ```
+    #[must_use]
+    pub fn new() -> Shutdown {
+        Shutdown::default()
+    }
+
+    /// Tells the server to stop, and the requests that were begun to finish, and cancels nothing of
+    /// these. Never waits; again has no effect.
     ///
     /// A server that is shut down stays so: serving with it again returns at once.
     ///
@@ -242,10 +392,45 @@ impl Shutdown {
     /// server.shutdown_handle().shutdown();
     /// ```
     pub fn shutdown(&self) {
-        self.control.cancel();
+        self.requests.ask_to_finish();
+        self.accepting.cancel();
     }
 
-    /// Whether the server was told to stop. A handler that goes on for long can ask.
+    /// As [`shutdown`](Self::shutdown), and cancels the requests that are not over after `grace`:
+    /// waits of their handlers fail, and so do reads and writes of the connection, which ends.
+    /// Never waits.
+    ///
+    /// A grace of zero is none. Again, the grace that ends first counts.
+    ///
+    /// ```
+    /// use segue_http::{Request, Server, Shutdown};
+    /// use std::io::{Read, Write};
+    /// use std::os::unix::net::UnixStream;
+    /// use std::time::Duration;
+    ///
+    /// let shutdown = Shutdown::new();
+    /// let server = Server::new(|_: &mut Request<'_>| -> std::io::Result<&str> {
+    ///     shutdown.shutdown_within(Duration::from_millis(10));
+    ///     segue_core::sleep(Duration::MAX)?;
+    ///     Ok("never")
+    /// });
+    /// let server = server.with_shutdown(&shutdown);
+    /// let (mut client, stream) = segue_io::net::UnixStream::pair()?;
+    /// segue_core::scope(|s| {
+    ///     let serving = s.spawn(|| server.serve_connection(stream));
+    ///     client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+    ///     let _ = client.read_to_end(&mut Vec::new());
+    ///     serving.join().unwrap()
+    /// })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn shutdown_within(&self, grace: Duration) {
+        self.requests.cancel_soft(grace);
+        self.accepting.cancel();
+    }
+
+    /// Whether the server was told to stop. A handler that goes on for long can ask; or wait for
+    /// it, by [`finishing_source`].
     ///
     /// ```
     /// let server = segue_http::Server::new(|_| "hello");
@@ -253,7 +438,7 @@ impl Shutdown {
     /// ```
     #[must_use]
     pub fn is_shut_down(&self) -> bool {
-        self.control.is_cancelled()
+        self.accepting.is_cancelled()
     }
 }
 

@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 /// impl Transport for Script {
 ///     fn set_read_timeout(&self, _: Option<Duration>) -> io::Result<()> { Ok(()) }
 ///     fn set_write_timeout(&self, _: Option<Duration>) -> io::Result<()> { Ok(()) }
-///     fn shutdown_write(&self) -> io::Result<()> { Ok(()) }
+///     fn shutdown_write(&mut self) -> io::Result<()> { Ok(()) }
 /// }
 ///
 /// let script = Script(io::Cursor::new(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
@@ -53,11 +53,12 @@ pub trait Transport: io::Read + io::Write {
     /// An error ends the connection.
     fn set_write_timeout(&self, time: Option<Duration>) -> io::Result<()>;
 
-    /// Ends the direction to the client: it reads the end of the stream after what was written.
+    /// Ends the direction to the client: it reads the end of the stream after what was written. A
+    /// stream of TLS sends what says so, and ends the one below.
     ///
     /// # Errors
     /// An error ends the connection without further ado.
-    fn shutdown_write(&self) -> io::Result<()>;
+    fn shutdown_write(&mut self) -> io::Result<()>;
 
     /// Whether what is sent is secured, as by TLS. It is not unless the stream says so.
     ///
@@ -82,7 +83,7 @@ impl<P: Protocol> Transport for Stream<P> {
         Stream::set_write_timeout(self, time)
     }
 
-    fn shutdown_write(&self) -> io::Result<()> {
+    fn shutdown_write(&mut self) -> io::Result<()> {
         self.shutdown(Shutdown::Write)
     }
 }
@@ -98,7 +99,7 @@ impl Transport for std::net::TcpStream {
         std::net::TcpStream::set_write_timeout(self, time)
     }
 
-    fn shutdown_write(&self) -> io::Result<()> {
+    fn shutdown_write(&mut self) -> io::Result<()> {
         self.shutdown(Shutdown::Write)
     }
 }

@@ -60,6 +60,12 @@ pub(crate) struct Wire<T: ?Sized> {
     first: Box<[u8; FIRST]>,
     /// Written but not sent.
     pub(crate) out: Vec<u8>,
+    /// How much of that belongs to responses that are finished.
+    pub(crate) finished: usize,
+    /// Where in it the prefix of the open chunk is, if one is open.
+    pub(crate) open: Option<usize>,
+    /// Why finished responses could not be sent, of which the next read or write tells.
+    failed: Option<io::Error>,
     write_timeout: Duration,
     /// The limits that are set; zero before the first one.
     read_limit: Duration,
@@ -75,6 +81,9 @@ impl<T> Wire<T> {
             end: 0,
             first: Box::new([0; FIRST]),
             out: Vec::new(),
+            finished: 0,
+            open: None,
+            failed: None,
             write_timeout,
             read_limit: Duration::ZERO,
             write_limit: Duration::ZERO,
@@ -187,21 +196,47 @@ impl Wire<dyn Transport> {
         self.send(&[])
     }
 
-    /// Sends what is written if it has become much.
+    /// Sends what is written if it has become much, or nothing can be sent any more.
     pub(crate) fn flush_if_much(&mut self) -> io::Result<()> {
-        if self.out.len() > HIGH_WATER { self.flush() } else { Ok(()) }
+        if self.out.len() > HIGH_WATER || self.failed.is_some() { self.flush() } else { Ok(()) }
     }
 
     /// Sends what is written and `bytes` behind it, without copying them.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.failed.is_some() {
+            return Err(self.failure());
+        }
         if self.out.is_empty() && bytes.is_empty() {
             return Ok(());
         }
+        self.finished = 0;
         let mut out = std::mem::take(&mut self.out);
         let result = self.send_pair(&out, bytes);
         out.clear();
         self.out = out;
         result
+    }
+
+    /// Sends the responses that are finished, and keeps what is written behind them.
+    pub(crate) fn flush_finished(&mut self) {
+        if self.finished == 0 || self.failed.is_some() {
+            return;
+        }
+        let behind = self.out.split_off(self.finished);
+        let mut out = std::mem::replace(&mut self.out, behind);
+        self.open = self.open.map(|at| at - self.finished);
+        self.finished = 0;
+        self.failed = self.send_pair(&out, &[]).err();
+        out.clear();
+        out.append(&mut self.out);
+        self.out = out;
+    }
+
+    /// The error there was; later on, its kind.
+    #[cold]
+    fn failure(&mut self) -> io::Error {
+        let kind = self.failed.as_ref().map_or(io::ErrorKind::BrokenPipe, io::Error::kind);
+        self.failed.replace(kind.into()).unwrap_or_else(|| kind.into())
     }
 
     fn send_pair(&mut self, first: &[u8], second: &[u8]) -> io::Result<()> {

@@ -197,7 +197,7 @@ impl Transport for Script {
         Ok(())
     }
 
-    fn shutdown_write(&self) -> io::Result<()> {
+    fn shutdown_write(&mut self) -> io::Result<()> {
         self.log.events.borrow_mut().push(Event::ShutdownWrite);
         Ok(())
     }

@@ -1,12 +1,15 @@
 //! The server over real sockets: many connections, shutting down, limits on connections, accept
-//! errors.
+//! errors; and over memory, where time is simulated.
 
 #[path = "../common/mod.rs"]
 mod common;
 
 mod accepting;
 mod limits;
+mod memory;
+mod pipelining;
 mod shutdown;
+mod stages;
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};

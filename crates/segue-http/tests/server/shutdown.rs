@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use super::common::{echo, plain, replies};
 use super::{PATIENCE, ShutDown, connect, get, listen, read_all, read_response, with_server};
-use segue_http::{Request, Server};
+use segue_core::{Either, after, finishing_source, is_cancelled, is_finishing};
+use segue_http::{Payload, Request, Response, Server};
+use segue_io::{Backend, DriverPark};
 
 /// Waits until nobody listens at `address` any more; answers whether that came about. The kernel
 /// tells nobody, so it has to be asked again and again.
@@ -144,6 +146,43 @@ fn a_connection_that_lingers_does_not_hold_a_shutdown_up() {
         assert!(start.elapsed() < PATIENCE);
         drop(streams);
     });
+}
+
+#[test]
+fn a_response_that_streams_without_an_end_is_told_of_the_shutdown() {
+    for backend in [Backend::Auto, Backend::Native] {
+        let server = Server::new(|_: &mut Request<'_>| {
+            Response::new(Payload::writer(|out| {
+                let begun = Instant::now();
+                while let Either::Left(()) = after(Duration::from_millis(5)).or(finishing_source()).wait()? {
+                    assert!(begun.elapsed() < PATIENCE, "nobody tells it");
+                    out.write_all(b"tick")?;
+                    out.flush()?;
+                }
+                assert!(is_finishing() && !is_cancelled());
+                out.write_all(b"goodbye")
+            }))
+        });
+        let (listener, address) = listen();
+        let shutdown = server.shutdown_handle();
+        let client = thread::spawn(move || {
+            let mut stream = connect(address);
+            stream.write_all(get("/").as_bytes()).unwrap();
+            let mut begun = Vec::new();
+            while !begun.ends_with(b"tick") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                begun.push(byte[0]);
+            }
+            shutdown.shutdown();
+            begun.extend(read_all(&stream));
+            let reply = replies(&begun, &[]).remove(0);
+            assert!(reply.complete && reply.text().ends_with("tickgoodbye"), "{}", reply.text());
+        });
+        let serve = || server.serve(listener);
+        segue_sched::Builder::new().workers(1).park(move || DriverPark::with(backend)).run(serve).unwrap().unwrap();
+        client.join().unwrap();
+    }
 }
 
 #[test]

@@ -1,0 +1,87 @@
+//! A connection's wire, which the fiber of the connection shares with one that sends finished
+//! responses while a handler waits. Used by the connection loop, request bodies and response
+//! writers.
+//!
+//! # The idea
+//!
+//! Responses to requests that came together are gathered and go out in one write. But a handler may
+//! wait, and for what the client does when it has read a response before. So whoever calls a
+//! handler behind finished responses first readies a *flusher*: a fiber of the same worker. It runs
+//! as soon as the connection's fiber is suspended, and not before: so when no handler waits, it
+//! finds nothing to do, or what the batch has left to be sent.
+//!
+//! ```text
+//!   NONE --a handler is called behind finished responses--> READY --the connection's fiber suspends--+
+//!    ^                                                                                              |
+//!    |   nothing is finished and unsent, or the connection's fiber is at the wire itself            |
+//!    +----------------------------------------------------------------------------------------------+
+//!    |                                                                                              v
+//!    +--------------sent, or the error is left at the wire---------------------------------------- WRITING
+//! ```
+//!
+//! **The wire belongs to one fiber at a time**, by a `RefCell`, as both are of one worker. The
+//! connection's fiber has it for the length of each read and write, and not while it is in a
+//! handler: so a flusher that finds the wire taken may leave, since each read and write begins by
+//! sending all there is. The flusher has it while it writes; the connection's fiber then waits for
+//! the flusher. The flusher sends finished responses alone, and nothing of one that is being
+//! written.
+//!
+//! **Cancellation**: both run in the context of the connection's requests, and are cancelled
+//! together. **The race to fear**: a response that is finished after the flusher has ended, before
+//! a handler that waits. Each handler readies another one, if there is something to send.
+//!
+//! On a plain thread there is nothing that could run meanwhile, and no flusher.
+
+use std::cell::{RefCell, RefMut};
+use std::io;
+
+use segue_core::{JoinHandle, Scope, shield};
+
+use crate::transport::Transport;
+use crate::wire::Wire;
+
+/// `T` is last so that `Line<T>` coerces to `Line<dyn Transport>`.
+pub(crate) struct Line<T: ?Sized> {
+    /// The last one that was made ready.
+    flusher: RefCell<Option<JoinHandle<()>>>,
+    wire: RefCell<Wire<T>>,
+}
+
+impl<T> Line<T> {
+    pub(crate) fn new(wire: Wire<T>) -> Line<T> {
+        Line { flusher: RefCell::default(), wire: RefCell::new(wire) }
+    }
+}
+
+impl Line<dyn Transport> {
+    /// The wire, for the fiber of the connection, when the flusher has left it.
+    ///
+    /// An error if the caller can't wait for the flusher: since it is panicking.
+    pub(crate) fn wire(&self) -> io::Result<RefMut<'_, Wire<dyn Transport>>> {
+        self.wire.try_borrow_mut().or_else(|_| self.wire_after_flusher())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wire_after_flusher(&self) -> io::Result<RefMut<'_, Wire<dyn Transport>>> {
+        let flusher = self.flusher.take();
+        // A panic of it is that of its scope.
+        drop(flusher.map(|flusher| shield(|| flusher.join())));
+        self.wire.try_borrow_mut().map_err(|_| io::ErrorKind::ResourceBusy.into())
+    }
+
+    /// Sees to it that finished responses are sent when the calling fiber suspends.
+    pub(crate) fn ready_flusher<'s>(&'s self, scope: &'s Scope<'s, '_>) {
+        let mut flusher = self.flusher.borrow_mut();
+        let is_ready = flusher.as_ref().is_some_and(|flusher| !flusher.is_finished());
+        // One that writes has the wire.
+        if !is_ready && self.wire.try_borrow().is_ok_and(|wire| wire.finished > 0) {
+            let flush = || {
+                if let Ok(mut wire) = self.wire.try_borrow_mut() {
+                    wire.flush_finished();
+                }
+            };
+            *flusher = Some(scope.spawn_local(flush));
+        }
+    }
+}
