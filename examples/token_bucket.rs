@@ -1,6 +1,7 @@
 //! A rate limiter: a bucket of tokens, of which one comes every 100 milliseconds, up to a burst of
 //! three. A bounded channel is the bucket, and the ticks of an interval fill it. It runs in
-//! simulated time, so the seconds pass at once, and the times are exact.
+//! simulated time, so the seconds pass at once, and the times are exact. `RateLimiter`
+//! in `segue::concurrent` needs no fiber that fills it.
 
 use segue::channel::{self, Receiver, Sender};
 use segue::{Cancelled, Sim, WaitError, interval, now, sleep, try_scope};

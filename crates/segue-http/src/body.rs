@@ -78,8 +78,8 @@ impl<'c> Body<'c> {
 }
 
 /// # Cancellation
-/// A server that is shut down lets its handlers finish, so a read of a body is not cancelled; unless
-/// the server gives them a [grace](crate::Shutdown::shutdown_within), and that is over.
+/// A server that is shut down lets its handlers finish, so a read of a body is not cancelled;
+/// unless the server gives them a [grace](crate::Shutdown::shutdown_within), and that is over.
 ///
 /// # Errors
 /// A [`BodyError`] inside an [`io::Error`], or the transport's error; every further read fails too.

@@ -231,12 +231,7 @@ impl<'h> Server<'h> {
     }
 
     /// Spawns a fiber for each connection, until accepting fails for good.
-    fn accept_all<'s, L: Listener>(
-        &'s self,
-        listener: L,
-        gate: &'s Gate,
-        scope: &'s Scope<'s, '_>,
-    ) -> io::Error {
+    fn accept_all<'s, L: Listener>(&'s self, listener: L, gate: &'s Gate, scope: &'s Scope<'s, '_>) -> io::Error {
         let mut pause = FIRST_PAUSE;
         loop {
             match listener.accept() {

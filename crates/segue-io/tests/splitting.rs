@@ -1,4 +1,5 @@
-//! The halves of a stream that own it, and both directions between two streams: everywhere the same.
+//! The halves of a stream that own it, and copies in both directions between two streams:
+//! everywhere the same.
 #![allow(unused_must_use, reason = "a scope waits for what it spawned, handle or not")]
 
 mod common;
@@ -111,7 +112,11 @@ fn the_end_of_one_side_is_passed_on_and_the_other_way_goes_on() {
             let (client, near, far, server) = proxied();
             let copied = scope(|s| {
                 let proxy = s.spawn(|| copy_bidirectional(&near, &far, None));
-                if client_first { talk(&client, &server) } else { talk(&server, &client) }
+                if client_first {
+                    talk(&client, &server)
+                } else {
+                    talk(&server, &client)
+                }
                 proxy.join().unwrap().unwrap()
             });
             assert_eq!(copied, if client_first { (300_000, 9) } else { (9, 300_000) });

@@ -39,8 +39,8 @@
 //!   which also lets others run. In [`no_suspend`] waits are refused.
 //! * Control: [`effect`] asks an enclosing handler, which may keep the rest of the computation;
 //!   [`generator()`] makes an iterator of code that visits; [`multi`] resumes more than once.
-//! * The world: [`net`]; [`fs`]; [`process`], [`pipe`], [`pty`], [`signal`] and [`stdio`]; any other
-//!   descriptor, by [`fd`]; calls that block their thread, by [`blocking`].
+//! * The world: [`net`]; [`fs`]; [`process`], [`pipe`], [`pty`], [`signal`] and [`stdio`]; [`fd`],
+//!   any other descriptor; calls that block their thread, by [`blocking`].
 //! * Bridge: the crate `segue-bridge` has waits for futures, fibers for async tasks, and what tokio
 //!   and rayon need.
 //! * Test: [`test`](macro@test) and [`Explore`] run the same code under many schedules with

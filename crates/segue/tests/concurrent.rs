@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_millis(2);
+/// Of the simulated clock.
+const LATER: Duration = Duration::from_millis(150);
 
 fn message(f: impl FnOnce()) -> String {
     let payload = catch_unwind(AssertUnwindSafe(f)).expect_err("it panics");
@@ -439,15 +441,15 @@ fn moments(limit: &RateLimiter, tokens: u32) -> Vec<u128> {
 fn a_rate_limiter_lets_a_burst_through_and_then_one_by_one_without_a_drift() {
     simulated(|| {
         let limit = RateLimiter::new(3, Duration::from_secs(1), 2);
-        // A third of a second is no whole number of nanoseconds: each comes at the first that is not
-        // too early, and the third of each second exactly.
+        // A third of a second is no whole number of nanoseconds: each comes at the first that is
+        // not too early, and the third of each second exactly.
         let times = moments(&limit, 2 + 3 * 1000);
         for (number, time) in times.iter().enumerate() {
             let due = (number as u128).saturating_sub(1) * 1_000_000_000;
             assert_eq!(*time, due.div_ceil(3), "token {number}");
         }
         // A pause of any length saves up one burst, and what is begun of the next one counts.
-        sleep(Duration::from_millis(900)).unwrap();
+        sleep(Duration::from_secs(1)).unwrap();
         assert_eq!(limit.available(), 2);
         sleep(Duration::from_secs(3600)).unwrap();
         assert_eq!(limit.available(), 2);
@@ -474,7 +476,7 @@ fn a_rate_limiter_serves_in_order_also_who_asks_for_many() {
                 // It is in line now.
                 sleep(Duration::from_millis(1)).unwrap();
             }
-            sleep(Duration::from_millis(150)).unwrap();
+            sleep(LATER).unwrap();
             assert!(!limit.try_acquire(1), "there is one, and others are in line");
         });
         assert_eq!(*order.lock().unwrap(), [(4, 400), (1, 500), (2, 700)]);

@@ -11,6 +11,9 @@ use segue_sched::{Builder, Sim};
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
+/// Of the simulated clock.
+const MOMENT: Duration = Duration::from_millis(500);
+
 fn simulated<T>(f: impl FnOnce() -> T) -> T {
     Sim::new(7).run(f).unwrap_or_else(|deadlock| panic!("{deadlock}"))
 }
@@ -92,14 +95,15 @@ fn responses_of_handlers_that_do_not_wait_go_out_in_one_write_from_a_fiber_too()
 
 #[test]
 fn a_handler_that_ends_while_a_slow_client_takes_what_was_finished_waits_for_its_turn() {
-    let stream = Memory { pace: (Duration::from_secs(1), 50), ..Memory::new([get("/a"), get("/b"), get("/c")].concat()) };
+    let stream =
+        Memory { pace: (Duration::from_secs(1), 50), ..Memory::new([get("/a"), get("/b"), get("/c")].concat()) };
     let taken = stream.taken.clone();
     let ended = simulated(|| {
         let start = now();
         let server = Server::new(|request: &mut Request<'_>| {
             if request.uri().path() == "/b" {
                 // The flusher is in the middle of its write when this is over.
-                sleep(Duration::from_millis(500)).unwrap();
+                sleep(MOMENT).unwrap();
             }
             echo(request)
         });
@@ -118,7 +122,7 @@ fn a_finished_response_that_can_not_be_sent_ends_the_connection_after_the_handle
     let handled = std::sync::atomic::AtomicUsize::new(0);
     let error = simulated(|| {
         let server = Server::new(|request: &mut Request<'_>| {
-            sleep(Duration::from_millis(500)).unwrap();
+            sleep(MOMENT).unwrap();
             handled.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             echo(request)
         });

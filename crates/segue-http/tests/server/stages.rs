@@ -70,7 +70,12 @@ fn states() -> Vec<(&'static str, Memory, bool, &'static str)> {
         ("a writer that asks", asks("/stream/told"), true, "4\r\ntick\r\n7\r\ngoodbye\r\n0\r\n\r\n"),
         ("a handler that does not", asks("/deaf"), false, ""),
         ("a writer that does not", asks("/stream/deaf"), false, "5\r\nbegun\r\n"),
-        ("a body that does not come", Memory::new("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nx"), false, ""),
+        (
+            "a body that does not come",
+            Memory::new("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nx"),
+            false,
+            "",
+        ),
         ("a client that takes nothing", slow, false, ""),
         ("a refused request that lingers", Memory::new("BAD\r\n\r\n"), true, ""),
     ]

@@ -242,5 +242,6 @@ impl Way {
 
 /// Shuts writing down. That there is no connection any more is what the other way finds.
 fn end<P: Protocol>(to: &Stream<P>) -> io::Result<()> {
-    to.shutdown(Shutdown::Write).or_else(|error| if error.kind() == ErrorKind::NotConnected { Ok(()) } else { Err(error) })
+    to.shutdown(Shutdown::Write)
+        .or_else(|error| if error.kind() == ErrorKind::NotConnected { Ok(()) } else { Err(error) })
 }

@@ -188,7 +188,7 @@ impl RateLimiter {
         let first = self.line.acquire_source().await;
         debug_assert!(first.is_ok(), "nobody closes the line");
         at(self.due(tokens)).await;
-        // It was certain from the moment at which this came to the front: also if a clock is behind.
+        // Certain from the moment at which this came to the front: also if a clock is behind.
         self.with_bucket(|bucket, _| bucket.empty += self.cost(tokens));
     }
 
@@ -226,6 +226,10 @@ impl RateLimiter {
 impl fmt::Debug for RateLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rate, per, burst, .. } = self;
-        f.debug_struct("RateLimiter").field("rate", rate).field("per", per).field("burst", burst).finish_non_exhaustive()
+        f.debug_struct("RateLimiter")
+            .field("rate", rate)
+            .field("per", per)
+            .field("burst", burst)
+            .finish_non_exhaustive()
     }
 }
