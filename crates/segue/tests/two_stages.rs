@@ -5,6 +5,7 @@
 mod meet;
 
 use meet::everywhere;
+use segue::sync::Latch;
 use segue::{
     Builder, CancelToken, Cancelled, Either, Overran, Sim, after, check, finally, finishing_source, is_cancelled,
     is_finishing, now, scope, shield, shield_for, sleep, timeout, try_scope, wait_future, yield_now,
@@ -339,4 +340,91 @@ fn a_grace_ends_while_every_worker_computes() {
         })
     });
     assert_eq!(why.unwrap(), "cancelled: asked to finish, and not over after 5ms");
+}
+
+#[test]
+fn a_token_can_shield_from_everything_but_itself() {
+    everywhere(|| {
+        let (caller, token) = (CancelToken::new(), CancelToken::new());
+        caller.cancel();
+        let inside = || {
+            // Whatever is opened inside is shielded with it.
+            let fiber = scope(|s| s.spawn(|| (check().is_ok(), is_finishing())).join().unwrap());
+            let nested = timeout(HOUR, || shield(|| check().is_ok()) && check().is_ok());
+            (check().is_ok(), is_finishing(), fiber, nested)
+        };
+        caller.run(|| {
+            assert!(check().is_err());
+            assert_eq!(token.shield(inside), (true, false, (true, false), true));
+            assert!(check().is_err(), "the caller's shows again");
+            token.ask_to_finish();
+            assert_eq!(token.shield(inside), (true, true, (true, true), true));
+            // Also further in, and by several at once.
+            assert!(token.shield(|| token.shield(is_finishing) && is_finishing()));
+            token.cancel_with("enough");
+            let cancelled = token.shield(never).unwrap_err();
+            assert_eq!(cancelled.reason().unwrap().to_string(), "enough");
+            assert!(token.shield(|| shield(check)).is_ok());
+        });
+        // What waits under it, of several fibers, is reached.
+        let token = CancelToken::new();
+        let begun = Latch::new(3);
+        scope(|s| {
+            let wait = || {
+                token.shield(|| {
+                    begun.count_down(1);
+                    never()
+                })
+            };
+            let waits = [(); 3].map(|()| s.spawn(wait));
+            begun.wait().unwrap();
+            s.cancel();
+            assert!(shield(yield_now).is_ok() && waits.iter().all(|wait| !wait.is_finished()));
+            token.cancel();
+            assert!(waits.into_iter().all(|wait| shield(|| wait.join()).unwrap().is_err()));
+        });
+    });
+}
+
+#[test]
+fn a_budget_around_holds_inside_of_the_shield_of_a_token() {
+    Sim::new(5)
+        .run(|| {
+            let token = CancelToken::new();
+            let start = now();
+            let overran = shield_for(MOMENT, || token.shield(never)).unwrap_err();
+            assert!(overran.reason().unwrap().is::<Overran>() && now() - start == MOMENT);
+            // A time limit around does not: that is the caller's cancellation.
+            timeout(MOMENT, || token.shield(|| sleep(HOUR))).unwrap();
+            assert_eq!(now() - start, MOMENT + HOUR);
+            assert!(token.shield(|| timeout(MOMENT, never)).unwrap_err().timed_out());
+        })
+        .unwrap();
+}
+
+#[test]
+fn the_shield_of_a_token_is_captured_with_what_is_inside() {
+    Sim::new(5)
+        .run(|| {
+            let token = CancelToken::new();
+            let inner = token.clone();
+            let mut numbers = segue::generator(move |yielder| {
+                inner.shield(|| {
+                    yielder.give(check().is_ok() && !is_finishing());
+                    yielder.give(check().is_ok() && is_finishing());
+                    yielder.give(check().is_err());
+                });
+                yielder.give(check().is_ok());
+            });
+            assert_eq!(numbers.next(), Some(true));
+            token.ask_to_finish();
+            let caller = CancelToken::new();
+            caller.cancel();
+            assert_eq!(caller.run(|| numbers.next()), Some(true));
+            token.cancel();
+            assert_eq!(scope(|_| numbers.next()), Some(true));
+            assert_eq!(numbers.next(), Some(true));
+            assert_eq!(numbers.next(), None);
+        })
+        .unwrap();
 }
