@@ -18,7 +18,7 @@
 //! Their responses are gathered in the output. From the second on they are handled in a scope,
 //! which has the flusher of `line.rs`.
 
-use std::cell::{RefCell, RefMut};
+use std::cell::RefMut;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -47,8 +47,6 @@ const MAX_EMPTY_LINES: usize = 4;
 /// A connection that has been idle for so long gives back what its requests have needed of its
 /// fiber's stack: clients that send one request after the other do not pay for it.
 const REST: Duration = Duration::from_secs(1);
-/// A header map with more room than this is not kept for the next request.
-const MAX_SPARE: usize = 32;
 
 /// A server's handler, its result converted.
 pub(crate) type Handle<'h> = dyn Fn(&mut Request<'_>) -> Response + Send + Sync + 'h;
@@ -89,24 +87,6 @@ pub(crate) fn run<T: Transport + 'static>(
     }
     connection.linger();
     Ok(())
-}
-
-thread_local! {
-    /// A map that no connection of this thread uses, for whichever parses next.
-    static MAPS: RefCell<HeaderMap> = RefCell::default();
-}
-
-/// Leaves a map to the next connection of this thread, if it is not too large.
-///
-/// Not inlined: an idle wait is not to have a map on its stack.
-#[inline(never)]
-fn keep_map(map: &mut HeaderMap) {
-    let mut map = std::mem::take(map);
-    if (1..=MAX_SPARE).contains(&map.capacity()) {
-        map.clear();
-        // One is enough: it is taken for one request at a time, unless a handler waits.
-        let _ = MAPS.try_with(|spare| spare.replace(map));
-    }
 }
 
 enum Next {
@@ -204,9 +184,6 @@ impl<'c> Connection<'c> {
             }
             let length = self.wire().arrived().len();
             let time = if length == 0 {
-                if !self.last {
-                    self.at_rest(|_| segue_core::check())?;
-                }
                 if let Some(place) = self.place.filter(|_| !self.last) {
                     place.rest(self.used);
                 }
@@ -250,7 +227,7 @@ impl<'c> Connection<'c> {
     fn fill(&mut self, time: Duration, room: usize) -> io::Result<usize> {
         let arrived = !self.wire().arrived().is_empty();
         if !arrived {
-            keep_map(&mut self.head.headers);
+            self.head.leave_map();
         }
         let fill = |connection: &mut Self| {
             let mut wire = connection.wire();
@@ -258,6 +235,8 @@ impl<'c> Connection<'c> {
                 return wire.fill(time, room);
             }
             debug_assert!(wire.out.is_empty(), "a time-out is that of the read");
+            // Not every transport asks.
+            segue_core::check()?;
             if !connection.used || time <= REST {
                 return wire.fill_first(time);
             }
@@ -275,9 +254,7 @@ impl<'c> Connection<'c> {
 
     /// Parses what has arrived; `None` if it is the beginning of a head.
     fn parse(&mut self) -> Option<Next> {
-        if self.head.headers.capacity() == 0 {
-            self.head.headers = MAPS.try_with(RefCell::take).unwrap_or_default();
-        }
+        self.head.take_map();
         let wire = self.wire();
         match head::parse(wire.arrived(), self.shared.config, &mut self.head) {
             Ok(true) if self.head.uri.scheme() == Some(&Scheme::HTTPS) && !wire.transport.is_secure() => {

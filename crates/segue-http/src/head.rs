@@ -1,6 +1,7 @@
 //! Parses a request's head and decides how its body is framed, refusing whatever is ambiguous.
 //! Used by the connection loop; the trailer check also by request bodies.
 
+use std::cell::RefCell;
 use std::mem::MaybeUninit;
 
 use bytes::Bytes;
@@ -17,6 +18,14 @@ use crate::config::Config;
 const ON_STACK: usize = 16;
 /// The longest target that the `http` crate takes.
 const MAX_TARGET: usize = u16::MAX as usize - 1;
+
+/// A header map with more room than this is not kept for the next request.
+const MAX_SPARE: usize = 32;
+
+thread_local! {
+    /// A map that no connection of this thread uses, for whichever parses next.
+    static MAPS: RefCell<HeaderMap> = RefCell::default();
+}
 
 /// A request that is answered with an error and not handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +83,26 @@ impl Head {
             keep_alive: false,
             expects_continue: false,
             headers: HeaderMap::new(),
+        }
+    }
+
+    /// Has a map with memory, if another connection of this thread has left one.
+    pub(crate) fn take_map(&mut self) {
+        if self.headers.capacity() == 0 {
+            self.headers = MAPS.try_with(RefCell::take).unwrap_or_default();
+        }
+    }
+
+    /// Leaves the map to the next connection of this thread, if it is not too large.
+    ///
+    /// Not inlined: an idle wait is not to have a map on its stack.
+    #[inline(never)]
+    pub(crate) fn leave_map(&mut self) {
+        let mut map = std::mem::take(&mut self.headers);
+        if (1..=MAX_SPARE).contains(&map.capacity()) {
+            map.clear();
+            // One is enough: it is taken for one request at a time, unless a handler waits.
+            let _ = MAPS.try_with(|spare| spare.replace(map));
         }
     }
 }

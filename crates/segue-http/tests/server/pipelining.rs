@@ -7,7 +7,7 @@ use segue_core::{Outcome, Trigger, WaitsFor, now, scope, sleep};
 use segue_http::{IntoResponse, Payload, Request, Response, Server};
 use segue_io::net::UnixStream;
 use segue_io::{Backend, DriverPark};
-use segue_sched::{Builder, Sim};
+use segue_sched::{Builder, Explore, Sim};
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
@@ -114,6 +114,42 @@ fn a_handler_that_ends_while_a_slow_client_takes_what_was_finished_waits_for_its
     let texts: Vec<String> = replies(&output, &[]).iter().map(|reply| reply.text().to_owned()).collect();
     assert_eq!(texts, ["GET /a ", "GET /b ", "GET /c "]);
     assert!(ended >= Duration::from_secs(output.len() as u64 / 50));
+}
+
+#[test]
+fn responses_keep_their_order_whoever_sends_them_under_any_schedule() {
+    Explore::random(150).check(|| {
+        let draw = |most: u64| segue_core::random() % most;
+        let count = 2 + draw(6);
+        let pace = (Duration::from_millis(draw(3)), 1 + draw(200) as usize);
+        let requests: String = (0..count).map(|n| get(&format!("/{n}/{}", draw(4)))).collect();
+        let stream = Memory { pace, ..Memory::new(requests) };
+        let taken = stream.taken.clone();
+        let server = Server::new(|request: &mut Request<'_>| -> Response {
+            let path = request.uri().path().to_owned();
+            let wait = || sleep(Duration::from_millis(segue_core::random() % 4)).unwrap();
+            match path.as_bytes().last() {
+                Some(b'0') => path.into_response(),
+                Some(b'1') => {
+                    wait();
+                    path.into_response()
+                }
+                Some(b'2') => Response::new(Payload::writer(move |out| {
+                    for piece in path.as_bytes().chunks(2) {
+                        out.write_all(piece)?;
+                        wait();
+                    }
+                    Ok(())
+                })),
+                _ => Response::new(Payload::reader(io::Cursor::new(path))),
+            }
+        });
+        server.config(plain().linger_timeout(Duration::ZERO)).serve_connection(stream).unwrap();
+        let output = taken.lock().state().clone();
+        let texts: Vec<String> = replies(&output, &[]).iter().map(|reply| reply.text().to_owned()).collect();
+        assert_eq!(texts.len() as u64, count);
+        assert!(texts.iter().enumerate().all(|(n, text)| text.starts_with(&format!("/{n}/"))), "{texts:?}");
+    });
 }
 
 #[test]
