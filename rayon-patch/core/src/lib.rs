@@ -43,6 +43,7 @@ mod place;
 mod registry;
 mod scope;
 mod spawning;
+mod targeted;
 mod thread_pool;
 
 pub use broadcast::{BroadcastContext, broadcast, spawn_broadcast};

@@ -68,9 +68,4 @@ impl Place {
     pub(crate) fn worker_for(&self, index: usize) -> usize {
         index.saturating_sub(self.first()).min(self.handle.workers() - 1)
     }
-
-    /// Whether the caller is on this worker.
-    pub(crate) fn is_worker(&self, worker: usize) -> bool {
-        segue_sched::worker_index() == Some(worker) && Handle::current().is_some_and(|here| here == self.handle)
-    }
 }

@@ -11,6 +11,7 @@ use std::cell::{OnceCell, RefCell};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock, Weak};
+use std::thread::AccessError;
 
 /// What the panics of spawned jobs are handed to.
 pub(crate) type PanicHandler = Box<dyn Fn(Box<dyn Any + Send>) + Send + Sync>;
@@ -56,11 +57,12 @@ fn of_thread<R>(look: impl FnOnce(&Member) -> Option<R>) -> Option<R> {
     MINE.try_with(|mine| mine.borrow().as_ref().and_then(look)).ok().flatten()
 }
 
-/// This thread belongs to the registry that will be in `slot`.
-fn belong_to(slot: Slot, is_first: bool) {
+/// This thread belongs to the registry that will be in `slot`; but not if the thread ends and has
+/// no place for that any more, which is the error.
+fn belong_to(slot: Slot, is_first: bool) -> Result<(), AccessError> {
     let member = Member { slot, is_first, counted: OnceCell::new() };
     // What was there is dropped when it can be looked at again.
-    drop(MINE.replace(Some(member)));
+    MINE.try_with(|mine| mine.replace(Some(member))).map(drop)
 }
 
 impl Member {
@@ -154,7 +156,8 @@ impl Registry {
             .workers(threads - first)
             .stacks(config_of_stacks(stack_size)?)
             .on_thread_start(move |index| {
-                belong_to(Arc::clone(&for_start), false);
+                // A thread that ends, and is lent to a worker, knows no number of its own.
+                let _ = belong_to(Arc::clone(&for_start), false);
                 if let Some(handler) = &start_handler {
                     handler(index + first);
                 }
@@ -174,7 +177,8 @@ impl Registry {
         let registry = Arc::new(Self { pool, handle, first, threads, panic_handler, queues: Queues::default() });
         let _ = slot.set(Arc::downgrade(&registry));
         if use_current_thread {
-            belong_to(slot, true);
+            let ends = |_| io::Error::other("the thread ends: it can't be number 0 of a pool any more");
+            belong_to(slot, true).map_err(|gone| ThreadPoolBuildError::io(ends(gone)))?;
         }
         Ok(registry)
     }

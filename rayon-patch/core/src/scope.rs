@@ -16,12 +16,14 @@
 //! has the order. When the scope's body has returned, its fiber takes jobs out as well, before it
 //! waits.
 //!
-//! **Cancellation** has *no effect* on the wait. Where the fiber can't suspend, since it panics, it
-//! runs the jobs that are left and looks again until the others have run theirs.
+//! **Cancellation** has *no effect* on the wait. Where the fiber can't suspend, since it panics or
+//! is in `no_suspend`, it runs the jobs that are left, and what is for its own worker
+//! (`targeted.rs`), and looks again until the others have run theirs.
 #![allow(unsafe_code)] // Closures are kept longer than the compiler can see that they may be.
 
 use crate::broadcast::BroadcastContext;
 use crate::place::{Place, on_worker};
+use crate::targeted;
 use segue_core::{WaitQueue, WaitsFor, shield};
 use std::any::Any;
 use std::collections::VecDeque;
@@ -48,7 +50,7 @@ type Borrowing<'scope> = dyn FnOnce(&Arc<State>) + Send + 'scope;
 type Body = Box<dyn FnOnce(&Arc<State>) + Send>;
 
 /// A job that was counted. The closure is dropped before it is counted down.
-struct Job {
+pub(crate) struct Job {
     body: Option<Body>,
     counted: Counted,
 }
@@ -70,7 +72,7 @@ impl Job {
         Self { body: Some(body), counted: Counted(Arc::clone(state)) }
     }
 
-    fn run(mut self) {
+    pub(crate) fn run(mut self) {
         let state = &self.counted.0;
         if let Some(body) = self.body.take()
             && let Err(payload) = catch_unwind(AssertUnwindSafe(|| body(state)))
@@ -107,7 +109,11 @@ impl State {
             if shield(|| self.pending.wait(all_ended, |pending| *pending == 0, |_| ())).is_ok() {
                 return;
             }
-            std::thread::yield_now();
+            // The fiber can't suspend.
+            match targeted::take_here() {
+                Some(job) => job.run(),
+                None => std::thread::yield_now(),
+            }
         }
     }
 }
@@ -122,9 +128,7 @@ unsafe fn spawn<'scope>(state: &Arc<State>, at: Option<usize>, body: Box<Borrowi
     let body = unsafe { transmute::<Box<Borrowing<'scope>>, Body>(body) };
     let job = Job::new(state, body);
     match at {
-        // It can't wait, and so no other fiber of this worker's has a turn before the scope ends.
-        Some(worker) if std::thread::panicking() && state.place.is_worker(worker) => job.run(),
-        Some(worker) => drop(state.place.handle.spawn_at(worker, move || job.run())),
+        Some(worker) => targeted::send(&state.place.handle, worker, job),
         None => {
             state.jobs.lock().unwrap_or_else(PoisonError::into_inner).push_back(job);
             let state = Arc::clone(state);
