@@ -35,6 +35,48 @@ sources() {
     if git grep -nE '^(<<<<<<<|>>>>>>>) ' -- . ':!.ci'; then echo "error: marks of a merge" && return 1; fi
 }
 
+# A thread-local variable with a destructor is reached by `try_with` alone: it may be gone, in the
+# destructors of others. One that is reached in any other way is declared by `plain_thread_local!`
+# (or `local!`), where the compiler refuses a type that has a destructor.
+check_locals() {
+    local file code name uses bad=0
+    while IFS= read -r file; do
+        # Without comments, in one line, as uses may begin a new one.
+        code=$(sed 's|//.*||' "$file" | tr -s '[:space:]' ' ')
+        # The macros that declare such variables are no declarations.
+        for name in $(sed 's|//.*||' "$file" | awk '
+            /macro_rules!/ { next }
+            /(^|[^_a-z])(thread_local|local_with_destructor)!/ { inside = 1 }
+            inside { print }
+            inside && (/^ *[})];?$/ || /(thread_local|destructor)!.*[})];?$/) { inside = 0 }
+        ' | grep -oE 'static [A-Z_0-9]+' | cut -d' ' -f2); do
+            uses=$(grep -oE "(^|[^A-Z_0-9])$name[^A-Z_0-9].{0,30}" <<<"$code" |
+                grep -vE "^.?$name( ?: |[[:space:]]?\.[[:space:]]?try_with\()" || true)
+            [ -z "$uses" ] || { echo "error: $file: $name is not reached by try_with:$uses" && bad=1; }
+        done
+    done < <(find "$@" -name target -prune -o -path '*/src/*.rs' -print)
+    return $bad
+}
+
+locals() {
+    local planted fault
+    planted=$(mktemp -d)
+    trap 'rm -rf "$planted"' RETURN
+    mkdir "$planted/src"
+    printf '%s\n' 'plain_thread_local! {' '    static PLAIN: Cell<u8> = Cell::new(0);' '}' 'thread_local! {' \
+        '    static NAMES: RefCell<String> = RefCell::default(); // NAMES.with is not called' '}' \
+        'fn f() { PLAIN.set(1); NAMES' '    .try_with(drop); MY_NAMES.with(drop) }' \
+        'local_with_destructor!(static ONE: Own = Own);' 'fn g() { let _ = ONE.try_with(drop); }' >"$planted/src/fine.rs"
+    check_locals "$planted"
+    for fault in 'NAMES.with(drop)' 'NAMES.set(1)' 'NAMES.with_borrow_mut(drop)' "$(printf 'NAMES\n    .replace(1)')" 'g(&NAMES)'; do
+        for macro in thread_local std::thread_local local_with_destructor; do
+            printf '%s\n' "$macro! {" '    /// Names.' '    static NAMES: Names = const { Names };' '}' "fn f() { $fault; }" >"$planted/src/fault.rs"
+            if check_locals "$planted" >/dev/null; then echo "error: a planted fault was not found: $fault" && return 1; fi
+        done
+    done
+    check_locals crates rayon-patch
+}
+
 # Comments and prose have at most 100 columns; the script says what is exempt. Tests write two of
 # the pages.
 columns() {

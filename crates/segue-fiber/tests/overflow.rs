@@ -317,6 +317,64 @@ fn alternate_stacks_end_with_their_threads() {
 }
 
 #[test]
+fn an_alternate_stack_that_somebody_takes_away_comes_back() {
+    let disable = || {
+        let none = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: libc::SIGSTKSZ };
+        // SAFETY: no handler of this thread runs.
+        assert_eq!(unsafe { libc::sigaltstack(&none, std::ptr::null_mut()) }, 0);
+    };
+    let Some(output) = child("an_alternate_stack_that_somebody_takes_away_comes_back", || {
+        install_overflow_handler().unwrap();
+        let mappings = || std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
+        disable();
+        ensure_alternate_stack().unwrap();
+        let before = mappings();
+        for _ in 0..100 {
+            disable();
+            ensure_alternate_stack().unwrap();
+        }
+        assert!(mappings() < before + 10, "{} mappings became {}", before, mappings());
+        overflow(StackConfig::new(), Some("again"));
+    }) else {
+        return;
+    };
+    let text = stderr(&output);
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{text}");
+    assert!(text.contains("fiber 'again' (42)"), "{text}");
+}
+
+/// std has taken its alternate stack away by then, and the library's variables may be gone.
+#[test]
+fn an_overflow_in_a_destructor_of_a_thread_local_variable_is_reported() {
+    struct Overflows;
+    impl Drop for Overflows {
+        fn drop(&mut self) {
+            ensure_alternate_stack().unwrap();
+            overflow(StackConfig::new(), Some("late"));
+        }
+    }
+    thread_local!(static LATE: Overflows = const { Overflows });
+    extern "C" fn body(_: *mut libc::c_void) -> *mut libc::c_void {
+        LATE.with(|_| ensure_alternate_stack().unwrap());
+        std::ptr::null_mut()
+    }
+    let Some(output) = child("an_overflow_in_a_destructor_of_a_thread_local_variable_is_reported", || {
+        install_overflow_handler().unwrap();
+        // SAFETY: a thread made by the C library, joined at once.
+        unsafe {
+            let mut thread = std::mem::zeroed();
+            assert_eq!(libc::pthread_create(&mut thread, std::ptr::null(), body, std::ptr::null_mut()), 0);
+            libc::pthread_join(thread, std::ptr::null_mut());
+        }
+    }) else {
+        return;
+    };
+    let text = stderr(&output);
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{text}");
+    assert!(text.contains("fiber 'late' (42)"), "{text}");
+}
+
+#[test]
 fn locked_memory_falls_back_to_guards_that_work() {
     let Some(output) = child("locked_memory_falls_back_to_guards_that_work", || {
         // SAFETY: affects mappings that this process is going to make.

@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// The length of an IMF-fixdate such as `Sun, 06 Nov 1994 08:49:37 GMT`.
 const LENGTH: usize = 29;
 
-thread_local! {
+segue_core::plain_thread_local! {
     /// The second last formatted, and its text.
-    static CACHED: Cell<(u64, [u8; LENGTH])> = const { Cell::new((u64::MAX, [0; LENGTH])) };
+    static CACHED: Cell<(u64, [u8; LENGTH])> = Cell::new((u64::MAX, [0; LENGTH]));
 }
 
 /// Appends the current date.

@@ -1,5 +1,5 @@
 //! A runtime inside of a fiber suspends that fiber, also with a driver: the outer worker's fibers,
-//! timers and sockets go on.
+//! timers and sockets go on. One at the end of a thread does its work, too.
 #![cfg(feature = "io")]
 
 use segue::net::{TcpListener, TcpStream};
@@ -169,4 +169,50 @@ fn a_visitor_on_another_worker_holds_up_only_the_fiber_with_the_run() {
         });
     });
     assert_eq!(ended.into_inner(), 1);
+}
+
+/// The thread's variables of the library are gone, or not made yet, or made anew.
+#[test]
+fn a_destructor_of_a_thread_local_variable_does_io() {
+    static DONE: AtomicUsize = AtomicUsize::new(0);
+    fn talk() {
+        let talk = || {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            scope(|s| {
+                s.spawn(|| listener.accept().unwrap().0.write_all(b"hello").unwrap());
+                let mut said = String::new();
+                TcpStream::connect(address).unwrap().read_to_string(&mut said).unwrap();
+                assert_eq!(said, "hello");
+            });
+            sleep(Duration::from_millis(1)).unwrap();
+        };
+        on_one_worker(talk);
+        segue::runtime().workers(2).run(talk).unwrap();
+        spawn(talk).join().unwrap();
+        // On the plain thread itself.
+        talk();
+    }
+    struct Talks;
+    impl Drop for Talks {
+        fn drop(&mut self) {
+            talk();
+            DONE.fetch_add(1, SeqCst);
+        }
+    }
+    thread_local! {
+        static EARLY: Talks = const { Talks };
+        static LATE: Talks = const { Talks };
+    }
+    for before in [false, true] {
+        let thread = std::thread::spawn(move || {
+            EARLY.with(|_| ());
+            if before {
+                talk();
+            }
+            LATE.with(|_| ());
+        });
+        thread.join().unwrap();
+    }
+    assert_eq!(DONE.load(SeqCst), 4);
 }

@@ -58,7 +58,9 @@ impl Drop for Counted {
 }
 
 fn a_spawn_runs_no_job(probe: &Probe) {
-    thread_local!(static SPAWNS: Cell<bool> = const { Cell::new(false) });
+    crate::plain_thread_local!(
+        static SPAWNS: Cell<bool> = Cell::new(false);
+    );
     let me = current().addr();
     for _ in 0..probe.few() {
         let watch = probe.clone();

@@ -52,7 +52,9 @@ struct Here {
 }
 
 fn here() -> Here {
-    thread_local!(static LOCAL: Cell<usize> = const { Cell::new(0) });
+    crate::plain_thread_local!(
+        static LOCAL: Cell<usize> = Cell::new(0);
+    );
     let local = LOCAL.with(|local| ptr::from_ref(local).addr());
     // A call that fails for sure; Miri has no files.
     let failed = (!cfg!(miri)).then(|| std::fs::File::open("").err()).flatten();

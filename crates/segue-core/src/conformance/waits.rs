@@ -237,7 +237,9 @@ fn one_of_many_signals_is_accepted(probe: &Probe) {
 }
 
 fn a_resume_runs_no_fiber(probe: &Probe) {
-    thread_local!(static RESUMES: Cell<bool> = const { Cell::new(false) });
+    crate::plain_thread_local!(
+        static RESUMES: Cell<bool> = Cell::new(false);
+    );
     let triggers = Mailbox::new();
     for _ in 0..probe.few() {
         scope(|s| {

@@ -22,14 +22,14 @@ use crate::contract::current;
 use crate::contract::fiber::Fiber;
 use crate::contract::unwind::contain;
 use crate::primitives::at_end::at_end;
-use crate::primitives::atomic::local;
+use crate::primitives::atomic::{local, local_with_destructor};
 use crate::primitives::prefetch::prefetch;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ptr;
 use std::task::Waker;
 
-local!(static DEFERRED: RefCell<VecDeque<Waker>> = RefCell::new(VecDeque::new()));
+local_with_destructor!(static DEFERRED: RefCell<VecDeque<Waker>> = RefCell::new(VecDeque::new()));
 local!(static BATCHES: Cell<usize> = Cell::new(0));
 local!(static CALLS: Cell<Calls> = Cell::new(Calls { by: ptr::null(), depth: 0 }));
 

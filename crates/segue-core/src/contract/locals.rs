@@ -93,8 +93,11 @@ impl Drop for AtEnd {
     }
 }
 
+crate::plain_thread_local! {
+    static OF_THREAD: Cell<*mut Locals> = Cell::new(ptr::null_mut());
+}
+
 thread_local! {
-    static OF_THREAD: Cell<*mut Locals> = const { Cell::new(ptr::null_mut()) };
     static AT_END: AtEnd = const { AtEnd };
 }
 

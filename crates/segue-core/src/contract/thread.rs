@@ -245,8 +245,8 @@ pub(crate) trait Watch: Sync {
     fn goes_on(&self);
 }
 
-thread_local! {
-    static WATCH: Cell<Option<&'static dyn Watch>> = const { Cell::new(None) };
+crate::plain_thread_local! {
+    static WATCH: Cell<Option<&'static dyn Watch>> = Cell::new(None);
 }
 
 /// From now on `watch` is told of the calling thread's waits.
@@ -257,7 +257,7 @@ pub(crate) fn watch_thread(watch: &'static dyn Watch) {
 /// Tells who watches the thread that it waits. `None` if nobody does; so in the destructors of its
 /// local variables.
 fn begin_to_sleep() -> Option<&'static dyn Watch> {
-    let watch = WATCH.try_with(Cell::get).ok().flatten()?;
+    let watch = WATCH.get()?;
     watch.waits();
     Some(watch)
 }

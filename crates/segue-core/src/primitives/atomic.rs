@@ -73,9 +73,53 @@ mod chosen {
 pub use chosen::*;
 pub use std::sync::atomic::Ordering;
 
-/// Declares a thread-local that is cheap in production and per model thread under loom.
+/// Declares thread-local variables that are there as long as their thread is: the compiler refuses
+/// a type that has a destructor. All others may be gone in destructors, so code of ours reaches
+/// them by `try_with` alone (`.ci/run locals`). For crates of ours.
+///
+/// ```
+/// use std::cell::Cell;
+///
+/// segue_core::plain_thread_local! {
+///     static DEPTH: Cell<u32> = Cell::new(0);
+/// }
+/// DEPTH.set(1);
+/// ```
+///
+/// ```compile_fail,E0080
+/// use std::cell::RefCell;
+///
+/// segue_core::plain_thread_local! {
+///     static NAMES: RefCell<Vec<String>> = RefCell::new(Vec::new());
+/// }
+/// NAMES.with_borrow(|names| assert!(names.is_empty()));
+/// ```
+#[doc(hidden)]
+#[macro_export]
+macro_rules! plain_thread_local {
+    ($($(#[$attribute:meta])* $vis:vis static $name:ident: $ty:ty = $init:expr;)*) => {
+        ::std::thread_local! {$(
+            $(#[$attribute])*
+            $vis static $name: $ty = const {
+                ::std::assert!(!::std::mem::needs_drop::<$ty>(), "it is reached by `try_with`, as it has a destructor");
+                $init
+            };
+        )*}
+    };
+}
+
+/// Declares a thread-local without a destructor, cheap in production and per model thread under
+/// loom.
 #[cfg(not(loom))]
 macro_rules! local {
+    ($vis:vis static $name:ident: $ty:ty = $init:expr) => {
+        $crate::plain_thread_local! { $vis static $name: $ty = $init; }
+    };
+}
+
+/// As `local`, with a destructor, and so reached by `try_with` alone.
+#[cfg(not(loom))]
+macro_rules! local_with_destructor {
     ($vis:vis static $name:ident: $ty:ty = $init:expr) => {
         thread_local! { $vis static $name: $ty = const { $init } }
     };
@@ -88,4 +132,11 @@ macro_rules! local {
     };
 }
 
-pub(crate) use local;
+#[cfg(loom)]
+macro_rules! local_with_destructor {
+    ($($declared:tt)*) => {
+        loom::thread_local! { $($declared)* }
+    };
+}
+
+pub(crate) use {local, local_with_destructor};

@@ -217,8 +217,8 @@ impl Known {
 /// How many clauses a thread remembers. Two that fall on the same place displace each other.
 const PLACES: usize = 8;
 
-thread_local! {
-    static KNOWN: [Cell<Known>; PLACES] = const { [const { Cell::new(Known::NOTHING) }; PLACES] };
+segue_core::plain_thread_local! {
+    static KNOWN: [Cell<Known>; PLACES] = [const { Cell::new(Known::NOTHING) }; PLACES];
 }
 
 /// Where a clause is remembered.

@@ -6,22 +6,25 @@
 //! as long as the program started in Rust. Threads of a C library, or all threads of a program
 //! which started in another language, have none; a handler for a stack overflow would then run on
 //! the very stack that is full, and the process dies without a word.
+//!
+//! `std` takes its own away before it destroys thread-local variables, whose destructors may run
+//! fibers. So a thread keeps its stack beyond these (`of_thread.rs`). It has at most one of ours:
+//! if somebody has put another one in its place, or none, the thread gets the same again, unless it
+//! runs on it.
 
 #![allow(unsafe_code)] // Maps memory and hands it to the kernel.
 
-use std::cell::OnceCell;
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
+use super::of_thread::{Kept, OfThread};
 use super::sys;
 
 /// What a handler of ours needs beyond the frame that the kernel writes.
 const HANDLER: usize = 4096;
 
-thread_local! {
-    static OWN: OnceCell<AlternateStack> = const { OnceCell::new() };
-}
+static OWN: OfThread<AlternateStack> = OfThread::new();
 
 /// Gives the calling thread an alternate signal stack unless it has one that is large enough.
 ///
@@ -29,23 +32,29 @@ thread_local! {
 ///
 /// # Errors
 ///
-/// The kernel refuses memory.
+/// The kernel refuses memory, or the C library a place for it.
 pub fn ensure_alternate_stack() -> io::Result<()> {
-    // SAFETY: no preconditions.
-    let frame = (unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize).max(libc::MINSIGSTKSZ);
     let present = present()?;
-    if present.ss_flags & libc::SS_DISABLE == 0 && present.ss_size >= frame + HANDLER {
+    if present.ss_flags & libc::SS_DISABLE == 0 && present.ss_size >= frame() + HANDLER {
         return Ok(());
     }
-    let own = AlternateStack::install(frame)?;
-    // If this thread had one from us already and something disabled it, the earlier one stays
-    // mapped: it may be in use.
-    OWN.with(|cell| {
-        if let Err(second) = cell.set(own) {
-            std::mem::forget(second);
-        }
-    });
-    Ok(())
+    if let Some(own) = OWN.get() {
+        // If the caller runs on it, for a signal that has switched it off meanwhile, it comes back
+        // at the end of that.
+        return if is_on(own) { Ok(()) } else { install(own) };
+    }
+    let own = map()?;
+    if let Err(error) = OWN.keep(own) {
+        unmap(own);
+        return Err(error);
+    }
+    install(own)
+}
+
+/// How large the frame is that the kernel writes.
+fn frame() -> usize {
+    // SAFETY: no preconditions.
+    (unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize).max(libc::MINSIGSTKSZ)
 }
 
 /// The thread's alternate stack.
@@ -57,40 +66,58 @@ fn present() -> io::Result<libc::stack_t> {
     Ok(unsafe { present.assume_init() })
 }
 
-struct AlternateStack {
-    mapping: NonNull<u8>,
-    size: usize,
-    /// Where the stack starts: above a guard page.
-    start: usize,
-}
+/// Stands at the start of a thread's mapping, a guard page and the stack above it. All have the
+/// same size.
+struct AlternateStack;
 
-impl AlternateStack {
-    fn install(frame: usize) -> io::Result<AlternateStack> {
-        let page = sys::page_size();
-        let stack = (frame + HANDLER).max(libc::SIGSTKSZ).next_multiple_of(page) + 2 * page;
-        let size = stack + page;
-        let mapping = sys::reserve(size)?;
-        let start = mapping.addr().get() + page;
-        // Dropped, it is unmapped.
-        let own = AlternateStack { mapping, size, start };
-        sys::make_accessible(start..start + stack)?;
-        let new = libc::stack_t { ss_sp: start as *mut _, ss_flags: 0, ss_size: stack };
-        // SAFETY: the memory is mapped, ours, and stays until this thread disables the stack again.
-        sys::check(unsafe { libc::sigaltstack(&new, ptr::null_mut()) })?;
-        Ok(own)
+fn map() -> io::Result<NonNull<AlternateStack>> {
+    let own = sys::reserve(sys::page_size() + size())?.cast();
+    match sys::make_accessible(start(own)..start(own) + size()) {
+        Ok(()) => Ok(own),
+        Err(error) => {
+            unmap(own);
+            Err(error)
+        }
     }
 }
 
-impl Drop for AlternateStack {
-    fn drop(&mut self) {
+fn unmap(own: NonNull<AlternateStack>) {
+    sys::unmap(own.cast(), sys::page_size() + size());
+}
+
+/// How large a stack is, without its guard.
+fn size() -> usize {
+    let page = sys::page_size();
+    (frame() + HANDLER).max(libc::SIGSTKSZ).next_multiple_of(page) + 2 * page
+}
+
+/// Where the stack starts: above the guard page.
+fn start(own: NonNull<AlternateStack>) -> usize {
+    own.addr().get() + sys::page_size()
+}
+
+/// Whether the caller runs on it.
+fn is_on(own: NonNull<AlternateStack>) -> bool {
+    let here = 0_u8;
+    (start(own)..start(own) + size()).contains(&(&raw const here).addr())
+}
+
+fn install(own: NonNull<AlternateStack>) -> io::Result<()> {
+    let new = libc::stack_t { ss_sp: start(own) as *mut _, ss_flags: 0, ss_size: size() };
+    // SAFETY: the memory is mapped, ours, and stays until this thread disables the stack again.
+    sys::check(unsafe { libc::sigaltstack(&new, ptr::null_mut()) })
+}
+
+impl Kept for AlternateStack {
+    unsafe fn end(own: NonNull<Self>) {
         // Only if it is still ours; a thread that ends takes no signals on a stack that is gone.
-        if present().is_ok_and(|present| present.ss_sp as usize == self.start) {
+        if present().is_ok_and(|present| present.ss_sp as usize == start(own)) {
             let none = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: libc::SIGSTKSZ };
-            // SAFETY: disables the stack of this thread; this is a local variable of it.
+            // SAFETY: disables the stack of this thread, which is the one that has kept it.
             if unsafe { libc::sigaltstack(&none, ptr::null_mut()) } != 0 {
                 return; // In use: leave it mapped.
             }
         }
-        sys::unmap(self.mapping, self.size);
+        unmap(own);
     }
 }

@@ -12,6 +12,7 @@
 //! | `overflow` | the handler that names the fiber |
 //! | `trace` | where that fiber was, as far as can be told safely |
 //! | `altstack` | a stack for the handler itself |
+//! | `of_thread` | what a thread keeps until after its thread-local variables |
 //! | `registers` | what unwinding starts with |
 //! | `objects` | what the loader has loaded |
 //! | `unwind` | the calls of one stack, from the program's unwind tables |
@@ -26,6 +27,7 @@ mod altstack;
 mod coroutine;
 mod half_way;
 mod objects;
+mod of_thread;
 mod overflow;
 mod region;
 mod registers;

@@ -39,9 +39,9 @@
 //! # The race to fear: the thread ends
 //!
 //! The handler finds the thread's [`Shared`] in a variable of its own thread, never by something
-//! that came with the signal. The thread itself clears that variable when it ends, in a destructor
-//! of thread-local variables, before it gives up its share of the memory, and the handler cannot
-//! run in between: it runs on the same thread, before or after. So a signal that arrives late, or
+//! that came with the signal. The thread itself clears that variable when it ends (`of_thread.rs`),
+//! before it gives up its share of the memory, and the handler cannot run in between: it runs on
+//! the same thread, before or after. So a signal that arrives late, or
 //! at another thread that has got the number of one which has ended, or in the child of a fork,
 //! finds nothing or a word that is not ASKED, and does nothing. The asker owns a share of its own,
 //! and is told by ENDED. To leak a handle keeps the memory, and nothing else: there is no guard to
@@ -67,19 +67,20 @@
 
 #![allow(unsafe_code)] // Signals, and memory that is handed over by a word.
 
-use std::cell::{Cell, OnceCell, UnsafeCell};
+use std::cell::{Cell, UnsafeCell};
 use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::io;
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Range;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::altstack::ensure_alternate_stack;
+use super::of_thread::{Kept, OfThread};
 use super::registers::Registers;
 use super::sample::Sample;
 use super::signals::Signals;
@@ -112,14 +113,13 @@ unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
 
-/// The thread's registration: a share, and the end of it.
-struct Registration(Arc<Shared>);
-
-thread_local! {
+segue_core::plain_thread_local! {
     /// What the handler looks at. Without a destructor, so that it can be read at any time.
-    static ASKABLE: Cell<*const Shared> = const { Cell::new(ptr::null()) };
-    static REGISTRATION: OnceCell<Registration> = const { OnceCell::new() };
+    static ASKABLE: Cell<*const Shared> = Cell::new(ptr::null());
 }
+
+/// The thread's own share.
+static REGISTERED: OfThread<Shared> = OfThread::new();
 
 static SIGNALS: Signals<1> = Signals::new([SIGNAL]);
 
@@ -160,13 +160,14 @@ impl Watched {
     /// # Errors
     ///
     /// The kernel refuses memory, or the handler, or does not tell the bounds of the thread's
-    /// stack; or the thread is about to end, and has destroyed its thread-local variables.
+    /// stack.
     pub fn register() -> io::Result<Watched> {
-        let ending = || io::Error::other("a thread that is ending can't be watched");
-        let shared_of = |registration: &Registration| Arc::clone(&registration.0);
-        let known = REGISTRATION.try_with(|slot| slot.get().map(shared_of)).map_err(|_| ending())?;
-        if let Some(shared) = known {
-            return Ok(Watched(shared));
+        if let Some(shared) = REGISTERED.get() {
+            // SAFETY: the thread keeps a share, of which this makes another.
+            return Ok(Watched(unsafe {
+                Arc::increment_strong_count(shared.as_ptr());
+                Arc::from_raw(shared.as_ptr())
+            }));
         }
         // SAFETY: `handle` is async-signal-safe.
         unsafe { SIGNALS.install(handle, libc::SA_RESTART, None)? };
@@ -179,9 +180,11 @@ impl Watched {
             asker: Mutex::new(()),
             sample: OnceLock::new(),
         });
-        let _ = REGISTRATION.try_with(|slot| slot.set(Registration(Arc::clone(&shared)))).map_err(|_| ending())?;
+        REGISTERED.keep(NonNull::new(Arc::as_ptr(&shared).cast_mut()).expect("a share is somewhere"))?;
+        // The thread's, until `end`.
+        let shared = ManuallyDrop::new(shared);
         ASKABLE.set(Arc::as_ptr(&shared));
-        Ok(Watched(shared))
+        Ok(Watched(Arc::clone(&shared)))
     }
 
     /// Asks the thread where it is, and blocks the caller until it has answered or `timeout` is
@@ -283,12 +286,14 @@ impl Shared {
     }
 }
 
-impl Drop for Registration {
-    fn drop(&mut self) {
+impl Kept for Shared {
+    unsafe fn end(shared: NonNull<Self>) {
         // From here on the handler finds nothing. It runs on this thread, so that it is not in the
         // middle of something.
         ASKABLE.set(ptr::null());
-        self.0.word.store(ENDED, Ordering::Release);
+        // SAFETY: the thread has kept a share, which this takes.
+        let shared = unsafe { Arc::from_raw(shared.as_ptr()) };
+        shared.word.store(ENDED, Ordering::Release);
     }
 }
 

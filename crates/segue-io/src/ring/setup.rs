@@ -128,9 +128,9 @@ mod tests {
     use std::cell::Cell;
     use std::io::Read;
 
-    thread_local! {
+    segue_core::plain_thread_local! {
         /// Whether the rings of this thread are denied an opcode by the kernel.
-        static RESTRICTED: Cell<bool> = const { Cell::new(false) };
+        static RESTRICTED: Cell<bool> = Cell::new(false);
     }
 
     pub(super) fn begin_disabled(builder: &mut io_uring::Builder) {

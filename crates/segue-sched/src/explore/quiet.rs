@@ -12,9 +12,13 @@ use std::collections::HashSet;
 use std::panic::{self, PanicHookInfo};
 use std::sync::Once;
 
+segue_core::plain_thread_local! {
+    static MODE: Cell<Mode> = Cell::new(Mode::All);
+}
+
 thread_local! {
-    static MODE: Cell<Mode> = const { Cell::new(Mode::All) };
-    /// What was printed in the exploration of this thread: place and message.
+    /// What was printed in the exploration of this thread: place and message. In destructors of
+    /// other variables it may be gone: then each panic is printed.
     static PRINTED: RefCell<HashSet<String>> = RefCell::default();
 }
 
@@ -35,7 +39,10 @@ fn is_printed(info: &PanicHookInfo<'_>) -> bool {
         Mode::OnceEach => {
             let place = info.location().map(ToString::to_string).unwrap_or_default();
             let panic = format!("{place} {}", info.payload_as_str().unwrap_or_default());
-            PRINTED.with(|printed| printed.try_borrow_mut().is_ok_and(|mut printed| printed.insert(panic)))
+            let note = |printed: &RefCell<HashSet<String>>| {
+                printed.try_borrow_mut().is_ok_and(|mut printed| printed.insert(panic))
+            };
+            PRINTED.try_with(note).unwrap_or(true)
         }
     }
 }
@@ -63,5 +70,5 @@ pub(super) fn printing<R>(mode: Mode, f: impl FnOnce() -> R) -> R {
 
 /// An exploration begins on this thread.
 pub(super) fn begin() {
-    PRINTED.with_borrow_mut(HashSet::clear);
+    let _ = PRINTED.try_with(|printed| printed.borrow_mut().clear());
 }

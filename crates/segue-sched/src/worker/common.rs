@@ -25,9 +25,9 @@ use std::ptr::{self, NonNull};
 use std::rc::Rc;
 use std::sync::Arc;
 
-thread_local! {
+segue_core::plain_thread_local! {
     /// The worker that runs on this thread: the innermost, if one runs inside a fiber of another.
-    static WORKER: Cell<*const Common> = const { Cell::new(ptr::null()) };
+    static WORKER: Cell<*const Common> = Cell::new(ptr::null());
 }
 
 /// The worker that runs on this thread, or null.

@@ -8,3 +8,4 @@ mod composing;
 mod driven;
 mod moving;
 mod shutting_down;
+mod thread_ends;

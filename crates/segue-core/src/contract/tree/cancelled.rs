@@ -113,10 +113,10 @@ impl fmt::Debug for Cancelled {
     }
 }
 
-thread_local! {
+crate::plain_thread_local! {
     /// Whether a scope looks for the cancellation that an error consists of. If the error's code
     /// waits meanwhile, others on this thread may be told of a source too many.
-    static LOOKED_FOR: Cell<bool> = const { Cell::new(false) };
+    static LOOKED_FOR: Cell<bool> = Cell::new(false);
 }
 
 /// The source of an error, which is this cancellation if the error consists of one, as far as it

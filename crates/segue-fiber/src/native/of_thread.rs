@@ -1,0 +1,75 @@
+//! An address that each thread keeps for itself until it ends, under a key of the C library's.
+//!
+//! Used by `altstack` and `watch`, for what a thread has in the destructors of its thread-local
+//! variables, too, where fibers may run: such a variable is gone in destructors of others. The
+//! destructor of a key comes after those of Rust's variables. Where a C library has all of them in
+//! one list it may come before some; then it is called again for what is kept anew.
+
+#![allow(unsafe_code)] // Calls the C library.
+
+use std::ffi::c_void;
+use std::io;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+
+/// A type whose values threads keep.
+pub(super) trait Kept {
+    /// Called on the thread that has kept it, when the thread ends.
+    ///
+    /// # Safety
+    /// It is what the thread has kept, and nobody gets it from there any more.
+    unsafe fn end(kept: NonNull<Self>);
+}
+
+/// The place of a `T` in each thread.
+pub(super) struct OfThread<T> {
+    key: OnceLock<libc::pthread_key_t>,
+    marker: PhantomData<fn(T)>,
+}
+
+impl<T: Kept> OfThread<T> {
+    pub(super) const fn new() -> Self {
+        Self { key: OnceLock::new(), marker: PhantomData }
+    }
+
+    fn key(&self) -> io::Result<libc::pthread_key_t> {
+        if let Some(key) = self.key.get() {
+            return Ok(*key);
+        }
+        let mut made = 0;
+        // SAFETY: writes the key; the destructor takes what `keep` has put under it.
+        check(unsafe { libc::pthread_key_create(&mut made, Some(end::<T>)) })?;
+        let key = *self.key.get_or_init(|| made);
+        if key != made {
+            // SAFETY: another thread was first; nobody knows this key.
+            unsafe { libc::pthread_key_delete(made) };
+        }
+        Ok(key)
+    }
+
+    /// What the calling thread keeps.
+    pub(super) fn get(&self) -> Option<NonNull<T>> {
+        // SAFETY: the key is never deleted.
+        self.key.get().and_then(|key| NonNull::new(unsafe { libc::pthread_getspecific(*key) }.cast()))
+    }
+
+    /// Has the calling thread keep it until it ends; what the thread has kept before is the
+    /// caller's. On an error nothing has changed.
+    pub(super) fn keep(&self, kept: NonNull<T>) -> io::Result<()> {
+        // SAFETY: the key is never deleted.
+        check(unsafe { libc::pthread_setspecific(self.key()?, kept.as_ptr().cast()) })
+    }
+}
+
+fn check(error: i32) -> io::Result<()> {
+    if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
+}
+
+/// The thread ends.
+unsafe extern "C" fn end<T: Kept>(kept: *mut c_void) {
+    if let Some(kept) = NonNull::new(kept.cast::<T>()) {
+        // SAFETY: the C library calls this with what the thread has kept, and has taken it out.
+        unsafe { T::end(kept) };
+    }
+}
