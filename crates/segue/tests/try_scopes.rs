@@ -511,6 +511,49 @@ fn last(text: &str) -> &str {
     text.rsplit("; then ").next().unwrap()
 }
 
+/// Errors whose sources never end.
+#[derive(Debug)]
+enum Endless {
+    Itself,
+    Other(&'static Endless),
+    Anew,
+}
+
+impl fmt::Display for Endless {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("endless")
+    }
+}
+
+impl Error for Endless {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        static ONE: Endless = Endless::Other(&OTHER);
+        static OTHER: Endless = Endless::Other(&ONE);
+        match self {
+            Self::Itself => Some(&Self::Itself),
+            Self::Other(other) => Some(other),
+            Self::Anew => Some(Box::leak(Box::new(Self::Anew))),
+        }
+    }
+}
+
+#[test]
+fn an_error_without_an_end_of_sources_is_a_failure_like_others() {
+    static RING: Endless = Endless::Other(&Endless::Other(&RING));
+    let made: [fn() -> Endless; 3] = [|| Endless::Itself, || Endless::Other(&RING), || Endless::Anew];
+    for make in made {
+        let error = try_scope(|s| {
+            // Cancelled: so the error may be an echo.
+            s.fail_with("out of ink");
+            Err::<(), _>(make())
+        });
+        assert_eq!(said(&error.unwrap_err()), ["a part failed: out of ink", "the body failed: endless"]);
+        let error = try_scope(|_| Err::<(), _>(make())).unwrap_err();
+        assert!(!error.timed_out());
+        assert_eq!(io::Error::from(error).kind(), io::ErrorKind::Other);
+    }
+}
+
 #[test]
 fn the_panic_of_dropping_the_body_s_value_is_a_later_failure() {
     const LAST: &str = "the drop of the body's value panicked: value";

@@ -321,10 +321,15 @@ impl Cancelled {
     }
 }
 
+/// How many sources of errors are looked through: an error may be its own source, or have others
+/// for ever. What an error owns comes to an end, and is not counted.
+const SOURCES: usize = 100;
+
 /// The cancellation that an error says it was caused by.
 #[cold]
 fn cancellation_in<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Cancelled> {
     let mut error = error;
+    let mut sources = 0..SOURCES;
     loop {
         if let found @ Some(_) = error.downcast_ref() {
             return found;
@@ -337,6 +342,7 @@ fn cancellation_in<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Cancelled
                 _ => return None,
             }
         } else {
+            sources.next()?;
             source_or_cancellation(error)?
         };
     }
