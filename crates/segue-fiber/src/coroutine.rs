@@ -98,10 +98,7 @@ impl<H> Coroutine<H> {
     where
         H: 'static,
     {
-        const {
-            assert!(size_of::<H>() <= LARGEST_HEADER, "the header of a coroutine is larger than 1 KiB");
-            assert!(align_of::<H>() <= LARGEST_ALIGNMENT, "the header of a coroutine is aligned to more than 64");
-        }
+        const { assert!(may_be_header::<H>(), "a coroutine's header has at most 1 KiB, aligned to 64 at most") };
         // SAFETY: nothing here borrows, and the header fits.
         Coroutine { cell: unsafe { host::place(stack, header, main) }, _header: PhantomData }
     }
@@ -122,8 +119,7 @@ impl<H> Coroutine<H> {
     /// The header.
     #[inline]
     pub fn header(&self) -> &H {
-        // SAFETY: the cell lives as long as `self`, and there are only shared references to its
-        // header.
+        // SAFETY: the cell lives as long as `self`, and its header is shared by all meanwhile.
         unsafe { &(*self.cell.as_ptr()).header }
     }
 
@@ -176,8 +172,7 @@ impl<H> Coroutine<H> {
     ///
     /// # Panics
     ///
-    /// When it has returned already. With the feature `threads`, when the system has no more
-    /// threads.
+    /// When it has returned already. With the feature `threads`, when there are no more threads.
     #[inline]
     pub fn resume(&mut self) -> Step {
         let raw = self.raw();
@@ -196,8 +191,7 @@ impl<H> Coroutine<H> {
     #[inline(always)]
     pub unsafe fn resume_outside(&mut self) -> Step {
         debug_assert!(chain::top().is_null());
-        // SAFETY: the handle is borrowed until this returns: nobody else resumes the coroutine or
-        // ends it.
+        // SAFETY: as in `resume`.
         unsafe { self.raw().resume() }
     }
 
@@ -208,7 +202,6 @@ impl<H> Coroutine<H> {
         unsafe { self.raw().has_returned() }
     }
 
-    /// The cell of a coroutine that is taken apart.
     #[inline]
     fn into_returned(self) -> NonNull<Cell<H>> {
         assert!(self.has_returned(), "a coroutine is finished before its function returned");

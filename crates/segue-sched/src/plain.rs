@@ -62,7 +62,7 @@ impl Plain {
                 Some(Ready::Start(job)) => self.start(job),
                 // SAFETY: the fiber is in place: `switch_to` removes what leads to others.
                 Some(Ready::Woken(at, Wake::Interrupt)) if !unsafe { at.as_ref() }.interrupted() => {}
-                // SAFETY: it is suspended, and goes on once for each resume, yield or `true` (1).
+                // SAFETY: it is new, or suspended and goes on once for a resume, yield, `true` (1).
                 Some(Ready::Woken(at, _)) => self.switch_to(unsafe { Coroutine::from_header(header(at.as_ref())) }),
                 None => self.timers.until_next().map_or_else(thread::park, thread::park_timeout),
             }
@@ -72,8 +72,12 @@ impl Plain {
     }
 
     /// Starts a fiber for a job, or drops that if there is no stack (16).
-    fn start(&self, mut job: Job) {
-        let Ok(stack) = thread_stacks::take_of(job.stack_size()) else { return };
+    fn start(&self, job: Job) {
+        self.fiber_for(job).map_or_else(drop, |fiber| self.switch_to(fiber));
+    }
+
+    fn fiber_for(&self, mut job: Job) -> Result<Coroutine<Fiber>, Job> {
+        let Ok(stack) = thread_stacks::take_of(job.stack_size()) else { return Err(job) };
         self.living.fetch_add(1, Relaxed);
         // SAFETY: this scheduler outlives its fibers: `work` returns when none is left.
         let fiber = unsafe { Fiber::for_job(NonNull::from(self as &dyn Scheduler), stack.number() as u64, &mut job) };
@@ -84,7 +88,7 @@ impl Plain {
         });
         // SAFETY: this is its scheduler, and it has not run yet.
         unsafe { fiber.header().set_host(fiber.header_ptr().as_ptr().cast()) };
-        self.switch_to(fiber);
+        Ok(fiber)
     }
 
     /// Runs a fiber until it suspends or ends.
@@ -147,5 +151,9 @@ unsafe impl Scheduler for Plain {
 
     fn timers(&self) -> &Timers {
         &self.timers
+    }
+
+    fn start_here(&self, job: Job) -> Result<(), Job> {
+        self.fiber_for(job).map(|fiber| self.put(Ready::Woken(fiber.into_header(), Wake::Resume))) // 25
     }
 }

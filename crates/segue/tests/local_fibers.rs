@@ -4,8 +4,14 @@
 #[path = "common/meet.rs"]
 mod meet;
 
-use meet::everywhere;
-use segue::{Builder, Cancelled, Explore, JoinError, Sim, after, fiber, scope, try_scope, yield_now};
+use meet::{block_on, everywhere};
+use segue::core::drivers::{is_unblocked, unblocked};
+use segue::sched::{Plain, hosted};
+use segue::sync::MVar;
+use segue::{
+    Builder, Cancelled, Explore, JoinError, Priority, Sim, after, attribute, fiber, scope, sleep, timeout, try_scope,
+    yield_now,
+};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -113,6 +119,68 @@ fn a_child_spawns_local_fibers_on_its_own_worker() {
             }
         });
         assert_eq!(sum.into_inner(), 6);
+    });
+}
+
+/// Runs `body` on fibers of the scheduler to read first, and on one that an executor polls.
+fn on_plain_and_hosted(body: impl Fn() + Copy + 'static) {
+    Plain::run(body);
+    block_on(hosted(body)).unwrap();
+}
+
+#[test]
+#[allow(unsafe_code, reason = "nothing in the program heeds the mark")]
+fn it_has_a_header_of_its_own_whatever_runs_it() {
+    on_plain_and_hosted(|| {
+        let me = fiber::current().unwrap().id();
+        let local = || {
+            let current = fiber::current().unwrap();
+            assert_ne!(current.id(), me);
+            (is_unblocked(), current.name().map(str::to_owned), attribute::<Priority>())
+        };
+        let spawns = || {
+            assert!(is_unblocked());
+            scope(|s| {
+                let named = Builder::new().name("local").attribute(Priority(3)).spawn_local_in(s, local);
+                (named.join().unwrap(), s.spawn_local(local).join().unwrap())
+            })
+        };
+        // SAFETY: nothing heeds the mark.
+        let told = unsafe { unblocked(spawns) };
+        assert_eq!(told, ((false, Some("local".to_owned()), Some(Priority(3))), (false, None, None)));
+    });
+}
+
+#[test]
+fn it_waits_and_is_cancelled_by_itself() {
+    on_plain_and_hosted(|| {
+        scope(|s| {
+            let waits = s.spawn_local(|| {
+                let inner = timeout(Duration::from_millis(5), || never().unwrap_err());
+                yield_now().unwrap();
+                sleep(Duration::from_millis(1)).unwrap();
+                let other = s.spawn_local(|| Rc::new(7));
+                (inner.timed_out(), *other.join().unwrap())
+            });
+            assert_eq!(waits.join().unwrap(), (true, 7));
+        });
+        // The scope's cancellation ends its wait, and the caller's own does.
+        let ended = timeout(Duration::from_millis(5), || scope(|s| s.spawn_local(never).join()));
+        assert!(!matches!(ended, Ok(Ok(()))));
+    });
+}
+
+#[test]
+fn on_the_plain_scheduler_local_fibers_wait_for_each_other() {
+    Plain::run(|| {
+        let place = Rc::new(MVar::empty());
+        let sum = scope(|s| {
+            let (there, here) = (Rc::clone(&place), Rc::clone(&place));
+            let takes = s.spawn_local(move || there.take().unwrap() + 1);
+            s.spawn_local(move || here.put(41).unwrap());
+            takes.join().unwrap()
+        });
+        assert_eq!(sum, 42);
     });
 }
 

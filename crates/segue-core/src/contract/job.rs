@@ -11,6 +11,7 @@ use crate::contract::current;
 use crate::contract::locals::{self, Locals};
 use crate::contract::tree::context::Context;
 use crate::contract::tree::family::Family;
+use crate::primitives::at_end::at_end;
 use std::cell::{Cell, OnceCell, UnsafeCell};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -233,11 +234,15 @@ impl Job {
     }
 
     /// Runs it on a fiber that is not its own and stays in the contexts that it is in: at its end
-    /// the job leaves all.
+    /// the job leaves all. What the caller has said of its own calls of the C library is not said
+    /// of the job's.
     #[cold]
     fn run_in_place(self) {
         let context = current::context();
         let locals = self.header().locals.replace(ptr::null_mut());
+        let mark = |mark| current::with_running(|fiber| fiber.is_some_and(|fiber| fiber.set_unblocked(mark)));
+        let unblocked = mark(false);
+        let _restore = at_end(|| _ = mark(unblocked));
         let header = self.into_raw();
         // SAFETY: as in `run`.
         locals::instead(locals, || unsafe { (header.as_ref().run)(header) });

@@ -319,8 +319,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// As [`spawn`](Self::spawn), for what is not `Send`: the fiber has a stack of this worker from
     /// the start, and so is never taken by another one. It begins when the caller waits or yields.
     ///
-    /// Where there are no such stacks it runs to its end in the call: on a plain thread, in a fiber
-    /// that a foreign executor polls, or while the caller is panicking; and where no stack is left.
+    /// In a fiber that a foreign executor polls, the new fiber runs to its end in the call. Where
+    /// there are no such stacks the closure does, as a part of the caller: on a plain thread, or
+    /// while the caller is panicking; and where no stack is left.
     ///
     /// # Examples
     ///

@@ -34,10 +34,10 @@ mod wake_word;
 use crate::hosted::wake_word::{INTERRUPT, RESUME, Summons};
 use crate::worker::common::set_worker;
 use segue_core::chain::barrier;
-use segue_core::scheduling::{AsTask, Executor, Scheduler, Spawn, Timers, Wake};
+use segue_core::scheduling::{AsTask, Executor, Job, Scheduler, Spawn, Timers, Wake};
 use segue_core::switch::Switch;
 use segue_core::{Builder, CancelToken, Fiber, JoinError, WaitsFor};
-use segue_fiber::{Coroutine, Step, thread_stacks};
+use segue_fiber::{Coroutine, Stack, Step, thread_stacks};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::marker::PhantomData;
@@ -160,12 +160,21 @@ where
     let given = given.into();
     let size = segue_core::scheduling::stack_size_of(&given);
     let stack = thread_stacks::take_of(size).unwrap_or_else(|error| panic!("no stack for a hosted fiber: {error}"));
-    let id = stack.number() as u64;
     let token = CancelToken::new();
-    let scheduler: NonNull<dyn Scheduler> = NonNull::from(&HOSTS);
+    // SAFETY: the scheduler is static, and the token lies beside the fiber.
+    let fiber = unsafe { Fiber::under(NonNull::from(&HOSTS), stack.number() as u64, &token, given) };
+    host(stack, fiber, token, f)
+}
+
+/// Hosts a fiber of `HOSTS`, which has not run yet.
+fn host<F, T>(stack: Stack, fiber: Fiber, token: CancelToken, f: F) -> Hosted<T>
+where
+    F: FnOnce() -> T + 'static,
+    T: 'static,
+{
+    let id = stack.number() as u64;
     let header = Header {
-        // SAFETY: the scheduler is static, and the token lies beside the fiber.
-        fiber: unsafe { Fiber::under(scheduler, id, &token, given) },
+        fiber,
         summons: Summons::new(),
         token,
         task: Cell::new(ptr::null()),
@@ -363,6 +372,17 @@ unsafe impl Scheduler for Hosts {
 
     fn timers(&self) -> &Timers {
         segue_core::scheduling::thread_timers()
+    }
+
+    /// The executor has no tasks of ours but the caller, who runs the fiber to its end.
+    fn start_here(&self, mut job: Job) -> Result<(), Job> {
+        let Ok(stack) = thread_stacks::take_of(job.stack_size()) else { return Err(job) };
+        // SAFETY: the scheduler is static.
+        let fiber = unsafe { Fiber::for_job(NonNull::from(self as &dyn Scheduler), stack.number() as u64, &mut job) };
+        // Its panics stay inside.
+        let ended = segue_core::wait_future_shielded(host(stack, fiber, CancelToken::new(), || job.run()));
+        debug_assert!(ended.is_ok());
+        Ok(())
     }
 }
 
