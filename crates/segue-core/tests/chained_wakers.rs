@@ -4,7 +4,7 @@
 
 use segue_core::{WaitQueue, Waitable, WaitsFor};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
@@ -21,15 +21,22 @@ fn open(gate: &Gate) {
     gate.notify_all(0);
 }
 
-/// A task that its waker polls on the spot.
-struct Inline(Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>);
+/// A task that its waker polls on the spot; a task that wakes itself is polled again.
+struct Inline {
+    task: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
+    again: AtomicBool,
+}
 
 impl Wake for Inline {
     fn wake(self: Arc<Self>) {
         let waker = Waker::from(Arc::clone(&self));
-        let mut task = self.0.lock().unwrap().take().expect("it is polled by one at a time");
-        if task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
-            *self.0.lock().unwrap() = Some(task);
+        self.again.store(true, SeqCst);
+        while self.again.load(SeqCst) {
+            let Some(mut task) = self.task.lock().unwrap().take() else { return };
+            self.again.store(false, SeqCst);
+            if task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+                *self.task.lock().unwrap() = Some(task);
+            }
         }
     }
 }
@@ -43,7 +50,7 @@ fn chain(gates: &'static [Gate], then: impl Fn(usize) + Send + Sync + 'static) {
             passed(gate).await;
             then(number);
         };
-        Arc::new(Inline(Mutex::new(Some(Box::pin(task))))).wake();
+        Arc::new(Inline { task: Mutex::new(Some(Box::pin(task))), again: AtomicBool::new(false) }).wake();
     }
 }
 

@@ -248,11 +248,14 @@ fn conservation_of_messages_when_tasks_are_dropped_at_any_instant() {
 fn a_million_dropped_tasks_leave_nothing_behind() {
     let mailbox = Mailbox::<u32>::new();
     let (calls, waker) = Calls::new();
-    for _ in 0..if cfg!(miri) { 100 } else { 1_000_000 } {
+    let tasks = if cfg!(miri) { 100 } else { 1_000_000 };
+    for _ in 0..tasks {
         let mut future = pin!(mailbox.receive_source().into_future());
         assert_eq!(poll(future.as_mut(), &waker), Poll::Pending);
     }
     assert!(!mailbox.has_waiters());
     drop(waker);
-    assert_eq!((Arc::strong_count(&calls), calls.count()), (1, 0));
+    assert_eq!(Arc::strong_count(&calls), 1);
+    // Every 129th has given up its turn.
+    assert!(calls.count() <= tasks / 128, "{} calls", calls.count());
 }

@@ -8,8 +8,11 @@ use meet::{Task, pool, simulated};
 use segue::sched::Builder;
 use segue::sync::Semaphore;
 use segue::{Fifo, no_suspend, scope, spawn_task, wait_future, yield_now};
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::{Context, Poll, Waker};
 
 /// How many operations a fiber or task may begin in one turn.
 const TURN: usize = 128;
@@ -78,18 +81,26 @@ fn a_fiber_that_waits_for_such_a_future_does_as_well() {
 
 #[test]
 fn where_there_is_no_turn_to_give_up_it_goes_on() {
-    // On a plain thread nothing is counted.
     let permits = Arc::new(Semaphore::new(1));
     let turns = AtomicUsize::new(0);
-    assert_eq!(Task::new(takes(&permits, 1_000, &turns)).poll(), Some(1_000));
+    // A thread that polls by hand, or for any executor, is told to poll again.
+    let (mut task, mut polls) = (Task::new(takes(&permits, 1_000, &turns)), 1);
+    while task.poll_in_turn().is_none() {
+        polls += 1;
+    }
+    assert_eq!(polls, task.all_wakes() + 1);
+    assert!((1_000 / TURN..=1_000 / TURN + 1).contains(&task.all_wakes()), "{} wakes", task.all_wakes());
+    // Unless it could not be told.
+    let taken = pin!(takes(&permits, 1_000, &turns)).poll(&mut Context::from_waker(Waker::noop()));
+    assert_eq!(taken, Poll::Ready(1_000));
     let inside = Arc::clone(&permits);
     pool(1)
         .run(move || {
             let turns = AtomicUsize::new(0);
             // In an executor of somebody else's, inside of a fiber: it is polled again at once.
             let mut task = Task::new(takes(&inside, 1_000, &turns));
-            let polls = (1..).find(|_| task.poll().is_some()).unwrap();
-            assert_eq!((polls, task.wakes()), (1_000usize.div_ceil(TURN), 1_000 / TURN));
+            let polls = (1..).find(|_| task.poll_in_turn().is_some()).unwrap();
+            assert_eq!((polls, task.all_wakes()), (1_000usize.div_ceil(TURN), 1_000 / TURN));
             // A fiber that can't give up its turn does not.
             assert_eq!(no_suspend(|| wait_future(takes(&inside, 1_000, &turns))), Ok(1_000));
             drop(task);

@@ -6,6 +6,7 @@
 
 use super::probe::stagger;
 use super::report::Violation;
+use crate::wait::admission::begin_turn_of_thread;
 use crate::{BoxSource, Ended, Retreat, Source, Trigger, Waitable, WaitsFor, now, scope};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -183,6 +184,8 @@ where
                 continue;
             }
             let broken = |round: &usize| {
+                // A source of a future has nothing at the end of a turn, and asks again.
+                begin_turn_of_thread();
                 // What a panic has seen is the storm's.
                 !catch_unwind(AssertUnwindSafe(|| storm(self, &(self.world)(), *round))).unwrap_or(false)
             };

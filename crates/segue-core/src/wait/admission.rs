@@ -8,18 +8,27 @@
 //! yield begin a new count. Operations that never wait (`try_x`, unlock, notify) don't count: they
 //! can't give up the turn.
 //!
-//! What awaits a source counts as well, in a task that a scheduler of ours polls or in the fiber
-//! that waits for the future: the future wakes its task and is pending, once; see `future.rs`. So a
-//! task that never has to wait starves nobody either.
+//! What awaits a source counts as well: the future wakes its task and is pending, once; see
+//! `future.rs`. So a task that never has to wait starves nobody either, whichever executor polls
+//! it.
 //!
-//! The count is a cell in the fiber's header, which the look for cancellation reads anyway. Plain
-//! threads have none: the system takes turns with them.
+//! The count is a cell in the fiber's header, which the look for cancellation reads anyway. For the
+//! tasks that a thread polls without a fiber there is one cell in the thread, whichever task it is:
+//! to wake a task too often costs a poll of it. No other event begins a new count there, since a
+//! task may begin a wait and give it up in the same turn. What waits as a plain thread has none:
+//! the system takes turns with threads.
 
 use crate::contract::current;
-use crate::contract::fiber::Fiber;
+use crate::contract::fiber::{Fiber, OPERATIONS};
 use crate::contract::tree::cancelled::Cancelled;
 use crate::contract::tree::context::look;
+use crate::primitives::atomic::local;
 use crate::sim::preemption::preemption_point;
+use std::cell::Cell;
+
+// How many operations the tasks that this thread polls without a fiber may begin, before one of
+// them gives up its turn.
+local!(static LEFT: Cell<u8> = Cell::new(OPERATIONS));
 
 /// Fails if the caller was cancelled: for long computations. It never waits itself. It is a
 /// [preemption point](preemption_point), and so is every operation that can wait, each of which
@@ -94,6 +103,27 @@ pub fn admit() -> Result<(), Cancelled> {
 #[inline]
 pub fn charge(operations: usize) {
     current::with_running(|fiber| fiber.map(|fiber| fiber.charge(operations)));
+}
+
+/// Counts one more operation of the tasks that the calling thread polls without a fiber. If there
+/// was none left, the answer is `false`, and a new count begins.
+pub(crate) fn spend_of_thread() -> bool {
+    LEFT.with(|left| match left.get().checked_sub(1) {
+        Some(fewer) => {
+            left.set(fewer);
+            true
+        }
+        None => {
+            left.set(OPERATIONS);
+            false
+        }
+    })
+}
+
+/// Begins a new count for the tasks that the calling thread polls without a fiber.
+#[cfg(all(feature = "conformance", not(loom)))]
+pub(crate) fn begin_turn_of_thread() {
+    LEFT.with(|left| left.set(OPERATIONS));
 }
 
 /// Gives up the turn of a fiber that has begun 128 operations in it.

@@ -50,6 +50,7 @@ use crate::contract::stand_in::{StandIn, StandIns};
 use crate::contract::trigger::{Outcome, Trigger};
 use crate::primitives::atomic::{self, AtomicBool, Ordering};
 use crate::primitives::lock::Lock;
+use crate::wait::admission::spend_of_thread;
 use crate::wait::source::{Source, Waitable, retreated};
 use std::marker::PhantomPinned;
 use std::mem;
@@ -88,6 +89,10 @@ impl Host {
 /// The future of a [`Waitable`], made by `.await` on it.
 ///
 /// It may be dropped at any instant: what it had been handed by then goes to the next waiter.
+///
+/// A task that never has to wait does not starve its neighbours, on whatever executor: when the
+/// calling thread, or the fiber that polls, has begun 128 waits in futures, the next one wakes its
+/// task and is pending, once. With [`Waker::noop`], which nobody hears, it is not.
 #[must_use = "futures do nothing unless they are polled"]
 pub struct SourceFuture<S: Source> {
     /// `None` once it has yielded: an arm of a choice may still have a share in what others wait
@@ -144,8 +149,8 @@ impl<S: Source> SourceFuture<S> {
         }
     }
 
-    /// Whether the fiber that polls, if it is one, may begin one more operation in this turn. If
-    /// not, the task is woken, to be polled in another turn.
+    /// Whether whatever polls, fiber or thread, may begin one more operation in this turn. If not,
+    /// the task is woken, to be polled in another turn; unless nobody could hear of that.
     fn may_begin(&mut self, waker: &Waker) -> bool {
         let stood_back = mem::take(&mut self.stood_back);
         self.stood_back = current::with_running(|fiber| match fiber {
@@ -155,8 +160,9 @@ impl<S: Source> SourceFuture<S> {
                 false
             }
             Some(fiber) => !stood_back && !fiber.spend(),
-            None => false,
+            None => !spend_of_thread() && !stood_back,
         });
+        self.stood_back &= !waker.will_wake(Waker::noop());
         if self.stood_back {
             waker.wake_by_ref();
         }

@@ -94,6 +94,8 @@ pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
 pub struct Task<'a, T> {
     future: Pin<Box<dyn Future<Output = T> + Send + 'a>>,
     wakes: Arc<Wakes>,
+    /// How often it has given up its turn.
+    turns: usize,
 }
 
 struct Wakes(AtomicUsize);
@@ -106,7 +108,7 @@ impl Wake for Wakes {
 
 impl<'a, T> Task<'a, T> {
     pub fn new(future: impl IntoFuture<Output = T, IntoFuture: Send + 'a>) -> Self {
-        Self { future: Box::pin(future.into_future()), wakes: Arc::new(Wakes(AtomicUsize::new(0))) }
+        Self { future: Box::pin(future.into_future()), wakes: Arc::new(Wakes(AtomicUsize::new(0))), turns: 0 }
     }
 
     /// A task that was polled once, and waits.
@@ -116,7 +118,20 @@ impl<'a, T> Task<'a, T> {
         task
     }
 
+    /// Polls it; once more if it has only given up its turn, as every 129th wait does that begins.
     pub fn poll(&mut self) -> Option<T> {
+        let before = self.all_wakes();
+        self.poll_in_turn().or_else(|| {
+            if self.all_wakes() == before {
+                return None;
+            }
+            self.turns += 1;
+            self.poll_in_turn()
+        })
+    }
+
+    /// Polls it once, whatever it answers.
+    pub fn poll_in_turn(&mut self) -> Option<T> {
         let waker = Waker::from(Arc::clone(&self.wakes));
         match self.future.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(output) => Some(output),
@@ -124,8 +139,13 @@ impl<'a, T> Task<'a, T> {
         }
     }
 
-    /// How often it was woken.
+    /// How often it was woken, but for the ends of its turns.
     pub fn wakes(&self) -> usize {
+        self.all_wakes() - self.turns
+    }
+
+    /// How often it was woken.
+    pub fn all_wakes(&self) -> usize {
         self.wakes.0.load(SeqCst)
     }
 }

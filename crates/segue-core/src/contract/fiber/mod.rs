@@ -17,7 +17,7 @@ mod membership;
 mod permission;
 mod waits_for;
 
-pub(crate) use permission::NO_SUSPEND;
+pub(crate) use permission::{NO_SUSPEND, OPERATIONS};
 pub use waits_for::WaitsFor;
 
 use crate::contract::attributes::Attributes;
@@ -31,7 +31,6 @@ use crate::contract::tree::family::Family;
 use crate::contract::trigger::{REFUSED, Trigger};
 use crate::primitives::atomic::{AtomicPtr, Ordering};
 use crate::primitives::list::{Linked, Links};
-use permission::OPERATIONS;
 use std::cell::{Cell, OnceCell};
 use std::ptr::{self, NonNull};
 

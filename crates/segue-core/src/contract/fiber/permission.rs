@@ -8,7 +8,7 @@ use crate::contract::tree::cancelled::Cancelled;
 use std::ptr;
 
 /// How many operations that need not wait a fiber may begin in one turn.
-pub(super) const OPERATIONS: u8 = 128;
+pub(crate) const OPERATIONS: u8 = 128;
 
 /// What a fiber says in place of what it waits for while it is [not to](crate::no_suspend) wait.
 pub(crate) static NO_SUSPEND: &str = "nothing: it must not be suspended";
