@@ -2,7 +2,7 @@
 //! process was given as its standard input.
 //!
 //! Under the public types of `pipe`, `pty` and `stdio`, which are each a [`Descriptor`] with the
-//! half that it has.
+//! half that it has; and under an `fs::File` that is none of a disk.
 //!
 //! # Which way
 //!
@@ -15,13 +15,17 @@
 //! | [`Manner`] | an op |
 //! | --- | --- |
 //! | `Own`, `Fifo`, `Master` | one call, on a description that does not block |
-//! | `Shared` | asks whether there is something, and then makes a call that might block: another process can be faster. A write takes only so much as goes in at once |
+//! | `Shared` | says with the call itself that it must not block (`RWF_NOWAIT`). Where the kernel has no such call for it, it waits until there is something, and then makes a call that might block, since another process can be faster: [apart](crate::apart) |
 //! | `Socket` | says with the call itself that it must not block |
-//! | `File` | is always ready, and may take its time: a blocking call on another thread |
+//! | `File` | is always ready, and may take its time: apart |
 //!
-//! **Commit point**: the system call. **Cancellation**: as in `driver`; a blocking call that has
-//! begun is waited for.
+//! Of a description that others share, [`Descriptor::of`] opens one of its own, if that leads to
+//! the same thing: a pipe, a terminal.
+//!
+//! **Commit point**: the system call. **Cancellation**: as in `driver`, and in `apart` for the
+//! calls that are made there.
 
+use crate::apart::{self, Patience};
 use crate::driver;
 use crate::op::{self, Half, Op};
 use crate::ready::{Ready, now_or_never};
@@ -30,6 +34,8 @@ use crate::sys::taken_at_once;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use crate::whole;
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{FileType, OFlags};
+use rustix::io::Errno;
 use segue_core::{Source, Waitable, WaitsFor};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -37,6 +43,9 @@ use std::sync::Arc;
 
 /// What goes into a pipe in one piece, if it has room for anything: POSIX's least.
 const AT_ONCE: usize = 512;
+
+/// What is moved of a file at a time: so much memory a call needs that can be left.
+const PIECE: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
@@ -79,12 +88,26 @@ impl Descriptor {
         Ok(fd)
     }
 
+    /// What is at a descriptor whose description others may have: it stays as it is.
+    pub(crate) fn of(fd: BorrowedFd<'_>) -> io::Result<Self> {
+        let kind = FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode);
+        let manner = match kind {
+            FileType::Socket => Manner::Socket,
+            FileType::RegularFile | FileType::Directory | FileType::BlockDevice => Manner::File,
+            // It is another user's, or /proc is not there: then it is shared.
+            _ => match own(fd, kind) {
+                Ok(own) => return Ok(Self::new(own, Manner::Own)),
+                Err(_) => Manner::Shared,
+            },
+        };
+        Ok(Self::new(fd.try_clone_to_owned()?, manner))
+    }
+
     #[track_caller]
     pub(crate) fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
         match self.manner {
             Manner::Socket => driver::run(&self.socket, op::Read::<false>(buf), None),
-            Manner::File => segue_core::blocking(|| until_done(|| rustix::io::read(self, &mut *buf)))?,
-            manner => driver::run(&self.socket, Read(&mut [IoSliceMut::new(buf)], manner), None),
+            _ => self.read_vectored(&mut [IoSliceMut::new(buf)]),
         }
     }
 
@@ -92,8 +115,14 @@ impl Descriptor {
     pub(crate) fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         match self.manner {
             Manner::Socket => driver::run(&self.socket, op::ReadVectored(bufs), None),
-            Manner::File => self.read(bufs.iter_mut().find(|buf| !buf.is_empty()).map_or(&mut [], |buf| buf)),
-            manner => driver::run(&self.socket, Read(bufs, manner), None),
+            Manner::File => self.read_apart(bufs, PIECE),
+            manner => match driver::run(&self.socket, Read(bufs, manner), None) {
+                Err(error) if is_unknown(&error) => {
+                    driver::run(&self.socket, Ready::<false>, None)?;
+                    self.read_apart(bufs, usize::MAX)
+                }
+                done => done,
+            },
         }
     }
 
@@ -115,8 +144,7 @@ impl Descriptor {
     pub(crate) fn write(&self, buf: &[u8]) -> io::Result<usize> {
         match self.manner {
             Manner::Socket => driver::run(&self.socket, op::Write(buf), None),
-            Manner::File => segue_core::blocking(|| until_done(|| rustix::io::write(self, buf)))?,
-            manner => driver::run(&self.socket, Write(&[IoSlice::new(buf)], manner), None),
+            _ => self.write_vectored(&[IoSlice::new(buf)]),
         }
     }
 
@@ -124,23 +152,80 @@ impl Descriptor {
     pub(crate) fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         match self.manner {
             Manner::Socket => driver::run(&self.socket, op::WriteVectored(bufs), None),
-            Manner::File => self.write(bufs.iter().find(|buf| !buf.is_empty()).map_or(&[], |buf| buf)),
-            manner => driver::run(&self.socket, Write(bufs, manner), None),
+            Manner::File => self.write_apart(bufs, PIECE),
+            manner => match driver::run(&self.socket, Write(bufs, manner), None) {
+                Err(error) if is_unknown(&error) => {
+                    driver::run(&self.socket, Ready::<true>, None)?;
+                    self.write_apart(bufs, usize::MAX)
+                }
+                done => done,
+            },
         }
+    }
+
+    /// Reads by a call that may block, on a thread that can be left.
+    #[track_caller]
+    fn read_apart(&self, bufs: &mut [IoSliceMut<'_>], most: usize) -> io::Result<usize> {
+        let (socket, room) = (Arc::clone(&self.socket), apart::room(bufs, most));
+        let read = move || apart::fill(room, |to| rustix::io::read(socket.io(), to));
+        let bytes = apart::run(Read::WAITS_FOR, Patience::Stream, read)?;
+        Ok(apart::scatter(&bytes, bufs))
+    }
+
+    /// Writes likewise.
+    #[track_caller]
+    fn write_apart(&self, bufs: &[IoSlice<'_>], most: usize) -> io::Result<usize> {
+        let (socket, bytes) = (Arc::clone(&self.socket), apart::gather(bufs, most));
+        apart::run(Write::WAITS_FOR, Patience::Stream, move || rustix::io::write(socket.io(), &bytes))
+    }
+
+    /// Reads, where the description says that nobody waits.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[track_caller]
+    pub(crate) fn read_at_once(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        segue_core::admit()?;
+        let read = match self.manner {
+            Manner::Socket => now_or_never(&self.socket, op::ReadVectored(bufs)),
+            manner => now_or_never(&self.socket, Read(bufs, manner)),
+        };
+        // That flag is others' to change, and the worker does not rely on it.
+        if read.as_ref().is_err_and(is_unknown) { self.read_apart(bufs, usize::MAX) } else { read }
+    }
+
+    /// Writes likewise.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[track_caller]
+    pub(crate) fn write_at_once(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        segue_core::admit()?;
+        let written = match self.manner {
+            Manner::Socket => now_or_never(&self.socket, op::WriteVectored(bufs)),
+            manner => now_or_never(&self.socket, Write(bufs, manner)),
+        };
+        if written.as_ref().is_err_and(is_unknown) { self.write_apart(bufs, usize::MAX) } else { written }
     }
 
     pub(crate) fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        match self.manner {
+        let read = match self.manner {
             Manner::Socket => now_or_never(&self.socket, op::Read::<false>(buf)),
             manner => now_or_never(&self.socket, Read(&mut [IoSliceMut::new(buf)], manner)),
+        };
+        if !read.as_ref().is_err_and(is_unknown) {
+            return read;
         }
+        check(self.as_fd(), PollFlags::IN)?;
+        Ok(rustix::io::read(self, buf)?)
     }
 
     pub(crate) fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
-        match self.manner {
+        let written = match self.manner {
             Manner::Socket => now_or_never(&self.socket, op::Write(buf)),
             manner => now_or_never(&self.socket, Write(&[IoSlice::new(buf)], manner)),
+        };
+        if !written.as_ref().is_err_and(is_unknown) {
+            return written;
         }
+        check(self.as_fd(), PollFlags::OUT)?;
+        Ok(rustix::io::write(self, &buf[..buf.len().min(AT_ONCE)])?)
     }
 
     #[track_caller]
@@ -160,13 +245,68 @@ impl AsFd for Descriptor {
     }
 }
 
-/// Makes a call that may block again, if a signal has interrupted it.
-fn until_done<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
-    loop {
-        match call() {
-            Err(rustix::io::Errno::INTR) => {}
-            done => return Ok(done?),
-        }
+/// Whether the kernel has no call for it that does not block.
+fn is_unknown(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error())
+}
+
+/// A description of our own of what is there, which does not block: of a pipe or a terminal. Of the
+/// controlling side of a terminal that would be another terminal.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn own(fd: BorrowedFd<'_>, kind: FileType) -> io::Result<OwnedFd> {
+    use rustix::fs::{Mode, fcntl_getfl, major, minor};
+    use std::os::fd::AsRawFd;
+    const MASTER: (u32, u32) = (5, 2);
+    let is_terminal = || {
+        let device = rustix::fs::fstat(fd).map_or(0, |stat| stat.st_rdev);
+        rustix::termios::isatty(fd) && (major(device), minor(device)) != MASTER
+    };
+    if kind != FileType::Fifo && !(kind == FileType::CharacterDevice && is_terminal()) {
+        return Err(ErrorKind::Unsupported.into());
+    }
+    let access = fcntl_getfl(fd)?.intersection(OFlags::RWMODE);
+    let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(format!("/proc/self/fd/{}", fd.as_raw_fd()), flags, Mode::empty())?)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn own(_fd: BorrowedFd<'_>, _kind: FileType) -> io::Result<OwnedFd> {
+    Err(ErrorKind::Unsupported.into())
+}
+
+/// Calls that say by themselves that they must not block. `OPNOTSUPP` stands for none.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod now {
+    use super::*;
+    use rustix::io::{ReadWriteFlags, preadv2, pwritev2};
+
+    /// The description's own position, if it has one.
+    const CURSOR: u64 = u64::MAX;
+
+    fn known<T>(done: rustix::io::Result<T>) -> rustix::io::Result<T> {
+        // A kernel of before, or a filter of system calls.
+        done.map_err(|error| if matches!(error, Errno::NOSYS | Errno::PERM) { Errno::OPNOTSUPP } else { error })
+    }
+
+    pub(super) fn read(fd: BorrowedFd<'_>, taken: &mut [IoSliceMut<'_>]) -> rustix::io::Result<usize> {
+        known(preadv2(fd, taken, CURSOR, ReadWriteFlags::NOWAIT))
+    }
+
+    pub(super) fn write(fd: BorrowedFd<'_>, taken: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
+        known(pwritev2(fd, taken, CURSOR, ReadWriteFlags::NOWAIT))
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+mod now {
+    use super::*;
+
+    pub(super) fn read(_fd: BorrowedFd<'_>, _taken: &mut [IoSliceMut<'_>]) -> rustix::io::Result<usize> {
+        Err(Errno::OPNOTSUPP)
+    }
+
+    pub(super) fn write(_fd: BorrowedFd<'_>, _taken: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
+        Err(Errno::OPNOTSUPP)
     }
 }
 
@@ -196,19 +336,15 @@ impl Op for Read<'_, '_> {
             return Ok(0);
         }
         let fd = socket.io().as_fd();
-        if *manner == Manner::Shared {
-            check(fd, PollFlags::IN)?;
-        }
-        let count = match &mut **bufs {
+        let taken = taken_at_once(bufs);
+        let count = match &mut bufs[taken] {
+            taken if *manner == Manner::Shared => now::read(fd, taken),
             [one] => rustix::io::read(fd, &mut **one),
-            several => {
-                let taken = taken_at_once(several);
-                rustix::io::readv(fd, &mut several[taken])
-            }
+            taken => rustix::io::readv(fd, taken),
         };
         match count {
             Ok(0) if *manner == Manner::Fifo => check(fd, PollFlags::IN).map(|()| 0),
-            Err(rustix::io::Errno::IO) if *manner == Manner::Master => Ok(0),
+            Err(Errno::IO) if *manner == Manner::Master => Ok(0),
             count => Ok(count?),
         }
     }
@@ -229,14 +365,10 @@ impl Op for Write<'_, '_> {
     fn attempt(&mut self, socket: &Socket) -> io::Result<usize> {
         let Self(bufs, manner) = self;
         let fd = socket.io().as_fd();
-        if *manner == Manner::Shared {
-            check(fd, PollFlags::OUT)?;
-            let first = bufs.iter().find(|buf| !buf.is_empty()).map_or(&[][..], |buf| buf);
-            return Ok(rustix::io::write(fd, &first[..first.len().min(AT_ONCE)])?);
-        }
-        Ok(match bufs {
+        Ok(match &bufs[taken_at_once(bufs)] {
+            taken if *manner == Manner::Shared => now::write(fd, taken)?,
             [one] => rustix::io::write(fd, one)?,
-            several => rustix::io::writev(fd, &several[taken_at_once(several)])?,
+            taken => rustix::io::writev(fd, taken)?,
         })
     }
 

@@ -185,7 +185,6 @@ pub(crate) fn ring_of_caller() -> Option<Rc<Ring>> {
 }
 
 /// Whether this is the child of a fork, on a thread whose driver is still its parent's.
-#[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn is_orphan() -> bool {
     let is_foreign =
         |slot: &RefCell<Option<Driver>>| slot.borrow().as_ref().is_some_and(|d| d.reactor.check().is_err());

@@ -72,6 +72,7 @@
 #[cfg(not(unix))]
 compile_error!("segue-io runs on Unix: Linux through epoll, the others through kqueue");
 
+mod apart;
 mod batch;
 mod bell;
 mod descriptor;
@@ -82,6 +83,7 @@ pub mod foreign;
 mod fork;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub mod fs;
+mod interrupt;
 pub mod net;
 mod op;
 mod park;

@@ -11,17 +11,15 @@
 //! | what it is | how it is read and written |
 //! | --- | --- |
 //! | a pipe, a terminal | on Linux through a description of its own, which does not block: `/proc/self/fd/N` is opened |
-//! | the same, where that can't be opened | it is asked whether it is ready, and then the call is made |
+//! | the same, where that can't be opened; a device | by calls that say themselves that they must not block. Where there are none, it is waited for, and the call is made by a thread that can be interrupted |
 //! | a socket | by calls that say themselves that they must not block |
-//! | a file, a device | by blocking calls on another thread |
+//! | a file | by calls on a thread that can be left |
 //!
 //! What is there is found out when the handle is made.
 
-use crate::descriptor::{Descriptor, Manner, is_descriptor, reads, writes};
-use std::fs::File;
-use std::io::{self, IsTerminal};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt;
+use crate::descriptor::{Descriptor, is_descriptor, reads, writes};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 
 /// The standard input.
 ///
@@ -36,7 +34,8 @@ use std::os::unix::fs::FileTypeExt;
 ///
 /// A read of a cancelled caller fails with an error that
 /// [`Cancelled::caused`](segue_core::Cancelled::caused) knows: *no effect*. A file's read that has
-/// begun is waited for, and its bytes are returned.
+/// begun is interrupted; if a disk or a server takes no notice of that for two seconds, the read is
+/// left, and *may already have happened*.
 pub struct Stdin(Descriptor);
 
 /// The standard output.
@@ -76,7 +75,7 @@ pub struct Stderr(Descriptor);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn stdin() -> io::Result<Stdin> {
-    standard(io::stdin().as_fd(), false).map(Stdin)
+    Descriptor::of(io::stdin().as_fd()).map(Stdin)
 }
 
 /// The standard output as it is now. Never waits.
@@ -93,7 +92,7 @@ pub fn stdin() -> io::Result<Stdin> {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn stdout() -> io::Result<Stdout> {
-    standard(io::stdout().as_fd(), true).map(Stdout)
+    Descriptor::of(io::stdout().as_fd()).map(Stdout)
 }
 
 /// The standard errors as they are now. Never waits.
@@ -101,44 +100,19 @@ pub fn stdout() -> io::Result<Stdout> {
 /// # Errors
 /// As for [`stdin`].
 pub fn stderr() -> io::Result<Stderr> {
-    standard(io::stderr().as_fd(), true).map(Stderr)
+    Descriptor::of(io::stderr().as_fd()).map(Stderr)
 }
 
 reads!(Stdin);
 writes!(Stdout, Stderr);
 is_descriptor!(Stdin, Stdout, Stderr);
 
-fn standard(fd: BorrowedFd<'_>, writes: bool) -> io::Result<Descriptor> {
-    let shared = File::from(fd.try_clone_to_owned()?);
-    let kind = shared.metadata()?.file_type();
-    if kind.is_fifo() || shared.is_terminal() {
-        return Ok(match own(fd, writes) {
-            Ok(own) => Descriptor::new(own, Manner::Own),
-            // It is another user's, or /proc is not there.
-            Err(_) => Descriptor::new(shared.into(), Manner::Shared),
-        });
-    }
-    Ok(Descriptor::new(shared.into(), if kind.is_socket() { Manner::Socket } else { Manner::File }))
-}
-
-/// A description of our own of what is there.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn own(fd: BorrowedFd<'_>, writes: bool) -> io::Result<OwnedFd> {
-    use rustix::fs::{Mode, OFlags, open};
-    let access = if writes { OFlags::WRONLY } else { OFlags::RDONLY };
-    let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    Ok(open(format!("/proc/self/fd/{}", fd.as_raw_fd()), flags, Mode::empty())?)
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn own(_fd: BorrowedFd<'_>, _writes: bool) -> io::Result<OwnedFd> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::descriptor::Manner;
     use std::io::{Read, Write};
+    use std::os::fd::OwnedFd;
 
     /// Where the description has to be shared, its flags stay as they are, and others go on.
     #[test]

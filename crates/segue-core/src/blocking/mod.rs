@@ -209,7 +209,7 @@ impl<H: FnOnce()> Blocking<H> {
         admit()?;
         let watches = self.on_cancel.is_some()
             && !current::in_fiber()
-            && crate::contract::tree::context::innermost(|_| ()).is_some();
+            && crate::contract::tree::context::can_be_cancelled();
         if !can_hand_over() && !watches {
             return Ok(f());
         }

@@ -3,13 +3,13 @@
 //! Made by `file`, `path` and `dir`, carried out by `call::run`.
 
 use super::call::Call;
-use super::in_memory::{Trust, look_up, read_now, stat_now};
-use crate::ring::{CURSOR, FileRequest, Landed, MAX_SLICES, StatRoom};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags};
-use rustix::io::Errno;
+use super::in_memory::{directory_of, read_now, stat_now};
+use crate::ring::{CURSOR, FileRequest, Landed, OpenHow, StatRoom};
+use crate::sys::taken_at_once;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 use std::ffi::{CStr, CString};
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Offsets from here on are no offsets.
@@ -40,7 +40,6 @@ impl Place {
 /// A transfer's place, and how it flies from there.
 pub(super) struct Course<'a> {
     place: Place,
-    flies: bool,
     at_position: &'a Visitors,
     /// The position that it has begun at, which has to move on with it.
     from: Option<u64>,
@@ -67,10 +66,9 @@ impl Visitors {
 }
 
 impl<'a> Course<'a> {
-    /// From an offset of a file that has none nothing `flies`: a ring would move bytes at the
-    /// position, and the system call says what is wrong.
-    pub(super) fn new(place: Place, flies: bool, at_position: &'a Visitors) -> Self {
-        Self { place, flies, at_position, from: None }
+    /// Of a file of a disk: what has no offsets, would be moved by a ring at the position.
+    pub(super) fn new(place: Place, at_position: &'a Visitors) -> Self {
+        Self { place, at_position, from: None }
     }
 
     /// What is in memory, if that needs no lock that somebody has for long.
@@ -85,24 +83,21 @@ impl<'a> Course<'a> {
     /// A ring can go by the position itself. But if a transfer has moved something and then fails,
     /// its result says how much, and the kernel leaves the position where it was: a write that came
     /// to the end of the disk would be written over by the next. So it flies to an offset, and the
-    /// position is set afterwards. What has no position, has none to go wrong.
+    /// position is set afterwards.
     fn offset(&mut self, file: BorrowedFd<'_>, writes: bool) -> Option<u64> {
-        if self.place != (Place::Cursor { alone: true }) {
-            return if let Place::At(_) = self.place { self.place.offset().filter(|_| self.flies) } else { None };
-        }
-        // To append moves the position to an end that nobody knows.
-        if writes && rustix::fs::fcntl_getfl(file).ok()?.contains(OFlags::APPEND) {
-            return None;
-        }
-        match rustix::fs::tell(file) {
-            Ok(position) => {
-                self.from = Some(position);
-                Some(position)
+        match self.place {
+            Place::At(_) => self.place.offset(),
+            Place::Cursor { alone: false } => None,
+            // To append moves the position to an end that nobody knows.
+            Place::Cursor { alone: true }
+                if writes && rustix::fs::fcntl_getfl(file).ok()?.contains(OFlags::APPEND) =>
+            {
+                None
             }
-            // A ring waits also for what says that it must not block.
-            Err(Errno::SPIPE) if rustix::fs::fcntl_getfl(file).ok()?.contains(OFlags::NONBLOCK) => None,
-            Err(Errno::SPIPE) => Some(CURSOR),
-            Err(_) => None,
+            Place::Cursor { alone: true } => {
+                self.from = rustix::fs::tell(file).ok();
+                self.from
+            }
         }
     }
 
@@ -162,8 +157,8 @@ impl Call for ReadVectored<'_, '_> {
     const WAITS_FOR: &'static str = "a read from a file";
 
     fn at_once(&mut self) -> Option<io::Result<usize>> {
-        let most = self.to.len().min(MAX_SLICES);
-        self.course.read_now(self.file, &mut self.to[..most])
+        let taken = taken_at_once(self.to);
+        self.course.read_now(self.file, &mut self.to[taken])
     }
 
     fn request(&mut self) -> Option<FileRequest<'_>> {
@@ -176,10 +171,11 @@ impl Call for ReadVectored<'_, '_> {
     }
 
     fn perform(&mut self) -> rustix::io::Result<usize> {
-        let most = self.to.len().min(MAX_SLICES);
+        let taken = taken_at_once(self.to);
+        let taken = &mut self.to[taken];
         match self.course.place {
-            Place::Cursor { .. } => self.course.at_position.with(|| rustix::io::readv(self.file, &mut self.to[..most])),
-            Place::At(at) => rustix::io::preadv(self.file, &mut self.to[..most], at),
+            Place::Cursor { .. } => self.course.at_position.with(|| rustix::io::readv(self.file, taken)),
+            Place::At(at) => rustix::io::preadv(self.file, taken, at),
         }
     }
 }
@@ -233,32 +229,40 @@ impl Call for WriteVectored<'_, '_> {
     }
 
     fn perform(&mut self) -> rustix::io::Result<usize> {
-        let most = self.from.len().min(MAX_SLICES);
+        let taken = &self.from[taken_at_once(self.from)];
         match self.course.place {
-            Place::Cursor { .. } => self.course.at_position.with(|| rustix::io::writev(self.file, &self.from[..most])),
-            Place::At(at) => rustix::io::pwritev(self.file, &self.from[..most], at),
+            Place::Cursor { .. } => self.course.at_position.with(|| rustix::io::writev(self.file, taken)),
+            Place::At(at) => rustix::io::pwritev(self.file, taken, at),
         }
     }
 }
 
-/// Opens a file: without waiting for the other end of a pipe, or for a lease, by flags that say so.
+/// Opens or creates a file in a directory of a disk: without waiting for the other end of a pipe,
+/// or for a lease, by flags that say so. What is mounted there, or a link leads to, is refused with
+/// `XDEV`.
 pub(super) struct Open<'a> {
-    pub(super) path: &'a CStr,
-    pub(super) flags: OFlags,
-    pub(super) mode: Mode,
+    within: BorrowedFd<'a>,
+    name: &'a CStr,
+    flags: OFlags,
+    mode: Mode,
+    how: OpenHow,
+}
+
+impl<'a> Open<'a> {
+    pub(super) fn new(within: BorrowedFd<'a>, name: &'a CStr, flags: OFlags, mode: Mode) -> Self {
+        let creates = flags.intersects(OFlags::CREATE | OFlags::TMPFILE.difference(OFlags::DIRECTORY));
+        let mode = if creates { mode } else { Mode::empty() };
+        let how = OpenHow::new().flags(flags.bits().into()).mode(mode.bits().into());
+        Self { within, name, flags, mode, how: how.resolve(ResolveFlags::NO_XDEV.bits()) }
+    }
 }
 
 impl Call for Open<'_> {
     type Output = OwnedFd;
     const WAITS_FOR: &'static str = "a file to be opened";
 
-    fn at_once(&mut self) -> Option<io::Result<OwnedFd>> {
-        let creates = OFlags::CREATE | OFlags::TRUNC | OFlags::TMPFILE.difference(OFlags::DIRECTORY);
-        if self.flags.intersects(creates) { None } else { look_up(CWD, self.path, self.flags) }
-    }
-
     fn request(&mut self) -> Option<FileRequest<'_>> {
-        Some(FileRequest::open(CWD, self.path, self.flags, self.mode))
+        Some(FileRequest::open(self.within, self.name, &self.how))
     }
 
     fn landed(&mut self, landed: Landed) -> OwnedFd {
@@ -266,64 +270,35 @@ impl Call for Open<'_> {
     }
 
     fn perform(&mut self) -> rustix::io::Result<OwnedFd> {
-        rustix::fs::openat(CWD, self.path, self.flags, self.mode)
+        rustix::fs::openat2(self.within, self.name, self.flags, self.mode, ResolveFlags::NO_XDEV)
     }
 }
 
 /// What std asks for.
 pub(super) const ASKED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
-/// Asks for what is known of a file: of a path, or of a descriptor by an empty one.
+/// Asks for what is known of a name in a directory of a disk; of a symbolic link, of the link.
 pub(super) struct Stat<'a> {
-    pub(super) within: BorrowedFd<'a>,
-    pub(super) path: &'a CStr,
-    pub(super) flags: AtFlags,
-    trust: Option<&'a Trust>,
+    within: BorrowedFd<'a>,
+    path: &'a CStr,
     room: StatRoom,
 }
 
 impl<'a> Stat<'a> {
-    pub(super) fn new(within: BorrowedFd<'a>, path: &'a CStr, follow: bool) -> Self {
-        let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
-        Self { within, path, flags, trust: None, room: StatRoom::new() }
-    }
-
-    /// Of a name in a directory.
-    pub(super) fn of_entry(dir: BorrowedFd<'a>, name: &'a CStr, trust: Option<&'a Trust>) -> Self {
-        Self { trust, ..Self::new(dir, name, false) }
-    }
-
-    pub(super) fn of(file: BorrowedFd<'a>) -> Self {
-        Self { within: file, path: c"", flags: AtFlags::EMPTY_PATH, trust: None, room: StatRoom::new() }
+    pub(super) fn new(within: BorrowedFd<'a>, path: &'a CStr) -> Self {
+        Self { within, path, room: StatRoom::new() }
     }
 }
+
+/// Of a symbolic link the link is asked for.
+const OF_LINK: AtFlags = AtFlags::SYMLINK_NOFOLLOW;
 
 impl Call for Stat<'_> {
     type Output = Statx;
     const WAITS_FOR: &'static str = "a file's metadata";
 
-    fn at_once(&mut self) -> Option<io::Result<Statx>> {
-        if self.flags.contains(AtFlags::EMPTY_PATH) {
-            return stat_now(self.within).map(Ok);
-        }
-        if self.trust.is_some_and(Trust::spend) {
-            return Some(self.perform().map_err(Into::into));
-        }
-        let follow = if self.flags.is_empty() { OFlags::empty() } else { OFlags::NOFOLLOW };
-        match look_up(self.within, self.path, OFlags::PATH | OFlags::CLOEXEC | follow)? {
-            Ok(fd) => {
-                let stat = stat_now(fd.as_fd())?;
-                if let Some(trust) = self.trust {
-                    trust.renew();
-                }
-                Some(Ok(stat))
-            }
-            Err(error) => Some(Err(error)),
-        }
-    }
-
     fn request(&mut self) -> Option<FileRequest<'_>> {
-        Some(FileRequest::stat(self.within, self.path, self.flags, ASKED, &mut self.room))
+        Some(FileRequest::stat(self.within, self.path, OF_LINK, ASKED, &mut self.room))
     }
 
     fn landed(&mut self, _landed: Landed) -> Statx {
@@ -331,21 +306,33 @@ impl Call for Stat<'_> {
     }
 
     fn perform(&mut self) -> rustix::io::Result<Statx> {
-        rustix::fs::statx(self.within, self.path, self.flags, ASKED)
+        rustix::fs::statx(self.within, self.path, OF_LINK, ASKED)
     }
 }
 
-/// What changes names, and has no effect but that.
-pub(super) enum Change<'a> {
-    Rename(&'a CStr, &'a CStr),
-    Unlink(&'a CStr),
-    RemoveDir(&'a CStr),
-    MakeDir(&'a CStr, u32),
-    Link(&'a CStr, &'a CStr),
-    Symlink(&'a CStr, &'a CStr),
+/// What changes names, and has no effect but that. It owns them, for a thread that can be left.
+pub(super) enum Change {
+    Rename(CString, CString),
+    Unlink(CString),
+    RemoveDir(CString),
+    MakeDir(CString, u32),
+    Link(CString, CString),
+    /// To a path, which need not be there, at a path.
+    Symlink(CString, CString),
 }
 
-impl Call for Change<'_> {
+impl Change {
+    /// Whether all names lie in directories that are in memory, on a disk.
+    pub(super) fn is_on_disk(&self) -> bool {
+        match self {
+            Self::Rename(from, to) | Self::Link(from, to) => [from, to].iter().all(|it| directory_of(it).is_some()),
+            Self::Unlink(path) | Self::RemoveDir(path) => directory_of(path).is_some(),
+            Self::MakeDir(path, _) | Self::Symlink(_, path) => directory_of(path).is_some(),
+        }
+    }
+}
+
+impl Call for Change {
     type Output = ();
     const WAITS_FOR: &'static str = "a change of names";
 
@@ -364,12 +351,12 @@ impl Call for Change<'_> {
 
     fn perform(&mut self) -> rustix::io::Result<()> {
         match self {
-            Self::Rename(from, to) => rustix::fs::renameat(CWD, *from, CWD, *to),
-            Self::Unlink(path) => rustix::fs::unlinkat(CWD, *path, AtFlags::empty()),
-            Self::RemoveDir(path) => rustix::fs::unlinkat(CWD, *path, AtFlags::REMOVEDIR),
-            Self::MakeDir(path, mode) => rustix::fs::mkdirat(CWD, *path, Mode::from_raw_mode(*mode)),
-            Self::Link(from, to) => rustix::fs::linkat(CWD, *from, CWD, *to, AtFlags::empty()),
-            Self::Symlink(target, path) => rustix::fs::symlinkat(*target, CWD, *path),
+            Self::Rename(from, to) => rustix::fs::renameat(CWD, &**from, CWD, &**to),
+            Self::Unlink(path) => rustix::fs::unlinkat(CWD, &**path, AtFlags::empty()),
+            Self::RemoveDir(path) => rustix::fs::unlinkat(CWD, &**path, AtFlags::REMOVEDIR),
+            Self::MakeDir(path, mode) => rustix::fs::mkdirat(CWD, &**path, Mode::from_raw_mode(*mode)),
+            Self::Link(from, to) => rustix::fs::linkat(CWD, &**from, CWD, &**to, AtFlags::empty()),
+            Self::Symlink(target, path) => rustix::fs::symlinkat(&**target, CWD, &**path),
         }
     }
 }

@@ -1,16 +1,21 @@
-//! Copies of files, on a thread for blocking calls, piece by piece.
+//! Copies of files, piece by piece: on a thread for blocking calls, if both lie on a disk.
 //!
 //! Used by `fs::copy`. The kernel copies by itself where it can; a file that has no length, such as
-//! those in `/proc`, or lies elsewhere, is read and written.
+//! those in `/proc`, or lies elsewhere, is read and written. If another party is asked, each piece
+//! is a call that can be left; and if the target is a pipe or a terminal, it is written as that is.
 
 use super::call::until_done;
 use super::calls::c_path;
-use rustix::fs::{FileType, Mode, OFlags, copy_file_range, fchmod, fstat};
+use super::in_memory::Kind;
+use super::options::open;
+use super::elsewhere;
+use crate::apart;
+use rustix::fs::{FileType, Mode, OFlags, copy_file_range, fchmod};
 use rustix::io::Errno;
-use std::ffi::CStr;
-use std::io;
-use std::os::fd::OwnedFd;
+use std::io::{self, Read, Write};
+use std::os::fd::BorrowedFd;
 use std::path::Path;
+use std::sync::Arc;
 
 /// How much is copied between two looks for a cancellation.
 const PIECE: usize = 8 << 20;
@@ -18,51 +23,75 @@ const PIECE: usize = 8 << 20;
 /// What is read and written at a time.
 const BUFFER: usize = 128 << 10;
 
-/// Copies the content and the permissions of a file; for a thread that may block.
+/// Copies the content and the permissions of a file.
 #[track_caller]
 pub(super) fn copy(from: &Path, to: &Path) -> io::Result<u64> {
     let (from, to) = (c_path(from)?, c_path(to)?);
-    segue_core::blocking(|| copy_here(&from, &to))?
-}
-
-fn copy_here(from: &CStr, to: &CStr) -> io::Result<u64> {
     // A pipe is refused below, and not waited for.
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let reader = until_done(|| rustix::fs::open(from, flags, Mode::empty()))?;
-    let source = fstat(&reader)?;
-    if FileType::from_raw_mode(source.st_mode) != FileType::RegularFile {
+    let reader = open(&from, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, 0)?;
+    let source = elsewhere::stat(reader.handle())?;
+    if FileType::from_raw_mode(source.stx_mode.into()) != FileType::RegularFile {
         let error = "the source path is neither a regular file nor a symlink to a regular file";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
     }
-    let mode = Mode::from_raw_mode(source.st_mode);
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
-    let writer = until_done(|| rustix::fs::open(to, flags, mode))?;
-    if FileType::from_raw_mode(fstat(&writer)?.st_mode) == FileType::RegularFile {
-        fchmod(&writer, mode)?;
+    rustix::io::ioctl_fionbio(reader.borrowed(), false)?;
+    let mode = Mode::from_raw_mode(source.stx_mode.into());
+    let writer = open(&to, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC, mode.as_raw_mode())?;
+    if apart::in_place() || [&reader, &writer].iter().all(|file| file.kind() == Kind::Disk) {
+        let (reader, writer) = (reader.borrowed(), writer.borrowed());
+        return segue_core::blocking(|| {
+            if FileType::from_raw_mode(rustix::fs::fstat(writer)?.st_mode) == FileType::RegularFile {
+                fchmod(writer, mode)?;
+            }
+            pieces(|| Ok(until_done(|| copy_file_range(reader, None, writer, None, PIECE))?), || {
+                by_hand(reader, writer)
+            })
+        })?;
     }
+    if writer.kind() == Kind::Stream {
+        return by_turns(reader, writer);
+    }
+    elsewhere::ask("a change of a file's permissions", writer.handle(), move |file| fchmod(file, mode))?;
+    let piece = || {
+        let reader = Arc::clone(reader.handle());
+        let copy = move |writer: BorrowedFd<'_>| copy_file_range(&reader, None, writer, None, PIECE);
+        elsewhere::ask("a copy of a file", writer.handle(), copy)
+    };
+    let mut rest = Some((&reader, &writer));
+    pieces(piece, || {
+        let (reader, writer) = rest.take().expect("it begins once");
+        by_turns(reader, writer)
+    })
+}
+
+/// Copies by the kernel, if that does; or else in another way.
+fn pieces(
+    mut piece: impl FnMut() -> io::Result<usize>,
+    otherwise: impl FnOnce() -> io::Result<u64>,
+) -> io::Result<u64> {
     let mut copied = 0;
     loop {
         segue_core::check()?;
-        match copy_file_range(&reader, None, &writer, None, PIECE) {
+        match piece() {
             // Nothing at all: it may be one of those that have no length.
-            Ok(0) if copied == 0 => return by_hand(&reader, &writer),
+            Ok(0) if copied == 0 => return otherwise(),
             Ok(0) => return Ok(copied),
             Ok(count) => copied += count as u64,
-            Err(Errno::INTR) => {}
-            Err(error) if copied == 0 && is_refusal(error) => return by_hand(&reader, &writer),
-            Err(error) => return Err(error.into()),
+            Err(error) if copied == 0 && is_refusal(&error) => return otherwise(),
+            Err(error) => return Err(error),
         }
     }
 }
 
 /// Whether the kernel does not copy between these two.
-fn is_refusal(error: Errno) -> bool {
+fn is_refusal(error: &io::Error) -> bool {
     let refusals =
         [Errno::NOSYS, Errno::XDEV, Errno::INVAL, Errno::PERM, Errno::OPNOTSUPP, Errno::BADF, Errno::OVERFLOW];
-    refusals.contains(&error)
+    refusals.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-fn by_hand(reader: &OwnedFd, writer: &OwnedFd) -> io::Result<u64> {
+/// Reads and writes, for a thread that may block.
+fn by_hand(reader: BorrowedFd<'_>, writer: BorrowedFd<'_>) -> io::Result<u64> {
     let mut buffer = vec![0; BUFFER];
     let mut copied = 0;
     loop {
@@ -79,5 +108,21 @@ fn by_hand(reader: &OwnedFd, writer: &OwnedFd) -> io::Result<u64> {
             }
         }
         copied += count as u64;
+    }
+}
+
+/// Reads and writes, each in the way of its file.
+#[track_caller]
+fn by_turns(mut reader: impl Read, mut writer: impl Write) -> io::Result<u64> {
+    let mut buffer = vec![0; BUFFER];
+    let mut copied = 0;
+    loop {
+        match reader.read(&mut buffer)? {
+            0 => return Ok(copied),
+            count => {
+                writer.write_all(&buffer[..count])?;
+                copied += count as u64;
+            }
+        }
     }
 }

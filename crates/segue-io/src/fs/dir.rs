@@ -1,7 +1,7 @@
 //! Directories: what is in them, fetched in batches.
 //!
 //! Used by `fs::read_dir`. The kernel has no opcode for it, and can't be asked whether it would
-//! wait.
+//! wait. What lies on no disk is read on a thread that can be left.
 //!
 //! # The idea
 //!
@@ -14,10 +14,12 @@
 //! A batch is one piece of memory that its entries share; an entry is an index into it.
 
 use super::call::{Call, run, until_done};
-use super::calls::{Stat, c_path};
-use super::in_memory::{Trust, look_up, noting_sleep, stat_now};
+use super::calls::c_path;
+use super::elsewhere::stat_entry;
+use super::in_memory::{Trust, directory_of, noting_sleep, open_now, stat_now};
 use super::metadata::{FileType, Metadata};
-use rustix::fs::{CWD, Mode, OFlags, RawDir};
+use crate::apart::{self, Patience};
+use rustix::fs::{CWD, Mode, OFlags, RawDir, ResolveFlags};
 use segue_core::drivers::charge;
 use std::ffi::{CStr, OsStr, OsString};
 use std::fmt;
@@ -36,8 +38,16 @@ const FULL: usize = 32 * 1024;
 
 /// The directory, as long as somebody has an entry.
 struct Dir {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     path: PathBuf,
+    /// Whether nobody else is asked for its entries.
+    is_near: bool,
+}
+
+impl Dir {
+    fn new(fd: OwnedFd, path: &Path, is_near: bool) -> Arc<Self> {
+        Arc::new(Self { fd: Arc::new(fd), path: path.to_owned(), is_near })
+    }
 }
 
 /// Entries in the order in which the kernel names them.
@@ -69,8 +79,37 @@ enum Then {
 #[track_caller]
 pub(super) fn read_dir(path: &Path) -> io::Result<ReadDir> {
     let name = c_path(path)?;
-    let batch = run(First { name: &name, path })?;
+    let batch = first(&name, path)?;
     Ok(ReadDir { batch: Arc::new(batch), next: 0, was_told: false, is_over: false })
+}
+
+#[track_caller]
+fn first(name: &CStr, path: &Path) -> io::Result<Batch> {
+    segue_core::admit()?;
+    let read = |name: &CStr, path: &Path| {
+        let fd = rustix::fs::open(name, FLAGS, Mode::empty())?;
+        let is_near = on_worker(fd.as_fd());
+        Ok(fetch(&Dir::new(fd, path, is_near)))
+    };
+    if !apart::is_called_for() {
+        return until_done(|| read(name, path));
+    }
+    if segue_core::in_fiber() && WARM.spend() {
+        match open_now(name, FLAGS) {
+            Some(Ok(fd)) if on_worker(fd.as_fd()) => return Ok(charged(fetch(&Dir::new(fd, path, true)))),
+            Some(Err(error)) => return Err(error),
+            _ => {}
+        }
+    }
+    if let Some((within, name)) = directory_of(name) {
+        match run(First { within: within.as_fd(), name, path }) {
+            // Something is mounted there, or a link leads elsewhere.
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::XDEV.raw_os_error()) => {}
+            read => return read,
+        }
+    }
+    let (name, path) = (name.to_owned(), path.to_owned());
+    apart::run(First::WAITS_FOR, Patience::Server, move || noting_warmth(|| read(&name, &path)))
 }
 
 /// What the batches were like that were fetched last.
@@ -81,34 +120,22 @@ const ENTRIES: usize = 8;
 
 const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// A directory is to be opened, and its first batch read.
+/// A directory of a disk is to be opened, and its first batch read.
 struct First<'a> {
+    within: BorrowedFd<'a>,
     name: &'a CStr,
     path: &'a Path,
-}
-
-impl First<'_> {
-    fn fetch(&self, fd: OwnedFd) -> Batch {
-        fetch(&Arc::new(Dir { fd, path: self.path.to_owned() }))
-    }
 }
 
 impl Call for First<'_> {
     type Output = Batch;
     const WAITS_FOR: &'static str = "a directory";
 
-    fn at_once(&mut self) -> Option<io::Result<Batch>> {
-        if !WARM.spend() {
-            return None;
-        }
-        match look_up(CWD, self.name, FLAGS)? {
-            Ok(fd) => on_worker(fd.as_fd()).then(|| Ok(charged(self.fetch(fd)))),
-            Err(error) => Some(Err(error)),
-        }
-    }
-
     fn perform(&mut self) -> rustix::io::Result<Batch> {
-        noting_warmth(|| Ok(self.fetch(rustix::fs::open(self.name, FLAGS, Mode::empty())?)))
+        noting_warmth(|| {
+            let fd = rustix::fs::openat2(self.within, self.name, FLAGS, Mode::empty(), ResolveFlags::NO_XDEV)?;
+            Ok(fetch(&Dir::new(fd, self.path, true)))
+        })
     }
 }
 
@@ -120,12 +147,19 @@ impl Call for Next<'_> {
     const WAITS_FOR: &'static str = "a directory";
 
     fn at_once(&mut self) -> Option<io::Result<Batch>> {
-        (WARM.spend() && on_worker(self.0.fd.as_fd())).then(|| Ok(charged(fetch(self.0))))
+        (self.0.is_near && WARM.spend()).then(|| Ok(charged(fetch(self.0))))
     }
 
     fn perform(&mut self) -> rustix::io::Result<Batch> {
         noting_warmth(|| Ok(fetch(self.0)))
     }
+}
+
+/// The same where somebody else is asked.
+#[track_caller]
+fn next_elsewhere(dir: &Arc<Dir>) -> io::Result<Batch> {
+    let dir = Arc::clone(dir);
+    apart::run(Next::WAITS_FOR, Patience::Server, move || Ok(fetch(&dir)))
 }
 
 /// Whether a directory can be read on a worker, if it is in memory: not where a server, or another
@@ -196,7 +230,8 @@ fn fetch(dir: &Arc<Dir>) -> Batch {
 /// A `next` that has to fetch a batch, of a cancelled caller, yields an error that
 /// [`Cancelled::caused`](segue_core::Cancelled::caused) knows, and then `None`: *no effect* on the
 /// rest, which a later `next` yields, of a caller that is not cancelled. After any other error
-/// there is nothing more.
+/// there is nothing more, nor after that one if another party has the directory: a server may have
+/// given the batch to the call that was left.
 ///
 /// # Examples
 ///
@@ -231,8 +266,15 @@ impl Iterator for ReadDir {
                 Then::More => {}
             }
             let dir = &self.batch.dir;
-            match run(Next(dir)) {
+            let is_near = dir.is_near || apart::in_place();
+            let batch = if is_near { run(Next(dir)) } else { next_elsewhere(dir) };
+            match batch {
                 Ok(batch) => self.batch = Arc::new(batch),
+                // A call that was left has them, or has none.
+                Err(error) if !is_near => {
+                    self.is_over = true;
+                    return Some(Err(error));
+                }
                 // A loop that skips errors must come to an end.
                 Err(_) if std::mem::replace(&mut self.was_told, true) => return None,
                 Err(cancelled) => return Some(Err(cancelled)),
@@ -288,7 +330,7 @@ impl DirEntry {
         let Batch { dir, trust, .. } = &*self.batch;
         // Something else may be mounted at a directory.
         let trust = self.entry().kind.filter(|kind| !kind.is_dir()).map(|_| trust);
-        run(Stat::of_entry(dir.fd.as_fd(), self.name(), trust)).map(Metadata::new)
+        stat_entry(&dir.fd, self.name(), trust).map(Metadata::new)
     }
 
     /// What kind of file it is. Nearly all file systems say so with the name, and then it does not
@@ -325,7 +367,8 @@ impl fmt::Debug for DirEntry {
 ///
 /// Each name is looked up in a descriptor of its directory, and no link is followed: so nothing is
 /// removed outside of the tree, whatever is moved meanwhile.
-pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
+/// `go_on` fails when its caller has gone.
+pub(super) fn remove_tree(path: &Path, go_on: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
     use rustix::fs::{AtFlags, unlinkat};
     let name = c_path(path)?;
     let kind = rustix::fs::statat(CWD, &*name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode;
@@ -333,7 +376,7 @@ pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
         // It is removed itself.
         return Ok(unlinkat(CWD, &*name, AtFlags::empty())?);
     }
-    empty(CWD, &name, 0)?;
+    empty(CWD, &name, 0, go_on)?;
     match unlinkat(CWD, &*name, AtFlags::REMOVEDIR) {
         // Somebody else was faster.
         Err(rustix::io::Errno::NOENT) => Ok(()),
@@ -345,7 +388,7 @@ pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
 const DEEPEST: usize = 1000;
 
 /// Removes what is in a directory. Each level has a descriptor open, as with std.
-fn empty(within: impl AsFd, name: &CStr, depth: usize) -> io::Result<()> {
+fn empty(within: impl AsFd, name: &CStr, depth: usize, go_on: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
     use rustix::fs::{AtFlags, openat, unlinkat};
     use rustix::io::Errno;
     if depth > DEEPEST {
@@ -353,11 +396,11 @@ fn empty(within: impl AsFd, name: &CStr, depth: usize) -> io::Result<()> {
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let fd = until_done(|| openat(&within, name, flags, Mode::empty()))?;
-    let dir = Arc::new(Dir { fd, path: PathBuf::new() });
+    let dir = Dir::new(fd, Path::new(""), false);
     loop {
         let batch = fetch(&dir);
         for index in 0..batch.entries.len() {
-            segue_core::check()?;
+            go_on()?;
             let Entry { name, length, kind, .. } = batch.entries[index];
             let name = CStr::from_bytes_with_nul(&batch.names[name..=name + length]).expect("with its NUL");
             let gone = if kind.is_some_and(|kind| kind.is_dir()) {
@@ -367,7 +410,7 @@ fn empty(within: impl AsFd, name: &CStr, depth: usize) -> io::Result<()> {
             };
             let gone = match gone {
                 Err(Errno::ISDIR | Errno::PERM) if kind.is_none_or(|kind| kind.is_dir()) => {
-                    match empty(&dir.fd, name, depth + 1) {
+                    match empty(&dir.fd, name, depth + 1, go_on) {
                         Ok(()) => unlinkat(&dir.fd, name, AtFlags::REMOVEDIR),
                         // Somebody else was faster.
                         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

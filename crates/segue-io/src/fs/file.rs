@@ -11,16 +11,24 @@
 //! (`&mut File`). The others make the system call, in which they take their turns. `read_at` and
 //! `write_at` have no position, and always fly, unless the file has no offsets either.
 //!
+//! So it is for files of a disk. Those that another party is asked for are read and written on a
+//! thread that can be left (`elsewhere`); and streams by readiness ([`Descriptor`]): which of the
+//! three a file is ([`Kind`]) is asked once, at its first use.
+//!
 //! A system call has that lock for as long as it waits for the disk. Meanwhile another call at the
 //! position, if only to ask for it, goes to a thread for blocking calls, so that no worker waits
 //! for the lock ([`Visitors`]). Of calls through duplicates a handle knows nothing.
 
-use super::call::run;
-use super::calls::{Course, Place, Plain, Read, ReadVectored, SeekEnd, Stat, Sync, Truncate};
+use super::call::{run, until_done};
+use super::calls::{Course, Place, Plain, Read, ReadVectored, SeekEnd, Sync, Truncate};
 use super::calls::{Visitors, Write, WriteVectored};
-use super::in_memory::{SMALL, read_now};
+use super::elsewhere::{ask, stat};
+use super::held::Held;
+use super::in_memory::{Kind, SMALL, read_now};
 use super::{FileTimes, Metadata, OpenOptions};
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, Statx, StatxFlags};
+use crate::apart;
+use crate::descriptor::Descriptor;
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use segue_core::{Ended, WaitsFor};
 use std::fs::{Permissions, TryLockError};
@@ -28,7 +36,7 @@ use std::io::{self, IoSlice, IoSliceMut, Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
@@ -80,18 +88,28 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct File {
-    fd: OwnedFd,
+    held: Held,
     /// Whether others may have a descriptor of the same description.
     is_shared: AtomicBool,
-    /// Whether it has offsets, asked at the first use of one: what it is does not change.
-    has_offsets: OnceLock<bool>,
+    /// How a stream is read and written.
+    stream: OnceLock<Box<Descriptor>>,
     at_position: Visitors,
 }
 
 impl File {
     /// A file that nobody else has.
     pub(super) fn alone(fd: OwnedFd) -> Self {
-        Self { fd, is_shared: AtomicBool::new(false), has_offsets: OnceLock::new(), at_position: Visitors::default() }
+        Self::alone_of(fd, None)
+    }
+
+    /// The same of a kind that is known.
+    pub(super) fn alone_of(fd: OwnedFd, kind: Option<Kind>) -> Self {
+        Self {
+            held: Held::new(fd, kind),
+            is_shared: AtomicBool::new(false),
+            stream: OnceLock::new(),
+            at_position: Visitors::default(),
+        }
     }
 
     fn shared(fd: OwnedFd) -> Self {
@@ -100,7 +118,12 @@ impl File {
 
     /// The descriptor, for a call that is over before the handle is.
     pub(super) fn borrowed(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.held.get().as_fd()
+    }
+
+    /// The descriptor, for a call that may be left.
+    pub(super) fn handle(&self) -> &Arc<OwnedFd> {
+        self.held.get()
     }
 
     /// Whoever gets the descriptor may duplicate it. It orders nothing: a handle that is borrowed
@@ -109,9 +132,19 @@ impl File {
         self.is_shared.store(true, Ordering::Relaxed);
     }
 
+    #[inline]
+    pub(super) fn kind(&self) -> Kind {
+        self.held.kind()
+    }
+
+    /// Whether the file is read and written as those of a disk are, or in place.
+    #[inline]
+    fn is_disk(&self) -> bool {
+        self.kind() == Kind::Disk || apart::in_place()
+    }
+
     fn course(&self, place: Place) -> Course<'_> {
-        let flies = !matches!(place, Place::At(_)) || *self.has_offsets.get_or_init(|| has_offsets(&self.fd));
-        Course::new(place, flies, &self.at_position)
+        Course::new(place, &self.at_position)
     }
 
     fn cursor(&mut self) -> Place {
@@ -165,8 +198,12 @@ impl File {
     }
 
     /// The same file for std. Never waits, and changes nothing.
+    ///
+    /// # Panics
+    /// If a call that was cancelled, and left, still has this file, and there is no other descriptor
+    /// to be had.
     pub fn into_std(self) -> std::fs::File {
-        self.fd.into()
+        self.held.into_owned().into()
     }
 
     /// What is known of the file.
@@ -178,7 +215,7 @@ impl File {
     /// What the kernel says.
     #[track_caller]
     pub fn metadata(&self) -> io::Result<Metadata> {
-        run(Stat::of(self.borrowed())).map(Metadata::new)
+        stat(self.handle()).map(Metadata::new)
     }
 
     /// Cuts the file, or has it grow by zeros. The position stays.
@@ -190,7 +227,10 @@ impl File {
     /// What the kernel says; `InvalidInput` for more than it can count.
     #[track_caller]
     pub fn set_len(&self, size: u64) -> io::Result<()> {
-        run(Truncate { file: self.borrowed(), length: size })
+        if self.is_disk() {
+            return run(Truncate { file: self.borrowed(), length: size });
+        }
+        ask("a change of a file's length", self.handle(), move |file| rustix::fs::ftruncate(file, size))
     }
 
     /// Says who may do what with the file.
@@ -203,7 +243,7 @@ impl File {
     #[track_caller]
     pub fn set_permissions(&self, permissions: Permissions) -> io::Result<()> {
         let mode = Mode::from_raw_mode(permissions.mode());
-        run(Plain(|| rustix::fs::fchmod(self.borrowed(), mode)))
+        self.tell("a file's permissions", move |file| rustix::fs::fchmod(file, mode))
     }
 
     /// Sets the file's times.
@@ -216,7 +256,7 @@ impl File {
     #[track_caller]
     pub fn set_times(&self, times: FileTimes) -> io::Result<()> {
         let stamps = times.stamps()?;
-        run(Plain(|| rustix::fs::futimens(self.borrowed(), &stamps)))
+        self.tell("a file's times", move |file| rustix::fs::futimens(file, &stamps))
     }
 
     /// Sets when the file was written last.
@@ -240,7 +280,7 @@ impl File {
     /// What the kernel says, also of writes of before.
     #[track_caller]
     pub fn sync_all(&self) -> io::Result<()> {
-        run(Sync { file: self.borrowed(), data: false })
+        self.sync(false)
     }
 
     /// The same, without metadata that are not needed to read the content.
@@ -252,7 +292,31 @@ impl File {
     /// What the kernel says, also of writes of before.
     #[track_caller]
     pub fn sync_data(&self) -> io::Result<()> {
-        run(Sync { file: self.borrowed(), data: true })
+        self.sync(true)
+    }
+
+    #[track_caller]
+    fn sync(&self, data: bool) -> io::Result<()> {
+        if self.is_disk() {
+            return run(Sync { file: self.borrowed(), data });
+        }
+        let sync = move |file: BorrowedFd<'_>| {
+            if data { rustix::fs::fdatasync(file) } else { rustix::fs::fsync(file) }
+        };
+        ask("a file to be on its device", self.handle(), sync)
+    }
+
+    /// A call that no ring has.
+    #[track_caller]
+    fn tell(
+        &self,
+        waits_for: &'static str,
+        mut call: impl FnMut(BorrowedFd<'_>) -> rustix::io::Result<()> + Send + 'static,
+    ) -> io::Result<()> {
+        if self.is_disk() {
+            return run(Plain(|| call(self.borrowed())));
+        }
+        ask(waits_for, self.handle(), call)
     }
 
     /// Another handle of the same file, with the same position. Never waits.
@@ -261,7 +325,7 @@ impl File {
     /// If there are no descriptors left.
     pub fn try_clone(&self) -> io::Result<Self> {
         self.share();
-        Ok(Self::shared(self.fd.try_clone()?))
+        Ok(Self::shared(self.handle().try_clone()?))
     }
 
     /// Locks the file against all other locks, of other open files and of other processes too.
@@ -296,39 +360,60 @@ impl File {
         self.wait_for_lock(FlockOperation::NonBlockingLockShared)
     }
 
-    /// As [`lock`](File::lock), if that is possible now. Never waits.
+    /// As [`lock`](File::lock), if that is possible now. Never waits, but for a server's answer.
+    ///
+    /// # Cancellation
+    /// *No effect*. Of a server's answer that was not waited for, it *may already have happened*.
     ///
     /// # Errors
     /// `WouldBlock` if somebody has locked it; else what the kernel says.
+    #[track_caller]
     pub fn try_lock(&self) -> Result<(), TryLockError> {
         self.attempt_lock(FlockOperation::NonBlockingLockExclusive)
     }
 
-    /// As [`lock_shared`](File::lock_shared), if that is possible now. Never waits.
+    /// As [`lock_shared`](File::lock_shared), if that is possible now. Never waits, but for a
+    /// server's answer.
+    ///
+    /// # Cancellation
+    /// As for [`try_lock`](File::try_lock).
     ///
     /// # Errors
     /// `WouldBlock` if somebody has locked it; else what the kernel says.
+    #[track_caller]
     pub fn try_lock_shared(&self) -> Result<(), TryLockError> {
         self.attempt_lock(FlockOperation::NonBlockingLockShared)
     }
 
-    /// Unlocks the file. Never waits. A file whose last handle is dropped is unlocked, too.
+    /// Unlocks the file. Never waits, but for a server's answer. A file whose last handle is dropped
+    /// is unlocked, too.
+    ///
+    /// # Cancellation
+    /// As for [`try_lock`](File::try_lock).
     ///
     /// # Errors
     /// What the kernel says.
+    #[track_caller]
     pub fn unlock(&self) -> io::Result<()> {
-        Ok(rustix::fs::flock(&self.fd, FlockOperation::Unlock)?)
+        self.flock(FlockOperation::Unlock)
     }
 
+    #[track_caller]
     fn attempt_lock(&self, operation: FlockOperation) -> Result<(), TryLockError> {
-        loop {
-            match rustix::fs::flock(&self.fd, operation) {
-                Ok(()) => return Ok(()),
-                Err(Errno::INTR) => {}
-                Err(Errno::WOULDBLOCK) => return Err(TryLockError::WouldBlock),
-                Err(error) => return Err(TryLockError::Error(error.into())),
-            }
+        match self.flock(operation) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(TryLockError::WouldBlock),
+            Err(error) => Err(TryLockError::Error(error)),
         }
+    }
+
+    /// A server may have to be asked for a lock.
+    #[track_caller]
+    fn flock(&self, operation: FlockOperation) -> io::Result<()> {
+        if self.kind() == Kind::Elsewhere && !apart::in_place() {
+            return ask("an answer about a lock", self.handle(), move |file| rustix::fs::flock(file, operation));
+        }
+        until_done(|| rustix::fs::flock(self.borrowed(), operation))
     }
 
     #[track_caller]
@@ -356,7 +441,7 @@ impl File {
     /// What the kernel says.
     #[track_caller]
     pub fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
-        run(ReadVectored { file: self.borrowed(), to: bufs, course: self.course(Place::At(offset)) })
+        self.read_several_from(Place::At(offset), bufs)
     }
 
     /// Writes from several buffers, from an offset on. The position stays.
@@ -368,26 +453,84 @@ impl File {
     /// What the kernel says.
     #[track_caller]
     pub fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
-        run(WriteVectored { file: self.borrowed(), from: bufs, course: self.course(Place::At(offset)) })
+        self.write_several_to(Place::At(offset), bufs)
     }
 
     #[track_caller]
+    #[inline]
     fn read_from(&self, place: Place, buf: &mut [u8]) -> io::Result<usize> {
-        run(Read { file: self.borrowed(), to: buf, course: self.course(place) })
+        if self.is_disk() {
+            return run(Read { file: self.borrowed(), to: buf, course: self.course(place) });
+        }
+        self.read_others(place, &mut [IoSliceMut::new(buf)])
+    }
+
+    #[track_caller]
+    fn read_several_from(&self, place: Place, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        if self.is_disk() {
+            return run(ReadVectored { file: self.borrowed(), to: bufs, course: self.course(place) });
+        }
+        self.read_others(place, bufs)
     }
 
     #[track_caller]
     fn write_to(&self, place: Place, buf: &[u8]) -> io::Result<usize> {
-        run(Write { file: self.borrowed(), from: buf, course: self.course(place) })
+        if self.is_disk() {
+            return run(Write { file: self.borrowed(), from: buf, course: self.course(place) });
+        }
+        self.write_others(place, &[IoSlice::new(buf)])
+    }
+
+    #[track_caller]
+    fn write_several_to(&self, place: Place, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        if self.is_disk() {
+            return run(WriteVectored { file: self.borrowed(), from: bufs, course: self.course(place) });
+        }
+        self.write_others(place, bufs)
+    }
+
+    /// Reads what is not of a disk.
+    #[track_caller]
+    #[inline(never)]
+    fn read_others(&self, place: Place, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        if self.kind() == Kind::Elsewhere || matches!(place, Place::At(_)) {
+            return self.fetch(place, bufs);
+        }
+        let (stream, is_patient) = self.stream()?;
+        if is_patient { stream.read_vectored(bufs) } else { stream.read_at_once(bufs) }
+    }
+
+    /// Writes what is not of a disk.
+    #[track_caller]
+    #[inline(never)]
+    fn write_others(&self, place: Place, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        if self.kind() == Kind::Elsewhere || matches!(place, Place::At(_)) {
+            return self.hand_in(place, bufs);
+        }
+        let (stream, is_patient) = self.stream()?;
+        if is_patient { stream.write_vectored(bufs) } else { stream.write_at_once(bufs) }
+    }
+
+    /// How this stream is read and written, and whether its description says that it is waited for.
+    fn stream(&self) -> io::Result<(&Descriptor, bool)> {
+        let is_patient = !rustix::fs::fcntl_getfl(self.borrowed())?.contains(OFlags::NONBLOCK);
+        if let Some(stream) = self.stream.get() {
+            return Ok((stream, is_patient));
+        }
+        let made = Box::new(Descriptor::of(self.borrowed())?);
+        Ok((self.stream.get_or_init(|| made), is_patient))
     }
 
     /// How much there is from the position to the end, as far as one can tell.
     fn rest(&self) -> usize {
+        if !self.is_disk() {
+            return 0;
+        }
         let Ok(metadata) = self.metadata() else { return 0 };
         if self.at_position.are_there() {
             return 0;
         }
-        let position = rustix::fs::tell(&self.fd).unwrap_or(0);
+        let position = rustix::fs::tell(self.borrowed()).unwrap_or(0);
         usize::try_from(metadata.len().saturating_sub(position)).unwrap_or(0)
     }
 
@@ -405,7 +548,7 @@ impl File {
     pub(super) fn read_all(&mut self, length: u64) -> io::Result<Vec<u8>> {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let (place, mut content) = (self.cursor(), Vec::new());
-        if (1..SMALL).contains(&length) {
+        if (1..SMALL).contains(&length) && self.kind() == Kind::Disk {
             content.try_reserve_exact(length + 1)?;
             content.resize(length + 1, 0);
             let read = read_now(self.borrowed(), &mut [IoSliceMut::new(&mut content)], place);
@@ -414,7 +557,7 @@ impl File {
                 return Ok(content);
             }
         }
-        rustix::io::ioctl_fionbio(&self.fd, false)?;
+        rustix::io::ioctl_fionbio(self.borrowed(), false)?;
         self.read_more(length.saturating_sub(content.len()), place, &mut content)?;
         Ok(content)
     }
@@ -432,6 +575,14 @@ impl File {
 
     #[track_caller]
     fn seek_to(&self, to: SeekFrom) -> io::Result<u64> {
+        if !self.is_disk() {
+            let to = match to {
+                SeekFrom::Start(at) => rustix::fs::SeekFrom::Start(at),
+                SeekFrom::Current(by) => rustix::fs::SeekFrom::Current(by),
+                SeekFrom::End(by) => rustix::fs::SeekFrom::End(by),
+            };
+            return ask("a file's position", self.handle(), move |file| rustix::fs::seek(file, to));
+        }
         Ok(match to {
             // As the kernel has it: what is beyond its numbers is negative.
             SeekFrom::Start(at) if at > i64::MAX.unsigned_abs() => return Err(Errno::INVAL.into()),
@@ -443,7 +594,7 @@ impl File {
 
     #[track_caller]
     fn move_to(&self, to: rustix::fs::SeekFrom) -> io::Result<u64> {
-        let call = || rustix::fs::seek(&self.fd, to);
+        let call = || rustix::fs::seek(self.borrowed(), to);
         if segue_core::in_fiber() && self.at_position.are_there() {
             return segue_core::shield(|| run(Plain(call)));
         }
@@ -479,14 +630,6 @@ impl FileExt for File {
     }
 }
 
-/// Whether this is surely a file with offsets. What is nothing of the kind says so to the call.
-fn has_offsets(fd: &OwnedFd) -> bool {
-    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-    let kind = |stat: Statx| FileType::from_raw_mode(stat.stx_mode.into());
-    rustix::fs::statx(fd, c"", flags, StatxFlags::TYPE)
-        .is_ok_and(|stat| matches!(kind(stat), FileType::RegularFile | FileType::BlockDevice))
-}
-
 /// The position of a handle that others may have, too.
 const SHARED: Place = Place::Cursor { alone: false };
 
@@ -507,7 +650,7 @@ macro_rules! streams {
             fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
                 let $file = self;
                 let place = $place;
-                run(ReadVectored { file: $file.borrowed(), to: bufs, course: $file.course(place) })
+                $file.read_several_from(place, bufs)
             }
 
             crate::whole::read_exact!();
@@ -540,7 +683,7 @@ macro_rules! streams {
             fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
                 let $file = self;
                 let place = $place;
-                run(WriteVectored { file: $file.borrowed(), from: bufs, course: $file.course(place) })
+                $file.write_several_to(place, bufs)
             }
 
             crate::whole::write_all!();
@@ -569,20 +712,20 @@ streams! {
 impl AsFd for File {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.share();
-        self.fd.as_fd()
+        self.borrowed()
     }
 }
 
 impl AsRawFd for File {
     fn as_raw_fd(&self) -> RawFd {
         self.share();
-        self.fd.as_raw_fd()
+        self.borrowed().as_raw_fd()
     }
 }
 
 impl IntoRawFd for File {
     fn into_raw_fd(self) -> RawFd {
-        self.fd.into_raw_fd()
+        self.held.into_owned().into_raw_fd()
     }
 }
 
@@ -595,7 +738,7 @@ impl From<OwnedFd> for File {
 
 impl From<File> for OwnedFd {
     fn from(file: File) -> Self {
-        file.fd
+        file.held.into_owned()
     }
 }
 
@@ -614,12 +757,12 @@ impl From<File> for std::fs::File {
 /// A child to be reads or writes the file.
 impl From<File> for std::process::Stdio {
     fn from(file: File) -> Self {
-        file.fd.into()
+        file.held.into_owned().into()
     }
 }
 
 impl std::fmt::Debug for File {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("File").field("fd", &self.fd.as_raw_fd()).finish()
+        f.debug_struct("File").field("fd", &self.borrowed().as_raw_fd()).finish()
     }
 }

@@ -1,12 +1,18 @@
 //! What the kernel has in memory, had on the worker: reads, names, metadata and directories.
 //!
-//! Used by `calls` and `dir` for what a call can have at once.
+//! Used by everything in `fs` for what a call can have at once.
 //!
 //! # Asked, known, or trusted
 //!
 //! The kernel can be asked to read only what it has (`RWF_NOWAIT`), and to look up names only by
-//! what it has (`RESOLVE_CACHED`). What it knows of an open file is had from it without waiting
-//! where the file system asks nobody else; `local` knows which do.
+//! what it has (`RESOLVE_CACHED`). Both hold for the file systems of a disk: a server is asked to
+//! open a file also where its name is in memory. So a name is looked up without opening anything
+//! (`O_PATH`), which asks nobody, and `local` knows what lies there. What the kernel knows of an
+//! open file is had from it without waiting where the file system asks nobody else.
+//!
+//! Most names lead from the root, or the working directory, to files of the same mount, and the
+//! kernel can be asked to follow no others (`RESOLVE_NO_XDEV`): then one call opens the file. A
+//! program that makes a server's directory its root does so before it opens its first file.
 //!
 //! It can't be asked for the entries of a directory in this way, and for the metadata of a name
 //! only at twice the price. There the last ones of the kind are taken for a sign of the next ones:
@@ -15,13 +21,13 @@
 #![allow(unsafe_code)] // The kernel writes a thread's usage through a pointer.
 
 use super::calls::{ASKED, Place};
-use super::local::{self, ONE_MOUNT};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Statx};
+use super::local::{Home, ONE_MOUNT, home};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use segue_core::drivers::charge;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io::{self, IoSliceMut};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -73,15 +79,20 @@ fn can_look() -> bool {
 }
 
 /// Opens what can be opened by what is in memory. `None` if that is not enough, or can't be told.
-pub(super) fn look_up(within: BorrowedFd<'_>, path: &CStr, flags: OFlags) -> Option<io::Result<OwnedFd>> {
+fn cached(
+    within: BorrowedFd<'_>,
+    path: &CStr,
+    flags: OFlags,
+    besides: ResolveFlags,
+) -> Option<rustix::io::Result<OwnedFd>> {
     if !CAN_LOOK.load(Ordering::Relaxed) {
         return None;
     }
-    match rustix::fs::openat2(within, path, flags, Mode::empty(), ResolveFlags::CACHED) {
+    match rustix::fs::openat2(within, path, flags, Mode::empty(), ResolveFlags::CACHED | besides) {
         Ok(fd) => Some(Ok(fd)),
-        Err(error @ (Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::LOOP | Errno::NAMETOOLONG)) => {
-            Some(Err(error.into()))
-        }
+        Err(
+            error @ (Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::LOOP | Errno::NAMETOOLONG | Errno::XDEV),
+        ) => Some(Err(error)),
         Err(error) => {
             if matches!(error, Errno::NOSYS | Errno::INVAL | Errno::PERM) && !can_look() {
                 CAN_LOOK.store(false, Ordering::Relaxed);
@@ -91,11 +102,115 @@ pub(super) fn look_up(within: BorrowedFd<'_>, path: &CStr, flags: OFlags) -> Opt
     }
 }
 
-/// What is known of an open file, if its file system knows it by itself.
-pub(super) fn stat_now(fd: BorrowedFd<'_>) -> Option<Statx> {
+/// What there is by that name, if it is in memory. It is not opened: no file system is asked.
+pub(super) fn look_up(within: BorrowedFd<'_>, path: &CStr, flags: OFlags) -> Option<io::Result<OwnedFd>> {
+    let found = cached(within, path, flags | OFlags::PATH | OFlags::CLOEXEC, ResolveFlags::empty())?;
+    Some(found.map_err(Into::into))
+}
+
+/// Opens a file of a disk by what is in memory, without creating one.
+pub(super) fn open_now(path: &CStr, flags: OFlags) -> Option<io::Result<OwnedFd>> {
+    if begins_on_disk(path) {
+        match cached(CWD, path, flags, ResolveFlags::NO_XDEV)? {
+            Err(Errno::XDEV) => {}
+            opened => return Some(opened.map_err(Into::into)),
+        }
+    }
+    let found = match look_up(CWD, path, flags.intersection(OFlags::NOFOLLOW | OFlags::DIRECTORY))? {
+        Ok(found) => found,
+        Err(error) => return Some(Err(error)),
+    };
+    let (stat, home) = known(found.as_fd())?;
+    let kind = FileType::from_raw_mode(stat.stx_mode.into());
+    // A device may be a server's, too.
+    let is_plain = matches!(kind, FileType::RegularFile | FileType::Directory | FileType::Fifo);
+    if home != Home::Disk || !is_plain {
+        return None;
+    }
+    Some(cached(CWD, path, flags, ResolveFlags::empty())?.map_err(Into::into))
+}
+
+/// Whether the way to this path begins on the mount of a disk.
+fn begins_on_disk(path: &CStr) -> bool {
+    static ROOT: AtomicBool = AtomicBool::new(false);
+    fn is_disk(fd: BorrowedFd<'_>) -> bool {
+        known(fd).is_some_and(|(_, home)| home == Home::Disk)
+    }
+    if !path.to_bytes().starts_with(b"/") {
+        return is_disk(CWD);
+    }
+    if ROOT.load(Ordering::Relaxed) {
+        return true;
+    }
+    let found = look_up(CWD, c"/", OFlags::empty()).and_then(Result::ok).is_some_and(|root| is_disk(root.as_fd()));
+    ROOT.store(found, Ordering::Relaxed);
+    found
+}
+
+/// What lies at a path, if that is in memory, on a disk.
+pub(super) fn is_on_disk(path: &CStr, flags: OFlags) -> bool {
+    let found = look_up(CWD, path, flags).and_then(Result::ok);
+    found.and_then(|found| known(found.as_fd())).is_some_and(|(_, home)| home == Home::Disk)
+}
+
+/// The directory of a path, if it is in memory, on a disk, and the name in it.
+pub(super) fn directory_of(path: &CStr) -> Option<(OwnedFd, &CStr)> {
+    let bytes = path.to_bytes();
+    let begin = bytes.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    if matches!(&bytes[begin..], b"" | b"." | b"..") {
+        return None;
+    }
+    let directory = match &bytes[..begin] {
+        b"" => &b"."[..],
+        directory => directory,
+    };
+    let directory = look_up(CWD, &CString::new(directory).ok()?, OFlags::DIRECTORY)?.ok()?;
+    let (_, home) = known(directory.as_fd())?;
+    let name = CStr::from_bytes_with_nul(&path.to_bytes_with_nul()[begin..]).ok()?;
+    (home == Home::Disk).then_some((directory, name))
+}
+
+/// What the kernel knows of an open file without asking anybody, and where the file is. It is to be
+/// believed of a disk and of the kernel alone.
+pub(super) fn known(fd: BorrowedFd<'_>) -> Option<(Statx, Home)> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let stat = rustix::fs::statx(fd, c"", flags, ASKED | ONE_MOUNT).ok()?;
-    local::is_local(&stat, fd).then_some(stat)
+    let home = home(&stat, fd);
+    Some((stat, home))
+}
+
+/// What is known of an open file, if its file system knows it by itself.
+pub(super) fn stat_now(fd: BorrowedFd<'_>) -> Option<Statx> {
+    known(fd).filter(|(_, home)| *home != Home::Elsewhere).map(|(stat, _)| stat)
+}
+
+/// What kind of thing a file is, which says how its content is had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A file or a directory of a disk, or a disk.
+    Disk,
+    /// A file or a directory that somebody else has to be asked for.
+    Elsewhere,
+    /// A pipe, a terminal, a counter: it lasts as long as another party likes.
+    Stream,
+}
+
+impl Kind {
+    pub(super) fn new(stat: &Statx, home: Home) -> Self {
+        match FileType::from_raw_mode(stat.stx_mode.into()) {
+            FileType::BlockDevice => Self::Disk,
+            FileType::RegularFile | FileType::Directory | FileType::Symlink if home == Home::Disk => Self::Disk,
+            FileType::RegularFile | FileType::Directory | FileType::Symlink => Self::Elsewhere,
+            _ => Self::Stream,
+        }
+    }
+
+    /// Asked of an open file.
+    pub(super) fn of(fd: BorrowedFd<'_>) -> Self {
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let stat = rustix::fs::statx(fd, c"", flags, StatxFlags::TYPE | ONE_MOUNT);
+        stat.map_or(Self::Elsewhere, |stat| Self::new(&stat, home(&stat, fd)))
+    }
 }
 
 /// How many of a kind are taken to be in memory, when one was.

@@ -1,20 +1,35 @@
-//! Which file systems answer from memory what they have there: those that ask nobody else.
+//! Which file systems ask nobody else: those of a disk, of memory, and of the kernel's own.
 //!
-//! Asked by `calls` before it looks at metadata on a worker. A server somewhere may take its time
-//! also for what is in the kernel's caches, or be a program on this very worker.
+//! Asked by everything in `fs` before a worker makes a call that another party might delay. A
+//! server somewhere may take its time also for what is in the kernel's caches, or be a program on
+//! this very worker.
 //!
-//! # The idea
+//! # The three
+//!
+//! | [`Home`] | names, metadata and entries | content |
+//! | --- | --- | --- |
+//! | `Disk` | from memory, or from a disk that answers soon | likewise |
+//! | `Kernel` | the kernel makes them up, at once | may wait for anybody: for an event, a device, another program's memory |
+//! | `Elsewhere` | asks a server, or is not known | likewise |
+//!
+//! What is not in the lists is elsewhere: then nothing but the way differs. An overlay counts as a
+//! disk, since its root is that of nearly every container; of its layers, which may lie on a
+//! server, the kernel tells nobody. So do network block devices with a file system on them: these
+//! wait in the kernel's block layer, as for any disk.
+//!
+//! # The table
 //!
 //! The number of its mount names the file system; no other one ever gets it (since Linux 6.8).
 //! Before, the number of the device does, which may come again when something else is mounted. It
-//! is asked once what kind it is, on a thread for blocking calls, and the answer is kept in a small
-//! table. What does not fit there counts as foreign: then nothing but the way differs.
+//! is asked once what kind it is, on a thread that can be left, as the answer may come from a
+//! server. The answer is kept in a small table. What does not fit there is elsewhere.
 //!
 //! Each entry is one word, written once; it says all that it says by itself, so that the accesses
 //! are relaxed. Two threads that ask at once may both write.
 
-use rustix::fs::{FsWord, Statx, StatxFlags};
-use std::os::fd::BorrowedFd;
+use crate::apart::{self, Patience};
+use rustix::fs::{FsWord, Mode, OFlags, Statx, StatxFlags};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static TABLE: [AtomicU64; 32] = [const { AtomicU64::new(0) }; 32];
@@ -22,53 +37,104 @@ static TABLE: [AtomicU64; 32] = [const { AtomicU64::new(0) }; 32];
 /// Asks for the number of a mount that is given to no other. rustix has no name for it.
 pub(super) const ONE_MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 
-/// An entry is a mount or a device, this bit, and whether it is local.
-const KNOWN: u64 = 1 << 63;
-const LOCAL: u64 = 1 << 62;
+/// What a file system depends on. See the file's head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Home {
+    Disk,
+    Kernel,
+    Elsewhere,
+}
 
-/// The magic numbers: ext, XFS, Btrfs, F2FS, bcachefs, ZFS, tmpfs, ramfs, overlay, squashfs, EROFS,
-/// proc and sysfs.
-const LOCALS: [u32; 13] = [
+/// An entry is a mount or a device, this bit, and the home.
+const KNOWN: u64 = 1 << 63;
+const DISK: u64 = 1 << 62;
+const KERNEL: u64 = 1 << 61;
+
+/// The magic numbers: ext, XFS, Btrfs, F2FS, bcachefs, ZFS, FAT, exFAT, NTFS, ISO 9660, UDF, tmpfs,
+/// ramfs, overlay, squashfs, EROFS.
+const DISKS: [u32; 16] = [
     0xef53,
     0x5846_5342,
     0x9123_683e,
     0xf2f5_2010,
     0xca45_1a4e,
     0x2fc1_2fc1,
+    0x4d44,
+    0x2011_bab0,
+    0x7366_746e,
+    0x9660,
+    0x1501_3346,
     0x0102_1994,
     0x8584_58f6,
     0x794c_7630,
     0x7371_7368,
     0xe0f5_e1e2,
-    0x9fa0,
-    0x6265_6572,
 ];
+
+/// proc, sysfs, both of control groups, terminals; pipes, sockets, and what has no name at all.
+const KERNELS: [u32; 8] =
+    [0x9fa0, 0x6265_6572, 0x0027_e0eb, 0x6367_7270, 0x1cd1, 0x5049_5045, 0x534f_434b, 0x0904_1934];
+
+impl Home {
+    fn of_kind(kind: FsWord) -> Self {
+        let magic = kind as u32;
+        if DISKS.contains(&magic) {
+            Self::Disk
+        } else if KERNELS.contains(&magic) {
+            Self::Kernel
+        } else {
+            Self::Elsewhere
+        }
+    }
+
+    fn bits(self) -> u64 {
+        match self {
+            Self::Disk => DISK,
+            Self::Kernel => KERNEL,
+            Self::Elsewhere => 0,
+        }
+    }
+
+    fn of_bits(entry: u64) -> Self {
+        match entry & (DISK | KERNEL) {
+            DISK => Self::Disk,
+            KERNEL => Self::Kernel,
+            _ => Self::Elsewhere,
+        }
+    }
+}
 
 /// A mount's number begins above 2³¹ and is counted up; those of devices have 12 and 20 bits.
 fn place(stat: &Statx) -> u64 {
     let is_mount = StatxFlags::from_bits_retain(stat.stx_mask).contains(ONE_MOUNT);
     let device = u64::from(stat.stx_dev_major) << 20 | u64::from(stat.stx_dev_minor);
-    KNOWN | if is_mount { stat.stx_mnt_id & !LOCAL } else { device }
+    KNOWN | if is_mount { stat.stx_mnt_id & !(DISK | KERNEL) } else { device }
 }
 
-/// Whether what was found there lies on such a file system. The first time, the caller may wait for
-/// the answer of `fd`, which is of there.
-pub(super) fn is_local(stat: &Statx, fd: BorrowedFd<'_>) -> bool {
+/// A descriptor of the same, for a thread that may be left. To close a duplicate of one that is open
+/// would give up the process's record locks.
+fn again(fd: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    rustix::fs::open(format!("/proc/self/fd/{}", fd.as_raw_fd()), flags, Mode::empty())
+        .or_else(|_| rustix::io::fcntl_dupfd_cloexec(fd, 0))
+}
+
+/// Where that was found. The first time, the caller waits for the answer of `fd`, which is of
+/// there; if it is cancelled meanwhile, that is not known.
+pub(super) fn home(stat: &Statx, fd: BorrowedFd<'_>) -> Home {
     let place = place(stat);
     for entry in &TABLE {
         let mut known = entry.load(Ordering::Relaxed);
         if known == 0 {
-            let Ok(Ok(kind)) = segue_core::blocking(|| rustix::fs::fstatfs(fd)) else { return false };
-            known = place | if is_kind_local(kind.f_type) { LOCAL } else { 0 };
+            let Ok(fd) = again(fd) else { return Home::Elsewhere };
+            let ask = move || rustix::fs::fstatfs(&fd);
+            let Ok(kind) = apart::run("a file system's kind", Patience::Server, ask) else { return Home::Elsewhere };
+            known = place | Home::of_kind(kind.f_type).bits();
             entry.store(known, Ordering::Relaxed);
         }
-        if known & !LOCAL == place {
-            return known & LOCAL != 0;
+        if known & !(DISK | KERNEL) == place {
+            return Home::of_bits(known);
         }
     }
-    false
-}
-
-fn is_kind_local(kind: FsWord) -> bool {
-    LOCALS.contains(&(kind as u32))
+    Home::Elsewhere
 }

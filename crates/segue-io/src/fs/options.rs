@@ -2,28 +2,40 @@
 //!
 //! Used by `File`.
 //!
+//! # Where
+//!
+//! A file of a disk whose name is in memory is opened on the worker. What is created, or not in
+//! memory, is opened by the worker's ring, within its directory, if that is in memory, on a disk.
+//! Everything else may be a server's: it is opened on a thread that can be left.
+//!
 //! # Pipes
 //!
-//! To open a pipe by its name waits for its other end. That must not be on the worker, nor on one
-//! of the few threads that the kernel has for a ring. And a pipe that is opened without waiting, to
-//! see that it is one, is a reader for a moment: a writer may come and go in it. So a fiber first
-//! looks what is there (`O_PATH`), if it wants to read; a pipe is opened by a thread for blocking
-//! calls. Everything else is opened with `O_NONBLOCK`, which is taken away again: on a file or a
-//! directory it means nothing. A pipe that is to be written and has no reader says so (`ENXIO`),
-//! and is opened by such a thread as well, as is what somebody has a lease of (`EAGAIN`).
+//! To open a pipe by its name waits for its other end. The kernel tells nobody of that but a thread
+//! that blocks; so all is opened with `O_NONBLOCK`, which is taken away again, and what says that
+//! it would have to wait is tried again, after pauses: a pipe that is to be written and has no
+//! reader (`ENXIO`), and what somebody has a lease of (`EAGAIN`). A pipe that is to be read opens
+//! at once, and is a reader from then on, as one that blocks in its open is. It is looked at until
+//! a writer has come, by a call that would copy what there is, and takes nothing (`tee`). So such
+//! an open needs no thread, and can be cancelled.
 
-use super::call::run;
-use super::calls::{Open, Plain, Stat, c_path};
-use super::in_memory::stat_now;
-use super::{File, Metadata};
+use super::File;
+use super::call::{Call, run};
+use super::calls::{Open, Plain, c_path};
+use super::elsewhere::{stat, stat_at};
+use super::in_memory::{Kind, directory_of, known, open_now};
+use super::local::Home;
+use crate::apart::{self, Patience};
 use crate::descriptor::{Descriptor, Manner};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, SpliceFlags};
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 /// How a file is to be opened, as [`std::fs::OpenOptions`]. The trait `OpenOptionsExt` of
 /// `std::os::unix::fs` is here, too.
@@ -92,8 +104,9 @@ impl OpenOptions {
     /// Opens the file at a path.
     ///
     /// # Cancellation
-    /// *No effect*. If the file has been opened, it is returned; no descriptor is lost. A pipe's
-    /// other end is waited for all the same: use [`PipeReader::open`](crate::pipe::PipeReader).
+    /// *No effect*. If the file has been opened, it is returned; no descriptor is lost. Of a server
+    /// that takes no notice, an open *may already have happened*: the server may create or empty
+    /// the file.
     ///
     /// # Errors
     /// What the kernel says, as std does; `InvalidInput` for options that contradict each other,
@@ -101,7 +114,7 @@ impl OpenOptions {
     #[track_caller]
     pub fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
         let flags = self.flags()?;
-        open(&c_path(path.as_ref())?, flags, self.mode).map(File::alone)
+        open(&c_path(path.as_ref())?, flags, self.mode)
     }
 
     fn flags(&self) -> io::Result<OFlags> {
@@ -147,26 +160,106 @@ impl OpenOptionsExt for OpenOptions {
     }
 }
 
+/// How long another party is first waited for, and at most, before the open is tried again.
+const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
+
 /// Opens something, wherever that has to wait.
 #[track_caller]
-pub(super) fn open(path: &CStr, flags: OFlags, mode: u32) -> io::Result<OwnedFd> {
+pub(super) fn open(path: &CStr, flags: OFlags, mode: u32) -> io::Result<File> {
     let mode = Mode::from_raw_mode(mode);
-    let wait = || rustix::fs::open(path, flags, mode);
-    if !segue_core::in_fiber() || flags.intersects(OFlags::NONBLOCK | OFlags::PATH) {
-        return run(Plain(wait));
+    if !apart::is_called_for() {
+        return run(Plain(|| rustix::fs::open(path, flags, mode))).map(File::alone);
     }
-    let reads = !flags.intersects(OFlags::WRONLY | OFlags::RDWR);
-    if reads && is_pipe(path, flags)? {
-        return run(Plain(wait));
+    if flags.intersects(OFlags::NONBLOCK | OFlags::PATH) {
+        return open_anywhere(path, flags, mode).map(File::alone);
     }
-    let fd = match run(Open { path, flags: flags | OFlags::NONBLOCK, mode }) {
-        Err(error) if [Errno::NXIO, Errno::AGAIN].map(|it| Some(it.raw_os_error())).contains(&error.raw_os_error()) => {
-            return run(Plain(wait));
+    let [mut pause, longest] = PAUSES;
+    loop {
+        match open_anywhere(path, flags | OFlags::NONBLOCK, mode) {
+            Ok(fd) => {
+                let file = File::alone(fd);
+                let reads = !flags.intersects(OFlags::WRONLY | OFlags::RDWR);
+                if file.kind() == Kind::Stream && reads && is_pipe(file.borrowed()) {
+                    wait_for_writer(file.borrowed())?;
+                }
+                rustix::io::ioctl_fionbio(file.borrowed(), false)?;
+                return Ok(file);
+            }
+            Err(error) if says(&error, Errno::AGAIN) => {}
+            Err(error) if says(&error, Errno::NXIO) && is_pipe_at(path) => {}
+            Err(error) => return Err(error),
         }
-        opened => opened?,
+        segue_core::sleep(pause)?;
+        pause = longest.min(pause * 2);
+    }
+}
+
+fn says(error: &io::Error, errno: Errno) -> bool {
+    error.raw_os_error() == Some(errno.raw_os_error())
+}
+
+/// Opens what says by itself that it would have to wait for somebody, as far as anybody knows.
+#[track_caller]
+fn open_anywhere(path: &CStr, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+    segue_core::admit()?;
+    let creates = OFlags::CREATE | OFlags::TRUNC | OFlags::TMPFILE.difference(OFlags::DIRECTORY);
+    if segue_core::in_fiber()
+        && !flags.intersects(creates)
+        && let Some(opened) = open_now(path, flags)
+    {
+        return opened;
+    }
+    if let Some((directory, name)) = directory_of(path) {
+        match run(Open::new(directory.as_fd(), name, flags, mode)) {
+            // Something is mounted there, or a link leads elsewhere; or it is the older call that
+            // knows these flags.
+            Err(error) if says(&error, Errno::XDEV) || says(&error, Errno::INVAL) => {}
+            opened => return opened,
+        }
+    }
+    let path = path.to_owned();
+    apart::run(Open::WAITS_FOR, Patience::Server, move || rustix::fs::open(&*path, flags, mode))
+}
+
+fn is_pipe(fd: BorrowedFd<'_>) -> bool {
+    rustix::fs::fstat(fd).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
+}
+
+#[track_caller]
+fn is_pipe_at(path: &CStr) -> bool {
+    stat_at(path, true).is_ok_and(|stat| FileType::from_raw_mode(stat.stx_mode.into()) == FileType::Fifo)
+}
+
+/// Waits until a writer of this pipe has come, and does not mind if it has gone again.
+#[track_caller]
+fn wait_for_writer(reader: BorrowedFd<'_>) -> io::Result<()> {
+    let [mut pause, longest] = PAUSES;
+    let mut copy = None;
+    loop {
+        if has_had_writer(reader, &mut copy)? {
+            return Ok(());
+        }
+        if let Err(cancelled) = segue_core::sleep(pause) {
+            // A writer that came meanwhile counts on this reader.
+            return if has_had_writer(reader, &mut copy)? { Ok(()) } else { Err(cancelled.into()) };
+        }
+        pause = longest.min(pause * 2);
+    }
+}
+
+/// Whether there is a writer, or was one since this end was opened. `copy` is a pipe for the look.
+fn has_had_writer(reader: BorrowedFd<'_>, copy: &mut Option<(OwnedFd, OwnedFd)>) -> io::Result<bool> {
+    let mut fds = [PollFd::new(&reader, PollFlags::IN)];
+    rustix::event::poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
+    if !fds[0].revents().is_empty() {
+        return Ok(true);
+    }
+    let (_, to) = match copy {
+        Some(copy) => copy,
+        none => none.insert(rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?),
     };
-    rustix::io::ioctl_fionbio(&fd, false)?;
-    Ok(fd)
+    // Of an empty pipe it says whether there is somebody to wait for.
+    Ok(!matches!(rustix::pipe::tee(reader, to, 1, SpliceFlags::NONBLOCK), Ok(0) | Err(Errno::INTR)))
 }
 
 /// Something that is to be read to its end, as it is read.
@@ -180,28 +273,21 @@ pub(super) enum Whole {
 
 /// Opens something to read it to its end. `None` if it is to be opened in the long way.
 ///
-/// Who reads a pipe to its end does not see when it was opened: so nobody has to look first what
-/// there is.
+/// Who reads a pipe to its end does not see when it was opened: so nobody has to look for a writer.
 #[track_caller]
 pub(super) fn open_whole(path: &CStr) -> io::Result<Option<Whole>> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let fd = match run(Open { path, flags, mode: Mode::empty() }) {
+    let fd = match open_anywhere(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty()) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
         opened => opened?,
     };
-    let metadata = match stat_now(fd.as_fd()) {
-        Some(stat) => Metadata::new(stat),
-        None => run(Stat::of(fd.as_fd())).map(Metadata::new)?,
+    let found = known(fd.as_fd());
+    let file = File::alone_of(fd, found.map(|(stat, home)| Kind::new(&stat, home)));
+    let stat = match found {
+        Some((stat, home)) if home != Home::Elsewhere => stat,
+        _ => stat(file.handle())?,
     };
-    if metadata.file_type().is_fifo() {
-        return Ok(Some(Whole::Pipe(Descriptor::new(fd, Manner::Fifo))));
+    if FileType::from_raw_mode(stat.stx_mode.into()) == FileType::Fifo {
+        return Ok(Some(Whole::Pipe(Descriptor::new(file.into(), Manner::Fifo))));
     }
-    Ok(Some(Whole::File(File::alone(fd), metadata.len())))
-}
-
-#[track_caller]
-fn is_pipe(path: &CStr, flags: OFlags) -> io::Result<bool> {
-    let kept = OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let fd = run(Open { path, flags: OFlags::PATH | flags.intersection(kept), mode: Mode::empty() })?;
-    Ok(FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode) == FileType::Fifo)
+    Ok(Some(Whole::File(file, stat.stx_size)))
 }

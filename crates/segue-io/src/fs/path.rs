@@ -3,10 +3,14 @@
 //! Used by programs.
 
 use super::call::run;
-use super::calls::{Change, Plain, Stat, c_path};
+use super::calls::{Change, Plain, c_path};
+use super::elsewhere::{change, stat_at};
+use super::in_memory::{directory_of, is_on_disk};
 use super::options::{Whole, open_whole};
 use super::{File, Metadata, ReadDir};
-use rustix::fs::{AtFlags, CWD, Mode};
+use crate::apart::{self, Asked, Patience};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
 use std::fs::Permissions;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStringExt;
@@ -36,7 +40,7 @@ pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
 #[track_caller]
 fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
-    if segue_core::in_fiber() {
+    if apart::is_called_for() {
         match open_whole(&c_path(path)?)? {
             Some(Whole::File(mut file, length)) => return file.read_all(length),
             Some(Whole::Pipe(pipe)) => {
@@ -110,7 +114,7 @@ pub fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<u64> {
 /// What the kernel says.
 #[track_caller]
 pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
-    run(Change::Rename(&c_path(from.as_ref())?, &c_path(to.as_ref())?))
+    change(Change::Rename(c_path(from.as_ref())?, c_path(to.as_ref())?))
 }
 
 /// Removes a name of a file; the file with its last one.
@@ -122,7 +126,7 @@ pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
 /// What the kernel says.
 #[track_caller]
 pub fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
-    run(Change::Unlink(&c_path(path.as_ref())?))
+    change(Change::Unlink(c_path(path.as_ref())?))
 }
 
 /// Removes a directory, which has to be empty.
@@ -134,7 +138,7 @@ pub fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
 /// What the kernel says.
 #[track_caller]
 pub fn remove_dir(path: impl AsRef<Path>) -> io::Result<()> {
-    run(Change::RemoveDir(&c_path(path.as_ref())?))
+    change(Change::RemoveDir(c_path(path.as_ref())?))
 }
 
 /// Removes a directory with all that is in it. No link is followed.
@@ -148,7 +152,18 @@ pub fn remove_dir(path: impl AsRef<Path>) -> io::Result<()> {
 #[track_caller]
 pub fn remove_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     let path = path.as_ref();
-    segue_core::blocking(|| super::dir::remove_tree(path))?
+    if !apart::is_called_for() || is_on_disk(&c_path(path)?, OFlags::NOFOLLOW) {
+        return segue_core::blocking(|| super::dir::remove_tree(path, &|| Ok(segue_core::check()?)))?;
+    }
+    let path = path.to_owned();
+    let remove = move |asked: &Asked| {
+        let go_on = || if asked.to_end() { Err(Errno::INTR.into()) } else { Ok(()) };
+        match super::dir::remove_tree(&path, &go_on) {
+            Err(_) if asked.to_end() => Err(Errno::INTR),
+            removed => Ok(removed),
+        }
+    };
+    apart::run_with("a tree to be removed", Patience::Server, remove)?
 }
 
 /// Creates a directory.
@@ -210,7 +225,7 @@ impl DirBuilder {
 
     #[track_caller]
     fn create_one(&self, path: &Path) -> io::Result<()> {
-        run(Change::MakeDir(&c_path(path)?, self.mode))
+        change(Change::MakeDir(c_path(path)?, self.mode))
     }
 
     #[track_caller]
@@ -272,7 +287,7 @@ pub fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
 /// What the kernel says.
 #[track_caller]
 pub fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
-    run(Stat::new(CWD, &c_path(path.as_ref())?, true)).map(Metadata::new)
+    stat_at(&c_path(path.as_ref())?, true).map(Metadata::new)
 }
 
 /// What is known of the file at a path; of a symbolic link, of the link itself.
@@ -284,7 +299,7 @@ pub fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
 /// What the kernel says.
 #[track_caller]
 pub fn symlink_metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
-    run(Stat::new(CWD, &c_path(path.as_ref())?, false)).map(Metadata::new)
+    stat_at(&c_path(path.as_ref())?, false).map(Metadata::new)
 }
 
 /// Whether there is something at a path; links are followed.
@@ -312,8 +327,8 @@ pub fn exists(path: impl AsRef<Path>) -> io::Result<bool> {
 /// What the kernel says.
 #[track_caller]
 pub fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
-    let path = path.as_ref();
-    segue_core::blocking(|| std::fs::canonicalize(path))?
+    let path = path.as_ref().to_owned();
+    apart::run("a path without links", Patience::Server, move || Ok(std::fs::canonicalize(&path)))?
 }
 
 /// Gives a file one more name.
@@ -325,7 +340,7 @@ pub fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
 /// What the kernel says.
 #[track_caller]
 pub fn hard_link(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result<()> {
-    run(Change::Link(&c_path(original.as_ref())?, &c_path(link.as_ref())?))
+    change(Change::Link(c_path(original.as_ref())?, c_path(link.as_ref())?))
 }
 
 /// Creates a symbolic link, as [`std::os::unix::fs::symlink`].
@@ -337,7 +352,7 @@ pub fn hard_link(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Resu
 /// What the kernel says.
 #[track_caller]
 pub fn symlink(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result<()> {
-    run(Change::Symlink(&c_path(original.as_ref())?, &c_path(link.as_ref())?))
+    change(Change::Symlink(c_path(original.as_ref())?, c_path(link.as_ref())?))
 }
 
 /// Where a symbolic link leads to.
@@ -350,7 +365,11 @@ pub fn symlink(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result
 #[track_caller]
 pub fn read_link(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     let path = c_path(path.as_ref())?;
-    let target = run(Plain(|| rustix::fs::readlinkat(CWD, &*path, Vec::new())))?;
+    let target = if !apart::is_called_for() || directory_of(&path).is_some() {
+        run(Plain(|| rustix::fs::readlinkat(CWD, &*path, Vec::new())))?
+    } else {
+        apart::run("a link", Patience::Server, move || rustix::fs::readlinkat(CWD, &*path, Vec::new()))?
+    };
     Ok(std::ffi::OsString::from_vec(target.into_bytes()).into())
 }
 
@@ -364,5 +383,9 @@ pub fn read_link(path: impl AsRef<Path>) -> io::Result<PathBuf> {
 #[track_caller]
 pub fn set_permissions(path: impl AsRef<Path>, permissions: Permissions) -> io::Result<()> {
     let (path, mode) = (c_path(path.as_ref())?, Mode::from_raw_mode(permissions.mode()));
-    run(Plain(|| rustix::fs::chmodat(CWD, &*path, mode, AtFlags::empty())))
+    if !apart::is_called_for() || is_on_disk(&path, OFlags::empty()) {
+        return run(Plain(|| rustix::fs::chmodat(CWD, &*path, mode, AtFlags::empty())));
+    }
+    let change = move || rustix::fs::chmodat(CWD, &*path, mode, AtFlags::empty());
+    apart::run("a file's permissions", Patience::Server, change)
 }

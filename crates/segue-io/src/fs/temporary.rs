@@ -2,8 +2,10 @@
 //!
 //! Used by programs.
 
+use super::in_memory::directory_of;
 use super::options::open;
 use super::{File, OpenOptions, calls::c_path, remove_file, rename};
+use crate::apart;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::hash::{BuildHasher, RandomState};
@@ -50,7 +52,7 @@ pub fn temp_file_in(dir: impl AsRef<Path>) -> io::Result<File> {
     let dir = dir.as_ref();
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
     match open(&c_path(dir)?, flags, 0o600) {
-        Ok(fd) => Ok(File::alone(fd)),
+        Ok(file) => Ok(file),
         // This file system, or kernel, does not know of files without names.
         Err(error) if is_unknown(&error) => unnamed_in(dir),
         Err(error) => Err(error),
@@ -96,8 +98,8 @@ fn create_in(dir: &Path) -> io::Result<NamedParts> {
 ///
 /// # Drop
 ///
-/// The name is removed in place, without an error if that fails. A process that ends without
-/// dropping it leaves it behind.
+/// The name is removed in place, without an error if that fails; on a server soon after. A process
+/// that ends without dropping it leaves it behind.
 ///
 /// # Examples
 ///
@@ -135,9 +137,20 @@ impl Named {
 
 impl Drop for Named {
     fn drop(&mut self) {
-        if let Some(path) = &self.0 {
-            let _ = rustix::fs::unlink(path.as_path());
+        if let Some(path) = self.0.take() {
+            remove_quietly(path);
         }
+    }
+}
+
+/// Removes a name, in place where that asks nobody else.
+fn remove_quietly(path: PathBuf) {
+    let on_disk = c_path(&path).is_ok_and(|path| directory_of(&path).is_some());
+    let remove = move || rustix::fs::unlink(&path);
+    if apart::in_place() || on_disk {
+        let _ = remove();
+    } else {
+        apart::detach(move || _ = remove());
     }
 }
 

@@ -7,9 +7,10 @@
 
 use super::flight::Flight;
 use super::{Ring, no_unwind};
+use crate::sys::taken_at_once;
 use io_uring::squeue::{Entry, Flags};
 use io_uring::{opcode, types};
-use rustix::fs::{AtFlags, Mode, OFlags, Statx, StatxFlags};
+use rustix::fs::{AtFlags, Statx, StatxFlags};
 use segue_core::WaitsFor;
 use std::ffi::CStr;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -17,8 +18,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// What a vectored call takes at most; the rest is for the next call.
-pub(crate) const MAX_SLICES: usize = 1024;
+pub(crate) use io_uring::types::OpenHow;
 
 /// The offset that stands for the description's own position.
 pub(crate) const CURSOR: u64 = u64::MAX;
@@ -120,7 +120,8 @@ impl<'a> FileRequest<'a> {
 
     /// Moves bytes out of a file into several buffers.
     pub(crate) fn read_vectored(file: BorrowedFd<'a>, to: &'a mut [IoSliceMut<'_>], at: u64) -> Self {
-        let count = to.len().min(MAX_SLICES) as u32;
+        let taken = taken_at_once(to);
+        let (to, count) = (&mut to[taken.clone()], taken.len() as u32);
         let bytes = to.iter().fold(0, |bytes: usize, one| bytes.saturating_add(one.len()));
         let read = opcode::Readv::new(fd(file), to.as_mut_ptr().cast(), count).offset(at);
         Self::new(opcode::Readv::CODE, transfer(read.build(), bytes))
@@ -128,7 +129,8 @@ impl<'a> FileRequest<'a> {
 
     /// Moves bytes into a file from several buffers.
     pub(crate) fn write_vectored(file: BorrowedFd<'a>, from: &'a [IoSlice<'_>], at: u64) -> Self {
-        let count = from.len().min(MAX_SLICES) as u32;
+        let taken = taken_at_once(from);
+        let (from, count) = (&from[taken.clone()], taken.len() as u32);
         let bytes = from.iter().fold(0, |bytes: usize, one| bytes.saturating_add(one.len()));
         let write = opcode::Writev::new(fd(file), from.as_ptr().cast(), count).offset(at);
         Self::new(opcode::Writev::CODE, transfer(write.build(), bytes))
@@ -144,10 +146,9 @@ impl<'a> FileRequest<'a> {
         Self::new(opcode::Ftruncate::CODE, opcode::Ftruncate::new(fd(file), length).build())
     }
 
-    pub(crate) fn open(within: BorrowedFd<'a>, path: &'a CStr, flags: OFlags, mode: Mode) -> Self {
-        let open = opcode::OpenAt::new(fd(within), path.as_ptr());
-        let open = open.flags(flags.bits().cast_signed()).mode(mode.as_raw_mode());
-        Self { opens: true, ..Self::new(opcode::OpenAt::CODE, open.build()) }
+    pub(crate) fn open(within: BorrowedFd<'a>, path: &'a CStr, how: &'a OpenHow) -> Self {
+        let open = opcode::OpenAt2::new(fd(within), path.as_ptr(), how);
+        Self { opens: true, ..Self::new(opcode::OpenAt2::CODE, open.build()) }
     }
 
     pub(crate) fn stat(
@@ -196,7 +197,7 @@ impl<'a> FileRequest<'a> {
 
     /// Whether it is likely to be over as soon as the kernel has it.
     fn is_prompt(&self) -> bool {
-        matches!(self.code, opcode::Read::CODE | opcode::Readv::CODE | opcode::OpenAt::CODE)
+        matches!(self.code, opcode::Read::CODE | opcode::Readv::CODE | opcode::OpenAt2::CODE)
     }
 
     /// What its completion with this result, which is no error, brings.

@@ -69,7 +69,7 @@ mod queues;
 mod request;
 mod setup;
 
-pub(crate) use files::{CURSOR, FileRequest, Flown, Landed, MAX_SLICES, StatRoom};
+pub(crate) use files::{CURSOR, FileRequest, Flown, Landed, OpenHow, StatRoom};
 pub(crate) use limited::Limited;
 pub(crate) use request::{Answer, Request};
 

@@ -616,6 +616,14 @@ pub(crate) fn innermost<R>(f: impl FnOnce(&Context) -> R) -> Option<R> {
     unsafe { current::context().as_ref() }.map(f)
 }
 
+/// Whether the caller is inside of something that can be cancelled, has a deadline, or is shielded.
+/// Never waits.
+#[must_use]
+#[inline]
+pub fn can_be_cancelled() -> bool {
+    innermost(|_| ()).is_some()
+}
+
 /// Whether the caller's cancellation was requested. Never waits.
 #[must_use]
 #[inline]

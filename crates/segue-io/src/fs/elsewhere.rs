@@ -1,0 +1,176 @@
+//! Calls to other parties: files of servers, and those that the kernel makes up.
+//!
+//! Used by `file`, `path`, `dir` and `copy` where `in_memory` has not found a disk. Each is made on
+//! a thread that can be left (`apart`), with a descriptor and memory of its own.
+//!
+//! # The position
+//!
+//! A call that was left may have its file's position locked for as long as the server likes. So a
+//! transfer of a handle that has the position alone goes to an offset, and the position is set
+//! when it is over: left behind, a read has no effect. A handle that others share makes the system
+//! call that moves the position; and whoever comes to the position meanwhile waits on a thread,
+//! too.
+
+use super::File;
+use super::call::{run, until_done};
+use super::calls::{ASKED, Change, Place, Stat};
+use super::in_memory::{Trust, directory_of, known, look_up, stat_now};
+use super::local::Home;
+use crate::apart::{self, Patience};
+use rustix::fs::{AtFlags, CWD, FileType, OFlags, SeekFrom, Statx};
+use std::ffi::CStr;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// What is moved at a time: so much memory a call needs.
+const PIECE: usize = 1 << 20;
+
+/// Asks another party about an open file.
+#[track_caller]
+pub(super) fn ask<T: Send + 'static>(
+    waits_for: &'static str,
+    file: &Arc<OwnedFd>,
+    mut call: impl FnMut(BorrowedFd<'_>) -> rustix::io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    segue_core::check()?;
+    if !apart::is_called_for() {
+        return until_done(|| call(file.as_fd()));
+    }
+    let file = Arc::clone(file);
+    apart::run(waits_for, Patience::Server, move || call(file.as_fd()))
+}
+
+/// What a transfer has of a file.
+struct Aim {
+    file: Arc<OwnedFd>,
+    at: Option<u64>,
+    /// Where the position was, which is to move on.
+    from: Option<u64>,
+}
+
+impl File {
+    fn aim(&self, place: Place, writes: bool) -> io::Result<Aim> {
+        segue_core::check()?;
+        let file = self.borrowed();
+        let from = match place {
+            Place::Cursor { alone: true } if !(writes && rustix::fs::fcntl_getfl(file)?.contains(OFlags::APPEND)) => {
+                rustix::fs::tell(file).ok()
+            }
+            _ => None,
+        };
+        let at = if let Place::At(at) = place { Some(at) } else { from };
+        Ok(Aim { file: Arc::clone(self.handle()), at, from })
+    }
+
+    /// A transfer from that place is over.
+    fn arrive(&self, from: Option<u64>, moved: usize) {
+        if let Some(from) = from.filter(|_| moved > 0) {
+            let _ = rustix::fs::seek(self.borrowed(), SeekFrom::Start(from.saturating_add(moved as u64)));
+        }
+    }
+
+    /// Reads what somebody else has to be asked for.
+    #[track_caller]
+    pub(super) fn fetch(&self, place: Place, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let Aim { file, at, from } = self.aim(place, false)?;
+        let room = apart::room(bufs, PIECE);
+        let read = move || {
+            apart::fill(room, |to| match at {
+                Some(at) => rustix::io::pread(&file, to, at),
+                None => rustix::io::read(&file, to),
+            })
+        };
+        let bytes = apart::run("a read from a file", Patience::Server, read)?;
+        self.arrive(from, bytes.len());
+        Ok(apart::scatter(&bytes, bufs))
+    }
+
+    /// Writes likewise.
+    #[track_caller]
+    pub(super) fn hand_in(&self, place: Place, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        let Aim { file, at, from } = self.aim(place, true)?;
+        let bytes = apart::gather(bufs, PIECE);
+        let write = move || match at {
+            Some(at) => rustix::io::pwrite(&file, &bytes, at),
+            None => rustix::io::write(&file, &bytes),
+        };
+        let count = apart::run("a write to a file", Patience::Server, write)?;
+        self.arrive(from, count);
+        Ok(count)
+    }
+}
+
+/// What is known of an open file.
+#[track_caller]
+pub(super) fn stat(file: &Arc<OwnedFd>) -> io::Result<Statx> {
+    segue_core::admit()?;
+    match if segue_core::in_fiber() { stat_now(file.as_fd()) } else { None } {
+        Some(stat) => Ok(stat),
+        None => ask("a file's metadata", file, |file| rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, ASKED)),
+    }
+}
+
+/// What is known of the file at a path.
+#[track_caller]
+pub(super) fn stat_at(path: &CStr, follow: bool) -> io::Result<Statx> {
+    segue_core::admit()?;
+    let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
+    if segue_core::in_fiber() {
+        let nofollow = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
+        if let Some(found) = look_up(CWD, path, nofollow) {
+            return stat(&Arc::new(found?));
+        }
+        if let Some((directory, name)) = directory_of(path) {
+            let stat = run(Stat::new(directory.as_fd(), name))?;
+            // A link may lead anywhere.
+            if !follow || FileType::from_raw_mode(stat.stx_mode.into()) != FileType::Symlink {
+                return Ok(stat);
+            }
+        }
+    }
+    let path = path.to_owned();
+    apart::run("a file's metadata", Patience::Server, move || rustix::fs::statx(CWD, &*path, flags, ASKED))
+}
+
+/// What is known of a name in an open directory. `trust` says that the last ones were in memory, of
+/// a file system that asks nobody.
+#[track_caller]
+pub(super) fn stat_entry(directory: &Arc<OwnedFd>, name: &CStr, trust: Option<&Trust>) -> io::Result<Statx> {
+    const FLAGS: AtFlags = AtFlags::SYMLINK_NOFOLLOW;
+    segue_core::admit()?;
+    if segue_core::in_fiber() {
+        if trust.is_some_and(Trust::spend) {
+            return Ok(rustix::fs::statx(directory, name, FLAGS, ASKED)?);
+        }
+        if let Some(found) = look_up(directory.as_fd(), name, OFlags::NOFOLLOW) {
+            let found = found?;
+            return match stat_now(found.as_fd()) {
+                Some(stat) => {
+                    if let Some(trust) = trust {
+                        trust.renew();
+                    }
+                    Ok(stat)
+                }
+                None => stat(&Arc::new(found)),
+            };
+        }
+        if known(directory.as_fd()).is_some_and(|(_, home)| home == Home::Disk) {
+            return run(Stat::new(directory.as_fd(), name));
+        }
+    }
+    let name = name.to_owned();
+    ask("a file's metadata", directory, move |directory| rustix::fs::statx(directory, &*name, FLAGS, ASKED))
+}
+
+/// Changes names.
+#[track_caller]
+pub(super) fn change(change: Change) -> io::Result<()> {
+    use super::call::Call;
+    segue_core::check()?;
+    if !apart::is_called_for() || change.is_on_disk() {
+        return run(change);
+    }
+    let mut change = change;
+    apart::run(Change::WAITS_FOR, Patience::Server, move || change.perform())
+}
