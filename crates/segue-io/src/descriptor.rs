@@ -14,7 +14,7 @@
 //!
 //! | [`Manner`] | an op |
 //! | --- | --- |
-//! | `Own`, `Fifo`, `Master` | one call, on a description that does not block |
+//! | `Own`, `Fifo`, `Terminal`, `Master` | one call, on a description that does not block |
 //! | `Shared` | says with the call itself that it must not block (`RWF_NOWAIT`). Where the kernel has no such call for it, it waits until there is something, and then makes a call that might block, since another process can be faster: [apart](crate::apart) |
 //! | `Socket` | says with the call itself that it must not block |
 //! | `File` | is always ready, and may take its time: apart |
@@ -36,10 +36,12 @@ use crate::whole;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
-use segue_core::{Source, Waitable, WaitsFor};
+use rustix::termios::{LocalModes, SpecialCodeIndex};
+use segue_core::{Cancelled, Source, Waitable, WaitsFor};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What goes into a pipe in one piece, if it has room for anything: POSIX's least.
 const AT_ONCE: usize = 512;
@@ -53,6 +55,8 @@ pub(crate) enum Manner {
     Own,
     /// As `Own`, of a pipe with a name: nothing to read is the end only if a writer has been there.
     Fifo,
+    /// As `Own`, of a terminal, whose settings may say how much a read waits for, and how long.
+    Terminal,
     /// As `Own`, of a pseudo-terminal's controlling side: that the other side was closed is an
     /// error there, and here the end.
     Master,
@@ -96,7 +100,8 @@ impl Descriptor {
             FileType::RegularFile | FileType::Directory | FileType::BlockDevice => Manner::File,
             // It is another user's, or /proc is not there: then it is shared.
             _ => match own(fd, kind) {
-                Ok(own) => return Ok(Self::new(own, Manner::Own)),
+                Ok(own) if kind == FileType::Fifo => return Ok(Self::new(own, Manner::Own)),
+                Ok(own) => return Ok(Self::new(own, Manner::Terminal)),
                 Err(_) => Manner::Shared,
             },
         };
@@ -116,6 +121,7 @@ impl Descriptor {
         match self.manner {
             Manner::Socket => driver::run(&self.socket, op::ReadVectored(bufs), None),
             Manner::File => self.read_apart(bufs, PIECE),
+            Manner::Terminal => self.read_terminal(bufs),
             manner => match driver::run(&self.socket, Read(bufs, manner), None) {
                 Err(error) if is_unknown(&error) => {
                     driver::run(&self.socket, Ready::<false>, None)?;
@@ -160,6 +166,27 @@ impl Descriptor {
                 }
                 done => done,
             },
+        }
+    }
+
+    /// Reads from a terminal, which does as its settings say when the read blocks: in them `VMIN` is
+    /// how many letters are waited for, and `VTIME` how many tenths of a second, if that is none.
+    #[track_caller]
+    fn read_terminal(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let settings = rustix::termios::tcgetattr(self)?;
+        let (mut least, mut time) = (1, 0);
+        if !settings.local_modes.contains(LocalModes::ICANON) {
+            least = settings.special_codes[SpecialCodeIndex::VMIN].into();
+            time = settings.special_codes[SpecialCodeIndex::VTIME].into();
+        }
+        // The kernel's readiness counts letters where no time is set.
+        if least > 1 && time == 0 && apart::room(bufs, usize::MAX) >= least {
+            driver::run(&self.socket, Ready::<false>, None)?;
+        }
+        let limit = (least == 0).then(|| Duration::from_millis(100 * time));
+        match driver::run(&self.socket, Read(bufs, self.manner), limit) {
+            Err(error) if least == 0 && error.kind() == ErrorKind::TimedOut && !Cancelled::caused(&error) => Ok(0),
+            read => read,
         }
     }
 
@@ -337,15 +364,22 @@ impl Op for Read<'_, '_> {
         }
         let fd = socket.io().as_fd();
         let taken = taken_at_once(bufs);
-        let count = match &mut bufs[taken] {
-            taken if *manner == Manner::Shared => now::read(fd, taken),
-            [one] => rustix::io::read(fd, &mut **one),
-            taken => rustix::io::readv(fd, taken),
-        };
-        match count {
-            Ok(0) if *manner == Manner::Fifo => check(fd, PollFlags::IN).map(|()| 0),
-            Err(Errno::IO) if *manner == Manner::Master => Ok(0),
-            count => Ok(count?),
+        loop {
+            let count = match &mut bufs[taken.clone()] {
+                taken if *manner == Manner::Shared => now::read(fd, taken),
+                [one] => rustix::io::read(fd, &mut **one),
+                taken => rustix::io::readv(fd, taken),
+            };
+            return match count {
+                Ok(0) if *manner == Manner::Fifo => match state(fd, PollFlags::IN)? {
+                    // A writer has come since.
+                    state if state.contains(PollFlags::IN) => continue,
+                    state if state.is_empty() => Err(ErrorKind::WouldBlock.into()),
+                    _ => Ok(0),
+                },
+                Err(Errno::IO) if *manner == Manner::Master => Ok(0),
+                count => Ok(count?),
+            };
         }
     }
 
