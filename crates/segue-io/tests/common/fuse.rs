@@ -45,8 +45,7 @@ pub struct Manners {
     pub is_silent: AtomicBool,
     /// Whether an interrupt ends its request.
     pub heeds_interrupts: AtomicBool,
-    /// How many requests for content have come while it was silent.
-    pub kept: AtomicUsize,
+    /// What has come while it was silent, under the lock of which it begins to speak.
     waiting: Mutex<Vec<u64>>,
 }
 
@@ -141,8 +140,9 @@ impl Fuse {
 
     /// Answers from now on, and what it has kept.
     pub fn speak(&self) {
+        let mut waiting = self.manners.waiting.lock().unwrap();
         self.manners.is_silent.store(false, Ordering::Relaxed);
-        for unique in std::mem::take(&mut *self.manners.waiting.lock().unwrap()) {
+        for unique in std::mem::take(&mut *waiting) {
             let _ = (&*self.device).write(&reply(unique, -libc::EIO, &[]));
         }
     }
@@ -195,14 +195,13 @@ impl Manners {
     pub fn answer(&self, request: &[u8]) -> Option<Vec<u8>> {
         let (code, unique, node) = (word(request, 4), long(request, 8), long(request, 16));
         let body = &request[40..];
-        let asks_for_content = matches!(
-            code,
-            OPEN | READ | WRITE | FLUSH | OPENDIR | READDIR | SETATTR | UNLINK
-        );
-        if asks_for_content && self.is_silent.load(Ordering::Relaxed) {
-            self.waiting.lock().unwrap().push(unique);
-            self.kept.fetch_add(1, Ordering::Relaxed);
-            return None;
+        let asks_for_content = matches!(code, OPEN | READ | WRITE | FLUSH | OPENDIR | READDIR | SETATTR | UNLINK);
+        if asks_for_content {
+            let mut waiting = self.waiting.lock().unwrap();
+            if self.is_silent.load(Ordering::Relaxed) {
+                waiting.push(unique);
+                return None;
+            }
         }
         let (error, body) = match code {
             // Version 7.31, without further wishes.
