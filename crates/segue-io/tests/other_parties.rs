@@ -20,8 +20,8 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const DRIVERS: [Backend; 2] = [Backend::Ring, Backend::Native];
@@ -148,7 +148,9 @@ impl Scratch {
 
     fn fifo(&self) -> PathBuf {
         let path = self.path("fifo");
-        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        // No program is started for it: that would close a silent server's files.
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
         path
     }
 
@@ -565,8 +567,16 @@ fn guarded(what: String, test: impl FnOnce()) {
     drop(done);
 }
 
+/// A child has this process's files, of which some may be a silent server's. So tests with servers
+/// run one after the other.
+fn alone() -> impl Drop {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A row of the table: each cell is run on both drivers, or says why there is none.
 fn row(kind: Kind) {
+    let _alone = matches!(kind, Kind::Server | Kind::Kernel).then(alone);
     let mut done = BTreeSet::new();
     for (op, driver) in OPS.into_iter().flat_map(|op| DRIVERS.map(|driver| (op, driver))) {
         let of = |name: &str| format!("{kind:?}, {op:?}, {driver:?}: {name}");
@@ -699,6 +709,7 @@ fn writes_in_part(driver: Backend) {
 #[test]
 fn six_hundred_calls_that_wait_leave_room_for_others() {
     const MANY: usize = 600;
+    let _alone = alone();
     guarded("six hundred calls".to_owned(), || {
         for driver in DRIVERS {
             let silent = Fuse::new();
@@ -742,6 +753,7 @@ fn six_hundred_calls_that_wait_leave_room_for_others() {
 /// Its requests are answered by a fiber of the worker whose other fibers ask.
 #[test]
 fn a_server_on_the_same_worker_answers() {
+    let _alone = alone();
     guarded("a server on the same worker".to_owned(), || {
         for driver in DRIVERS {
             if Fuse::new().is_none() {
@@ -796,6 +808,7 @@ fn a_server_on_the_same_worker_answers() {
 /// A server that listens to interrupts has not done it.
 #[test]
 fn an_interrupted_request_is_over_when_its_caller_is_told() {
+    let _alone = alone();
     guarded("an interrupted request".to_owned(), || {
         for driver in DRIVERS {
             let Some(fuse) = Fuse::new() else { return };

@@ -208,3 +208,68 @@ fn bad_input_passes_nothing() {
         assert!(is_last(watch));
     });
 }
+
+fn blocks(fd: impl AsFd) -> bool {
+    !rustix::fs::fcntl_getfl(fd).unwrap().contains(rustix::fs::OFlags::NONBLOCK)
+}
+
+/// Of each kind of handle, as a descriptor and as std's type; and of clones that stay.
+#[test]
+fn what_is_handed_on_blocks_as_other_programs_expect_it() {
+    use segue_io::net::{TcpListener, UdpSocket, UnixListener, UnixSeqpacketListener};
+    fn of<T: TryInto<OwnedFd, Error = std::io::Error>>(make: impl Fn() -> T) {
+        let handle = make();
+        assert!(blocks(handle.try_into().unwrap()), "{}", std::any::type_name::<T>());
+    }
+    leaving_none(|| {
+        let here = || std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+        let name = |number: usize| {
+            use std::os::linux::net::SocketAddrExt;
+            let name = format!("segue-passing-{}-{number}", std::process::id());
+            std::os::unix::net::SocketAddr::from_abstract_name(name).unwrap()
+        };
+        of(|| pair().0);
+        of(|| UnixStream::pair().unwrap().0);
+        of(|| UnixDatagram::pair().unwrap().0);
+        of(|| UnixSeqpacket::pair().unwrap().0);
+        of(|| UdpSocket::bind(here()).unwrap());
+        of(|| TcpListener::bind(here()).unwrap());
+        of(|| UnixListener::bind_addr(&name(1)).unwrap());
+        of(|| UnixSeqpacketListener::bind_addr(&name(2)).unwrap());
+        of(|| segue_io::pipe::pipe().unwrap().0);
+        of(|| segue_io::pipe::pipe().unwrap().1);
+        assert!(blocks(pair().0.into_std().unwrap()) && blocks(UdpSocket::bind(here()).unwrap().into_std().unwrap()));
+        assert!(blocks(TcpListener::bind(here()).unwrap().into_std().unwrap()));
+        // A clone's accept relies on the flag; its reads do not.
+        let listener = TcpListener::bind(here()).unwrap();
+        let given = listener.try_clone().unwrap().into_std().unwrap();
+        assert!(!blocks(&given) && blocks(listener.into_std().unwrap()));
+        let (client, mut server) = pair();
+        let given = server.try_clone().unwrap().into_std().unwrap();
+        assert!(blocks(&given));
+        let late = segue_core::timeout(Duration::from_millis(5), || server.read(&mut [0])).unwrap_err();
+        assert_eq!(late.kind(), ErrorKind::TimedOut);
+        drop(client);
+    });
+}
+
+#[test]
+fn a_program_reads_and_writes_a_socket_that_it_was_given() {
+    leaving_none(|| {
+        let (mut client, server) = pair();
+        enlist(&server);
+        let mut cat = std::process::Command::new("cat");
+        cat.stdin(OwnedFd::try_from(server.try_clone().unwrap()).unwrap());
+        cat.stdout(OwnedFd::try_from(server).unwrap());
+        let mut child = cat.spawn().unwrap();
+        drop(cat);
+        // The program reads before there is anything.
+        segue_core::sleep(Duration::from_millis(20)).unwrap();
+        client.write_all(b"through").unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut text = String::new();
+        client.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "through");
+        assert!(segue_core::blocking(|| child.wait()).unwrap().unwrap().success());
+    });
+}

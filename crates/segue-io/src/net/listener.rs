@@ -9,6 +9,8 @@ use crate::driver;
 use crate::op::{Accept, Op};
 use segue_core::{Source, Waitable, WaitsFor};
 use std::marker::PhantomData;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::{fmt, io};
 
 /// A socket that accepts TCP connections. [`Listener`] has what it does in detail.
@@ -48,11 +50,13 @@ pub type UnixSeqpacketListener = Listener<UnixSeq>;
 pub struct Listener<P> {
     pub(super) shared: Shared,
     pub(super) protocol: PhantomData<fn() -> P>,
+    /// Shared by the handles alone: a reactor holds the socket for a moment, too.
+    clones: Arc<()>,
 }
 
 impl<P: Listens> Listener<P> {
     pub(super) fn of(shared: Shared) -> Self {
-        Self { shared, protocol: PhantomData }
+        Self { shared, protocol: PhantomData, clones: Arc::default() }
     }
 
     /// Takes over a listener of std's, which stops blocking. Never waits.
@@ -63,13 +67,17 @@ impl<P: Listens> Listener<P> {
         Ok(Self::of(Shared::take_over::<P>(listener.into())?))
     }
 
-    /// The same listener for std. It does not block; clear that if this was the last clone. Never
-    /// waits.
+    /// The same listener for std. It blocks if this was the last clone: that is a flag of the
+    /// listener, on which the clones' accepts rely. Never waits.
     ///
     /// # Errors
     /// If there is no descriptor left: the result has one of its own.
     pub fn into_std(self) -> io::Result<P::StdListener> {
-        Ok(self.shared.duplicate()?.into())
+        Ok(self.into_fd()?.into())
+    }
+
+    pub(super) fn into_fd(self) -> io::Result<OwnedFd> {
+        self.shared.hand_on(Arc::strong_count(&self.clones) > 1)
     }
 
     /// Waits for a connection and takes it.
@@ -189,7 +197,7 @@ impl<P: Listens> Listener<P> {
     /// # Errors
     /// None; the signature is std's.
     pub fn try_clone(&self) -> io::Result<Self> {
-        Ok(Self::of(self.shared.clone()))
+        Ok(Self { clones: Arc::clone(&self.clones), ..Self::of(self.shared.clone()) })
     }
 
     /// The error that is pending on the socket, which is cleared. Never waits.

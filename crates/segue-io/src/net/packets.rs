@@ -12,6 +12,7 @@ use segue_core::{Source, Waitable};
 use std::io;
 use std::marker::PhantomData;
 use std::net::Shutdown;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// A UDP socket. [`Packets`] has what it does in detail.
@@ -83,13 +84,17 @@ impl<P: Protocol> Packets<P> {
         Ok(Self::of(Shared::take_over::<P>(socket.into())?))
     }
 
-    /// The same socket for std. It does not block; clear that if this was the last clone. Never
+    /// The same socket for std. It blocks, as std's do; clones that stay here do not mind. Never
     /// waits.
     ///
     /// # Errors
     /// If there is no descriptor left: the result has one of its own.
     pub fn into_std(self) -> io::Result<P::Std> {
-        Ok(self.shared.duplicate()?.into())
+        Ok(self.into_fd()?.into())
+    }
+
+    pub(super) fn into_fd(self) -> io::Result<OwnedFd> {
+        self.shared.hand_on(false)
     }
 
     /// Another handle of the same socket: same descriptor, same time-outs. Never waits.

@@ -37,8 +37,15 @@ impl Shared {
         Ok(Self::adopt::<P>(io))
     }
 
-    pub(super) fn duplicate(&self) -> io::Result<OwnedFd> {
-        self.io().as_fd().try_clone_to_owned()
+    /// A descriptor of the same socket for somebody else, who expects it to block: unless handles
+    /// stay whose calls rely on the flag, which is the description's. Those that move bytes say by
+    /// themselves that they must not block; an accept can't.
+    pub(super) fn hand_on(&self, stays: bool) -> io::Result<OwnedFd> {
+        let fd = self.io().as_fd().try_clone_to_owned()?;
+        if !stays {
+            rustix::io::ioctl_fionbio(&fd, false)?;
+        }
+        Ok(fd)
     }
 
     #[inline]
@@ -91,12 +98,13 @@ macro_rules! descriptors {
             }
         }
 
-        /// A descriptor of the same socket, which does not block. Fails if there is none left.
+        /// A descriptor of the same socket, which blocks, for other programs: a listener's only if
+        /// this was the last handle. Fails if there is none left.
         impl<P: $protocol> TryFrom<$handle<P>> for OwnedFd {
             type Error = io::Error;
 
             fn try_from(handle: $handle<P>) -> io::Result<Self> {
-                handle.shared.duplicate()
+                handle.into_fd()
             }
         }
 

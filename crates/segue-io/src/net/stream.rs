@@ -13,6 +13,7 @@ use segue_core::{Source, Waitable};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::marker::PhantomData;
 use std::net::Shutdown;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// A TCP connection.
@@ -93,13 +94,17 @@ impl<P: Protocol> Stream<P> {
         Ok(Self::of(Shared::take_over::<P>(stream.into())?))
     }
 
-    /// The same stream for std. It does not block; clear that if this was the last clone. Never
+    /// The same stream for std. It blocks, as std's do; clones that stay here do not mind. Never
     /// waits.
     ///
     /// # Errors
     /// If there is no descriptor left: the result has one of its own.
     pub fn into_std(self) -> io::Result<P::Std> {
-        Ok(self.shared.duplicate()?.into())
+        Ok(self.into_fd()?.into())
+    }
+
+    pub(super) fn into_fd(self) -> io::Result<OwnedFd> {
+        self.shared.hand_on(false)
     }
 
     /// Another handle of the same stream: same descriptor, same time-outs. Never waits.

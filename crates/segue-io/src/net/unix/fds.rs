@@ -84,7 +84,9 @@ impl<P: Protocol + Local> Stream<P> {
     /// Writes bytes, and passes these descriptors with the first of them. Returns how many bytes
     /// were taken; if not all were, the rest is written without the descriptors.
     ///
-    /// The receiver gets descriptors of the same files. The sender may close its own.
+    /// The receiver gets descriptors of the same files. The sender may close its own. Flags go with
+    /// them, since they are the files': to hand a socket or a pipe of this crate to another program,
+    /// make it an [`OwnedFd`] first (`TryFrom`), which blocks as other programs expect it.
     ///
     /// # Cancellation
     /// *No effect*.
@@ -148,7 +150,8 @@ impl<P: Protocol + Local> Stream<P> {
 }
 
 impl<P: Protocol + Local> Packets<P> {
-    /// Sends a packet with these descriptors, to the address that the socket is connected to.
+    /// Sends a packet with these descriptors, to the address that the socket is connected to. Flags
+    /// go with them, as for [`Stream::send_fds`].
     ///
     /// # Cancellation
     /// *No effect*.
