@@ -11,7 +11,10 @@
 //!
 //! In a ring a wait is one poll, without a trace in any table. Elsewhere the duplicate is
 //! registered with the reactor, as every socket is, and leaves it when it is dropped.
+//!
+//! A call that can't be told not to wait is made [apart](apart()).
 
+use crate::apart;
 use crate::driver::{self, ring_of_caller};
 use crate::fork::Birth;
 use crate::op::{Connect, Half, Op};
@@ -41,15 +44,7 @@ pub struct Foreign(Arc<Socket>);
 pub type Accepted = (OwnedFd, Option<SocketAddrAny>);
 
 impl Foreign {
-    /// What this descriptor leads to. Never waits.
-    ///
-    /// # Errors
-    /// If it is closed, or there is no descriptor left for a duplicate.
-    pub fn duplicate(fd: BorrowedFd<'_>) -> io::Result<Self> {
-        Ok(Self::new(fd.try_clone_to_owned()?))
-    }
-
-    /// A descriptor that nobody else waits for.
+    /// A descriptor that nobody else waits for: a duplicate of somebody's.
     #[must_use]
     pub fn new(fd: OwnedFd) -> Self {
         Self(Socket::new(fd.into()))
@@ -111,6 +106,27 @@ impl AsFd for Foreign {
     }
 }
 
+/// Makes a call that can't be told not to wait on a thread of its own, which a cancellation
+/// interrupts; the calling fiber is suspended meanwhile. `call` owns what it works with: where the
+/// kernel does not listen, the thread is left behind.
+///
+/// With `takes`, for what takes bytes out of a stream or makes a descriptor, the thread is left
+/// only after two seconds: what it gets from then on is lost.
+///
+/// # Cancellation
+/// *No effect*, if the call was interrupted. Of one that was left: *may already have happened*.
+///
+/// # Errors
+/// That of the call; that of a cancellation; that there is no thread.
+#[track_caller]
+pub fn apart<T: Send + 'static>(
+    waits_for: &'static str,
+    takes: bool,
+    call: impl FnMut() -> rustix::io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    apart::run(waits_for, if takes { apart::Patience::Stream } else { apart::Patience::Server }, call)
+}
+
 fn left(deadline: Option<Instant>) -> Option<Duration> {
     deadline.map(|at| at.saturating_duration_since(now()))
 }
@@ -148,7 +164,7 @@ mod tests {
         for backend in [Backend::Ring, Backend::Native] {
             let test = || {
                 let (reader, mut writer) = io::pipe().unwrap();
-                let waited = Foreign::duplicate(reader.as_fd()).unwrap();
+                let waited = Foreign::new(reader.as_fd().try_clone_to_owned().unwrap());
                 segue_core::scope(|s| {
                     let fiber = s.spawn(|| waited.readable(None));
                     segue_core::yield_now().unwrap();

@@ -65,14 +65,25 @@ pub(crate) fn all(
     fd: c_int,
     half: Half,
     total: impl Fn() -> usize,
-    mut attempt: impl FnMut(c_int, usize) -> Outcome,
+    attempt: impl FnMut(c_int, usize) -> Outcome,
 ) -> Outcome {
     admit()?;
-    let mut patience = Patience::new(fd);
-    let mut moved = 0;
+    go_on(&mut Patience::new(fd), half, 0, total, attempt)
+}
+
+/// Goes on with a transfer of which so much was moved.
+#[track_caller]
+pub(crate) fn go_on(
+    patience: &mut Patience,
+    half: Half,
+    mut moved: usize,
+    total: impl Fn() -> usize,
+    mut attempt: impl FnMut(c_int, usize) -> Outcome,
+) -> Outcome {
     let failed = loop {
         match attempt(patience.fd(), moved) {
             Ok(count) => {
+                patience.moved();
                 moved += count.cast_unsigned();
                 segue_core::drivers::charge(count.cast_unsigned() / 4096);
                 if count == 0 || moved >= total() {
@@ -82,7 +93,7 @@ pub(crate) fn all(
             Err(libc::EINTR) => {}
             Err(libc::EAGAIN) => match patience.wait(half) {
                 // The error is for the next call.
-                Ok(()) if moved > 0 && descriptor::has_failed(patience.fd(), half) => return Ok(moved.cast_signed()),
+                Ok(()) if moved > 0 && descriptor::has_failed(patience.fd()) => return Ok(moved.cast_signed()),
                 Ok(()) => {}
                 Err(error) => break error,
             },
@@ -124,11 +135,11 @@ unsafe fn write_slices(fd: c_int, iov: *const Slice, count: c_int, through: impl
             |fd, moved| {
                 if moved == 0 {
                     // SAFETY: the caller's.
-                    return unsafe { descriptor::try_write(fd, manner, iov, count) };
+                    return unsafe { descriptor::try_write(fd, manner, false, iov, count) };
                 }
                 let rest = rest(list(), moved);
                 // SAFETY: parts of what the caller has named.
-                unsafe { descriptor::try_write(fd, manner, rest.as_ptr(), rest.len() as c_int) }
+                unsafe { descriptor::try_write(fd, manner, true, rest.as_ptr(), rest.len() as c_int) }
             },
         )
     })

@@ -7,26 +7,28 @@
 //!
 //! | | where the worker has a ring | elsewhere |
 //! | --- | --- | --- |
-//! | connect | flies in it | a thread for blocking calls makes it; a cancellation shuts the socket down, which ends the call |
-//! | accept | flies in it | readiness is waited for; then, under a lock of this process's, it is looked at once more, and the call is made |
+//! | connect | flies in it, but for Unix sockets | a thread that a cancellation interrupts makes it |
+//! | accept | flies in it | readiness is waited for; then such a thread makes it |
 //!
-//! Under the lock nobody of this program who goes through here can take the connection between the
-//! look and the call. Somebody else can: another process, or a plain thread in its own accept. Then
-//! the call blocks the worker until the next connection. A ring has no such gap.
+//! A Unix socket that is to be connected to a full queue is ready for ever: a ring tries again and
+//! again before it gives the call to a thread of its own, and a cancel in between is lost.
+//!
+//! **The race to fear**: between the look at a listener and the call another accept takes the
+//! connection, that of another fiber, thread or process. Then the call waits for the next
+//! connection, on its thread: the worker, and other accepts, go on.
 #![allow(unsafe_code)] // The C library's functions, defined anew.
 
-use crate::descriptor::{Half, does_not_block, is_ready, option};
+use crate::descriptor::{Half, does_not_block, duplicate, duplicate_or_wait, is_ready, option};
 use crate::raw::raw;
-use crate::scope::{Outcome, Patience, admit, carry_out, is_active, outcome};
-use rustix::net::SocketAddrAny;
-use segue_core::{Blocking, Cancelled};
+use crate::scope::{Outcome, Patience, admit, carry_out, elsewhere, is_active, outcome};
+use rustix::net::{SocketAddrAny, SocketFlags};
+use segue_core::Cancelled;
+use segue_io::foreign::Accepted;
 use socket2::{SockAddr, SockAddrStorage};
-use std::cell::Cell;
 use std::ffi::c_int;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
+use std::os::fd::{AsRawFd, IntoRawFd};
 use std::ptr;
-use std::sync::{Mutex, TryLockError};
 
 /// An error of a flight, as `errno`; what a time-out is called differs. `None` if there was no
 /// flight.
@@ -69,25 +71,29 @@ unsafe extern "C" fn accept4(
             }
         }
         loop {
-            match accept_if_ready(patience.fd(), call) {
+            match accept_if_ready(patience.fd(), flags) {
+                Ok((accepted, peer)) => {
+                    // SAFETY: the caller's, as the kernel would write there.
+                    unsafe { write_address(peer, addr, length) };
+                    return Ok(accepted.into_raw_fd() as isize);
+                }
                 Err(libc::EAGAIN) => patience.wait(Half::Read)?,
                 Err(libc::EINTR) => {}
-                done => return done,
+                Err(error) => return Err(error),
             }
         }
     }) as c_int
 }
 
-/// Takes a connection if there is one. Another process may take it before the call does, which
-/// blocks then: nobody else waits for that call.
-fn accept_if_ready(fd: c_int, call: impl Fn(c_int) -> isize) -> Outcome {
-    static ONE: Mutex<()> = Mutex::new(());
-    let _alone = match ONE.try_lock() {
-        Err(TryLockError::WouldBlock) => return Err(libc::EAGAIN),
-        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-        Ok(alone) => alone,
-    };
-    if is_ready(fd, Half::Read) { outcome(call(fd)) } else { Err(libc::EAGAIN) }
+/// Takes a connection if there is one, on another thread.
+fn accept_if_ready(fd: c_int, flags: c_int) -> Outcome<Accepted> {
+    if !is_ready(fd, Half::Read) {
+        return Err(libc::EAGAIN);
+    }
+    let (listener, flags) = (duplicate(fd)?, SocketFlags::from_bits_retain(flags.cast_unsigned()));
+    elsewhere("a connection", true, move || {
+        rustix::net::acceptfrom_with(&listener, flags).map_err(rustix::io::Errno::raw_os_error)
+    })
 }
 
 /// Writes an address where a caller of `accept` wants it.
@@ -152,36 +158,28 @@ unsafe extern "C" fn connect(fd: c_int, addr: *const libc::sockaddr, length: lib
     };
     carry_out(|| {
         admit()?;
-        Patience::count();
         let mut patience = Patience::new(fd);
         let deadline = patience.deadline(Half::Write);
-        let fd = match patience.file() {
-            Ok(file) => match file.connect(&to, deadline) {
+        if to.family() != libc::AF_UNIX as libc::sa_family_t
+            && let Ok(file) = patience.file()
+        {
+            Patience::count();
+            match file.connect(&to, deadline) {
                 Some(Ok(())) => return Ok(0),
                 // It was begun before, and a ring does not wait for that.
-                Some(Err(error)) if error.raw_os_error() == Some(libc::EALREADY) => file.as_fd().as_raw_fd(),
+                Some(Err(error)) if error.raw_os_error() == Some(libc::EALREADY) => {}
                 Some(Err(error)) if let Some(error) = number(&error, libc::EINPROGRESS) => return Err(error),
-                _ => file.as_fd().as_raw_fd(),
-            },
-            Err(_) => fd,
+                _ => {}
+            }
+        }
+        let socket = loop {
+            match duplicate_or_wait(patience.fd()) {
+                Err(libc::EAGAIN) => patience.pause(deadline)?,
+                made => break made?,
+            }
         };
-        connect_elsewhere(fd, &to)
+        // SAFETY: the address is the closure's own.
+        let call = move || outcome(unsafe { raw!(SYS_connect, socket.as_raw_fd(), to.as_ptr(), to.len()) });
+        elsewhere("a connection to be made", false, call)
     }) as c_int
-}
-
-/// Has another thread make the call.
-fn connect_elsewhere(fd: c_int, to: &SockAddr) -> Outcome {
-    let cut = Cell::new(false);
-    let end = || {
-        cut.set(true);
-        // SAFETY: no memory is named.
-        unsafe { libc::shutdown(fd, libc::SHUT_RDWR) };
-    };
-    // SAFETY: the address is there until this returns. The thread has an `errno` of its own.
-    let call = || outcome(unsafe { raw!(SYS_connect, fd, to.as_ptr(), to.len()) });
-    match Blocking::new().on_cancel(end).run(call) {
-        Ok(_) if cut.get() => Err(libc::ECANCELED),
-        Ok(done) => done,
-        Err(_) => Err(libc::ECANCELED),
-    }
 }

@@ -7,11 +7,10 @@
 
 use crate::bytes::total;
 use crate::raw::raw;
-use crate::scope::{Outcome, outcome};
+use crate::scope::{Outcome, elsewhere, outcome};
 use std::ffi::{c_int, c_short};
-use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::time::Duration;
 
@@ -30,18 +29,8 @@ pub(crate) enum Manner {
     /// By the calls for sockets.
     Socket,
     Pipe,
-    /// A terminal, a device, what the kernel has made without a name.
+    /// A terminal, a device, an event counter and the like. Few of them can be told not to wait.
     Stream,
-}
-
-/// The descriptor with this number, if it can be one.
-pub(crate) fn borrow<'a>(fd: c_int) -> io::Result<BorrowedFd<'a>> {
-    if fd < 0 {
-        return Err(io::Error::from_raw_os_error(libc::EBADF));
-    }
-    // SAFETY: it may be closed, and then the system calls that it is for say so: those of
-    // `Foreign`, which makes a duplicate and uses that.
-    Ok(unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
 /// Whether calls on it don't wait, as those on what is no descriptor.
@@ -62,13 +51,36 @@ pub(crate) fn manner(fd: c_int) -> Manner {
         return Manner::Through;
     }
     // SAFETY: it was written.
-    match unsafe { stat.assume_init() }.st_mode & libc::S_IFMT {
+    let stat = unsafe { stat.assume_init() };
+    match stat.st_mode & libc::S_IFMT {
         libc::S_IFSOCK => Manner::Socket,
-        // What has no name has no type either: events, timers, signals, epolls.
         libc::S_IFIFO => Manner::Pipe,
+        libc::S_IFCHR if is_memory(stat.st_rdev) => Manner::Through,
+        // What has no name has no type either: events, timers, signals, epolls.
         libc::S_IFCHR | 0 => Manner::Stream,
         _ => Manner::Through,
     }
+}
+
+/// Whether a device is `/dev/null`, `zero`, `full` or `urandom`.
+fn is_memory(device: libc::dev_t) -> bool {
+    libc::major(device) == 1 && matches!(libc::minor(device), 3 | 5 | 7 | 9)
+}
+
+/// A duplicate: what the number leads to at this moment, whatever becomes of the number.
+pub(crate) fn duplicate(fd: c_int) -> Outcome<OwnedFd> {
+    // SAFETY: no memory is named.
+    let made = outcome(unsafe { raw!(SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, 3) })?;
+    // SAFETY: it is a new one, and ours.
+    Ok(unsafe { OwnedFd::from_raw_fd(made as c_int) })
+}
+
+/// The same, for a call that is made again after a wait if there is none to be had at the moment.
+pub(crate) fn duplicate_or_wait(fd: c_int) -> Outcome<OwnedFd> {
+    duplicate(fd).map_err(|error| match error {
+        libc::EMFILE | libc::ENFILE | libc::ENOMEM => libc::EAGAIN,
+        error => error,
+    })
 }
 
 /// An option of a socket that is a number.
@@ -77,6 +89,11 @@ pub(crate) fn option<T: Copy + Default>(fd: c_int, name: c_int) -> Option<T> {
     // SAFETY: there is room for so many bytes, of numbers of which all values are good.
     let done = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, name, (&raw mut value).cast(), &raw mut length) };
     (done == 0).then_some(value)
+}
+
+/// Whether it is a socket that moves bytes and not packets.
+pub(crate) fn is_stream(fd: c_int) -> bool {
+    option::<c_int>(fd, libc::SO_TYPE) == Some(libc::SOCK_STREAM)
 }
 
 /// How long a call may wait, by the socket's own time-out; `None` for ever, and for what is no
@@ -88,31 +105,25 @@ pub(crate) fn timeout(fd: c_int, half: Half) -> Option<Duration> {
     (!timeout.is_zero()).then_some(timeout)
 }
 
-/// What the kernel says of it at this moment, or when it says something.
-fn poll(fd: c_int, half: Half, at_once: bool) -> Option<c_short> {
-    let events = if half == Half::Read { libc::POLLIN } else { libc::POLLOUT };
+/// What the kernel says of it at this moment: which of these events, errors and the end, none if it
+/// says nothing.
+pub(crate) fn poll(fd: c_int, events: c_short) -> c_short {
     let mut asked = libc::pollfd { fd, events, revents: 0 };
     // The kernel writes what is left of it.
     let mut none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    let timeout = if at_once { &raw mut none } else { ptr::null_mut() };
     // SAFETY: the entry is there for the length of the call.
-    let found = unsafe { raw!(SYS_ppoll, &raw mut asked, 1_usize, timeout, ptr::null::<u8>(), 8_usize) };
-    (found == 1).then_some(asked.revents)
+    let found = unsafe { raw!(SYS_ppoll, &raw mut asked, 1_usize, &raw mut none, ptr::null::<u8>(), 8_usize) };
+    if found == 1 { asked.revents } else { 0 }
 }
 
-/// Whether a call would not block, or would fail.
+/// Whether the kernel says that a call would not block, or would fail.
 pub(crate) fn is_ready(fd: c_int, half: Half) -> bool {
-    poll(fd, half, true).is_some()
+    poll(fd, if half == Half::Read { libc::POLLIN } else { libc::POLLOUT }) != 0
 }
 
-/// Whether a call would fail.
-pub(crate) fn has_failed(fd: c_int, half: Half) -> bool {
-    poll(fd, half, true).is_some_and(|events| events & (libc::POLLERR | libc::POLLNVAL) != 0)
-}
-
-/// Blocks the thread until a call would not.
-pub(crate) fn block(fd: c_int, half: Half) {
-    let _ = poll(fd, half, false);
+/// Whether it is a socket with an error that the next call is to return.
+pub(crate) fn has_failed(fd: c_int) -> bool {
+    poll(fd, 0) & (libc::POLLERR | libc::POLLNVAL) != 0 && option::<c_int>(fd, libc::SO_TYPE).is_some()
 }
 
 /// Whether a call was refused because it can't be told not to wait.
@@ -120,8 +131,20 @@ fn is_refused(outcome: &Outcome) -> bool {
     matches!(outcome, Err(libc::EOPNOTSUPP | libc::ENOSYS | libc::EPERM | libc::ESPIPE))
 }
 
-/// What goes into a pipe without waiting, if it is ready at all, and in one piece.
-const PIPE_BUF: usize = 4096;
+/// How a terminal is read and written; `None` for what is none. Of the side of a terminal's program
+/// and of the other side alike.
+fn settings(fd: c_int) -> Option<libc::termios> {
+    let mut settings = MaybeUninit::<libc::termios>::uninit();
+    // SAFETY: there is room for the answer, which was written if the call says so.
+    unsafe { (libc::tcgetattr(fd, settings.as_mut_ptr()) == 0).then(|| settings.assume_init()) }
+}
+
+/// Whether a terminal has a word in when a read is over: at once, after a time, or with so many
+/// bytes. Readiness says nothing of that.
+fn has_rules(settings: &libc::termios) -> bool {
+    let rules = [settings.c_cc[libc::VMIN], settings.c_cc[libc::VTIME]];
+    settings.c_lflag & libc::ICANON == 0 && rules != [1, 0]
+}
 
 /// Reads, or says `EAGAIN`.
 ///
@@ -138,61 +161,100 @@ pub(crate) unsafe fn try_read(fd: c_int, manner: Manner, iov: *const libc::iovec
         // SAFETY: the caller's.
         return outcome(unsafe { raw!(SYS_recvmsg, fd, &raw mut header, libc::MSG_DONTWAIT) });
     }
-    // Another thread can be faster; on what can't be told not to wait, that is all there is.
-    if !is_ready(fd, Half::Read) {
+    if !is_ready(fd, Half::Read) && !settings(fd).is_some_and(|settings| has_rules(&settings)) {
         return Err(libc::EAGAIN);
     }
-    // SAFETY: the caller's.
-    outcome(unsafe { raw!(SYS_readv, fd, iov, count as usize) })
+    // SAFETY: the kernel has looked at the list, or has refused before it did; the caller's.
+    let list = unsafe { std::slice::from_raw_parts(iov, count as usize) };
+    let read = read_elsewhere(fd, total(list))?;
+    let mut rest = &read[..];
+    for slice in list {
+        let (part, behind) = rest.split_at(slice.iov_len.min(rest.len()));
+        // SAFETY: the caller's: there is room for as much.
+        unsafe { ptr::copy_nonoverlapping(part.as_ptr(), slice.iov_base.cast(), part.len()) };
+        rest = behind;
+    }
+    Ok(read.len().cast_signed())
+}
+
+/// The longest read of what can't be told not to wait. A server of a file system reads requests of
+/// up to 1 MiB.
+const LONGEST: usize = 2 << 20;
+
+/// Reads on another thread. What is ready may be gone when it is read, and then comes when another
+/// party likes.
+fn read_elsewhere(fd: c_int, length: usize) -> Outcome<Vec<u8>> {
+    let (file, length) = (duplicate_or_wait(fd)?, length.min(LONGEST));
+    elsewhere("something to read", true, move || {
+        let mut bytes = Vec::<u8>::with_capacity(length);
+        // SAFETY: there is room for as much, and as much as the kernel says was written.
+        unsafe {
+            let read = outcome(raw!(SYS_read, file.as_raw_fd(), bytes.as_mut_ptr(), length))?;
+            bytes.set_len(read.cast_unsigned());
+        }
+        Ok(bytes)
+    })
 }
 
 /// Writes what there is room for, or says `EAGAIN`.
 ///
 /// # Safety
-/// As for `writev`; there is at least one buffer.
-pub(crate) unsafe fn try_write(fd: c_int, manner: Manner, iov: *const libc::iovec, count: c_int) -> Outcome {
-    // SAFETY: the caller's.
-    let tried = outcome(unsafe { raw!(SYS_pwritev2, fd, iov, count as usize, -1_i64, -1_i64, libc::RWF_NOWAIT) });
-    if !is_refused(&tried) {
-        return tried;
+/// As for `writev`; there is at least one buffer. If something was written before, `goes_on`.
+pub(crate) unsafe fn try_write(
+    fd: c_int,
+    manner: Manner,
+    goes_on: bool,
+    iov: *const libc::iovec,
+    count: c_int,
+) -> Outcome {
+    // The kernel raises no signal when something was sent.
+    let flags = libc::MSG_DONTWAIT | if goes_on { libc::MSG_NOSIGNAL } else { 0 };
+    if manner != Manner::Socket || !goes_on {
+        // SAFETY: the caller's. Of a list without a byte this makes no packet.
+        let tried = outcome(unsafe { raw!(SYS_pwritev2, fd, iov, count as usize, -1_i64, -1_i64, libc::RWF_NOWAIT) });
+        if !is_refused(&tried) {
+            return tried;
+        }
     }
     if manner == Manner::Socket {
         let header = header(iov, count as usize);
         // SAFETY: the caller's.
-        return outcome(unsafe { raw!(SYS_sendmsg, fd, &raw const header, libc::MSG_DONTWAIT) });
+        return outcome(unsafe { raw!(SYS_sendmsg, fd, &raw const header, flags) });
     }
     if !is_ready(fd, Half::Write) {
         return Err(libc::EAGAIN);
     }
-    if manner != Manner::Pipe {
-        return write_elsewhere(fd, List(iov), count);
-    }
     // SAFETY: the kernel has looked at the list, or has refused before it did; the caller's.
-    let list = unsafe { std::slice::from_raw_parts(iov, count as usize) };
-    if total(list) <= PIPE_BUF {
-        // SAFETY: the caller's.
-        return outcome(unsafe { raw!(SYS_writev, fd, iov, count as usize) });
-    }
-    let first = list.iter().find(|slice| slice.iov_len > 0).unwrap_or(&list[0]);
-    // SAFETY: the caller's.
-    outcome(unsafe { raw!(SYS_write, fd, first.iov_base, first.iov_len.min(PIPE_BUF)) })
+    unsafe { write_elsewhere(fd, manner, std::slice::from_raw_parts(iov, count as usize)) }
 }
 
-/// A list of buffers, for another thread.
-struct List(*const libc::iovec);
+/// As much of a terminal's text, or a pipe's, is handed over at once. Devices take records, which
+/// must not be cut.
+const PIECE: usize = 4096;
 
-// SAFETY: whoever sends it waits for the thread, and leaves the buffers alone meanwhile.
-unsafe impl Send for List {}
-
-/// Has another thread write. A terminal that is ready has room for a byte, and nobody says for how
-/// many more: the rest would wait, here perhaps for a reader of this very worker.
-fn write_elsewhere(fd: c_int, list: List, count: c_int) -> Outcome {
-    let write = move || {
-        let List(iov) = { list };
-        // SAFETY: the caller of `try_write` names buffers that are there until it returns.
-        outcome(unsafe { raw!(SYS_writev, fd, iov, count as usize) })
-    };
-    segue_core::blocking(write).unwrap_or(Err(libc::ECANCELED))
+/// Writes on another thread. A terminal that is ready has room for a byte, and nobody says for how
+/// many more; a counter may be ready, and too full for what is added. The rest would wait, here
+/// perhaps for a reader of this very worker.
+///
+/// # Safety
+/// As for `writev`.
+unsafe fn write_elsewhere(fd: c_int, manner: Manner, list: &[libc::iovec]) -> Outcome {
+    let file = duplicate_or_wait(fd)?;
+    let may_be_cut = manner == Manner::Pipe || settings(fd).is_some();
+    let length = if may_be_cut { total(list).min(PIECE) } else { total(list) };
+    let mut bytes = Vec::<u8>::with_capacity(length);
+    for slice in list {
+        let part = slice.iov_len.min(length - bytes.len());
+        // SAFETY: the caller's: the bytes are there; and there is room for as many.
+        unsafe {
+            let end = bytes.as_mut_ptr().add(bytes.len());
+            ptr::copy_nonoverlapping(slice.iov_base.cast(), end, part);
+            bytes.set_len(bytes.len() + part);
+        }
+    }
+    // SAFETY: the bytes are there.
+    let write = move || outcome(unsafe { raw!(SYS_write, file.as_raw_fd(), bytes.as_ptr(), bytes.len()) });
+    elsewhere("room to write", true, write)
 }
 
 /// A message of bytes alone.

@@ -98,6 +98,7 @@ mod bytes;
 mod connections;
 mod descriptor;
 mod errno;
+mod messages;
 mod names;
 mod raw;
 mod scope;

@@ -1,13 +1,15 @@
-//! `getaddrinfo`, on a thread for blocking calls.
+//! `getaddrinfo`, on another thread.
 //!
 //! Used by std's `ToSocketAddrs`, and by C. What the C library does in there it does by calls of
-//! its own, which are not defined here: so it is the whole call that moves.
+//! its own, which are not defined here: so it is the whole call that moves. It can't be ended: a
+//! cancelled caller leaves it behind, and the list of addresses is freed where it comes. So the
+//! question is copied, and the place for the list is written by the caller alone.
 #![allow(unsafe_code)] // The C library's function, defined anew; and found.
 
 use crate::errno;
-use crate::scope::{Patience, carry_out, is_active};
-use std::ffi::{c_char, c_int, c_void};
-use std::mem;
+use crate::scope::{carry_out, elsewhere, is_active};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::mem::{self, ManuallyDrop};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -28,19 +30,63 @@ fn real() -> Option<Names> {
     (!found.is_null()).then(|| unsafe { mem::transmute::<*mut c_void, Names>(found) })
 }
 
-/// What the arguments point to, for another thread.
-struct Arguments(*const c_char, *const c_char, *const libc::addrinfo, *mut *mut libc::addrinfo);
+/// The arguments, for another thread.
+struct Question {
+    node: Option<CString>,
+    service: Option<CString>,
+    /// Flags, family, type and protocol: the others are to be zero.
+    hints: Option<[c_int; 4]>,
+}
 
-// SAFETY: the caller waits for the call, and leaves them alone meanwhile.
-unsafe impl Send for Arguments {}
-
-impl Arguments {
+impl Question {
     /// # Safety
     /// As for `getaddrinfo`.
-    unsafe fn call(self, real: Names) -> (c_int, c_int) {
-        // SAFETY: the caller's.
-        let result = unsafe { real(self.0, self.1, self.2, self.3) };
-        (result, errno::get())
+    unsafe fn new(node: *const c_char, service: *const c_char, hints: *const libc::addrinfo) -> Self {
+        // SAFETY: the caller's: each is null, or a text that ends with a zero.
+        let owned = |text: *const c_char| (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_owned());
+        // SAFETY: the caller's, if it is there.
+        let hints = unsafe { hints.as_ref() };
+        let hints = hints.map(|it| [it.ai_flags, it.ai_family, it.ai_socktype, it.ai_protocol]);
+        Self { node: owned(node), service: owned(service), hints }
+    }
+
+    /// Asks the C library. Answers with what it says, and its `errno`.
+    fn ask(&self, real: Names) -> (c_int, c_int, Found) {
+        let pointer = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
+        let mut found = Found(ptr::null_mut());
+        // SAFETY: all that is named is there for the length of the call; of hints zeros are none.
+        let result = unsafe {
+            let hints = self.hints.map(|[flags, family, kind, protocol]| {
+                let mut hints: libc::addrinfo = mem::zeroed();
+                (hints.ai_flags, hints.ai_family) = (flags, family);
+                (hints.ai_socktype, hints.ai_protocol) = (kind, protocol);
+                hints
+            });
+            let hints = hints.as_ref().map_or(ptr::null(), ptr::from_ref);
+            real(pointer(&self.node), pointer(&self.service), hints, &raw mut found.0)
+        };
+        (result, errno::get(), found)
+    }
+}
+
+/// The C library's list of addresses, or null.
+struct Found(*mut libc::addrinfo);
+
+// SAFETY: the list belongs to the owner of the pointer, on any thread.
+unsafe impl Send for Found {}
+
+impl Found {
+    fn into_raw(self) -> *mut libc::addrinfo {
+        ManuallyDrop::new(self).0
+    }
+}
+
+impl Drop for Found {
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            // SAFETY: it is the C library's, and is freed once.
+            unsafe { libc::freeaddrinfo(self.0) };
+        }
     }
 }
 
@@ -60,18 +106,21 @@ unsafe extern "C" fn getaddrinfo(
         // SAFETY: the caller's.
         return unsafe { real(node, service, hints, found) };
     }
-    let arguments = Arguments(node, service, hints, found);
+    // SAFETY: the caller's.
+    let question = unsafe { Question::new(node, service, hints) };
     let mut answer = 0;
     let failed = carry_out(|| {
-        Patience::count();
-        // SAFETY: the caller's; the call is waited for.
-        match segue_core::blocking(|| unsafe { arguments.call(real) }) {
-            Ok((libc::EAI_SYSTEM, error)) => Err(error),
-            Ok((result, _)) => {
+        match elsewhere("a name to be looked up", false, move || Ok(question.ask(real)))? {
+            (libc::EAI_SYSTEM, error, _) => Err(error),
+            (result, _, list) => {
                 answer = result;
+                // On failure the C library leaves the place as it is.
+                if result == 0 {
+                    // SAFETY: the caller's: there is a place for the list.
+                    unsafe { *found = list.into_raw() };
+                }
                 Ok(0)
             }
-            Err(_) => Err(libc::ECANCELED),
         }
     });
     if failed == 0 { answer } else { libc::EAI_SYSTEM }

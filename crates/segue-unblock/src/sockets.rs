@@ -1,32 +1,88 @@
-//! `recv`, `send` and their forms with addresses, messages and lists of messages.
+//! `recv`, `send` and their forms with addresses; and how flags of such calls are kept.
 //!
-//! Used by std's sockets, and by C.
+//! Used by std's sockets, by C, and by `messages`.
 //!
-//! A call with `MSG_DONTWAIT` is passed through, and so is one that never waits, for urgent data or
-//! for errors, and one that connects first (`MSG_FASTOPEN`). `MSG_WAITALL` is kept: a receive of a
-//! stream goes on until all is there, but for two kinds that are passed through, since they can't
-//! be put together from parts: to peek for all, and to wait for all together with control data.
+//! A call with `MSG_DONTWAIT` is passed through, and so is a receive that never waits, of urgent
+//! data or of errors. Every attempt is made with that flag, and the others are kept:
+//!
+//! | flag | how |
+//! | --- | --- |
+//! | `MSG_WAITALL` | a receive of a stream goes on with the rest until all is there |
+//! | `MSG_WAITALL` with `MSG_PEEK` | all is peeked at again, until there is enough, or the end |
+//! | `MSG_FASTOPEN` | the first attempt begins to connect; the next ones send, and say that they would block until the connection is there |
+//! | `MSG_NOSIGNAL` | set for the rest of a send, since the kernel raises no SIGPIPE when something was sent |
 #![allow(unsafe_code)] // The C library's functions, defined anew.
 
-use crate::bytes::{all, check_room, rest, total};
-use crate::descriptor::{Half, does_not_block, header, option};
+use crate::bytes::{all, check_room};
+use crate::descriptor::{Half, does_not_block, is_stream, poll};
 use crate::raw::raw;
 use crate::scope::{Outcome, Patience, admit, carry_out, is_active, outcome, until_done};
-use crate::sleeps::duration;
-use segue_core::now;
-use std::ffi::{c_int, c_uint, c_void};
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
 use std::ptr;
 
-const PLAIN: c_int = libc::MSG_DONTWAIT | libc::MSG_OOB | libc::MSG_ERRQUEUE | libc::MSG_FASTOPEN;
+/// Whether a receive with these flags is to suspend its caller.
+pub(crate) fn receive_is_ours(fd: c_int, flags: c_int) -> bool {
+    flags & (libc::MSG_OOB | libc::MSG_ERRQUEUE) == 0 && send_is_ours(fd, flags)
+}
 
-/// Whether such a call on this descriptor is to suspend its caller.
-fn is_ours(fd: c_int, flags: c_int) -> bool {
-    is_active() && flags & PLAIN == 0 && !does_not_block(fd)
+/// Whether a send with these flags is to suspend its caller.
+pub(crate) fn send_is_ours(fd: c_int, flags: c_int) -> bool {
+    is_active() && flags & libc::MSG_DONTWAIT == 0 && !does_not_block(fd)
 }
 
 /// Whether a receive goes on until all is there. One of packets has the whole of its packet.
-fn waits_for_all(fd: c_int, flags: c_int) -> bool {
-    flags & libc::MSG_WAITALL != 0 && option::<c_int>(fd, libc::SO_TYPE) == Some(libc::SOCK_STREAM)
+pub(crate) fn waits_for_all(fd: c_int, flags: c_int) -> bool {
+    flags & libc::MSG_WAITALL != 0 && is_stream(fd)
+}
+
+/// The flags of the attempts of a send.
+pub(crate) struct Sending(Cell<c_int>);
+
+impl Sending {
+    pub(crate) fn new(flags: c_int) -> Self {
+        Self(Cell::new(flags | libc::MSG_DONTWAIT))
+    }
+
+    /// Makes an attempt, when so much was sent.
+    pub(crate) fn attempt(&self, moved: usize, call: impl FnOnce(c_int) -> isize) -> Outcome {
+        let flags = self.0.get();
+        let rest = if moved > 0 { flags & !libc::MSG_FASTOPEN | libc::MSG_NOSIGNAL } else { flags };
+        match outcome(call(rest)) {
+            // The connection was begun, and nothing was sent.
+            Err(libc::EINPROGRESS) if rest & libc::MSG_FASTOPEN != 0 => {
+                self.0.set(flags & !libc::MSG_FASTOPEN);
+                Err(libc::EAGAIN)
+            }
+            done => done,
+        }
+    }
+}
+
+/// Peeks until so many bytes are there, or no more will come; `attempt` peeks at what is there.
+#[track_caller]
+pub(crate) fn peek_all(
+    patience: &mut Patience,
+    total: impl Fn() -> usize,
+    mut attempt: impl FnMut(c_int) -> Outcome,
+) -> Outcome {
+    loop {
+        // Asked before the peek, which then sees all that came before the end.
+        let over = libc::POLLRDHUP | libc::POLLHUP | libc::POLLNVAL;
+        let is_over = poll(patience.fd(), libc::POLLRDHUP) & over != 0;
+        let seen = attempt(patience.fd());
+        match seen {
+            Ok(count) if is_over || count == 0 || count.cast_unsigned() >= total() => return seen,
+            // To wait for more is to pause: what is there makes the socket ready.
+            Ok(_) | Err(libc::EAGAIN) => {
+                if let Err(error) = patience.wait(Half::Read) {
+                    return seen.map_err(|_| error);
+                }
+            }
+            Err(libc::EINTR) => {}
+            Err(_) => return seen,
+        }
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -40,11 +96,7 @@ unsafe extern "C" fn recvfrom(
 ) -> isize {
     // SAFETY: the caller's.
     let through = || unsafe { raw!(SYS_recvfrom, fd, buf, length, flags, addr, addr_length) };
-    if !is_ours(fd, flags) {
-        return through();
-    }
-    let waits = waits_for_all(fd, flags);
-    if waits && flags & libc::MSG_PEEK != 0 {
+    if !receive_is_ours(fd, flags) {
         return through();
     }
     let attempt = |fd: c_int, moved: usize| {
@@ -53,9 +105,15 @@ unsafe extern "C" fn recvfrom(
         // SAFETY: the caller's; of the buffer the part that is left.
         outcome(unsafe { raw!(SYS_recvfrom, fd, buf, length - moved, flags, addr, addr_length) })
     };
-    carry_out(|| match waits {
-        false => until_done(fd, Half::Read, |fd| attempt(fd, 0)),
-        true => all(fd, Half::Read, || length, attempt),
+    carry_out(|| {
+        if !waits_for_all(fd, flags) {
+            return until_done(fd, Half::Read, |fd| attempt(fd, 0));
+        }
+        if flags & libc::MSG_PEEK == 0 {
+            return all(fd, Half::Read, || length, attempt);
+        }
+        admit()?;
+        peek_all(&mut Patience::new(fd), || length, |fd| attempt(fd, 0))
     })
 }
 
@@ -96,14 +154,15 @@ pub(crate) unsafe extern "C" fn sendto(
     addr: *const libc::sockaddr,
     addr_length: libc::socklen_t,
 ) -> isize {
-    if !is_ours(fd, flags) {
+    if !send_is_ours(fd, flags) {
         // SAFETY: the caller's.
         return unsafe { raw!(SYS_sendto, fd, buf, length, flags, addr, addr_length) };
     }
+    let sending = Sending::new(flags);
     let attempt = |fd: c_int, moved: usize| {
-        let (buf, flags) = (buf.wrapping_byte_add(moved), flags | libc::MSG_DONTWAIT);
+        let buf = buf.wrapping_byte_add(moved);
         // SAFETY: the caller's; of the buffer the part that is left.
-        outcome(unsafe { raw!(SYS_sendto, fd, buf, length - moved, flags, addr, addr_length) })
+        sending.attempt(moved, |flags| unsafe { raw!(SYS_sendto, fd, buf, length - moved, flags, addr, addr_length) })
     };
     carry_out(|| all(fd, Half::Write, || length, attempt))
 }
@@ -112,141 +171,4 @@ pub(crate) unsafe extern "C" fn sendto(
 unsafe extern "C" fn send(fd: c_int, buf: *const c_void, length: usize, flags: c_int) -> isize {
     // SAFETY: the caller's.
     unsafe { sendto(fd, buf, length, flags, ptr::null(), 0) }
-}
-
-/// The buffers of a message that the kernel has accepted.
-///
-/// # Safety
-/// It was.
-unsafe fn slices<'a>(message: *const libc::msghdr) -> &'a [libc::iovec] {
-    // SAFETY: the kernel has read both.
-    unsafe {
-        match (*message).msg_iov.is_null() {
-            true => &[],
-            false => std::slice::from_raw_parts((*message).msg_iov, (*message).msg_iovlen as _),
-        }
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sendmsg(fd: c_int, message: *const libc::msghdr, flags: c_int) -> isize {
-    if !is_ours(fd, flags) {
-        // SAFETY: the caller's.
-        return unsafe { raw!(SYS_sendmsg, fd, message, flags) };
-    }
-    let flags = flags | libc::MSG_DONTWAIT;
-    // SAFETY: it is asked for when something was sent.
-    let list = || unsafe { slices(message) };
-    let attempt = |fd: c_int, moved: usize| {
-        if moved == 0 {
-            // SAFETY: the caller's.
-            return outcome(unsafe { raw!(SYS_sendmsg, fd, message, flags) });
-        }
-        // Control data has gone with the first byte; a stream has no addresses.
-        let rest = rest(list(), moved);
-        let message = header(rest.as_ptr(), rest.len());
-        // SAFETY: parts of what the caller has named.
-        outcome(unsafe { raw!(SYS_sendmsg, fd, &raw const message, flags) })
-    };
-    carry_out(|| all(fd, Half::Write, || total(list()), attempt))
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn recvmsg(fd: c_int, message: *mut libc::msghdr, flags: c_int) -> isize {
-    // SAFETY: the caller's.
-    let through = || unsafe { raw!(SYS_recvmsg, fd, message, flags) };
-    if !is_ours(fd, flags) || message.is_null() {
-        return through();
-    }
-    let waits = waits_for_all(fd, flags);
-    // SAFETY: the caller's message can be read.
-    if waits && (flags & libc::MSG_PEEK != 0 || unsafe { !(*message).msg_control.is_null() }) {
-        return through();
-    }
-    let flags = flags | libc::MSG_DONTWAIT;
-    // SAFETY: it is asked for when something was received.
-    let list = || unsafe { slices(message) };
-    let attempt = |fd: c_int, moved: usize| {
-        if moved == 0 {
-            // SAFETY: the caller's.
-            return outcome(unsafe { raw!(SYS_recvmsg, fd, message, flags) });
-        }
-        let rest = rest(list(), moved);
-        let mut message = header(rest.as_ptr(), rest.len());
-        // SAFETY: parts of what the caller has named.
-        outcome(unsafe { raw!(SYS_recvmsg, fd, &raw mut message, flags) })
-    };
-    carry_out(|| match waits {
-        false => until_done(fd, Half::Read, |fd| attempt(fd, 0)),
-        true => all(fd, Half::Read, || total(list()), attempt),
-    })
-}
-
-/// Moves messages one batch after the other, until all are moved or it fails; how many, if any.
-fn batches(
-    patience: &mut Patience,
-    half: Half,
-    count: usize,
-    is_enough: impl Fn() -> bool,
-    mut attempt: impl FnMut(c_int, usize) -> Outcome,
-) -> Outcome {
-    admit()?;
-    let mut moved = 0;
-    let failed = loop {
-        match attempt(patience.fd(), moved) {
-            Ok(more) => {
-                moved += more.cast_unsigned();
-                if more == 0 || moved >= count || is_enough() {
-                    return Ok(moved.cast_signed());
-                }
-            }
-            Err(libc::EINTR) => {}
-            Err(libc::EAGAIN) => {
-                if let Err(error) = patience.wait(half) {
-                    break error;
-                }
-            }
-            Err(error) => break error,
-        }
-    };
-    if moved > 0 { Ok(moved.cast_signed()) } else { Err(failed) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut libc::mmsghdr, count: c_uint, flags: c_int) -> c_int {
-    if !is_ours(fd, flags) {
-        // SAFETY: the caller's.
-        return unsafe { raw!(SYS_sendmmsg, fd, messages, count, flags) } as c_int;
-    }
-    let attempt = |fd: c_int, moved: usize| {
-        let (from, left, flags) = (messages.wrapping_add(moved), count - moved as c_uint, flags | libc::MSG_DONTWAIT);
-        // SAFETY: the caller's; those that are left.
-        outcome(unsafe { raw!(SYS_sendmmsg, fd, from, left, flags) })
-    };
-    carry_out(|| batches(&mut Patience::new(fd), Half::Write, count as usize, || false, attempt)) as c_int
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn recvmmsg(
-    fd: c_int,
-    messages: *mut libc::mmsghdr,
-    count: c_uint,
-    flags: c_int,
-    timeout: *mut libc::timespec,
-) -> c_int {
-    // SAFETY: the caller's, if it is there.
-    let limit = unsafe { timeout.as_ref() }.map(duration);
-    if !is_ours(fd, flags) || limit == Some(None) {
-        // SAFETY: the caller's.
-        return unsafe { raw!(SYS_recvmmsg, fd, messages, count, flags, timeout) } as c_int;
-    }
-    let deadline = limit.flatten().and_then(|limit| now().checked_add(limit));
-    let attempt = |fd: c_int, moved: usize| {
-        let (to, left, flags) = (messages.wrapping_add(moved), count - moved as c_uint, flags | libc::MSG_DONTWAIT);
-        // SAFETY: the caller's; those that are left.
-        outcome(unsafe { raw!(SYS_recvmmsg, fd, to, left, flags, ptr::null_mut::<libc::timespec>()) })
-    };
-    // As in the kernel, its time-out is looked at when something has come.
-    let is_enough = || flags & libc::MSG_WAITFORONE != 0 || deadline.is_some_and(|at| at <= now());
-    carry_out(|| batches(&mut Patience::new(fd), Half::Read, count as usize, is_enough, attempt)) as c_int
 }

@@ -104,6 +104,28 @@ fn a_send_that_connects_first_does_so() {
     });
 }
 
+/// A listener whose queue is full answers nobody.
+#[test]
+fn a_send_that_connects_first_suspends_its_fiber() {
+    let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    full.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    full.listen(0).unwrap();
+    let to = full.local_addr().unwrap();
+    let _queued = std::net::TcpStream::connect(to.as_socket().unwrap()).unwrap();
+    everywhere(|| {
+        let client = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        let send = || {
+            let (fd, bytes) = (client.as_raw_fd(), b"first");
+            // SAFETY: bytes and address are there.
+            let sent =
+                unsafe { libc::sendto(fd, bytes.as_ptr().cast(), 5, libc::MSG_FASTOPEN, to.as_ptr().cast(), to.len()) };
+            (sent, errno())
+        };
+        let cut = segue_core::timeout(Duration::from_millis(20), || unblock(send));
+        assert_eq!(cut, (-1, libc::ECANCELED));
+    });
+}
+
 #[test]
 fn a_call_that_wants_all_of_a_packet_gets_its_packet() {
     everywhere(|| {
@@ -230,6 +252,173 @@ fn lists_of_messages_wait_for_each() {
             assert_eq!(unblock(|| transfer(to.as_raw_fd(), &mut numbers, false)), count as i32);
             assert!(numbers.into_iter().eq(0..count));
         });
+    });
+}
+
+/// Lists of messages with a buffer each.
+struct List {
+    messages: Vec<libc::mmsghdr>,
+    _parts: Vec<libc::iovec>,
+}
+
+/// A list for these buffers, which have to stay in place.
+fn list_of(buffers: &mut [Vec<u8>]) -> List {
+    let part = |buffer: &mut Vec<u8>| libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let mut parts: Vec<_> = buffers.iter_mut().map(part).collect();
+    let message = |part: &mut libc::iovec| {
+        // SAFETY: numbers and pointers, for which zero is a value.
+        let mut message: libc::mmsghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+        (message.msg_hdr.msg_iov, message.msg_hdr.msg_iovlen) = (part, 1);
+        message
+    };
+    List { messages: parts.iter_mut().map(message).collect(), _parts: parts }
+}
+
+/// The kernel takes a part of a message from a call that must not wait, and counts it.
+#[test]
+fn a_list_of_messages_for_a_stream_is_sent_whole_and_in_order() {
+    let text: Vec<u8> = (0..4_u32 << 20).map(|byte| (byte / 251) as u8).collect();
+    everywhere(|| {
+        let (one, mut other) = UnixStream::pair().unwrap();
+        let send = || {
+            let mut buffers: Vec<Vec<u8>> = text.chunks(1 << 20).map(<[u8]>::to_vec).collect();
+            let mut list = list_of(&mut buffers);
+            // SAFETY: messages and buffers are there.
+            let sent = unsafe { libc::sendmmsg(one.as_raw_fd(), list.messages.as_mut_ptr(), 4, 0) };
+            (sent, list.messages.iter().map(|message| message.msg_len).collect::<Vec<_>>())
+        };
+        let mut received = vec![0; text.len()];
+        let receive = || unblock(|| other.read_exact(&mut received)).unwrap();
+        assert_eq!(beside(send, receive), (4, vec![1 << 20; 4]));
+        assert!(received == text, "bytes are lost, or in another order");
+    });
+}
+
+/// As the kernel has it: a message of which a part was sent is counted, and is the last.
+#[test]
+fn a_list_of_messages_that_is_cut_says_what_was_sent() {
+    everywhere(|| {
+        let (one, mut other) = UnixStream::pair().unwrap();
+        one.set_write_timeout(Some(Duration::from_millis(10))).unwrap();
+        let mut buffers = vec![vec![1; 1_000], vec![2; 4 << 20], vec![3; 1_000]];
+        let mut list = list_of(&mut buffers);
+        let messages = list.messages.as_mut_ptr().expose_provenance();
+        // SAFETY: messages and buffers are there.
+        let send = || unsafe { libc::sendmmsg(one.as_raw_fd(), messages as *mut libc::mmsghdr, 3, 0) };
+        assert_eq!(unblock(send), 2);
+        let sent = [list.messages[0].msg_len as usize, list.messages[1].msg_len as usize];
+        assert!(sent[0] == 1_000 && (1..4 << 20).contains(&sent[1]), "{sent:?}");
+        drop(one);
+        let mut received = vec![];
+        other.read_to_end(&mut received).unwrap();
+        assert_eq!(received.len(), sent[0] + sent[1]);
+        assert!(received[..1_000].iter().all(|byte| *byte == 1) && received[1_000..].iter().all(|byte| *byte == 2));
+    });
+}
+
+#[test]
+fn a_list_that_wants_all_gets_all_of_each_message() {
+    everywhere(|| {
+        let (one, mut other) = UnixStream::pair().unwrap();
+        let receive = || {
+            let mut buffers = vec![vec![0; 5]; 3];
+            let mut list = list_of(&mut buffers);
+            let (fd, null) = (one.as_raw_fd(), ptr::null_mut());
+            // SAFETY: messages and buffers are there.
+            let count = unsafe { libc::recvmmsg(fd, list.messages.as_mut_ptr(), 3, libc::MSG_WAITALL, null) };
+            (count, list.messages.iter().map(|message| message.msg_len).collect::<Vec<_>>(), buffers.concat())
+        };
+        let send = || {
+            for piece in [&b"ab"[..], b"cdefg", b"hij", b"k", b"lmno"] {
+                other.write_all(piece).unwrap();
+                (0..5).for_each(|_| segue_core::yield_now().unwrap());
+            }
+        };
+        assert_eq!(beside(receive, send), (3, vec![5; 3], b"abcdefghijklmno".to_vec()));
+        // The end comes in the middle of the second.
+        assert_eq!(
+            beside(receive, || {
+                other.write_all(b"abcdefg").unwrap();
+                drop(other);
+            }),
+            (3, vec![5, 2, 0], b"abcdefg\0\0\0\0\0\0\0\0".to_vec())
+        );
+    });
+}
+
+#[test]
+fn a_peek_that_wants_all_waits_for_all_and_takes_nothing() {
+    everywhere(|| {
+        let (one, mut other) = UnixStream::pair().unwrap();
+        let mut bytes = [0; 6];
+        let flags = libc::MSG_PEEK | libc::MSG_WAITALL;
+        let pieces = |other: &mut UnixStream| {
+            for piece in [&b"ab"[..], b"c", b"def"] {
+                other.write_all(piece).unwrap();
+                (0..5).for_each(|_| segue_core::yield_now().unwrap());
+            }
+        };
+        assert_eq!(beside(|| recv(&one, &mut bytes, flags), || pieces(&mut other)), 6);
+        assert_eq!(&bytes, b"abcdef");
+        assert_eq!(recv(&one, &mut bytes, 0), 6);
+        // What there is at the end of the time, and at the end of the stream.
+        one.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+        assert_eq!(unblock(|| (recv(&one, &mut bytes, flags), errno())), (-1, libc::EAGAIN));
+        other.write_all(b"xyz").unwrap();
+        assert_eq!(unblock(|| recv(&one, &mut bytes, flags)), 3);
+        one.set_read_timeout(None).unwrap();
+        assert_eq!(beside(|| recv(&one, &mut bytes, flags), || drop(other)), 3);
+        assert_eq!(&bytes[..3], b"xyz");
+    });
+}
+
+/// The kernel ends such a receive behind descriptors.
+#[test]
+fn a_receive_that_wants_all_has_the_descriptors_that_come_with_a_part() {
+    everywhere(|| {
+        let (one, other) = UnixStream::pair().unwrap();
+        let (_reader, writer) = std::io::pipe().unwrap();
+        // SAFETY: all that a message names is there; there is room for one descriptor.
+        let send = |descriptor: i32| unsafe {
+            let (mut bytes, mut control) = (*b"cd", [0_u64; 4]);
+            let mut list = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: 2 };
+            let mut message: libc::msghdr = MaybeUninit::zeroed().assume_init();
+            (message.msg_iov, message.msg_iovlen) = (&raw mut list, 1);
+            message.msg_control = control.as_mut_ptr().cast();
+            message.msg_controllen = libc::CMSG_SPACE(4) as _;
+            let first = libc::CMSG_FIRSTHDR(&raw const message);
+            (*first).cmsg_level = libc::SOL_SOCKET;
+            (*first).cmsg_type = libc::SCM_RIGHTS;
+            (*first).cmsg_len = libc::CMSG_LEN(4) as _;
+            libc::CMSG_DATA(first).cast::<i32>().write_unaligned(descriptor);
+            assert_eq!(libc::sendmsg(other.as_raw_fd(), &raw const message, 0), 2);
+        };
+        // SAFETY: likewise.
+        let receive = || unsafe {
+            let (mut bytes, mut control) = ([0_u8; 6], [0_u64; 4]);
+            let mut list = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: 6 };
+            let mut message: libc::msghdr = MaybeUninit::zeroed().assume_init();
+            (message.msg_iov, message.msg_iovlen) = (&raw mut list, 1);
+            (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), size_of_val(&control) as _);
+            let flags = libc::MSG_WAITALL | libc::MSG_CMSG_CLOEXEC;
+            let count = libc::recvmsg(one.as_raw_fd(), &raw mut message, flags);
+            let first = libc::CMSG_FIRSTHDR(&raw const message);
+            let got = (!first.is_null()).then(|| libc::CMSG_DATA(first).cast::<i32>().read_unaligned());
+            (count, bytes, got.map(|fd| OwnedFd::from_raw_fd(fd)).is_some())
+        };
+        let parts = || {
+            (&other).write_all(b"ab").unwrap();
+            (0..5).for_each(|_| segue_core::yield_now().unwrap());
+            send(writer.as_raw_fd());
+        };
+        assert_eq!(beside(receive, parts), (4, *b"abcd\0\0", true));
+        // Without one all is waited for.
+        let parts = || {
+            (&other).write_all(b"ab").unwrap();
+            (0..5).for_each(|_| segue_core::yield_now().unwrap());
+            (&other).write_all(b"cdef").unwrap();
+        };
+        assert_eq!(beside(receive, parts), (6, *b"abcdef", false));
     });
 }
 

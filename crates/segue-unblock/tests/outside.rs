@@ -282,6 +282,55 @@ fn a_signal_ends_a_plain_call_and_no_wait_of_a_fiber() {
     });
 }
 
+/// As in the kernel: a send of which something was sent says how much, and the next one raises the
+/// signal.
+#[test]
+fn a_send_that_has_sent_a_part_raises_no_signal() {
+    static RAISED: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn count(_: libc::c_int) {
+        RAISED.fetch_add(1, SeqCst);
+    }
+    let handle = |handler: usize| {
+        // SAFETY: the handler counts.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler;
+            libc::sigaction(libc::SIGPIPE, &raw const action, std::ptr::null_mut());
+        }
+    };
+    let text = vec![b'x'; 30_000_000];
+    type Send = fn(i32, &[u8]) -> isize;
+    // SAFETY: the bytes are there.
+    let plain: Send = |fd, text| unsafe { libc::send(fd, text.as_ptr().cast(), text.len(), 0) };
+    // SAFETY: likewise.
+    let write: Send = |fd, text| unsafe { libc::write(fd, text.as_ptr().cast(), text.len()) };
+    let message: Send = |fd, text| {
+        let mut part = libc::iovec { iov_base: text.as_ptr().cast_mut().cast(), iov_len: text.len() };
+        // SAFETY: zeros are an empty message; all that it names is there.
+        unsafe {
+            let mut message: libc::msghdr = std::mem::zeroed();
+            (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+            libc::sendmsg(fd, &raw const message, 0)
+        }
+    };
+    everywhere(|| {
+        handle(count as extern "C" fn(_) as usize);
+        for send in [plain, write, message] {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let _silent = listener.accept().unwrap();
+            let before = RAISED.load(SeqCst);
+            let end = || client.shutdown(std::net::Shutdown::Write).unwrap();
+            let sent = beside(|| send(client.as_raw_fd(), &text), end);
+            assert!((1..30_000_000).contains(&sent), "{sent}");
+            assert_eq!(RAISED.load(SeqCst), before, "a signal although something was sent");
+            assert_eq!(unblock(|| (send(client.as_raw_fd(), &text), errno())), (-1, libc::EPIPE));
+            assert_eq!(RAISED.load(SeqCst), before + 1);
+        }
+        handle(libc::SIG_IGN);
+    });
+}
+
 #[test]
 fn nothing_is_captured_across_the_scope() {
     everywhere(|| {
