@@ -148,6 +148,24 @@ sleeps() {
     check_sleeps crates
 }
 
+# No wait of a call of the C library's is without an end.
+deadlines() {
+    local planted fault
+    planted=$(mktemp -d)
+    trap 'rm -rf "$planted"' RETURN
+    printf '%s\n' 'fn f() {' '    let failed = loop {' '        match attempt() {' '            Err(error) => patience.wait(half)?,' \
+        '        }' '    };' '    // Ends: there are so many.' '    while let Some(next) = list.next() {' '        look(next);' \
+        '    }' '    file.readable(deadline);' '}' >"$planted/fine.rs"
+    awk -f .ci/deadlines.awk "$planted/fine.rs"
+    for fault in '    loop {\n        attempt();\n    }' '    while is_ready(fd) {\n        attempt();\n    }' \
+        '    let a = loop {\n        loop {\n            patience.pause(at)?;\n        }\n    };\n    loop {\n    }' \
+        '    file.readable(None);' '    segue_core::blocking(write);'; do
+        printf "fn f() {\n$fault\n}\n" >"$planted/fault.rs"
+        if awk -f .ci/deadlines.awk "$planted/fault.rs" >/dev/null; then echo "error: a planted fault was not found: $fault" && return 1; fi
+    done
+    awk -f .ci/deadlines.awk crates/segue-unblock/src/*.rs
+}
+
 # The files of the first step of the reading order in a page, with how many lines they have.
 check_reading() {
     local files lines

@@ -54,8 +54,10 @@
 //!   try without waiting --done--> return
 //!    |  it would block                ^
 //!    v                                |
-//!   wait for readiness, once --> try again
+//!   wait for readiness, once --> try again, and pause where it is ready and denies that
 //! ```
+//!
+//! Where a call can't be tried without waiting, a thread makes it that a cancellation interrupts.
 //!
 //! No flag of a descriptor is changed, and no table of them is kept. What is waited for is a
 //! duplicate, and the call goes on there: if its number is closed meanwhile, and given out again,
@@ -65,16 +67,20 @@
 //!
 //! | functions | how they wait |
 //! | --- | --- |
-//! | `read`, `readv`, `write`, `writev`, `__read_chk` | pipes, terminals, sockets, events: by readiness; what a terminal is given is written by a thread for blocking calls. Files and directories are passed through, and so are writes to descriptors 1 and 2, during which std holds a lock |
-//! | `recv`, `recvfrom`, `recvmsg`, `recvmmsg`, `send`, `sendto`, `sendmsg`, `sendmmsg`, `__recv_chk`, `__recvfrom_chk` | by readiness; `SO_RCVTIMEO` and `SO_SNDTIMEO` are kept. A send goes on until all is sent, a receive with `MSG_WAITALL` until all is there |
-//! | `connect`, `accept`, `accept4` | in the worker's ring. Without one a connect is made by a thread for blocking calls; an accept waits for readiness, and may block its worker if another process, or a plain thread, takes the connection first |
+//! | `read`, `readv`, `write`, `writev`, `__read_chk` | pipes, sockets, most events: by readiness. Terminals, counters and devices that can't be told not to wait: by readiness, then on another thread, so that a terminal reads by its own rules (`VMIN`, `VTIME`). Files and directories are passed through, also those of servers, and so are writes to descriptors 1 and 2, during which std holds a lock |
+//! | `recv`, `recvfrom`, `recvmsg`, `recvmmsg`, `send`, `sendto`, `sendmsg`, `sendmmsg`, `__recv_chk`, `__recvfrom_chk` | by readiness; `SO_RCVTIMEO` and `SO_SNDTIMEO` are kept. A send goes on until all is sent, a receive with `MSG_WAITALL` until all is there; of lists, for each message |
+//! | `connect`, `accept`, `accept4` | in the worker's ring. Without one, and for a connect of a Unix socket, on another thread; an accept when it is ready |
 //! | `poll`, `ppoll`, `select`, `epoll_wait`, `epoll_pwait`, `__poll_chk`, `__ppoll_chk` | for all at once. With a mask of signals they are passed through |
 //! | `nanosleep`, `clock_nanosleep`, `sleep`, `usleep` | on the scheduler's clock, which a simulator moves. A signal ends none |
-//! | `getaddrinfo` | on a thread for blocking calls |
+//! | `getaddrinfo` | on another thread |
+//!
+//! A descriptor may be ready for the kernel and not for the call: that of a socket with a queue of
+//! errors, of a datagram for a full queue, of a peek beyond the last byte. Then the call is tried
+//! again up to 16 ms later, so that what comes may be had as much later.
 //!
 //! Not caught, and so blocking: file locks, the opening of a named pipe, `splice` and `sendfile`
-//! (with which `std::io::copy` moves what it can), `waitpid`, `pause` and the like; locks and
-//! condition variables; what C calls by number; what the C library does inside of its own
+//! (with which `std::io::copy` moves what it can), `tcdrain`, `waitpid`, `pause` and the like;
+//! locks and condition variables; what C calls by number; what the C library does inside of its own
 //! functions, as `fread`. [`waits`] tells whether anything was caught.
 //!
 //! # Cancellation
@@ -82,8 +88,20 @@
 //! A call of a cancelled fiber fails with `ECANCELED`, which
 //! [`Cancelled::caused`](segue_core::Cancelled::caused) knows; the reason stays behind. What was
 //! sent before that, or before a time-out, is what the call returns. A sleep ends early instead and
-//! says that it is over, since std panics at any other end; the next call fails. A name that is
-//! being looked up is waited for.
+//! says that it is over, since std panics at any other end; the next call fails.
+//!
+//! Every wait ends so, with others of its worker and after others: no deadline, end of a scope or
+//! shutdown is held up by what a call waits for. A call on another thread is interrupted, *no
+//! effect*; where the kernel does not listen, it is left behind, and *may already have happened*. A
+//! lookup of a name is left behind likewise, and its answer is dropped. A connect goes on by
+//! itself.
+//!
+//! # The contract of the functions
+//!
+//! Each `extern "C"` function here has the contract of the C library's function of its name, for
+//! all its callers: what its pointers name is there, as long as it says, until the call returns,
+//! and may be written where the kernel would. "The caller's" in a `SAFETY:` comment is that
+//! contract.
 //!
 //! # Where it is
 //!
@@ -112,7 +130,7 @@ mod sockets;
 /// It is the fiber's: the others of its worker are as they were, and what `f` spawns, or moves to
 /// another scheduler's thread, is outside. Whether the second half of a `join` is inside depends on
 /// who runs it. Nested ones are one; in [`no_suspend`](segue_core::no_suspend), and while the fiber
-/// panics, calls are plain, whichever is around the other. In the child of a fork, too.
+/// panics, calls are plain, whichever is around the other. In the child of a `fork`, too.
 ///
 /// It is an operation: no computation is captured across it by an effect or a generator.
 ///
@@ -138,6 +156,9 @@ mod sockets;
 ///   through, as the pipes of `signal-hook` are;
 /// * it does not leave a frame that waits, by `longjmp` or by ending the thread; and nobody cancels
 ///   the thread by `pthread_cancel`;
+/// * the child of a `vfork`, or of another `clone` that has this memory for its own, makes none of
+///   these calls before its `exec`: it would suspend the fiber of its parent. The child of a `fork`
+///   may, and std's `Command` and `posix_spawn` make none;
 /// * it fits on the fiber's stack.
 ///
 /// What breaks the first of these stands still rather than corrupts; the worker's monitor reports

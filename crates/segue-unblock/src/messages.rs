@@ -81,6 +81,7 @@ unsafe fn ends_a_receive(message: *const libc::msghdr) -> bool {
             return true;
         }
         let mut next = libc::CMSG_FIRSTHDR(message);
+        // Ends: each header lies behind the one before, within the length that the kernel has said.
         while let Some(control) = next.as_ref() {
             if (control.cmsg_level, control.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
                 return true;
