@@ -220,6 +220,9 @@ unsafe extern "C" fn epoll_wait(epoll: c_int, events: *mut libc::epoll_event, mo
     unsafe { epoll_pwait(epoll, events, most, timeout, ptr::null()) }
 }
 
+/// Up to how many descriptors a `select` is caught: as many as a process has at most by default.
+const MOST: c_int = 1 << 20;
+
 /// What `select` asks a set for, as events of `poll`.
 const SETS: [i16; 3] = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
 
@@ -249,26 +252,25 @@ unsafe extern "C" fn select(
         return call(&raw mut wrong) as c_int;
     };
     let begun = now();
-    let found = if is_active() && !limit.is_zero() && count <= libc::FD_SETSIZE as c_int {
-        // SAFETY: the sets are there, and have so many bits.
-        let has = |set: *const libc::fd_set, fd| unsafe { !set.is_null() && libc::FD_ISSET(fd, set) };
-        let asked: Vec<(c_int, i16)> = sets
-            .iter()
-            .zip(SETS)
-            .flat_map(|(set, events)| (0..count).filter(move |fd| has(*set, *fd)).map(move |fd| (fd, events)))
-            .collect();
-        // A set may be shorter than the C library's: the kernel goes by the count, in whole words.
-        let bytes = (count as usize).div_ceil(c_ulong::BITS as usize) * size_of::<c_ulong>();
-        let before = sets.map(|set| {
-            let mut kept = [0_u8; size_of::<libc::fd_set>()];
-            // SAFETY: as above; and no more than there is room for, by the count.
-            (!set.is_null()).then(|| unsafe { ptr::copy_nonoverlapping(set.cast(), kept.as_mut_ptr(), bytes) });
-            kept
+    let found = if is_active() && !limit.is_zero() && count <= MOST {
+        // A set may be shorter than the C library's, or longer: the kernel goes by the count, in
+        // whole words.
+        let words = (count as usize).div_ceil(c_ulong::BITS as usize);
+        let before = sets.map(|set| match set.is_null() {
+            true => Vec::new(),
+            // SAFETY: the caller's: there are so many bits.
+            false => unsafe { std::slice::from_raw_parts(set.cast::<c_ulong>(), words) }.to_vec(),
         });
+        let has = |set: &[c_ulong], fd: usize| {
+            set.get(fd / c_ulong::BITS as usize).is_some_and(|word| word >> (fd % c_ulong::BITS as usize) & 1 == 1)
+        };
+        let of_set =
+            |set, events| (0..count as usize).filter(move |fd| has(set, *fd)).map(move |fd| (fd as c_int, events));
+        let asked: Vec<(c_int, i16)> = before.iter().zip(SETS).flat_map(|(set, events)| of_set(set, events)).collect();
         let look = |_| {
-            for (set, kept) in sets.iter().zip(&before).filter(|(set, _)| !set.is_null()) {
+            for (set, before) in sets.iter().zip(&before) {
                 // SAFETY: they were read from there.
-                unsafe { ptr::copy_nonoverlapping(kept.as_ptr(), set.cast(), bytes) };
+                unsafe { ptr::copy_nonoverlapping(before.as_ptr(), set.cast(), before.len()) };
             }
             let mut at_once = AT_ONCE;
             outcome(call(&raw mut at_once))

@@ -252,3 +252,21 @@ fn a_select_touches_no_more_of_a_set_than_its_count_says() {
         assert_eq!((memory[words - 1], memory[words]), (1 << (fd % 64), 77));
     });
 }
+
+/// Programs with many descriptors have sets of their own, longer than the C library's.
+#[test]
+fn a_select_of_more_descriptors_than_a_set_of_the_library_has_waits_too() {
+    everywhere(|| {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let fd = reader.as_raw_fd();
+        let select = move || {
+            let mut set = [0_u64; 40];
+            set[fd as usize / 64] = 1 << (fd % 64);
+            let none = ptr::null_mut();
+            // SAFETY: there are as many bits as the count says.
+            let found = unsafe { libc::select(2_500, set.as_mut_ptr().cast(), none, none, ptr::null_mut()) };
+            (found, set[fd as usize / 64])
+        };
+        assert_eq!(beside(select, || writer.write_all(b"x").unwrap()), (1, 1 << (fd % 64)));
+    });
+}
