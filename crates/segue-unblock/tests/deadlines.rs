@@ -4,12 +4,12 @@
 
 mod common;
 
-use common::{BACKENDS, beside, errno, everywhere, on_one_worker, unblock};
+use common::{BACKENDS, beside, errno, everywhere, on_one_worker, terminal, unblock};
 use segue_core::{CancelToken, scope, sleep, timeout, yield_now};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind, Write};
-use std::mem::{MaybeUninit, zeroed};
+use std::mem::MaybeUninit;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
@@ -124,22 +124,6 @@ fn fill(fd: RawFd) {
         }
         libc::fcntl(fd, libc::F_SETFL, flags);
     }
-}
-
-/// A terminal that passes all on as it is, whose reads want so many bytes, or end after so many
-/// tenths of a second; and its other side.
-fn terminal(bytes: u8, tenths: u8) -> (OwnedFd, OwnedFd) {
-    let (mut other, mut this, null) = (-1, -1, ptr::null_mut());
-    // SAFETY: there is room for the two numbers, and for the settings.
-    unsafe {
-        assert_eq!(libc::openpty(&raw mut other, &raw mut this, null, null.cast(), null.cast()), 0);
-        let mut settings = zeroed();
-        libc::tcgetattr(this, &raw mut settings);
-        libc::cfmakeraw(&raw mut settings);
-        (settings.c_cc[libc::VMIN], settings.c_cc[libc::VTIME]) = (bytes, tenths);
-        libc::tcsetattr(this, libc::TCSANOW, &raw const settings);
-    }
-    (made(this), made(other))
 }
 
 /// An abstract name of nobody's.

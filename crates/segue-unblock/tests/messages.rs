@@ -36,18 +36,23 @@ fn recv(fd: &impl AsRawFd, buf: &mut [u8], flags: i32) -> isize {
     unsafe { libc::recv(fd.as_raw_fd(), buf.as_mut_ptr().cast(), buf.len(), flags) }
 }
 
+/// Sends the pieces one after the other, each when the receiver has had time for the one before.
+fn in_pieces(mut stream: &UnixStream, pieces: &[&[u8]]) {
+    for piece in pieces {
+        stream.write_all(piece).unwrap();
+        (0..5).for_each(|_| segue_core::yield_now().unwrap());
+    }
+}
+
 #[test]
 fn a_call_that_wants_all_gets_all_or_the_end() {
     everywhere(|| {
         let (one, mut other) = UnixStream::pair().unwrap();
         let mut bytes = [0; 6];
-        let pieces = |other: &mut UnixStream| {
-            for piece in [&b"ab"[..], b"c", b"def"] {
-                other.write_all(piece).unwrap();
-                (0..5).for_each(|_| segue_core::yield_now().unwrap());
-            }
-        };
-        assert_eq!(beside(|| recv(&one, &mut bytes, libc::MSG_WAITALL), || pieces(&mut other)), 6);
+        assert_eq!(
+            beside(|| recv(&one, &mut bytes, libc::MSG_WAITALL), || in_pieces(&other, &[b"ab", b"c", b"def"])),
+            6
+        );
         assert_eq!(&bytes, b"abcdef");
         other.write_all(b"abc").unwrap();
         assert_eq!(beside(|| recv(&one, &mut bytes, libc::MSG_WAITALL), || drop(other)), 3);
@@ -227,30 +232,25 @@ fn lists_of_messages_wait_for_each() {
     everywhere(|| {
         let (from, to) = UnixDatagram::pair().unwrap();
         let count = 700_u32;
-        // SAFETY: all that the messages name is there.
-        let transfer = move |fd: i32, numbers: &mut [u32], sends: bool| unsafe {
-            let part = |number: &mut u32| libc::iovec { iov_base: ptr::from_mut(number).cast(), iov_len: 4 };
-            let mut parts: Vec<_> = numbers.iter_mut().map(part).collect();
-            let message = |part: &mut libc::iovec| {
-                let mut message: libc::mmsghdr = MaybeUninit::zeroed().assume_init();
-                (message.msg_hdr.msg_iov, message.msg_hdr.msg_iovlen) = (part, 1);
-                message
-            };
-            let mut messages: Vec<_> = parts.iter_mut().map(message).collect();
-            let (list, length) = (messages.as_mut_ptr(), messages.len() as u32);
-            match sends {
-                true => libc::sendmmsg(fd, list, length, 0),
-                false => libc::recvmmsg(fd, list, length, 0, ptr::null_mut()),
+        let transfer = move |fd: i32, buffers: &mut [Vec<u8>], sends: bool| {
+            let mut list = list_of(buffers);
+            let messages = list.messages.as_mut_ptr();
+            // SAFETY: messages and buffers are there.
+            unsafe {
+                match sends {
+                    true => libc::sendmmsg(fd, messages, count, 0),
+                    false => libc::recvmmsg(fd, messages, count, 0, ptr::null_mut()),
+                }
             }
         };
         segue_core::scope(|s| {
             s.spawn(|| {
-                let mut numbers: Vec<u32> = (0..count).collect();
-                assert_eq!(unblock(|| transfer(from.as_raw_fd(), &mut numbers, true)), count as i32);
+                let mut buffers: Vec<_> = (0..count).map(|number| number.to_ne_bytes().to_vec()).collect();
+                assert_eq!(unblock(|| transfer(from.as_raw_fd(), &mut buffers, true)), count as i32);
             });
-            let mut numbers = vec![0; count as usize];
-            assert_eq!(unblock(|| transfer(to.as_raw_fd(), &mut numbers, false)), count as i32);
-            assert!(numbers.into_iter().eq(0..count));
+            let mut buffers = vec![vec![0; 4]; count as usize];
+            assert_eq!(unblock(|| transfer(to.as_raw_fd(), &mut buffers, false)), count as i32);
+            assert!(buffers.into_iter().eq((0..count).map(|number| number.to_ne_bytes().to_vec())));
         });
     });
 }
@@ -328,12 +328,7 @@ fn a_list_that_wants_all_gets_all_of_each_message() {
             let count = unsafe { libc::recvmmsg(fd, list.messages.as_mut_ptr(), 3, libc::MSG_WAITALL, null) };
             (count, list.messages.iter().map(|message| message.msg_len).collect::<Vec<_>>(), buffers.concat())
         };
-        let send = || {
-            for piece in [&b"ab"[..], b"cdefg", b"hij", b"k", b"lmno"] {
-                other.write_all(piece).unwrap();
-                (0..5).for_each(|_| segue_core::yield_now().unwrap());
-            }
-        };
+        let send = || in_pieces(&other, &[b"ab", b"cdefg", b"hij", b"k", b"lmno"]);
         assert_eq!(beside(receive, send), (3, vec![5; 3], b"abcdefghijklmno".to_vec()));
         // The end comes in the middle of the second.
         assert_eq!(
@@ -352,13 +347,7 @@ fn a_peek_that_wants_all_waits_for_all_and_takes_nothing() {
         let (one, mut other) = UnixStream::pair().unwrap();
         let mut bytes = [0; 6];
         let flags = libc::MSG_PEEK | libc::MSG_WAITALL;
-        let pieces = |other: &mut UnixStream| {
-            for piece in [&b"ab"[..], b"c", b"def"] {
-                other.write_all(piece).unwrap();
-                (0..5).for_each(|_| segue_core::yield_now().unwrap());
-            }
-        };
-        assert_eq!(beside(|| recv(&one, &mut bytes, flags), || pieces(&mut other)), 6);
+        assert_eq!(beside(|| recv(&one, &mut bytes, flags), || in_pieces(&other, &[b"ab", b"c", b"def"])), 6);
         assert_eq!(&bytes, b"abcdef");
         assert_eq!(recv(&one, &mut bytes, 0), 6);
         // What there is at the end of the time, and at the end of the stream.
@@ -407,17 +396,12 @@ fn a_receive_that_wants_all_has_the_descriptors_that_come_with_a_part() {
             (count, bytes, got.map(|fd| OwnedFd::from_raw_fd(fd)).is_some())
         };
         let parts = || {
-            (&other).write_all(b"ab").unwrap();
-            (0..5).for_each(|_| segue_core::yield_now().unwrap());
+            in_pieces(&other, &[b"ab"]);
             send(writer.as_raw_fd());
         };
         assert_eq!(beside(receive, parts), (4, *b"abcd\0\0", true));
         // Without one all is waited for.
-        let parts = || {
-            (&other).write_all(b"ab").unwrap();
-            (0..5).for_each(|_| segue_core::yield_now().unwrap());
-            (&other).write_all(b"cdef").unwrap();
-        };
+        let parts = || in_pieces(&other, &[b"ab", b"cdef"]);
         assert_eq!(beside(receive, parts), (6, *b"abcdef", false));
     });
 }

@@ -1,14 +1,11 @@
 //! std's children, with pipes that are read and written in the scope; and standard input.
 
-#![allow(unsafe_code)] // A terminal is made.
-
 mod common;
 
-use common::{beside, everywhere, unblock};
+use common::{beside, everywhere, terminal, unblock};
 use segue_core::{scope, yield_now};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::process::{Command, Stdio};
 
 #[test]
@@ -32,11 +29,17 @@ fn pipes_of_a_child_suspend_the_fiber() {
     });
 }
 
+/// A terminal and its other side.
+fn files(bytes: u8, tenths: u8) -> (File, File) {
+    let (this, other) = terminal(bytes, tenths);
+    (this.into(), other.into())
+}
+
 #[test]
 fn a_terminal_suspends_the_fiber_that_reads_it_and_takes_what_is_written() {
     everywhere(|| {
         // What is typed is passed on as it is: else a terminal may drop what it echoes.
-        let (theirs, ours) = terminal(1, 0);
+        let (theirs, ours) = files(1, 0);
         scope(|s| {
             let reads = s.spawn(|| {
                 let lines = BufReader::new(&theirs).lines().map_while(Result::ok);
@@ -51,26 +54,10 @@ fn a_terminal_suspends_the_fiber_that_reads_it_and_takes_what_is_written() {
     });
 }
 
-/// A terminal that passes all on as it is, whose reads want so many bytes, or end after so many
-/// tenths of a second; and its other side.
-fn terminal(bytes: u8, tenths: u8) -> (File, File) {
-    let (mut other, mut this, null) = (-1, -1, std::ptr::null_mut());
-    // SAFETY: there is room for the two numbers, and they are ours from then on.
-    unsafe {
-        assert_eq!(libc::openpty(&raw mut other, &raw mut this, null, null.cast(), null.cast()), 0);
-        let mut settings = std::mem::zeroed();
-        libc::tcgetattr(this, &raw mut settings);
-        libc::cfmakeraw(&raw mut settings);
-        (settings.c_cc[libc::VMIN], settings.c_cc[libc::VTIME]) = (bytes, tenths);
-        libc::tcsetattr(this, libc::TCSANOW, &raw const settings);
-        (File::from(OwnedFd::from_raw_fd(this)), File::from(OwnedFd::from_raw_fd(other)))
-    }
-}
-
 #[test]
 fn a_terminal_that_waits_for_nobody_says_so() {
     everywhere(|| {
-        let (this, other) = terminal(0, 0);
+        let (this, other) = files(0, 0);
         assert_eq!(unblock(|| (&this).read(&mut [0; 9])).unwrap(), 0);
         unblock(|| (&other).write_all(b"abc")).unwrap();
         let mut bytes = [0; 9];
@@ -85,12 +72,12 @@ fn a_terminal_that_waits_for_nobody_says_so() {
 #[test]
 fn a_terminal_that_waits_for_a_time_says_so_when_it_is_over() {
     everywhere(|| {
-        let (this, other) = terminal(0, 1);
+        let (this, other) = files(0, 1);
         let begun = std::time::Instant::now();
         assert_eq!(unblock(|| (&this).read(&mut [0; 9])).unwrap(), 0);
         assert!(begun.elapsed() >= std::time::Duration::from_millis(90));
         // A byte ends it before.
-        let (this, other_of_long) = terminal(0, 255);
+        let (this, other_of_long) = files(0, 255);
         drop(other);
         assert_eq!(beside(|| (&this).read(&mut [0; 9]), || (&other_of_long).write_all(b"x").unwrap()).unwrap(), 1);
     });
@@ -99,7 +86,7 @@ fn a_terminal_that_waits_for_a_time_says_so_when_it_is_over() {
 #[test]
 fn a_terminal_that_wants_three_bytes_waits_for_three_or_for_as_many_as_are_asked_for() {
     everywhere(|| {
-        let (this, other) = terminal(3, 0);
+        let (this, other) = files(3, 0);
         let pieces = || {
             for piece in [b"a", b"b", b"c"] {
                 (&other).write_all(piece).unwrap();

@@ -1,11 +1,13 @@
 //! Where the tests run: on one worker and on two, over each driver.
 #![allow(dead_code, reason = "each test file uses a part")]
-#![allow(unsafe_code)] // The scope is entered.
+#![allow(unsafe_code)] // The scope is entered, and terminals are made.
 
 use segue_core::scheduling::WaitPark;
 use segue_io::{Backend, DriverPark};
 use segue_sched::{Builder, Fifo};
 use std::fmt::Debug;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::ptr;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
@@ -72,4 +74,20 @@ pub fn beside<R: Send>(f: impl FnOnce() -> R + Send, meanwhile: impl FnOnce()) -
 /// The number that the last call has left behind.
 pub fn errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap()
+}
+
+/// A terminal that passes all on as it is, whose reads want so many bytes, or end after so many
+/// tenths of a second; and its other side.
+pub fn terminal(bytes: u8, tenths: u8) -> (OwnedFd, OwnedFd) {
+    let (mut other, mut this, null) = (-1, -1, ptr::null_mut());
+    // SAFETY: there is room for the two numbers, which are ours from then on, and for the settings.
+    unsafe {
+        assert_eq!(libc::openpty(&raw mut other, &raw mut this, null, null.cast(), null.cast()), 0);
+        let mut settings = std::mem::zeroed();
+        libc::tcgetattr(this, &raw mut settings);
+        libc::cfmakeraw(&raw mut settings);
+        (settings.c_cc[libc::VMIN], settings.c_cc[libc::VTIME]) = (bytes, tenths);
+        libc::tcsetattr(this, libc::TCSANOW, &raw const settings);
+        (OwnedFd::from_raw_fd(this), OwnedFd::from_raw_fd(other))
+    }
 }
