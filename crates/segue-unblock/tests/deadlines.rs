@@ -151,7 +151,8 @@ fn full_listener(place: &SockAddr) -> Vec<OwnedFd> {
 
 fn silent(kind: Kind, call: Call) -> Silent {
     let place = place();
-    let mut text = vec![b'x'; 4 << 20];
+    let writes = matches!(call, Call::Write | Call::Writev);
+    let mut text = vec![b'x'; if writes { 4 << 20 } else { 0 }];
     let (fd, open): (OwnedFd, Vec<OwnedFd>) = match kind {
         Kind::Terminal | Kind::TerminalOfThree => {
             let (this, other) = terminal(if kind == Kind::Terminal { 1 } else { 3 }, 0);
@@ -164,11 +165,7 @@ fn silent(kind: Kind, call: Call) -> Silent {
         Kind::Fifo => {
             let (reader, writer) = io::pipe().unwrap();
             let (reader, writer) = (reader.into(), writer.into());
-            if matches!(call, Call::Write | Call::Writev) || call.is_for_room() {
-                (writer, vec![reader])
-            } else {
-                (reader, vec![writer])
-            }
+            if writes || call.is_for_room() { (writer, vec![reader]) } else { (reader, vec![writer]) }
         }
         Kind::Socket => {
             let (one, other) = UnixStream::pair().unwrap();
@@ -179,7 +176,7 @@ fn silent(kind: Kind, call: Call) -> Silent {
             let counter = made(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) });
             // With room for two more it is ready, and not for five.
             let value = match call {
-                Call::Write | Call::Writev => u64::MAX - 3,
+                _ if writes => u64::MAX - 3,
                 _ if call.is_for_room() => u64::MAX - 1,
                 _ => 0,
             };
@@ -299,7 +296,8 @@ fn whatever_a_call_waits_for_others_go_on_and_a_deadline_ends_it() {
             assert_eq!(checked.iter().filter(|(kind, call)| is_cut(*kind, *call)).count(), 6 * 8 + 2 * 6 + 1 + 5);
             ticks
         });
-        assert!(ticks >= 10, "the worker stood still: {ticks} ticks");
+        // Some hundred, unless others have the processor. A call that blocks ends the process.
+        assert!(ticks >= 2, "the worker stood still: {ticks} ticks");
     }
 }
 
