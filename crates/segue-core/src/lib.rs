@@ -140,12 +140,13 @@ pub mod scheduling {
     pub use crate::wait::park::WaitPark;
 }
 
-/// What drivers of I/O need besides: limits for waits that come one after the other, a price for
-/// operations that take long, a word to simulations, which drive none, and the mark by which calls
+/// What drivers of I/O need besides: limits for waits that come one after the other, looks at what
+/// a busy worker has left alone, a price for operations that take long, a word to simulations, which drive none, and the mark by which calls
 /// that block know whom to suspend.
 pub mod drivers {
     pub use crate::contract::lazy_timer::{LazyTimer, Limit, TimeLimited};
     pub use crate::contract::tree::context::can_be_cancelled;
+    pub use crate::contract::timers::{LATE, Look, look_at};
     pub use crate::sim::external_work::{KernelWait, kernel_wait};
     pub use crate::wait::admission::charge;
     pub use crate::wait::from_kernel::{FromKernel, KernelSlot, from_kernel};

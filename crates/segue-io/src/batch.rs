@@ -5,8 +5,7 @@
 //! that would block, and then attempts those again.
 
 use crate::driver::{ring_of_caller, try_once};
-use crate::op::{Op, Read, Write};
-use crate::readiness::Direction;
+use crate::op::{Half, Op, Read, Write};
 use crate::ring::Request;
 use crate::socket::Socket;
 use segue_core::{Cancelled, MAX_ARM, Source, Waitable, WaitsFor, any_of, merge};
@@ -21,7 +20,7 @@ pub(crate) enum Transferring<'a> {
 }
 
 /// The next edge of a direction, from a tick on.
-struct Edge<'a>(&'a Direction, u64);
+struct Edge<'a>(&'a Socket, Half, u64);
 
 impl<'a> Transferring<'a> {
     fn request(&mut self) -> Option<Request<'_>> {
@@ -43,7 +42,7 @@ impl<'a> Transferring<'a> {
 /// Attempts an op, and sees to it that edges are reported if it would block.
 fn attempt<'a, O: Op<Output = usize>>(socket: &'a Arc<Socket>, op: &mut O) -> Result<io::Result<usize>, Edge<'a>> {
     let (tick, result) = try_once(socket, op);
-    result.ok_or(Edge(socket.direction(O::HALF), tick))
+    result.ok_or(Edge(socket, O::HALF, tick))
 }
 
 /// Waits for the first of these edges. A choice is cheaper, and has so many arms at most.
@@ -77,9 +76,9 @@ pub(crate) fn run_all(mut batch: Vec<Transferring<'_>>) -> Vec<io::Result<usize>
         for (transfer, result) in batch.iter_mut().zip(&mut results).filter(|(_, result)| result.is_none()) {
             match transfer.attempt() {
                 Ok(done) => *result = Some(done),
-                Err(Edge(direction, tick)) => {
+                Err(Edge(socket, half, tick)) => {
                     let waits_for = WaitsFor::new("a batch of transfers");
-                    edges.push(Waitable::new(direction.edge_source(tick, false, waits_for)));
+                    edges.push(Waitable::new(socket.edges(half, tick, false, waits_for)));
                 }
             }
         }

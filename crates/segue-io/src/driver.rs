@@ -39,11 +39,11 @@
 use crate::op::{Half, Op};
 use crate::reactor::{Found, Reactor};
 use crate::ring::{LazyRing, Ring};
-use crate::selector::{Backend, Interest};
+use crate::selector::Interest;
 use crate::socket::Socket;
 use segue_core::drivers::{Limit, from_kernel};
 use segue_core::{Ended, Source, Waitable, WaitsFor};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -91,6 +91,7 @@ pub(crate) fn run<O: Op>(socket: &Arc<Socket>, mut op: O, timeout: Option<Durati
         }
         let deadline = *deadline.get_or_insert_with(|| timeout.and_then(|time| segue_core::now().checked_add(time)));
         socket.enlist(Interest::of(O::HALF))?;
+        let _guest = socket.visit(true);
         let _kernel = segue_core::drivers::kernel_wait();
         let limit = deadline.and_then(|at| Limit::set(socket, O::HALF as usize, at));
         match direction.wait(tick, deadline, limit, WaitsFor::new(O::WAITS_FOR)) {
@@ -114,7 +115,7 @@ pub(crate) fn source<O: Op + Copy>(
 ) -> Waitable<impl Source<Output = io::Result<O::Output>>> {
     let look = move || {
         let (tick, mut result) = try_once(socket, &mut op.clone());
-        let edge = socket.direction(O::HALF).edge_source(tick, result.is_some(), waits_for);
+        let edge = socket.edges(O::HALF, tick, result.is_some(), waits_for);
         Waitable::new(edge).map(move |()| result.take())
     };
     // An edge without a result is followed by the next look.
@@ -158,6 +159,8 @@ impl Interest {
 thread_local! {
     /// The driver that this thread's worker idles in.
     static WORKERS: RefCell<Option<Driver>> = const { RefCell::new(None) };
+    /// The address of its reactor; zero if there is none.
+    static REACTOR: Cell<usize> = const { Cell::new(0) };
 }
 
 /// What a worker idles in.
@@ -170,6 +173,7 @@ pub(crate) struct Driver {
 
 /// Says what the driver of this thread's worker is, and gives back what it was.
 pub(crate) fn set_workers(driver: Option<Driver>) -> Option<Driver> {
+    REACTOR.set(driver.as_ref().map_or(0, |driver| driver.reactor.home()));
     WORKERS.try_with(|slot| slot.replace(driver)).ok().flatten()
 }
 
@@ -196,6 +200,13 @@ pub(crate) fn ring_here() -> Option<Rc<Ring>> {
     WORKERS.try_with(|slot| slot.borrow().as_ref()?.ring.as_ref()?.made().map(Rc::clone)).ok().flatten()
 }
 
+/// Whether the reactor with this address is the one that the caller's worker turns while the caller
+/// waits: so if the caller is a fiber, and not the worker's thread.
+#[inline]
+pub(crate) fn is_callers(reactor: usize) -> bool {
+    REACTOR.get() == reactor && segue_core::in_fiber()
+}
+
 /// The driver for an op of the caller.
 ///
 /// On a worker's thread, but not on a fiber, nobody would look after the worker's driver while the
@@ -218,7 +229,7 @@ pub(crate) fn shared() -> io::Result<Arc<Reactor>> {
     if let Some(driver) = &*slot {
         return Ok(Arc::clone(driver));
     }
-    let driver = Arc::new(Reactor::new(Backend::Native)?);
+    let driver = Arc::new(Reactor::shared()?);
     let threads = Arc::clone(&driver);
     std::thread::Builder::new().name("segue-io".to_owned()).spawn(move || {
         let mut found = Found::default();

@@ -19,6 +19,7 @@
 //! * `pauses`: for what the kernel tells nobody of.
 //! * `reactor`: the readiness driver: a table of sockets, and a `selector` that says which of them
 //!   are ready.
+//! * `guests`: who waits at a reactor of another worker, and does not wait for that worker.
 //! * `ring`: the completion driver, beside the reactor.
 //! * `foreign`: descriptors that are not ours, for the crate `segue-unblock`.
 //! * [`DriverPark`]: how a worker idles in its driver.
@@ -34,7 +35,8 @@
 //! [`DriverPark`], in its reactor; anywhere else, in one that the process shares, whose thread
 //! starts on first use. A socket is registered once, with the reactor of the first op on it that
 //! has to wait, and stays with it; ops of other workers and of plain threads wait for it there.
-//! When that reactor is left or dropped, the sockets move: their ops notice nothing.
+//! When that reactor is left or dropped, the sockets move: their ops notice nothing. While its
+//! worker computes, or is in a call that blocks, another thread turns it for them.
 //!
 //! Nothing here survives `fork`. In the child, ops of the parent's fibers fail with an error that
 //! says so, where they would have to wait; the parent notices nothing.
@@ -84,11 +86,13 @@ mod fork;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub mod fs;
 mod interrupt;
+mod guests;
 pub mod net;
 mod op;
 mod park;
 mod pauses;
 pub mod pipe;
+mod presence;
 pub mod process;
 pub mod pty;
 mod reactor;

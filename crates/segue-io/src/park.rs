@@ -8,36 +8,9 @@
 //! itself, so it must not take the thread into the kernel: it suspends that fiber. Its driver stays
 //! closed meanwhile. The ops of its fibers wait in the outer worker's driver, which that worker
 //! looks after.
-//!
-//! # Waking
-//!
-//! To wake a thread out of the kernel costs a system call, which is needed only while it is in
-//! there. One word says so:
-//!
-//! ```text
-//!                    park                 unpark: notify the kernel, or resume the fiber
-//!   RUNNING -------------> PARKED, SUSPENDED ------------> UNPARKED
-//!      |  ^                           |                     |
-//!      |  +---------------------------+                     |
-//!      |  |     the wait has ended                          |
-//!      |  +-------------------------------------------------+
-//!      |                                                    |
-//!      +----------------------------------------------------+
-//!                    unpark: no system call
-//! ```
-//!
-//! A park that finds UNPARKED looks for events without waiting. **The race to fear**: an unpark
-//! between the last look for work and the wait in the kernel. If it comes before the exchange to
-//! PARKED, then the exchange fails; if after, then it sees PARKED and notifies the kernel, where a
-//! notification stays until a wait has taken it. A notification that comes late, after its wait has
-//! ended for another reason, cuts a later one short, which a park may do. SUSPENDED is the same
-//! with a [`WaitPark`] in the kernel's place, which keeps an unpark, too.
-//!
-//! | release | acquire | carries |
-//! | --- | --- | --- |
-//! | `unpark`'s swap | `park`'s failed exchange, or its swap at the end | the work that the worker is woken for |
 
 use crate::driver::{self, Driver};
+use crate::presence::{Presence, Was};
 use crate::reactor::{Found, Reactor};
 use crate::ring::{LazyRing, Ring};
 use crate::selector::Backend;
@@ -46,16 +19,10 @@ use std::io;
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 /// How often in a row a look takes reports from a reactor that has more of them.
 const TURNS: u32 = 64;
-
-const RUNNING: u8 = 0;
-const PARKED: u8 = 1;
-const UNPARKED: u8 = 2;
-const SUSPENDED: u8 = 3;
 
 /// A worker's idling in a driver of its own, for the ops of its fibers.
 ///
@@ -97,15 +64,24 @@ struct Handle {
     reactor: Option<Arc<Reactor>>,
     /// Resumes the fiber that [`DriverPark::fibers`] has suspended.
     fibers: Arc<dyn Unpark>,
-    state: AtomicU8,
+    presence: Arc<Presence>,
 }
 
 impl Handle {
-    /// Waits by `wait`, which `unpark` ends as `state` says; without waiting if it came first.
-    fn park(&self, state: u8, wait: impl FnOnce(bool)) {
-        let parked = self.state.compare_exchange(RUNNING, state, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        wait(parked);
-        self.state.swap(RUNNING, Ordering::AcqRel);
+    /// Waits by `wait`, which `unpark` ends; without waiting if it came first.
+    fn park(&self, in_kernel: bool, wait: impl FnOnce(bool)) {
+        wait(self.presence.lie_down(in_kernel));
+        if self.presence.get_up() {
+            self.watch();
+        }
+    }
+
+    /// Nobody has looked at the worker in its sleep.
+    #[cold]
+    fn watch(&self) {
+        if let Some(reactor) = &self.reactor {
+            reactor.watch();
+        }
     }
 }
 
@@ -130,7 +106,8 @@ impl DriverPark {
         let reactor = if is_guest { None } else { Some(Arc::new(Reactor::new(selector)?)) };
         let ring = ring.filter(|_| !is_guest).map(|entries| Rc::new(LazyRing::new(entries)));
         let fibers = WaitPark::new();
-        let handle = Arc::new(Handle { reactor, fibers: fibers.unparker(), state: AtomicU8::new(RUNNING) });
+        let presence = reactor.as_ref().map_or_else(Arc::default, |reactor| Arc::clone(reactor.presence()));
+        let handle = Arc::new(Handle { reactor, fibers: fibers.unparker(), presence });
         Ok(Self { handle, ring, fibers, found: Found::default(), outer: None, not_send: PhantomData })
     }
 
@@ -175,12 +152,12 @@ impl Park for DriverPark {
         let Self { handle, ring, fibers, found, .. } = self;
         match &handle.reactor {
             Some(reactor) if !segue_core::in_fiber() => {
-                handle.park(PARKED, |parked| {
+                handle.park(true, |parked| {
                     let timeout = if parked { timeout } else { Some(Duration::ZERO) };
                     Self::turn(ring.as_deref(), reactor, found, timeout);
                 });
             }
-            _ => handle.park(SUSPENDED, |parked| {
+            _ => handle.park(false, |parked| {
                 if parked {
                     fibers.park(timeout);
                 }
@@ -190,6 +167,7 @@ impl Park for DriverPark {
 
     fn poll(&mut self) {
         let Some(reactor) = &self.handle.reactor else { return };
+        self.handle.presence.looked();
         let ring = self.ring.as_deref().and_then(LazyRing::made).map(|ring| &**ring);
         if let Some(ring) = ring.filter(|ring| ring.is_busy()) {
             ring.poll();
@@ -239,9 +217,14 @@ impl Drop for DriverPark {
 
 impl Unpark for Handle {
     fn unpark(&self) {
-        match (self.state.swap(UNPARKED, Ordering::AcqRel), &self.reactor) {
-            (PARKED, Some(reactor)) => reactor.notify(),
-            (SUSPENDED, _) => self.fibers.unpark(),
+        match (self.presence.unpark(), &self.reactor) {
+            (Was::Parked { unwatched }, Some(reactor)) => {
+                reactor.notify();
+                if unwatched {
+                    self.watch();
+                }
+            }
+            (Was::Suspended, _) => self.fibers.unpark(),
             _ => {}
         }
     }

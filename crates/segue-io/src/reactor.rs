@@ -32,6 +32,8 @@
 //! is ordered by the lock.
 
 use crate::fork::Birth;
+use crate::guests::Guests;
+use crate::presence::Presence;
 use crate::selector::{Backend, Interest, Ready, Selector};
 use crate::socket::Socket;
 use slab::Slab;
@@ -47,6 +49,11 @@ pub(crate) struct Reactor {
     /// How many there are, for a look without the lock.
     len: AtomicUsize,
     closed: AtomicBool,
+    /// Where the worker is that takes its turns.
+    presence: Arc<Presence>,
+    guests: Guests,
+    /// Whether it is the one of the process, whose thread does nothing else.
+    is_shared: bool,
     /// The process whose event queue it is.
     birth: Birth,
 }
@@ -66,8 +73,22 @@ impl Reactor {
             sockets: Mutex::new(Slab::new()),
             len: AtomicUsize::new(0),
             closed: AtomicBool::new(true),
+            presence: Arc::default(),
+            guests: Guests::default(),
+            is_shared: false,
             birth: Birth::now(),
         })
+    }
+
+    /// The same for one that the process shares.
+    pub(crate) fn shared() -> io::Result<Self> {
+        Ok(Self { is_shared: true, ..Self::new(Backend::Native)? })
+    }
+
+    /// What tells a worker's reactor from others, as long as it is there: its address. Zero for one
+    /// that is shared.
+    pub(crate) fn home(self: &Arc<Self>) -> usize {
+        if self.is_shared { 0 } else { Arc::as_ptr(self).addr() }
     }
 
     fn sockets(&self) -> MutexGuard<'_, Slab<Weak<Socket>>> {
@@ -155,18 +176,36 @@ impl Reactor {
         }
     }
 
-    /// Waits for the kernel, and resumes the waiters of each socket that it reports. One thread at
-    /// a time. Answers whether there may be more.
+    /// Waits for the kernel, and resumes the waiters of each socket that it reports. Answers whether
+    /// there may be more.
+    ///
+    /// # Panics
+    /// As for [`take`](Reactor::take).
+    #[must_use]
+    pub(crate) fn turn(&self, found: &mut Found, timeout: Option<Duration>) -> bool {
+        let is_full = self.take(found, timeout);
+        self.report(found);
+        is_full
+    }
+
+    /// The first half of a [`turn`](Reactor::turn): waits for the kernel. Then the second half is to
+    /// follow, of this thread; several may take turns at once.
     ///
     /// # Panics
     /// If the kernel refuses to wait, which it does only when somebody closed its descriptors.
     #[must_use]
-    pub(crate) fn turn(&self, found: &mut Found, timeout: Option<Duration>) -> bool {
-        let is_full = self.selector.wait(timeout, &mut found.ready).unwrap_or_else(|error| {
+    #[inline]
+    pub(crate) fn take(&self, found: &mut Found, timeout: Option<Duration>) -> bool {
+        self.selector.wait(timeout, &mut found.ready).unwrap_or_else(|error| {
             panic!("the kernel's event queue can't be waited on: {error}; was its descriptor closed by foreign code?")
-        });
+        })
+    }
+
+    /// The second half: resumes the waiters of what was found.
+    #[inline]
+    pub(crate) fn report(&self, found: &mut Found) {
         if found.ready.is_empty() {
-            return is_full;
+            return;
         }
         let sockets = self.sockets();
         for ready in found.ready.drain(..) {
@@ -178,7 +217,14 @@ impl Reactor {
         for (socket, ready) in found.sockets.drain(..) {
             socket.report(ready);
         }
-        is_full
+    }
+
+    pub(crate) fn presence(&self) -> &Arc<Presence> {
+        &self.presence
+    }
+
+    pub(crate) fn guests(&self) -> &Guests {
+        &self.guests
     }
 
     /// Ends the present or the next turn's wait. From any thread.

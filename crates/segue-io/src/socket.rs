@@ -7,7 +7,7 @@
 //! A socket has no place until an op on it must wait for the first time: then it registers with the
 //! driver of that op's caller, once, for reading; for writing as well from the first op on that has
 //! to wait for room. It stays there until it is dropped, or until an op finds that reactor closed
-//! and moves it.
+//! and moves it. Whoever else waits there is a guest (`guests.rs`).
 //!
 //! With a selector that reports once per question, `armed` are the directions that ops have asked
 //! for. The kernel forgets all of a socket's questions when it reports one, so the report asks for
@@ -17,6 +17,7 @@
 //! and asks again.
 
 use crate::driver;
+use crate::guests::Guest;
 use crate::op::Half;
 use crate::reactor::Reactor;
 use crate::readiness::Direction;
@@ -26,7 +27,7 @@ use crate::settled::Settled;
 use segue_core::drivers::{LazyTimer, TimeLimited};
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ pub(crate) struct Socket {
     io: socket2::Socket,
     place: Mutex<Option<Place>>,
     settled: Settled,
+    /// Which worker's reactor the place is in: its address; zero for the shared one, or none.
+    home: AtomicUsize,
     /// Whether the place's selector tells the end of a stream from data; false without a place.
     tells_end: AtomicBool,
     /// By the number of the half, and so are the time-outs.
@@ -58,6 +61,7 @@ impl Socket {
             io,
             place: Mutex::new(None),
             settled: Settled::default(),
+            home: AtomicUsize::new(0),
             tells_end: AtomicBool::new(false),
             directions: [Direction::new(), Direction::new()],
             timeouts: [Timeout::default(), Timeout::default()],
@@ -152,6 +156,22 @@ impl Socket {
         Ok(())
     }
 
+    /// Says that the caller waits at the socket's place, until the answer is dropped; `None` if it
+    /// need not: the place is looked after at any time, or by the caller's own worker, for a fiber
+    /// that `waits_here`. Relaxed: `home` is set before the direction is reported for good; and if
+    /// the place has changed since, the wait is told.
+    #[inline]
+    pub(crate) fn visit(&self, waits_here: bool) -> Option<Guest> {
+        let home = self.home.load(Ordering::Relaxed);
+        if home == 0 || (waits_here && driver::is_callers(home)) { None } else { self.visit_another() }
+    }
+
+    #[cold]
+    fn visit_another(&self) -> Option<Guest> {
+        let slot = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.as_ref().filter(|_| self.home.load(Ordering::Relaxed) != 0).map(|place| Guest::new(&place.reactor))
+    }
+
     /// Registers with a given reactor, which is open.
     #[cfg(test)]
     pub(crate) fn enlist_with(self: &Arc<Self>, reactor: &Arc<Reactor>) -> io::Result<()> {
@@ -162,6 +182,7 @@ impl Socket {
 
     fn enter(self: &Arc<Self>, reactor: Arc<Reactor>, interest: Interest) -> io::Result<Option<Place>> {
         self.tells_end.store(reactor.selector().tells_end(), Ordering::Relaxed);
+        self.home.store(reactor.home(), Ordering::Relaxed);
         let key = reactor.register(self, self.io.as_fd(), interest)?;
         // One that reports once has not been asked yet.
         let armed = if reactor.selector().one_shot() { Interest::default() } else { interest };

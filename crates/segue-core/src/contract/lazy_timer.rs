@@ -159,6 +159,14 @@ impl LazyTimer {
         remove(before);
     }
 
+    /// The entry with this key was taken out before it could come up, and is entered again.
+    pub(crate) fn put_back(&self, timers: &Timers, key: Key, again: impl FnOnce() -> Key) {
+        let mut entry = self.entry.lock();
+        if let Some((_, its)) = entry.as_mut().filter(|(of, its)| *its == key && of.address() == timers.address()) {
+            *its = again();
+        }
+    }
+
     /// The entry with this key has come up, and is not among the timers any more. Answers whether
     /// the limit is over.
     pub(crate) fn come_up(&self, timers: &Timers, key: Key, now: Instant, again: impl FnOnce(Instant) -> Key) -> bool {

@@ -8,7 +8,7 @@ use super::{Interest, Ready, Selector};
 use polling::{Event, Events, PollMode, Poller};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
 pub(super) struct Polled {
@@ -48,7 +48,13 @@ impl Selector for Polled {
     }
 
     fn wait(&self, timeout: Option<Duration>, found: &mut Vec<Ready>) -> io::Result<bool> {
-        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut events = match (self.events.try_lock(), timeout) {
+            (Ok(events), _) => events,
+            (Err(TryLockError::Poisoned(events)), _) => events.into_inner(),
+            // Another thread waits.
+            (Err(TryLockError::WouldBlock), Some(Duration::ZERO)) => return Ok(false),
+            (Err(TryLockError::WouldBlock), _) => self.events.lock().unwrap_or_else(PoisonError::into_inner),
+        };
         events.clear();
         self.poller.wait(&mut events, timeout)?;
         found.extend(events.iter().map(|event| Ready {

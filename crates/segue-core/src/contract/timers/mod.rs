@@ -13,6 +13,9 @@
 //! timer](crate::drivers::LazyTimer), which is asked after it. So foreign code that runs there
 //! finds no lock; it may register, withdraw and fire.
 //!
+//! Timers for which others wait are fired by another thread while their worker is away
+//! (`late.rs`).
+//!
 //! # Time
 //!
 //! The wheels count nanoseconds from a *start*, in 64 bits: 584 years. What is before the start has
@@ -21,8 +24,11 @@
 //! deadline up to 292 years ahead has an entry, at any time. Beyond, there may be none.
 #![allow(unsafe_code)] // Entries name triggers in the frames of waiters.
 
+mod late;
 mod slab;
 mod wheel;
+
+pub use late::{LATE, Look, look_at};
 
 pub(crate) use slab::{Entry, Key, Lazy};
 
@@ -33,6 +39,7 @@ use crate::contract::fiber::WaitsFor;
 use crate::contract::park::Unpark;
 use crate::contract::tree::context::{Context, Unfinished};
 use crate::contract::trigger::{Trigger, Wakeup};
+use crate::contract::unwind::contain;
 use crate::primitives::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::primitives::lock::Lock;
 use crate::primitives::prefetch::prefetch_bytes;
@@ -47,6 +54,7 @@ enum Due {
     Cancel(Arc<Context>),
     Lazy(Box<Lazy>, Key),
     Grace(Box<Unfinished>),
+    Look(Arc<dyn Look>),
 }
 
 struct Queue {
@@ -55,6 +63,8 @@ struct Queue {
     start: Instant,
     /// What a simulated clock shows; `None` for the real one.
     simulated: Option<Instant>,
+    /// When others look at them; `late.rs` has the states.
+    look: u64,
 }
 
 // SAFETY: the triggers are named under the lock only, and each is alive as long as its entry; what
@@ -157,8 +167,9 @@ impl Timers {
     fn with(simulated: Option<(Instant, u64)>) -> Self {
         let simulation = simulated.map(|(_, seed)| Simulation { seed, ..Simulation::default() });
         let simulated = simulated.map(|(now, _)| now);
+        let start = simulated.unwrap_or_else(Instant::now);
         Self(Arc::new(Shared {
-            queue: Lock::new(Queue { wheels: Wheels::new(), start: simulated.unwrap_or_else(Instant::now), simulated }),
+            queue: Lock::new(Queue { wheels: Wheels::new(), start, simulated, look: late::NEVER }),
             len: AtomicUsize::new(0),
             earlier: OnceLock::new(),
             closed: AtomicBool::new(false),
@@ -247,10 +258,12 @@ impl Timers {
 
     /// Signals every timer that is due, in the order of their deadlines. Answers how many took it.
     pub fn fire(&self) -> usize {
-        let mut fired = 0;
-        if self.is_empty() {
-            return fired;
-        }
+        if self.is_empty() { 0 } else { self.fire_due(false) }
+    }
+
+    /// The same, and not for their worker, if that is away.
+    fn fire_due(&self, is_away: bool) -> usize {
+        let (mut fired, mut kept) = (0, Vec::new());
         let now = self.now();
         loop {
             let mut entries: [Option<(Key, Entry)>; BATCH] = [const { None }; BATCH];
@@ -287,6 +300,11 @@ impl Timers {
                         fired += 1;
                         Due::Grace(unfinished)
                     }
+                    // If that has gone, there is nothing to look at.
+                    Entry::Look(what) => match what.upgrade() {
+                        Some(what) => Due::Look(what),
+                        None => continue,
+                    },
                 });
             }
             self.0.len.store(queue.wheels.len(), Ordering::Release);
@@ -297,6 +315,8 @@ impl Timers {
                     Due::Wake(_) => {}
                     Due::Cancel(context) => context.cancel_as_due(),
                     Due::Grace(unfinished) => unfinished.cancel(),
+                    Due::Look(what) => _ = contain(|| what.look()),
+                    Due::Lazy(lazy, key) if is_away => kept.push((lazy, key)),
                     Due::Lazy(lazy, key) => {
                         let come_up = || self.come_up(lazy, key, now);
                         fired += usize::from(barrier(WaitsFor::new("the limit of a wait"), come_up));
@@ -304,6 +324,7 @@ impl Timers {
                 }
             }
             if due < BATCH {
+                self.put_back(kept, now);
                 return fired;
             }
         }
@@ -332,8 +353,8 @@ impl Timers {
                     left.push((start + Duration::from_nanos(deadline), entry));
                 }
                 // The waits were those of fibers, which have ended; the next one finds that its
-                // timers are others.
-                Entry::Lazy(_) => {}
+                // timers are others. A look is at what plain threads have.
+                Entry::Lazy(_) | Entry::Look(_) => {}
             }
         }
         self.0.len.store(0, Ordering::Release);
@@ -355,7 +376,11 @@ impl Timers {
     /// # Safety
     /// The trigger stays in place until it was signalled or the key was removed.
     pub(crate) unsafe fn signal_at(&self, deadline: Instant, trigger: &Trigger, arm: usize) -> Key {
-        self.insert(deadline, Entry::Wait { trigger: NonNull::from(trigger), arm })
+        let key = self.insert(deadline, Entry::Wait { trigger: NonNull::from(trigger), arm });
+        if !trigger.waits_here() {
+            self.watch(deadline);
+        }
+        key
     }
 
     /// Whether nobody fires them any more.

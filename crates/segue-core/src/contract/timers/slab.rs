@@ -11,10 +11,11 @@
 //! last in, first out, so that few timers touch few lines.
 //!
 //! What an entry is for is a pointer and a number: a waiter is its trigger and the arm, which are
-//! all that the common case needs. A context is kept alive by its count; a lazy timer and a grace
-//! have a box, which is made as rarely as their entries are.
+//! all that the common case needs. A context is kept alive by its count; a lazy timer, a grace and a
+//! look have a box, which is made as rarely as their entries are.
 #![allow(unsafe_code)] // What an entry is for is kept as a pointer.
 
+use super::late::Look;
 use crate::contract::lazy_timer::TimeLimited;
 use crate::contract::tree::context::{Context, Unfinished};
 use crate::contract::trigger::{MAX_ARM, Trigger};
@@ -31,6 +32,8 @@ pub(crate) enum Entry {
     Lazy(Box<Lazy>),
     /// What was asked to finish.
     Grace(Box<Unfinished>),
+    /// What another thread is to look at.
+    Look(Box<Weak<dyn Look>>),
 }
 
 /// The timer of this number.
@@ -73,7 +76,8 @@ const WAIT: u32 = 0;
 const CANCEL: u32 = 1;
 const LAZY: u32 = 2;
 const GRACE: u32 = 3;
-const FREE: u32 = 4;
+const LOOK: u32 = 4;
+const FREE: u32 = 5;
 const KINDS: u32 = 3;
 
 const _: () = assert!(MAX_ARM <= (u32::MAX >> KINDS) as usize);
@@ -88,6 +92,7 @@ impl Entry {
             Self::Cancel(context) => (Arc::into_raw(context).cast(), CANCEL),
             Self::Lazy(lazy) => (Box::into_raw(lazy).cast_const().cast(), LAZY),
             Self::Grace(unfinished) => (Box::into_raw(unfinished).cast_const().cast(), GRACE),
+            Self::Look(what) => (Box::into_raw(what).cast_const().cast(), LOOK),
         }
     }
 
@@ -106,6 +111,7 @@ impl Entry {
             LAZY => Self::Lazy(unsafe { Box::from_raw(what.cast_mut().cast()) }),
             // SAFETY: as above.
             GRACE => Self::Grace(unsafe { Box::from_raw(what.cast_mut().cast()) }),
+            LOOK => Self::Look(unsafe { Box::from_raw(what.cast_mut().cast()) }),
             _ => unreachable!("a free place has no entry"),
         }
     }

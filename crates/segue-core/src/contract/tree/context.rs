@@ -579,6 +579,29 @@ impl Context {
     pub(crate) unsafe fn add_member(&self, fiber: NonNull<Fiber>) {
         // SAFETY: as the caller promises.
         unsafe { self.members.lock().fibers.push_back(fiber) };
+        if self.flags.load(Ordering::Relaxed) & HURRIES != 0 {
+            // SAFETY: it is the one that calls.
+            self.hurry(unsafe { fiber.as_ref() });
+        }
+    }
+
+    /// A member that goes by other timers than those of a deadline around it is to be cancelled in
+    /// time although the worker that has set the deadline is away.
+    fn hurry(&self, member: &Fiber) {
+        let watch = |around: &Around| {
+            if let Some((at, timers)) = &around.deadline
+                && timers.has_looks()
+                && timers.address() != member.scheduler().timers().address()
+            {
+                timers.watch(*at);
+            }
+            false
+        };
+        if self.around.further.is_some() {
+            self.any_around(watch);
+        } else {
+            watch(&self.around);
+        }
     }
 
     /// As [`add_member`](Context::add_member), unless the context is cancelled, or asked, if that

@@ -1,0 +1,140 @@
+//! Timers that come up although their worker is away, in a long computation or a call that blocks:
+//! for the tasks, and the fibers of other workers, that wait for them.
+//!
+//! Used by `mod.rs` where such a wait begins, and by `segue-io`, which has others look after the
+//! descriptors of a worker in the same way.
+//!
+//! # The idea
+//!
+//! A worker fires its own timers, and a fiber that computes keeps it from that. Its other fibers
+//! wait for the thread anyhow. But a task that was polled on this worker can go on elsewhere; and
+//! so can a fiber of another worker, inside of a deadline that was set on this one. For these a
+//! *look* is set among the timers of plain threads, which have a thread of their own: it comes
+//! [`LATE`] after the timer is due. Mostly the worker has fired by then, and the look finds nothing
+//! that is overdue. If it does, it fires the timers in the worker's stead.
+//!
+//! There is one look for all timers of a worker: at the earliest of those times, as far as anybody
+//! has asked. It is not taken back with the timer that it was set for, and comes about as often as
+//! time limits pass that were never reached. As long as it finds timers, it sets the next one, for
+//! the first of these. So nothing looks at a worker that has none, and a timer of a fiber's own
+//! costs nothing.
+//!
+//! # States
+//!
+//! `Queue::look` is the time of the look that is to come, or NEVER; all changes are under the lock
+//! of the timers.
+//!
+//! | from | to | by |
+//! | --- | --- | --- |
+//! | NEVER, or a later time | a time | who waits from elsewhere, after its timer was entered; the look, if there are timers left |
+//! | a time that has come | NEVER | the look |
+//!
+//! Who has set a time sees to it that a look comes then. A look that finds a later time than its
+//! own was set for a time that another one has replaced, and does nothing.
+//!
+//! **The race to fear**: a wait trusts a look that has found no timers. It does not: the timer is
+//! entered before `look` is read, and both under the lock. If the look was before, then `look` says
+//! so; if it comes after, it finds the timer.
+//!
+//! **Lazy timers** stay: their limits are those of the worker's own fibers, and what flies in a ring
+//! is ended by the thread of this ring. The look takes them out, and enters them again.
+//!
+//! **Two threads fire**, the look's and the worker's that comes back. Each entry is taken out by
+//! one of them, under the lock, as it is taken out by a waiter that leaves.
+
+use super::{Entry, Key, Lazy, Queue, Shared, Timers};
+use crate::contract::thread::thread_timers;
+use crate::contract::unwind::contain;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// How long a worker has for what is due, before others do it.
+pub const LATE: Duration = Duration::from_millis(5);
+
+/// No look is to come.
+pub(super) const NEVER: u64 = u64::MAX;
+
+/// Something that is to be looked at, by the thread that fires the timers of plain threads.
+pub trait Look: Send + Sync {
+    /// Looks. Never waits.
+    fn look(self: Arc<Self>);
+}
+
+/// Has something looked at, if it still is there at that time. Never waits.
+///
+/// There is no look if the thread for it can't be started.
+pub fn look_at(at: Instant, what: Weak<dyn Look>) {
+    if let Some(timers) = contain(thread_timers) {
+        timers.insert(at, Entry::Look(Box::new(what)));
+    }
+}
+
+impl Queue {
+    /// When a look is to be set for a deadline, if none comes that early.
+    fn look_for(&mut self, deadline: u64) -> Option<Instant> {
+        let late = deadline.saturating_add(LATE.as_nanos() as u64);
+        if self.look <= late {
+            return None;
+        }
+        self.look = late;
+        self.start.checked_add(Duration::from_nanos(late))
+    }
+}
+
+impl Timers {
+    /// Whether somebody looks after them when their worker is away. A simulated clock stands still
+    /// while a fiber runs, and the timers of plain threads have a thread to themselves.
+    pub(crate) fn has_looks(&self) -> bool {
+        self.is_real() && self.0.earlier.get().is_none() && !cfg!(loom)
+    }
+
+    /// The timers are to come up by this time though their worker is away. The caller knows that
+    /// they have been entered.
+    pub(crate) fn watch(&self, at: Instant) {
+        if self.has_looks() {
+            let mut queue = self.0.queue.lock();
+            let set = queue.since_start(at).and_then(|deadline| queue.look_for(deadline));
+            drop(queue);
+            self.set_look(set);
+        }
+    }
+
+    #[cold]
+    fn set_look(&self, at: Option<Instant>) {
+        if let Some(at) = at {
+            look_at(at, Arc::<Shared>::downgrade(&self.0) as Weak<dyn Look>);
+        }
+    }
+
+    /// The limits of the worker's own fibers go back to where they were.
+    pub(super) fn put_back(&self, lazies: Vec<(Box<Lazy>, Key)>, now: Instant) {
+        for (lazy, key) in lazies {
+            if let Some(limited) = lazy.owner.upgrade() {
+                let number = lazy.number;
+                limited.timer(number).put_back(self, key, || self.insert(now, Entry::Lazy(lazy)));
+            }
+        }
+    }
+}
+
+impl Look for Shared {
+    fn look(self: Arc<Self>) {
+        let timers = Timers(self);
+        let mut queue = timers.0.queue.lock();
+        let now = queue.since_start(queue.now()).unwrap_or(NEVER);
+        if queue.look > now || timers.is_closed() {
+            return;
+        }
+        queue.look = NEVER;
+        let is_late = |first: u64| first.saturating_add(LATE.as_nanos() as u64) <= now;
+        let is_late = queue.wheels.first_deadline().is_some_and(is_late);
+        drop(queue);
+        if is_late {
+            timers.fire_due(true);
+        }
+        let mut queue = timers.0.queue.lock();
+        let next = queue.wheels.first_deadline().and_then(|first| queue.look_for(first.max(now)));
+        drop(queue);
+        timers.set_look(next);
+    }
+}

@@ -1,0 +1,203 @@
+//! Waits at a reactor whose worker may be away: those of other workers' fibers, of plain threads
+//! and of tasks.
+//!
+//! Used by `driver` around each wait that goes by readiness, and by `reactor`, of which each has
+//! the count of its guests.
+//!
+//! # The idea
+//!
+//! A socket is registered once, with the reactor of the first op that had to wait for it; only the
+//! worker of this reactor turns it. While this worker computes, or is in a call that blocks, its own
+//! fibers wait for the thread in any case. Whoever else waits there is a *guest*, and is not to wait
+//! for this worker. So while a reactor has guests it is *looked at* every 5 ms, by the thread that
+//! fires the timers of plain threads; and if the worker has not looked into its driver since the last
+//! time, the look turns the reactor in the worker's stead. The fibers of the worker find their mail
+//! when it comes back; guests are resumed where they belong.
+//!
+//! A guest is served 5 to 10 ms late at most, and nobody's wait costs more than before: for a
+//! worker's own fiber it is one look at where it is. A reactor without guests is not looked at, nor
+//! is one whose worker sleeps in it: the worker that gets up calls for the looks again
+//! (`presence.rs`). So an idle process sleeps.
+//!
+//! What flies in a ring is the ring's, and there are no guests: an op of somebody else goes by
+//! readiness, in the epoll set, which any thread may turn.
+//!
+//! # States
+//!
+//! `is_watched` says that a look is to come.
+//!
+//! | from | to | by |
+//! | --- | --- | --- |
+//! | no | yes | a guest that has been counted; a worker that was left unwatched and gets up; the look that goes on. Whoever has made this step sets the look |
+//! | yes | no | the look, first of all |
+//!
+//! After that the look ends if it sees no guest; if the reactor is closed, or another process's; or
+//! if it has left the worker unwatched in its sleep. Else it goes on.
+//!
+//! **The races to fear.** A guest trusts a look that has not seen it: the guest is counted before it
+//! reads `is_watched`, the look clears that before it reads the count, and all are sequentially
+//! consistent; so one of them sees the other. A worker gets up while it is being left unwatched: then
+//! the exchange in its word fails, and the look goes on; or the worker, or who woke it, finds the
+//! mark, and `is_watched` cleared, which was before.
+//!
+//! **Two threads turn one reactor**, the look's and the worker's that comes back: each event is taken
+//! by one of them, and is reported after it was taken. An op that waits has read its tick before the
+//! attempt that failed, so an event that this attempt has not seen adds to the tick after that,
+//! whoever reports it, and in whatever order (`readiness.rs`). A notification that the look has taken
+//! with the events is sent once more (`presence.rs`).
+//!
+//! **The reactor closes**: its guests are told, as all ops in it, and are guests elsewhere then.
+//! **Cancellation**: a wait that ends, in whatever way, is no guest any more; the look finds out.
+#![allow(unsafe_code)] // A source around another one.
+
+use crate::op::Half;
+use crate::reactor::{Found, Reactor};
+use crate::socket::Socket;
+use segue_core::drivers::{LATE, Look, look_at};
+use segue_core::{Retreat, Source, Trigger, WaitsFor};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// How often in a row a look takes reports from a reactor that has more of them.
+const TURNS: u32 = 16;
+
+/// The guests of a reactor.
+#[derive(Debug, Default)]
+pub(crate) struct Guests {
+    count: AtomicUsize,
+    is_watched: AtomicBool,
+    /// How often the worker had looked by the last look at it. For the looks alone.
+    looks: AtomicUsize,
+}
+
+/// A wait at a reactor by somebody who is not of its worker's fibers.
+pub(crate) struct Guest(Arc<Reactor>);
+
+impl Guest {
+    pub(crate) fn new(at: &Arc<Reactor>) -> Self {
+        at.guests().count.fetch_add(1, Ordering::SeqCst);
+        at.watch();
+        Self(Arc::clone(at))
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.0.guests().count.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Reactor {
+    /// If there are guests, a look is to come.
+    pub(crate) fn watch(self: &Arc<Self>) {
+        let Guests { count, is_watched, .. } = self.guests();
+        if count.load(Ordering::SeqCst) > 0 && !is_watched.swap(true, Ordering::SeqCst) {
+            look_at(Instant::now() + LATE, Arc::<Self>::downgrade(self) as Weak<dyn Look>);
+        }
+    }
+
+    /// Passes on what the kernel has, for a worker that is away.
+    fn turn_for_worker(&self) {
+        let mut found = Found::default();
+        for _ in 0..TURNS {
+            let is_full = self.take(&mut found, Some(Duration::ZERO));
+            if !self.presence().is_running() {
+                self.notify();
+            }
+            self.report(&mut found);
+            if !is_full {
+                return;
+            }
+        }
+    }
+}
+
+impl Look for Reactor {
+    fn look(self: Arc<Self>) {
+        let Guests { count, is_watched, looks } = self.guests();
+        is_watched.swap(false, Ordering::SeqCst);
+        let ends = count.load(Ordering::SeqCst) == 0 || self.is_closed() || self.check().is_err();
+        if ends || self.presence().leave_unwatched() {
+            return;
+        }
+        let now = self.presence().looks();
+        if looks.swap(now, Ordering::Relaxed) == now {
+            self.turn_for_worker();
+        }
+        self.watch();
+    }
+}
+
+/// The edges of a socket, as a source: whoever waits for them is a guest at the socket's place, if
+/// that is not the own worker's.
+pub(crate) struct Edges<'s, S> {
+    socket: &'s Socket,
+    source: S,
+}
+
+/// What a registration keeps.
+#[derive(Default)]
+pub(crate) struct Visit<S> {
+    slot: S,
+    guest: Option<Guest>,
+}
+
+impl Socket {
+    /// Step 3 of `readiness` as a source, which is ready at once if `is_over`. The caller has
+    /// enlisted the socket.
+    pub(crate) fn edges(
+        &self,
+        half: Half,
+        tick: u64,
+        is_over: bool,
+        waits_for: WaitsFor,
+    ) -> Edges<'_, impl Source<Output = ()>> {
+        Edges { socket: self, source: self.direction(half).edge_source(tick, is_over, waits_for) }
+    }
+}
+
+// SAFETY: every step is that of the source, with its own slot; R1 to R16 are the source's. The guest
+// is counted before the source is registered, and given up when that has been withdrawn or taken:
+// both are changes of a number, which call nobody but the timers, and do not unwind.
+unsafe impl<S: Source<Output = ()>> Source for Edges<'_, S> {
+    type Output = ();
+    type Slot = Visit<S::Slot>;
+
+    fn waits_for(&self) -> WaitsFor {
+        self.source.waits_for()
+    }
+
+    fn address(&self, least: usize) -> Option<usize> {
+        self.source.address(least)
+    }
+
+    #[inline]
+    fn attempt(&mut self) -> Option<()> {
+        self.source.attempt()
+    }
+
+    unsafe fn register(&mut self, slot: &mut Self::Slot, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
+        slot.guest = self.socket.visit(trigger.waits_here());
+        // SAFETY: as the caller promises.
+        unsafe { self.source.register(&mut slot.slot, trigger, arm) }
+    }
+
+    unsafe fn withdraw(&mut self, slot: &mut Self::Slot) {
+        slot.guest = None;
+        // SAFETY: as the caller promises.
+        unsafe { self.source.withdraw(&mut slot.slot) }
+    }
+
+    unsafe fn commit(&mut self, slot: &mut Self::Slot, arm: usize) -> Option<()> {
+        slot.guest = None;
+        // SAFETY: as the caller promises.
+        unsafe { self.source.commit(&mut slot.slot, arm) }
+    }
+
+    unsafe fn give_back(&mut self, slot: &mut Self::Slot, arm: usize) {
+        slot.guest = None;
+        // SAFETY: as the caller promises.
+        unsafe { self.source.give_back(&mut slot.slot, arm) }
+    }
+}

@@ -1,0 +1,151 @@
+//! Where a worker is: in its park, or at work; and how it is woken from the one.
+//!
+//! Used by `park`, which says so, and by `guests`, which has others turn the reactor of a worker
+//! that does not come to do so.
+//!
+//! # The word
+//!
+//! To wake a thread out of the kernel costs a system call, which is needed only while it is in
+//! there. One word says so:
+//!
+//! ```text
+//!                    park                 unpark: notify the kernel, or resume the fiber
+//!   RUNNING -------------> PARKED, SUSPENDED ------------> UNPARKED
+//!      |  ^                  |        |                     |
+//!      |  |    a look at it  v        |                     |
+//!      |  |               UNWATCHED --)-- as from PARKED -->|
+//!      |  +------------------+--------+                     |
+//!      |  |     the wait has ended                          |
+//!      |  +-------------------------------------------------+
+//!      |                                                    |
+//!      +----------------------------------------------------+
+//!                    unpark: no system call
+//! ```
+//!
+//! A park that finds UNPARKED looks for events without waiting. **The race to fear**: an unpark
+//! between the last look for work and the wait in the kernel. If it comes before the exchange to
+//! PARKED, then the exchange fails; if after, then it sees PARKED and notifies the kernel, where a
+//! notification stays until a wait has taken it. A notification that comes late, after its wait has
+//! ended for another reason, cuts a later one short, which a park may do. SUSPENDED is the same
+//! with a [`WaitPark`](segue_core::scheduling::WaitPark) in the kernel's place, which keeps an
+//! unpark, too.
+//!
+//! UNWATCHED is PARKED for both sides, but that the side which ends it calls for the looks of
+//! `guests` again: they have ended, since nothing is to be looked at while the worker waits there.
+//!
+//! **Others take reports** while the worker is away, and with these perhaps a notification: that of
+//! a worker which has come back meanwhile, and has gone into the kernel. Then the word says anything
+//! but RUNNING, for that notification was sent after the exchange to UNPARKED; and unless it has
+//! returned from there since, the worker is still in its wait. So others who have taken reports, and
+//! see anything but RUNNING, notify once more.
+//!
+//! | release | acquire | carries |
+//! | --- | --- | --- |
+//! | `unpark`'s swap | `park`'s failed exchange, or its swap at the end | the work that the worker is woken for |
+//! | the exchange to UNWATCHED | the swap that ends it | that no look is to come (`guests`) |
+//!
+//! `looks` counts how often the worker has looked into its driver, and orders nothing.
+
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+
+const RUNNING: u8 = 0;
+const PARKED: u8 = 1;
+const UNPARKED: u8 = 2;
+const SUSPENDED: u8 = 3;
+const UNWATCHED: u8 = 4;
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub(crate) struct Presence {
+    state: AtomicU8,
+    looks: AtomicUsize,
+}
+
+/// Where a worker was that is woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Was {
+    /// Somewhere else: its next park finds out.
+    Elsewhere,
+    /// In the kernel, and whether it has been there unwatched.
+    Parked { unwatched: bool },
+    /// In a fiber that is suspended.
+    Suspended,
+}
+
+impl Presence {
+    /// The worker is going to wait in the kernel, or to suspend its fiber. Answers whether it may:
+    /// no unpark came first. In any case [`get_up`](Presence::get_up) follows.
+    #[must_use]
+    pub(crate) fn lie_down(&self, in_kernel: bool) -> bool {
+        let to = if in_kernel { PARKED } else { SUSPENDED };
+        self.state.compare_exchange(RUNNING, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// The wait has ended. Answers whether the worker was unwatched.
+    #[must_use]
+    pub(crate) fn get_up(&self) -> bool {
+        self.looked();
+        self.state.swap(RUNNING, Ordering::AcqRel) == UNWATCHED
+    }
+
+    /// Somebody has work for the worker.
+    pub(crate) fn unpark(&self) -> Was {
+        match self.state.swap(UNPARKED, Ordering::AcqRel) {
+            PARKED => Was::Parked { unwatched: false },
+            UNWATCHED => Was::Parked { unwatched: true },
+            SUSPENDED => Was::Suspended,
+            _ => Was::Elsewhere,
+        }
+    }
+
+    /// Leaves the worker unwatched, if it waits in the kernel.
+    #[must_use]
+    pub(crate) fn leave_unwatched(&self) -> bool {
+        let left = self.state.compare_exchange(PARKED, UNWATCHED, Ordering::AcqRel, Ordering::Acquire);
+        matches!(left, Ok(_) | Err(UNWATCHED))
+    }
+
+    /// Whether the worker is at work, and nobody has unparked it since its last park.
+    pub(crate) fn is_running(&self) -> bool {
+        self.state.load(Ordering::Acquire) == RUNNING
+    }
+
+    /// The worker has looked into its driver. For its own thread.
+    #[inline]
+    pub(crate) fn looked(&self) {
+        self.looks.store(self.looks.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// How often it has.
+    pub(crate) fn looks(&self) -> usize {
+        self.looks.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_ends_an_unwatched_sleep_is_told() {
+        let presence = Presence::default();
+        assert!(!presence.leave_unwatched(), "it runs");
+        assert!(presence.lie_down(true));
+        assert!(presence.leave_unwatched() && presence.leave_unwatched() && !presence.is_running());
+        assert!(presence.get_up() && presence.is_running());
+        assert!(presence.lie_down(true) && presence.leave_unwatched());
+        assert_eq!(presence.unpark(), Was::Parked { unwatched: true });
+        assert!(!presence.is_running() && !presence.leave_unwatched(), "it is on its way");
+        assert!(!presence.get_up(), "the unpark was told");
+    }
+
+    #[test]
+    fn an_unpark_ends_the_next_sleep_before_it_begins() {
+        let presence = Presence::default();
+        assert_eq!(presence.unpark(), Was::Elsewhere);
+        assert!(!presence.lie_down(true) && !presence.get_up());
+        assert!(presence.lie_down(false));
+        assert_eq!((presence.unpark(), presence.looks()), (Was::Suspended, 1));
+    }
+}
