@@ -18,9 +18,10 @@ use segue_io::signal::{Signal, Signals};
 use segue_io::{Backend, DriverPark, pipe};
 use segue_sched::{Builder, blocking_here};
 use std::fmt::Debug;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
@@ -214,10 +215,11 @@ fn alone<R>(test: impl FnOnce() -> R) -> R {
 
 fn with_every_waiter(name: &str, object: impl Fn() -> Object) {
     for backend in [Backend::Ring, Backend::Native, Backend::Polling, Backend::PollingOneShot] {
-        for away in [Away::Computes, Away::Blocks] {
+        let is_main = matches!(backend, Backend::Ring | Backend::Native);
+        for away in if is_main { &[Away::Computes, Away::Blocks][..] } else { &[Away::Computes] } {
             for who in [OtherRuntime, OtherWorker, PlainThread, Task, ForeignTask] {
                 let what = (name, backend, away, who);
-                alone(|| guarded(what, || serves(name, object(), who, away, backend)));
+                alone(|| guarded(what, || serves(name, object(), who, *away, backend)));
             }
         }
     }
@@ -252,10 +254,16 @@ macro_rules! object {
     }};
 }
 
+/// Two ends of a connection, of which nobody has waited for the first: the client has, to connect.
+fn connected() -> (TcpStream, TcpStream) {
+    let (client, server) = common::pair();
+    (server, client)
+}
+
 #[test]
 fn a_stream_is_read() {
     with_every_waiter("a read from a TCP stream", || {
-        object!(common::pair(), |it|
+        object!(connected(), |it|
             enlist: it.0.readable_source(),
             wait: (&it.0).read(&mut [0]).unwrap(),
             source: it.0.readable_source(),
@@ -270,26 +278,47 @@ fn a_stream_is_read() {
     });
 }
 
-fn read_all(from: &TcpStream, mut bytes: usize) {
-    while bytes > 0 {
-        bytes = bytes.saturating_sub(from.try_read(&mut [0; 65_536]).unwrap_or(0));
-        thread::yield_now();
+/// Two ends of a connection, and how much was written to the first.
+struct Full {
+    from: TcpStream,
+    to: TcpStream,
+    written: AtomicUsize,
+}
+
+impl Full {
+    /// Writes until there is no room. The kernel may make more of it for a while.
+    fn fill(&self) {
+        while let Ok(count) = self.from.try_write(&[0; 65_536]) {
+            self.written.fetch_add(count, SeqCst);
+        }
+    }
+
+    /// Never ready, as soon as there is no more to be had.
+    fn filled(&self) -> Waitable<impl Source<Output = io::Result<()>>> {
+        self.fill();
+        while matches!(self.from.writable_source().or(after(Duration::from_millis(1))).wait(), Ok(Either::Left(_))) {
+            self.fill();
+        }
+        self.from.writable_source()
+    }
+
+    fn read_all(&self) {
+        while self.written.load(SeqCst) > 0 {
+            let count = self.to.try_read(&mut [0; 65_536]).unwrap_or(0);
+            self.written.fetch_update(SeqCst, SeqCst, |left| Some(left.saturating_sub(count))).unwrap();
+        }
     }
 }
 
 #[test]
 fn a_stream_is_written_to() {
-    let full = || {
-        let (from, to) = common::pair();
-        let written: usize = std::iter::from_fn(|| from.try_write(&[0; 65_536]).ok()).sum();
-        (from, to, written)
-    };
     with_every_waiter("room in a TCP stream", || {
-        object!(full(), |it|
-            enlist: it.0.writable_source(),
-            wait: (&it.0).write(&[0]).unwrap(),
-            source: it.0.writable_source(),
-            fire: read_all(&it.1, it.2))
+        let (from, to) = connected();
+        object!(Full { from, to, written: AtomicUsize::new(0) }, |it|
+            enlist: it.filled(),
+            wait: (&it.from).write(&[0]).unwrap(),
+            source: it.from.writable_source(),
+            fire: it.read_all())
     });
 }
 
@@ -430,5 +459,72 @@ fn a_deadline_ends_what_waits_on_another_worker() {
         };
         alone(|| guarded(away, || on_both_workers(&stage, None, first, || ())));
         say(&stage, ("a deadline over fibers of another worker", away));
+    }
+}
+
+/// How often the thread has slept that looks at workers.
+fn sleeps_of_the_looks() -> u64 {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten().map(|task| task.path());
+    let looks = |task: &PathBuf| std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name == "segue-timer\n");
+    let status = tasks.filter(looks).map(|task| std::fs::read_to_string(task.join("status")).unwrap());
+    let switches = |line: &str| line.strip_prefix("voluntary_ctxt_switches:").map(|count| count.trim().parse().unwrap());
+    status.map(|status| status.lines().find_map(switches).unwrap_or(0)).sum()
+}
+
+#[test]
+fn a_worker_that_sleeps_is_not_looked_at_until_it_gets_up() {
+    for backend in [Backend::Ring, Backend::Native] {
+        let test = || {
+            let (stage, (reader, writer)) = (Stage::default(), pipe::pipe().unwrap());
+            in_vain(reader.readable_source());
+            thread::scope(|s| {
+                s.spawn(|| stage.wait(|| assert_eq!((&reader).read(&mut [0]).unwrap(), 1)));
+                while !stage.waits.load(SeqCst) {
+                    yield_now().unwrap();
+                }
+                // An idle worker is what this is about.
+                sleep(Duration::from_millis(40)).unwrap();
+                let before = sleeps_of_the_looks();
+                assert!(before > 0, "nobody has looked: nothing is tested");
+                sleep(Duration::from_millis(60)).unwrap();
+                let looks = sleeps_of_the_looks() - before;
+                assert!(looks < 5, "{looks} looks at a worker that sleeps");
+                writer.try_write(b"x").unwrap();
+                *stage.fired.lock().unwrap() = Some(Instant::now());
+                stage.be_away(Away::Computes);
+            });
+            say(&stage, ("after a sleep", backend));
+        };
+        alone(|| common::on_one_worker(backend, test));
+    }
+}
+
+/// What flies in a ring is ended by the thread of this ring.
+#[test]
+fn a_time_limit_of_the_workers_own_comes_up_when_the_worker_is_back() {
+    for backend in [Backend::Ring, Backend::Native] {
+        let stage = Arc::new(Stage::default());
+        let first = || {
+            let (server, _client) = connected();
+            server.set_read_timeout(Some(Duration::from_millis(8))).unwrap();
+            scope(|s| {
+                let read = s.spawn_local(|| (&server).read(&mut [0]));
+                let stages = Arc::clone(&stage);
+                let task = spawn_task(async move {
+                    stages.waits.store(true, SeqCst);
+                    after(Duration::from_millis(20)).await;
+                    stages.wait(|| ());
+                });
+                while !stage.waits.load(SeqCst) {
+                    yield_now().unwrap();
+                }
+                yield_now().unwrap();
+                stage.is_free.store(true, SeqCst);
+                stage.be_away(Away::Computes);
+                assert_eq!(read.join().unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
+                task.join().unwrap();
+            });
+        };
+        alone(|| guarded(backend, || on_both_workers(&stage, Some(backend), first, || ())));
     }
 }
