@@ -31,6 +31,12 @@
 //! Nobody has to say one. A loop gives away half of what is left of it when an idle worker asks,
 //! for which it looks every 20 microseconds or after each element, whichever is longer.
 //!
+//! # What else its worker has
+//!
+//! Between two blocks of a loop or a scan the worker's other fibers, timers and sockets have their
+//! turn: after a millisecond, as at a [`checkpoint`](crate::checkpoint), or after one element, if
+//! that takes longer. A sort lets nobody in: each worker sorts its pieces by std's sorts.
+//!
 //! # Closures that wait
 //!
 //! A closure may wait at anything of Segue's: its fiber is suspended, and fibers go on that have

@@ -8,7 +8,8 @@
 //!
 //! A piece is consumed block by block, by one folder, in order. Between two blocks the loop looks
 //! at the worker's mark (one load): if somebody wants work, the rest is split into halves, which
-//! are forked. While a block runs, what comes after it is a child of a fork: its note costs a few
+//! are forked. There, too, is a checkpoint: the other fibers of the worker, its timers and its
+//! driver have a turn after a millisecond, and sooner if there is mail. While a block runs, what comes after it is a child of a fork: its note costs a few
 //! instructions, and if a closure in the block suspends the fiber, the child is exposed with all
 //! other notes, and others go on with it. As a rule nobody has taken it when the block is over;
 //! then the loop takes it back and goes on with it by itself (`Common::fork_or_keep`).
@@ -28,6 +29,7 @@
 
 use crate::par::seats::{Behind, EACH, Seat, Seats};
 use crate::run::default::default_pool;
+use crate::worker::checkpoint::between_blocks;
 use crate::worker::common::{Common, caller, with_caller};
 use crate::worker::handle;
 use segue_core::WaitsFor;
@@ -132,6 +134,10 @@ impl Grain {
             self.size *= 2;
         } else {
             self.measure(segue_core::now());
+        }
+        if between_blocks() && self.since.is_some() {
+            // The time that others have had is not to be counted.
+            self.since = Some(segue_core::now());
         }
     }
 

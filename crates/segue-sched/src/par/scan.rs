@@ -12,6 +12,7 @@ use crate::join::{is_wanted, join};
 use crate::par::convert::IntoParallelRefMutIterator;
 use crate::par::iter::ParallelIterator;
 use crate::par::plumbing::here_or_elsewhere;
+use crate::worker::checkpoint::between_blocks;
 
 /// Between two looks at the worker's mark at most so many elements.
 const BLOCK: usize = 1024;
@@ -40,6 +41,7 @@ fn piece<T: Send + Sync>(elements: &mut [T], op: &(impl Fn(&T, &T) -> T + Sync))
             elements[at] = op(&elements[at - 1], &elements[at]);
         }
         done = end;
+        between_blocks();
         block = (block * 2).min(BLOCK);
     }
 }

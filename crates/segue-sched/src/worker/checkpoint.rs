@@ -1,6 +1,7 @@
 //! Long computations that let others in: [`checkpoint`], and how it knows that its time is over.
 //!
-//! Used by applications, between pieces of work that never wait.
+//! Used by applications, between pieces of work that never wait, and by parallel loops between
+//! their blocks.
 //!
 //! A fiber that computes keeps its worker from all other fibers. At a checkpoint it gives up its
 //! turn if it sees that something waits: mail from other threads, a closure that was sent to this
@@ -113,14 +114,30 @@ impl Slice {
 pub fn checkpoint() -> Result<(), Cancelled> {
     segue_core::check()?;
     with_caller(|caller| match caller {
-        Some((worker, fiber)) if worker.is_called() || worker.slice.tick(worker.turns.get()) => attend(worker, fiber),
+        Some((worker, fiber)) if worker.is_called() || worker.slice.tick(worker.turns.get()) => {
+            attend(worker, fiber);
+            segue_core::check()
+        }
         _ => Ok(()),
     })
 }
 
+/// A checkpoint between two blocks of a parallel loop, which goes on if it was cancelled. Answers
+/// whether others have had the worker.
+#[inline]
+pub(crate) fn between_blocks() -> bool {
+    with_caller(|caller| match caller {
+        Some((worker, fiber)) if worker.is_called() || worker.slice.tick(worker.turns.get()) => {
+            segue_core::shield(|| attend(worker, fiber))
+        }
+        _ => false,
+    })
+}
+
+/// Gives up the turn if somebody waits for it. Answers whether it did.
 #[cold]
 #[inline(never)]
-fn attend(worker: &Common, fiber: &Fiber) -> Result<(), Cancelled> {
+fn attend(worker: &Common, fiber: &Fiber) -> bool {
     if worker.remote().is_unheard() {
         worker.give();
     }
@@ -130,10 +147,10 @@ fn attend(worker: &Common, fiber: &Fiber) -> Result<(), Cancelled> {
         worker.deferred_look.set(0);
         worker.until_look.set(1);
     }
-    if (over || worker.is_called()) && !std::thread::panicking() {
-        worker.whole().let_in();
-        // Where it must not be suspended, it goes on.
-        let _ = segue_core::yield_now();
+    if !(over || worker.is_called()) || std::thread::panicking() {
+        return false;
     }
-    segue_core::check()
+    worker.whole().let_in();
+    // Where it must not be suspended, it goes on.
+    segue_core::yield_now().is_ok()
 }

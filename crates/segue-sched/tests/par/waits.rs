@@ -1,11 +1,11 @@
 //! Loops whose closures wait: others go on.
 
-use crate::common::{Meet, Turns, everywhere, scaled};
+use crate::common::{Meet, Turns, everywhere, pool, scaled};
 use segue_core::{CancelToken, scope, sleep, yield_now};
 use segue_sched::Sim;
 use segue_sched::par::prelude::*;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 
 #[test]
 fn closures_that_wait_suspend_their_fibers_alone() {
@@ -234,4 +234,89 @@ fn a_loop_with_one_seat_keeps_few_stacks() {
     let loops = || (0..scaled(300, 30)).into_par_iter().at_most(1).for_each(|_| under_way.element(2));
     segue_sched::Builder::new().workers(1).stacks(config).run(loops).unwrap();
     assert_eq!(under_way.most(), 1);
+}
+
+/// For so long at most the tests compute.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Computes until `done`, by elements of some microseconds.
+fn compute_until(done: &AtomicBool) {
+    let began = Instant::now();
+    let computes = |n: u64| {
+        let product = (0..1_000_u64).fold(n, |product, n| std::hint::black_box(product.wrapping_mul(n | 1)));
+        (product, done.load(SeqCst) || began.elapsed() > LIMIT)
+    };
+    let found = (0..u64::MAX / 2).into_par_iter().map(computes).find_any(|(_, is_over)| *is_over);
+    assert!(found.is_some() && done.load(SeqCst), "a loop kept the worker from a fiber");
+}
+
+#[test]
+fn a_loop_that_computes_lets_in_what_has_started_on_its_worker() {
+    for workers in [1, 2] {
+        // A fiber that is ready.
+        pool(workers).run(|| {
+            let done = AtomicBool::new(false);
+            scope(|s| {
+                let ready = s.spawn_local(|| {
+                    yield_now().unwrap();
+                    done.store(true, SeqCst);
+                });
+                yield_now().unwrap();
+                compute_until(&done);
+                ready.join().unwrap();
+            });
+        })
+        .unwrap();
+        // A fiber whose timer comes up meanwhile.
+        pool(workers).run(|| {
+            let done = AtomicBool::new(false);
+            scope(|s| {
+                let sleeps = s.spawn_local(|| {
+                    sleep(Duration::from_millis(2)).unwrap();
+                    done.store(true, SeqCst);
+                });
+                yield_now().unwrap();
+                compute_until(&done);
+                sleeps.join().unwrap();
+            });
+        })
+        .unwrap();
+        // The same, of a caller that was cancelled.
+        pool(workers).run(|| {
+            let (done, token) = (AtomicBool::new(false), CancelToken::new());
+            scope(|s| {
+                let sleeps = s.spawn_local(|| {
+                    sleep(Duration::from_millis(2)).unwrap();
+                    done.store(true, SeqCst);
+                });
+                yield_now().unwrap();
+                token.cancel();
+                token.run(|| compute_until(&done));
+                sleeps.join().unwrap();
+            });
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn a_scan_that_computes_lets_in_what_has_started_on_its_worker() {
+    pool(1).run(|| {
+        let done = AtomicBool::new(false);
+        scope(|s| {
+            let sleeps = s.spawn_local(|| {
+                sleep(Duration::from_millis(1)).unwrap();
+                done.store(true, SeqCst);
+            });
+            yield_now().unwrap();
+            let began = Instant::now();
+            while !done.load(SeqCst) {
+                assert!(began.elapsed() < LIMIT, "scans kept the worker from a fiber");
+                let mut numbers = vec![1_u64; 1 << 20];
+                numbers.par_scan(|a, b| std::hint::black_box(a.wrapping_add(*b)));
+            }
+            sleeps.join().unwrap();
+        });
+    })
+    .unwrap();
 }
