@@ -141,8 +141,8 @@ pub mod scheduling {
 }
 
 /// What drivers of I/O need besides: limits for waits that come one after the other, looks at what
-/// a busy worker has left alone, a price for operations that take long, a word to simulations, which drive none, and the mark by which calls
-/// that block know whom to suspend.
+/// a busy worker has left alone, a price for operations that take long, a word to simulations,
+/// which drive none, and the mark by which calls that block know whom to suspend.
 pub mod drivers {
     pub use crate::contract::lazy_timer::{LazyTimer, Limit, TimeLimited};
     pub use crate::contract::tree::context::can_be_cancelled;

@@ -91,7 +91,7 @@ pub(crate) fn run<O: Op>(socket: &Arc<Socket>, mut op: O, timeout: Option<Durati
         }
         let deadline = *deadline.get_or_insert_with(|| timeout.and_then(|time| segue_core::now().checked_add(time)));
         socket.enlist(Interest::of(O::HALF))?;
-        let _guest = socket.visit(true);
+        let _outsider = socket.visit(true);
         let _kernel = segue_core::drivers::kernel_wait();
         let limit = deadline.and_then(|at| Limit::set(socket, O::HALF as usize, at));
         match direction.wait(tick, deadline, limit, WaitsFor::new(O::WAITS_FOR)) {

@@ -19,7 +19,7 @@
 //! * `pauses`: for what the kernel tells nobody of.
 //! * `reactor`: the readiness driver: a table of sockets, and a `selector` that says which of them
 //!   are ready.
-//! * `guests`: who waits at a reactor of another worker, and does not wait for that worker.
+//! * `outsiders`: who waits at a reactor of another worker, and does not wait for that worker.
 //! * `ring`: the completion driver, beside the reactor.
 //! * `foreign`: descriptors that are not ours, for the crate `segue-unblock`.
 //! * [`DriverPark`]: how a worker idles in its driver.
@@ -86,9 +86,9 @@ mod fork;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub mod fs;
 mod interrupt;
-mod guests;
 pub mod net;
 mod op;
+mod outsiders;
 mod park;
 mod pauses;
 pub mod pipe;

@@ -1,6 +1,6 @@
 //! Where a worker is: in its park, or at work; and how it is woken from the one.
 //!
-//! Used by `park`, which says so, and by `guests`, which has others turn the reactor of a worker
+//! Used by `park`, which says so, and by `outsiders`, which has others turn the reactor of a worker
 //! that does not come to do so.
 //!
 //! # The word
@@ -31,18 +31,19 @@
 //! unpark, too.
 //!
 //! UNWATCHED is PARKED for both sides, but that the side which ends it calls for the looks of
-//! `guests` again: they have ended, since nothing is to be looked at while the worker waits there.
+//! `outsiders` again: they have ended, since nothing is to be looked at while the worker waits
+//! there.
 //!
 //! **Others take reports** while the worker is away, and with these perhaps a notification: that of
-//! a worker which has come back meanwhile, and has gone into the kernel. Then the word says anything
-//! but RUNNING, for that notification was sent after the exchange to UNPARKED; and unless it has
-//! returned from there since, the worker is still in its wait. So others who have taken reports, and
-//! see anything but RUNNING, notify once more.
+//! a worker which has come back meanwhile, and has gone into the kernel. Then the word says
+//! anything but RUNNING, for that notification was sent after the exchange to UNPARKED; and unless
+//! it has returned from there since, the worker is still in its wait. So others who have taken
+//! reports, and see anything but RUNNING, notify once more.
 //!
 //! | release | acquire | carries |
 //! | --- | --- | --- |
 //! | `unpark`'s swap | `park`'s failed exchange, or its swap at the end | the work that the worker is woken for |
-//! | the exchange to UNWATCHED | the swap that ends it | that no look is to come (`guests`) |
+//! | the exchange to UNWATCHED | the swap that ends it | that no look is to come (`outsiders`) |
 //!
 //! `looks` counts how often the worker has looked into its driver, and orders nothing.
 

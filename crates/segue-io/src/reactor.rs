@@ -32,7 +32,7 @@
 //! is ordered by the lock.
 
 use crate::fork::Birth;
-use crate::guests::Guests;
+use crate::outsiders::Outsiders;
 use crate::presence::Presence;
 use crate::selector::{Backend, Interest, Ready, Selector};
 use crate::socket::Socket;
@@ -51,7 +51,7 @@ pub(crate) struct Reactor {
     closed: AtomicBool,
     /// Where the worker is that takes its turns.
     presence: Arc<Presence>,
-    guests: Guests,
+    outsiders: Outsiders,
     /// Whether it is the one of the process, whose thread does nothing else.
     is_shared: bool,
     /// The process whose event queue it is.
@@ -74,7 +74,7 @@ impl Reactor {
             len: AtomicUsize::new(0),
             closed: AtomicBool::new(true),
             presence: Arc::default(),
-            guests: Guests::default(),
+            outsiders: Outsiders::default(),
             is_shared: false,
             birth: Birth::now(),
         })
@@ -176,8 +176,8 @@ impl Reactor {
         }
     }
 
-    /// Waits for the kernel, and resumes the waiters of each socket that it reports. Answers whether
-    /// there may be more.
+    /// Waits for the kernel, and resumes the waiters of each socket that it reports. Answers
+    /// whether there may be more.
     ///
     /// # Panics
     /// As for [`take`](Reactor::take).
@@ -188,8 +188,8 @@ impl Reactor {
         is_full
     }
 
-    /// The first half of a [`turn`](Reactor::turn): waits for the kernel. Then the second half is to
-    /// follow, of this thread; several may take turns at once.
+    /// The first half of a [`turn`](Reactor::turn): waits for the kernel. The second half follows,
+    /// on the same thread. Several threads may take turns at once.
     ///
     /// # Panics
     /// If the kernel refuses to wait, which it does only when somebody closed its descriptors.
@@ -223,8 +223,8 @@ impl Reactor {
         &self.presence
     }
 
-    pub(crate) fn guests(&self) -> &Guests {
-        &self.guests
+    pub(crate) fn outsiders(&self) -> &Outsiders {
+        &self.outsiders
     }
 
     /// Ends the present or the next turn's wait. From any thread.

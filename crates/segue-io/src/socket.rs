@@ -7,7 +7,7 @@
 //! A socket has no place until an op on it must wait for the first time: then it registers with the
 //! driver of that op's caller, once, for reading; for writing as well from the first op on that has
 //! to wait for room. It stays there until it is dropped, or until an op finds that reactor closed
-//! and moves it. Whoever else waits there is a guest (`guests.rs`).
+//! and moves it. Whoever else waits there is a outsider (`outsiders.rs`).
 //!
 //! With a selector that reports once per question, `armed` are the directions that ops have asked
 //! for. The kernel forgets all of a socket's questions when it reports one, so the report asks for
@@ -17,8 +17,8 @@
 //! and asks again.
 
 use crate::driver;
-use crate::guests::Guest;
 use crate::op::Half;
+use crate::outsiders::Outsider;
 use crate::reactor::Reactor;
 use crate::readiness::Direction;
 use crate::ring::Limited;
@@ -161,15 +161,15 @@ impl Socket {
     /// that `waits_here`. Relaxed: `home` is set before the direction is reported for good; and if
     /// the place has changed since, the wait is told.
     #[inline]
-    pub(crate) fn visit(&self, waits_here: bool) -> Option<Guest> {
+    pub(crate) fn visit(&self, waits_here: bool) -> Option<Outsider> {
         let home = self.home.load(Ordering::Relaxed);
         if home == 0 || (waits_here && driver::is_callers(home)) { None } else { self.visit_another() }
     }
 
     #[cold]
-    fn visit_another(&self) -> Option<Guest> {
+    fn visit_another(&self) -> Option<Outsider> {
         let slot = self.place.lock().unwrap_or_else(PoisonError::into_inner);
-        slot.as_ref().filter(|_| self.home.load(Ordering::Relaxed) != 0).map(|place| Guest::new(&place.reactor))
+        slot.as_ref().filter(|_| self.home.load(Ordering::Relaxed) != 0).map(|place| Outsider::new(&place.reactor))
     }
 
     /// Registers with a given reactor, which is open.

@@ -42,8 +42,8 @@ pub(crate) trait Selector: Send + Sync {
     fn delete(&self, fd: BorrowedFd<'_>);
 
     /// Waits for reports, for [`notify`](Selector::notify), or for `timeout`; may return early and
-    /// empty-handed, without a time-out if another thread waits. Each report is made to one of them.
-    /// Answers whether there may be more.
+    /// empty-handed, without a time-out if another thread waits. Each report is made to one of
+    /// them. Answers whether there may be more.
     fn wait(&self, timeout: Option<Duration>, found: &mut Vec<Ready>) -> io::Result<bool>;
 
     /// What becomes readable when there are reports, if there is such a descriptor.

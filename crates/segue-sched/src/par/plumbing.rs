@@ -9,10 +9,11 @@
 //! A piece is consumed block by block, by one folder, in order. Between two blocks the loop looks
 //! at the worker's mark (one load): if somebody wants work, the rest is split into halves, which
 //! are forked. There, too, is a checkpoint: the other fibers of the worker, its timers and its
-//! driver have a turn after a millisecond, and sooner if there is mail. While a block runs, what comes after it is a child of a fork: its note costs a few
-//! instructions, and if a closure in the block suspends the fiber, the child is exposed with all
-//! other notes, and others go on with it. As a rule nobody has taken it when the block is over;
-//! then the loop takes it back and goes on with it by itself (`Common::fork_or_keep`).
+//! driver have a turn after a millisecond, and sooner if there is mail. While a block runs, what
+//! comes after it is a child of a fork: its note costs a few instructions, and if a closure in the
+//! block suspends the fiber, the child is exposed with all other notes, and others go on with it.
+//! As a rule nobody has taken it when the block is over; then the loop takes it back and goes on
+//! with it by itself (`Common::fork_or_keep`).
 //!
 //! So many closures may be under way at once, running or waiting: `seats.rs`.
 //!

@@ -7,7 +7,9 @@
 //! private forks and the closures that its policy gives out go to its shelf, where others take
 //! them; closures that were sent to it go to the shelf for all, and so do those that are sent while
 //! it is away. The mark and the shelf of what was sent are under one lock, so that nothing is sent
-//! to it unseen. Its other fibers, its timers and its driver stay, and wait for its return.
+//! to it unseen. Its other fibers stay, and wait for its return. Its timers and its driver stay,
+//! too; for what others wait for there, another thread looks after them (`contract/timers/late.rs`
+//! of `segue-core`, `outsiders.rs` of `segue-io`).
 //!
 //! A monitor leaves it alone: it blocks on purpose. A shutdown that reports what is left has been
 //! told by the caller, and names it without waiting for the worker's answer.
@@ -20,8 +22,10 @@ use segue_core::{Fiber, WaitsFor};
 /// started goes to the other workers of the scheduler meanwhile.
 ///
 /// Its other fibers, which have started, wait until `f` has returned, with their timers and
-/// sockets; so prefer [`blocking`](segue_core::blocking), unless the closure is not `Send`. If the
-/// scheduler has no other worker, or these are busy, closures wait as well.
+/// sockets. Whoever else waits for what these wait for does not: fibers of other workers, tasks and
+/// plain threads are served meanwhile, some ms late at most. So prefer
+/// [`blocking`](segue_core::blocking), unless the closure is not `Send`. If the scheduler has no
+/// other worker, or these are busy, closures wait as well.
 ///
 /// `f` runs as a plain thread does, in the caller's context: what it waits for blocks the thread,
 /// and what it spawns goes where plain threads spawn. Outside of a worker of this crate it is a

@@ -254,69 +254,73 @@ fn compute_until(done: &AtomicBool) {
 fn a_loop_that_computes_lets_in_what_has_started_on_its_worker() {
     for workers in [1, 2] {
         // A fiber that is ready.
-        pool(workers).run(|| {
-            let done = AtomicBool::new(false);
-            scope(|s| {
-                let ready = s.spawn_local(|| {
+        pool(workers)
+            .run(|| {
+                let done = AtomicBool::new(false);
+                scope(|s| {
+                    let ready = s.spawn_local(|| {
+                        yield_now().unwrap();
+                        done.store(true, SeqCst);
+                    });
                     yield_now().unwrap();
-                    done.store(true, SeqCst);
+                    compute_until(&done);
+                    ready.join().unwrap();
                 });
-                yield_now().unwrap();
-                compute_until(&done);
-                ready.join().unwrap();
-            });
-        })
-        .unwrap();
+            })
+            .unwrap();
         // A fiber whose timer comes up meanwhile.
-        pool(workers).run(|| {
-            let done = AtomicBool::new(false);
-            scope(|s| {
-                let sleeps = s.spawn_local(|| {
-                    sleep(Duration::from_millis(2)).unwrap();
-                    done.store(true, SeqCst);
+        pool(workers)
+            .run(|| {
+                let done = AtomicBool::new(false);
+                scope(|s| {
+                    let sleeps = s.spawn_local(|| {
+                        sleep(Duration::from_millis(2)).unwrap();
+                        done.store(true, SeqCst);
+                    });
+                    yield_now().unwrap();
+                    compute_until(&done);
+                    sleeps.join().unwrap();
                 });
-                yield_now().unwrap();
-                compute_until(&done);
-                sleeps.join().unwrap();
-            });
-        })
-        .unwrap();
+            })
+            .unwrap();
         // The same, of a caller that was cancelled.
-        pool(workers).run(|| {
-            let (done, token) = (AtomicBool::new(false), CancelToken::new());
-            scope(|s| {
-                let sleeps = s.spawn_local(|| {
-                    sleep(Duration::from_millis(2)).unwrap();
-                    done.store(true, SeqCst);
+        pool(workers)
+            .run(|| {
+                let (done, token) = (AtomicBool::new(false), CancelToken::new());
+                scope(|s| {
+                    let sleeps = s.spawn_local(|| {
+                        sleep(Duration::from_millis(2)).unwrap();
+                        done.store(true, SeqCst);
+                    });
+                    yield_now().unwrap();
+                    token.cancel();
+                    token.run(|| compute_until(&done));
+                    sleeps.join().unwrap();
                 });
-                yield_now().unwrap();
-                token.cancel();
-                token.run(|| compute_until(&done));
-                sleeps.join().unwrap();
-            });
-        })
-        .unwrap();
+            })
+            .unwrap();
     }
 }
 
 #[test]
 fn a_scan_that_computes_lets_in_what_has_started_on_its_worker() {
-    pool(1).run(|| {
-        let done = AtomicBool::new(false);
-        scope(|s| {
-            let sleeps = s.spawn_local(|| {
-                sleep(Duration::from_millis(1)).unwrap();
-                done.store(true, SeqCst);
+    pool(1)
+        .run(|| {
+            let done = AtomicBool::new(false);
+            scope(|s| {
+                let sleeps = s.spawn_local(|| {
+                    sleep(Duration::from_millis(1)).unwrap();
+                    done.store(true, SeqCst);
+                });
+                yield_now().unwrap();
+                let began = Instant::now();
+                while !done.load(SeqCst) {
+                    assert!(began.elapsed() < LIMIT, "scans kept the worker from a fiber");
+                    let mut numbers = vec![1_u64; 1 << 20];
+                    numbers.par_scan(|a, b| std::hint::black_box(a.wrapping_add(*b)));
+                }
+                sleeps.join().unwrap();
             });
-            yield_now().unwrap();
-            let began = Instant::now();
-            while !done.load(SeqCst) {
-                assert!(began.elapsed() < LIMIT, "scans kept the worker from a fiber");
-                let mut numbers = vec![1_u64; 1 << 20];
-                numbers.par_scan(|a, b| std::hint::black_box(a.wrapping_add(*b)));
-            }
-            sleeps.join().unwrap();
-        });
-    })
-    .unwrap();
+        })
+        .unwrap();
 }

@@ -36,8 +36,8 @@
 //! entered before `look` is read, and both under the lock. If the look was before, then `look` says
 //! so; if it comes after, it finds the timer.
 //!
-//! **Lazy timers** stay: their limits are those of the worker's own fibers, and what flies in a ring
-//! is ended by the thread of this ring. The look takes them out, and enters them again.
+//! **Lazy timers** stay: their limits are those of the worker's own fibers, and what flies in a
+//! ring is ended by the thread of this ring. The look takes them out, and enters them again.
 //!
 //! **Two threads fire**, the look's and the worker's that comes back. Each entry is taken out by
 //! one of them, under the lock, as it is taken out by a waiter that leaves.

@@ -29,6 +29,7 @@
 #![allow(unsafe_code)] // The link is reached by address.
 
 use super::{Trigger, Wakeup, decode};
+use crate::contract::current;
 use crate::contract::fiber::Fiber;
 use crate::primitives::atomic::{self, AtomicBool, Ordering};
 use std::cell::Cell;
@@ -113,6 +114,15 @@ impl Link {
 }
 
 impl Trigger {
+    /// Whether the fiber that runs here is the one that waits with this trigger. A task has a
+    /// header of its own in the word, and goes on wherever it is polled next.
+    #[doc(hidden)] // For sources of drivers.
+    #[must_use]
+    #[inline]
+    pub fn waits_here(&self) -> bool {
+        ptr::eq(self.word.load(Ordering::Relaxed), current::current())
+    }
+
     /// Passes the signal on, instead of waiting. Answers whether there was no outcome yet.
     ///
     /// A link that is there is that of a future which was forgotten: this one takes its place.

@@ -337,15 +337,6 @@ impl Trigger {
         None
     }
 
-    /// Whether the fiber that runs here is the one that waits with this trigger. A task waits with
-    /// one of its own, and is woken wherever it is then polled.
-    #[doc(hidden)] // For sources of drivers.
-    #[must_use]
-    #[inline]
-    pub fn waits_here(&self) -> bool {
-        ptr::eq(self.word.load(Ordering::Relaxed), current::current())
-    }
-
     /// The outcome, if there is one already.
     ///
     /// If the waiter was cancelled and somebody signals at this moment, it may say that the signal

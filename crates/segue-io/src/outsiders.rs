@@ -1,25 +1,25 @@
-//! Waits at a reactor whose worker may be away: those of other workers' fibers, of plain threads
-//! and of tasks.
+//! Waits at the reactor of a worker by others than its fibers: by fibers of other workers, by plain
+//! threads and by tasks.
 //!
 //! Used by `driver` around each wait that goes by readiness, and by `reactor`, of which each has
-//! the count of its guests.
+//! the count of its outsiders.
 //!
 //! # The idea
 //!
 //! A socket is registered once, with the reactor of the first op that had to wait for it; only the
-//! worker of this reactor turns it. While this worker computes, or is in a call that blocks, its own
-//! fibers wait for the thread in any case. Whoever else waits there is a *guest*, and is not to wait
-//! for this worker. So while a reactor has guests it is *looked at* every 5 ms, by the thread that
-//! fires the timers of plain threads; and if the worker has not looked into its driver since the last
-//! time, the look turns the reactor in the worker's stead. The fibers of the worker find their mail
-//! when it comes back; guests are resumed where they belong.
+//! worker of this reactor turns it. While this worker computes, or is in a call that blocks, its
+//! own fibers wait for the thread in any case. Whoever else waits there is an *outsider*, and is
+//! not to wait for this worker. So while a reactor has outsiders it is *looked at* every 5 ms, by
+//! the thread that fires the timers of plain threads; and if the worker has not looked into its
+//! driver since the last time, the look turns the reactor in the worker's stead. The fibers of the
+//! worker find their mail when it comes back; outsiders are resumed where they belong.
 //!
-//! A guest is served 5 to 10 ms late at most, and nobody's wait costs more than before: for a
-//! worker's own fiber it is one look at where it is. A reactor without guests is not looked at, nor
-//! is one whose worker sleeps in it: the worker that gets up calls for the looks again
+//! An outsider is served 5 to 10 ms late at most, and nobody's wait costs more than before: for a
+//! worker's own fiber it is one look at where it is. A reactor without outsiders is not looked at,
+//! nor is one whose worker sleeps in it: the worker that gets up calls for the looks again
 //! (`presence.rs`). So an idle process sleeps.
 //!
-//! What flies in a ring is the ring's, and there are no guests: an op of somebody else goes by
+//! What flies in a ring is the ring's, and there are no outsiders: an op of somebody else goes by
 //! readiness, in the epoll set, which any thread may turn.
 //!
 //! # States
@@ -28,26 +28,27 @@
 //!
 //! | from | to | by |
 //! | --- | --- | --- |
-//! | no | yes | a guest that has been counted; a worker that was left unwatched and gets up; the look that goes on. Whoever has made this step sets the look |
+//! | no | yes | an outsider that has been counted; a worker that was left unwatched and gets up; the look that goes on. Whoever has made this step sets the look |
 //! | yes | no | the look, first of all |
 //!
-//! After that the look ends if it sees no guest; if the reactor is closed, or another process's; or
-//! if it has left the worker unwatched in its sleep. Else it goes on.
+//! After that the look ends if it sees no outsider; if the reactor is closed, or another process's;
+//! or if it has left the worker unwatched in its sleep. Else it goes on.
 //!
-//! **The races to fear.** A guest trusts a look that has not seen it: the guest is counted before it
-//! reads `is_watched`, the look clears that before it reads the count, and all are sequentially
-//! consistent; so one of them sees the other. A worker gets up while it is being left unwatched: then
-//! the exchange in its word fails, and the look goes on; or the worker, or who woke it, finds the
-//! mark, and `is_watched` cleared, which was before.
+//! **The races to fear.** An outsider trusts a look that has not seen it: the outsider is counted
+//! before it reads `is_watched`, the look clears that before it reads the count, and all are
+//! sequentially consistent; so one of them sees the other. A worker gets up while it is being left
+//! unwatched: then the exchange in its word fails, and the look goes on; or the worker, or who woke
+//! it, finds the mark, and `is_watched` cleared, which was before.
 //!
-//! **Two threads turn one reactor**, the look's and the worker's that comes back: each event is taken
-//! by one of them, and is reported after it was taken. An op that waits has read its tick before the
-//! attempt that failed, so an event that this attempt has not seen adds to the tick after that,
-//! whoever reports it, and in whatever order (`readiness.rs`). A notification that the look has taken
-//! with the events is sent once more (`presence.rs`).
+//! **Two threads turn one reactor**, the look's and the worker's that comes back: each event is
+//! taken by one of them, and is reported after it was taken. An op that waits has read its tick
+//! before the attempt that failed, so an event that this attempt has not seen adds to the tick
+//! after that, whoever reports it, and in whatever order (`readiness.rs`). A notification that the
+//! look has taken with the events is sent once more (`presence.rs`).
 //!
-//! **The reactor closes**: its guests are told, as all ops in it, and are guests elsewhere then.
-//! **Cancellation**: a wait that ends, in whatever way, is no guest any more; the look finds out.
+//! **The reactor closes**: its outsiders are told, as all ops in it, and are outsiders elsewhere
+//! then. **Cancellation**: a wait that ends, in whatever way, is no outsider any more; the look
+//! finds out.
 #![allow(unsafe_code)] // A source around another one.
 
 use crate::op::Half;
@@ -62,9 +63,9 @@ use std::time::{Duration, Instant};
 /// How often in a row a look takes reports from a reactor that has more of them.
 const TURNS: u32 = 16;
 
-/// The guests of a reactor.
+/// The outsiders of a reactor.
 #[derive(Debug, Default)]
-pub(crate) struct Guests {
+pub(crate) struct Outsiders {
     count: AtomicUsize,
     is_watched: AtomicBool,
     /// How often the worker had looked by the last look at it. For the looks alone.
@@ -72,26 +73,26 @@ pub(crate) struct Guests {
 }
 
 /// A wait at a reactor by somebody who is not of its worker's fibers.
-pub(crate) struct Guest(Arc<Reactor>);
+pub(crate) struct Outsider(Arc<Reactor>);
 
-impl Guest {
+impl Outsider {
     pub(crate) fn new(at: &Arc<Reactor>) -> Self {
-        at.guests().count.fetch_add(1, Ordering::SeqCst);
+        at.outsiders().count.fetch_add(1, Ordering::SeqCst);
         at.watch();
         Self(Arc::clone(at))
     }
 }
 
-impl Drop for Guest {
+impl Drop for Outsider {
     fn drop(&mut self) {
-        self.0.guests().count.fetch_sub(1, Ordering::SeqCst);
+        self.0.outsiders().count.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 impl Reactor {
-    /// If there are guests, a look is to come.
+    /// If there are outsiders, a look is to come.
     pub(crate) fn watch(self: &Arc<Self>) {
-        let Guests { count, is_watched, .. } = self.guests();
+        let Outsiders { count, is_watched, .. } = self.outsiders();
         if count.load(Ordering::SeqCst) > 0 && !is_watched.swap(true, Ordering::SeqCst) {
             look_at(Instant::now() + LATE, Arc::<Self>::downgrade(self) as Weak<dyn Look>);
         }
@@ -115,7 +116,7 @@ impl Reactor {
 
 impl Look for Reactor {
     fn look(self: Arc<Self>) {
-        let Guests { count, is_watched, looks } = self.guests();
+        let Outsiders { count, is_watched, looks } = self.outsiders();
         is_watched.swap(false, Ordering::SeqCst);
         let ends = count.load(Ordering::SeqCst) == 0 || self.is_closed() || self.check().is_err();
         if ends || self.presence().leave_unwatched() {
@@ -129,8 +130,8 @@ impl Look for Reactor {
     }
 }
 
-/// The edges of a socket, as a source: whoever waits for them is a guest at the socket's place, if
-/// that is not the own worker's.
+/// The edges of a socket, as a source: whoever waits for them is an outsider at the socket's place,
+/// if that is not the own worker's.
 pub(crate) struct Edges<'s, S> {
     socket: &'s Socket,
     source: S,
@@ -140,7 +141,7 @@ pub(crate) struct Edges<'s, S> {
 #[derive(Default)]
 pub(crate) struct Visit<S> {
     slot: S,
-    guest: Option<Guest>,
+    outsider: Option<Outsider>,
 }
 
 impl Socket {
@@ -157,9 +158,9 @@ impl Socket {
     }
 }
 
-// SAFETY: every step is that of the source, with its own slot; R1 to R16 are the source's. The guest
-// is counted before the source is registered, and given up when that has been withdrawn or taken:
-// both are changes of a number, which call nobody but the timers, and do not unwind.
+// SAFETY: every step is that of the source, with its own slot; R1 to R16 are the source's. The
+// outsider is counted before the source is registered, and given up when that has been withdrawn or
+// taken: both are changes of a number, which call nobody but the timers, and do not unwind.
 unsafe impl<S: Source<Output = ()>> Source for Edges<'_, S> {
     type Output = ();
     type Slot = Visit<S::Slot>;
@@ -178,25 +179,25 @@ unsafe impl<S: Source<Output = ()>> Source for Edges<'_, S> {
     }
 
     unsafe fn register(&mut self, slot: &mut Self::Slot, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
-        slot.guest = self.socket.visit(trigger.waits_here());
+        slot.outsider = self.socket.visit(trigger.waits_here());
         // SAFETY: as the caller promises.
         unsafe { self.source.register(&mut slot.slot, trigger, arm) }
     }
 
     unsafe fn withdraw(&mut self, slot: &mut Self::Slot) {
-        slot.guest = None;
+        slot.outsider = None;
         // SAFETY: as the caller promises.
         unsafe { self.source.withdraw(&mut slot.slot) }
     }
 
     unsafe fn commit(&mut self, slot: &mut Self::Slot, arm: usize) -> Option<()> {
-        slot.guest = None;
+        slot.outsider = None;
         // SAFETY: as the caller promises.
         unsafe { self.source.commit(&mut slot.slot, arm) }
     }
 
     unsafe fn give_back(&mut self, slot: &mut Self::Slot, arm: usize) {
-        slot.guest = None;
+        slot.outsider = None;
         // SAFETY: as the caller promises.
         unsafe { self.source.give_back(&mut slot.slot, arm) }
     }
