@@ -538,3 +538,47 @@ fn a_time_limit_of_the_workers_own_comes_up_when_the_worker_is_back() {
         alone(|| guarded(backend, || on_both_workers(&stage, Some(backend), first, || ())));
     }
 }
+
+/// Threads play through pipes that they wait for at the reactor of a worker which comes and goes.
+#[test]
+fn nothing_is_lost_while_a_worker_comes_and_goes() {
+    const ROUNDS: u8 = 40;
+    for backend in [Backend::Ring, Backend::Native, Backend::PollingOneShot] {
+        let test = || {
+            let pipes: Vec<_> = (0..4).map(|_| pipe::pipe().unwrap()).collect();
+            pipes.iter().for_each(|(reader, _)| in_vain(reader.readable_source()));
+            let over = AtomicUsize::new(0);
+            thread::scope(|s| {
+                for pair in pipes.chunks(2) {
+                    let [(one, to_one), (other, to_other)] = pair else { unreachable!() };
+                    for (from, to, begins) in [(one, to_other, true), (other, to_one, false)] {
+                        let over = &over;
+                        s.spawn(move || {
+                            for round in 0..ROUNDS {
+                                if begins {
+                                    (&*to).write_all(&[round]).unwrap();
+                                }
+                                let mut byte = [ROUNDS];
+                                (&*from).read_exact(&mut byte).unwrap();
+                                assert_eq!(byte, [round]);
+                                if !begins {
+                                    (&*to).write_all(&byte).unwrap();
+                                }
+                            }
+                            over.fetch_add(1, SeqCst);
+                        });
+                    }
+                }
+                let mut turns = (0..8).cycle();
+                while over.load(SeqCst) < 4 {
+                    let began = Instant::now();
+                    let busy = Duration::from_millis(turns.next().unwrap());
+                    spin("the time to pass", || began.elapsed() >= busy);
+                    // So that the worker is idle for a moment.
+                    sleep(Duration::from_micros(300)).unwrap();
+                }
+            });
+        };
+        alone(|| common::on_one_worker(backend, test));
+    }
+}
