@@ -265,14 +265,14 @@ fn a_stream_is_read() {
     with_every_waiter("a read from a TCP stream", || {
         object!(connected(), |it|
             enlist: it.0.readable_source(),
-            wait: (&it.0).read(&mut [0]).unwrap(),
+            wait: (&it.0).read_exact(&mut [0]).unwrap(),
             source: it.0.readable_source(),
             fire: it.1.try_write(b"x").unwrap())
     });
     with_every_waiter("a read from a Unix stream", || {
         object!(UnixStream::pair().unwrap(), |it|
             enlist: it.0.readable_source(),
-            wait: (&it.0).read(&mut [0]).unwrap(),
+            wait: (&it.0).read_exact(&mut [0]).unwrap(),
             source: it.0.readable_source(),
             fire: it.1.try_write(b"x").unwrap())
     });
@@ -316,7 +316,7 @@ fn a_stream_is_written_to() {
         let (from, to) = connected();
         object!(Full { from, to, written: AtomicUsize::new(0) }, |it|
             enlist: it.filled(),
-            wait: (&it.from).write(&[0]).unwrap(),
+            wait: (&it.from).write_all(&[0]).unwrap(),
             source: it.from.writable_source(),
             fire: it.read_all())
     });
@@ -354,7 +354,7 @@ fn a_pipe_is_read() {
     with_every_waiter("a read from a pipe", || {
         object!(pipe::pipe().unwrap(), |it|
             enlist: it.0.readable_source(),
-            wait: (&it.0).read(&mut [0]).unwrap(),
+            wait: (&it.0).read_exact(&mut [0]).unwrap(),
             source: it.0.readable_source(),
             fire: it.1.try_write(b"x").unwrap())
     });
@@ -487,7 +487,7 @@ fn a_worker_that_sleeps_is_not_looked_at_until_it_gets_up() {
             let (stage, (reader, writer)) = (Stage::default(), pipe::pipe().unwrap());
             in_vain(reader.readable_source());
             let (before, after) = thread::scope(|s| {
-                s.spawn(|| stage.wait(|| assert_eq!((&reader).read(&mut [0]).unwrap(), 1)));
+                s.spawn(|| stage.wait(|| (&reader).read_exact(&mut [0]).unwrap()));
                 while !stage.waits.load(SeqCst) {
                     yield_now().unwrap();
                 }
