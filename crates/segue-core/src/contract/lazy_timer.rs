@@ -118,7 +118,7 @@ impl Limit<'_> {
         timer.until.compare_exchange(NEVER, until, Ordering::AcqRel, Ordering::Relaxed).ok()?;
         let limit = Limit(timer);
         if timer.armed.load(Ordering::Relaxed) > until || timer.home.load(Ordering::Relaxed) != timers.address() {
-            let entry = || Entry::Lazy(Box::new(Lazy { owner: Arc::<T>::downgrade(owner), number }));
+            let entry = || Entry::from(Lazy { owner: Arc::<T>::downgrade(owner), number });
             timer.arm(timers, until, || timers.insert(at, entry()));
         }
         Some(limit)

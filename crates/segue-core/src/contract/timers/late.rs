@@ -42,7 +42,7 @@
 //! **Two threads fire**, the look's and the worker's that comes back. Each entry is taken out by
 //! one of them, under the lock, as it is taken out by a waiter that leaves.
 
-use super::{Entry, Key, Lazy, Queue, Shared, Timers};
+use super::{Entry, Key, Lazy, Queue, Rare, Shared, Timers};
 use crate::contract::thread::thread_timers;
 use crate::contract::unwind::contain;
 use std::sync::{Arc, Weak};
@@ -65,7 +65,7 @@ pub trait Look: Send + Sync {
 /// There is no look if the thread for it can't be started.
 pub fn look_at(at: Instant, what: Weak<dyn Look>) {
     if let Some(timers) = contain(thread_timers) {
-        timers.insert(at, Entry::Look(Box::new(what)));
+        timers.insert(at, Entry::Rare(Box::new(Rare::Look(what))));
     }
 }
 
@@ -107,11 +107,11 @@ impl Timers {
     }
 
     /// The limits of the worker's own fibers go back to where they were.
-    pub(super) fn put_back(&self, lazies: Vec<(Box<Lazy>, Key)>, now: Instant) {
+    pub(super) fn put_back(&self, lazies: Vec<(Lazy, Key)>, now: Instant) {
         for (lazy, key) in lazies {
             if let Some(limited) = lazy.owner.upgrade() {
                 let number = lazy.number;
-                limited.timer(number).put_back(self, key, || self.insert(now, Entry::Lazy(lazy)));
+                limited.timer(number).put_back(self, key, || self.insert(now, lazy.into()));
             }
         }
     }

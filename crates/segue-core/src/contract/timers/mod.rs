@@ -30,14 +30,14 @@ mod wheel;
 
 pub use late::{LATE, Look, look_at};
 
-pub(crate) use slab::{Entry, Key, Lazy};
+pub(crate) use slab::{Entry, Key, Lazy, Rare};
 
 use crate::contract::chain::barrier;
 use crate::contract::current;
 use crate::contract::deferred_wakers;
 use crate::contract::fiber::WaitsFor;
 use crate::contract::park::Unpark;
-use crate::contract::tree::context::{Context, Unfinished};
+use crate::contract::tree::context::Context;
 use crate::contract::trigger::{Trigger, Wakeup};
 use crate::contract::unwind::contain;
 use crate::primitives::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -52,9 +52,7 @@ use wheel::Wheels;
 enum Due {
     Wake(#[expect(dead_code, reason = "dropping it resumes")] Wakeup),
     Cancel(Arc<Context>),
-    Lazy(Box<Lazy>, Key),
-    Grace(Box<Unfinished>),
-    Look(Arc<dyn Look>),
+    Rare(Box<Rare>, Key),
 }
 
 struct Queue {
@@ -295,16 +293,7 @@ impl Timers {
                         fired += 1;
                         Due::Cancel(context)
                     }
-                    Entry::Lazy(lazy) => Due::Lazy(lazy, key),
-                    Entry::Grace(unfinished) => {
-                        fired += 1;
-                        Due::Grace(unfinished)
-                    }
-                    // If that has gone, there is nothing to look at.
-                    Entry::Look(what) => match what.upgrade() {
-                        Some(what) => Due::Look(what),
-                        None => continue,
-                    },
+                    Entry::Rare(rare) => Due::Rare(rare, key),
                 });
             }
             self.0.len.store(queue.wheels.len(), Ordering::Release);
@@ -314,13 +303,19 @@ impl Timers {
                 match due {
                     Due::Wake(_) => {}
                     Due::Cancel(context) => context.cancel_as_due(),
-                    Due::Grace(unfinished) => unfinished.cancel(),
-                    Due::Look(what) => _ = contain(|| what.look()),
-                    Due::Lazy(lazy, key) if is_away => kept.push((lazy, key)),
-                    Due::Lazy(lazy, key) => {
-                        let come_up = || self.come_up(lazy, key, now);
-                        fired += usize::from(barrier(WaitsFor::new("the limit of a wait"), come_up));
-                    }
+                    Due::Rare(rare, key) => match *rare {
+                        Rare::Lazy(lazy) if is_away => kept.push((lazy, key)),
+                        Rare::Lazy(lazy) => {
+                            let come_up = || self.come_up(lazy, key, now);
+                            fired += usize::from(barrier(WaitsFor::new("the limit of a wait"), come_up));
+                        }
+                        Rare::Grace(unfinished) => {
+                            fired += 1;
+                            unfinished.cancel();
+                        }
+                        // If that has gone, there is nothing to look at.
+                        Rare::Look(what) => _ = what.upgrade().and_then(|what| contain(|| what.look())),
+                    },
                 }
             }
             if due < BATCH {
@@ -349,12 +344,13 @@ impl Timers {
             match entry {
                 // SAFETY: the entry was in the queue under this lock, so its waiter has not left.
                 Entry::Wait { trigger, arm } => told.push(unsafe { trigger.as_ref() }.claim(arm)),
-                entry @ (Entry::Cancel(_) | Entry::Grace(_)) => {
-                    left.push((start + Duration::from_nanos(deadline), entry));
-                }
-                // The waits were those of fibers, which have ended; the next one finds that its
-                // timers are others. A look is at what plain threads have.
-                Entry::Lazy(_) | Entry::Look(_) => {}
+                entry @ Entry::Cancel(_) => left.push((start + Duration::from_nanos(deadline), entry)),
+                Entry::Rare(rare) => match *rare {
+                    Rare::Grace(_) => left.push((start + Duration::from_nanos(deadline), Entry::Rare(rare))),
+                    // The waits were those of fibers, which have ended; the next one finds that its
+                    // timers are others. A look is at what plain threads have.
+                    Rare::Lazy(_) | Rare::Look(_) => {}
+                },
             }
         }
         self.0.len.store(0, Ordering::Release);
@@ -405,11 +401,11 @@ impl Timers {
     }
 
     /// The entry of a lazy timer has come up. Answers whether its limit was over.
-    fn come_up(&self, lazy: Box<Lazy>, key: Key, now: Instant) -> bool {
+    fn come_up(&self, lazy: Lazy, key: Key, now: Instant) -> bool {
         // Without an owner there is no wait.
         let Some(limited) = lazy.owner.upgrade() else { return false };
         let number = lazy.number;
-        let again = |at| self.insert(at, Entry::Lazy(lazy));
+        let again = |at| self.insert(at, lazy.into());
         let is_over = limited.timer(number).come_up(self, key, now, again);
         if is_over {
             limited.expire(number);

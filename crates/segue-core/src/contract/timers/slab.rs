@@ -28,18 +28,30 @@ pub(crate) enum Entry {
     Wait { trigger: NonNull<Trigger>, arm: usize },
     /// A part of the tree that is to be cancelled.
     Cancel(Arc<Context>),
+    /// What is entered rarely.
+    Rare(Box<Rare>),
+}
+
+/// What a box is made for, so that the other entries stay small.
+pub(crate) enum Rare {
     /// A timer whose limit may have been moved.
-    Lazy(Box<Lazy>),
+    Lazy(Lazy),
     /// What was asked to finish.
-    Grace(Box<Unfinished>),
+    Grace(Unfinished),
     /// What another thread is to look at.
-    Look(Box<Weak<dyn Look>>),
+    Look(Weak<dyn Look>),
 }
 
 /// The timer of this number.
 pub(crate) struct Lazy {
     pub(crate) owner: Weak<dyn TimeLimited>,
     pub(crate) number: usize,
+}
+
+impl From<Lazy> for Entry {
+    fn from(lazy: Lazy) -> Self {
+        Self::Rare(Box::new(Rare::Lazy(lazy)))
+    }
 }
 
 /// What names an entry, also when that has gone.
@@ -74,11 +86,9 @@ const _: () = assert!(size_of::<Place>() == 32);
 
 const WAIT: u32 = 0;
 const CANCEL: u32 = 1;
-const LAZY: u32 = 2;
-const GRACE: u32 = 3;
-const LOOK: u32 = 4;
-const FREE: u32 = 5;
-const KINDS: u32 = 3;
+const RARE: u32 = 2;
+const FREE: u32 = 3;
+const KINDS: u32 = 2;
 
 const _: () = assert!(MAX_ARM <= (u32::MAX >> KINDS) as usize);
 
@@ -90,9 +100,7 @@ impl Entry {
                 (trigger.as_ptr().cast_const().cast(), (arm as u32) << KINDS | WAIT)
             }
             Self::Cancel(context) => (Arc::into_raw(context).cast(), CANCEL),
-            Self::Lazy(lazy) => (Box::into_raw(lazy).cast_const().cast(), LAZY),
-            Self::Grace(unfinished) => (Box::into_raw(unfinished).cast_const().cast(), GRACE),
-            Self::Look(what) => (Box::into_raw(what).cast_const().cast(), LOOK),
+            Self::Rare(rare) => (Box::into_raw(rare).cast_const().cast(), RARE),
         }
     }
 
@@ -108,10 +116,7 @@ impl Entry {
             // SAFETY: it came from `Arc::into_raw`, and its count with it.
             CANCEL => Self::Cancel(unsafe { Arc::from_raw(what.cast()) }),
             // SAFETY: it came from `Box::into_raw`.
-            LAZY => Self::Lazy(unsafe { Box::from_raw(what.cast_mut().cast()) }),
-            // SAFETY: as above.
-            GRACE => Self::Grace(unsafe { Box::from_raw(what.cast_mut().cast()) }),
-            LOOK => Self::Look(unsafe { Box::from_raw(what.cast_mut().cast()) }),
+            RARE => Self::Rare(unsafe { Box::from_raw(what.cast_mut().cast()) }),
             _ => unreachable!("a free place has no entry"),
         }
     }

@@ -38,7 +38,7 @@ use crate::contract::deferred_wakers::Batch;
 use crate::contract::fiber::Fiber;
 use crate::contract::scheduler::Wake;
 use crate::contract::thread::thread_timers;
-use crate::contract::timers::{Entry, Key, Timers};
+use crate::contract::timers::{Entry, Key, Rare, Timers};
 use crate::contract::tree::cancelled::Reason;
 use crate::primitives::atomic::Ordering;
 use std::mem;
@@ -125,7 +125,7 @@ impl Context {
             return;
         }
         let unfinished = Unfinished { context: Arc::downgrade(self), grace };
-        let key = timers.insert(until, Entry::Grace(Box::new(unfinished)));
+        let key = timers.insert(until, Entry::Rare(Box::new(Rare::Grace(unfinished))));
         let mut later = Some(Box::new(Grace { until, timers, key }));
         let mut members = self.members.lock();
         if is_first(&members.grace) {
