@@ -8,16 +8,16 @@
 //!
 //! A socket is registered once, with the reactor of the first op that had to wait for it; only the
 //! worker of this reactor turns it. While this worker computes, or is in a call that blocks, its
-//! own fibers wait for the thread in any case. Whoever else waits there is an *outsider*, and is
-//! not to wait for this worker. So while a reactor has outsiders it is *looked at* every 5 ms, by
-//! the thread that fires the timers of plain threads; and if the worker has not looked into its
-//! driver since the last time, the look turns the reactor in the worker's stead. The fibers of the
-//! worker find their mail when it comes back; outsiders are resumed where they belong.
+//! own fibers wait for the thread in any case. Any other wait there is an *outsider*, and is not to
+//! last until this worker comes back. So while a reactor has outsiders it is *looked at* every 5
+//! ms, by the thread that fires the timers of plain threads; and if the worker has not looked into
+//! its driver since the last look, the look turns the reactor in the worker's stead. The fibers of
+//! the worker find their mail when it comes back; outsiders are resumed where they belong.
 //!
-//! An outsider is served 5 to 10 ms late at most, and nobody's wait costs more than before: for a
-//! worker's own fiber it is one look at where it is. A reactor without outsiders is not looked at,
-//! nor is one whose worker sleeps in it: the worker that gets up calls for the looks again
-//! (`presence.rs`). So an idle process sleeps.
+//! An outsider is served 10 ms late at most, as far as the system gives the looks a processor. A
+//! wait of a worker's own fiber costs one comparison more. A reactor without outsiders is not
+//! looked at, nor is the reactor of a worker that sleeps in it: the worker that gets up calls for
+//! the looks again (`presence.rs`). So an idle process sleeps.
 //!
 //! What flies in a ring is the ring's, and there are no outsiders: an op of somebody else goes by
 //! readiness, in the epoll set, which any thread may turn.
@@ -28,23 +28,24 @@
 //!
 //! | from | to | by |
 //! | --- | --- | --- |
-//! | no | yes | an outsider that has been counted; a worker that was left unwatched and gets up; the look that goes on. Whoever has made this step sets the look |
+//! | no | yes | an outsider that has been counted; a worker that was left unwatched and gets up; the look that goes on. The side that has made this step sets the look |
 //! | yes | no | the look, first of all |
 //!
 //! After that the look ends if it sees no outsider; if the reactor is closed, or another process's;
 //! or if it has left the worker unwatched in its sleep. Else it goes on.
 //!
 //! **The races to fear.** An outsider trusts a look that has not seen it: the outsider is counted
-//! before it reads `is_watched`, the look clears that before it reads the count, and all are
-//! sequentially consistent; so one of them sees the other. A worker gets up while it is being left
-//! unwatched: then the exchange in its word fails, and the look goes on; or the worker, or who woke
-//! it, finds the mark, and `is_watched` cleared, which was before.
+//! before it reads `is_watched`, the look clears `is_watched` before it reads the count, and all of
+//! these are sequentially consistent; so one of the two sees the other. A worker gets up while it
+//! is being left unwatched: then the exchange in its word fails, and the look goes on; or the
+//! worker, or the side that wakes it, finds the mark in the word, and `is_watched` cleared, which
+//! came before the mark.
 //!
 //! **Two threads turn one reactor**, the look's and the worker's that comes back: each event is
 //! taken by one of them, and is reported after it was taken. An op that waits has read its tick
 //! before the attempt that failed, so an event that this attempt has not seen adds to the tick
-//! after that, whoever reports it, and in whatever order (`readiness.rs`). A notification that the
-//! look has taken with the events is sent once more (`presence.rs`).
+//! after that, by either thread and in any order (`readiness.rs`). A notification that the look has
+//! taken with the events is sent once more (`presence.rs`).
 //!
 //! **The reactor closes**: its outsiders are told, as all ops in it, and are outsiders elsewhere
 //! then. **Cancellation**: a wait that ends, in whatever way, is no outsider any more; the look
@@ -72,7 +73,7 @@ pub(crate) struct Outsiders {
     looks: AtomicUsize,
 }
 
-/// A wait at a reactor by somebody who is not of its worker's fibers.
+/// A wait at a reactor by what is no fiber of its worker's.
 pub(crate) struct Outsider(Arc<Reactor>);
 
 impl Outsider {
@@ -130,8 +131,8 @@ impl Look for Reactor {
     }
 }
 
-/// The edges of a socket, as a source: whoever waits for them is an outsider at the socket's place,
-/// if that is not the own worker's.
+/// The edges of a socket, as a source: a wait for them is an outsider at the socket's place, if
+/// that is not the waiter's own worker's.
 pub(crate) struct Edges<'s, S> {
     socket: &'s Socket,
     source: S,

@@ -34,11 +34,11 @@
 //! `outsiders` again: they have ended, since nothing is to be looked at while the worker waits
 //! there.
 //!
-//! **Others take reports** while the worker is away, and with these perhaps a notification: that of
-//! a worker which has come back meanwhile, and has gone into the kernel. Then the word says
-//! anything but RUNNING, for that notification was sent after the exchange to UNPARKED; and unless
-//! it has returned from there since, the worker is still in its wait. So others who have taken
-//! reports, and see anything but RUNNING, notify once more.
+//! **Another thread takes reports** while the worker is away, and with the reports perhaps a
+//! notification: one for a worker which has come back meanwhile, and has gone into the kernel. Then
+//! the word does not say RUNNING, since that notification was sent after the exchange to UNPARKED,
+//! unless the worker has returned from the kernel since. So a thread that has taken reports, and
+//! sees anything but RUNNING, notifies once more.
 //!
 //! | release | acquire | carries |
 //! | --- | --- | --- |

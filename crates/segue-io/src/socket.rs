@@ -7,7 +7,7 @@
 //! A socket has no place until an op on it must wait for the first time: then it registers with the
 //! driver of that op's caller, once, for reading; for writing as well from the first op on that has
 //! to wait for room. It stays there until it is dropped, or until an op finds that reactor closed
-//! and moves it. Whoever else waits there is a outsider (`outsiders.rs`).
+//! and moves it. A wait there from elsewhere is an outsider (`outsiders.rs`).
 //!
 //! With a selector that reports once per question, `armed` are the directions that ops have asked
 //! for. The kernel forgets all of a socket's questions when it reports one, so the report asks for

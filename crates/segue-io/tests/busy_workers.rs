@@ -1,5 +1,5 @@
-//! A worker that computes, or is in a call that blocks, holds up its own fibers alone: whoever else
-//! waits for what it has waited for first, or for a timer that was set on it, is served meanwhile.
+//! A worker that computes, or is in a call that blocks, holds up its own fibers alone: others that
+//! wait for the same object, or for a timer that was set on this worker, are served meanwhile.
 //!
 //! Each kind of object, with each kind of waiter, with each way to be away, over each driver. The
 //! worker that is away comes back when the waiter says that it was served; if that takes too long,

@@ -22,10 +22,10 @@ use segue_core::{Fiber, WaitsFor};
 /// started goes to the other workers of the scheduler meanwhile.
 ///
 /// Its other fibers, which have started, wait until `f` has returned, with their timers and
-/// sockets. Whoever else waits for what these wait for does not: fibers of other workers, tasks and
-/// plain threads are served meanwhile, some ms late at most. So prefer
-/// [`blocking`](segue_core::blocking), unless the closure is not `Send`. If the scheduler has no
-/// other worker, or these are busy, closures wait as well.
+/// sockets. Fibers of other workers, tasks and plain threads that wait for the same are served
+/// meanwhile, some ms late at most. So prefer [`blocking`](segue_core::blocking), unless the
+/// closure is not `Send`. If the scheduler has no other worker, or these are busy, closures wait as
+/// well.
 ///
 /// `f` runs as a plain thread does, in the caller's context: what it waits for blocks the thread,
 /// and what it spawns goes where plain threads spawn. Outside of a worker of this crate it is a

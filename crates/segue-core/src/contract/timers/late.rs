@@ -26,11 +26,11 @@
 //!
 //! | from | to | by |
 //! | --- | --- | --- |
-//! | NEVER, or a later time | a time | who waits from elsewhere, after its timer was entered; the look, if there are timers left |
+//! | NEVER, or a later time | a time | a wait from elsewhere, after its timer was entered; the look, if there are timers left |
 //! | a time that has come | NEVER | the look |
 //!
-//! Who has set a time sees to it that a look comes then. A look that finds a later time than its
-//! own was set for a time that another one has replaced, and does nothing.
+//! The side that has set a time enters a look for it. A look that finds a later time than its own
+//! was entered for a time that another one has replaced, and does nothing.
 //!
 //! **The race to fear**: a wait trusts a look that has found no timers. It does not: the timer is
 //! entered before `look` is read, and both under the lock. If the look was before, then `look` says
