@@ -713,3 +713,20 @@ fn a_spawn_in_a_drop_during_a_panic_belongs_to_the_scope() {
         }
     });
 }
+
+#[test]
+fn an_io_error_of_a_scope_that_was_only_cancelled_is_a_cancellation() {
+    let token = CancelToken::new();
+    token.cancel_with("no longer wanted");
+    let cancelled = token.run(|| try_scope(|_| segue::sleep(Duration::MAX))).unwrap_err();
+    let cancelled = std::io::Error::from(cancelled);
+    let reason = Cancelled::from_io(&cancelled).and_then(Cancelled::reason).map(ToString::to_string);
+    assert_eq!(reason.as_deref(), Some("no longer wanted"));
+    let late = segue::timeout(Duration::from_millis(1), || try_scope(|_| segue::sleep(Duration::MAX)));
+    let late = std::io::Error::from(late.unwrap_err());
+    assert!(late.kind() == std::io::ErrorKind::TimedOut && Cancelled::from_io(&late).is_some_and(Cancelled::timed_out));
+
+    let of_the_socket = try_scope(|_| Err::<(), _>(std::io::Error::from(std::io::ErrorKind::TimedOut)));
+    let of_the_socket = std::io::Error::from(of_the_socket.unwrap_err());
+    assert!(of_the_socket.kind() == std::io::ErrorKind::TimedOut && !Cancelled::caused(&of_the_socket));
+}
