@@ -552,7 +552,7 @@ fn a_rate_limiter_lets_no_more_through_than_come_under_any_schedule() {
 #[test]
 fn a_rate_limiter_refuses_what_can_never_be() {
     let none = || RateLimiter::new(0, Duration::from_secs(1), 1);
-    assert!(message(|| drop(none())).contains("needs a rate, an interval and a burst"));
+    assert!(message(|| _ = none()).contains("needs a rate, an interval and a burst"));
     let limit = RateLimiter::new(1, Duration::MAX, u32::MAX);
     assert!(limit.try_acquire(u32::MAX) && limit.available() == 0);
     assert!(timeout(SOON, || limit.acquire(u32::MAX)).is_err(), "a long time is one");
