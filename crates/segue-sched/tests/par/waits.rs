@@ -180,11 +180,21 @@ fn the_bound_is_the_loops_wherever_it_stands() {
             });
             assert_eq!(none.count(), 0);
         });
-        check("filter_map", &|u| _ = all().at_most(3).filter_map(|_| Some(u.element(9))).count());
+        check("filter_map", &|u| {
+            let some = all().at_most(3).filter_map(|n| {
+                u.element(9);
+                Some(n)
+            });
+            assert_eq!(some.count(), 50);
+        });
         check("fold", &|u| _ = all().at_most(3).fold(|| (), |(), _| u.element(9)).count());
         check("copied", &|u| [1; 50].par_iter().at_most(3).copied().enumerate().for_each(|_| u.element(9)));
         check("a result", &|u| {
-            let ok: Result<Vec<()>, ()> = all().at_most(3).map(|_| Ok(u.element(9))).collect();
+            let elements = all().at_most(3).map(|n| {
+                u.element(9);
+                Ok(n)
+            });
+            let ok: Result<Vec<i32>, ()> = elements.collect();
             assert_eq!(ok.unwrap().len(), 50);
         });
     })
