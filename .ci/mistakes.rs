@@ -186,6 +186,23 @@ pub fn a_test_that_returns_a_number() {
     segue::Explore::random(1).check(|| 42);
 }
 
+pub fn a_join_error_is_returned_as_a_cancellation() -> Result<u32, Cancelled> {
+    //~ `?` couldn't convert the error
+    //~ its fiber may have panicked: `.map_err(segue::JoinError::into_cancelled)?` raises such a panic here and returns
+    //~ or return a `JoinError`, or a boxed error
+    Ok(segue::spawn(|| 42).join()?)
+}
+
+pub async fn an_awaited_one_is_as_well() -> Result<u32, Cancelled> {
+    //~ its fiber may have panicked: `.map_err(segue::JoinError::into_cancelled)?` raises such a panic here
+    Ok(segue::spawn(|| 42).await?)
+}
+
+/// As that says.
+pub fn its_cancellation_is_returned_and_its_panic_raised() -> Result<u32, Cancelled> {
+    segue::spawn(|| 42).join().map_err(segue::JoinError::into_cancelled)
+}
+
 /// An error of a join, and a cancellation, are returned as any other.
 pub fn a_join_error_is_returned() -> Result<u32, Box<dyn Error + Send + Sync>> {
     after(Duration::ZERO).wait()?;

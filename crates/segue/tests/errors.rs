@@ -2,11 +2,16 @@
 #![cfg(feature = "sched")]
 
 use segue::effect::{Effect, perform};
-use segue::{CancelToken, Cancelled, Closed, JoinError, after, channel, check, finally, spawn, timeout};
+use segue::sync::MVar;
+use segue::{
+    CancelToken, Cancelled, Closed, JoinError, JoinHandle, after, channel, check, finally, scope, shield, spawn,
+    timeout,
+};
 use std::error::Error;
 use std::fmt;
 use std::io;
-use std::panic::{catch_unwind, panic_any};
+use std::panic::{catch_unwind, panic_any, resume_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// An error with a source.
@@ -47,6 +52,43 @@ fn a_join_error_is_returned_as_any_other() {
     is_error::<Cancelled>();
     let answer = || -> Result<u32, Box<dyn Error + Send + Sync>> { Ok(spawn(|| 42).join()?) };
     assert_eq!(answer().unwrap(), 42);
+}
+
+#[test]
+fn of_a_join_error_the_panic_is_raised_and_the_cancellation_returned() {
+    fn doubled(joined: JoinHandle<u32>) -> Result<u32, Cancelled> {
+        Ok(2 * joined.join().map_err(JoinError::into_cancelled)?)
+    }
+    segue::run(|| {
+        assert_eq!(doubled(spawn(|| 21)), Ok(42));
+        let raised = catch_unwind(|| doubled(spawn(|| resume_unwind(Box::new("out of ink")))));
+        assert_eq!(*raised.unwrap_err().downcast::<&str>().unwrap(), "out of ink");
+        // Of the wait: the fiber goes on.
+        let (gate, done) = (Arc::new(MVar::<()>::empty()), Arc::new(MVar::empty()));
+        let (its, told) = (Arc::clone(&gate), Arc::clone(&done));
+        let waits = spawn(move || {
+            its.take().unwrap();
+            told.put(7).unwrap();
+            1
+        });
+        let token = CancelToken::new();
+        token.cancel_with("no paper");
+        assert_eq!(token.run(|| doubled(waits)).unwrap_err().to_string(), "cancelled: no paper");
+        gate.put(()).unwrap();
+        assert_eq!(done.take(), Ok(7));
+        // Of the fiber, before it ran.
+        let unstarted = scope(|s| {
+            s.cancel_with("closed");
+            let child = s.spawn(|| 1);
+            shield(|| doubled(child))
+        });
+        assert_eq!(unstarted.unwrap_err().to_string(), "cancelled: closed");
+    });
+    // A task that awaits has the same error, without a handle.
+    assert_eq!(
+        JoinError::<()>::NeverRan(Cancelled::with_reason("late")).into_cancelled().to_string(),
+        "cancelled: late"
+    );
 }
 
 #[test]

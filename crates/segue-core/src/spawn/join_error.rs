@@ -8,6 +8,7 @@ use crate::spawn::join_handle::JoinHandle;
 use std::any::Any;
 use std::convert::Infallible;
 use std::error::Error;
+use std::panic::resume_unwind;
 use std::{fmt, io};
 
 /// Why a join has no result.
@@ -79,6 +80,35 @@ impl<H> JoinError<H> {
         }
     }
 
+    /// The cancellation, for a function that returns `Cancelled`: if the fiber panicked, the panic
+    /// goes on in the caller, without a second report by the panic hook. If the wait was cancelled,
+    /// the handle is dropped, and what was joined goes on.
+    ///
+    /// `?` does not do so by itself, since it would hide that a panic may come out there.
+    ///
+    /// # Panics
+    /// If the fiber did, with its payload; inside a scope, which keeps the payload, with the
+    /// message.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_core::{Cancelled, JoinError, spawn};
+    ///
+    /// fn sum() -> Result<u32, Cancelled> {
+    ///     let (six, seven) = (spawn(|| 6), spawn(|| 7));
+    ///     let six = six.join().map_err(JoinError::into_cancelled)?;
+    ///     Ok(six + seven.join().map_err(JoinError::into_cancelled)?)
+    /// }
+    /// assert_eq!(sum(), Ok(13));
+    /// ```
+    pub fn into_cancelled(self) -> Cancelled {
+        match self {
+            Self::WaitCancelled(cancelled, _) | Self::NeverRan(cancelled) | Self::Cancelled(cancelled) => cancelled,
+            Self::Panicked(panic) => resume_unwind(panic.into_payload()),
+        }
+    }
+
     /// The handle, to join again, if it was the wait that was cancelled.
     pub fn into_handle(self) -> Option<H> {
         match self {
@@ -120,6 +150,24 @@ impl<T, C> From<JoinError<JoinHandle<T, C>>> for JoinError {
     /// Drops the handle: what was joined goes on, detached.
     fn from(error: JoinError<JoinHandle<T, C>>) -> Self {
         error.map_handle(drop)
+    }
+}
+
+/// No error says so. It is here for the sentence that the compiler has of `?`, of which it says
+/// the label alone.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    label = "its fiber may have panicked: `.map_err(segue::JoinError::into_cancelled)?` raises such a panic here and \
+             returns the cancellation; or return a `JoinError`, or a boxed error"
+)]
+pub trait IsNoPanic {}
+
+impl<H> From<JoinError<H>> for Cancelled
+where
+    JoinError<H>: IsNoPanic,
+{
+    fn from(error: JoinError<H>) -> Self {
+        error.into_cancelled()
     }
 }
 
