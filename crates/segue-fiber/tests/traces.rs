@@ -43,7 +43,10 @@ fn a_suspended_coroutine_shows_its_calls() {
     assert_eq!((count(&names[0], "rest_here"), count(&names[0], "descend")), (1, 4), "{trace}");
     let text = trace.to_string();
     assert!(text.contains("fiber 'reader' (7)") && text.contains("traces::descend"), "{text}");
-    assert_eq!(text.contains("tests/traces.rs:"), cfg!(feature = "lines"), "{text}");
+    // As panics name it, and in no other way, wherever the program runs.
+    let named = text.lines().filter(|line| line.contains("tests/traces.rs:")).count();
+    let as_compiled = text.matches(concat!(" at ", file!(), ":")).count();
+    assert_eq!((named > 0, named), (cfg!(feature = "lines"), as_compiled), "{text}");
     assert_eq!(fiber.resume(), Step::Returned);
     assert!(fiber.backtrace().to_string().contains("returned"));
     end_returned(fiber, &mut pool);

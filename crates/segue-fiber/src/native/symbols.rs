@@ -10,7 +10,9 @@
 //!
 //! With the feature `lines` a printed backtrace also has files, lines and inlined calls, from the
 //! debug information in the same mapping, read by the crate `addr2line`. That allocates, and takes
-//! no lock either: what was parsed is kept for one trace.
+//! no lock either: what was parsed is kept for one trace. Files have the names that the compiler was
+//! given, which are those of panics and of places in reports: without the directory that the program
+//! was compiled in, wherever it runs.
 
 #![allow(unsafe_code)] // Maps the program's file.
 
@@ -63,14 +65,31 @@ impl Program {
     /// The name of the function at an address of the file, as the linker knows it.
     /// Async-signal-safe.
     pub(super) fn function(&self, address: usize) -> Option<&[u8]> {
+        let is_in = |(start, size, _): &(u64, u64, _)| (*start..start.saturating_add(*size)).contains(&(address as u64));
+        self.functions()?.find(is_in)?.2
+    }
+
+    /// The functions that the linker knows: where each starts, its size, and its name.
+    fn functions(&self) -> Option<impl Iterator<Item = (u64, u64, Option<&[u8]>)>> {
         let of_kind = |kind| self.sections().find(|section| section.kind == kind);
         let symbols = of_kind(SYMBOLS).or_else(|| of_kind(DYNAMIC_SYMBOLS))?;
         let names = self.bytes(self.section(symbols.link as usize)?)?;
-        let entry = self.bytes(symbols)?.chunks_exact(24).find(|entry| {
-            let (start, size) = (word(entry, 8), word(entry, 16));
-            entry[4] & 0xf == FUNCTION && (start..start.saturating_add(size)).contains(&(address as u64))
-        })?;
-        text(names, u32::from_ne_bytes(entry[..4].try_into().ok()?))
+        let entries = self.bytes(symbols)?.chunks_exact(24).filter(|entry| entry[4] & 0xf == FUNCTION);
+        Some(entries.map(|entry| {
+            let name = entry[..4].try_into().map_or(0, u32::from_ne_bytes);
+            (word(entry, 8), word(entry, 16), text(names, name))
+        }))
+    }
+
+    /// Where the `main` function of a Rust program is.
+    #[cfg(feature = "lines")]
+    fn main(&self) -> Option<u64> {
+        let is_main = |(start, _, name): (u64, u64, Option<&[u8]>)| {
+            let name = name.filter(|name| name.windows(5).any(|part| part == b"4main"))?;
+            let name = format!("{:#}", rustc_demangle::demangle(std::str::from_utf8(name).ok()?));
+            (name.ends_with("::main") && name.matches("::").count() == 1).then_some(start)
+        };
+        self.functions()?.find_map(is_main)
     }
 
     /// The bytes of the section of this name, if it is there as it was written.
@@ -144,6 +163,9 @@ struct Symbols<'p> {
     program: &'p Program,
     #[cfg(feature = "lines")]
     lines: Option<addr2line::Context<Reader<'p>>>,
+    /// Where the program was compiled.
+    #[cfg(feature = "lines")]
+    root: Option<String>,
 }
 
 #[cfg(feature = "lines")]
@@ -185,6 +207,8 @@ impl Symbols<'_> {
         };
         Symbols {
             program,
+            #[cfg(feature = "lines")]
+            root: lines.as_ref().and_then(|lines| root(program, lines)),
             #[cfg(feature = "lines")]
             lines,
         }
@@ -243,11 +267,19 @@ impl Symbols<'_> {
             write_name(f, name)?;
             writeln!(f)?;
             if let Some((file, line)) = call.location.and_then(|place| Some((place.file?, place.line?))) {
-                let here = std::env::current_dir().unwrap_or_default();
-                let file = here.to_str().and_then(|here| file.strip_prefix(here)).map_or(file, |file| &file[1..]);
-                writeln!(f, "             at {file}:{line}")?;
+                let root = self.root.as_deref();
+                let below = root.and_then(|root| file.strip_prefix(root)?.strip_prefix('/'));
+                writeln!(f, "             at {}:{line}", below.unwrap_or(file))?;
             }
         }
         Ok(known)
     }
+}
+
+/// The directory that the program's own crate was compiled in, below which files have the names
+/// that the compiler was given; other packages are given by whole paths.
+#[cfg(feature = "lines")]
+fn root(program: &Program, lines: &addr2line::Context<Reader<'_>>) -> Option<String> {
+    let unit = lines.find_dwarf_and_unit(program.main()?).skip_all_loads()?;
+    std::str::from_utf8(unit.comp_dir.as_ref()?.slice()).ok().map(str::to_owned)
 }

@@ -252,7 +252,7 @@ impl Course {
         if self.took_too_long()
             && let Some(stop) = self.stop.take()
         {
-            stop.cancel();
+            stop.cancel_with(format!("the simulation was not over after {} steps", self.most_steps));
         }
         // What goes on after it was cancelled, for as long again, ignores that, and can't be ended.
         if self.steps / 2 > self.most_steps {

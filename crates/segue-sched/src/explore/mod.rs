@@ -348,8 +348,9 @@ impl<T: Verdict, F: Fn() -> T> Lab<'_, F> {
         let explore = self.explore;
         let mut course = Course::new(schedule.strategy(), explore.preemptive);
         (course.choices, course.most_steps, course.trace) = (Some(Vec::new()), explore.steps, trace);
-        let setup = Setup { seed: schedule.seed(), ..Setup::default() };
-        let report = |fibers| format!("schedule {schedule}: {}", Cause::Deadlock(fibers));
+        let name = format!("schedule {schedule}");
+        let report = |fibers| format!("{name}: {}", Cause::Deadlock(fibers));
+        let setup = Setup { seed: schedule.seed(), name: name.clone(), ..Setup::default() };
         let run = simulate(course, &self.arena, setup, &report, &self.f);
         // What comes first explains what comes later: a fiber that is cancelled for a deadlock may
         // panic.

@@ -127,8 +127,8 @@ impl Sim {
 
     /// Runs `f` as the first fiber, and all that it spawns, on this thread.
     ///
-    /// On a deadlock every fiber is cancelled, so that their stacks can be unwound in order, and
-    /// the report is returned, also if `f` panics then.
+    /// On a deadlock every fiber is cancelled, so that their stacks can be unwound in order, with a
+    /// reason that says so and names the seed; and the report is returned, also if `f` panics then.
     ///
     /// # Errors
     /// [`Deadlock`] if at some point no fiber could run and no timer was left.
@@ -143,7 +143,13 @@ impl Sim {
         let run = simulate(
             course,
             &arena(self.stacks.clone()),
-            Setup { seed: self.seed, open: self.open, backtraces: self.backtraces, shutdown: self.shutdown.clone() },
+            Setup {
+                name: format!("seed {}", self.seed),
+                seed: self.seed,
+                open: self.open,
+                backtraces: self.backtraces,
+                shutdown: self.shutdown.clone(),
+            },
             &|fibers| name(fibers).to_string(),
             f,
         );
@@ -164,6 +170,8 @@ pub(crate) fn arena(stacks: StackConfig) -> Arc<StackArena> {
 /// What else there is to say of a simulation.
 #[derive(Clone, Default)]
 pub(crate) struct Setup {
+    /// What leads to it again.
+    pub(crate) name: String,
     /// What random numbers follow from.
     pub(crate) seed: u64,
     /// Other threads take part.
@@ -214,7 +222,7 @@ pub(crate) fn simulate<T>(
         let on_deadlock = |fibers| {
             assert!(deadlock.borrow().is_none(), "still stuck after cancellation: {}", report(fibers));
             *deadlock.borrow_mut() = Some(fibers);
-            family.token().cancel();
+            family.token().cancel_with(format!("the simulation came to a deadlock ({})", setup.name));
         };
         if setup.open {
             clock.open_to_the_world();

@@ -7,6 +7,7 @@ use segue_core::{
     CancelToken, Cancelled, WaitQueue, WaitsFor, check, preemption_point, random, scope, sleep, spawn, yield_now,
 };
 use segue_sched::{Cause, Explore, Leaks, Schedule, join};
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -344,12 +345,29 @@ fn priorities_find_bugs_as_often_as_promised() {
 }
 
 #[test]
-fn a_deadlock_names_who_waits() {
+fn a_deadlock_names_who_waits_and_they_learn_of_it() {
+    let told = RefCell::new(String::new());
     let failure = Explore::random(1)
-        .run(|| WaitQueue::new(()).wait(WaitsFor::new("a day off"), |()| false, |()| ()))
+        .run(|| {
+            let waited = WaitQueue::new(()).wait(WaitsFor::new("a day off"), |()| false, |()| ());
+            *told.borrow_mut() = waited.unwrap_err().to_string();
+        })
         .unwrap_err();
     let text = failure.to_string();
     assert!(text.contains("deadlock") && text.contains("fiber 0 waits for a day off at "), "{text}");
+    let schedule = &failure.schedule;
+    assert_eq!(told.into_inner(), format!("cancelled: the simulation came to a deadlock (schedule {schedule})"));
+}
+
+#[test]
+fn a_fiber_that_does_not_end_learns_how_long_it_has_had() {
+    let told = RefCell::new(None);
+    let forever = || {
+        while let Ok(()) = yield_now() {}
+        told.replace(segue_core::check().err().map(|cancelled| cancelled.to_string()));
+    };
+    assert!(Explore::random(1).steps(100).shrink(false).run(forever).is_err());
+    assert_eq!(told.into_inner().unwrap(), "cancelled: the simulation was not over after 100 steps");
 }
 
 #[test]

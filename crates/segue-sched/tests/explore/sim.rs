@@ -163,7 +163,7 @@ fn after_a_deadlock_everything_is_cancelled_and_unwound_in_order() {
         let held = crate::common::Counted(&drops);
         let waited = Meet::<()>::new().wait();
         drop(held);
-        assert!(waited.is_err());
+        assert_eq!(waited.unwrap_err().to_string(), "cancelled: the simulation came to a deadlock (seed 7)");
         drops.load(SeqCst)
     });
     assert!(run.is_err(), "also where the program copes with it");
