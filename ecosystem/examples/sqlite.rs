@@ -10,7 +10,7 @@ use std::{env, fs, process};
 
 const FIBERS: usize = 40;
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let path = env::temp_dir().join(format!("segue-sqlite-{}", process::id()));
     let open = || {
         let connection = Connection::open(&path)?;
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             blocking(|| open()?.execute("INSERT INTO visits VALUES (?1)", [visitor as i64]))?
                 .map_err(Box::<dyn Error + Send + Sync>::from)
         };
-        segue::try_scope(|s| {
+        let count = segue::try_scope(|s| {
             let visit = &visit;
             let fibers: Vec<_> = (0..FIBERS).map(|visitor| s.spawn(move || visit(visitor))).collect();
             // They wait for the file, and this fiber has its turn all the same.
@@ -44,7 +44,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             Ok::<_, Box<dyn Error + Send + Sync>>(blocking(|| {
                 open()?.query_row(count, [], |row| Ok((row.get(0)?, row.get(1)?)))
             })??)
-        })
+        })?;
+        Ok::<_, Box<dyn Error + Send + Sync>>(count)
     })??;
     fs::remove_file(&path)?;
     assert_eq!(count, (FIBERS as i64, (FIBERS * (FIBERS - 1) / 2) as i64));
