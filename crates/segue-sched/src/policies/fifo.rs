@@ -4,7 +4,7 @@
 //! than use of all processors.
 
 use crate::policies::ring::Ring;
-use crate::worker::policy::{Goes, Policy, Started, Task, Why};
+use crate::worker::policy::{Goes, Idle, Policy, Started, Task, Why};
 
 /// First in, first out.
 ///
@@ -24,11 +24,12 @@ impl Policy for Fifo {
 
     #[inline]
     fn pop(&mut self) -> Option<Task> {
-        let first = self.ready.pop_front();
-        if first.is_none() {
-            self.ready.ebb();
-        }
-        first
+        self.ready.pop_front()
+    }
+
+    fn idle(&mut self) -> Idle {
+        self.ready.ebb();
+        Idle::Sleep
     }
 
     #[inline]

@@ -96,9 +96,6 @@ impl Child {
         let old = self.turns.is_multiple_of(OLDEST);
         let from_shelf = |shelf: &mut VecDeque<Job>| {
             let job = if old { shelf.pop_front() } else { shelf.pop_back() };
-            if job.is_none() {
-                drop(ebb(shelf));
-            }
             job.map(Task::Fresh)
         };
         match self.turns.is_multiple_of(2) {
@@ -193,7 +190,11 @@ impl Policy for Hierarchical {
     }
 
     fn idle(&mut self) -> Idle {
-        self.children.iter_mut().map(|child| child.policy.idle()).fold(Idle::Sleep, both)
+        let idle = |child: &mut Child| {
+            drop(ebb(&mut child.shelf));
+            child.policy.idle()
+        };
+        self.children.iter_mut().map(idle).fold(Idle::Sleep, both)
     }
 }
 

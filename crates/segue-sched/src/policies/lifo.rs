@@ -3,7 +3,7 @@
 //! For trees of fibers that are to be walked depth first, so that few are alive at once.
 
 use crate::worker::ebb::ebb;
-use crate::worker::policy::{Goes, Policy, Task, Why};
+use crate::worker::policy::{Goes, Idle, Policy, Task, Why};
 use std::collections::VecDeque;
 
 /// Last in, first out. What gives up its turn comes after all others. Every 64th turn goes to what
@@ -67,10 +67,11 @@ impl Policy for Lifo {
         if self.turns.is_multiple_of(RELIEF) && !self.is_strict {
             return self.pop_oldest();
         }
-        let newest = self.ready.pop_back().or_else(|| self.yielded.pop_front());
-        if newest.is_none() {
-            drop((ebb(&mut self.ready), ebb(&mut self.yielded)));
-        }
-        newest
+        self.ready.pop_back().or_else(|| self.yielded.pop_front())
+    }
+
+    fn idle(&mut self) -> Idle {
+        drop((ebb(&mut self.ready), ebb(&mut self.yielded)));
+        Idle::Sleep
     }
 }

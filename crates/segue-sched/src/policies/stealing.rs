@@ -4,7 +4,7 @@
 
 use crate::policies::ring::Ring;
 use crate::worker::handle::Kept;
-use crate::worker::policy::{Goes, Policy, Seat, Started, Task, Why};
+use crate::worker::policy::{Goes, Idle, Policy, Seat, Started, Task, Why};
 use segue_core::Spread;
 use segue_core::scheduling::Job;
 
@@ -133,12 +133,13 @@ impl Policy for Stealing {
                 return self.woken.pop_front().map(Task::Fresh);
             }
         }
-        let first = self.started.pop_front();
-        if first.is_none() {
-            self.started.ebb();
-            self.woken.ebb();
-        }
-        first.map(Task::Started)
+        self.started.pop_front().map(Task::Started)
+    }
+
+    fn idle(&mut self) -> Idle {
+        self.started.ebb();
+        self.woken.ebb();
+        Idle::Sleep
     }
 
     fn paced(&mut self, turns: u32) {

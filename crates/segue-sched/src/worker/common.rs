@@ -350,15 +350,21 @@ impl Common {
         let mut living = self.living.borrow_mut();
         let seat = header.seat.get();
         living.swap_remove(seat);
-        if living.capacity() > KEPT && living.len() < living.capacity() / 4 {
-            // There is always one, the first fiber: so its memory ebbs by halves.
-            let most = living.capacity() / 2;
-            living.shrink_to(most);
-        }
         self.remote().beat.set_fibers(living.len());
         if let Some(moved) = living.get(seat) {
             // SAFETY: the living are in place.
             unsafe { moved.as_ref() }.seat.set(seat);
+        }
+    }
+
+    /// Gives up the room that bursts have left: the worker is about to sleep.
+    pub(crate) fn ebb(&self) {
+        drop(self.alone.as_ref().and_then(|shelf| ebb(&mut shelf.borrow_mut())));
+        let mut living = self.living.borrow_mut();
+        // There is always one, the first fiber.
+        if living.capacity() > KEPT && living.len() < living.capacity() / 4 {
+            let most = 2 * living.len();
+            living.shrink_to(most.max(KEPT));
         }
     }
 
@@ -504,7 +510,7 @@ impl Common {
     #[inline]
     fn take_newest(&self) -> Option<Job> {
         match &self.alone {
-            Some(shelf) => take_alone(shelf, VecDeque::pop_back),
+            Some(shelf) => shelf.borrow_mut().pop_back(),
             None => self.remote().shelf.take_newest(),
         }
     }
@@ -512,7 +518,7 @@ impl Common {
     #[cold]
     fn take_oldest(&self) -> Option<Job> {
         match &self.alone {
-            Some(shelf) => take_alone(shelf, VecDeque::pop_front),
+            Some(shelf) => shelf.borrow_mut().pop_front(),
             None => self.remote().shelf.take_oldest(),
         }
     }
@@ -554,13 +560,4 @@ impl Common {
             None => self.group.take_from_others(self.index, self.placing.modest(), takes),
         }
     }
-}
-
-/// Takes a closure off the shelf of a worker that has its group for itself.
-#[inline]
-fn take_alone(shelf: &RefCell<VecDeque<Job>>, take: impl FnOnce(&mut VecDeque<Job>) -> Option<Job>) -> Option<Job> {
-    let mut jobs = shelf.borrow_mut();
-    let job = take(&mut jobs);
-    drop(ebb(&mut jobs));
-    job
 }

@@ -574,6 +574,7 @@ impl<P: Policy> Local<P> {
 
     /// Gives back what idle fibers left behind.
     pub(crate) fn trim(&self) {
+        self.common.ebb();
         while self.stacks.borrow_mut().trim() && !self.common.remote().inbox.has_mail() {}
     }
 }

@@ -57,24 +57,30 @@ impl<T> Blocks<T> {
         self.newest.is_empty()
     }
 
+    /// Whether there is more than the newest ring.
     #[inline]
-    pub(super) fn push_back(&mut self, value: T) {
-        // The ring asks the same: so this costs nothing.
-        if self.newest.len() == self.newest.capacity() {
-            self.make_room();
-        }
-        self.newest.push_back(value);
+    pub(super) fn has_older(&self) -> bool {
+        self.older_len != 0
     }
 
-    /// Makes the newest ring longer, or begins another one.
-    #[cold]
-    #[inline(never)]
-    fn make_room(&mut self) {
-        if self.newest.len() < Self::BLOCK {
-            self.newest.reserve(1);
-        } else {
+    /// Puts a value behind all others where there is room for it in the newest ring, else gives it
+    /// back: for [`push_with_room`](Self::push_with_room). The ring asks the same, so that this costs
+    /// nothing.
+    #[inline]
+    pub(super) fn push_back(&mut self, value: T) -> Result<(), T> {
+        if self.newest.len() == self.newest.capacity() {
+            return Err(value);
+        }
+        self.newest.push_back(value);
+        Ok(())
+    }
+
+    /// Puts a value behind all others, in a longer ring or in another one.
+    pub(super) fn push_with_room(&mut self, value: T) {
+        if self.newest.len() >= Self::BLOCK {
             self.close_newest(VecDeque::with_capacity(Self::BLOCK));
         }
+        self.newest.push_back(value);
     }
 
     /// Puts the newest ring, which is not empty, behind the older ones, and another in its place.
@@ -85,7 +91,14 @@ impl<T> Blocks<T> {
 
     #[inline]
     pub(super) fn pop_front(&mut self) -> Option<T> {
-        if self.older_len == 0 { self.newest.pop_front() } else { self.pop_older() }
+        if self.has_older() { self.pop_older() } else { self.newest.pop_front() }
+    }
+
+    /// The same, of a caller that knows that there is no [older](Self::has_older) ring.
+    #[inline]
+    pub(super) fn pop_newest(&mut self) -> Option<T> {
+        debug_assert!(!self.has_older());
+        self.newest.pop_front()
     }
 
     #[inline(never)] // So that the way of a short queue is short.

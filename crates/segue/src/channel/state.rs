@@ -52,7 +52,9 @@
 //! nobody waits to send. A bounded one has nothing at its front: there whoever takes a value has to
 //! look for senders, for which it needs the queue's lock anyway.
 //!
-//! Buffer and front are queues that give back their memory as they become shorter (`blocks.rs`).
+//! Buffer and front are queues in blocks, which give back their memory as they become shorter
+//! (`blocks.rs`). Older blocks of a buffer are looked for where the front is, so that a buffer of one
+//! block costs no more than a ring.
 //!
 //! A receiver that keeps emptying the channel soon fights for the queue's lock all the same:
 //! `patience.rs`.
@@ -149,7 +151,8 @@ impl<T> Deref for Line<T> {
 /// What the lock guards.
 pub struct State<T> {
     pub(super) buffer: Blocks<T>,
-    /// Values may be at the front.
+    /// Values may be at the front, or in older blocks of the buffer. So whoever finds it `false` takes
+    /// from the newest block.
     ahead: bool,
     reserved: usize,
     pub(super) closed: bool,
@@ -227,8 +230,22 @@ impl<T> Shared<T> {
     /// Puts a value to the end of the buffer.
     #[inline]
     fn push(&self, queue: &mut Locked<'_, T>, value: T) {
-        queue.state().buffer.push_back(value);
+        if let Err(value) = queue.state().buffer.push_back(value) {
+            Self::push_with_room(queue, value);
+        }
         self.sign(true);
+    }
+
+    #[cold]
+    #[inline(never)] // As `exchange`.
+    fn push_with_room(queue: &mut Locked<'_, T>, value: T) {
+        queue.state().buffer.push_with_room(value);
+        Self::look_for_older(queue);
+    }
+
+    /// After a change of the buffer that may have made older blocks.
+    fn look_for_older(queue: &mut Locked<'_, T>) {
+        queue.state().ahead |= queue.peek().buffer.has_older();
     }
 
     /// Sends the value that is there, to the first receiver or into the room that there is.
@@ -282,7 +299,7 @@ impl<T> Shared<T> {
         {
             return Some(value);
         }
-        let Some(value) = queue.state().buffer.pop_front() else {
+        let Some(value) = queue.state().buffer.pop_newest() else {
             let mut held = None;
             if !queue.is_empty(SENDERS) {
                 exchange(queue, SENDERS, &mut held);
@@ -312,12 +329,23 @@ impl<T> Shared<T> {
         self.set_sign(AHEAD, shown);
     }
 
-    /// Takes the first value at the front, if there is one still.
+    /// Takes the first value at the front, or else in an older block, if there is one still.
     #[inline(never)] // As `exchange`.
     fn receive_ahead_under_lock(&self, queue: &mut Locked<'_, T>) -> Option<T> {
-        let value = self.front.pop();
-        if value.is_none() {
+        let at_front = self.front.pop();
+        if at_front.is_some() {
+            return at_front;
+        }
+        if !queue.peek().buffer.has_older() {
             self.set_ahead(queue, false);
+            return None;
+        }
+        // The newest block has values, so the buffer is not empty after this.
+        let value = queue.state().buffer.pop_front();
+        if self.is_unbounded() {
+            self.advance(queue);
+        } else {
+            self.refill(queue);
         }
         value
     }
@@ -355,6 +383,7 @@ impl<T> Shared<T> {
                 self.set_ahead(queue, true);
             } else {
                 queue.state().buffer.push_front(value);
+                Self::look_for_older(queue);
                 self.sign(true);
             }
         }
@@ -390,6 +419,7 @@ impl<T> Shared<T> {
         let mut queue = self.queue.lock();
         block.append(&mut queue.state().buffer);
         queue.state().buffer = block;
+        Self::look_for_older(&mut queue);
         self.sign(true);
     }
 
