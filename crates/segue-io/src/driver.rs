@@ -159,8 +159,11 @@ impl Interest {
 thread_local! {
     /// The driver that this thread's worker idles in.
     static WORKERS: RefCell<Option<Driver>> = const { RefCell::new(None) };
+}
+
+segue_core::plain_thread_local! {
     /// The address of its reactor; zero if there is none.
-    static REACTOR: Cell<usize> = const { Cell::new(0) };
+    static REACTOR: Cell<usize> = Cell::new(0);
 }
 
 /// What a worker idles in.

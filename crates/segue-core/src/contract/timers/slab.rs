@@ -11,8 +11,8 @@
 //! last in, first out, so that few timers touch few lines.
 //!
 //! What an entry is for is a pointer and a number: a waiter is its trigger and the arm, which are
-//! all that the common case needs. A context is kept alive by its count; a lazy timer, a grace and a
-//! look have a box, which is made as rarely as their entries are.
+//! all that the common case needs. A context is kept alive by its count; a lazy timer, a grace and
+//! a look have a box, which is made as rarely as their entries are.
 #![allow(unsafe_code)] // What an entry is for is kept as a pointer.
 
 use super::late::Look;
