@@ -154,7 +154,7 @@ impl<S: std::fmt::Debug> std::fmt::Debug for Watched<S> {
 ///     server = Some(spawn(move || nack.wait()));
 ///     after(Duration::MAX)
 /// });
-/// let outcome = answer.or(after(Duration::from_millis(1))).wait();
+/// let outcome = answer.or(after(Duration::from_millis(50))).wait();
 /// assert_eq!(outcome, Ok(Either::Right(())));
 /// assert_eq!(server.unwrap().join().unwrap(), Ok(Fate::Lost));
 /// ```
