@@ -118,6 +118,32 @@ waits() {
     find crates -path '*/src/*.rs' -not -path 'crates/segue-fiber/*' -print0 | xargs -0 awk -f .ci/cancellation.awk
 }
 
+# Vectored calls of the drivers take what `taken_at_once` says, by that name: of nothing but empty
+# buffers the kernel makes a call without an effect, which looks like the end. Those of a single
+# buffer are exempt.
+check_vectored() {
+    local calls
+    calls='\b(p?readv2?|p?writev2?|recvmsg|sendmsg)\(|opcode::(Readv|Writev)::new\(|= header\('
+    ! grep -rnE --include='*.rs' "$calls" "$1" | grep -vE 'taken|IoSlice(Mut)?::new\(|^[^:]*:[0-9]+: *//'
+}
+
+vectored() {
+    local planted fault
+    planted=$(mktemp -d)
+    trap 'rm -rf "$planted"' RETURN
+    printf '%s\n' '// By `readv(fd, bufs)`.' 'rustix::io::readv(fd, &mut bufs[taken])' \
+        'sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary)' >"$planted/fine.rs"
+    check_vectored "$planted"
+    for fault in 'rustix::io::readv(fd, &mut bufs[..most])' 'preadv2(file, bufs, at, NOWAIT)' \
+        'opcode::Writev::new(fd(file), from.as_ptr().cast(), count)' 'let header = header(to.as_ptr(), to.len());'; do
+        echo "$fault" >"$planted/fault.rs"
+        if check_vectored "$planted" >/dev/null; then echo "error: a planted fault was not found: $fault" && return 1; fi
+    done
+    check_vectored crates/segue-io/src || { echo "error: these calls do not take what taken_at_once says" && return 1; }
+    [ "$(grep -rn --include='*.rs' 'taken_at_once(' crates/segue-io/src | wc -l)" -gt 8 ] ||
+        { echo "error: nobody asks taken_at_once" && return 1; }
+}
+
 # How tests sleep: in the time of a simulator, until they are cancelled, or for at most 60 ms where
 # CONTRIBUTING says that they may.
 check_sleeps() {

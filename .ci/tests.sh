@@ -17,6 +17,9 @@ drivers() {
     said=$(cargo test -p segue-io --test ring -- --nocapture fly_and 2>&1) || { echo "$said" && return 1; }
     command -v redis-server >/dev/null || not_checked "there is no redis-server for a published client to ask"
     ! grep -q "no rings can be had here" <<<"$said" || not_checked "the ring's driver: this system has no io_uring for us"
+    said=$(cargo test -p segue-io --test other_parties -- --nocapture interrupted 2>&1) || { echo "$said" && return 1; }
+    ! grep -q "no file system of a server can be had here" <<<"$said" ||
+        not_checked "files of a server that is silent: /dev/fuse is not for us, or we can't mount"
     SEGUE_IO=epoll cargo test --quiet -p segue-io -p segue-http -p segue-bridge -p segue-unblock --tests
 }
 

@@ -145,8 +145,8 @@ pub mod scheduling {
 /// which drive none, and the mark by which calls that block know whom to suspend.
 pub mod drivers {
     pub use crate::contract::lazy_timer::{LazyTimer, Limit, TimeLimited};
-    pub use crate::contract::tree::context::can_be_cancelled;
     pub use crate::contract::timers::{LATE, Look, look_at};
+    pub use crate::contract::tree::context::can_be_cancelled;
     pub use crate::sim::external_work::{KernelWait, kernel_wait};
     pub use crate::wait::admission::charge;
     pub use crate::wait::from_kernel::{FromKernel, KernelSlot, from_kernel};

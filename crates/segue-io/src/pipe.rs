@@ -17,6 +17,10 @@
 
 use crate::descriptor::{Descriptor, Manner, is_descriptor, reads, writes};
 use rustix::fs::OFlags;
+// On a worker a server may have to be asked for the path.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use crate::fs::OpenOptions;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -91,6 +95,7 @@ pub fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
 }
 
 /// Opens a pipe that has a path, without waiting for the other side.
+#[track_caller]
 fn open(path: &Path, options: &mut OpenOptions) -> io::Result<Descriptor> {
     let file = options.custom_flags(NONBLOCK).open(path)?;
     if !file.metadata()?.file_type().is_fifo() {
@@ -106,8 +111,12 @@ impl PipeReader {
     /// does, and comes to the end when the last writer has gone. Elsewhere a read before the first
     /// writer may say that this is the end.
     ///
+    /// # Cancellation
+    /// *No effect*: only a server that has the path is waited for.
+    ///
     /// # Errors
     /// What the kernel says; `InvalidInput` if there is something else at this path.
+    #[track_caller]
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         open(path.as_ref(), OpenOptions::new().read(true)).map(Self)
     }
@@ -124,10 +133,14 @@ impl PipeReader {
 impl PipeWriter {
     /// Opens the pipe at a path, as `mkfifo` makes it. Never waits for a reader.
     ///
+    /// # Cancellation
+    /// *No effect*: only a server that has the path is waited for.
+    ///
     /// # Errors
     /// What the kernel says: `ENXIO`, "no such device or address", if nobody has opened it for
     /// reading; of a reader that comes the kernel tells nobody. `InvalidInput` if there is
     /// something else at this path.
+    #[track_caller]
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         open(path.as_ref(), OpenOptions::new().write(true)).map(Self)
     }

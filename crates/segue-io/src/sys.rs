@@ -126,8 +126,8 @@ pub(crate) fn send_to(socket: &Socket, buf: &[u8], to: &SockAddr) -> io::Result<
 }
 
 pub(crate) fn send_vectored(socket: &Socket, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-    let bufs = &bufs[taken_at_once(bufs)];
-    Ok(rustix::net::sendmsg(socket, bufs, &mut SendAncillaryBuffer::default(), flavour::SEND)?)
+    let taken = &bufs[taken_at_once(bufs)];
+    Ok(rustix::net::sendmsg(socket, taken, &mut SendAncillaryBuffer::default(), flavour::SEND)?)
 }
 
 /// Sends bytes with descriptors; without some it is a plain send.

@@ -207,9 +207,8 @@ impl<H: FnOnce()> Blocking<H> {
     #[track_caller]
     pub fn run<T: Send>(self, f: impl FnOnce() -> T + Send) -> Result<T, Cancelled> {
         admit()?;
-        let watches = self.on_cancel.is_some()
-            && !current::in_fiber()
-            && crate::contract::tree::context::can_be_cancelled();
+        let watches =
+            self.on_cancel.is_some() && !current::in_fiber() && crate::contract::tree::context::can_be_cancelled();
         if !can_hand_over() && !watches {
             return Ok(f());
         }

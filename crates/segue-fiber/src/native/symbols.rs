@@ -65,7 +65,8 @@ impl Program {
     /// The name of the function at an address of the file, as the linker knows it.
     /// Async-signal-safe.
     pub(super) fn function(&self, address: usize) -> Option<&[u8]> {
-        let is_in = |(start, size, _): &(u64, u64, _)| (*start..start.saturating_add(*size)).contains(&(address as u64));
+        let is_in =
+            |(start, size, _): &(u64, u64, _)| (*start..start.saturating_add(*size)).contains(&(address as u64));
         self.functions()?.find(is_in)?.2
     }
 

@@ -13,6 +13,9 @@
 //!            a plain thread: perform, in place
 //! ```
 //!
+//! Here are the calls of file systems that ask nobody else, those of a disk: the others are made by
+//! `elsewhere`, and by `descriptor`.
+//!
 //! What the kernel has in memory does not leave the worker: a call that can ask for that alone does
 //! so first. Else it flies in the worker's ring, if the kernel has an opcode for it; or a thread
 //! for blocking calls makes the system call. All ways end in the same calls of the kernel, and
@@ -20,7 +23,7 @@
 //!
 //! **Commit point**: the kernel's. **Cancellation**: before a call has begun, *no effect*. In the
 //! ring a cancel is asked for and the completion waited for: the kernel can end an op that waits in
-//! its queue, or for a pipe, and not one that the disk works on; what has come is returned. A
+//! its queue, and not one that the disk works on; what has come is returned. A
 //! blocking call that has begun is waited for.
 //!
 //! The child of a fork has the worker's fibers and not the kernel's ends of its driver: its calls

@@ -89,9 +89,7 @@ impl<'a> Course<'a> {
             Place::At(_) => self.place.offset(),
             Place::Cursor { alone: false } => None,
             // To append moves the position to an end that nobody knows.
-            Place::Cursor { alone: true }
-                if writes && rustix::fs::fcntl_getfl(file).ok()?.contains(OFlags::APPEND) =>
-            {
+            Place::Cursor { alone: true } if writes && rustix::fs::fcntl_getfl(file).ok()?.contains(OFlags::APPEND) => {
                 None
             }
             Place::Cursor { alone: true } => {

@@ -6,9 +6,9 @@
 
 use super::call::until_done;
 use super::calls::c_path;
+use super::elsewhere;
 use super::in_memory::Kind;
 use super::options::open;
-use super::elsewhere;
 use crate::apart;
 use rustix::fs::{FileType, Mode, OFlags, copy_file_range, fchmod};
 use rustix::io::Errno;
@@ -43,9 +43,10 @@ pub(super) fn copy(from: &Path, to: &Path) -> io::Result<u64> {
             if FileType::from_raw_mode(rustix::fs::fstat(writer)?.st_mode) == FileType::RegularFile {
                 fchmod(writer, mode)?;
             }
-            pieces(|| Ok(until_done(|| copy_file_range(reader, None, writer, None, PIECE))?), || {
-                by_hand(reader, writer)
-            })
+            pieces(
+                || Ok(until_done(|| copy_file_range(reader, None, writer, None, PIECE))?),
+                || by_hand(reader, writer),
+            )
         })?;
     }
     if writer.kind() == Kind::Stream {

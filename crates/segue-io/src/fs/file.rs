@@ -19,6 +19,8 @@
 //! position, if only to ask for it, goes to a thread for blocking calls, so that no worker waits
 //! for the lock ([`Visitors`]). Of calls through duplicates a handle knows nothing.
 
+mod traits;
+
 use super::call::{run, until_done};
 use super::calls::{Course, Place, Plain, Read, ReadVectored, SeekEnd, Sync, Truncate};
 use super::calls::{Visitors, Write, WriteVectored};
@@ -32,12 +34,12 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use segue_core::{Ended, WaitsFor};
 use std::fs::{Permissions, TryLockError};
-use std::io::{self, IoSlice, IoSliceMut, Seek, SeekFrom};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::io::{self, IoSlice, IoSliceMut, SeekFrom};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 /// How long a lock is waited for at most before it is tried again.
@@ -45,9 +47,14 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 
 /// An open file, as [`std::fs::File`]. What waits for the disk is only the fiber.
 ///
-/// What is in the page cache is read at once, without leaving the worker. What is not is fetched in
-/// the worker's ring, or by a thread for blocking calls; so is what is written. On a plain thread
-/// each is a system call.
+/// What a disk's file has in the page cache is read at once, without leaving the worker. What it has
+/// not is fetched in the worker's ring, or by a thread for blocking calls; so is what is written. On
+/// a plain thread each is a system call.
+///
+/// A pipe, a terminal, a socket or a counter is read and written as soon as it is ready; a server's
+/// file on a thread that can be left. Which of them it is, is found out when it is first used. Flags
+/// of the description are not changed; where they say that nobody waits (`O_NONBLOCK`), a call that
+/// would have to wait says `WouldBlock`, as std's do.
 ///
 /// `&File` reads, writes and seeks as well; the position is one for all. Fibers that read or write
 /// at the same time take turns, as threads do.
@@ -56,16 +63,23 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 ///
 /// Each operation of a cancelled caller fails with an error that
 /// [`Cancelled::caused`](segue_core::Cancelled::caused) knows: *no effect*. What the kernel has
-/// begun it does not break off: it is waited for, and its result is returned; a write that was done
-/// in part returns how many bytes were written. A loop over writes, such as
-/// [`write_all`](std::io::Write::write_all), *may already have* written a part. Seeks from the
-/// start and from where the file is ignore cancellation, and wait only for a read or write that is
-/// at the same position; `try_lock`, `unlock` and `try_clone` ignore it and never wait.
+/// begun with a disk's file it does not break off: it is waited for, and its result is returned; a
+/// write that was done in part returns how many bytes were written. A loop over writes, such as
+/// [`write_all`](std::io::Write::write_all), *may already have* written a part.
+///
+/// A read or write of a stream that waits is cut short: bytes that were taken or written are
+/// returned. One of a server's file is interrupted, and left if it stays: it *may already have
+/// happened*; but a read by `&mut File`, or from an offset, that was left has no effect.
+///
+/// Seeks of a disk's file from the start and from where the file is ignore cancellation, and wait
+/// only for a read or write that is at the same position; `try_lock` and `unlock` ignore it there,
+/// and `try_clone` everywhere.
 ///
 /// # Drop
 ///
-/// The file is closed in place, also while the fiber panics: on a network's file system that can
-/// take its time. Errors of a close are lost, as with std; [`sync_all`](File::sync_all) has them.
+/// The file is closed in place, also while the fiber panics. A server's file, which was used, is
+/// closed on a thread, which the fiber waits for, unless it was cancelled or panics. Errors of a
+/// close are lost, as with std; [`sync_all`](File::sync_all) has them.
 ///
 /// # Examples
 ///
@@ -614,155 +628,5 @@ impl io::Read for Rest<'_> {
     #[track_caller]
     fn read_to_end(&mut self, buf: &mut Vec<u8>) -> io::Result<usize> {
         self.0.read_rest(self.1, buf)
-    }
-}
-
-/// std's trait, for what has no position. See the type's section on cancellation.
-impl FileExt for File {
-    #[track_caller]
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.read_from(Place::At(offset), buf)
-    }
-
-    #[track_caller]
-    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        self.write_to(Place::At(offset), buf)
-    }
-}
-
-/// The position of a handle that others may have, too.
-const SHARED: Place = Place::Cursor { alone: false };
-
-/// Each of std's traits, for a handle that is borrowed for writing and for one that is not: with
-/// the position that each may use.
-macro_rules! streams {
-    ($($name:ty, $file:ident => $place:expr;)*) => {$(
-        /// See the type's section on cancellation.
-        impl io::Read for $name {
-            #[track_caller]
-            fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-                let $file = self;
-                let place = $place;
-                $file.read_from(place, buf)
-            }
-
-            #[track_caller]
-            fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-                let $file = self;
-                let place = $place;
-                $file.read_several_from(place, bufs)
-            }
-
-            crate::whole::read_exact!();
-
-            #[track_caller]
-            fn read_to_end(&mut self, buf: &mut Vec<u8>) -> io::Result<usize> {
-                let $file = self;
-                let place = $place;
-                $file.read_rest(place, buf)
-            }
-
-            #[track_caller]
-            fn read_to_string(&mut self, buf: &mut String) -> io::Result<usize> {
-                let $file = self;
-                let place = $place;
-                $file.read_rest_to_string(place, buf)
-            }
-        }
-
-        /// See the type's section on cancellation. There is no buffer, and so a flush does nothing.
-        impl io::Write for $name {
-            #[track_caller]
-            fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-                let $file = self;
-                let place = $place;
-                $file.write_to(place, buf)
-            }
-
-            #[track_caller]
-            fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-                let $file = self;
-                let place = $place;
-                $file.write_several_to(place, bufs)
-            }
-
-            crate::whole::write_all!();
-
-            fn flush(&mut self) -> io::Result<()> {
-                Ok(())
-            }
-        }
-
-        /// See the type's section on cancellation.
-        impl Seek for $name {
-            #[track_caller]
-            fn seek(&mut self, pos: SeekFrom) -> io::Result<u64> {
-                self.seek_to(pos)
-            }
-        }
-    )*};
-}
-
-streams! {
-    File, file => file.cursor();
-    &File, file => SHARED;
-}
-
-/// Others can have the position from now on.
-impl AsFd for File {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.share();
-        self.borrowed()
-    }
-}
-
-impl AsRawFd for File {
-    fn as_raw_fd(&self) -> RawFd {
-        self.share();
-        self.borrowed().as_raw_fd()
-    }
-}
-
-impl IntoRawFd for File {
-    fn into_raw_fd(self) -> RawFd {
-        self.held.into_owned().into_raw_fd()
-    }
-}
-
-/// Takes a descriptor over as it is.
-impl From<OwnedFd> for File {
-    fn from(fd: OwnedFd) -> Self {
-        Self::shared(fd)
-    }
-}
-
-impl From<File> for OwnedFd {
-    fn from(file: File) -> Self {
-        file.held.into_owned()
-    }
-}
-
-impl From<std::fs::File> for File {
-    fn from(file: std::fs::File) -> Self {
-        Self::from_std(file)
-    }
-}
-
-impl From<File> for std::fs::File {
-    fn from(file: File) -> Self {
-        file.into_std()
-    }
-}
-
-/// A child to be reads or writes the file.
-impl From<File> for std::process::Stdio {
-    fn from(file: File) -> Self {
-        file.held.into_owned().into()
-    }
-}
-
-impl std::fmt::Debug for File {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("File").field("fd", &self.borrowed().as_raw_fd()).finish()
     }
 }

@@ -52,12 +52,12 @@ fn tells_end() -> bool {
 
 /// What is in memory, if anything is.
 #[inline]
-pub(super) fn read_now(file: BorrowedFd<'_>, bufs: &mut [IoSliceMut<'_>], place: Place) -> Option<io::Result<usize>> {
-    let wanted = bufs.iter().map(|buf| buf.len()).sum::<usize>();
+pub(super) fn read_now(file: BorrowedFd<'_>, taken: &mut [IoSliceMut<'_>], place: Place) -> Option<io::Result<usize>> {
+    let wanted = taken.iter().map(|buf| buf.len()).sum::<usize>();
     if wanted > SMALL {
         return None;
     }
-    match rustix::io::preadv2(file, bufs, place.offset()?, ReadWriteFlags::NOWAIT) {
+    match rustix::io::preadv2(file, taken, place.offset()?, ReadWriteFlags::NOWAIT) {
         Ok(0) if wanted > 0 && !tells_end() => None,
         Ok(count) => {
             charge(count / BYTES);

@@ -14,27 +14,42 @@
 //! | [`temp_file`], [`NamedTempFile`] | what goes by itself |
 //!
 //! Under them lies `call`, the seam between what is asked and how it is waited for, with the calls
-//! in `calls`; `in_memory` has what need not be waited for, and `local` knows which file systems
-//! answer from memory.
+//! in `calls`; `in_memory` has what need not be waited for, `local` knows which file systems ask
+//! nobody else, and `elsewhere` has the calls to the others.
 //!
 //! # Where the work is done
 //!
+//! Files and directories of a disk, that is of a file system in a list of those that ask nobody:
+//!
 //! | | on a fiber |
 //! | --- | --- |
-//! | a read of up to 128 KiB that is in the page cache; metadata of what the kernel has in memory, on a local file system; the opening of what is in memory | at once, on the worker. Of a directory's entries one in sixteen is looked up with care, and the next are taken to be in memory like that one; so are the directories after one that a thread has read without waiting |
+//! | a read of up to 128 KiB that is in the page cache; metadata of what the kernel has in memory; the opening of what is in memory | at once, on the worker. Of a directory's entries one in sixteen is looked up with care, and the next are taken to be in memory like that one; so are the directories after one that a thread has read without waiting |
 //! | other reads, writes, opens, metadata; names, `sync_all`, `set_len` | in the worker's io_uring, if it has one and the kernel has an opcode for it |
 //! | other directories, copies, permissions, times, links that are read; everything, without a ring | on a thread for [blocking calls](segue_core::blocking) |
-//! | on plain threads, everything | in place |
 //!
-//! A simulated program's files are real.
+//! What depends on another party is never done on a worker, nor by the threads above:
+//!
+//! | | on a fiber |
+//! | --- | --- |
+//! | files and directories of a server (FUSE, NFS, CIFS, 9p, virtiofs), and of whatever is not known; the content of `/proc`, `/sys` and the like; what lies behind a name that is not in memory, if its directory is not | on a thread that can be interrupted, and left |
+//! | pipes, terminals, sockets, counters, devices | by readiness. Where the kernel has no call that does not block, on such a thread, after it was ready |
+//! | the other end of a named pipe, a lease | asked for again and again, up to 16 ms apart |
+//!
+//! On plain threads that nothing cancels everything is done in place. A simulated program's files
+//! are real.
 //!
 //! # Cancellation
 //!
 //! Whatever can wait fails at once for a cancelled caller, with an error that
 //! [`Cancelled::caused`](segue_core::Cancelled::caused) knows: *no effect*. What the kernel has
-//! begun to do with a file it does not break off: it is waited for, and its result is returned, so
-//! that nothing is lost. Only functions of several steps *may already have happened* in part; they
-//! say so.
+//! begun to do with a file of a disk it does not break off: it is waited for, and its result is
+//! returned, so that nothing is lost. Only functions of several steps *may already have happened*
+//! in part; they say so.
+//!
+//! A call to another party is interrupted, by a signal to its thread. Waits of streams end so, with
+//! *no effect*, and so does a request to a server that listens to interrupts. Another request is
+//! left after some 30 ms: it *may already have happened*, or happen later, and a read or write at a
+//! position that others share moves that. A thread that was left ends when the server answers.
 //!
 //! # Fork
 //!

@@ -186,7 +186,7 @@ pub(super) fn open(path: &CStr, flags: OFlags, mode: u32) -> io::Result<File> {
                 return Ok(file);
             }
             Err(error) if says(&error, Errno::AGAIN) => {}
-            Err(error) if says(&error, Errno::NXIO) && is_pipe_at(path) => {}
+            Err(error) if says(&error, Errno::NXIO) && is_pipe_at(path)? => {}
             Err(error) => return Err(error),
         }
         segue_core::sleep(pause)?;
@@ -226,8 +226,8 @@ fn is_pipe(fd: BorrowedFd<'_>) -> bool {
 }
 
 #[track_caller]
-fn is_pipe_at(path: &CStr) -> bool {
-    stat_at(path, true).is_ok_and(|stat| FileType::from_raw_mode(stat.stx_mode.into()) == FileType::Fifo)
+fn is_pipe_at(path: &CStr) -> io::Result<bool> {
+    Ok(FileType::from_raw_mode(stat_at(path, true)?.stx_mode.into()) == FileType::Fifo)
 }
 
 /// Waits until a writer of this pipe has come, and does not mind if it has gone again.

@@ -83,10 +83,12 @@ pub fn write(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Result<(
 
 /// Copies the content and the permissions of a file, and says how long it was.
 ///
-/// The kernel copies by itself where it can (`copy_file_range`), on a thread for blocking calls.
+/// The kernel copies by itself where it can (`copy_file_range`), on a thread for blocking calls. If
+/// the target is a pipe, its reader is waited for, by the fiber alone.
 ///
 /// # Cancellation
-/// *May already have happened*: a part may have been copied. A copy is broken off every 8 MiB.
+/// *May already have happened*: a part may have been copied. A copy is broken off every 8 MiB;
+/// where another party has a part in it, at once.
 ///
 /// # Errors
 /// What the kernel says; `InvalidInput` if `from` is no regular file. A part may have been copied.

@@ -120,19 +120,18 @@ impl<'a> FileRequest<'a> {
 
     /// Moves bytes out of a file into several buffers.
     pub(crate) fn read_vectored(file: BorrowedFd<'a>, to: &'a mut [IoSliceMut<'_>], at: u64) -> Self {
-        let taken = taken_at_once(to);
-        let (to, count) = (&mut to[taken.clone()], taken.len() as u32);
-        let bytes = to.iter().fold(0, |bytes: usize, one| bytes.saturating_add(one.len()));
-        let read = opcode::Readv::new(fd(file), to.as_mut_ptr().cast(), count).offset(at);
+        let range = taken_at_once(to);
+        let taken = &mut to[range];
+        let bytes = taken.iter().fold(0, |bytes: usize, one| bytes.saturating_add(one.len()));
+        let read = opcode::Readv::new(fd(file), taken.as_mut_ptr().cast(), taken.len() as u32).offset(at);
         Self::new(opcode::Readv::CODE, transfer(read.build(), bytes))
     }
 
     /// Moves bytes into a file from several buffers.
     pub(crate) fn write_vectored(file: BorrowedFd<'a>, from: &'a [IoSlice<'_>], at: u64) -> Self {
-        let taken = taken_at_once(from);
-        let (from, count) = (&from[taken.clone()], taken.len() as u32);
-        let bytes = from.iter().fold(0, |bytes: usize, one| bytes.saturating_add(one.len()));
-        let write = opcode::Writev::new(fd(file), from.as_ptr().cast(), count).offset(at);
+        let taken = &from[taken_at_once(from)];
+        let bytes = taken.iter().fold(0, |bytes: usize, one| bytes.saturating_add(one.len()));
+        let write = opcode::Writev::new(fd(file), taken.as_ptr().cast(), taken.len() as u32).offset(at);
         Self::new(opcode::Writev::CODE, transfer(write.build(), bytes))
     }
 

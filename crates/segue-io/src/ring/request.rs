@@ -90,16 +90,16 @@ impl<'a> Request<'a> {
         if to.iter().all(|buffer| buffer.is_empty()) {
             return None;
         }
-        let taken = taken_at_once(to);
-        let to = &mut to[taken];
-        let header = header(to.as_mut_ptr().cast(), to.len());
+        let range = taken_at_once(to);
+        let taken = &mut to[range];
+        let header = header(taken.as_mut_ptr().cast(), taken.len());
         Self::new(fd, Form::ReceiveMessage { header })
     }
 
     /// Moves bytes into a socket from several buffers.
     pub(crate) fn send_vectored(fd: BorrowedFd<'a>, from: &'a [IoSlice<'_>]) -> Option<Self> {
-        let from = &from[taken_at_once(from)];
-        let header = header(from.as_ptr().cast_mut().cast(), from.len());
+        let taken = &from[taken_at_once(from)];
+        let header = header(taken.as_ptr().cast_mut().cast(), taken.len());
         Self::new(fd, Form::SendMessage { header })
     }
 

@@ -1,6 +1,6 @@
 //! A file system of the test's own: a server over `/dev/fuse` that answers, or is silent.
 //!
-//! Used by `other_parties`. It has a file of zeros and a directory with an entry. Names and
+//! It has a file of zeros and a directory with an entry. Names and
 //! metadata are answered always, and the kernel may keep them for an hour; what a silent server
 //! does not answer is opens, reads, writes, closes, entries and changes.
 
