@@ -169,8 +169,9 @@ impl Descriptor {
         }
     }
 
-    /// Reads from a terminal, which does as its settings say when the read blocks: in them `VMIN` is
-    /// how many letters are waited for, and `VTIME` how many tenths of a second, if that is none.
+    /// Reads from a terminal, which does as its settings say when the read blocks: in them `VMIN`
+    /// is how many letters are waited for, and `VTIME` how many tenths of a second, if that is
+    /// none.
     #[track_caller]
     fn read_terminal(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let settings = rustix::termios::tcgetattr(self)?;

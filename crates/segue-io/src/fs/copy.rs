@@ -43,10 +43,7 @@ pub(super) fn copy(from: &Path, to: &Path) -> io::Result<u64> {
             if FileType::from_raw_mode(rustix::fs::fstat(writer)?.st_mode) == FileType::RegularFile {
                 fchmod(writer, mode)?;
             }
-            pieces(
-                || Ok(until_done(|| copy_file_range(reader, None, writer, None, PIECE))?),
-                || by_hand(reader, writer),
-            )
+            pieces(|| until_done(|| copy_file_range(reader, None, writer, None, PIECE)), || by_hand(reader, writer))
         })?;
     }
     if writer.kind() == Kind::Stream {

@@ -47,14 +47,14 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 
 /// An open file, as [`std::fs::File`]. What waits for the disk is only the fiber.
 ///
-/// What a disk's file has in the page cache is read at once, without leaving the worker. What it has
-/// not is fetched in the worker's ring, or by a thread for blocking calls; so is what is written. On
-/// a plain thread each is a system call.
+/// What a disk's file has in the page cache is read at once, without leaving the worker. What is
+/// not there is fetched in the worker's ring, or by a thread for blocking calls; so is what is
+/// written. On a plain thread each is a system call.
 ///
 /// A pipe, a terminal, a socket or a counter is read and written as soon as it is ready; a server's
-/// file on a thread that can be left. Which of them it is, is found out when it is first used. Flags
-/// of the description are not changed; where they say that nobody waits (`O_NONBLOCK`), a call that
-/// would have to wait says `WouldBlock`, as std's do.
+/// file on a thread that can be left. The kind of a file is found out when the file is first used.
+/// Flags of the description are not changed; where they say that nobody waits (`O_NONBLOCK`), a
+/// call that would have to wait says `WouldBlock`, as std's do.
 ///
 /// `&File` reads, writes and seeks as well; the position is one for all. Fibers that read or write
 /// at the same time take turns, as threads do.
@@ -214,8 +214,8 @@ impl File {
     /// The same file for std. Never waits, and changes nothing.
     ///
     /// # Panics
-    /// If a call that was cancelled, and left, still has this file, and there is no other descriptor
-    /// to be had.
+    /// If a call that was cancelled, and left, still has this file, and there is no other
+    /// descriptor to be had.
     pub fn into_std(self) -> std::fs::File {
         self.held.into_owned().into()
     }
@@ -399,8 +399,8 @@ impl File {
         self.attempt_lock(FlockOperation::NonBlockingLockShared)
     }
 
-    /// Unlocks the file. Never waits, but for a server's answer. A file whose last handle is dropped
-    /// is unlocked, too.
+    /// Unlocks the file. Never waits, but for a server's answer. A file whose last handle is
+    /// dropped is unlocked, too.
     ///
     /// # Cancellation
     /// As for [`try_lock`](File::try_lock).

@@ -111,8 +111,8 @@ fn place(stat: &Statx) -> u64 {
     KNOWN | if is_mount { stat.stx_mnt_id & !(DISK | KERNEL) } else { device }
 }
 
-/// A descriptor of the same, for a thread that may be left. To close a duplicate of one that is open
-/// would give up the process's record locks.
+/// A descriptor of the same, for a thread that may be left. To close a duplicate of one that is
+/// open would give up the process's record locks.
 fn again(fd: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     rustix::fs::open(format!("/proc/self/fd/{}", fd.as_raw_fd()), flags, Mode::empty())

@@ -65,7 +65,8 @@ fn vectored_writes(fd: &impl AsFd, piece: Vec<u8>) -> Call {
     call("a vectored write", move || {
         loop {
             let (one, other) = piece.split_at(4);
-            (&file).write_vectored(&[IoSlice::new(one), IoSlice::new(other)])?;
+            let count = (&file).write_vectored(&[IoSlice::new(one), IoSlice::new(other)])?;
+            assert!(count > 0);
         }
     })
 }

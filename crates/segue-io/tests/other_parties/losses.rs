@@ -106,7 +106,9 @@ fn six_hundred_calls_that_wait_leave_room_for_others() {
                         let (pipe, server, token) = (&pipe, &server, &token);
                         move || {
                             let waited = token.run(|| match server {
-                                Some(file) if number % 2 == 0 => file.read_at(&mut [0; 8], number as u64 * 2048),
+                                Some(file) if number.is_multiple_of(2) => {
+                                    file.read_at(&mut [0; 8], number as u64 * 2048)
+                                }
                                 _ => (&*pipe).read(&mut [0; 8]),
                             });
                             assert!(Cancelled::caused(&waited.unwrap_err()));

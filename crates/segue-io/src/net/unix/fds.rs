@@ -85,8 +85,8 @@ impl<P: Protocol + Local> Stream<P> {
     /// were taken; if not all were, the rest is written without the descriptors.
     ///
     /// The receiver gets descriptors of the same files. The sender may close its own. Flags go with
-    /// them, since they are the files': to hand a socket or a pipe of this crate to another program,
-    /// make it an [`OwnedFd`] first (`TryFrom`), which blocks as other programs expect it.
+    /// them, since they are the files': to hand a socket or a pipe of this crate to another
+    /// program, make it an [`OwnedFd`] first (`TryFrom`), which blocks as other programs expect it.
     ///
     /// # Cancellation
     /// *No effect*.
