@@ -120,21 +120,26 @@ pub fn wake_task(waker: Waker) {
 pub(crate) fn call_deferred() {
     if BATCHES.with(Cell::get) == 0 && depth() < DEEPEST {
         // One at a time: each may cancel something, and come here again.
-        std::iter::from_fn(next).for_each(call);
+        if let Some(first) = next() {
+            call(first);
+            std::iter::from_fn(next).for_each(call);
+            give_back_room();
+        }
     }
 }
 
+/// Gives up the room for a burst of wakers, when these were called.
+#[cold]
+fn give_back_room() {
+    let is_large = |wakers: &VecDeque<Waker>| wakers.is_empty() && wakers.capacity() > ROOM;
+    let _ = DEFERRED.try_with(|deferred| {
+        let mut wakers = deferred.borrow_mut();
+        is_large(&wakers).then(|| std::mem::take(&mut *wakers))
+    });
+}
+
 fn next() -> Option<Waker> {
-    let next = |deferred: &RefCell<VecDeque<Waker>>| {
-        let mut deferred = deferred.borrow_mut();
-        let next = deferred.pop_front();
-        if next.is_none() && deferred.capacity() > ROOM {
-            // The room for a burst.
-            *deferred = VecDeque::new();
-        }
-        next
-    };
-    DEFERRED.try_with(next).ok().flatten()
+    DEFERRED.try_with(|deferred| deferred.borrow_mut().pop_front()).ok().flatten()
 }
 
 /// Calls a waker where nothing may unwind, and what it has left behind if it is the deepest.
