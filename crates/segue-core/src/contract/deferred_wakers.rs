@@ -36,9 +36,6 @@ local!(static CALLS: Cell<Calls> = Cell::new(Calls { by: ptr::null(), depth: 0 }
 /// How many wakers are called inside of each other.
 const DEEPEST: u32 = 8;
 
-/// A thread keeps room for so many wakers at most.
-const ROOM: usize = 1024;
-
 /// The wakers that are being called inside of each other on this thread, by the fiber that made the
 /// last such call.
 #[derive(Clone, Copy)]
@@ -120,22 +117,8 @@ pub fn wake_task(waker: Waker) {
 pub(crate) fn call_deferred() {
     if BATCHES.with(Cell::get) == 0 && depth() < DEEPEST {
         // One at a time: each may cancel something, and come here again.
-        if let Some(first) = next() {
-            call(first);
-            std::iter::from_fn(next).for_each(call);
-            give_back_room();
-        }
+        std::iter::from_fn(next).for_each(call);
     }
-}
-
-/// Gives up the room for a burst of wakers, when these were called.
-#[cold]
-fn give_back_room() {
-    let is_large = |wakers: &VecDeque<Waker>| wakers.is_empty() && wakers.capacity() > ROOM;
-    let _ = DEFERRED.try_with(|deferred| {
-        let mut wakers = deferred.borrow_mut();
-        is_large(&wakers).then(|| std::mem::take(&mut *wakers))
-    });
 }
 
 fn next() -> Option<Waker> {
