@@ -1,8 +1,8 @@
 //! Queues of what is ready give back their memory after a burst.
 //!
 //! Used by a worker that is about to sleep, by policies that are told of that, and by shelves when
-//! they become empty: a burst of a million spawns has ended then, and the room for it would stay for
-//! as long as the worker.
+//! they become empty: a burst of a million spawns has ended then, and the room for it would stay
+//! for as long as the worker.
 
 use std::collections::VecDeque;
 

@@ -63,9 +63,9 @@ impl<T> Blocks<T> {
         self.older_len != 0
     }
 
-    /// Puts a value behind all others where there is room for the value in the newest ring, else
-    /// gives the value back: for [`push_with_room`](Self::push_with_room). The ring asks the same, so
-    /// that this costs nothing.
+    /// Puts a value behind all others where there is room for it in the newest ring, else gives it
+    /// back: for [`push_with_room`](Self::push_with_room). The ring asks the same, so that this
+    /// costs nothing.
     #[inline]
     pub(super) fn push_back(&mut self, value: T) -> Result<(), T> {
         if self.newest.len() == self.newest.capacity() {

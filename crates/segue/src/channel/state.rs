@@ -53,8 +53,8 @@
 //! look for senders, for which it needs the queue's lock anyway.
 //!
 //! Buffer and front are queues in blocks, which give back their memory as they become shorter
-//! (`blocks.rs`). Older blocks of a buffer are looked for where the front is, so that a buffer of one
-//! block costs no more than a ring.
+//! (`blocks.rs`). Older blocks of a buffer are looked for where the front is, so that a buffer of
+//! one block costs no more than a ring.
 //!
 //! A receiver that keeps emptying the channel soon fights for the queue's lock all the same:
 //! `patience.rs`.
@@ -151,8 +151,8 @@ impl<T> Deref for Line<T> {
 /// What the lock guards.
 pub struct State<T> {
     pub(super) buffer: Blocks<T>,
-    /// Values may be at the front, or in older blocks of the buffer. So whoever finds it `false` takes
-    /// from the newest block.
+    /// Values may be at the front, or in older blocks of the buffer. So whoever finds it `false`
+    /// takes from the newest block.
     ahead: bool,
     reserved: usize,
     pub(super) closed: bool,
