@@ -188,13 +188,14 @@ pub fn a_test_that_returns_a_number() {
 
 pub fn a_join_error_is_returned_as_a_cancellation() -> Result<u32, Cancelled> {
     //~ `?` couldn't convert the error
-    //~ its fiber may have panicked: `.map_err(segue::JoinError::into_cancelled)?` raises such a panic here and returns
+    //~ its fiber may have panicked: `.map_err(segue::JoinError::into_cancelled)?`
+    //~ raises such a panic here and returns the cancellation
     //~ or return a `JoinError`, or a boxed error
     Ok(segue::spawn(|| 42).join()?)
 }
 
 pub async fn an_awaited_one_is_as_well() -> Result<u32, Cancelled> {
-    //~ its fiber may have panicked: `.map_err(segue::JoinError::into_cancelled)?` raises such a panic here
+    //~ its fiber may have panicked: `.map_err(segue::JoinError::into_cancelled)?`
     Ok(segue::spawn(|| 42).await?)
 }
 

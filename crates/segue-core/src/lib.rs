@@ -137,6 +137,8 @@ pub mod scheduling {
     pub use crate::sim::preemption::{PreemptionPoints, set_preemption};
     pub use crate::spawn::builder::stack_size_of;
     pub use crate::spawn::default_runtime::{StartDefault, default_spawner, has_default, set_default};
+    #[doc(hidden)]
+    pub use crate::spawn::panic_names::name_fibers_in_debug_builds;
     pub use crate::wait::park::WaitPark;
 }
 

@@ -178,7 +178,7 @@ impl<H> Coroutine<H> {
         let raw = self.raw();
         // SAFETY: the handle is borrowed until this returns: nobody else resumes the coroutine or
         // ends it.
-        without_surroundings(|| unsafe { raw.resume() })
+        without_surroundings(move || unsafe { raw.resume() })
     }
 
     /// As [`resume`](Self::resume), for schedulers, which do not want to look for handlers each
@@ -318,6 +318,6 @@ pub unsafe fn begin_suspend<H: 'static>(header: NonNull<H>) -> Option<Switch> {
         return unsafe { raw.begin_suspend() };
     }
     // SAFETY: as above.
-    without_surroundings(|| unsafe { raw.suspend() });
+    without_surroundings(move || unsafe { raw.suspend() });
     None
 }

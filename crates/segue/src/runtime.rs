@@ -39,6 +39,7 @@ pub fn runtime() -> Builder<MakeIdle> {
     let make: MakeIdle = Idle::new;
     #[cfg(not(feature = "io"))]
     let make: MakeIdle = || Ok(Idle::new());
+    segue_core::scheduling::name_fibers_in_debug_builds();
     let builder = Builder::new().park(make);
     if cfg!(all(debug_assertions, not(miri))) { builder.monitor(PATIENCE) } else { builder }
 }

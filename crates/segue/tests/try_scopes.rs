@@ -527,8 +527,6 @@ impl fmt::Display for Endless {
 
 impl Error for Endless {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        static ONE: Endless = Endless::Other(&OTHER);
-        static OTHER: Endless = Endless::Other(&ONE);
         match self {
             Self::Itself => Some(&Self::Itself),
             Self::Other(other) => Some(other),

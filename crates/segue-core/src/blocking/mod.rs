@@ -40,6 +40,7 @@ use self::pool::Entry;
 use crate::contract::fiber::WaitsFor;
 use crate::contract::job::{JobHeader, Place, Work};
 use crate::contract::trigger::Trigger;
+use crate::contract::unwind::__rust_begin_short_backtrace;
 use crate::primitives::list::Links;
 use crate::sim::external_work::outside_work;
 use std::cell::UnsafeCell;
@@ -80,12 +81,14 @@ impl<F: FnOnce() -> R + Send, R: Send> Call<F, R> {
 
 // SAFETY: `repr(C)` puts the header first, of the entry as well; closure and result are `Send`.
 unsafe impl<F: FnOnce() -> R + Send, R: Send> Work for Call<F, R> {
+    #[inline(always)] // As that of a task.
     unsafe fn run(this: NonNull<Self>) {
         // SAFETY: the frame stays until the signal, and the waiter does not look before; the job is
         // run once. This is where the work begins.
         unsafe {
             let this = this.as_ref();
             let closure = (*this.closure.get()).take().expect("a call runs once");
+            let closure = || __rust_begin_short_backtrace(closure);
             *this.result.get() = Some(current::retire(|| catch_unwind(AssertUnwindSafe(closure))));
             // The last touch.
             this.done.signal(0);

@@ -4,6 +4,7 @@
 
 use super::probe::{Gate, Mailbox, Probe, lock, other};
 use super::report::{Case, Need};
+use crate::primitives::atomic::plain_thread_local;
 use crate::scheduling::current;
 use crate::{JoinError, scope, shield, sleep, spawn, yield_now};
 use std::any::Any;
@@ -58,7 +59,7 @@ impl Drop for Counted {
 }
 
 fn a_spawn_runs_no_job(probe: &Probe) {
-    crate::plain_thread_local!(
+    plain_thread_local!(
         static SPAWNS: Cell<bool> = Cell::new(false);
     );
     let me = current().addr();

@@ -4,6 +4,7 @@
 
 use super::probe::{Gate, Mailbox, Probe, lock};
 use super::report::{Case, Need};
+use crate::primitives::atomic::plain_thread_local;
 use crate::scheduling::current;
 use crate::{Builder, Fiber, in_fiber, scope, sleep, with_current, yield_now};
 use std::cell::Cell;
@@ -52,7 +53,7 @@ struct Here {
 }
 
 fn here() -> Here {
-    crate::plain_thread_local!(
+    plain_thread_local!(
         static LOCAL: Cell<usize> = Cell::new(0);
     );
     let local = LOCAL.with(|local| ptr::from_ref(local).addr());

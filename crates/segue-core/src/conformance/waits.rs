@@ -5,6 +5,7 @@
 
 use super::probe::{Mailbox, Other, Probe, a_case, stagger, wait_bound, wait_posted};
 use super::report::{Case, Need};
+use crate::primitives::atomic::plain_thread_local;
 use crate::{Outcome, Trigger, scope, spawn, yield_now};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -237,7 +238,7 @@ fn one_of_many_signals_is_accepted(probe: &Probe) {
 }
 
 fn a_resume_runs_no_fiber(probe: &Probe) {
-    crate::plain_thread_local!(
+    plain_thread_local!(
         static RESUMES: Cell<bool> = Cell::new(false);
     );
     let triggers = Mailbox::new();

@@ -83,7 +83,8 @@ impl JobHeader {
     ) -> Self {
         // SAFETY (both): the header is the first field of a `W`, as `Work` promises, so its address
         // is the work's; and the job that calls these hands on the caller's obligations.
-        unsafe fn run<W: Work>(header: NonNull<JobHeader>) {
+        // Further out than this, by its name, nothing says anything to a user: see `unwind.rs`.
+        unsafe fn __rust_begin_short_backtrace<W: Work>(header: NonNull<JobHeader>) {
             // SAFETY: see above.
             unsafe { W::run(header.cast()) }
         }
@@ -93,7 +94,7 @@ impl JobHeader {
         }
         let given = UnsafeCell::new(given.or_inherited());
         Self {
-            run: run::<W>,
+            run: __rust_begin_short_backtrace::<W>,
             abandon: abandon::<W>,
             context,
             family,

@@ -33,6 +33,7 @@ use crate::contract::current;
 use crate::contract::fiber::{Fiber, WaitsFor};
 use crate::contract::unwind::caught;
 use crate::primitives::at_end::at_end;
+use crate::primitives::atomic::plain_thread_local;
 use crate::primitives::payload::Payload;
 use std::any::TypeId;
 use std::cell::{Cell, RefCell};
@@ -93,7 +94,7 @@ impl Drop for AtEnd {
     }
 }
 
-crate::plain_thread_local! {
+plain_thread_local! {
     static OF_THREAD: Cell<*mut Locals> = Cell::new(ptr::null_mut());
 }
 

@@ -49,7 +49,7 @@ use crate::contract::scheduler::{Scheduler, Spawn, Wake};
 use crate::contract::timers::Timers;
 use crate::primitives::adaptive_spin::Patience;
 use crate::primitives::at_end::at_end;
-use crate::primitives::atomic::{self, AtomicU8, Ordering, UnsafeCell, local};
+use crate::primitives::atomic::{self, AtomicU8, Ordering, UnsafeCell, local, plain_thread_local};
 use crate::primitives::switch::Switch;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
@@ -245,7 +245,7 @@ pub(crate) trait Watch: Sync {
     fn goes_on(&self);
 }
 
-crate::plain_thread_local! {
+plain_thread_local! {
     static WATCH: Cell<Option<&'static dyn Watch>> = Cell::new(None);
 }
 

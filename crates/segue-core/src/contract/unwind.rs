@@ -36,6 +36,18 @@ pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Result<R, Payload> {
     barrier(foreign, || catch_unwind(AssertUnwindSafe(f)))
 }
 
+/// Calls a user's closure where a fiber begins with it. By this name std knows that the frames
+/// further out say nothing to a user, and leaves them out of a panic's backtrace.
+///
+/// A job begins in a function of the same name, which is there in any case; this one is called
+/// where the compiler leaves in between what catches panics and the like.
+#[doc(hidden)]
+#[cfg_attr(debug_assertions, inline(never))]
+#[cfg_attr(not(debug_assertions), inline(always))]
+pub fn __rust_begin_short_backtrace<R>(f: impl FnOnce() -> R) -> R {
+    f()
+}
+
 /// The text of a panic, or that there is none. It may be foreign code that describes it.
 #[cold]
 pub(crate) fn text(payload: &(dyn Any + Send)) -> String {

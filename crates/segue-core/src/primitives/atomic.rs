@@ -139,4 +139,4 @@ macro_rules! local_with_destructor {
     };
 }
 
-pub(crate) use {local, local_with_destructor};
+pub(crate) use {local, local_with_destructor, plain_thread_local};

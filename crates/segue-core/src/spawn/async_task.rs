@@ -58,7 +58,7 @@ use crate::contract::stand_in::{StandIn, StandIns};
 use crate::contract::tree::cancelled::Cancelled;
 use crate::contract::tree::context::Context as Tree;
 use crate::contract::tree::family::Family;
-use crate::contract::unwind::caught;
+use crate::contract::unwind::{__rust_begin_short_backtrace, caught};
 use crate::primitives::atomic::{AtomicU8, Ordering};
 use crate::primitives::payload::Panic;
 use crate::primitives::prefetch::prefetch_bytes;
@@ -235,7 +235,7 @@ impl<F: Future> Polls<F> {
         let waker = Waker::from(Arc::clone(ring));
         // SAFETY: as the caller promises.
         let future = unsafe { Pin::new_unchecked(&mut self.future) };
-        let poll = || future.poll(&mut Context::from_waker(&waker));
+        let poll = || __rust_begin_short_backtrace(|| future.poll(&mut Context::from_waker(&waker)));
         let inherits = || match F::Output::BEGINS_AT_ONCE {
             true => poll(),
             // SAFETY: as the caller promises; the family counts the task, and what it hands down
@@ -267,6 +267,7 @@ impl<F: Future> Polls<F> {
 // SAFETY: `repr(transparent)`, `repr(C)` of the task: the header comes first. The future and its
 // output are `Send` (see `task::new_async`).
 unsafe impl<F: Future<Output: Ending<T>>, T> Work for AsyncTask<F, T> {
+    #[inline(always)] // As that of a closure.
     unsafe fn run(this: NonNull<Self>) {
         let task = this.cast::<Task<Polls<F>, T>>();
         // SAFETY: the job has the task to itself. The future is in the task's allocation until

@@ -15,6 +15,7 @@
 
 use crate::cancel::token::CancelToken;
 use crate::contract::tree::cancelled::Cancelled;
+use crate::contract::unwind::__rust_begin_short_backtrace;
 use crate::spawn::async_task::Ending;
 use crate::spawn::default_runtime::with_origin;
 use crate::spawn::join_error::Failed;
@@ -105,6 +106,10 @@ fn when_due<F: FnOnce() -> T, T>(delay: Duration, token: CancelToken, f: F) -> i
     let due = after(delay);
     async move {
         due.or(token.cancelled_source()).await;
-        if token.is_cancelled() { Due::TakenBack(token.0.error()) } else { Due::Ran(token.run(f)) }
+        if token.is_cancelled() {
+            Due::TakenBack(token.0.error())
+        } else {
+            Due::Ran(token.run(|| __rust_begin_short_backtrace(f)))
+        }
     }
 }

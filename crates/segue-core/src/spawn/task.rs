@@ -32,7 +32,7 @@ use crate::contract::tree::family::Family;
 use crate::contract::tree::spare;
 use crate::contract::trigger::Link;
 use crate::contract::trigger::{Retreat, Trigger, Wakeup};
-use crate::contract::unwind::caught;
+use crate::contract::unwind::{__rust_begin_short_backtrace, caught};
 use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::Ordering;
 use crate::primitives::payload::{Panic, Payload};
@@ -203,6 +203,7 @@ pub(crate) unsafe fn free<F, T>(head: NonNull<Head<T>>) {
 // SAFETY: `repr(C)` puts the head first and the header first in it; the closure and the result are
 // `Send` (see `new`), or stay here (see `new_here`).
 unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
+    #[inline(always)] // Into what a short backtrace ends with.
     unsafe fn run(this: NonNull<Self>) {
         // SAFETY: the job side alone uses the closure, and calls `run` once.
         let closure = unsafe { (*this.as_ref().closure.get()).take() }.expect("a job runs once");
@@ -218,6 +219,7 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
                 store_unstarted(head, caught(|| drop(closure)), cancelled);
             } else {
                 let heritage = head.as_ref().family.as_ref().map_or(Heritage::NONE, |family| family.heritage);
+                let closure = || __rust_begin_short_backtrace(closure);
                 match catch_unwind(AssertUnwindSafe(|| chain::inherit(heritage, closure))) {
                     Ok(value) => store(head, Ok(value)),
                     Err(payload) => store_panic(head, payload),

@@ -10,9 +10,9 @@
 //!
 //! With the feature `lines` a printed backtrace also has files, lines and inlined calls, from the
 //! debug information in the same mapping, read by the crate `addr2line`. That allocates, and takes
-//! no lock either: what was parsed is kept for one trace. Files have the names that the compiler was
-//! given, which are those of panics and of places in reports: without the directory that the program
-//! was compiled in, wherever it runs.
+//! no lock either: what was parsed is kept for one trace. Files have the names that the compiler
+//! was given, which are those of panics and of places in reports: without the directory that the
+//! program was compiled in, wherever it runs.
 
 #![allow(unsafe_code)] // Maps the program's file.
 
@@ -31,8 +31,8 @@ const NO_BITS: u32 = 8;
 const DYNAMIC_SYMBOLS: u32 = 11;
 const FUNCTION: u8 = 2;
 
-/// What the core's jobs begin with.
-const JOB: &str = " as segue_core::contract::job::Work>::run";
+/// Part of the name of each function with which a user's code begins on a fiber, or on a thread.
+const BEGIN: &str = "__rust_begin_short_backtrace";
 
 /// The program's file, mapped.
 pub(super) struct Program(&'static [u8]);
@@ -159,6 +159,11 @@ pub(super) fn write_name(out: &mut dyn Write, name: &[u8]) -> fmt::Result {
     }
 }
 
+/// Whether a user's code begins in the function of this name.
+fn is_begin(name: &[u8]) -> bool {
+    name.windows(BEGIN.len()).any(|part| part == BEGIN.as_bytes())
+}
+
 /// What a printed trace knows of the program.
 struct Symbols<'p> {
     program: &'p Program,
@@ -215,16 +220,15 @@ impl Symbols<'_> {
         }
     }
 
-    /// How many of a fiber's calls are its own, innermost first: beyond its job there is only what
-    /// has started it.
+    /// How many of a fiber's calls are its own, innermost first: further out there is only what has
+    /// started it.
     fn own(&self, addresses: &[usize]) -> usize {
         let image = image();
-        let is_job = |address: &usize| {
+        let begins = |address: &usize| {
             let name = image.code.contains(address).then(|| self.program.function(address - image.base)).flatten();
-            let mut text = String::new();
-            name.is_some_and(|name| write_name(&mut text, name).is_ok()) && text.ends_with(JOB)
+            name.is_some_and(is_begin)
         };
-        addresses.iter().rposition(is_job).map_or(addresses.len(), |job| job + 1)
+        addresses.iter().position(begins).map_or(addresses.len(), |begin| begin + 1)
     }
 
     /// Writes the call at an address, and what was inlined there; answers whether something is
@@ -260,6 +264,9 @@ impl Symbols<'_> {
             // lines alone.
             let symbol = if next.is_none() { self.program.function(address) } else { None };
             let Some(name) = symbol.or_else(|| name.as_deref().map(str::as_bytes)) else { continue };
+            if is_begin(name) {
+                return Ok(true);
+            }
             match known {
                 false => write!(f, "{number:>4}: ")?,
                 true => write!(f, "      ")?,

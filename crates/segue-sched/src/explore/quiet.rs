@@ -57,6 +57,8 @@ pub(super) fn printing<R>(mode: Mode, f: impl FnOnce() -> R) -> R {
     }
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
+        // Inside of the hook that is put in now: what is not printed has no name before it.
+        segue_core::scheduling::name_fibers_in_debug_builds();
         let others = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             if is_printed(info) {

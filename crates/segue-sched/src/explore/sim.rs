@@ -16,6 +16,7 @@ use crate::worker::report::Stuck;
 use crate::worker::shutdown::{Ending, Shutdown};
 use segue_core::Cancelled;
 use segue_core::scheduling::{Park, PreemptionPoints, Timers, Unpark, WaitPark};
+use segue_core::unwind::__rust_begin_short_backtrace;
 use segue_fiber::{StackArena, StackConfig, StackPool};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -230,7 +231,7 @@ pub(crate) fn simulate<T>(
         let park = World { park: WaitPark::new(), clock: clock.clone() };
         park.clock.call_without_outside_work(park.unparker());
         let body = || {
-            let outcome = catch_unwind(AssertUnwindSafe(f));
+            let outcome = catch_unwind(AssertUnwindSafe(|| __rust_begin_short_backtrace(f)));
             let unstarted = course.borrow().unstarted();
             left.borrow_mut().extend(suspended(None).into_iter().chain(unstarted));
             outcome

@@ -36,6 +36,7 @@ use crate::worker::common::set_worker;
 use segue_core::chain::barrier;
 use segue_core::scheduling::{AsTask, Executor, Job, Scheduler, Spawn, Timers, Wake};
 use segue_core::switch::Switch;
+use segue_core::unwind::__rust_begin_short_backtrace;
 use segue_core::{Builder, CancelToken, Fiber, JoinError, WaitsFor};
 use segue_fiber::{Coroutine, Stack, Step, thread_stacks};
 use std::cell::{Cell, RefCell};
@@ -167,6 +168,7 @@ where
 }
 
 /// Hosts a fiber of `HOSTS`, which has not run yet.
+#[inline]
 fn host<F, T>(stack: Stack, fiber: Fiber, token: CancelToken, f: F) -> Hosted<T>
 where
     F: FnOnce() -> T + 'static,
@@ -205,6 +207,7 @@ fn main<F: FnOnce() -> T, T>(header: &Header, f: F) {
         set_worker(ptr::null());
         segue_core::scheduling::set_current(&raw const header.fiber);
     }
+    let f = || __rust_begin_short_backtrace(f);
     // SAFETY: this is all that the fiber does.
     let result = unsafe { segue_core::scheduling::retire(|| catch_unwind(AssertUnwindSafe(f))) };
     let result = result.map_err(JoinError::panicked);

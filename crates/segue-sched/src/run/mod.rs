@@ -27,6 +27,7 @@ use crate::worker::shutdown::{self, Shutdown};
 use crate::worker::stack_job::StackJob;
 use segue_core::chain::barrier;
 use segue_core::scheduling::{Family, Job, Park, Place, Spawn, Timers, WaitPark};
+use segue_core::unwind::__rust_begin_short_backtrace;
 use segue_core::{Cancelled, JoinHandle, WaitQueue, WaitsFor};
 use segue_fiber::{StackArena, StackConfig, StackPool};
 use std::io;
@@ -519,6 +520,7 @@ pub(crate) unsafe fn first_fiber<T>(
     run: impl FnOnce(Job),
 ) -> T {
     let first = StackJob::new(|| {
+        let f = || __rust_begin_short_backtrace(f);
         let result = catch_unwind(AssertUnwindSafe(|| family.enter_context(f)));
         ending(family);
         // SAFETY: for the owner, as the caller promises; once, since a job runs once (J1).
@@ -624,7 +626,7 @@ impl Pool {
     #[track_caller]
     pub fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> Result<T, Cancelled> {
         segue_core::check()?;
-        self.call(|| segue_core::check().map(|()| f()))
+        self.call(|| segue_core::check().map(|()| __rust_begin_short_backtrace(f)))
     }
 
     /// As [`run`](Pool::run), but runs `f` even if the caller was cancelled: `f` sees it at its

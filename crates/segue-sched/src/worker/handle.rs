@@ -36,6 +36,7 @@ use crate::worker::shutdown;
 use crate::worker::stack_job::StackJob;
 use segue_core::chain::barrier;
 use segue_core::scheduling::{Family, Job, Place};
+use segue_core::unwind::__rust_begin_short_backtrace;
 use segue_core::{Attribute, Cancelled, Fiber, JoinHandle, WaitsFor};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
@@ -388,7 +389,7 @@ fn start<T: Send>(to: &Handle, at: &'static Location<'static>, f: impl FnOnce() 
     let began = AtomicBool::new(false);
     let frame = StackJob::new(|| {
         began.store(true, Relaxed);
-        segue_core::check().map(|()| f())
+        segue_core::check().map(|()| __rust_begin_short_backtrace(f))
     });
     let family = segue_core::with_current(|fiber| fiber.detaches_to().map(NonNull::from));
     // SAFETY: the frame waits below, inside of the contexts that it is in; the family is the

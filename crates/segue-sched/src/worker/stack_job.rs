@@ -8,6 +8,7 @@
 #![allow(unsafe_code)] // Shared between a waiting frame and the thread that runs it.
 
 use segue_core::scheduling::{Family, Job, JobHeader, Place, Work};
+use segue_core::unwind::__rust_begin_short_backtrace;
 use segue_core::{Outcome, Trigger, WaitsFor};
 use std::cell::UnsafeCell;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -146,12 +147,14 @@ const CAME_BACK: usize = 1;
 // SAFETY: `repr(C)` puts the header first; `job`'s caller promises that what it carries may be
 // sent.
 unsafe impl<F: FnOnce() -> R, R> Work for StackJob<F, R> {
+    #[inline(always)] // As that of a task.
     unsafe fn run(this: NonNull<Self>) {
         // SAFETY: the frame stays until `done` is signalled, and the waiter does not look before;
         // `job` has written the fields. This is where the work begins.
         unsafe {
             let this = this.as_ref();
-            let result = segue_core::scheduling::retire(|| catch_unwind(AssertUnwindSafe(|| this.call())));
+            let call = || __rust_begin_short_backtrace(|| this.call());
+            let result = segue_core::scheduling::retire(|| catch_unwind(AssertUnwindSafe(call)));
             *(*this.result.get()).assume_init_mut() = Some(result);
             (*this.done.get()).assume_init_ref().signal(0);
         }

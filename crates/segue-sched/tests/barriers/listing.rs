@@ -231,6 +231,8 @@ const NONE: &[In] = &[
     In("segue-core: set_preemption", "for simulators; called as a part of what comes to the point"),
     In("segue-core: set_stack_trimmer", "for crates that make stacks; nothing is in progress in trim_stack"),
     In("segue-core: Timers::call_without_outside_work", "for schedulers; called behind a barrier"),
+    In("segue-core: __rust_begin_short_backtrace", "calls the closure of what calls it"),
+    In("segue-core: trait IsNoPanic", "has no method, and nothing implements it"),
     In("segue-core: trait Work", "its implementer signs a contract"),
     In("segue-core: trait Scheduler", "its implementer signs a contract"),
     In("segue-core: trait Source", "its implementer signs a contract"),

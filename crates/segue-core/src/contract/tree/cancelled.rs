@@ -3,6 +3,7 @@
 //! Used by every operation that can wait.
 
 use crate::primitives::at_end::at_end;
+use crate::primitives::atomic::plain_thread_local;
 use std::cell::Cell;
 use std::error::Error;
 use std::panic::Location;
@@ -113,7 +114,7 @@ impl fmt::Debug for Cancelled {
     }
 }
 
-crate::plain_thread_local! {
+plain_thread_local! {
     /// Whether a scope looks for the cancellation that an error consists of. If the error's code
     /// waits meanwhile, others on this thread may be told of a source too many.
     static LOOKED_FOR: Cell<bool> = Cell::new(false);
