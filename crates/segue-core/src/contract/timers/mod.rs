@@ -433,8 +433,12 @@ impl Timers {
         let removed = queue.wheels.remove(key);
         self.0.len.store(queue.wheels.len(), Ordering::Release);
         drop(queue);
-        // It may be the last owner of a context.
-        drop(removed);
+        match removed {
+            // It may be the last owner of a context.
+            Some(Entry::Cancel(context)) => drop(context),
+            Some(Entry::Rare(rare)) => drop_rare(rare),
+            Some(Entry::Wait { .. }) | None => {}
+        }
     }
 
     /// Cancels `context` at `deadline`, unless the key that this returns is
@@ -442,6 +446,13 @@ impl Timers {
     pub(crate) fn cancel_at(&self, deadline: Instant, context: Arc<Context>) -> Key {
         self.insert(deadline, Entry::Cancel(context))
     }
+}
+
+/// Apart, so that what is made often is withdrawn by a short function.
+#[cold]
+#[inline(never)]
+fn drop_rare(rare: Box<Rare>) {
+    drop(rare);
 }
 
 impl std::fmt::Debug for Timers {

@@ -107,7 +107,6 @@ use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 use crate::primitives::list::{Linked, Links, List};
 use crate::primitives::lock::Lock;
-use finishing::Grace;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, OnceLock};
@@ -120,10 +119,12 @@ const CANCELLED: u8 = 1;
 const HURRIES: u8 = 2;
 /// Those inside are asked to finish.
 const ASKED: u8 = 4;
+/// There is, or was, an entry among the timers that ends its grace.
+const GRACE: u8 = 8;
 
 /// One node of the tree.
 pub(crate) struct Context {
-    /// [`CANCELLED`], [`HURRIES`], [`ASKED`]. Every operation that can wait reads it.
+    /// [`CANCELLED`], [`HURRIES`], [`ASKED`], [`GRACE`]. Every operation that can wait reads it.
     flags: AtomicU8,
     /// Set after the flag, when the flags of all below are set too.
     walked: AtomicBool,
@@ -186,8 +187,6 @@ struct Members {
     fibers: List<Fiber>,
     nested: List<Context>,
     followers: List<Follower>,
-    /// Of those that were asked to finish.
-    grace: Option<Box<Grace>>,
 }
 
 /// A context that is cancelled with another one in which it is not nested. It lies in the frame
@@ -224,7 +223,9 @@ impl Context {
 
     /// As [`root`](Context::root), of a token: whatever enters it is shielded from all others.
     pub(crate) fn alone() -> Arc<Self> {
-        Arc::new(Self { stands_alone: true, ..Self::new(Around::default(), true) })
+        let mut context = Self::new(Around::default(), true);
+        context.stands_alone = true;
+        Arc::new(context)
     }
 
     /// What stands in the caller's place in a shield, if it is inside of an extent or a budget:
@@ -255,7 +256,11 @@ impl Context {
         }
         around.deadline = around.budget.as_ref().map(|budget| budget.due.clone());
         let is_needed = around.budget.is_some() || around.further.is_some();
-        is_needed.then(|| Arc::new(Self { is_shield: true, ..Self::new(around, true) }))
+        is_needed.then(|| {
+            let mut shield = Self::new(around, true);
+            shield.is_shield = true;
+            Arc::new(shield)
+        })
     }
 
     /// Has the timers cancel this shield when its budget is used up, until the answer is dropped.
@@ -290,12 +295,7 @@ impl Context {
             shielded,
             is_shield: false,
             stands_alone: false,
-            members: Lock::new(Members {
-                fibers: List::new(),
-                nested: List::new(),
-                followers: List::new(),
-                grace: None,
-            }),
+            members: Lock::new(Members { fibers: List::new(), nested: List::new(), followers: List::new() }),
             parent: Cell::new(ptr::null()),
             links: Links::new(),
         }
@@ -703,6 +703,15 @@ unsafe fn leave(context: *const Context, around: *const Context) {
     }
     // SAFETY: as the caller promises.
     unsafe { current::enter_context(around) };
+}
+
+impl Drop for Context {
+    #[inline]
+    fn drop(&mut self) {
+        if self.flags.load(Ordering::Relaxed) & GRACE != 0 {
+            self.end_grace();
+        }
+    }
 }
 
 impl std::fmt::Debug for Context {

@@ -13,9 +13,11 @@
 //! # The grace
 //!
 //! An entry among the timers cancels the context when the grace is over. The entry knows the
-//! context by a weak pointer, and the context has the entry's key: so a context that ends earlier,
-//! as its scope is over and its tokens are gone, takes the entry out, and an hour of grace keeps
-//! nothing for an hour. Of several graces the context keeps the one that ends first.
+//! context by a weak pointer, and the entry's key stands in a table of the process, by the
+//! context's address, so that contexts without a grace, which are nearly all, have no room for one:
+//! they have a flag. So a context that ends earlier, as its scope is over and its tokens are gone,
+//! takes the entry out, and an hour of grace keeps nothing for an hour. Of several graces the table
+//! keeps the one that ends first.
 //!
 //! A grace that lay among the timers of a worker would not end while a fiber computes there. So the
 //! entry lies with the timers that have a thread of their own, unless the caller's clock is a
@@ -29,10 +31,11 @@
 //!
 //! **The race to fear**: the entry comes up while the last owner drops the context. The weak
 //! pointer then leads to nothing, or keeps the context for the length of the cancellation, whose
-//! drop finds its own key stale.
+//! drop finds its own key stale. No other context has the address before that drop has taken it
+//! out of the table.
 #![allow(unsafe_code)] // Members are reached by address.
 
-use super::{ASKED, CANCELLED, Context};
+use super::{ASKED, CANCELLED, Context, GRACE};
 use crate::contract::current::with_running;
 use crate::contract::deferred_wakers::Batch;
 use crate::contract::fiber::Fiber;
@@ -41,8 +44,9 @@ use crate::contract::thread::thread_timers;
 use crate::contract::timers::{Entry, Key, Rare, Timers};
 use crate::contract::tree::cancelled::Reason;
 use crate::primitives::atomic::Ordering;
-use std::mem;
-use std::sync::{Arc, Weak};
+use std::collections::HashMap;
+use std::ptr;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// How many of those that were not over in time are named.
@@ -59,6 +63,12 @@ impl Drop for Grace {
     fn drop(&mut self) {
         self.timers.remove(self.key);
     }
+}
+
+/// The graces that have begun, by the addresses of their contexts.
+fn graces() -> MutexGuard<'static, HashMap<usize, Grace>> {
+    static GRACES: LazyLock<Mutex<HashMap<usize, Grace>>> = LazyLock::new(Mutex::default);
+    GRACES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What the timers know of a grace.
@@ -120,20 +130,24 @@ impl Context {
         }
         let timers = timers_of_graces();
         let Some(until) = timers.now().checked_add(grace) else { return };
-        let is_first = |grace: &Option<Box<Grace>>| grace.as_ref().is_none_or(|earlier| until < earlier.until);
-        if !is_first(&self.members.lock().grace) {
+        let address = ptr::from_ref(&**self).addr();
+        let mut graces = graces();
+        if graces.get(&address).is_some_and(|earlier| earlier.until <= until) {
             return;
         }
         let unfinished = Unfinished { context: Arc::downgrade(self), grace };
         let key = timers.insert(until, Entry::Rare(Box::new(Rare::Grace(unfinished))));
-        let mut later = Some(Box::new(Grace { until, timers, key }));
-        let mut members = self.members.lock();
-        if is_first(&members.grace) {
-            mem::swap(&mut members.grace, &mut later);
-        }
-        drop(members);
-        // The timers have a lock of their own.
+        self.flags.fetch_or(GRACE, Ordering::Relaxed);
+        let later = graces.insert(address, Grace { until, timers, key });
+        drop(graces);
         drop(later);
+    }
+
+    /// The context ends, and with it its grace.
+    #[cold]
+    pub(super) fn end_grace(&self) {
+        let grace = graces().remove(&ptr::from_ref(self).addr());
+        drop(grace);
     }
 
     /// Cancels what was asked to finish and is not over after `grace`. The reason names the fibers
