@@ -38,7 +38,7 @@ fn does_what_a_vec_deque_does<const WORDS: usize>() {
         let most = [3, 6 * Blocks::<Value<WORDS>>::BLOCK][seed as usize % 2];
         for number in 0..6 * most {
             let [(blocks, model), (others, other_model)] = &mut queues;
-            let is_burst = number / most % 2 == 0;
+            let is_burst = (number / most).is_multiple_of(2);
             match random.u8(0..8) {
                 0 => {
                     blocks.push_front(value(number));
