@@ -36,6 +36,10 @@ use std::os::fd::{AsFd, AsRawFd};
 /// [`Cancelled::caused`](segue_core::Cancelled::caused) knows: *no effect*. A file's read that has
 /// begun is interrupted; if a disk or a server takes no notice of that for two seconds, the read is
 /// left, and *may already have happened*.
+///
+/// A loop that goes on after a time limit reads lines by
+/// [`read_until`](std::io::BufRead::read_until), which leaves the part of a line that has come.
+/// [`lines`](std::io::BufRead::lines) drops that part.
 pub struct Stdin(Descriptor);
 
 /// The standard output.

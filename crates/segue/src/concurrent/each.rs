@@ -151,7 +151,8 @@ impl AtMost {
     ///
     /// The caller works along. An item is taken from the iterator when somebody begins with it, so
     /// an iterator that waits, or makes its items as they are asked for, is asked no earlier; it is
-    /// asked by one fiber at a time.
+    /// asked by one fiber at a time. It is `Send`, as fibers of several workers ask it; one that is
+    /// not, such as `std::env::args()`, is collected first.
     ///
     /// # Cancellation
     /// *Loses nothing*: no further item is begun, those that are worked on are cancelled, and all
