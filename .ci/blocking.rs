@@ -39,6 +39,12 @@ fn sockets(at: std::net::SocketAddr) {
     drop(UdpSocket::bind(at));
 }
 
+fn input(mut line: String) {
+    drop(std::io::stdin().read_line(&mut line));
+    drop(std::io::stdin().lines());
+    drop(std::io::stdin().lock());
+}
+
 fn processes(mut child: Child, mut command: Command) {
     drop(child.wait());
     drop(child.wait_with_output());

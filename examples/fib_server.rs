@@ -141,7 +141,7 @@ fn serve(options: &Options) -> std::io::Result<()> {
         let addr = listener.local_addr()?;
         let server = Server::new(|request: &mut Request<'_>| numbers.answer(request));
         let shutdown = server.shutdown_handle();
-        let signals = [Signal::INT, Signal::TERM, Signal::HUP].map(Signals::new);
+        let signals = [Signal::INT, Signal::TERM, Signal::HUP].map(Signals::once);
         let signals = signals.into_iter().collect::<std::io::Result<Vec<_>>>()?;
         let stopper = segue::Builder::new().cancellable().spawn(move || {
             let sources: Vec<_> = signals.iter().map(Signals::recv_source).collect();

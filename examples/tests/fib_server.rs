@@ -8,6 +8,7 @@ mod fib_process;
 use fib_process::{Client, Process, Server, get};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::ExitStatusExt;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -251,6 +252,20 @@ fn signals_let_requests_in_flight_finish() {
         assert_eq!((status.code(), rest.as_str(), errors.as_str()), (Some(0), "", ""), "{signal}");
         assert!(answered.elapsed() < Duration::from_secs(10), "{:?} after the last answer", answered.elapsed());
     }
+}
+
+#[test]
+fn a_second_signal_ends_a_server_that_still_computes() {
+    let server = Server::start(&["--max-n", "93"]);
+    let mut idle = server.connect();
+    assert_eq!(idle.get("/healthz").status, 200);
+    let _endless = begin(&server, 93);
+    server.process.signal("INT");
+    // The server has heard it.
+    idle.expect_end();
+    server.process.signal("INT");
+    let (status, _, _) = server.process.end();
+    assert_eq!(status.signal(), Some(2), "{status}");
 }
 
 #[test]

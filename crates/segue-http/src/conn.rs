@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use http::header::{self, HeaderMap};
 use http::uri::Scheme;
 use http::{Method, StatusCode, Version};
-use segue_core::unwind::contain;
+use segue_core::unwind::{__rust_begin_short_backtrace, contain};
 use segue_core::{CancelToken, Cancelled, is_cancelled, is_finishing, trim_stack};
 
 use crate::body::{Body, State};
@@ -345,7 +345,7 @@ impl<'c> Connection<'c> {
             std::mem::swap(request.headers_mut(), &mut self.head.headers);
             *request.version_mut() = self.head.version;
             let handle = self.shared.handle;
-            let handled = contain(|| handle(&mut request));
+            let handled = contain(|| __rust_begin_short_backtrace(|| handle(&mut request)));
             std::mem::swap(request.headers_mut(), &mut self.head.headers);
             handled
         };

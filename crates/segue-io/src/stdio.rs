@@ -74,8 +74,10 @@ pub struct Stderr(Descriptor);
 /// use std::io::{BufRead, BufReader};
 /// use std::time::Duration;
 ///
-/// let mut lines = BufReader::new(segue_io::stdio::stdin()?).lines();
-/// let answer = segue_core::timeout(Duration::from_secs(10), || lines.next());
+/// let mut input = BufReader::new(segue_io::stdio::stdin()?);
+/// // A half of a line that has come in time stays in `line`, for the next call.
+/// let mut line = Vec::new();
+/// let read = segue_core::timeout(Duration::from_secs(10), || input.read_until(b'\n', &mut line));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn stdin() -> io::Result<Stdin> {

@@ -132,6 +132,7 @@ const BEGIN: &[(&str, fn())] = &[
     ("a delayed closure", || _ = segue::Builder::new().after(std::time::Duration::ZERO).spawn(outer).join()),
     ("a simulation", || _ = segue::Sim::new(1).run(outer)),
     ("the plain scheduler", || _ = segue::sched::Plain::run(outer)),
+    ("so many at once", || _ = segue::run(|| segue::concurrent::at_most(1).map([()], |()| outer()))),
     ("a hosted fiber", || _ = segue::wait_future(segue::sched::hosted(outer))),
 ];
 

@@ -14,6 +14,7 @@
 use super::Incomplete;
 use crate::scope;
 use crate::sync::Mutex;
+use segue_core::unwind::__rust_begin_short_backtrace;
 use segue_core::{Cancelled, Scope, WaitsFor, check};
 use std::iter::Fuse;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -104,7 +105,7 @@ impl<I: Iterator + Send, F: Fn(usize, I::Item) -> bool + Sync> Work<I, F> {
                     self.go_on(s);
                 });
             }
-            if (self.work)(index, item) {
+            if __rust_begin_short_backtrace(|| (self.work)(index, item)) {
                 return s.cancel();
             }
         }
