@@ -372,9 +372,10 @@ impl<S: Source> Merge<S> {
                 // The list has room for arms, and none for stale places.
                 self.collect();
                 self.stale += 1;
-                if self.stale > self.len() {
-                    self.sweep();
-                }
+            }
+            // Also without a place of its own: a look at no arms comes upon none.
+            if self.stale > self.len() {
+                self.sweep();
             }
             if self.is_empty() && self.arms.len() > KEPT {
                 self.give_back();

@@ -2,7 +2,9 @@
 
 use super::{KEPT, Merge, merge};
 use crate::wait::queue::WaitQueue;
-use crate::{Source, Waitable, WaitsFor};
+use crate::{Source, Waitable, WaitsFor, timeout};
+use std::cell::Cell;
+use std::time::Duration;
 
 /// Not ready before its queue says so.
 fn source(queue: &WaitQueue<bool>) -> Waitable<impl Source<Output = ()>> {
@@ -72,4 +74,23 @@ fn an_index_that_is_given_out_again_has_no_turn_of_the_arm_before() {
         }
         assert!(merged.len() <= 11 && merged.stale <= merged.len());
     }
+}
+
+#[test]
+fn a_merge_without_arms_is_never_ready_whatever_has_left_it() {
+    let (idle, ready) = (WaitQueue::new(false), WaitQueue::new(true));
+    let mut merged = merge([source(&idle), source(&ready)]);
+    assert_eq!([merged.try_next(), merged.try_next()], [Some((1, ())); 2]);
+    // One that is due leaves its place in the row; then the last one goes, which is registered.
+    assert!(merged.remove(1).is_some() && merged.remove(0).is_some());
+    let (looks, ended) = (Cell::new(0), WaitQueue::new(false));
+    let has_ended = |ended: &bool| {
+        looks.set(looks.get() + 1);
+        // A wait that finds itself ready again and again would go on for ever.
+        *ended || looks.get() == 1000
+    };
+    let end = Waitable::new(ended.source(WaitsFor::new("the end"), has_ended, |_| ()));
+    let waited = timeout(Duration::from_millis(10), || merged.next_source().or(end).wait());
+    assert!(waited.is_err_and(|cancelled| cancelled.timed_out()), "after {} looks", looks.get());
+    assert!(merged.row.is_empty());
 }
