@@ -13,6 +13,7 @@ use segue::{
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::thread;
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_millis(2);
@@ -547,6 +548,16 @@ fn a_rate_limiter_lets_no_more_through_than_come_under_any_schedule() {
         let left = (3 + (now() - start).as_millis() - taken.into_inner() as u128).min(3);
         assert_eq!(u128::from(limit.available()), left);
     });
+}
+
+#[test]
+fn tokens_that_are_there_are_refused_to_nobody_since_another_one_takes() {
+    const EACH: u32 = if cfg!(miri) { 100 } else { 100_000 };
+    let limit = RateLimiter::new(1, Duration::from_secs(3600), 2 * EACH);
+    let take_all = || (0..EACH).filter(|_| limit.try_acquire(1)).count();
+    let taken: usize =
+        thread::scope(|t| [0; 2].map(|_| t.spawn(take_all)).map(|taker| taker.join().unwrap()).iter().sum());
+    assert_eq!((taken, limit.available()), (2 * EACH as usize, 0));
 }
 
 #[test]

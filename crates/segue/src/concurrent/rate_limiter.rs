@@ -16,17 +16,19 @@
 //!   in line --the permit--> first --the time comes--> takes, and gives the permit to the next
 //! ```
 //!
-//! Only the first takes, so what it waits for is certain: the time is computed once, and one timer
-//! runs, however many wait.
+//! While somebody stands in line only the first takes, so what it waits for is certain: the time is
+//! computed once, and one timer runs, however many wait. While nobody does, a newcomer takes what
+//! is there, under the lock of the bucket alone, which counts the line.
 //!
 //! **Commit point**: the take. **Cancellation**: the permit goes to the next in line, and nothing
 //! was taken. **The race to fear**: a newcomer that takes what the first in line waits for. It
-//! can't: it has no permit.
+//! can't: the first was counted before it looked at what there is.
 
 use crate::sync::Semaphore;
 use segue_core::{Cancelled, Source, Waitable, admit, at, future_source, now, preemption_point, wait_future};
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::mem;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Lets so many through in an interval, and a burst at once.
@@ -72,6 +74,17 @@ struct Bucket {
     start: Option<Instant>,
     /// When it was empty, or would have been if it had filled at its rate all the time.
     empty: i128,
+    /// How many are in line.
+    in_line: usize,
+}
+
+/// A place in line, which its drop gives up.
+struct Place<'l>(&'l RateLimiter);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.lock().in_line -= 1;
+    }
 }
 
 impl RateLimiter {
@@ -94,7 +107,7 @@ impl RateLimiter {
     pub const fn new(rate: u32, per: Duration, burst: u32) -> Self {
         assert!(rate != 0 && !per.is_zero() && burst != 0, "a rate limiter needs a rate, an interval and a burst");
         // It is full when it is first asked.
-        let bucket = Bucket { start: None, empty: i128::MIN };
+        let bucket = Bucket { start: None, empty: i128::MIN, in_line: 0 };
         Self { rate, per, burst, line: Semaphore::new(1), bucket: Mutex::new(bucket) }
     }
 
@@ -173,23 +186,27 @@ impl RateLimiter {
     }
 
     fn take_now(&self, tokens: u32) -> bool {
-        self.line.try_acquire().is_some_and(|_first| {
-            self.with_bucket(|bucket, now| {
-                let is_there = bucket.empty + self.cost(tokens) <= now;
-                if is_there {
-                    bucket.empty += self.cost(tokens);
-                }
-                is_there
-            })
+        self.with_bucket(|bucket, now| {
+            let is_there = bucket.in_line == 0 && bucket.empty + self.cost(tokens) <= now;
+            if is_there {
+                bucket.empty += self.cost(tokens);
+            }
+            is_there
         })
     }
 
     async fn acquiring(&self, tokens: u32) {
+        self.lock().in_line += 1;
+        let place = Place(self);
         let first = self.line.acquire_source().await;
         debug_assert!(first.is_ok(), "nobody closes the line");
         at(self.due(tokens)).await;
         // Certain from the moment at which this came to the front: also if a clock is behind.
-        self.with_bucket(|bucket, _| bucket.empty += self.cost(tokens));
+        self.with_bucket(|bucket, _| {
+            bucket.empty += self.cost(tokens);
+            bucket.in_line -= 1;
+        });
+        mem::forget(place);
     }
 
     /// When so many tokens are there; `None` is never.
@@ -212,14 +229,18 @@ impl RateLimiter {
     /// Calls `f` with the bucket, in which there is no more than fits, and with the time, in units.
     fn with_bucket<T>(&self, f: impl FnOnce(&mut Bucket, i128) -> T) -> T {
         let now = now();
-        // Nothing in here panics half-way.
-        let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bucket = self.lock();
         let start = *bucket.start.get_or_insert(now);
         let full = self.cost(self.burst);
         let passed = now.saturating_duration_since(start).as_nanos().saturating_mul(u128::from(self.rate));
         let passed = i128::try_from(passed).unwrap_or(i128::MAX);
         bucket.empty = bucket.empty.max(passed - full);
         f(&mut bucket, passed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Bucket> {
+        // Nothing panics half-way.
+        self.bucket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
