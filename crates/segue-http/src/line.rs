@@ -35,7 +35,7 @@
 use std::cell::{RefCell, RefMut};
 use std::io;
 
-use segue_core::{JoinHandle, Scope, shield};
+use segue_core::{JoinError, JoinHandle, Scope, shield};
 
 use crate::transport::Transport;
 use crate::wire::Wire;
@@ -64,9 +64,12 @@ impl Line<dyn Transport> {
     #[cold]
     #[inline(never)]
     fn wire_after_flusher(&self) -> io::Result<RefMut<'_, Wire<dyn Transport>>> {
-        let flusher = self.flusher.take();
-        // A panic of it is that of its scope.
-        drop(flusher.map(|flusher| shield(|| flusher.join())));
+        if let Some(flusher) = self.flusher.take() {
+            // A panic of it is that of its scope. While the caller unwinds it can't be waited for;
+            // it is by the next call.
+            let unfinished = shield(|| flusher.join()).err().and_then(JoinError::into_handle);
+            *self.flusher.borrow_mut() = unfinished;
+        }
         self.wire.try_borrow_mut().map_err(|_| io::ErrorKind::ResourceBusy.into())
     }
 

@@ -117,6 +117,34 @@ fn a_handler_that_ends_while_a_slow_client_takes_what_was_finished_waits_for_its
 }
 
 #[test]
+fn a_handler_that_reads_as_it_unwinds_while_a_slow_client_takes_what_was_finished_is_answered_for() {
+    struct ReadsTheRest<'a, 'b>(&'a mut Request<'b>);
+    impl Drop for ReadsTheRest<'_, '_> {
+        fn drop(&mut self) {
+            let read = self.0.body_mut().read(&mut [0; 4]);
+            assert_eq!(read.unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+        }
+    }
+    let post = "POST /b HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nrest";
+    let stream = Memory { pace: (Duration::from_secs(1), 50), ..Memory::new([&get("/a"), post].concat()) };
+    let taken = stream.taken.clone();
+    let ended = simulated(|| {
+        let server = Server::new(|request: &mut Request<'_>| {
+            if request.uri().path() == "/b" {
+                let _rest = ReadsTheRest(request);
+                sleep(MOMENT).unwrap();
+                panic!("while the flusher writes");
+            }
+            echo(request)
+        });
+        server.config(plain().linger_timeout(Duration::ZERO)).serve_connection(stream)
+    });
+    let output = taken.lock().state().clone();
+    let statuses: Vec<u16> = replies(&output, &[]).iter().map(|reply| reply.status).collect();
+    assert_eq!((statuses, ended.is_ok()), (vec![200, 500], true));
+}
+
+#[test]
 fn responses_keep_their_order_whoever_sends_them_under_any_schedule() {
     Explore::random(150).check(|| {
         let draw = |most: u64| segue_core::random() % most;
