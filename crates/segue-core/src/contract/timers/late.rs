@@ -37,7 +37,10 @@
 //! so; if it comes after, it finds the timer.
 //!
 //! **Lazy timers** stay: their limits are those of the worker's own fibers, and what flies in a
-//! ring is ended by the thread of this ring. The look takes them out, and enters them again.
+//! ring is ended by the thread of this ring. The look takes them out, and enters them again. A
+//! worker that comes back between the two, and is about to sleep, must not sleep for good, since
+//! nobody wakes it for an entry: so the entries under way are counted, and while there are some the
+//! worker sleeps no longer than [`LATE`].
 //!
 //! **Two threads fire**, the look's and the worker's that comes back. Each entry is taken out by
 //! one of them, under the lock, as it is taken out by a waiter that leaves.
@@ -108,11 +111,15 @@ impl Timers {
 
     /// The limits of the worker's own fibers go back to where they were.
     pub(super) fn put_back(&self, lazies: Vec<(Lazy, Key)>, now: Instant) {
+        let kept = lazies.len();
         for (lazy, key) in lazies {
             if let Some(limited) = lazy.owner.upgrade() {
                 let number = lazy.number;
                 limited.timer(number).put_back(self, key, || self.insert(now, lazy.into()));
             }
+        }
+        if kept > 0 {
+            self.0.queue.lock().kept -= kept;
         }
     }
 }
@@ -138,3 +145,7 @@ impl Look for Shared {
         timers.set_look(next);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "../../../tests/units/late.rs"]
+mod tests;

@@ -63,6 +63,8 @@ struct Queue {
     simulated: Option<Instant>,
     /// When others look at them; `late.rs` has the states.
     look: u64,
+    /// How many entries a look has taken out that it will put back.
+    kept: usize,
 }
 
 // SAFETY: the triggers are named under the lock only, and each is alive as long as its entry; what
@@ -112,6 +114,9 @@ struct Shared {
     queue: Lock<Queue>,
     /// The number of entries, for a look without the lock.
     len: AtomicUsize,
+    /// Whether a look may have taken entries out that it will put back. Set before `len` is without
+    /// them; the worker takes it back, under the lock.
+    keeps: AtomicBool,
     earlier: OnceLock<std::thread::Thread>,
     /// Nobody fires them any more.
     closed: AtomicBool,
@@ -167,8 +172,9 @@ impl Timers {
         let simulated = simulated.map(|(now, _)| now);
         let start = simulated.unwrap_or_else(Instant::now);
         Self(Arc::new(Shared {
-            queue: Lock::new(Queue { wheels: Wheels::new(), start, simulated, look: late::NEVER }),
+            queue: Lock::new(Queue { wheels: Wheels::new(), start, simulated, look: late::NEVER, kept: 0 }),
             len: AtomicUsize::new(0),
+            keeps: AtomicBool::new(false),
             earlier: OnceLock::new(),
             closed: AtomicBool::new(false),
             simulation,
@@ -186,15 +192,21 @@ impl Timers {
         if self.is_real() { Instant::now() } else { self.0.queue.lock().now() }
     }
 
-    /// How long until the next timer is due; `None` if there is none. Zero if one is due.
+    /// How long until the next timer is due; `None` if there is none. Zero if one is due. Not
+    /// longer than [`LATE`] while a look has some that it will put back.
     pub fn until_next(&self) -> Option<Duration> {
-        if self.is_empty() {
+        if self.is_empty() && !self.0.keeps.load(Ordering::Relaxed) {
             return None;
         }
         let mut queue = self.0.queue.lock();
-        let deadline = queue.wheels.first_deadline()?;
+        if queue.kept == 0 {
+            self.0.keeps.store(false, Ordering::Relaxed);
+        }
+        let first = queue.wheels.first_deadline();
         let now = queue.since_start(queue.now()).unwrap_or(u64::MAX);
-        Some(Duration::from_nanos(deadline.saturating_sub(now)))
+        let left = first.map(|deadline| Duration::from_nanos(deadline.saturating_sub(now)));
+        let until_back = (queue.kept > 0).then_some(LATE);
+        left.into_iter().chain(until_back).min()
     }
 
     /// Whether nothing waits for the clock. Never waits, takes no lock: for the scheduler's own
@@ -293,7 +305,13 @@ impl Timers {
                         fired += 1;
                         Due::Cancel(context)
                     }
-                    Entry::Rare(rare) => Due::Rare(rare, key),
+                    Entry::Rare(rare) => {
+                        if is_away && matches!(*rare, Rare::Lazy(_)) {
+                            queue.kept += 1;
+                            self.0.keeps.store(true, Ordering::Relaxed);
+                        }
+                        Due::Rare(rare, key)
+                    }
                 });
             }
             self.0.len.store(queue.wheels.len(), Ordering::Release);
