@@ -7,11 +7,17 @@ use crate::contract::current::with_running;
 use crate::primitives::atomic::local;
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU32, Ordering};
 
+// Zero until the thread draws first.
 local!(static DRAWS: Cell<u32> = Cell::new(0));
 
+/// How many threads have drawn.
+static THREADS: AtomicU32 = AtomicU32::new(0);
+
 /// A number below `bound`, which is at most 2^32, of the running fiber's series or else of the
-/// thread's. The multiplier is that of PCG.
+/// thread's. Each begins elsewhere: threads that draw once each do not draw the same. The
+/// multiplier is that of PCG.
 #[inline]
 pub(crate) fn draw(bound: usize) -> usize {
     let next = |series: &Cell<u32>| {
@@ -20,7 +26,13 @@ pub(crate) fn draw(bound: usize) -> usize {
     };
     with_running(|fiber| match fiber {
         Some(fiber) => next(fiber.draws()),
-        None => DRAWS.with(next),
+        None => DRAWS.with(|series| {
+            // In a model each run is to draw the same.
+            if series.get() == 0 && !cfg!(loom) {
+                series.set(mixed(THREADS.fetch_add(1, Ordering::Relaxed).into()) as u32);
+            }
+            next(series)
+        }),
     })
 }
 

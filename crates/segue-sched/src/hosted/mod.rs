@@ -47,6 +47,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 /// What lies at the top of a hosted fiber's stack. The fiber's host pointer leads here.
@@ -163,8 +164,15 @@ where
     let stack = thread_stacks::take_of(size).unwrap_or_else(|error| panic!("no stack for a hosted fiber: {error}"));
     let token = CancelToken::new();
     // SAFETY: the scheduler is static, and the token lies beside the fiber.
-    let fiber = unsafe { Fiber::under(NonNull::from(&HOSTS), stack.number() as u64, &token, given) };
+    let fiber = unsafe { Fiber::under(NonNull::from(&HOSTS), number(), &token, given) };
     host(stack, fiber, token, f)
+}
+
+/// The number of the next fiber. Not its stack's: fibers that come one after the other have the
+/// same stack, and what each draws first would always be the same.
+fn number() -> u64 {
+    static STARTED: AtomicU64 = AtomicU64::new(0);
+    STARTED.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Hosts a fiber of `HOSTS`, which has not run yet.
@@ -174,7 +182,7 @@ where
     F: FnOnce() -> T + 'static,
     T: 'static,
 {
-    let id = stack.number() as u64;
+    let id = fiber.id();
     let header = Header {
         fiber,
         summons: Summons::new(),
@@ -381,7 +389,7 @@ unsafe impl Scheduler for Hosts {
     fn start_here(&self, mut job: Job) -> Result<(), Job> {
         let Ok(stack) = thread_stacks::take_of(job.stack_size()) else { return Err(job) };
         // SAFETY: the scheduler is static.
-        let fiber = unsafe { Fiber::for_job(NonNull::from(self as &dyn Scheduler), stack.number() as u64, &mut job) };
+        let fiber = unsafe { Fiber::for_job(NonNull::from(self as &dyn Scheduler), number(), &mut job) };
         // Its panics stay inside.
         let ended = segue_core::wait_future_shielded(host(stack, fiber, CancelToken::new(), || job.run()));
         debug_assert!(ended.is_ok());

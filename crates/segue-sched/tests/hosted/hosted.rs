@@ -3,7 +3,7 @@
 #![allow(unsafe_code)] // A waker by hand.
 
 use crate::common::{Counted, scaled};
-use segue_core::{CancelToken, Outcome, Trigger, WaitsFor, check, sleep, wait_future, yield_now};
+use segue_core::{CancelToken, Outcome, Trigger, WaitsFor, after, any_of, check, sleep, wait_future, yield_now};
 use segue_sched::{Hosted, hosted};
 use std::cell::Cell;
 use std::future::{Future, pending};
@@ -184,6 +184,13 @@ fn wakers_that_panic_are_contained() {
     assert!(poll(&mut fiber, &Waker::from(Arc::new(Panics))).is_none());
     assert!(trigger.signal(3));
     assert_eq!(poll(&mut fiber, Waker::noop()), Some(Outcome::Taken(3)));
+}
+
+#[test]
+fn fibers_that_choose_once_each_do_not_all_choose_the_same() {
+    let choose = || any_of([after(Duration::ZERO), after(Duration::ZERO)]).wait().unwrap().0;
+    let second = (0..100).filter(|_| wait_future(hosted(choose)).unwrap().unwrap() == 1).count();
+    assert!((20..=80).contains(&second), "{second}");
 }
 
 #[test]
