@@ -92,7 +92,8 @@ impl Host {
 ///
 /// A task that never has to wait does not starve its neighbours, on whatever executor: when the
 /// calling thread, or the fiber that polls, has begun 128 waits in futures, the next one wakes its
-/// task and is pending, once. With [`Waker::noop`], which nobody hears, it is not.
+/// task and is pending, once. With [`Waker::noop`], which nobody hears, or any other waker whose
+/// data is null, it is not.
 #[must_use = "futures do nothing unless they are polled"]
 pub struct SourceFuture<S: Source> {
     /// `None` once it has yielded: an arm of a choice may still have a share in what others wait
@@ -162,7 +163,9 @@ impl<S: Source> SourceFuture<S> {
             Some(fiber) => !stood_back && !fiber.spend(),
             None => !spend_of_thread() && !stood_back,
         });
-        self.stood_back &= !waker.will_wake(Waker::noop());
+        // Without data it tells nobody, or the only task there is. (`will_wake` does not know the
+        // `noop` of another crate, which may have its own copy of the table.)
+        self.stood_back &= !waker.data().is_null();
         if self.stood_back {
             waker.wake_by_ref();
         }
