@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   accepts --shut down, or the caller is asked to finish, or cancelled; or the listener fails--> ends
-//!   ends: the listener is dropped, connections at rest are cancelled, requests are asked to finish
+//!   ends: requests are asked to finish, the listener is dropped, connections at rest are cancelled
 //!   ends --all connections have ended-----------------------------------------------------> over
 //!   ends --the grace is over, of a shutdown or of the caller--> cancels the requests, waits --> over
 //! ```
@@ -213,10 +213,13 @@ impl<'h> Server<'h> {
                     let requests = connections.token();
                     let (stops, its, asked) = (Stops(stop.clone()), requests.clone(), &asked);
                     drop(caller.spawn_daemon(move || watch(asked, stops, &its)));
-                    let accept = || self.accept_all(listener, &gate, connections);
+                    let accept = || self.accept_all(&listener, &gate, connections);
                     let error = self.shutdown.accepting.shield(|| stop.run(accept));
-                    gate.close();
+                    // First of all: no response that comes after this promises that another one can
+                    // follow.
                     requests.ask_to_finish();
+                    drop(listener);
+                    gate.close();
                     error
                 })
             };
@@ -231,7 +234,7 @@ impl<'h> Server<'h> {
     }
 
     /// Spawns a fiber for each connection, until accepting fails for good.
-    fn accept_all<'s, L: Listener>(&'s self, listener: L, gate: &'s Gate, scope: &'s Scope<'s, '_>) -> io::Error {
+    fn accept_all<'s, L: Listener>(&'s self, listener: &L, gate: &'s Gate, scope: &'s Scope<'s, '_>) -> io::Error {
         let mut pause = FIRST_PAUSE;
         loop {
             match listener.accept() {

@@ -4,8 +4,10 @@
 use super::common::{echo, plain};
 use super::get;
 use super::memory::{Accepts, Memory};
-use segue_core::{Cancelled, Either, after, finishing_source, is_finishing, now, scope, sleep};
-use segue_http::{Config, IntoResponse, Payload, Request, Response, Server, Shutdown};
+use segue_core::{
+    Cancelled, Either, Scope, Trigger, WaitsFor, after, finishing_source, is_finishing, now, scope, shield, sleep,
+};
+use segue_http::{Config, IntoResponse, Listener, Payload, Request, Response, Server, Shutdown};
 use segue_sched::{Explore, Sim};
 use std::io::{self, Write};
 use std::sync::Mutex;
@@ -183,6 +185,50 @@ fn a_caller_that_is_cancelled_asks_and_cancels_no_request() {
         let waited = if ends_when_told { Duration::ZERO } else { seconds(5) };
         assert_eq!(time, seconds(10) + HOUR + waited, "{state}");
         assert!(result.is_ok() || Cancelled::caused(&result.unwrap_err()), "{state}");
+    }
+}
+
+/// A listener that takes its time to close.
+struct ClosesSlowly<'t>(Accepts, &'t Trigger);
+
+impl Listener for ClosesSlowly<'_> {
+    type Stream = Memory;
+
+    fn accept(&self) -> io::Result<Memory> {
+        self.0.accept()
+    }
+}
+
+impl Drop for ClosesSlowly<'_> {
+    fn drop(&mut self) {
+        assert!(self.1.signal(0));
+        shield(|| sleep(seconds(1))).unwrap();
+    }
+}
+
+#[test]
+fn a_response_of_a_server_that_does_not_listen_any_more_says_that_it_is_the_last() {
+    let ways: [fn(&Scope<'_, '_>, &Shutdown); 3] =
+        [|caller, _| caller.cancel(), |caller, _| caller.cancel_soft(HOUR), |_, shutdown| shutdown.shutdown()];
+    for end in ways {
+        let stream = Memory::new(get("/"));
+        let taken = stream.taken.clone();
+        simulated(|| {
+            let closes = Trigger::new();
+            let server = Server::new(|_: &mut Request<'_>| {
+                closes.wait(WaitsFor::new("the end of the listener"));
+                "last"
+            });
+            let server = server.config(config());
+            scope(|s| {
+                let serving = s.spawn(|| server.serve(ClosesSlowly(Accepts(Mutex::new(vec![stream])), &closes)));
+                sleep(seconds(10)).unwrap();
+                end(s, &server.shutdown_handle());
+                let _ = shield(|| serving.join()).unwrap();
+            });
+        });
+        let text = String::from_utf8(taken.lock().state().clone()).unwrap();
+        assert!(text.ends_with("connection: close\r\n\r\nlast"), "{text}");
     }
 }
 
