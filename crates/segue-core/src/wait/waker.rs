@@ -263,12 +263,13 @@ impl Listener {
         }
     }
 
-    /// The same for a caller under a shield, which blocks its thread if it panics.
+    /// The same in no context, since a shield has a budget that may be over; and in the place of a
+    /// plain thread, which blocks, where the fiber must not be suspended. So it does not fail.
     fn listen_shielded(&self, waits_for: WaitsFor) -> Result<(), Cancelled> {
-        if current::in_fiber() && std::thread::panicking() {
-            current::as_plain_thread(|| context::shielded(|| self.listen(waits_for)))
-        } else {
-            self.listen(waits_for)
+        let listen = || context::enter(None, || self.listen(waits_for));
+        match current::on_current(Fiber::must_not_suspend) {
+            true => current::as_plain_thread(listen),
+            false => listen(),
         }
     }
 
@@ -427,10 +428,11 @@ pub fn wait_future<F: IntoFuture>(future: F) -> Result<F::Output, Cancelled> {
     }
 }
 
-/// As [`wait_future`], but neither cancellation nor a panic under way ends it: for the few waits
-/// that guard memory.
+/// As [`wait_future`], but neither cancellation, nor the end of a shield's budget, nor a panic
+/// under way ends it: for the few waits that guard memory.
 ///
-/// A fiber that is panicking blocks its thread here, since it must not be suspended.
+/// A fiber that is panicking, or in [`no_suspend`](crate::no_suspend), blocks its thread here,
+/// since it must not be suspended.
 ///
 /// # Cancellation
 /// *No effect*.

@@ -3,7 +3,10 @@
 #![allow(unsafe_code)] // A waker by hand.
 
 use crate::common::{Counted, scaled};
-use segue_core::{CancelToken, Outcome, Trigger, WaitsFor, after, any_of, check, sleep, wait_future, yield_now};
+use segue_core::{
+    CancelToken, Outcome, Trigger, WaitsFor, after, any_of, check, no_suspend, shield, shield_for, sleep, wait_future,
+    yield_now,
+};
 use segue_sched::{Hosted, hosted};
 use std::cell::Cell;
 use std::future::{Future, pending};
@@ -191,6 +194,39 @@ fn fibers_that_choose_once_each_do_not_all_choose_the_same() {
     let choose = || any_of([after(Duration::ZERO), after(Duration::ZERO)]).wait().unwrap().0;
     let second = (0..100).filter(|_| wait_future(hosted(choose)).unwrap().unwrap() == 1).count();
     assert!((20..=80).contains(&second), "{second}");
+}
+
+#[test]
+fn a_fiber_that_is_dropped_ends_first_also_where_waits_fail() {
+    /// Suspended in a wait that a cancellation ends, with another one behind it that none does.
+    fn suspended() -> (Hosted<()>, Rc<Cell<bool>>) {
+        let ended = Rc::new(Cell::new(false));
+        let ends = Rc::clone(&ended);
+        let mut fiber = hosted(move || {
+            sleep(Duration::MAX).unwrap_err();
+            shield(|| sleep(Duration::from_millis(5))).unwrap();
+            ends.set(true);
+        });
+        assert!(poll(&mut fiber, Waker::noop()).is_none());
+        (fiber, ended)
+    }
+    let over_budget = || {
+        let (fiber, ended) = suspended();
+        shield_for(Duration::from_millis(1), || {
+            sleep(Duration::MAX).unwrap_err();
+            drop(fiber);
+        });
+        assert!(ended.get());
+    };
+    over_budget();
+    let one = segue_sched::Builder::new().workers(1);
+    one.run(|| {
+        over_budget();
+        let (fiber, ended) = suspended();
+        no_suspend(|| drop(fiber));
+        assert!(ended.get());
+    })
+    .unwrap();
 }
 
 #[test]
