@@ -7,10 +7,12 @@ mod meet;
 
 use meet::{block_on, everywhere, poll_once, pool, simulated, task};
 use segue::sync::{Condvar, Mutex, MutexGuard};
-use segue::{CancelToken, Cancelled, Either, after, scope, shield, timeout, yield_now};
+use segue::{CancelToken, Cancelled, Either, after, scope, shield, shield_for, timeout, yield_now};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
+
+const MILLISECOND: Duration = Duration::from_millis(1);
 
 #[test]
 fn a_waiter_sees_what_the_notifier_did() {
@@ -120,6 +122,32 @@ fn a_cancelled_wait_waits_for_the_mutex() {
             drop(guard);
             // It was cancelled before it had the mutex, or it has it again after the change.
             assert!(matches!(waits.join().unwrap(), Ok(1) | Err(Cancelled { .. })));
+        });
+    });
+}
+
+#[test]
+fn a_wait_that_the_budget_of_a_shield_ends_waits_for_the_mutex_too() {
+    everywhere(|| {
+        let (mutex, changed, holds) = (Mutex::new(0), Condvar::new(), AtomicUsize::new(0));
+        scope(|s| {
+            let waits = s.spawn(|| {
+                shield_for(20 * MILLISECOND, || {
+                    let guard = mutex.lock().unwrap();
+                    holds.store(1, SeqCst);
+                    *changed.wait(guard).expect_err("nobody notifies").value
+                })
+            });
+            while holds.load(SeqCst) == 0 {
+                yield_now().unwrap();
+            }
+            // When the budget is over the mutex is locked, and the waiter waits for it.
+            let mut guard = mutex.lock().unwrap();
+            after(30 * MILLISECOND).wait().unwrap();
+            *guard = 1;
+            drop(guard);
+            // Or the budget was over before the wait had begun, on a machine that is busy.
+            assert!(waits.join().unwrap() <= 1);
         });
     });
 }

@@ -22,8 +22,8 @@
 //! A wait that was notified first and cancelled while it waited for the mutex yields the guard, and
 //! the cancellation shows at the next wait.
 //!
-//! **Cancellation** of a fiber or thread: it leaves the queue, locks the mutex again, shielded, and
-//! the guard is in the error. A task that is dropped leaves, and the mutex stays unlocked by it.
+//! **Cancellation** of a fiber or thread: it leaves the queue, locks the mutex again, whatever
+//! cancels it, and the guard is in the error. A task that is dropped leaves, and the mutex stays unlocked by it.
 //!
 //! **The race to fear**: an arm of a select that joins, unlocks and is withdrawn, because a later
 //! arm is ready, and then begins anew. A notification in between would not find it. So it does not
@@ -40,7 +40,7 @@ use crate::Rejected;
 use super::mutex::{Lock, MutexGuard, Standing};
 use segue_core::{
     Cancelled, Node, Retreat, Source, Take, Trigger, WaitQueue, Waitable, Waiting, WaitsFor, preemption_point,
-    registered, shield, wait,
+    registered, wait, wait_future_shielded,
 };
 use std::fmt;
 use std::panic::Location;
@@ -232,9 +232,8 @@ impl<'a, T: ?Sized> Wait<'_, 'a, T> {
         let notified = matches!(self.step, Step::Locks { notified: true });
         let guard = match std::mem::replace(&mut self.step, Step::Waits) {
             Step::Holds(guard) => guard,
-            // A wait fails when it is cancelled, which the shield keeps off, or in a panic, in
-            // which it would not have unlocked.
-            _ => shield(|| wait(&mut self.locking)).expect("a shielded wait is not cancelled"),
+            // Not in a shield, which may have a budget around it that is over.
+            _ => wait_future_shielded(Waitable::new(&mut self.locking)),
         };
         if notified { Ok(guard) } else { Err(Rejected { value: guard, error: cancelled }) }
     }
