@@ -5,10 +5,11 @@
 
 mod common;
 
-use common::everywhere;
-use rustix::process::{WaitOptions, waitpid};
+use common::{everywhere, until};
+use rustix::process::{WaitOptions, wait, waitpid};
 use segue_io::process::{self, Command, Stdio};
 use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// One test at a time: each takes the children of the other.
@@ -34,6 +35,31 @@ fn a_status_that_somebody_else_has_taken_is_a_clear_error() {
         assert_eq!(child.exit_source().wait().unwrap().unwrap_err().kind(), ErrorKind::NotFound);
         // Nobody else has its number by chance: nobody is hit.
         child.kill().unwrap();
+    });
+}
+
+#[test]
+fn a_group_whose_leader_somebody_else_has_taken_is_lost_also_after_its_end_was_told_of() {
+    let _alone = alone();
+    everywhere(|| {
+        for is_told in [true, false] {
+            let mut command = Command::new("true");
+            let mut child = process::spawn(command.process_group(0)).unwrap().kill_on_drop(true);
+            let id = child.id();
+            if is_told {
+                assert!(child.wait().unwrap().success());
+            } else {
+                // A signal looks at it, too, and tells nobody.
+                until(|| std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap().contains(") Z"));
+                child.kill().unwrap();
+            }
+            let (taken, _) = wait(WaitOptions::empty()).unwrap().unwrap();
+            assert_eq!(taken.as_raw_nonzero().get().cast_unsigned(), id);
+
+            // From now on its number may be another group's.
+            assert_eq!(child.kill_group().unwrap_err().kind(), ErrorKind::NotFound);
+            assert!(child.wait().unwrap().success(), "the status is kept");
+        }
     });
 }
 

@@ -31,7 +31,8 @@
 //! kernel gives that number to nobody else as long as there is a member, or the leader has not been
 //! asked for its status. So a leader's status is only looked at (`WNOWAIT`), and its zombie stays
 //! until this is dropped: till then the number stands for this group or for none, and a signal can
-//! hit nobody else. A child leads a group if it does when it is spawned.
+//! hit nobody else. If somebody else has taken the zombie, the look before a signal says so, and
+//! the group is lost. A child leads a group if it does when it is spawned.
 //!
 //! # `SIGCHLD` that is ignored
 //!
@@ -176,6 +177,8 @@ impl Exit {
                 ErrorKind::InvalidInput,
                 "this child leads no process group: `process_group(0)` of its `Command` makes one",
             )),
+            // Its zombie was seen, and may have gone since.
+            State::Ended { .. } if self.way.ask(self.pid, true) == Err(Errno::CHILD) => Err(lost()),
             _ => sent_if_there(rustix::process::kill_process_group(self.pid, signal)),
         }
     }
