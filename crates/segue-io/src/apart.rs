@@ -15,16 +15,17 @@
 //! # States of a call
 //!
 //! ```text
-//!   queued --taken--> running --the call has returned--> over
-//!     |                 | a cancelled caller interrupts, for its patience
-//!     |                 \------> left ----the call has returned--> over, result dropped
+//!   queued --begun--> running --the call has returned--> over
+//!     |  |              | a cancelled caller interrupts, for its patience
+//!     |  |              \------> left ----the call has returned--> over, result dropped
+//!     |  \--taken by a thread that does not come to begin: left ---> over, no call: no effect
 //!     \--cancelled: taken back out of the queue: no effect
 //! ```
 //!
 //! | change | by |
 //! | --- | --- |
 //! | queued to running, running to over, left to over | the thread, under the call's lock |
-//! | running to left | the caller, under the same lock, if there is no answer |
+//! | queued or running to left | the caller, under the same lock, if there is no answer |
 //!
 //! **Commit point**: the kernel's. **The race to fear**: a signal hits a thread that is in the next
 //! call, or has ended. It does not: it is sent under the call's lock, while the call says that the
@@ -239,14 +240,25 @@ impl<T: Send> Apart<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// On the thread. Answers whether the call is to be made.
+    fn begin(&self) -> bool {
+        let mut state = self.state();
+        let is_wanted = !matches!(*state, State::Left);
+        if is_wanted {
+            *state = State::Running(interrupt::this_thread());
+        }
+        is_wanted
+    }
+
     /// On the thread.
     fn make(&self, set: &Set, mut call: impl FnMut(&Asked) -> rustix::io::Result<T>) {
-        *self.state() = State::Running(interrupt::this_thread());
-        let done = until_done(&self.asked, || call(&self.asked));
+        let done = self.begin().then(|| until_done(&self.asked, || call(&self.asked)));
         drop(call);
-        let mut answer = self.answer.lock();
-        *answer.state() = Some(done);
-        answer.notify_all(0);
+        if let Some(done) = done {
+            let mut answer = self.answer.lock();
+            *answer.state() = Some(done);
+            answer.notify_all(0);
+        }
         if let State::Left = std::mem::replace(&mut *self.state(), State::Over) {
             set.lock().left -= 1;
         }
@@ -421,5 +433,32 @@ impl Set {
             }
         }
         state.threads -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use segue_core::CancelToken;
+
+    fn cancelled() -> Cancelled {
+        let token = CancelToken::new();
+        token.cancel();
+        token.run(segue_core::check).unwrap_err()
+    }
+
+    #[test]
+    fn a_call_that_is_left_before_its_thread_has_begun_it_is_not_made_and_counts_no_more() {
+        let set = Box::leak(Box::new(Set { process: 0, state: Mutex::default(), work: Condvar::new() }));
+        let apart = Apart::<()>::new(Asked::default());
+        apart.end(set, Patience::Server, cancelled()).unwrap_err();
+        assert_eq!(set.lock().left, 1);
+        let mut is_made = false;
+        apart.make(set, |_| {
+            is_made = true;
+            Ok(())
+        });
+        assert_eq!(set.lock().left, 0, "it counts as left for ever");
+        assert!(!is_made);
     }
 }
