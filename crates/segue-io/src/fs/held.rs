@@ -15,7 +15,8 @@ use std::sync::{Arc, OnceLock};
 pub(super) struct Held {
     /// There until this is dropped.
     fd: Option<Arc<OwnedFd>>,
-    /// Asked at the first use: what a file is does not change.
+    /// Asked at the first use: what a file is does not change. Nobody waits inside of the cell, who
+    /// would keep others of its thread from looking.
     kind: OnceLock<Kind>,
 }
 
@@ -31,7 +32,14 @@ impl Held {
 
     #[inline]
     pub(super) fn kind(&self) -> Kind {
-        *self.kind.get_or_init(|| Kind::of(self.get().as_fd()))
+        self.kind.get().copied().unwrap_or_else(|| self.ask())
+    }
+
+    /// If that is not known yet, the next use asks again.
+    #[cold]
+    fn ask(&self) -> Kind {
+        let kind = Kind::of(self.get().as_fd());
+        kind.map_or(Kind::Elsewhere, |kind| *self.kind.get_or_init(|| kind))
     }
 
     /// The descriptor alone, or another one if a call that was left still has it.

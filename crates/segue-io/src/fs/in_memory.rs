@@ -175,7 +175,7 @@ pub(super) fn directory_of(path: &CStr) -> Option<(OwnedFd, &CStr)> {
 pub(super) fn known(fd: BorrowedFd<'_>) -> Option<(Statx, Home)> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let stat = rustix::fs::statx(fd, c"", flags, ASKED | ONE_MOUNT).ok()?;
-    let home = home(&stat, fd);
+    let home = home(&stat, fd).unwrap_or(Home::Elsewhere);
     Some((stat, home))
 }
 
@@ -205,11 +205,13 @@ impl Kind {
         }
     }
 
-    /// Asked of an open file.
-    pub(super) fn of(fd: BorrowedFd<'_>) -> Self {
+    /// Asked of an open file, which may suspend the caller; `None` if there is no answer yet.
+    pub(super) fn of(fd: BorrowedFd<'_>) -> Option<Self> {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-        let stat = rustix::fs::statx(fd, c"", flags, StatxFlags::TYPE | ONE_MOUNT);
-        stat.map_or(Self::Elsewhere, |stat| Self::new(&stat, home(&stat, fd)))
+        match rustix::fs::statx(fd, c"", flags, StatxFlags::TYPE | ONE_MOUNT) {
+            Ok(stat) => home(&stat, fd).map(|home| Self::new(&stat, home)),
+            Err(_) => Some(Self::Elsewhere),
+        }
     }
 }
 

@@ -120,21 +120,21 @@ fn again(fd: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
 }
 
 /// Where that was found. The first time, the caller waits for the answer of `fd`, which is of
-/// there; if it is cancelled meanwhile, that is not known.
-pub(super) fn home(stat: &Statx, fd: BorrowedFd<'_>) -> Home {
+/// there; if it is cancelled meanwhile, that is not known yet: `None`.
+pub(super) fn home(stat: &Statx, fd: BorrowedFd<'_>) -> Option<Home> {
     let place = place(stat);
     for entry in &TABLE {
         let mut known = entry.load(Ordering::Relaxed);
         if known == 0 {
-            let Ok(fd) = again(fd) else { return Home::Elsewhere };
+            let fd = again(fd).ok()?;
             let ask = move || rustix::fs::fstatfs(&fd);
-            let Ok(kind) = apart::run("a file system's kind", Patience::Server, ask) else { return Home::Elsewhere };
+            let kind = apart::run("a file system's kind", Patience::Server, ask).ok()?;
             known = place | Home::of_kind(kind.f_type).bits();
             entry.store(known, Ordering::Relaxed);
         }
         if known & !(DISK | KERNEL) == place {
-            return Home::of_bits(known);
+            return Some(Home::of_bits(known));
         }
     }
-    Home::Elsewhere
+    Some(Home::Elsewhere)
 }
