@@ -89,14 +89,14 @@ fn first(name: &CStr, path: &Path) -> io::Result<Batch> {
     let read = |name: &CStr, path: &Path| {
         let fd = rustix::fs::open(name, FLAGS, Mode::empty())?;
         let is_near = on_worker(fd.as_fd());
-        Ok(fetch(&Dir::new(fd, path, is_near)))
+        fetch(&Dir::new(fd, path, is_near))
     };
     if !apart::is_called_for() {
         return until_done(|| read(name, path));
     }
     if segue_core::in_fiber() && WARM.spend() {
         match open_now(name, FLAGS) {
-            Some(Ok(fd)) if on_worker(fd.as_fd()) => return Ok(charged(fetch(&Dir::new(fd, path, true)))),
+            Some(Ok(fd)) if on_worker(fd.as_fd()) => return fetch_here(&Dir::new(fd, path, true)),
             Some(Err(error)) => return Err(error),
             _ => {}
         }
@@ -134,7 +134,7 @@ impl Call for First<'_> {
     fn perform(&mut self) -> rustix::io::Result<Batch> {
         noting_warmth(|| {
             let fd = rustix::fs::openat2(self.within, self.name, FLAGS, Mode::empty(), ResolveFlags::NO_XDEV)?;
-            Ok(fetch(&Dir::new(fd, self.path, true)))
+            fetch(&Dir::new(fd, self.path, true))
         })
     }
 }
@@ -147,11 +147,11 @@ impl Call for Next<'_> {
     const WAITS_FOR: &'static str = "a directory";
 
     fn at_once(&mut self) -> Option<io::Result<Batch>> {
-        (self.0.is_near && WARM.spend()).then(|| Ok(charged(fetch(self.0))))
+        (self.0.is_near && WARM.spend()).then(|| fetch_here(self.0))
     }
 
     fn perform(&mut self) -> rustix::io::Result<Batch> {
-        noting_warmth(|| Ok(fetch(self.0)))
+        noting_warmth(|| fetch(self.0))
     }
 }
 
@@ -159,7 +159,7 @@ impl Call for Next<'_> {
 #[track_caller]
 fn next_elsewhere(dir: &Arc<Dir>) -> io::Result<Batch> {
     let dir = Arc::clone(dir);
-    apart::run(Next::WAITS_FOR, Patience::Server, move || Ok(fetch(&dir)))
+    apart::run(Next::WAITS_FOR, Patience::Server, move || fetch(&dir))
 }
 
 /// Whether a directory can be read on a worker, if it is in memory: not where a server, or another
@@ -168,9 +168,11 @@ fn on_worker(dir: BorrowedFd<'_>) -> bool {
     stat_now(dir).is_some()
 }
 
-fn charged(batch: Batch) -> Batch {
+/// Reads on the worker what is in memory.
+fn fetch_here(dir: &Arc<Dir>) -> io::Result<Batch> {
+    let batch = until_done(|| fetch(dir))?;
     charge(batch.entries.len() / ENTRIES);
-    batch
+    Ok(batch)
 }
 
 /// Fetches something on a thread that may block.
@@ -182,8 +184,9 @@ fn noting_warmth(fetch: impl FnOnce() -> rustix::io::Result<Batch>) -> rustix::i
     batch
 }
 
-/// Reads what comes next in the directory.
-fn fetch(dir: &Arc<Dir>) -> Batch {
+/// Reads what comes next in the directory. If a signal interrupts that, what has come is a batch;
+/// without any it is the caller who knows whether there is somebody to go on for.
+fn fetch(dir: &Arc<Dir>) -> rustix::io::Result<Batch> {
     let mut batch = Batch {
         dir: Arc::clone(dir),
         names: Vec::new(),
@@ -197,7 +200,8 @@ fn fetch(dir: &Arc<Dir>) -> Batch {
     while batch.names.len() < FULL || !raw.is_buffer_empty() {
         let entry = match raw.next() {
             Some(Ok(entry)) => entry,
-            Some(Err(rustix::io::Errno::INTR)) => continue,
+            Some(Err(rustix::io::Errno::INTR)) if batch.entries.is_empty() => return Err(rustix::io::Errno::INTR),
+            Some(Err(rustix::io::Errno::INTR)) => break,
             // Linux says so of a directory that was removed meanwhile: there is nothing more.
             Some(Err(rustix::io::Errno::NOENT)) | None => {
                 batch.then = Then::End;
@@ -217,7 +221,7 @@ fn fetch(dir: &Arc<Dir>) -> Batch {
         let kind = FileType::of_entry(entry.file_type());
         batch.entries.push(Entry { name: start, length, number: entry.ino(), kind });
     }
-    batch
+    Ok(batch)
 }
 
 /// The entries of a directory, as [`std::fs::ReadDir`]; without `.` and `..`.
@@ -384,6 +388,16 @@ pub(super) fn remove_tree(path: &Path, go_on: &dyn Fn() -> io::Result<()>) -> io
     }
 }
 
+/// Makes a call again that a signal has interrupted, if there is somebody to go on for.
+fn until_over<T>(go_on: &dyn Fn() -> io::Result<()>, mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(rustix::io::Errno::INTR) => go_on()?,
+            done => return Ok(done?),
+        }
+    }
+}
+
 /// Deeper than this a thread's stack might end.
 const DEEPEST: usize = 1000;
 
@@ -395,10 +409,10 @@ fn empty(within: impl AsFd, name: &CStr, depth: usize, go_on: &dyn Fn() -> io::R
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the tree is too deep to be removed at once"));
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let fd = until_done(|| openat(&within, name, flags, Mode::empty()))?;
+    let fd = until_over(go_on, || openat(&within, name, flags, Mode::empty()))?;
     let dir = Dir::new(fd, Path::new(""), false);
     loop {
-        let batch = fetch(&dir);
+        let batch = until_over(go_on, || fetch(&dir))?;
         for index in 0..batch.entries.len() {
             go_on()?;
             let Entry { name, length, kind, .. } = batch.entries[index];

@@ -330,7 +330,10 @@ pub fn exists(path: impl AsRef<Path>) -> io::Result<bool> {
 #[track_caller]
 pub fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     let path = path.as_ref().to_owned();
-    apart::run("a path without links", Patience::Server, move || Ok(std::fs::canonicalize(&path)))?
+    apart::run("a path without links", Patience::Server, move || match std::fs::canonicalize(&path) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(Errno::INTR),
+        found => Ok(found),
+    })?
 }
 
 /// Gives a file one more name.

@@ -1,8 +1,8 @@
 //! A file system of the test's own: a server over `/dev/fuse` that answers, or is silent.
 //!
-//! It has a file of zeros and a directory with an entry. Names and
-//! metadata are answered always, and the kernel may keep them for an hour; what a silent server
-//! does not answer is opens, reads, writes, closes, entries and changes.
+//! It has a file of zeros and a directory with an entry. Names and metadata are answered always,
+//! but for the name `slow`, and the kernel may keep them for an hour; what a silent server does not
+//! answer is that name, opens, reads, writes, closes, entries and changes.
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::fs::{File, OpenOptions};
@@ -138,6 +138,11 @@ impl Fuse {
         self.path.join("dir")
     }
 
+    /// How many requests wait for its answer.
+    pub fn waiting(&self) -> usize {
+        self.manners.waiting.lock().unwrap().len()
+    }
+
     /// Answers from now on, and what it has kept.
     pub fn speak(&self) {
         let mut waiting = self.manners.waiting.lock().unwrap();
@@ -196,7 +201,7 @@ impl Manners {
         let (code, unique, node) = (word(request, 4), long(request, 8), long(request, 16));
         let body = &request[40..];
         let asks_for_content = matches!(code, OPEN | READ | WRITE | FLUSH | OPENDIR | READDIR | SETATTR | UNLINK);
-        if asks_for_content {
+        if asks_for_content || (code == LOOKUP && body == b"slow\0") {
             let mut waiting = self.waiting.lock().unwrap();
             if self.is_silent.load(Ordering::Relaxed) {
                 waiting.push(unique);

@@ -209,6 +209,33 @@ fn an_interrupted_request_is_over_when_its_caller_is_told() {
     });
 }
 
+/// Also a call of several steps begins none of them again, and says why it has ended.
+#[test]
+fn an_interrupted_request_is_not_made_again_for_a_caller_that_has_gone() {
+    let _alone = alone();
+    guarded("requests that are not made again".to_owned(), || {
+        for driver in DRIVERS {
+            let Some(fuse) = Fuse::new() else { return };
+            on_one_worker(driver, || {
+                fuse.manners.heeds_interrupts.store(true, Ordering::Relaxed);
+                fuse.fall_silent();
+                let slow = fuse.dir().with_file_name("slow");
+                let calls: [(&str, &dyn Fn() -> io::Result<()>); 4] = [
+                    ("entries", &|| fs::read_dir(fuse.dir()).map(drop)),
+                    ("a removal", &|| fs::remove_dir_all(fuse.dir())),
+                    ("a path without links", &|| fs::canonicalize(&slow).map(drop)),
+                    ("metadata", &|| fs::metadata(&slow).map(drop)),
+                ];
+                for (name, call) in calls {
+                    let error = timeout(Duration::from_millis(20), call).unwrap_err();
+                    assert!(Cancelled::caused(&error), "{name}: {error:?}");
+                    assert_eq!(fuse.waiting(), 0, "{name} was left");
+                }
+            });
+        }
+    });
+}
+
 /// As `VMIN` and `VTIME` say.
 #[test]
 fn a_terminal_that_gives_nothing_within_its_time_says_so() {
