@@ -1,5 +1,5 @@
-//! The pauses between attempts at what the kernel tells nobody of: a lock on a file, room in the
-//! queue of a Unix socket.
+//! The pauses between attempts at what the kernel tells nobody of: a lock on a file, the other end
+//! of a named pipe, room in the queue of a Unix socket.
 //!
 //! Used by `fs` and `net`.
 //!

@@ -99,6 +99,14 @@ fn locked() -> (NamedTempFile, File) {
     (place, file)
 }
 
+/// The place of a pipe with a name that nobody has opened.
+fn fifo() -> NamedTempFile {
+    let place = NamedTempFile::new().unwrap();
+    std::fs::remove_file(place.path()).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(place.path()).status().unwrap().success());
+    place
+}
+
 #[test]
 fn whatever_waits_for_the_network_is_reported_where_it_was_called() {
     /// More than there is room for.
@@ -202,6 +210,9 @@ fn whatever_waits_for_the_network_is_reported_where_it_was_called() {
             _ = File::open(place.path()).unwrap().lock_shared();
             drop(file);
         }),
+        row(|| _ = File::open(fifo().path())),
+        row(|| _ = File::options().write(true).open(fifo().path())),
+        row(|| _ = segue_io::fs::read(fifo().path())),
     ];
     let ends = table.iter().skip(1).map(|row| row.0).chain([u32::MAX]);
     let wrong = table.iter().zip(ends).filter_map(|(Row(line, stuck), end)| {
@@ -340,7 +351,7 @@ fn sh(script: &str) -> Command {
 
 #[test]
 fn in_an_open_simulation_the_clock_goes_with_the_real_one_at_every_door_to_the_outside() {
-    let doors: [Door; 14] = [
+    let doors: [Door; 16] = [
         || within(|| process::spawn(&mut sh("sleep 0.01")).unwrap().wait()),
         || within(|| process::status(&mut sh("sleep 0.01"))),
         || within(|| process::output(&mut sh("sleep 0.01; echo x"))),
@@ -394,6 +405,18 @@ fn in_an_open_simulation_the_clock_goes_with_the_real_one_at_every_door_to_the_o
             let (place, file) = locked();
             soon(move || drop(file));
             within(|| File::open(place.path()).unwrap().lock())
+        },
+        || {
+            let place = fifo();
+            let path = place.path().to_owned();
+            soon(move || drop(std::fs::File::options().write(true).open(path).unwrap()));
+            within(|| File::open(place.path()))
+        },
+        || {
+            let place = fifo();
+            let path = place.path().to_owned();
+            soon(move || drop(std::fs::read(path).unwrap()));
+            within(|| File::options().write(true).open(place.path()))
         },
         || {
             let (place, listener) = unix_listener();

@@ -26,10 +26,12 @@ use super::in_memory::{Kind, directory_of, known, open_now};
 use super::local::Home;
 use crate::apart::{self, Patience};
 use crate::descriptor::{Descriptor, Manner};
+use crate::pauses::Pauses;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags};
+use segue_core::{Ended, WaitsFor};
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -160,8 +162,10 @@ impl OpenOptionsExt for OpenOptions {
     }
 }
 
-/// How long another party is first waited for, and at most, before the open is tried again.
-const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
+/// How long another party is waited for at most before the open is tried again.
+const LONGEST_PAUSE: Duration = Duration::from_millis(16);
+
+const OTHER_END: &str = "the other end of a pipe";
 
 /// Opens something, wherever that has to wait.
 #[track_caller]
@@ -173,9 +177,9 @@ pub(super) fn open(path: &CStr, flags: OFlags, mode: u32) -> io::Result<File> {
     if flags.intersects(OFlags::NONBLOCK | OFlags::PATH) {
         return open_anywhere(path, flags, mode).map(File::alone);
     }
-    let [mut pause, longest] = PAUSES;
+    let mut pauses = Pauses::up_to(LONGEST_PAUSE);
     loop {
-        match open_anywhere(path, flags | OFlags::NONBLOCK, mode) {
+        let other_party = match open_anywhere(path, flags | OFlags::NONBLOCK, mode) {
             Ok(fd) => {
                 let file = File::alone(fd);
                 let reads = !flags.intersects(OFlags::WRONLY | OFlags::RDWR);
@@ -185,12 +189,13 @@ pub(super) fn open(path: &CStr, flags: OFlags, mode: u32) -> io::Result<File> {
                 rustix::io::ioctl_fionbio(file.borrowed(), false)?;
                 return Ok(file);
             }
-            Err(error) if says(&error, Errno::AGAIN) => {}
-            Err(error) if says(&error, Errno::NXIO) && is_pipe_at(path)? => {}
+            Err(error) if says(&error, Errno::AGAIN) => "the end of a lease of a file",
+            Err(error) if says(&error, Errno::NXIO) && is_pipe_at(path)? => OTHER_END,
             Err(error) => return Err(error),
+        };
+        if let Err(Ended::Cancelled(cancelled)) = pauses.wait(None, WaitsFor::new(other_party)) {
+            return Err(cancelled.into());
         }
-        segue_core::sleep(pause)?;
-        pause = longest.min(pause * 2);
     }
 }
 
@@ -233,17 +238,16 @@ fn is_pipe_at(path: &CStr) -> io::Result<bool> {
 /// Waits until a writer of this pipe has come, and does not mind if it has gone again.
 #[track_caller]
 fn wait_for_writer(reader: BorrowedFd<'_>) -> io::Result<()> {
-    let [mut pause, longest] = PAUSES;
+    let mut pauses = Pauses::up_to(LONGEST_PAUSE);
     let mut copy = None;
     loop {
         if has_had_writer(reader, &mut copy)? {
             return Ok(());
         }
-        if let Err(cancelled) = segue_core::sleep(pause) {
+        if let Err(Ended::Cancelled(cancelled)) = pauses.wait(None, WaitsFor::new(OTHER_END)) {
             // A writer that came meanwhile counts on this reader.
             return if has_had_writer(reader, &mut copy)? { Ok(()) } else { Err(cancelled.into()) };
         }
-        pause = longest.min(pause * 2);
     }
 }
 
