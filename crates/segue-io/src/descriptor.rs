@@ -98,7 +98,7 @@ impl Descriptor {
         let manner = match kind {
             FileType::Socket => Manner::Socket,
             FileType::RegularFile | FileType::Directory | FileType::BlockDevice => Manner::File,
-            // It is another user's, or /proc is not there: then it is shared.
+            // It is another user's, or /proc is not there, or it has packets: then it is shared.
             _ => match own(fd, kind) {
                 Ok(own) if kind == FileType::Fifo => return Ok(Self::new(own, Manner::Own)),
                 Ok(own) => return Ok(Self::new(own, Manner::Terminal)),
@@ -292,7 +292,12 @@ fn own(fd: BorrowedFd<'_>, kind: FileType) -> io::Result<OwnedFd> {
     if kind != FileType::Fifo && !(kind == FileType::CharacterDevice && is_terminal()) {
         return Err(ErrorKind::Unsupported.into());
     }
-    let access = fcntl_getfl(fd)?.intersection(OFlags::RWMODE);
+    let theirs = fcntl_getfl(fd)?;
+    if theirs.contains(OFlags::DIRECT) {
+        // Each write to such a pipe is a packet, which is the description's to say.
+        return Err(ErrorKind::Unsupported.into());
+    }
+    let access = theirs.intersection(OFlags::RWMODE);
     let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(format!("/proc/self/fd/{}", fd.as_raw_fd()), flags, Mode::empty())?)
 }

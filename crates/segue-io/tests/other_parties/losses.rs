@@ -236,6 +236,26 @@ fn an_interrupted_request_is_not_made_again_for_a_caller_that_has_gone() {
     });
 }
 
+/// Packets are what a pipe's description says, and stay so.
+#[test]
+fn each_write_to_a_pipe_of_packets_is_a_packet() {
+    use rustix::pipe::{PipeFlags, pipe_with};
+    for driver in DRIVERS {
+        on_one_worker(driver, || {
+            let (from, to) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::DIRECT).unwrap();
+            let (from, to) = (File::from(from), File::from(to));
+            for text in ["one", "other"] {
+                assert_eq!((&to).write(text.as_bytes()).unwrap(), text.len());
+            }
+            for text in ["one", "other"] {
+                let mut room = [0; 100];
+                let count = (&from).read(&mut room).unwrap();
+                assert_eq!(&room[..count], text.as_bytes(), "{driver:?}");
+            }
+        });
+    }
+}
+
 /// As `VMIN` and `VTIME` say.
 #[test]
 fn a_terminal_that_gives_nothing_within_its_time_says_so() {
