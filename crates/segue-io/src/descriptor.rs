@@ -232,8 +232,11 @@ impl Descriptor {
         if written.as_ref().is_err_and(is_unknown) { self.write_apart(bufs, usize::MAX) } else { written }
     }
 
+    #[track_caller]
     pub(crate) fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
         let read = match self.manner {
+            // It is ready at any time, and may be a server's.
+            Manner::File => return self.read_apart(&mut [IoSliceMut::new(buf)], PIECE),
             Manner::Socket => now_or_never(&self.socket, op::Read::<false>(buf)),
             manner => now_or_never(&self.socket, Read(&mut [IoSliceMut::new(buf)], manner)),
         };
@@ -244,8 +247,10 @@ impl Descriptor {
         Ok(rustix::io::read(self, buf)?)
     }
 
+    #[track_caller]
     pub(crate) fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
         let written = match self.manner {
+            Manner::File => return self.write_apart(&[IoSlice::new(buf)], PIECE),
             Manner::Socket => now_or_never(&self.socket, op::Write(buf)),
             manner => now_or_never(&self.socket, Write(&[IoSlice::new(buf)], manner)),
         };
@@ -451,10 +456,12 @@ macro_rules! reads {
         }
 
         impl $name {
-            /// Reads what is there. Never waits for more.
+            /// Reads what is there. Never waits for more; of a standard stream that is a file, for
+            /// the file.
             ///
             /// # Errors
             /// `WouldBlock` if there is nothing; else as for a read.
+            #[track_caller]
             pub fn try_read(&self, buf: &mut [u8]) -> std::io::Result<usize> {
                 self.0.try_read(buf)
             }
@@ -519,10 +526,12 @@ macro_rules! writes {
         }
 
         impl $name {
-            /// Writes what there is room for. Never waits for more.
+            /// Writes what there is room for. Never waits for more; of a standard stream that is a
+            /// file, for the file.
             ///
             /// # Errors
             /// `WouldBlock` if there is no room; else as for a write.
+            #[track_caller]
             pub fn try_write(&self, buf: &[u8]) -> std::io::Result<usize> {
                 self.0.try_write(buf)
             }

@@ -236,6 +236,33 @@ fn an_interrupted_request_is_not_made_again_for_a_caller_that_has_gone() {
     });
 }
 
+/// A file is ready at any time, and its server is not.
+#[test]
+fn to_try_a_standard_stream_that_is_a_servers_file_does_not_hold_the_worker_up() {
+    use rustix::stdio;
+    let _alone = alone();
+    guarded("the standard input of a server".to_owned(), || {
+        let before = stdio::stdin().try_clone_to_owned().unwrap();
+        for driver in DRIVERS {
+            let Some(fuse) = Fuse::new() else { return };
+            stdio::dup2_stdin(std::fs::File::open(fuse.file()).unwrap()).unwrap();
+            on_one_worker(driver, || {
+                let input = segue_io::stdio::stdin().unwrap();
+                fuse.fall_silent();
+                scope(|s| {
+                    let reads = s.spawn(|| input.try_read(&mut [0; 8]));
+                    segue_core::sleep(Duration::from_millis(20)).unwrap();
+                    fuse.speak();
+                    // The kernel asks anew where it has read ahead in vain.
+                    let _ = reads.join().unwrap();
+                });
+                assert_eq!(input.try_read(&mut [0; 8]).unwrap(), 8);
+            });
+            stdio::dup2_stdin(&before).unwrap();
+        }
+    });
+}
+
 /// Packets are what a pipe's description says, and stay so.
 #[test]
 fn each_write_to_a_pipe_of_packets_is_a_packet() {
