@@ -225,3 +225,27 @@ fn a_second_ctrl_c_ends_nothing_where_somebody_has_each_or_where_it_had_no_defau
     goes_on("handled", &[("ready", INT), ("first", INT), ("second", USR1)]);
     goes_on("ignored", &[("ready", INT), ("first", &[Kernels::INT, Kernels::USR1])]);
 }
+
+/// Nobody there hears what its parent waits for.
+#[test]
+fn the_child_of_a_fork_is_ended_by_a_signal_that_its_parent_waits_for_once() {
+    const SIGNAL: i32 = libc::SIGVTALRM;
+    let end = Signals::once(Signal::from_raw(SIGNAL)).unwrap();
+    // SAFETY: the child makes two system calls and ends.
+    let child = unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::raise(SIGNAL);
+            libc::_exit(7);
+        }
+        child
+    };
+    let mut status = 0;
+    // SAFETY: there is room for the status of a child of this process, which nobody else waits for.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(ExitStatus::from_raw(status).signal(), Some(SIGNAL), "the child went on");
+    assert!(!end.try_recv());
+    // SAFETY: the signal has a handler.
+    unsafe { libc::raise(SIGNAL) };
+    end.recv().unwrap();
+}

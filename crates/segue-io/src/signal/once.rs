@@ -34,6 +34,9 @@
 //! heard puts it back: the count is below its right value for that moment, in which a *second*
 //! signal finds nobody, rightly, as all have heard the first.
 //!
+//! The child of a fork has the gates, and nobody in it hears what its parent has counted: there the
+//! default action is taken, until the child counts its own.
+//!
 //! The gate comes before what it counts, since the registry calls actions in the order in which
 //! they were registered. One that was registered before the gate is somebody's for good.
 //!
@@ -44,9 +47,10 @@
 
 use super::Signal;
 use crate::bell::Bell;
+use crate::fork::Birth;
 use signal_hook_registry::SigId;
 use std::io::{self, ErrorKind};
-use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{mem, ptr};
 
@@ -55,13 +59,14 @@ const NUMBERS: usize = 128;
 
 /// What the gate of a signal asks.
 struct Gate {
-    /// How many have not heard one.
+    /// How many have not heard one, in this process.
     open: AtomicIsize,
+    home: AtomicU32,
     is_taken: AtomicBool,
 }
 
 static GATES: [Gate; NUMBERS] =
-    [const { Gate { open: AtomicIsize::new(0), is_taken: AtomicBool::new(false) } }; NUMBERS];
+    [const { Gate { open: AtomicIsize::new(0), home: AtomicU32::new(0), is_taken: AtomicBool::new(false) } }; NUMBERS];
 
 /// The signals that have a gate, by bits.
 static WITH_GATE: Mutex<u128> = Mutex::new(0);
@@ -80,6 +85,7 @@ pub(super) fn take_for_good(signal: Signal) {
 /// One that has not heard the signal, until that comes.
 pub(super) struct Once {
     gate: &'static Gate,
+    birth: Birth,
     is_heard: AtomicBool,
 }
 
@@ -89,7 +95,7 @@ impl Once {
         let no_signal = || io::Error::new(ErrorKind::InvalidInput, "there is no signal of this number");
         let gate = gate(signal).ok_or_else(no_signal)?;
         install_gate(signal, gate)?;
-        let once = Arc::new(Self { gate, is_heard: AtomicBool::new(false) });
+        let once = Arc::new(Self { gate, birth: Birth::now(), is_heard: AtomicBool::new(false) });
         let hears = Arc::clone(&once);
         let id = super::register(signal, bell, move || hears.is_first())?;
         gate.open.fetch_add(1, SeqCst);
@@ -107,7 +113,7 @@ impl Once {
 
     /// Nobody waits for it any more. Before its action is taken away.
     pub(super) fn give_up(&self) {
-        if self.is_heard.load(SeqCst) {
+        if self.is_heard.load(SeqCst) || !self.birth.is_here() {
             return;
         }
         self.gate.open.fetch_sub(1, SeqCst);
@@ -117,9 +123,14 @@ impl Once {
     }
 }
 
-/// Registers the gate of a signal, if that has none.
+/// Registers the gate of a signal, if that has none, and has it count for this process.
 fn install_gate(signal: Signal, gate: &'static Gate) -> io::Result<()> {
     let mut with_gate = WITH_GATE.lock().unwrap_or_else(PoisonError::into_inner);
+    let here = Birth::now().number();
+    if gate.home.load(SeqCst) != here {
+        gate.open.store(0, SeqCst);
+        gate.home.store(here, SeqCst);
+    }
     let bit = 1 << signal.as_raw();
     if *with_gate & bit != 0 {
         return Ok(());
@@ -128,12 +139,14 @@ fn install_gate(signal: Signal, gate: &'static Gate) -> io::Result<()> {
         gate.is_taken.store(true, SeqCst);
     }
     let act = move || {
-        if !gate.is_taken.load(SeqCst) && gate.open.load(SeqCst) <= 0 {
+        let is_open = gate.open.load(SeqCst) > 0 && gate.home.load(SeqCst) == Birth::now().number();
+        if !is_open && !gate.is_taken.load(SeqCst) {
             take_default_action(signal.as_raw());
         }
     };
-    // SAFETY: the handler reads two words and makes system calls that a handler may make. It takes
-    // no lock, neither allocates nor frees, and does not panic; it owns nothing.
+    // SAFETY: the handler reads three words and one of a page that is mapped by now, which it
+    // changes in the child of a fork, and makes system calls that a handler may make. It takes no
+    // lock, neither allocates nor frees, and does not panic; it owns nothing.
     unsafe { signal_hook_registry::register(signal.as_raw(), act) }?;
     *with_gate |= bit;
     Ok(())
