@@ -159,11 +159,7 @@ pub(crate) fn run_with<T: Send + 'static>(
 /// left from the start.
 pub(crate) fn detach(call: impl FnOnce() + Send + 'static) {
     let set = set();
-    let job = move || {
-        set.lock().left += 1;
-        call();
-        set.lock().left -= 1;
-    };
+    let job = move || set.without_this_thread(call);
     // Without a thread the call was dropped, and with it what it owns.
     let _ = set.submit(Box::new(job));
 }
@@ -398,6 +394,14 @@ impl Set {
         }
     }
 
+    /// Makes a call on a thread that counts as left meanwhile.
+    fn without_this_thread(&'static self, call: impl FnOnce()) {
+        self.lock().left += 1;
+        self.call_for_one();
+        call();
+        self.lock().left -= 1;
+    }
+
     fn start_one(&'static self, mut state: MutexGuard<'_, Threads>) -> io::Result<()> {
         state.threads += 1;
         drop(state);
@@ -447,9 +451,21 @@ mod tests {
         token.run(segue_core::check).unwrap_err()
     }
 
+    fn some_set() -> &'static Set {
+        Box::leak(Box::new(Set { process: 0, state: Mutex::default(), work: Condvar::new() }))
+    }
+
+    #[test]
+    fn what_is_queued_at_the_limit_has_its_turn_when_a_thread_counts_no_more() {
+        let (set, (begins, has_begun)) = (some_set(), std::sync::mpsc::channel());
+        set.lock().threads = LIMIT;
+        set.submit(Box::new(move || begins.send(()).unwrap())).unwrap();
+        set.without_this_thread(|| has_begun.recv_timeout(Duration::from_secs(20)).expect("no thread comes"));
+    }
+
     #[test]
     fn a_call_that_is_left_before_its_thread_has_begun_it_is_not_made_and_counts_no_more() {
-        let set = Box::leak(Box::new(Set { process: 0, state: Mutex::default(), work: Condvar::new() }));
+        let set = some_set();
         let apart = Apart::<()>::new(Asked::default());
         apart.end(set, Patience::Server, cancelled()).unwrap_err();
         assert_eq!(set.lock().left, 1);
