@@ -773,3 +773,32 @@ fn a_descriptor_that_others_have_is_not_flown_with() {
         assert_eq!(total, 200_000, "the same bytes were read twice, or some were passed over");
     });
 }
+
+/// The other end may be a fiber of this very worker's.
+#[test]
+fn a_fiber_that_panics_can_not_wait_for_the_other_end_of_a_pipe() {
+    struct Opens<'a>(&'a OpenOptions, PathBuf, &'a mut Option<io::Result<File>>);
+    impl Drop for Opens<'_> {
+        fn drop(&mut self) {
+            *self.2 = Some(self.0.open(&self.1));
+        }
+    }
+    for backend in common::BACKENDS {
+        on_one_worker(backend, || {
+            let scratch = Scratch::new();
+            let path = scratch.path("pipe");
+            fifo(&path);
+            for options in [OpenOptions::new().read(true), OpenOptions::new().write(true)] {
+                let mut opened = None;
+                let opens = Opens(options, path.clone(), &mut opened);
+                let panics = std::panic::AssertUnwindSafe(move || {
+                    let _opens = opens;
+                    panic!("on purpose");
+                });
+                std::panic::catch_unwind(panics).unwrap_err();
+                let error = opened.unwrap().expect_err("there is no other end");
+                assert!(Cancelled::caused(&error), "{error}");
+            }
+        });
+    }
+}

@@ -112,7 +112,7 @@ impl OpenOptions {
     ///
     /// # Errors
     /// What the kernel says, as std does; `InvalidInput` for options that contradict each other,
-    /// and for a path with a NUL.
+    /// and for a path with a NUL. A fiber that panics can't wait for the other end of a pipe.
     #[track_caller]
     pub fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
         let flags = self.flags()?;
@@ -171,7 +171,8 @@ const OTHER_END: &str = "the other end of a pipe";
 #[track_caller]
 pub(super) fn open(path: &CStr, flags: OFlags, mode: u32) -> io::Result<File> {
     let mode = Mode::from_raw_mode(mode);
-    if !apart::is_called_for() {
+    // A fiber that must not be suspended can't wait for another party in place either.
+    if apart::in_place() {
         return run(Plain(|| rustix::fs::open(path, flags, mode))).map(File::alone);
     }
     if flags.intersects(OFlags::NONBLOCK | OFlags::PATH) {
