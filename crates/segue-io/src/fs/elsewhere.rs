@@ -9,7 +9,8 @@
 //! transfer of a handle that has the position alone goes to an offset, and the position is set
 //! when it is over: left behind, a read has no effect. A handle that others share makes the system
 //! call that moves the position; and whoever comes to the position meanwhile waits on a thread,
-//! too.
+//! too. So does a handle that has the position alone by now, as long as a call has it that was
+//! left.
 
 use super::File;
 use super::call::{run, until_done};
@@ -54,13 +55,18 @@ impl File {
         segue_core::check()?;
         let file = self.borrowed();
         let from = match place {
-            Place::Cursor { alone: true } if !(writes && rustix::fs::fcntl_getfl(file)?.contains(OFlags::APPEND)) => {
+            Place::Cursor { alone: true } if self.has_no_left_call() && !(writes && appends(file)?) => {
                 rustix::fs::tell(file).ok()
             }
             _ => None,
         };
         let at = if let Place::At(at) = place { Some(at) } else { from };
         Ok(Aim { file: Arc::clone(self.handle()), at, from })
+    }
+
+    /// Whether no call that was left has the descriptor, and with it perhaps the position's lock.
+    fn has_no_left_call(&self) -> bool {
+        Arc::strong_count(self.handle()) == 1
     }
 
     /// A transfer from that place is over.
@@ -99,6 +105,10 @@ impl File {
         self.arrive(from, count);
         Ok(count)
     }
+}
+
+fn appends(file: BorrowedFd<'_>) -> rustix::io::Result<bool> {
+    Ok(rustix::fs::fcntl_getfl(file)?.contains(OFlags::APPEND))
 }
 
 /// What is known of an open file.

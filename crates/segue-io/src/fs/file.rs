@@ -69,7 +69,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 ///
 /// A read or write of a stream that waits is cut short: bytes that were taken or written are
 /// returned. One of a server's file is interrupted, and left if it stays: it *may already have
-/// happened*; but a read by `&mut File`, or from an offset, that was left has no effect.
+/// happened*; but a read by `&mut File`, or from an offset, that was left has no effect, if no
+/// earlier call is left.
 ///
 /// Seeks of a disk's file from the start and from where the file is ignore cancellation, and wait
 /// only for a read or write that is at the same position; `try_lock` and `unlock` ignore it there,

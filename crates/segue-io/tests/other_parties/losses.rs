@@ -236,6 +236,31 @@ fn an_interrupted_request_is_not_made_again_for_a_caller_that_has_gone() {
     });
 }
 
+/// The call that was left has the position's lock, in the kernel.
+#[test]
+fn a_handle_whose_call_was_left_does_not_hold_the_worker_up_at_the_position() {
+    let _alone = alone();
+    guarded("the position of a call that was left".to_owned(), || {
+        for driver in DRIVERS {
+            let Some(fuse) = Fuse::new() else { return };
+            on_one_worker(driver, || {
+                let mut file = File::options().read(true).write(true).open(fuse.file()).unwrap();
+                fuse.fall_silent();
+                for _ in 0..2 {
+                    let error = timeout(Duration::from_millis(20), || (&file).read(&mut [0; 8])).unwrap_err();
+                    assert_eq!(error.kind(), ErrorKind::TimedOut);
+                }
+                let error = timeout(Duration::from_millis(20), || file.read(&mut [0; 8])).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::TimedOut);
+                let error = timeout(Duration::from_millis(20), || file.write(&[0; 8])).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::TimedOut);
+                let error = timeout(Duration::from_millis(20), || file.stream_position()).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::TimedOut);
+            });
+        }
+    });
+}
+
 /// A file is ready at any time, and its server is not.
 #[test]
 fn to_try_a_standard_stream_that_is_a_servers_file_does_not_hold_the_worker_up() {
