@@ -106,7 +106,7 @@ impl Readiness {
     }
 
     /// [`readable`](Self::readable) as a source: to be awaited, or chosen among others. It stays
-    /// ready until somebody reads. A simulation does not count it among the waits for the kernel.
+    /// ready until somebody reads. A simulation counts it among the waits for the kernel.
     ///
     /// # Cancellation
     /// *No effect*, also if another arm was chosen, or the future is dropped.

@@ -109,8 +109,8 @@ impl<P: Listens> Listener<P> {
     }
 
     /// [`accept`](Self::accept) as a source: to be awaited, or chosen among others. It can be
-    /// waited for again, for the next connection. A simulation does not count it among the waits
-    /// for the network.
+    /// waited for again, for the next connection. A simulation counts it among the waits for the
+    /// network.
     ///
     /// # Cancellation
     /// *No effect*, as for [`accept`](Self::accept): nothing is accepted unless it is yielded. So

@@ -264,7 +264,7 @@ impl<P: Protocol> Stream<P> {
     /// and a read that has begun can't be undone (see [`net`](crate::net#sources)).
     ///
     /// It stays ready until somebody reads. If several read from the stream, another one may be
-    /// first. A simulation does not count it among the waits for the network.
+    /// first. A simulation counts it among the waits for the network.
     ///
     /// # Cancellation
     /// *No effect*, also if another arm was chosen, or the future is dropped.
