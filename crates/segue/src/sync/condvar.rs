@@ -22,8 +22,9 @@
 //! A wait that was notified first and cancelled while it waited for the mutex yields the guard, and
 //! the cancellation shows at the next wait.
 //!
-//! **Cancellation** of a fiber or thread: it leaves the queue, locks the mutex again, whatever
-//! cancels it, and the guard is in the error. A task that is dropped leaves, and the mutex stays unlocked by it.
+//! **Cancellation** of a fiber or thread: the waiter leaves the queue, locks the mutex again,
+//! whatever cancels the waiter, and the guard is in the error. A task that is dropped leaves, and
+//! does not lock the mutex.
 //!
 //! **The race to fear**: an arm of a select that joins, unlocks and is withdrawn, because a later
 //! arm is ready, and then begins anew. A notification in between would not find it. So it does not
