@@ -67,6 +67,18 @@ fn token_run() -> u64 {
     })
 }
 
+fn token_shield() -> u64 {
+    let token = CancelToken::new();
+    let inside = token.clone();
+    token.shield(move || {
+        act();
+        assert_eq!(check(), Ok(()));
+        inside.cancel();
+        assert!(after(LONG).wait().is_err());
+        RIGHT
+    })
+}
+
 fn deadline_body() -> u64 {
     deadline(Some(now() + LONG), || {
         act();
@@ -254,6 +266,8 @@ pub static ROWS: &[Row] = &[
     }),
     fiber("CancelToken::run", Captured, token_run),
     thread("CancelToken::run, on a thread", Captured, token_run),
+    fiber("CancelToken::shield", Captured, token_shield),
+    thread("CancelToken::shield, on a thread", Captured, token_shield),
     fiber("Extent::run", Captured, || {
         let extent = Extent::new();
         extent.run(|| {

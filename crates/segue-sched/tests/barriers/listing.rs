@@ -33,6 +33,7 @@ const ROWS: &[In] = &[
     In("segue-core: timeout", "timeout"),
     In("segue-core: deadline", "deadline"),
     In("segue-core: CancelToken::run", "CancelToken::run"),
+    In("segue-core: CancelToken::shield", "CancelToken::shield"),
     In("segue-core: CancelToken::cancel_with", "a waker, by CancelToken::cancel_with"),
     In("segue-core: trait Attribute", "Attribute::from_bits"),
     In("segue-core: barrier", "barrier"),
@@ -88,6 +89,7 @@ const ROWS: &[In] = &[
     In("segue-core: Waitable::map", "Waitable::map, in a wait"),
     In("segue-core: Waitable::filter_map", "Waitable::filter_map, in a wait"),
     In("segue-core: guard", "guard, in a wait"),
+    In("segue-core: from_kernel", "guard, in a wait"),
     In("segue-core: with_nack", "with_nack, in a wait"),
     In("segue-core: future_source", "future_source, in a wait: a poll"),
     In("segue-core: wait_future", "wait_future: a poll"),
@@ -219,6 +221,9 @@ const ROWS: &[In] = &[
 /// says that it captures nothing.
 const NONE: &[In] = &[
     In("segue-core: Surrounding::detour", "of the crate of effects: a call to a clause"),
+    In("segue-core: look_at", "for drivers: a thread of its own calls the look"),
+    In("segue-core: trait Look", "for drivers: a thread of its own calls the look"),
+    In("segue-io: apart", "a thread of its own makes the call"),
     In("segue-core: share", "of the crate of effects: SharedHandler"),
     In("segue-core: inherit", "for what starts fibers and halves of joins"),
     In("segue-core: afresh", "for worker loops"),
