@@ -59,8 +59,10 @@ pub struct KernelSlot<T> {
     counts: Option<KernelWait>,
 }
 
-// SAFETY: every step is that of the guard, with its own slot. What is counted is the concern of
-// nobody else.
+// SAFETY: every step is that of the guard, with its own slot. A source that is `Send` may go to
+// another thread together with its slot, and the count in the slot may end there: the simulation's
+// part of the count is atomic, and the other part is a saturating cell of the fiber that runs on
+// that thread, which only reports read.
 unsafe impl<S: Source, F: FnMut() -> S> Source for FromKernel<S, F> {
     type Output = S::Output;
     type Slot = KernelSlot<S::Slot>;
