@@ -109,8 +109,13 @@ unsafe extern "C" fn getaddrinfo(
     // SAFETY: the caller's.
     let question = unsafe { Question::new(node, service, hints) };
     let mut answer = 0;
+    // A look-up that was interrupted is made again, unless the caller was cancelled.
+    let ask = move || match question.ask(real) {
+        (libc::EAI_SYSTEM, libc::EINTR, _) => Err(libc::EINTR),
+        answer => Ok(answer),
+    };
     let failed = carry_out(|| {
-        match elsewhere("a name to be looked up", false, move || Ok(question.ask(real)))? {
+        match elsewhere("a name to be looked up", false, ask)? {
             (libc::EAI_SYSTEM, error, _) => Err(error),
             (result, _, list) => {
                 answer = result;
