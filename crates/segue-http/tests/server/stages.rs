@@ -5,7 +5,8 @@ use super::common::{echo, plain};
 use super::get;
 use super::memory::{Accepts, Memory};
 use segue_core::{
-    Cancelled, Either, Scope, Trigger, WaitsFor, after, finishing_source, is_finishing, now, scope, shield, sleep,
+    Cancelled, Either, Outcome, Scope, Trigger, WaitsFor, after, finishing_source, is_finishing, now, scope, shield,
+    sleep,
 };
 use segue_http::{Config, IntoResponse, Listener, Payload, Request, Response, Server, Shutdown};
 use segue_sched::{Explore, Sim};
@@ -216,7 +217,8 @@ fn a_response_of_a_server_that_does_not_listen_any_more_says_that_it_is_the_last
         simulated(|| {
             let closes = Trigger::new();
             let server = Server::new(|_: &mut Request<'_>| {
-                closes.wait(WaitsFor::new("the end of the listener"));
+                let ended = closes.wait(WaitsFor::new("the end of the listener"));
+                assert!(matches!(ended, Outcome::Taken(_)), "a request of a server that ends is not cancelled");
                 "last"
             });
             let server = server.config(config());
