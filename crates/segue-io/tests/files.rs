@@ -551,36 +551,6 @@ fn a_read_of_a_pipe_that_was_opened_as_a_file_is_cut_short() {
     }
 }
 
-/// More empty buffers than a call takes are no end.
-#[test]
-fn empty_buffers_before_the_first_with_room_are_passed_over() {
-    everywhere(|| {
-        let scratch = Scratch::new();
-        let path = scratch.path("a");
-        let mut file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
-        let mut slices = vec![IoSlice::new(&[]); 1500];
-        slices.push(IoSlice::new(b"text"));
-        assert_eq!(file.write_vectored(&slices).unwrap(), 4);
-        assert_eq!((&file).write_vectored(&slices).unwrap(), 4);
-        assert_eq!(file.write_vectored_at(&slices, 8).unwrap(), 4);
-        file.rewind().unwrap();
-        let read = |read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>| {
-            let mut room = [0; 4];
-            let mut slices: Vec<_> = (0..1500).map(|_| IoSliceMut::new(&mut [])).collect();
-            slices.push(IoSliceMut::new(&mut room));
-            assert_eq!(read(&mut slices).unwrap(), 4);
-            assert_eq!(&room, b"text");
-        };
-        read(&mut |slices| file.read_vectored(slices));
-        read(&mut |slices| (&file).read_vectored(slices));
-        read(&mut |slices| file.read_vectored_at(slices, 8));
-        // Not in memory.
-        file.sync_all().unwrap();
-        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
-        read(&mut |slices| file.read_vectored_at(slices, 4));
-    });
-}
-
 /// A ring would move bytes at the position instead, and would wait.
 #[test]
 fn what_has_no_offsets_says_so_and_what_must_not_block_does_not() {

@@ -6,7 +6,7 @@ mod common;
 
 use common::everywhere;
 use std::fmt::Write as _;
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -183,4 +183,32 @@ fn random_calls_have_stds_results_and_errors_and_effects() {
         let outcome = outcome.load(Ordering::Relaxed);
         assert!(outcome == 3 || (call == 16 && outcome & 1 == 1) || [21, 22].contains(&call), "{call}: {outcome:b}");
     }
+}
+
+/// More empty buffers than a call takes are no end.
+#[test]
+fn empty_buffers_before_the_first_with_room_are_passed_over() {
+    everywhere(|| {
+        let mut file = segue_io::fs::temp_file().unwrap();
+        let mut slices = vec![IoSlice::new(&[]); 1500];
+        slices.push(IoSlice::new(b"text"));
+        assert_eq!(file.write_vectored(&slices).unwrap(), 4);
+        assert_eq!((&file).write_vectored(&slices).unwrap(), 4);
+        assert_eq!(file.write_vectored_at(&slices, 8).unwrap(), 4);
+        file.rewind().unwrap();
+        let read = |read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>| {
+            let mut room = [0; 4];
+            let mut slices: Vec<_> = (0..1500).map(|_| IoSliceMut::new(&mut [])).collect();
+            slices.push(IoSliceMut::new(&mut room));
+            assert_eq!(read(&mut slices).unwrap(), 4);
+            assert_eq!(&room, b"text");
+        };
+        read(&mut |slices| file.read_vectored(slices));
+        read(&mut |slices| (&file).read_vectored(slices));
+        read(&mut |slices| file.read_vectored_at(slices, 8));
+        // Not in memory.
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        read(&mut |slices| file.read_vectored_at(slices, 4));
+    });
 }
