@@ -5,6 +5,8 @@
 #![cfg(loom)]
 #![allow(unsafe_code, dead_code, unused_imports)] // Jobs are made by hand; the models use a part of the file.
 
+#[path = "../../src/worker/ebb.rs"]
+mod ebb;
 #[path = "../../src/worker/group/mod.rs"]
 mod group;
 #[path = "../../src/worker/inbox.rs"]
