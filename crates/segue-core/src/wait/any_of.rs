@@ -34,7 +34,7 @@
 use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::{MAX_ARM, Retreat, Trigger};
 use crate::wait::arms::Arms;
-use crate::wait::draw::draw;
+use crate::wait::draw::{Series, draw};
 use crate::wait::source::{Source, Waitable};
 
 /// Whichever of these sources is ready first: a tuple of up to twelve of any types, an array or a
@@ -111,8 +111,19 @@ pub fn any_of_biased<L: Arms>(list: L) -> Waitable<AnyOf<L>> {
     Waitable::new(AnyOf::new(list, true, WaitsFor::new("the first of several")))
 }
 
-/// So many arms are drawn among without memory of their own.
-const FEW: usize = 16;
+/// So many parts are drawn among without an allocation.
+const FEW: usize = 32;
+
+/// The places of as many parts, if each arm is one: index and part.
+const ARMS_OF_ONE_PART: [(u8, u8); FEW] = {
+    let mut places = [(0, 0); FEW];
+    let mut index = 0;
+    while index < FEW {
+        places[index].0 = index as u8;
+        index += 1;
+    }
+    places
+};
 
 /// A choice of more arms is one to the choice that it is an arm of.
 const SHARED: usize = 8;
@@ -161,21 +172,32 @@ impl<L: Arms> AnyOf<L> {
     /// Looks at one part after the other, in an order that is drawn step by step.
     #[inline(never)]
     fn attempt_in_any_order(&mut self, parts: usize) -> Option<L::Output> {
-        let (mut few, mut many) = ([(0, 0); FEW], Vec::new());
-        let left: &mut [(u32, u32)] = if parts <= FEW {
-            &mut few[..parts]
-        } else {
-            many.resize(parts, (0, 0));
-            &mut many
-        };
-        let of_arm = |index| (0..self.list.parts_of(index)).map(move |part| (index as u32, part as u32));
-        for (place, it) in left.iter_mut().zip((0..self.list.count()).flat_map(of_arm)) {
-            *place = it;
+        let count = self.list.count();
+        if parts.max(count) > FEW {
+            let mut places = Vec::with_capacity(parts);
+            for index in 0..count {
+                places.extend((0..self.list.parts_of(index)).map(|part| (index as u32, part as u32)));
+            }
+            return self.attempt_each(&mut places, |(index, part)| (index as usize, part as usize));
         }
-        for last in (0..parts).rev() {
-            left.swap(draw(last + 1), last);
-            let (index, part) = left[last];
-            let output = self.list.attempt_part_at(index as usize, part as usize);
+        let mut places = ARMS_OF_ONE_PART;
+        if (0..count).any(|index| self.list.parts_of(index) != 1) {
+            let of_arm = |index| (0..self.list.parts_of(index)).map(move |part| (index as u8, part as u8));
+            for (place, part) in places.iter_mut().zip((0..count).flat_map(of_arm)) {
+                *place = part;
+            }
+        }
+        self.attempt_each(&mut places[..parts], |(index, part)| (index.into(), part.into()))
+    }
+
+    /// Fisher and Yates's permutation of these places, drawn as far as the look gets.
+    #[inline]
+    fn attempt_each<P: Copy>(&mut self, places: &mut [P], place: impl Fn(P) -> (usize, usize)) -> Option<L::Output> {
+        let mut series = Series::new();
+        for last in (0..places.len()).rev() {
+            places.swap(series.below(last + 1), last);
+            let (index, part) = place(places[last]);
+            let output = self.list.attempt_part_at(index, part);
             if output.is_some() {
                 return output;
             }
@@ -243,7 +265,10 @@ unsafe impl<L: Arms> Source for AnyOf<L> {
     #[inline]
     fn attempt(&mut self) -> Option<Self::Output> {
         let count = self.list.count();
-        let parts = if self.biased { 0 } else { self.count_parts() };
+        if self.biased {
+            return (0..count).find_map(|index| self.list.attempt_at(index));
+        }
+        let parts = self.count_parts();
         if parts < 2 {
             return (0..count).find_map(|index| self.list.attempt_at(index));
         }

@@ -36,6 +36,26 @@ pub(crate) fn draw(bound: usize) -> usize {
     })
 }
 
+/// Several numbers that are drawn at once: the running fiber is looked for only for the first.
+///
+/// The generator is Knuth's (MMIX), with more bits than that of [`draw`], so that two series do not
+/// go on alike.
+pub(crate) struct Series(u64);
+
+impl Series {
+    #[inline]
+    pub(crate) fn new() -> Self {
+        Self(draw(1 << 32) as u64)
+    }
+
+    /// A number below `bound`, which is at most 2^32.
+    #[inline]
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (((self.0 >> 32) * bound as u64) >> 32) as usize
+    }
+}
+
 /// A random number, for what is to differ between programs that do the same at the same time. It
 /// keeps no secrets.
 ///
