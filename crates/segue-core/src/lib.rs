@@ -59,12 +59,18 @@
 
 mod blocking;
 mod cancel;
+pub mod chain;
 #[cfg(all(feature = "conformance", not(loom)))]
 pub mod conformance;
 mod contract;
+pub mod drivers;
 mod primitives;
 mod sim;
 mod spawn;
+mod thread;
+mod timers;
+mod tree;
+mod values;
 mod wait;
 
 // What those need who use structures, or write some.
@@ -73,33 +79,32 @@ pub use blocking::{Blocking, blocking};
 pub use cancel::cancellation::{Cancellation, Finishing, Watch, finishing_source, is_finishing};
 pub use cancel::token::CancelToken;
 pub use cancel::{deadline, finally, shield, shield_for, timeout};
-pub use contract::attributes::{Attribute, Attributes, Spread, attribute, attributes};
 pub use contract::current::{in_fiber, with_current, yield_now};
 pub use contract::fiber::{Fiber, WaitsFor};
-pub use contract::locals::{AccessError, FiberLocal};
-pub use contract::stack::trim_stack;
-pub use contract::timers::now;
-pub use contract::tree::cancelled::{Cancelled, Overran, TimedOut};
-pub use contract::tree::context::is_cancelled;
-pub use contract::tree::extent::Extent;
-pub use contract::tree::failure::{Failure, ScopeError};
 pub use contract::trigger::Link;
 pub use contract::trigger::{MAX_ARM, Outcome, Retreat, Trigger, Wakeup};
-pub use contract::{chain, unwind};
 pub use primitives::atomic;
 pub use primitives::payload::{Panic, describe_panics};
 pub use primitives::shared_pair::Half;
+pub use primitives::stack::trim_stack;
 pub use primitives::switch;
 pub use sim::external_work::{OutsideWork, outside_work};
 pub use sim::preemption::preemption_point;
 pub use spawn::builder::Builder;
 pub use spawn::delayed::Delayed;
+pub use spawn::failure::{Failure, ScopeError};
 pub use spawn::join_error::JoinError;
 pub use spawn::join_handle::{Cancellable, JoinHandle};
 pub use spawn::panic_names::name_fibers_in_panics;
 pub use spawn::scope::{Scope, scope, spawn, spawn_task};
 pub use spawn::task::Joining;
 pub use spawn::try_scope::{TryScope, try_scope};
+pub use timers::now;
+pub use tree::cancelled::{Cancelled, Overran, TimedOut};
+pub use tree::context::is_cancelled;
+pub use tree::extent::Extent;
+pub use values::attributes::{Attribute, Attributes, Spread, attribute, attributes};
+pub use values::locals::{AccessError, FiberLocal};
 pub use wait::admission::{admit, check};
 pub use wait::any_of::{AnyOf, Slots, any_of, any_of_biased};
 pub use wait::arms::{Arms, OneOf};
@@ -122,35 +127,28 @@ pub use wait::waker::{wait_future, wait_future_shielded};
 /// What writers of schedulers and runtimes need besides: the contract, the jobs and families that
 /// they are handed, the parks that their workers idle in, and what their workers say of the thread.
 pub mod scheduling {
+    pub use crate::chain::deferred_wakers::{afresh, wake_after_interrupt, wake_task};
     pub use crate::contract::current::{current, retire, run_as_thread, set_current};
-    pub use crate::contract::deferred_wakers::{afresh, wake_after_interrupt, wake_task};
-    pub use crate::contract::executor::{AsTask, Executor};
     pub use crate::contract::job::{Job, JobHeader, Name, Place, Work};
     pub use crate::contract::park::{Park, Unpark};
     pub use crate::contract::scheduler::{Scheduler, Spawn, Wake};
-    pub use crate::contract::stack::set_stack_trimmer;
-    pub use crate::contract::thread::thread_timers;
-    pub use crate::contract::timers::Timers;
-    pub use crate::contract::tree::family::Family;
-    pub use crate::contract::tree::spare::{keep_spares, settle};
     pub use crate::primitives::lock::{Lock, LockGuard};
+    pub use crate::primitives::stack::set_stack_trimmer;
     pub use crate::sim::preemption::{PreemptionPoints, set_preemption};
     pub use crate::spawn::builder::stack_size_of;
     pub use crate::spawn::default_runtime::{StartDefault, default_spawner, has_default, set_default};
+    pub use crate::spawn::family::Family;
     #[doc(hidden)]
     pub use crate::spawn::panic_names::name_fibers_in_debug_builds;
+    pub use crate::spawn::spare::{keep_spares, settle};
+    pub use crate::thread::plain::thread_timers;
+    pub use crate::timers::Timers;
+    pub use crate::wait::executor::{AsTask, Executor};
     pub use crate::wait::park::WaitPark;
 }
 
-/// What drivers of I/O need besides: limits for waits that come one after the other, looks at what
-/// a busy worker has left alone, a price for operations that take long, a word to simulations,
-/// which drive none, and the mark by which calls that block know whom to suspend.
-pub mod drivers {
-    pub use crate::contract::lazy_timer::{LazyTimer, Limit, TimeLimited};
-    pub use crate::contract::timers::{LATE, Look, look_at};
-    pub use crate::contract::tree::context::can_be_cancelled;
-    pub use crate::sim::external_work::{KernelWait, kernel_wait};
-    pub use crate::wait::admission::charge;
-    pub use crate::wait::from_kernel::{FromKernel, KernelSlot, from_kernel};
-    pub use crate::wait::unblocked::{is_unblocked, not_unblocked, unblocked};
+/// Where the panic of foreign code must not get any further: it stays inside, or it ends the
+/// process.
+pub mod unwind {
+    pub use crate::chain::unwind::{__rust_begin_short_backtrace, NoUnwind, abort, contain};
 }

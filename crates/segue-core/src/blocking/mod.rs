@@ -30,17 +30,17 @@
 //! out; here fibers are bound to their thread, so it is the call that moves.
 #![allow(unsafe_code)] // Calls lie in the frames of their callers.
 
-use crate::contract::chain::barrier;
+use crate::chain::barrier;
 use crate::contract::current;
-use crate::contract::tree::cancelled::Cancelled;
+use crate::tree::cancelled::Cancelled;
 use crate::wait::admission::admit;
 pub(crate) mod pool;
 
 use self::pool::Entry;
+use crate::chain::unwind::__rust_begin_short_backtrace;
 use crate::contract::fiber::WaitsFor;
 use crate::contract::job::{JobHeader, Place, Work};
 use crate::contract::trigger::Trigger;
-use crate::contract::unwind::__rust_begin_short_backtrace;
 use crate::primitives::list::Links;
 use crate::sim::external_work::outside_work;
 use std::cell::UnsafeCell;
@@ -210,8 +210,7 @@ impl<H: FnOnce()> Blocking<H> {
     #[track_caller]
     pub fn run<T: Send>(self, f: impl FnOnce() -> T + Send) -> Result<T, Cancelled> {
         admit()?;
-        let watches =
-            self.on_cancel.is_some() && !current::in_fiber() && crate::contract::tree::context::can_be_cancelled();
+        let watches = self.on_cancel.is_some() && !current::in_fiber() && crate::tree::context::can_be_cancelled();
         if !can_hand_over() && !watches {
             return Ok(f());
         }

@@ -36,8 +36,8 @@
 
 use crate::contract::current;
 use crate::contract::job::{Job, JobHeader};
-use crate::contract::thread::{self, Watch, watch_thread};
 use crate::primitives::list::{Linked, Links, List};
+use crate::thread::plain::{self, Watch, watch_thread};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -188,7 +188,7 @@ impl Pool {
         if nobody && unsafe { state.remove(entry) } {
             drop(state);
             // SAFETY: it has just left the queue.
-            current::run_as_thread(|| thread::run_job(unsafe { Entry::job(entry) }));
+            current::run_as_thread(|| plain::run_job(unsafe { Entry::job(entry) }));
         }
     }
 
@@ -221,7 +221,7 @@ impl Pool {
         loop {
             if let Some(job) = state.next() {
                 drop(state);
-                thread::run_job(job);
+                plain::run_job(job);
                 state = self.state();
                 if state.threads - state.waiting > LIMIT.load(Ordering::Relaxed) {
                     break;

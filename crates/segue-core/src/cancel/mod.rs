@@ -1,18 +1,18 @@
 //! Cancellation as its users see it: deadlines, shields, and cleanup that may wait.
 //!
 //! Used by applications, and by every operation that must be finished once it was begun. The error
-//! [`Cancelled`](crate::Cancelled), the tokens and the tree behind them are in `contract/tree`.
+//! [`Cancelled`](crate::Cancelled), the tokens and the tree behind them are in `tree`.
 
 pub(crate) mod cancellation;
 pub(crate) mod token;
 
+use crate::chain::unwind::text;
 use crate::contract::current::{on_current, with_running};
-use crate::contract::timers::Timers;
-use crate::contract::tree::cancelled::{Overran, Reason, TimedOut};
-use crate::contract::tree::context::{Context, shielded, shielded_until};
-use crate::contract::unwind::text;
 use crate::primitives::at_end::at_end;
 use crate::primitives::payload::{Payload, message};
+use crate::timers::Timers;
+use crate::tree::cancelled::{Overran, Reason, TimedOut};
+use crate::tree::context::{Context, shielded, shielded_until};
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::Arc;

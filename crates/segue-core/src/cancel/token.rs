@@ -2,9 +2,9 @@
 //!
 //! Used by applications, scopes and runtimes. The tree behind it is in `context.rs`.
 
-use crate::contract::tree::cancelled::Reason;
-use crate::contract::tree::context::Context;
 use crate::sim::preemption::preemption_point;
+use crate::tree::cancelled::Reason;
+use crate::tree::context::Context;
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;

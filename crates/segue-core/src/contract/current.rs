@@ -5,16 +5,16 @@
 //! one.
 #![allow(unsafe_code)] // The current header is reached by its address.
 
-use crate::contract::chain::barrier;
-use crate::contract::deferred_wakers;
+use crate::chain::barrier;
+use crate::chain::deferred_wakers;
 use crate::contract::fiber::{Fiber, WaitsFor};
-use crate::contract::locals;
-use crate::contract::thread;
-use crate::contract::tree::cancelled::Cancelled;
-use crate::contract::tree::context::Context;
-use crate::contract::tree::family::Family;
 use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::local;
+use crate::spawn::family::Family;
+use crate::thread::plain;
+use crate::tree::cancelled::Cancelled;
+use crate::tree::context::Context;
+use crate::values::locals;
 use std::cell::Cell;
 use std::ptr;
 
@@ -39,7 +39,7 @@ pub fn with_current<R>(f: impl FnOnce(&Fiber) -> R) -> R {
 pub(crate) fn on_current<R>(f: impl FnOnce(&Fiber) -> R) -> R {
     with_running(|fiber| match fiber {
         Some(fiber) => f(fiber),
-        None => thread::with_header(f),
+        None => plain::with_header(f),
     })
 }
 

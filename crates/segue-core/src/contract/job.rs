@@ -6,12 +6,12 @@
 // Type erasure by a hand-made vtable: one pointer a job, one allocation a task.
 #![allow(unsafe_code)]
 
-use crate::contract::attributes::{self, Attribute, Attributes};
 use crate::contract::current;
-use crate::contract::locals::{self, Locals};
-use crate::contract::tree::context::Context;
-use crate::contract::tree::family::Family;
 use crate::primitives::at_end::at_end;
+use crate::spawn::family::Family;
+use crate::tree::context::Context;
+use crate::values::attributes::{self, Attribute, Attributes};
+use crate::values::locals::{self, Locals};
 use std::cell::{Cell, OnceCell, UnsafeCell};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -7,9 +7,9 @@
 
 use crate::contract::fiber::Fiber;
 use crate::contract::job::Job;
-use crate::contract::timers::Timers;
-use crate::contract::tree::family::Family;
 use crate::primitives::switch::Switch;
+use crate::spawn::family::Family;
+use crate::timers::Timers;
 use std::ptr::NonNull;
 use std::sync::Arc;
 

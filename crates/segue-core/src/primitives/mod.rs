@@ -1,8 +1,7 @@
 //! What the rest is built of, and what knows nothing of fibers: atomics (of std or of loom), the
-//! word lock, the intrusive list, a box with two owners, the switch between stacks, and how long to
-//! spin before a thread parks.
+//! word lock, the intrusive list, a box with two owners, the switch between stacks, and what
+//! trims a stack.
 
-pub(crate) mod adaptive_spin;
 pub(crate) mod at_end;
 pub mod atomic;
 pub(crate) mod list;
@@ -10,4 +9,5 @@ pub(crate) mod lock;
 pub(crate) mod payload;
 pub(crate) mod prefetch;
 pub(crate) mod shared_pair;
+pub(crate) mod stack;
 pub mod switch;

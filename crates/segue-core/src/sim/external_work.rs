@@ -3,7 +3,7 @@
 //!
 //! [`OutsideWork`] is held by whatever hands work to another thread and has a fiber wait for it:
 //! calls that block, bridges. [`KernelWait`] is held by drivers of I/O, and by the slot of a source
-//! that only the kernel makes ready (`wait/from_kernel.rs`), while that is registered. The
+//! that only the kernel makes ready (`drivers/from_kernel.rs`), while that is registered. The
 //! simulator of `segue-sched` asks for both.
 //!
 //! # Work outside
@@ -25,11 +25,11 @@
 //! counted, so that a simulation which is open to the world lets its clock go with the real one
 //! meanwhile; and the fiber is marked, so that a report of a deadlock can say what stands outside.
 
-use crate::contract::chain::barrier;
+use crate::chain::barrier;
 use crate::contract::current;
 use crate::contract::fiber::WaitsFor;
-use crate::contract::timers::Timers;
 use crate::primitives::atomic::Ordering;
+use crate::timers::Timers;
 use std::marker::PhantomData;
 
 /// Says that a thread outside works for the caller. See [`outside_work`].

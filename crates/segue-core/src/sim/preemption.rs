@@ -11,8 +11,8 @@
 //! Elsewhere a point costs a load of a word that is never written, and a branch that is never
 //! taken.
 
+use crate::chain::deferred_wakers;
 use crate::contract::current;
-use crate::contract::deferred_wakers;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

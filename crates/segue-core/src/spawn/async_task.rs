@@ -47,23 +47,23 @@
 // The future is polled in place, in the allocation that its job and its handle share.
 #![allow(unsafe_code)]
 
-use crate::contract::chain::{self, Heritage, barrier};
+use crate::chain::deferred_wakers;
+use crate::chain::unwind::{__rust_begin_short_backtrace, caught};
+use crate::chain::{self, Heritage, barrier};
 use crate::contract::current;
-use crate::contract::deferred_wakers;
 use crate::contract::fiber::{Fiber, WaitsFor};
 use crate::contract::job::{Given, Job, JobHeader, Work};
-use crate::contract::locals::{self, Locals};
 use crate::contract::scheduler::{Spawn, Wake};
-use crate::contract::stand_in::{StandIn, StandIns};
-use crate::contract::tree::cancelled::Cancelled;
-use crate::contract::tree::context::Context as Tree;
-use crate::contract::tree::family::Family;
-use crate::contract::unwind::{__rust_begin_short_backtrace, caught};
 use crate::primitives::atomic::{AtomicU8, Ordering};
 use crate::primitives::payload::Panic;
 use crate::primitives::prefetch::prefetch_bytes;
+use crate::spawn::family::Family;
 use crate::spawn::join_error::Failed;
 use crate::spawn::task::{self, Head, Task};
+use crate::tree::cancelled::Cancelled;
+use crate::tree::context::Context as Tree;
+use crate::values::locals::{self, Locals};
+use crate::wait::stand_in::{StandIn, StandIns};
 use std::marker::PhantomPinned;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -4,16 +4,16 @@
 #![allow(unsafe_code)] // Fibers belong to families, which have to outlive them.
 
 use crate::cancel::token::CancelToken;
-use crate::contract::attributes::{self, Attribute, Attributes};
 use crate::contract::fiber::Fiber;
 use crate::contract::job::{Given, Identity};
 use crate::contract::scheduler::Scheduler;
-use crate::contract::tree::cancelled::Cancelled;
 use crate::spawn::default_runtime::with_origin;
 use crate::spawn::delayed::Delayed;
 use crate::spawn::join_handle::{Cancellable, JoinHandle};
 use crate::spawn::scope::Scope;
 use crate::spawn::try_scope::TryScope;
+use crate::tree::cancelled::Cancelled;
+use crate::values::attributes::{self, Attribute, Attributes};
 use std::cell::OnceCell;
 use std::error::Error;
 use std::ptr::NonNull;

@@ -7,15 +7,15 @@
 use crate::contract::current;
 use crate::contract::fiber::Fiber;
 use crate::contract::job::{Given, Job};
-use crate::contract::locals;
 use crate::contract::scheduler::Spawn;
-use crate::contract::thread;
-use crate::contract::tree::cancelled::Cancelled;
-use crate::contract::tree::family::Family;
 use crate::sim::preemption::preemption_point;
 use crate::spawn::async_task::Ending;
+use crate::spawn::family::Family;
 use crate::spawn::join_handle::JoinHandle;
 use crate::spawn::task;
+use crate::thread::plain;
+use crate::tree::cancelled::Cancelled;
+use crate::values::locals;
 use std::ptr;
 use std::sync::{Arc, OnceLock};
 
@@ -178,7 +178,7 @@ impl Spawn for Default {
     fn spawn(&self, job: Job) {
         match DEFAULT.get() {
             Some(start) => start().0.spawn(job),
-            None => thread::scheduler().spawner().spawn(job),
+            None => plain::scheduler().spawner().spawn(job),
         }
     }
 

@@ -14,13 +14,13 @@
 #![allow(unsafe_code)] // As in `builder.rs`.
 
 use crate::cancel::token::CancelToken;
-use crate::contract::tree::cancelled::Cancelled;
-use crate::contract::unwind::__rust_begin_short_backtrace;
+use crate::chain::unwind::__rust_begin_short_backtrace;
 use crate::spawn::async_task::Ending;
 use crate::spawn::default_runtime::with_origin;
 use crate::spawn::join_error::Failed;
 use crate::spawn::join_handle::{Cancellable, JoinHandle};
 use crate::spawn::scope::Scope;
+use crate::tree::cancelled::Cancelled;
 use crate::wait::deadline::after;
 use std::time::Duration;
 

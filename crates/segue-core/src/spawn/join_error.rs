@@ -2,9 +2,9 @@
 //!
 //! Used by handles and by the bridges.
 
-use crate::contract::tree::cancelled::Cancelled;
 use crate::primitives::payload::Panic;
 use crate::spawn::join_handle::JoinHandle;
+use crate::tree::cancelled::Cancelled;
 use std::any::Any;
 use std::convert::Infallible;
 use std::error::Error;

@@ -31,8 +31,8 @@
 
 use crate::contract::current::with_running;
 use crate::contract::fiber::Fiber;
-use crate::contract::tree::context::Context;
 use crate::primitives::at_end::at_end;
+use crate::tree::context::Context;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};

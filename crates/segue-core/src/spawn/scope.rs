@@ -15,16 +15,12 @@
 
 use crate::cancel::shield_at;
 use crate::cancel::token::CancelToken;
-use crate::contract::chain;
+use crate::chain::top;
+use crate::chain::unwind::{caught, text};
 use crate::contract::current;
 use crate::contract::fiber::WaitsFor;
 use crate::contract::job::Given;
 use crate::contract::scheduler::Spawn;
-use crate::contract::tree::cancelled::{Cancelled, Reason};
-use crate::contract::tree::context::is_shielded;
-use crate::contract::tree::failure::ScopeError;
-use crate::contract::tree::family::{DROPPED_ERROR, Family, Held};
-use crate::contract::unwind::{caught, text};
 use crate::primitives::atomic::Ordering;
 use crate::primitives::lock::Lock;
 use crate::primitives::payload::message;
@@ -32,9 +28,13 @@ use crate::sim::preemption::preemption_point;
 use crate::spawn::async_task::Ending;
 use crate::spawn::builder::Builder;
 use crate::spawn::default_runtime::with_origin;
+use crate::spawn::failure::ScopeError;
+use crate::spawn::family::{DROPPED_ERROR, Family, Held};
 use crate::spawn::join_handle::JoinHandle;
 use crate::spawn::overdue;
 use crate::spawn::task;
+use crate::tree::cancelled::{Cancelled, Reason};
+use crate::tree::context::is_shielded;
 use std::any::type_name;
 use std::error::Error;
 use std::io::{self, Write};
@@ -134,7 +134,7 @@ fn is_result<T>() -> bool {
 /// Calls what opens a scope.
 #[inline]
 pub(super) fn where_it_may_be_captured<T>(open: impl FnOnce() -> T) -> T {
-    if chain::top().is_null() {
+    if top().is_null() {
         return open();
     }
     // SAFETY: a runtime's family outlives its members, of which the caller is one, or is static.

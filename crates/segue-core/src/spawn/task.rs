@@ -20,26 +20,26 @@
 //! | CANCELLED by the handle | its claim fails: drops the result, inside of its context, and frees | gone |
 #![allow(unsafe_code)] // One allocation behind two thin pointers.
 
-use crate::contract::chain::{self, Heritage};
+use crate::chain::unwind::{__rust_begin_short_backtrace, caught};
+use crate::chain::{self, Heritage};
 use crate::contract::current;
 use crate::contract::fiber::{Fiber, WaitsFor};
 use crate::contract::job::{Given, Job, JobHeader, Work};
-use crate::contract::locals::{self, Locals};
 use crate::contract::scheduler::Spawn;
-use crate::contract::tree::cancelled::Cancelled;
-use crate::contract::tree::context::{Context, innermost};
-use crate::contract::tree::family::Family;
-use crate::contract::tree::spare;
 use crate::contract::trigger::Link;
 use crate::contract::trigger::{Retreat, Trigger, Wakeup};
-use crate::contract::unwind::{__rust_begin_short_backtrace, caught};
 use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::Ordering;
 use crate::primitives::payload::{Panic, Payload};
 use crate::sim::preemption::preemption_point;
 use crate::spawn::async_task::{AsyncTask, Ending, Polls};
+use crate::spawn::family::Family;
 use crate::spawn::join_error::{Failed, JoinError};
 use crate::spawn::join_handle::JoinHandle;
+use crate::spawn::spare;
+use crate::tree::cancelled::Cancelled;
+use crate::tree::context::{Context, innermost};
+use crate::values::locals::{self, Locals};
 use crate::wait::source::Source;
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -215,7 +215,7 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
         // SAFETY: nobody else looks at the task's result before `settle`, which is called once, at
         // the task's one end. The family counts the task, and what it hands down outlives it.
         let end = current::retire_ended(|| unsafe {
-            if let Err(cancelled) = crate::contract::tree::context::look() {
+            if let Err(cancelled) = crate::tree::context::look() {
                 store_unstarted(head, caught(|| drop(closure)), cancelled);
             } else {
                 let heritage = head.as_ref().family.as_ref().map_or(Heritage::NONE, |family| family.heritage);
@@ -239,7 +239,7 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
         unsafe {
             let closure = (*this.as_ref().closure.get()).take();
             let end = within_context(head, || {
-                let cancelled = crate::contract::tree::context::look().err().unwrap_or_else(Cancelled::new);
+                let cancelled = crate::tree::context::look().err().unwrap_or_else(Cancelled::new);
                 store_unstarted(head, caught(|| drop(closure)), cancelled);
                 discard_inherited(head);
                 settle(head, free::<F, T>)

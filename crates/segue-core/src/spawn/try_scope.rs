@@ -1,14 +1,14 @@
 //! Scopes whose fibers may fail: the first error, or panic, cancels the rest, and all are returned.
 //!
 //! Used by applications, through `try_scope` and `Builder`. `scope.rs` has what is true of all
-//! scopes, `contract/tree/failure.rs` what counts as a failure.
+//! scopes, `spawn/failure.rs` what counts as a failure.
 
-use crate::contract::tree::cancelled::{Cancelled, Reason};
-use crate::contract::tree::context::look;
-use crate::contract::tree::failure::ScopeError;
 use crate::spawn::builder::Builder;
+use crate::spawn::failure::ScopeError;
 use crate::spawn::join_handle::JoinHandle;
 use crate::spawn::scope::{DROPPED_VALUE, Scope, where_it_may_be_captured};
+use crate::tree::cancelled::{Cancelled, Reason};
+use crate::tree::context::look;
 use std::error::Error;
 use std::ops::Deref;
 use std::panic::Location;

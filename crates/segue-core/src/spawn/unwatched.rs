@@ -1,6 +1,6 @@
 //! In a release build nobody watches the scopes that wait. `overdue.rs` has the other case.
 
-use crate::contract::tree::context::Context;
+use crate::tree::context::Context;
 use std::panic::Location;
 use std::sync::Arc;
 

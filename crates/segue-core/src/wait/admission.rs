@@ -20,10 +20,10 @@
 
 use crate::contract::current;
 use crate::contract::fiber::{Fiber, OPERATIONS};
-use crate::contract::tree::cancelled::Cancelled;
-use crate::contract::tree::context::look;
 use crate::primitives::atomic::local;
 use crate::sim::preemption::preemption_point;
+use crate::tree::cancelled::Cancelled;
+use crate::tree::context::look;
 use std::cell::Cell;
 
 // How many operations the tasks that this thread polls without a fiber may begin, before one of

@@ -4,12 +4,12 @@
 //! Used by `waker.rs`, which has the wait of everybody else.
 #![allow(unsafe_code)] // The executor's methods are unsafe to call.
 
-use crate::contract::chain::barrier;
+use crate::chain::barrier;
+use crate::chain::deferred_wakers;
 use crate::contract::current;
-use crate::contract::deferred_wakers;
-use crate::contract::executor::{AsTask, Executor};
 use crate::contract::fiber::{Fiber, WaitsFor};
-use crate::contract::tree::cancelled::Cancelled;
+use crate::tree::cancelled::Cancelled;
+use crate::wait::executor::{AsTask, Executor};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};

@@ -5,9 +5,9 @@
 
 use crate::contract::current::on_current;
 use crate::contract::fiber::WaitsFor;
-use crate::contract::timers::{Key, Timers, now};
-use crate::contract::tree::cancelled::Cancelled;
 use crate::contract::trigger::{Retreat, Trigger};
+use crate::timers::{Key, Timers, now};
+use crate::tree::cancelled::Cancelled;
 use crate::wait::source::{Source, Waitable, wait};
 use std::time::{Duration, Instant};
 

@@ -41,17 +41,17 @@
 //! Foreign code, that is cloning, calling and dropping wakers, runs outside of the lock.
 #![allow(unsafe_code)] // The future is reached by address while it waits.
 
-use crate::contract::chain::barrier;
+use crate::chain::barrier;
+use crate::chain::deferred_wakers;
 use crate::contract::current;
-use crate::contract::deferred_wakers;
 use crate::contract::fiber::Fiber;
 use crate::contract::scheduler::Wake;
-use crate::contract::stand_in::{StandIn, StandIns};
 use crate::contract::trigger::{Outcome, Trigger};
 use crate::primitives::atomic::{self, AtomicBool, Ordering};
 use crate::primitives::lock::Lock;
 use crate::wait::admission::spend_of_thread;
 use crate::wait::source::{Source, Waitable, retreated};
+use crate::wait::stand_in::{StandIn, StandIns};
 use std::marker::PhantomPinned;
 use std::mem;
 use std::pin::Pin;

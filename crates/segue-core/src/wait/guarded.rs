@@ -170,7 +170,7 @@ impl<S: Source, F: FnMut() -> S> Guarded<S, F> {
     /// As [`guard`], with what reports say before the first look: in a choice, whose arms are named
     /// when it is made.
     #[inline]
-    pub(super) fn new(make: F, waits_for: WaitsFor) -> Self {
+    pub(crate) fn new(make: F, waits_for: WaitsFor) -> Self {
         Self { made: None, make, waits_for }
     }
 

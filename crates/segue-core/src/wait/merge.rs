@@ -46,18 +46,18 @@
 //! under the lock, and whoever is about to wait looks under it.
 #![allow(unsafe_code)] // Arms are reached by address while they wait.
 
-use crate::contract::chain::barrier;
+use crate::chain::barrier;
 use crate::contract::fiber::{Fiber, WaitsFor};
 use crate::contract::scheduler::Wake;
-use crate::contract::stand_in::{StandIn, StandIns};
-use crate::contract::tree::cancelled::Cancelled;
 use crate::contract::trigger::{Outcome, Retreat, Trigger};
 use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::{self, AtomicBool, Ordering};
 use crate::sim::preemption::preemption_point;
+use crate::tree::cancelled::Cancelled;
 use crate::wait::holders::steps_of;
 use crate::wait::queue::{Guard, Node, Operation, Unlocked, WaitQueue, Waiting};
 use crate::wait::source::{Source, Waitable, retreated};
+use crate::wait::stand_in::{StandIn, StandIns};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;

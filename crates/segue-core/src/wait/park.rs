@@ -5,9 +5,9 @@
 use crate::contract::current::in_fiber;
 use crate::contract::fiber::WaitsFor;
 use crate::contract::park::{Park, Unpark};
-use crate::contract::timers::now;
-use crate::contract::tree::context::shielded;
-use crate::primitives::adaptive_spin;
+use crate::thread::adaptive_spin;
+use crate::timers::now;
+use crate::tree::context::shielded;
 use crate::wait::queue::WaitQueue;
 use std::sync::Arc;
 use std::time::Duration;

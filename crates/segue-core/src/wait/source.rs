@@ -69,12 +69,12 @@
 //! other crosswise, so that there is no order of locks.
 #![allow(unsafe_code)] // Slots are registered by address.
 
-use crate::contract::chain::{self, barrier};
+use crate::chain::{self, barrier};
 use crate::contract::current;
 use crate::contract::fiber::{Fiber, WaitsFor};
-use crate::contract::tree::cancelled::Cancelled;
 use crate::contract::trigger::{Outcome, Retreat, Trigger};
 use crate::primitives::at_end::at_end;
+use crate::tree::cancelled::Cancelled;
 use crate::wait::admission::admit;
 use crate::wait::deadline::Deadline;
 use crate::wait::holders::{BoxSource, Erased, LocalBoxSource, Map};

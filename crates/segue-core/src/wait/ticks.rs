@@ -4,9 +4,9 @@
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
 
 use crate::contract::fiber::WaitsFor;
-use crate::contract::timers::now;
-use crate::contract::tree::cancelled::Cancelled;
 use crate::contract::trigger::{Retreat, Trigger};
+use crate::timers::now;
+use crate::tree::cancelled::Cancelled;
 use crate::wait::deadline::{Alarm, Deadline};
 use crate::wait::holders::steps_of;
 use crate::wait::source::{Source, Waitable};

@@ -63,10 +63,10 @@
 
 use crate::contract::current;
 use crate::contract::fiber::{Fiber, WaitsFor};
-use crate::contract::tree::cancelled::Cancelled;
-use crate::contract::tree::context;
 use crate::contract::trigger::Trigger;
 use crate::primitives::atomic::{AtomicUsize, Ordering, local};
+use crate::tree::cancelled::Cancelled;
+use crate::tree::context;
 use crate::wait::admission::{admit, exhausted};
 use crate::wait::as_task;
 use std::cell::Cell;

@@ -1,9 +1,9 @@
 //! What a worker finds that comes back while another thread fires its timers. Part of
-//! `contract/timers/late.rs`.
+//! `timers/late.rs`.
 
 use super::{LATE, Look};
-use crate::contract::lazy_timer::{LazyTimer, Limit, TimeLimited};
-use crate::contract::timers::{Entry, Rare, Timers};
+use crate::drivers::lazy_timer::{LazyTimer, Limit, TimeLimited};
+use crate::timers::{Entry, Rare, Timers};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 

@@ -8,7 +8,7 @@
 //! them; closures that were sent to it go to the shelf for all, and so do those that are sent while
 //! it is away. The mark and the shelf of what was sent are under one lock, so that nothing is sent
 //! to it unseen. Its other fibers stay, and wait for its return. Its timers and its driver stay,
-//! too; for what others wait for there, another thread looks after them (`contract/timers/late.rs`
+//! too; for what others wait for there, another thread looks after them (`timers/late.rs`
 //! of `segue-core`, `outsiders.rs` of `segue-io`).
 //!
 //! A monitor leaves it alone: it blocks on purpose. A shutdown that reports what is left has been

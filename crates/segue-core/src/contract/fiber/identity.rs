@@ -4,11 +4,11 @@
 //! fixed before the fiber runs, or for its own thread alone.
 #![allow(unsafe_code)] // A job is kept as an address.
 
-use crate::contract::attributes::{Attribute, Attributes};
 use crate::contract::fiber::Fiber;
 use crate::contract::job::Job;
-use crate::contract::locals::Locals;
 use crate::primitives::atomic::local;
+use crate::values::attributes::{Attribute, Attributes};
+use crate::values::locals::Locals;
 use std::cell::{Cell, OnceCell};
 use std::ptr::{self, NonNull};
 

@@ -2,14 +2,14 @@
 //!
 //! Used by waits, which join, and by whatever enters and leaves contexts. A fiber becomes a member
 //! when it first waits in a context, and not when it enters: one that never waits costs the tree
-//! nothing. `contract/tree/context.rs` has the tree.
+//! nothing. `tree/context.rs` has the tree.
 #![allow(unsafe_code)] // Contexts are reached by address.
 
 use crate::contract::fiber::Fiber;
-use crate::contract::tree::cancelled::Cancelled;
-use crate::contract::tree::context::Context;
-use crate::contract::tree::family::Family;
 use crate::primitives::atomic::Ordering;
+use crate::spawn::family::Family;
+use crate::tree::cancelled::Cancelled;
+use crate::tree::context::Context;
 use std::ptr::{self, NonNull};
 
 impl Fiber {

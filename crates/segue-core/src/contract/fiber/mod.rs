@@ -20,17 +20,17 @@ mod waits_for;
 pub(crate) use permission::{NO_SUSPEND, OPERATIONS};
 pub use waits_for::WaitsFor;
 
-use crate::contract::attributes::Attributes;
-use crate::contract::deferred_wakers;
-use crate::contract::executor::AsTask;
+use crate::chain::deferred_wakers;
 use crate::contract::job::{Identity, Job, Name};
-use crate::contract::locals::Locals;
 use crate::contract::scheduler::{Scheduler, Wake};
-use crate::contract::tree::context::Context;
-use crate::contract::tree::family::Family;
 use crate::contract::trigger::{REFUSED, Trigger};
 use crate::primitives::atomic::{AtomicPtr, Ordering};
 use crate::primitives::list::{Linked, Links};
+use crate::spawn::family::Family;
+use crate::tree::context::Context;
+use crate::values::attributes::Attributes;
+use crate::values::locals::Locals;
+use crate::wait::executor::AsTask;
 use std::cell::{Cell, OnceCell};
 use std::ptr::{self, NonNull};
 
@@ -57,11 +57,11 @@ pub struct Fiber {
     retreats: Cell<bool>,
     /// How many [`KernelWait`](crate::drivers::KernelWait)s it holds, in a simulation.
     kernel_waits: Cell<u8>,
-    unblocked: Cell<bool>, // See `wait/unblocked.rs`.
+    unblocked: Cell<bool>, // See `drivers/unblocked.rs`.
     waits_for: waits_for::Told,
     trigger: Cell<*const Trigger>,
     /// Null unless it is a task.
-    pub(super) task: Cell<*const AsTask>,
+    pub(crate) task: Cell<*const AsTask>,
 
     id: u64,
     /// See [`mark`](Fiber::mark).

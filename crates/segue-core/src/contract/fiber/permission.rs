@@ -3,8 +3,8 @@
 //! Used by every wait, before it begins.
 
 use crate::contract::fiber::{Fiber, WaitsFor};
-use crate::contract::thread;
-use crate::contract::tree::cancelled::Cancelled;
+use crate::thread::plain;
+use crate::tree::cancelled::Cancelled;
 use std::ptr;
 
 /// How many operations that need not wait a fiber may begin in one turn.
@@ -20,7 +20,7 @@ impl Fiber {
     #[must_use]
     #[inline]
     pub fn must_not_suspend(&self) -> bool {
-        (std::thread::panicking() || self.waits_for.get().is_some()) && !thread::is_thread(self)
+        (std::thread::panicking() || self.waits_for.get().is_some()) && !plain::is_thread(self)
     }
 
     /// What a wait fails with that [must not](Fiber::must_not_suspend) suspend.

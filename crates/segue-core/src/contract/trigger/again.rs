@@ -13,8 +13,8 @@
 use super::{Outcome, Trigger};
 use crate::contract::current;
 use crate::contract::fiber::{Fiber, WaitsFor};
-use crate::contract::tree::cancelled::Cancelled;
 use crate::primitives::atomic::Ordering;
+use crate::tree::cancelled::Cancelled;
 use std::ptr;
 
 impl Trigger {

@@ -34,8 +34,8 @@
 use super::forward::is_link;
 use super::{CANCELLED, Trigger, Wakeup, decode, is_open, word};
 use crate::contract::fiber::Fiber;
-use crate::contract::tree::context::Context;
 use crate::primitives::atomic::Ordering;
+use crate::tree::context::Context;
 use std::ptr::{self, NonNull};
 
 /// In place of a context: the wait is over, as its claimer found it cancelled.

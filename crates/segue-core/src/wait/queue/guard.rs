@@ -4,8 +4,8 @@
 #![allow(unsafe_code)] // Nodes lie in the frames of the waiters.
 
 use super::{Head, Inner, Node, WaitQueue};
-use crate::contract::chain::barrier;
-use crate::contract::deferred_wakers::Batch;
+use crate::chain::barrier;
+use crate::chain::deferred_wakers::Batch;
 use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::{Trigger, Wakeup};
 use crate::primitives::lock::LockGuard;

@@ -55,11 +55,11 @@ mod operation;
 mod shared;
 
 use crate::contract::fiber::{Fiber, WaitsFor};
-use crate::contract::tree::cancelled::Cancelled;
 use crate::contract::trigger::Trigger;
 use crate::primitives::atomic::UnsafeCell;
 use crate::primitives::list::{Linked, Links, List};
 use crate::primitives::lock::Lock;
+use crate::tree::cancelled::Cancelled;
 use crate::wait::source::{self, Ended, Waitable};
 use std::cell::Cell;
 use std::marker::{PhantomData, PhantomPinned};

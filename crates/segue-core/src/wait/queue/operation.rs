@@ -5,10 +5,10 @@
 #![allow(unsafe_code)] // Nodes are registered by address.
 
 use super::{Guard, Head, Inner, Node, WaitQueue};
-use crate::contract::chain::{self, barrier};
+use crate::chain::unwind::NoUnwind;
+use crate::chain::{self, barrier};
 use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::{Retreat, Trigger};
-use crate::contract::unwind::NoUnwind;
 use crate::wait::source::{Source, Waitable, registered};
 use std::ptr::{self, NonNull};
 

@@ -53,13 +53,16 @@
 //! thread-local variable; all of the above holds there too, and some of it is needless.
 #![allow(unsafe_code)] // Frames are linked by address.
 
+pub(crate) mod deferred_wakers;
+pub(crate) mod unwind;
+
 use crate::contract::fiber::WaitsFor;
 use crate::primitives::atomic::local;
 use std::cell::Cell;
 use std::mem::{self, MaybeUninit};
 use std::ptr;
 
-pub use crate::contract::tree::context::{Away, Surrounding};
+pub use crate::tree::context::{Away, Surrounding};
 
 /// What the chain knows of the clauses of a handler: the start of what the crate of handlers has
 /// there.

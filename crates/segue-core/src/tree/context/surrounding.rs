@@ -4,7 +4,7 @@
 #![allow(unsafe_code)] // Contexts and frames are reached by address.
 
 use super::{Around, Context, leave};
-use crate::contract::chain::{self, Frame};
+use crate::chain::{self, Frame};
 use crate::contract::current;
 use crate::primitives::at_end::at_end;
 use std::cell::Cell;

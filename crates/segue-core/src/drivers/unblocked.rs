@@ -4,7 +4,7 @@
 //! fiber's header, so that the other fibers of the thread are without it.
 #![allow(unsafe_code)] // To set it is a promise about the code inside.
 
-use crate::contract::chain::barrier;
+use crate::chain::barrier;
 use crate::contract::current::with_running;
 use crate::contract::fiber::WaitsFor;
 use crate::primitives::at_end::at_end;

@@ -32,17 +32,17 @@ pub use late::{LATE, Look, look_at};
 
 pub(crate) use slab::{Entry, Key, Lazy, Rare};
 
-use crate::contract::chain::barrier;
+use crate::chain::barrier;
+use crate::chain::deferred_wakers;
+use crate::chain::unwind::contain;
 use crate::contract::current;
-use crate::contract::deferred_wakers;
 use crate::contract::fiber::WaitsFor;
 use crate::contract::park::Unpark;
-use crate::contract::tree::context::Context;
 use crate::contract::trigger::{Trigger, Wakeup};
-use crate::contract::unwind::contain;
 use crate::primitives::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::primitives::lock::Lock;
 use crate::primitives::prefetch::prefetch_bytes;
+use crate::tree::context::Context;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -377,7 +377,7 @@ impl Timers {
             if let Some(at) = Instant::now().checked_add(at.saturating_duration_since(now)) {
                 // Its maker takes out of the queue what is not there any more: so it stays until
                 // then, which does no harm.
-                crate::contract::thread::thread_timers().insert(at, entry);
+                crate::thread::plain::thread_timers().insert(at, entry);
             }
         }
         let _batch = deferred_wakers::Batch::new();

@@ -44,13 +44,13 @@
 use crate::contract::current;
 use crate::contract::fiber::Fiber;
 use crate::contract::job::{Identity, Job, Name};
-use crate::contract::locals;
 use crate::contract::scheduler::{Scheduler, Spawn, Wake};
-use crate::contract::timers::Timers;
-use crate::primitives::adaptive_spin::Patience;
 use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::{self, AtomicU8, Ordering, UnsafeCell, local, plain_thread_local};
 use crate::primitives::switch::Switch;
+use crate::thread::adaptive_spin::Patience;
+use crate::timers::Timers;
+use crate::values::locals;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, OnceLock};

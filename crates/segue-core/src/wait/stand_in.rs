@@ -7,10 +7,10 @@
 use crate::contract::fiber::Fiber;
 use crate::contract::job::Identity;
 use crate::contract::scheduler::{Scheduler, Spawn, Wake};
-use crate::contract::thread;
-use crate::contract::timers::Timers;
-use crate::contract::tree::context::Context;
 use crate::primitives::switch::Switch;
+use crate::thread::plain;
+use crate::timers::Timers;
+use crate::tree::context::Context;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
@@ -68,10 +68,10 @@ unsafe impl<K: StandIn> Scheduler for StandIns<K> {
     }
 
     fn spawner(&self) -> &dyn Spawn {
-        thread::scheduler().spawner()
+        plain::scheduler().spawner()
     }
 
     fn timers(&self) -> &Timers {
-        thread::scheduler().timers()
+        plain::scheduler().timers()
     }
 }

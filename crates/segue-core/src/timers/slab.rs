@@ -16,9 +16,9 @@
 #![allow(unsafe_code)] // What an entry is for is kept as a pointer.
 
 use super::late::Look;
-use crate::contract::lazy_timer::TimeLimited;
-use crate::contract::tree::context::{Context, Unfinished};
 use crate::contract::trigger::{MAX_ARM, Trigger};
+use crate::drivers::lazy_timer::TimeLimited;
+use crate::tree::context::{Context, Unfinished};
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 

@@ -16,8 +16,8 @@
 //!
 //! A shield hides the cancellation and not the extents: see [`shield`](crate::shield).
 
-use crate::contract::tree::context::{Context, innermost};
 use crate::primitives::at_end::at_end;
+use crate::tree::context::{Context, innermost};
 use std::iter::successors;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

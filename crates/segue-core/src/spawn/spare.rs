@@ -35,8 +35,8 @@
 //! does not matter.
 #![allow(unsafe_code)] // A family is left by its address; blocks are raw memory.
 
-use crate::contract::tree::family::Family;
 use crate::primitives::atomic::local;
+use crate::spawn::family::Family;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::Cell;
 use std::ptr::{self, NonNull};

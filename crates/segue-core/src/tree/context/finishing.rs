@@ -36,14 +36,14 @@
 #![allow(unsafe_code)] // Members are reached by address.
 
 use super::{ASKED, CANCELLED, Context, GRACE};
+use crate::chain::deferred_wakers::Batch;
 use crate::contract::current::with_running;
-use crate::contract::deferred_wakers::Batch;
 use crate::contract::fiber::Fiber;
 use crate::contract::scheduler::Wake;
-use crate::contract::thread::thread_timers;
-use crate::contract::timers::{Entry, Key, Rare, Timers};
-use crate::contract::tree::cancelled::Reason;
 use crate::primitives::atomic::Ordering;
+use crate::thread::plain::thread_timers;
+use crate::timers::{Entry, Key, Rare, Timers};
+use crate::tree::cancelled::Reason;
 use std::collections::HashMap;
 use std::ptr;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};

@@ -18,9 +18,9 @@
 //! Therefore a wait first calls what is kept ([`let_go`]), and so does a worker loop that a waker
 //! runs ([`afresh`]). So nothing is kept while other code has the thread.
 
+use crate::chain::unwind::contain;
 use crate::contract::current;
 use crate::contract::fiber::Fiber;
-use crate::contract::unwind::contain;
 use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::{local, local_with_destructor};
 use crate::primitives::prefetch::prefetch;

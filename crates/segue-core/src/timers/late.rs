@@ -46,8 +46,8 @@
 //! one of them, under the lock, as it is taken out by a waiter that leaves.
 
 use super::{Entry, Key, Lazy, Queue, Rare, Shared, Timers};
-use crate::contract::thread::thread_timers;
-use crate::contract::unwind::contain;
+use crate::chain::unwind::contain;
+use crate::thread::plain::thread_timers;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -147,5 +147,5 @@ impl Look for Shared {
 }
 
 #[cfg(all(test, not(loom)))]
-#[path = "../../../tests/units/late.rs"]
+#[path = "../../tests/units/late.rs"]
 mod tests;

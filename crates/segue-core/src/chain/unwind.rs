@@ -3,7 +3,7 @@
 //!
 //! Used by tasks, wakers, wait queues and schedulers: others depend on their going on.
 
-use crate::contract::chain::barrier;
+use crate::chain::barrier;
 use crate::contract::fiber::WaitsFor;
 use crate::primitives::payload::{NO_DESCRIPTION, NO_MESSAGE, Payload, message};
 use std::any::Any;

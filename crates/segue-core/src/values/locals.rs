@@ -28,10 +28,10 @@
 //! own, and the frame that has borrowed it is above the one that ends the table.
 #![allow(unsafe_code)] // A value is lent while its table may grow.
 
-use crate::contract::chain::barrier;
+use crate::chain::barrier;
+use crate::chain::unwind::caught;
 use crate::contract::current;
 use crate::contract::fiber::{Fiber, WaitsFor};
-use crate::contract::unwind::caught;
 use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::plain_thread_local;
 use crate::primitives::payload::Payload;

@@ -40,12 +40,12 @@
 //! | the wait's, when it ends | that of the next one | `home`, which only waits write |
 //! | `until` becomes OVER | the look of the wait | nothing; the queue's lock wakes it after that |
 
-use crate::contract::chain::barrier;
+use crate::chain::barrier;
 use crate::contract::current;
 use crate::contract::fiber::WaitsFor;
-use crate::contract::timers::{Entry, Key, Lazy, Timers};
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::primitives::lock::Lock;
+use crate::timers::{Entry, Key, Lazy, Timers};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 

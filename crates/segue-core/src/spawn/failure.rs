@@ -12,11 +12,11 @@
 //! caused by, and the reason by its address; what can't be told counts as a failure: so none is
 //! lost.
 
+use crate::chain::unwind::{caught, contain, text};
 use crate::contract::current;
-use crate::contract::thread;
-use crate::contract::tree::cancelled::{Cancelled, Reason, source_or_cancellation};
-use crate::contract::unwind::{caught, contain, text};
 use crate::primitives::payload::{NO_DESCRIPTION, Panic, Payload};
+use crate::thread::plain;
+use crate::tree::cancelled::{Cancelled, Reason, source_or_cancellation};
 use std::error::Error;
 use std::sync::{Arc, LazyLock};
 use std::{fmt, io};
@@ -93,7 +93,7 @@ impl Failure {
 fn own_name() -> Option<Box<str>> {
     current::with_running(|fiber| match fiber {
         Some(fiber) => fiber.name().map(Box::from),
-        None => thread::name(),
+        None => plain::name(),
     })
 }
 

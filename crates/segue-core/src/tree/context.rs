@@ -95,18 +95,18 @@ mod surrounding;
 pub(crate) use finishing::Unfinished;
 pub use surrounding::{Away, Surrounding};
 
-use crate::contract::chain;
+use crate::chain::deferred_wakers::Batch;
+use crate::chain::top;
 use crate::contract::current;
-use crate::contract::deferred_wakers::Batch;
 use crate::contract::fiber::Fiber;
 use crate::contract::scheduler::Wake;
-use crate::contract::timers::Timers;
-use crate::contract::tree::cancelled::{Cancelled, Overran, Reason, TimedOut};
-use crate::contract::tree::extent::{Extent, Extents};
 use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 use crate::primitives::list::{Linked, Links, List};
 use crate::primitives::lock::Lock;
+use crate::timers::Timers;
+use crate::tree::cancelled::{Cancelled, Overran, Reason, TimedOut};
+use crate::tree::extent::{Extent, Extents};
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, OnceLock};
@@ -313,7 +313,7 @@ impl Context {
         // SAFETY: the caller is inside of the parent, so it is alive.
         let parent = unsafe { current::context().as_ref() };
         let mut around = parent.map(|parent| parent.around.clone()).unwrap_or_default();
-        if !chain::top().is_null() {
+        if !top().is_null() {
             // The caller may be captured with it.
             around = Beyond::around(around, false);
         }
@@ -559,7 +559,7 @@ impl Context {
     #[inline]
     pub(crate) fn run_shielded<R>(self: &Arc<Self>, f: impl FnOnce() -> R) -> R {
         match Self::shield() {
-            None if self.stands_alone && chain::top().is_null() => self.enter(f),
+            None if self.stands_alone && top().is_null() => self.enter(f),
             shield => run_in_shield(shield, || self.run_following(f)),
         }
     }
@@ -682,7 +682,7 @@ fn run_in_shield<R>(shield: Option<Arc<Context>>, f: impl FnOnce() -> R) -> R {
 /// way `f` ends.
 #[inline]
 pub(crate) fn enter<R>(context: Option<&Arc<Context>>, f: impl FnOnce() -> R) -> R {
-    if !chain::top().is_null() {
+    if !top().is_null() {
         return enter_surrounded(context, f);
     }
     let context = context.map_or(ptr::null(), Arc::as_ptr);

@@ -1,0 +1,54 @@
+//! What a family makes: jobs for its members, with handles for their results.
+//!
+//! Used by scopes and runtimes. `spawn/family.rs` says what a family is.
+#![allow(unsafe_code)] // Members reach the family by its address.
+
+use crate::cancel::token::CancelToken;
+use crate::contract::job::Job;
+use crate::contract::scheduler::Spawn;
+use crate::spawn::builder::Builder;
+use crate::spawn::family::Family;
+use crate::spawn::join_handle::JoinHandle;
+use crate::spawn::task;
+use crate::values::locals;
+use std::sync::Arc;
+
+impl Family {
+    /// The right to cancel the family.
+    pub fn token(&self) -> CancelToken {
+        CancelToken(Arc::clone(&self.context))
+    }
+
+    /// A job that belongs to this family, with a handle for its result.
+    ///
+    /// # Safety
+    /// The family stays in place until [`complete`](Family::complete) has returned, which the
+    /// caller will call, and what the closure and its result borrow lives until then.
+    #[inline]
+    pub unsafe fn job<F, T>(&self, given: Builder, closure: F) -> (Job, JoinHandle<T>)
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        // SAFETY: as the caller promises: the family outlives the job.
+        unsafe { task::new(closure, given.0, self, self, locals::inherited()) }
+    }
+
+    /// As [`job`](Family::job), for a future.
+    ///
+    /// # Safety
+    /// As for [`job`](Family::job).
+    pub unsafe fn async_job<F>(
+        &self,
+        given: Builder,
+        future: F,
+        spawner: Arc<dyn Spawn + Send + Sync>,
+    ) -> (Job, JoinHandle<F::Output>)
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        // SAFETY: as in `job`.
+        unsafe { task::new_async(future, given.0, spawner, self, self, locals::inherited()) }
+    }
+}

@@ -1,0 +1,6 @@
+//! The cancellation tree: the contexts that a fiber is inside of, and the error that a
+//! cancellation is.
+
+pub(crate) mod cancelled;
+pub(crate) mod context;
+pub(crate) mod extent;
