@@ -29,7 +29,7 @@ fn waits_in_vain() -> bool {
 
 /// The outermost context of a computation that something outside may capture.
 #[derive(Clone, Copy)]
-struct Body<'a>(&'a Surrounding);
+struct Body<'a>(Surrounding<'a>);
 
 impl<'a> Body<'a> {
     /// Runs the body of a scope that can be captured.

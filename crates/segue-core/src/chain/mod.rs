@@ -59,10 +59,9 @@ pub(crate) mod unwind;
 use crate::contract::fiber::WaitsFor;
 use crate::primitives::atomic::local;
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::mem::{self, MaybeUninit};
 use std::ptr;
-
-pub use crate::tree::context::{Away, Surrounding};
 
 /// What the chain knows of the clauses of a handler: the start of what the crate of handlers has
 /// there.
@@ -96,7 +95,7 @@ pub enum Kind<'a> {
     /// A generator, or a handler that is out of use.
     Passive,
     /// A context, or a detour past some: what is captured across takes this along.
-    Context(&'a Surrounding),
+    Context(Surrounding<'a>),
     /// No computation is captured across it.
     Barrier(&'a Barrier),
     /// The handler that is the next frame is shared.
@@ -222,7 +221,7 @@ impl Frame {
             if mark == BARRIER {
                 Kind::Barrier(&*this.cast())
             } else if mark == CONTEXT {
-                Kind::Context(&*this.cast())
+                Kind::Context(Surrounding(this, PhantomData))
             } else if mark == SHARED {
                 Kind::Shared(&*this.cast())
             } else if mark == INHERITED {
@@ -232,6 +231,30 @@ impl Frame {
             }
         }
     }
+}
+
+/// A frame that stands for a context, or for a *detour*, past contexts that are not seen from there,
+/// but captured all the same.
+///
+/// The chain knows the frame alone. The room `tree`, which links these frames, moves the contexts
+/// behind them: [`leave`](Surrounding::leave), [`detour`](Surrounding::detour).
+#[derive(Clone, Copy, Debug)]
+pub struct Surrounding<'a>(*const Frame, PhantomData<&'a Frame>);
+
+impl Surrounding<'_> {
+    pub(crate) fn frame(self) -> *const Frame {
+        self.0
+    }
+}
+
+/// The contexts of a computation that is captured, away from those around. Dropped, it puts them
+/// inside of those that the computation goes on in.
+#[must_use = "the computation is in its contexts again when this is dropped"]
+#[derive(Debug)]
+pub struct Away<'a> {
+    pub(crate) outermost: Surrounding<'a>,
+    /// The address of the innermost context.
+    pub(crate) innermost: *const (),
 }
 
 local!(static TOP: Cell<*const Frame> = Cell::new(ptr::null()));
@@ -317,7 +340,7 @@ pub enum Path<'a> {
     /// Nothing that a capture up to there would have to see to.
     Clear,
     /// Contexts, of which this is the outermost.
-    Through(&'a Surrounding),
+    Through(Surrounding<'a>),
     /// A barrier.
     Barred(&'a Barrier),
     /// The frame is not in the chain: the caller runs in a coroutine of its own.

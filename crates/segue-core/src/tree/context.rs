@@ -93,7 +93,6 @@ mod listing;
 mod surrounding;
 
 pub(crate) use finishing::Unfinished;
-pub use surrounding::{Away, Surrounding};
 
 use crate::chain::deferred_wakers::Batch;
 use crate::chain::top;

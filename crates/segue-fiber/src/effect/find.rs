@@ -68,7 +68,7 @@ pub(super) enum Search {
 pub(super) enum Between {
     Nothing,
     /// Contexts, of which this is the outermost.
-    Contexts(*const Surrounding),
+    Contexts(Surrounding<'static>),
     /// It was inherited, and this with it, from further out.
     Border(Heritage),
 }

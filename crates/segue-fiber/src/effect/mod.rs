@@ -263,7 +263,7 @@ unsafe fn perform_past<E: Effect, T: Ending>(frame: *const Frame, effect: E) -> 
         match find_past(frame, TypeId::of::<E>()) {
             None => Err(effect),
             Some((found, Between::Nothing)) => Ok(found.perform::<E, T>(chain::top(), found.entry.captures, effect)),
-            Some((found, Between::Contexts(contexts))) => Ok(found.perform_inside::<E, T>(&*contexts, effect)),
+            Some((found, Between::Contexts(contexts))) => Ok(found.perform_inside::<E, T>(contexts, effect)),
             Some((found, Between::Border(further))) => Ok(T::answered(found.answer_inherited(further, effect))),
         }
     }
@@ -341,7 +341,7 @@ impl Found {
     /// # Safety
     ///
     /// As for [`perform`](Self::perform); `contexts` is the outermost of those between.
-    unsafe fn perform_inside<E: Effect, T: Ending>(self, contexts: &Surrounding, effect: E) -> T::Of<E::Output> {
+    unsafe fn perform_inside<E: Effect, T: Ending>(self, contexts: Surrounding<'_>, effect: E) -> T::Of<E::Output> {
         // SAFETY: by the contract. A computation that is captured takes its contexts along, and
         // `_away` is dropped when it goes on. A clause that answers is called by the performer,
         // from inside of these contexts.

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)] // Contexts and frames are reached by address.
 
 use super::{Around, Context, leave};
-use crate::chain::{self, Frame};
+use crate::chain::{self, Away, Frame, Surrounding};
 use crate::contract::current;
 use crate::primitives::at_end::at_end;
 use std::cell::Cell;
@@ -17,7 +17,7 @@ pub(super) fn enter_surrounded<R>(context: Option<&Arc<Context>>, f: impl FnOnce
     // SAFETY: it is kept below, until `_leave` has entered the one around.
     let around = Cell::new(unsafe { current::enter_context(context.map_or(ptr::null(), Arc::as_ptr)) });
     let surrounding =
-        Surrounding { frame: Frame::marked(chain::CONTEXT), past: ptr::null(), context: context.cloned(), around };
+        Entered { frame: Frame::marked(chain::CONTEXT), past: ptr::null(), context: context.cloned(), around };
     let _leave = at_end(|| {
         // SAFETY: what is around is in place still.
         unsafe { chain::set_top(surrounding.frame.parent()) };
@@ -32,47 +32,46 @@ pub(super) fn enter_surrounded<R>(context: Option<&Arc<Context>>, f: impl FnOnce
 /// A frame of the chain: a context that was entered where something around may capture what runs.
 /// Or a *detour*, past contexts that are not seen from there, but captured all the same.
 #[repr(C)] // The frame comes first.
-#[derive(Debug)]
-pub struct Surrounding {
+struct Entered {
     frame: Frame,
     /// The outermost of the contexts that a detour leads past.
-    past: *const Surrounding,
+    past: *const Entered,
     /// None for a shield.
     context: Option<Arc<Context>>,
     /// The context around. Not the parent of `context`, which has none under a shield.
     around: Cell<*const Context>,
 }
 
-/// The contexts of a computation that is captured, away from those around. Dropped, it puts them
-/// inside of those that the computation goes on in.
-#[must_use = "what goes on is in its contexts again when this is dropped"]
-#[derive(Debug)]
-pub struct Away<'a> {
-    outermost: &'a Surrounding,
-    innermost: *const Context,
-}
-
-impl Surrounding {
+impl Entered {
     fn context(&self) -> *const Context {
         self.context.as_ref().map_or(ptr::null(), Arc::as_ptr)
     }
 
-    /// What a computation is captured from inside of if this is the outermost of its contexts that
-    /// is seen.
+    /// The outermost of the contexts that a computation is captured with, if this is the outermost
+    /// that is seen.
     fn outermost(&self) -> &Self {
-        // SAFETY: a detour is made inside of what it leads past.
+        // SAFETY: a detour is made inside of the frame that it leads past.
         unsafe { self.past.as_ref() }.unwrap_or(self)
+    }
+}
+
+impl<'a> Surrounding<'a> {
+    fn entered(self) -> &'a Entered {
+        // SAFETY: this file alone links frames with the mark of a context, each as the first field
+        // of an `Entered`, in `repr(C)`; and the frame is in place for as long as the chain's
+        // functions have said when they made this.
+        unsafe { &*self.frame().cast() }
     }
 
     /// Takes the contexts of the caller out of those around, up to this one.
     ///
     /// # Safety
-    /// For a computation that is captured, before it is suspended. It is inside of this one, with
-    /// no handler or generator around that is captured too; and the first thing that it does when
-    /// it goes on is to drop what this answers, on the same thread.
+    /// For a computation that is captured, before it is suspended. The computation is inside of
+    /// this frame, with no handler or generator around that is captured too; and the first thing
+    /// that the computation does when it goes on is to drop the answer, on the same thread.
     #[cold]
-    pub unsafe fn leave(&self) -> Away<'_> {
-        let outermost = self.outermost();
+    pub unsafe fn leave(self) -> Away<'a> {
+        let outermost = self.entered().outermost();
         let innermost = current::context();
         current::leave_context(ptr::null());
         if let Some(context) = &outermost.context {
@@ -83,7 +82,7 @@ impl Surrounding {
         }
         // SAFETY: the computation's consumer, which goes on, is inside of that.
         unsafe { current::enter_context(outermost.around.get()) };
-        Away { outermost, innermost }
+        Away { outermost: self, innermost: innermost.cast() }
     }
 
     /// Runs `f`, a call of the caller's to a handler further out, inside of `parent`, which is
@@ -92,10 +91,11 @@ impl Surrounding {
     /// # Safety
     /// `parent` is in place, or null.
     #[cold]
-    pub unsafe fn detour<R>(&self, parent: *const Frame, f: impl FnOnce() -> R) -> R {
+    pub unsafe fn detour<R>(self, parent: *const Frame, f: impl FnOnce() -> R) -> R {
         let frame = Frame::marked(chain::CONTEXT);
         frame.parent.set(parent);
-        let detour = Self { frame, past: self.outermost(), context: None, around: Cell::new(ptr::null()) };
+        let past = ptr::from_ref(self.entered().outermost());
+        let detour = Entered { frame, past, context: None, around: Cell::new(ptr::null()) };
         // SAFETY: it is dropped at the end of this function, and `parent` is in place, as the
         // caller promises.
         unsafe { chain::inside((&raw const detour).cast(), f) }
@@ -105,7 +105,7 @@ impl Surrounding {
 impl Drop for Away<'_> {
     #[cold]
     fn drop(&mut self) {
-        let Self { outermost, innermost } = *self;
+        let (outermost, innermost) = (self.outermost.entered().outermost(), self.innermost.cast());
         let here = current::context();
         outermost.around.set(here);
         // SAFETY: the caller is inside of it, so it is alive.
