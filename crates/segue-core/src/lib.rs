@@ -99,7 +99,6 @@ pub use spawn::panic_names::name_fibers_in_panics;
 pub use spawn::scope::{Scope, scope, spawn, spawn_task};
 pub use spawn::task::Joining;
 pub use spawn::try_scope::{TryScope, try_scope};
-pub use timers::now;
 pub use tree::cancelled::{Cancelled, Overran, TimedOut};
 pub use tree::context::is_cancelled;
 pub use tree::extent::Extent;
@@ -108,7 +107,7 @@ pub use values::locals::{AccessError, FiberLocal};
 pub use wait::admission::{admit, check};
 pub use wait::any_of::{AnyOf, Slots, any_of, any_of_biased};
 pub use wait::arms::{Arms, OneOf};
-pub use wait::deadline::{Alarm, Deadline, after, at, sleep};
+pub use wait::deadline::{Alarm, Deadline, after, at, now, sleep};
 pub use wait::draw::random;
 pub use wait::filter_map::FilterMap;
 pub use wait::future::SourceFuture;
@@ -141,8 +140,8 @@ pub mod scheduling {
     #[doc(hidden)]
     pub use crate::spawn::panic_names::name_fibers_in_debug_builds;
     pub use crate::spawn::spare::{keep_spares, settle};
-    pub use crate::thread::plain::thread_timers;
     pub use crate::timers::Timers;
+    pub use crate::timers::of_threads::thread_timers;
     pub use crate::wait::executor::{AsTask, Executor};
     pub use crate::wait::park::WaitPark;
 }

@@ -185,7 +185,7 @@ fn inside_deadline<T>(at: Instant, timers: Timers, now: Instant, f: impl FnOnce(
     if is_past {
         context.cancel(Some(Reason::new(TimedOut)));
     }
-    let key = (!is_past).then(|| timers.cancel_at(at, Arc::clone(&context)));
+    let key = (!is_past).then(|| timers.expire_at(at, Arc::clone(&context)));
     let _end = at_end(|| {
         if let Some(key) = key {
             timers.remove(key);

@@ -45,7 +45,7 @@ use crate::contract::current;
 use crate::contract::fiber::WaitsFor;
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::primitives::lock::Lock;
-use crate::timers::{Entry, Key, Lazy, Timers};
+use crate::timers::{Entry, Key, Lazy, Movable, Timers};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -65,6 +65,21 @@ pub trait TimeLimited: Send + Sync {
 
     /// A limit of this timer is over: its waiters are to look. Never waits.
     fn expire(&self, number: usize);
+}
+
+impl<T: TimeLimited> Movable for T {
+    fn come_up(&self, lazy: Lazy, timers: &Timers, key: Key, now: Instant) -> bool {
+        let number = lazy.number;
+        let is_over = self.timer(number).come_up(timers, key, now, |at| timers.insert(at, lazy.into()));
+        if is_over {
+            self.expire(number);
+        }
+        is_over
+    }
+
+    fn put_back(&self, lazy: Lazy, timers: &Timers, key: Key, now: Instant) {
+        self.timer(lazy.number).put_back(timers, key, || timers.insert(now, lazy.into()));
+    }
 }
 
 /// A timer for the limits of waits that come one after the other. `lazy_timer.rs` has the states.
@@ -160,7 +175,7 @@ impl LazyTimer {
     }
 
     /// The entry with this key was taken out before it could come up, and is entered again.
-    pub(crate) fn put_back(&self, timers: &Timers, key: Key, again: impl FnOnce() -> Key) {
+    fn put_back(&self, timers: &Timers, key: Key, again: impl FnOnce() -> Key) {
         let mut entry = self.entry.lock();
         if let Some((_, its)) = entry.as_mut().filter(|(of, its)| *its == key && of.address() == timers.address()) {
             *its = again();
@@ -169,7 +184,7 @@ impl LazyTimer {
 
     /// The entry with this key has come up, and is not among the timers any more. Answers whether
     /// the limit is over.
-    pub(crate) fn come_up(&self, timers: &Timers, key: Key, now: Instant, again: impl FnOnce(Instant) -> Key) -> bool {
+    fn come_up(&self, timers: &Timers, key: Key, now: Instant, again: impl FnOnce(Instant) -> Key) -> bool {
         let mut entry = self.entry.lock();
         let Some((_timers, _)) = entry.take_if(|(of, its)| *its == key && of.address() == timers.address()) else {
             return false; // Another one was made, for an earlier limit.

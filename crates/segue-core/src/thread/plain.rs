@@ -50,10 +50,11 @@ use crate::primitives::atomic::{self, AtomicU8, Ordering, UnsafeCell, local, pla
 use crate::primitives::switch::Switch;
 use crate::thread::adaptive_spin::Patience;
 use crate::timers::Timers;
+use crate::timers::of_threads::thread_timers;
 use crate::values::locals;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 const RESUME: u8 = 1;
 const INTERRUPT: u8 = 2;
@@ -260,31 +261,4 @@ fn begin_to_sleep() -> Option<&'static dyn Watch> {
     let watch = WATCH.get()?;
     watch.waits();
     Some(watch)
-}
-
-/// The timers of all plain threads, fired by one thread that starts on first use. Also for
-/// schedulers that have none of their own.
-#[must_use]
-pub fn thread_timers() -> &'static Timers {
-    static TIMERS: OnceLock<Timers> = OnceLock::new();
-    static STARTED: OnceLock<()> = OnceLock::new();
-    let timers = TIMERS.get_or_init(Timers::real);
-    STARTED.get_or_init(|| {
-        let thread = std::thread::Builder::new()
-            .name("segue-timer".to_owned())
-            .spawn(|| fire_for_ever(timers))
-            .expect("the timer thread of plain threads could not be started");
-        timers.call_earlier(thread.thread().clone());
-    });
-    timers
-}
-
-fn fire_for_ever(timers: &Timers) -> ! {
-    loop {
-        timers.fire();
-        match timers.until_next() {
-            Some(wait) => std::thread::park_timeout(wait),
-            None => std::thread::park(),
-        }
-    }
 }

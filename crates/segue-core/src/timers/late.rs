@@ -47,7 +47,7 @@
 
 use super::{Entry, Key, Lazy, Queue, Rare, Shared, Timers};
 use crate::chain::unwind::contain;
-use crate::thread::plain::thread_timers;
+use crate::timers::of_threads::thread_timers;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -114,8 +114,7 @@ impl Timers {
         let kept = lazies.len();
         for (lazy, key) in lazies {
             if let Some(limited) = lazy.owner.upgrade() {
-                let number = lazy.number;
-                limited.timer(number).put_back(self, key, || self.insert(now, lazy.into()));
+                limited.put_back(lazy, self, key, now);
             }
         }
         if kept > 0 {

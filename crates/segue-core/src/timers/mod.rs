@@ -8,10 +8,11 @@
 //!
 //! The firing worker takes the due entries out and claims their triggers under the lock, and
 //! resumes the waiters after it. A waiter that leaves takes its entry out under the same lock; so
-//! an entry never outlives the frame with the trigger that it names. An entry may also be a context
-//! with a deadline or a grace, which is cancelled after the lock, or a [lazy
-//! timer](crate::drivers::LazyTimer), which is asked after it. So foreign code that runs there
-//! finds no lock; it may register, withdraw and fire.
+//! an entry never outlives the frame with the trigger that it names. An entry may also be an object
+//! that expires (`expiry.rs`), a call, or a [lazy timer](crate::drivers::LazyTimer): these are called
+//! after the lock. So foreign code that runs there finds no lock; it may register, withdraw and
+//! fire. The timers know of none of the three: contexts with a deadline and lazy timers stand in
+//! rooms above, and bring the function to call.
 //!
 //! Timers for which others wait are fired by another thread while their worker is away
 //! (`late.rs`).
@@ -24,7 +25,9 @@
 //! deadline up to 292 years ahead has an entry, at any time. Beyond, there may be none.
 #![allow(unsafe_code)] // Entries name triggers in the frames of waiters.
 
+pub(crate) mod expiry;
 mod late;
+pub(crate) mod of_threads;
 mod slab;
 mod wheel;
 
@@ -35,14 +38,14 @@ pub(crate) use slab::{Entry, Key, Lazy, Rare};
 use crate::chain::barrier;
 use crate::chain::deferred_wakers;
 use crate::chain::unwind::contain;
-use crate::contract::current;
 use crate::contract::fiber::WaitsFor;
 use crate::contract::park::Unpark;
 use crate::contract::trigger::{Trigger, Wakeup};
 use crate::primitives::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::primitives::lock::Lock;
 use crate::primitives::prefetch::prefetch_bytes;
-use crate::tree::context::Context;
+use crate::timers::expiry::{Expires, Expiring};
+use crate::timers::of_threads::thread_timers;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -51,7 +54,7 @@ use wheel::Wheels;
 /// What is to be done for an entry that was due, after the lock.
 enum Due {
     Wake(#[expect(dead_code, reason = "dropping it resumes")] Wakeup),
-    Cancel(Arc<Context>),
+    Expire(Expiring),
     Rare(Box<Rare>, Key),
 }
 
@@ -139,6 +142,17 @@ pub(crate) struct Simulation {
     /// What its fibers' [random](crate::random) numbers follow from, and whether one was drawn.
     seed: u64,
     has_drawn: AtomicBool,
+}
+
+/// A limit that may have been moved by the time that its entry comes up. The room `drivers` has the
+/// one kind.
+pub(crate) trait Movable: Send + Sync {
+    /// The entry with this key, which was `lazy`, has come up. Answers whether the limit is over; if
+    /// not, `lazy` is entered again, for the limit.
+    fn come_up(&self, lazy: Lazy, timers: &Timers, key: Key, now: Instant) -> bool;
+
+    /// The entry with this key was taken out before it could come up, and is entered again.
+    fn put_back(&self, lazy: Lazy, timers: &Timers, key: Key, now: Instant);
 }
 
 /// How many timers are claimed under one hold of the lock.
@@ -301,9 +315,9 @@ impl Timers {
                         }
                         Err(wakeup) => Due::Wake(wakeup),
                     },
-                    Entry::Cancel(context) => {
+                    Entry::Expiry(expiring) => {
                         fired += 1;
-                        Due::Cancel(context)
+                        Due::Expire(expiring)
                     }
                     Entry::Rare(rare) => {
                         if is_away && matches!(*rare, Rare::Lazy(_)) {
@@ -320,16 +334,18 @@ impl Timers {
             for due in batch.into_iter().flatten() {
                 match due {
                     Due::Wake(_) => {}
-                    Due::Cancel(context) => context.cancel_as_due(),
+                    Due::Expire(expiring) => expiring.expire(),
                     Due::Rare(rare, key) => match *rare {
                         Rare::Lazy(lazy) if is_away => kept.push((lazy, key)),
                         Rare::Lazy(lazy) => {
-                            let come_up = || self.come_up(lazy, key, now);
+                            // Without an owner there is no wait.
+                            let owner = lazy.owner.upgrade();
+                            let come_up = || owner.is_some_and(|owner| owner.come_up(lazy, self, key, now));
                             fired += usize::from(barrier(WaitsFor::new("the limit of a wait"), come_up));
                         }
-                        Rare::Grace(unfinished) => {
+                        Rare::Call(call) => {
                             fired += 1;
-                            unfinished.cancel();
+                            call();
                         }
                         // If that has gone, there is nothing to look at.
                         Rare::Look(what) => _ = what.upgrade().and_then(|what| contain(|| what.look())),
@@ -362,9 +378,9 @@ impl Timers {
             match entry {
                 // SAFETY: the entry was in the queue under this lock, so its waiter has not left.
                 Entry::Wait { trigger, arm } => told.push(unsafe { trigger.as_ref() }.claim(arm)),
-                entry @ Entry::Cancel(_) => left.push((start + Duration::from_nanos(deadline), entry)),
+                entry @ Entry::Expiry(_) => left.push((start + Duration::from_nanos(deadline), entry)),
                 Entry::Rare(rare) => match *rare {
-                    Rare::Grace(_) => left.push((start + Duration::from_nanos(deadline), Entry::Rare(rare))),
+                    Rare::Call(_) => left.push((start + Duration::from_nanos(deadline), Entry::Rare(rare))),
                     // The waits were those of fibers, which have ended; the next one finds that its
                     // timers are others. A look is at what plain threads have.
                     Rare::Lazy(_) | Rare::Look(_) => {}
@@ -377,7 +393,7 @@ impl Timers {
             if let Some(at) = Instant::now().checked_add(at.saturating_duration_since(now)) {
                 // Its maker takes out of the queue what is not there any more: so it stays until
                 // then, which does no harm.
-                crate::thread::plain::thread_timers().insert(at, entry);
+                thread_timers().insert(at, entry);
             }
         }
         let _batch = deferred_wakers::Batch::new();
@@ -418,19 +434,6 @@ impl Timers {
         Arc::as_ptr(&self.0).addr()
     }
 
-    /// The entry of a lazy timer has come up. Answers whether its limit was over.
-    fn come_up(&self, lazy: Lazy, key: Key, now: Instant) -> bool {
-        // Without an owner there is no wait.
-        let Some(limited) = lazy.owner.upgrade() else { return false };
-        let number = lazy.number;
-        let again = |at| self.insert(at, lazy.into());
-        let is_over = limited.timer(number).come_up(self, key, now, again);
-        if is_over {
-            limited.expire(number);
-        }
-        is_over
-    }
-
     pub(crate) fn insert(&self, deadline: Instant, entry: Entry) -> Key {
         let mut queue = self.0.queue.lock();
         let key = queue.insert(deadline, entry);
@@ -452,17 +455,17 @@ impl Timers {
         self.0.len.store(queue.wheels.len(), Ordering::Release);
         drop(queue);
         match removed {
-            // It may be the last owner of a context.
-            Some(Entry::Cancel(context)) => drop(context),
+            // It may be the last owner of the object.
+            Some(Entry::Expiry(expiring)) => drop(expiring),
             Some(Entry::Rare(rare)) => drop_rare(rare),
             Some(Entry::Wait { .. }) | None => {}
         }
     }
 
-    /// Cancels `context` at `deadline`, unless the key that this returns is
+    /// Has `what` expire at `deadline`, unless the key that this returns is
     /// [removed](Timers::remove) before.
-    pub(crate) fn cancel_at(&self, deadline: Instant, context: Arc<Context>) -> Key {
-        self.insert(deadline, Entry::Cancel(context))
+    pub(crate) fn expire_at<T: Expires>(&self, deadline: Instant, what: Arc<T>) -> Key {
+        self.insert(deadline, Entry::Expiry(Expiring::new(what)))
     }
 }
 
@@ -477,17 +480,4 @@ impl std::fmt::Debug for Timers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Timers").field("len", &self.0.len.load(Ordering::Relaxed)).finish_non_exhaustive()
     }
-}
-
-/// The clock of the caller's scheduler: virtual on the simulator, real elsewhere.
-///
-/// # Examples
-///
-/// ```
-/// let before = segue_core::now();
-/// assert!(segue_core::now() >= before);
-/// ```
-#[must_use]
-pub fn now() -> Instant {
-    current::on_current(|fiber| fiber.scheduler().timers().now())
 }

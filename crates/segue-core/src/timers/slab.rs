@@ -11,23 +11,23 @@
 //! last in, first out, so that few timers touch few lines.
 //!
 //! What an entry is for is a pointer and a number: a waiter is its trigger and the arm, which are
-//! all that the common case needs. A context is kept alive by its count; a lazy timer, a grace and
-//! a look have a box, which is made as rarely as their entries are.
+//! all that the common case needs. An object that expires is kept alive by its count; a lazy timer, a
+//! call and a look have a box, which is made as rarely as their entries are.
 #![allow(unsafe_code)] // What an entry is for is kept as a pointer.
 
-use super::late::Look;
 use crate::contract::trigger::{MAX_ARM, Trigger};
-use crate::drivers::lazy_timer::TimeLimited;
-use crate::tree::context::{Context, Unfinished};
+use crate::timers::Movable;
+use crate::timers::expiry::Expiring;
+use crate::timers::late::Look;
 use std::ptr::NonNull;
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
 /// What is to be done when the time has come.
 pub(crate) enum Entry {
     /// A waiter.
     Wait { trigger: NonNull<Trigger>, arm: usize },
-    /// A part of the tree that is to be cancelled.
-    Cancel(Arc<Context>),
+    /// An object that expires.
+    Expiry(Expiring),
     /// What is entered rarely.
     Rare(Box<Rare>),
 }
@@ -36,15 +36,15 @@ pub(crate) enum Entry {
 pub(crate) enum Rare {
     /// A timer whose limit may have been moved.
     Lazy(Lazy),
-    /// What was asked to finish.
-    Grace(Unfinished),
+    /// A call.
+    Call(Box<dyn FnOnce() + Send>),
     /// What another thread is to look at.
     Look(Weak<dyn Look>),
 }
 
 /// The timer of this number.
 pub(crate) struct Lazy {
-    pub(crate) owner: Weak<dyn TimeLimited>,
+    pub(crate) owner: Weak<dyn Movable>,
     pub(crate) number: usize,
 }
 
@@ -85,7 +85,7 @@ pub(super) struct Place {
 const _: () = assert!(size_of::<Place>() == 32);
 
 const WAIT: u32 = 0;
-const CANCEL: u32 = 1;
+const EXPIRY: u32 = 1;
 const RARE: u32 = 2;
 const FREE: u32 = 3;
 const KINDS: u32 = 2;
@@ -99,7 +99,7 @@ impl Entry {
                 debug_assert!(arm <= MAX_ARM);
                 (trigger.as_ptr().cast_const().cast(), (arm as u32) << KINDS | WAIT)
             }
-            Self::Cancel(context) => (Arc::into_raw(context).cast(), CANCEL),
+            Self::Expiry(expiring) => (expiring.into_raw().as_ptr().cast_const().cast(), EXPIRY),
             Self::Rare(rare) => (Box::into_raw(rare).cast_const().cast(), RARE),
         }
     }
@@ -113,8 +113,10 @@ impl Entry {
                 let trigger = unsafe { NonNull::new_unchecked(what.cast_mut().cast()) };
                 Self::Wait { trigger, arm: (kind >> KINDS) as usize }
             }
-            // SAFETY: it came from `Arc::into_raw`, and its count with it.
-            CANCEL => Self::Cancel(unsafe { Arc::from_raw(what.cast()) }),
+            EXPIRY => {
+                // SAFETY: it came from `into_raw`, of a pointer that was not null, and is used once.
+                Self::Expiry(unsafe { Expiring::from_raw(NonNull::new_unchecked(what.cast_mut().cast())) })
+            }
             // SAFETY: it came from `Box::into_raw`.
             RARE => Self::Rare(unsafe { Box::from_raw(what.cast_mut().cast()) }),
             _ => unreachable!("a free place has no entry"),

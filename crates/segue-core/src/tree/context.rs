@@ -92,8 +92,6 @@ mod finishing;
 mod listing;
 mod surrounding;
 
-pub(crate) use finishing::Unfinished;
-
 use crate::chain::deferred_wakers::Batch;
 use crate::chain::top;
 use crate::contract::current;
@@ -104,9 +102,11 @@ use crate::primitives::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 use crate::primitives::list::{Linked, Links, List};
 use crate::primitives::lock::Lock;
 use crate::timers::Timers;
+use crate::timers::expiry::{Expires, Expiry};
 use crate::tree::cancelled::{Cancelled, Overran, Reason, TimedOut};
 use crate::tree::extent::{Extent, Extents};
 use std::cell::Cell;
+use std::mem::offset_of;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -127,6 +127,8 @@ pub(crate) struct Context {
     flags: AtomicU8,
     /// Set after the flag, when the flags of all below are set too.
     walked: AtomicBool,
+    /// For the timers, when its deadline has come.
+    expiry: Expiry,
     /// If it is a scope's: the fiber or thread that runs the body. Else null.
     owner: AtomicPtr<()>,
     /// Set before the flag, if ever.
@@ -276,7 +278,7 @@ impl Context {
         if is_past {
             self.cancel_as_due();
         }
-        let key = (!is_past).then(|| timers.cancel_at(at, Arc::clone(self)));
+        let key = (!is_past).then(|| timers.expire_at(at, Arc::clone(self)));
         at_end(move || {
             if let Some(key) = key {
                 timers.remove(key);
@@ -288,6 +290,7 @@ impl Context {
         Self {
             flags: AtomicU8::new(if around.deadline.is_some() || around.further.is_some() { HURRIES } else { 0 }),
             walked: AtomicBool::new(false),
+            expiry: Expiry::of::<Self>(),
             owner: AtomicPtr::new(ptr::null_mut()),
             reason: OnceLock::new(),
             around,
@@ -702,6 +705,15 @@ unsafe fn leave(context: *const Context, around: *const Context) {
     }
     // SAFETY: as the caller promises.
     unsafe { current::enter_context(around) };
+}
+
+// SAFETY: the field is made in `new`, for this type.
+unsafe impl Expires for Context {
+    const OFFSET: usize = offset_of!(Self, expiry);
+
+    fn expire(self: Arc<Self>) {
+        self.cancel_as_due();
+    }
 }
 
 impl Drop for Context {

@@ -6,10 +6,23 @@
 use crate::contract::current::on_current;
 use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::{Retreat, Trigger};
-use crate::timers::{Key, Timers, now};
+use crate::timers::{Key, Timers};
 use crate::tree::cancelled::Cancelled;
 use crate::wait::source::{Source, Waitable, wait};
 use std::time::{Duration, Instant};
+
+/// The clock of the caller's scheduler: virtual on the simulator, real elsewhere.
+///
+/// # Examples
+///
+/// ```
+/// let before = segue_core::now();
+/// assert!(segue_core::now() >= before);
+/// ```
+#[must_use]
+pub fn now() -> Instant {
+    on_current(|fiber| fiber.scheduler().timers().now())
+}
 
 /// The source that is ready at a point in time. Made by [`after`] and [`at`].
 #[derive(Clone, Copy, Debug)]

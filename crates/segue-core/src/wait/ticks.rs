@@ -5,9 +5,8 @@
 
 use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::{Retreat, Trigger};
-use crate::timers::now;
 use crate::tree::cancelled::Cancelled;
-use crate::wait::deadline::{Alarm, Deadline};
+use crate::wait::deadline::{Alarm, Deadline, now};
 use crate::wait::holders::steps_of;
 use crate::wait::source::{Source, Waitable};
 use std::time::{Duration, Instant};

@@ -41,7 +41,7 @@ use crate::contract::current::with_running;
 use crate::contract::fiber::Fiber;
 use crate::contract::scheduler::Wake;
 use crate::primitives::atomic::Ordering;
-use crate::thread::plain::thread_timers;
+use crate::timers::of_threads::thread_timers;
 use crate::timers::{Entry, Key, Rare, Timers};
 use crate::tree::cancelled::Reason;
 use std::collections::HashMap;
@@ -71,15 +71,15 @@ fn graces() -> MutexGuard<'static, HashMap<usize, Grace>> {
     GRACES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the timers know of a grace.
-pub(crate) struct Unfinished {
+/// What the timers call when a grace is over.
+struct Unfinished {
     context: Weak<Context>,
     grace: Duration,
 }
 
 impl Unfinished {
     /// The grace is over.
-    pub(crate) fn cancel(self) {
+    fn cancel(self) {
         if let Some(context) = self.context.upgrade() {
             context.cancel_unfinished(self.grace);
         }
@@ -136,7 +136,7 @@ impl Context {
             return;
         }
         let unfinished = Unfinished { context: Arc::downgrade(self), grace };
-        let key = timers.insert(until, Entry::Rare(Box::new(Rare::Grace(unfinished))));
+        let key = timers.insert(until, Entry::Rare(Box::new(Rare::Call(Box::new(|| unfinished.cancel())))));
         self.flags.fetch_or(GRACE, Ordering::Relaxed);
         let later = graces.insert(address, Grace { until, timers, key });
         drop(graces);
