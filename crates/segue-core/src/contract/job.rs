@@ -8,12 +8,13 @@
 
 use crate::contract::current;
 use crate::primitives::at_end::at_end;
+use crate::primitives::record::Record;
 use crate::spawn::family::Family;
 use crate::tree::context::Context;
-use crate::values::attributes::{self, Attribute, Attributes};
 use crate::values::locals::{self, Locals};
 use std::cell::{Cell, OnceCell, UnsafeCell};
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The name of a fiber. Headers keep it behind one word, as few fibers have one.
@@ -146,7 +147,7 @@ impl JobHeader {
 #[derive(Debug, Default)]
 pub(crate) struct Given {
     pub(crate) name: Option<Box<Name>>,
-    pub(crate) attributes: Option<Attributes>,
+    pub(crate) attributes: Option<Arc<Record>>,
     /// The binary logarithm of the stack's size, rounded up; 0 if nothing was said.
     pub(crate) stack: u8,
 }
@@ -155,7 +156,8 @@ impl Given {
     /// What is given, and what the caller hands down.
     #[inline]
     pub(crate) fn or_inherited(mut self) -> Self {
-        self.attributes = self.attributes.or_else(attributes::inherited);
+        self.attributes =
+            self.attributes.or_else(|| current::with_running(|fiber| Some(fiber?.attributes.get()?.copy())));
         self
     }
 
@@ -275,7 +277,7 @@ impl Job {
     }
 
     #[inline]
-    fn given(&self) -> &Given {
+    pub(crate) fn given(&self) -> &Given {
         // SAFETY: this is the only job for it, and one thread at a time has that; what changes it
         // has the job to itself, by `&mut`, or is about to make it.
         unsafe { &*self.header().given.get() }
@@ -287,13 +289,6 @@ impl Job {
     #[must_use]
     pub fn stack_size(&self) -> Option<usize> {
         self.given().stack_size()
-    }
-
-    /// The value of this type that its fiber will carry. For policies.
-    #[inline]
-    #[must_use]
-    pub fn attribute<A: Attribute>(&self) -> Option<A> {
-        self.given().attributes.as_ref()?.get()
     }
 
     /// Name, context, family and attributes for the fiber that will run it.
@@ -313,7 +308,7 @@ pub(crate) struct Identity {
     pub(crate) name: Option<Box<Name>>,
     pub(crate) context: *const Context,
     pub(crate) family: *const Family,
-    pub(crate) attributes: OnceCell<Attributes>,
+    pub(crate) attributes: OnceCell<Arc<Record>>,
 }
 
 impl Identity {

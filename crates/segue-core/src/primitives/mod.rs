@@ -1,5 +1,6 @@
 //! What the rest is built of, and what knows nothing of fibers: atomics (of std or of loom), the
-//! word lock, the intrusive list, a box with two owners, the switch between stacks, and what
+//! word lock, the intrusive list, a box with two owners, a
+//! list of words by type, the switch between stacks, and what
 //! trims a stack.
 
 pub(crate) mod at_end;
@@ -8,6 +9,7 @@ pub(crate) mod list;
 pub(crate) mod lock;
 pub(crate) mod payload;
 pub(crate) mod prefetch;
+pub(crate) mod record;
 pub(crate) mod shared_pair;
 pub(crate) mod stack;
 pub mod switch;

@@ -13,7 +13,7 @@ use crate::spawn::join_handle::{Cancellable, JoinHandle};
 use crate::spawn::scope::Scope;
 use crate::spawn::try_scope::TryScope;
 use crate::tree::cancelled::Cancelled;
-use crate::values::attributes::{self, Attribute, Attributes};
+use crate::values::attributes::{Attribute, Attributes};
 use std::cell::OnceCell;
 use std::error::Error;
 use std::ptr::NonNull;
@@ -49,14 +49,15 @@ impl Builder {
     /// The attributes that the fiber is to carry, in place of a copy of the caller's. They are not
     /// copied: a clone of the handle can change them while the fiber lives.
     pub fn attributes(mut self, attributes: Attributes) -> Self {
-        self.0.attributes = Some(attributes);
+        self.0.attributes = Some(attributes.0);
         self
     }
 
     /// The fiber's attribute of this type; of the other types it carries what the caller does.
     pub fn attribute<A: Attribute>(mut self, value: A) -> Self {
-        let attributes = self.0.attributes.take().or_else(attributes::inherited).unwrap_or_default();
-        self.0.attributes = Some(attributes.with(value));
+        self.0 = self.0.or_inherited();
+        let attributes = Attributes(self.0.attributes.take().unwrap_or_default());
+        self.0.attributes = Some(attributes.with(value).0);
         self
     }
 

@@ -8,26 +8,15 @@
 //! attributes pays nothing for them. The first attribute makes a record, which stays the fiber's
 //! own; a child gets a copy of its parent's record when it is spawned. A handle of the record reads
 //! and changes it at any time, from any thread, so a supervisor that started a fiber with
-//! attributes of its making can change them later.
-//!
-//! # States of an entry
-//!
-//! ```text
-//!   free --set, by one thread: writes the value, then the key--> used      (for ever)
-//!   used --set: writes the value
-//! ```
-//!
-//! A record is one entry and a link to the record of the others, which is made when there is need.
-//! A key never changes, so a reader needs no lock: it sees either no key, or a key and the value
-//! that was written before it (the key's release, the reader's acquire). Values are single words,
-//! and their order among each other says nothing: a policy that reads two attributes may see one
-//! change and not the other.
+//! attributes of its making can change them later. The spawner and the fiber share the record as
+//! `primitives/record.rs` says.
 
 use crate::contract::current::with_running;
+use crate::contract::fiber::Fiber;
+use crate::contract::job::Job;
+use crate::primitives::record::{Key, Record};
 use std::any::TypeId;
-use std::iter;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// A kind of value that fibers carry and policies read. It fits into a word, so that it can be read
 /// and changed at any time from anywhere.
@@ -123,21 +112,7 @@ impl Attribute for Spread {
 /// assert_eq!(attribute::<Urgent>(), None);
 /// ```
 #[derive(Clone, Default)]
-pub struct Attributes(Arc<Record>);
-
-#[derive(Default)]
-struct Record {
-    key: OnceLock<Key>,
-    bits: AtomicU64,
-    more: OnceLock<Attributes>,
-}
-
-/// A kind of attribute.
-#[derive(Clone, Copy)]
-struct Key {
-    kind: TypeId,
-    inherited: bool,
-}
+pub struct Attributes(pub(crate) Arc<Record>);
 
 impl Attributes {
     /// No attributes yet.
@@ -155,60 +130,28 @@ impl Attributes {
 
     /// The value of this type, if there is one.
     #[must_use]
-    #[inline(never)] // Who asks, mostly finds that there is no record.
     pub fn get<A: Attribute>(&self) -> Option<A> {
-        self.entries().find(|(key, _)| key.kind == TypeId::of::<A>()).map(|(_, bits)| A::from_bits(bits))
+        value(&self.0)
     }
 
     /// Adds a value, or changes it. For a fiber that is ready it counts from the next time that it
     /// becomes so.
     pub fn set<A: Attribute>(&self, value: A) {
-        self.put(Key { kind: TypeId::of::<A>(), inherited: A::INHERITED }, value.to_bits());
-    }
-
-    /// Kinds and values. A record without a key has no further ones.
-    #[inline]
-    fn entries(&self) -> impl Iterator<Item = (Key, u64)> {
-        iter::successors(Some(self), |record| record.0.more.get())
-            .map_while(|Self(record)| Some((*record.key.get()?, record.bits.load(Ordering::Relaxed))))
-    }
-
-    fn put(&self, key: Key, bits: u64) {
-        let write = || self.0.bits.store(bits, Ordering::Relaxed);
-        let mut is_new = false;
-        let taken = self.0.key.get_or_init(|| {
-            write();
-            is_new = true;
-            key
-        });
-        if taken.kind != key.kind {
-            self.0.more.get_or_init(Self::new).put(key, bits);
-        } else if !is_new {
-            write();
-        }
-    }
-
-    /// Attributes of their own with the same values, of those kinds that are inherited: what a
-    /// child gets.
-    #[cold]
-    pub(crate) fn copy(&self) -> Self {
-        let copy = Self::new();
-        self.entries().filter(|(key, _)| key.inherited).for_each(|(key, bits)| copy.put(key, bits));
-        copy
+        self.0.put(Key { kind: TypeId::of::<A>(), inherited: A::INHERITED }, value.to_bits());
     }
 }
 
 impl std::fmt::Debug for Attributes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.entries().map(|(_, bits)| bits)).finish()
+        self.0.fmt(f)
     }
 }
 
-/// What the calling fiber carries; `None` on a plain thread. Children that it spawns later get a
-/// copy.
+/// The attributes of the calling fiber; `None` on a plain thread. Children that the fiber spawns
+/// later get a copy.
 #[must_use]
 pub fn attributes() -> Option<Attributes> {
-    with_running(|fiber| Some(fiber?.attributes().get_or_init(Attributes::new).clone()))
+    with_running(|fiber| Some(Attributes(Arc::clone(fiber?.attributes.get_or_init(Arc::default)))))
 }
 
 /// The value of this type that the calling fiber carries.
@@ -217,8 +160,25 @@ pub fn attribute<A: Attribute>() -> Option<A> {
     with_running(|fiber| fiber?.attribute())
 }
 
-/// What a child of the caller starts with.
-#[inline]
-pub(crate) fn inherited() -> Option<Attributes> {
-    with_running(|fiber| fiber?.attributes().get().map(Attributes::copy))
+impl Fiber {
+    /// The value of this type that the fiber carries. For policies, and for the fiber itself.
+    #[inline]
+    #[must_use]
+    pub fn attribute<A: Attribute>(&self) -> Option<A> {
+        value(self.attributes.get()?)
+    }
+}
+
+impl Job {
+    /// The value of this type that the job's fiber will carry. For policies.
+    #[inline]
+    #[must_use]
+    pub fn attribute<A: Attribute>(&self) -> Option<A> {
+        value(self.given().attributes.as_ref()?)
+    }
+}
+
+#[inline(never)] // Most callers find that there is no record.
+fn value<A: Attribute>(record: &Record) -> Option<A> {
+    record.get(TypeId::of::<A>()).map(A::from_bits)
 }

@@ -7,9 +7,8 @@
 use crate::contract::fiber::Fiber;
 use crate::contract::job::Job;
 use crate::primitives::atomic::local;
-use crate::values::attributes::{Attribute, Attributes};
 use crate::values::locals::Locals;
-use std::cell::{Cell, OnceCell};
+use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
 local!(static MARKS: Cell<u64> = Cell::new(0));
@@ -37,18 +36,6 @@ impl Fiber {
             }));
         }
         self.mark.get()
-    }
-
-    /// The value of this type that it carries. For policies, and for the fiber itself.
-    #[inline]
-    #[must_use]
-    pub fn attribute<A: Attribute>(&self) -> Option<A> {
-        self.attributes.get()?.get()
-    }
-
-    #[inline]
-    pub(crate) fn attributes(&self) -> &OnceCell<Attributes> {
-        &self.attributes
     }
 
     /// Keeps the job that the fiber is for until it [begins](Fiber::begin).

@@ -26,13 +26,14 @@ use crate::contract::scheduler::{Scheduler, Wake};
 use crate::contract::trigger::{REFUSED, Trigger};
 use crate::primitives::atomic::{AtomicPtr, Ordering};
 use crate::primitives::list::{Linked, Links};
+use crate::primitives::record::Record;
 use crate::spawn::family::Family;
 use crate::tree::context::Context;
-use crate::values::attributes::Attributes;
 use crate::values::locals::Locals;
 use crate::wait::executor::AsTask;
 use std::cell::{Cell, OnceCell};
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
 /// The header of something that runs and can wait.
 ///
@@ -69,7 +70,7 @@ pub struct Fiber {
     name: Option<Box<Name>>,
     // Apart from the name: else both are copied as one, which waits for the spawner's writes.
     links: Links<Fiber>,
-    attributes: OnceCell<Attributes>,
+    pub(crate) attributes: OnceCell<Arc<Record>>,
     /// See `locals.rs`; before it runs, its job.
     locals: Cell<*mut Locals>,
 }
