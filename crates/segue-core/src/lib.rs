@@ -79,7 +79,7 @@ pub use blocking::{Blocking, blocking};
 pub use cancel::cancellation::{Cancellation, Finishing, Watch, finishing_source, is_finishing};
 pub use cancel::token::CancelToken;
 pub use cancel::{deadline, finally, shield, shield_for, timeout};
-pub use contract::current::{in_fiber, with_current, yield_now};
+pub use contract::current::in_fiber;
 pub use contract::fiber::{Fiber, WaitsFor};
 pub use contract::trigger::Link;
 pub use contract::trigger::{MAX_ARM, Outcome, Retreat, Trigger, Wakeup};
@@ -99,6 +99,7 @@ pub use spawn::panic_names::name_fibers_in_panics;
 pub use spawn::scope::{Scope, scope, spawn, spawn_task};
 pub use spawn::task::Joining;
 pub use spawn::try_scope::{TryScope, try_scope};
+pub use thread::here::{with_current, yield_now};
 pub use tree::cancelled::{Cancelled, Overran, TimedOut};
 pub use tree::context::is_cancelled;
 pub use tree::extent::Extent;
@@ -127,10 +128,12 @@ pub use wait::waker::{wait_future, wait_future_shielded};
 /// they are handed, the parks that their workers idle in, and what their workers say of the thread.
 pub mod scheduling {
     pub use crate::chain::deferred_wakers::{afresh, wake_after_interrupt, wake_task};
-    pub use crate::contract::current::{current, retire, run_as_thread, set_current};
+    pub use crate::contract::clock::Clock;
+    pub use crate::contract::current::{current, set_current};
     pub use crate::contract::job::{Job, JobHeader, Name, Place, Work};
     pub use crate::contract::park::{Park, Unpark};
     pub use crate::contract::scheduler::{Scheduler, Spawn, Wake};
+    pub use crate::contract::slots::FamilyId;
     pub use crate::primitives::lock::{Lock, LockGuard};
     pub use crate::primitives::stack::set_stack_trimmer;
     pub use crate::sim::preemption::{PreemptionPoints, set_preemption};
@@ -140,6 +143,7 @@ pub mod scheduling {
     #[doc(hidden)]
     pub use crate::spawn::panic_names::name_fibers_in_debug_builds;
     pub use crate::spawn::spare::{keep_spares, settle};
+    pub use crate::thread::here::{retire, run_as_thread};
     pub use crate::timers::Timers;
     pub use crate::timers::of_threads::thread_timers;
     pub use crate::wait::executor::{AsTask, Executor};

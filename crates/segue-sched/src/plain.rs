@@ -7,7 +7,7 @@
 #![allow(unsafe_code)] // It implements the contract.
 
 use crate::run::{cancel, first_fiber, prepare_thread, with_family};
-use segue_core::scheduling::{Job, Scheduler, Spawn, Timers, Wake, afresh, set_current};
+use segue_core::scheduling::{Clock, Job, Scheduler, Spawn, Timers, Wake, afresh, set_current};
 use segue_core::{Fiber, in_fiber, switch::Switch, unwind::NoUnwind};
 use segue_fiber::{Coroutine, Step, thread_stacks};
 use std::sync::{Arc, Mutex, Weak, atomic::AtomicUsize, atomic::Ordering::Relaxed};
@@ -149,7 +149,7 @@ unsafe impl Scheduler for Plain {
         self
     }
 
-    fn timers(&self) -> &Timers {
+    fn timers(&self) -> &dyn Clock {
         &self.timers
     }
 

@@ -32,6 +32,7 @@
 
 use crate::chain::barrier;
 use crate::contract::current;
+use crate::thread::here;
 use crate::tree::cancelled::Cancelled;
 use crate::wait::admission::admit;
 pub(crate) mod pool;
@@ -60,7 +61,7 @@ impl<F: FnOnce() -> R + Send, R: Send> Call<F, R> {
     fn new(closure: F) -> Self {
         // SAFETY: the caller waits for its call inside of the contexts that it is in, as a member
         // of its family.
-        let header = current::on_current(|fiber| unsafe { JobHeader::of::<Self>(Place::here(), fiber.detaches_to()) });
+        let header = here::on_current(|fiber| unsafe { JobHeader::of::<Self>(Place::here(), fiber.detaches_to()) });
         Self {
             entry: Entry { header, links: Links::new() },
             done: Trigger::new(),
@@ -89,7 +90,7 @@ unsafe impl<F: FnOnce() -> R + Send, R: Send> Work for Call<F, R> {
             let this = this.as_ref();
             let closure = (*this.closure.get()).take().expect("a call runs once");
             let closure = || __rust_begin_short_backtrace(closure);
-            *this.result.get() = Some(current::retire(|| catch_unwind(AssertUnwindSafe(closure))));
+            *this.result.get() = Some(here::retire(|| catch_unwind(AssertUnwindSafe(closure))));
             // The last touch.
             this.done.signal(0);
         }

@@ -34,9 +34,9 @@
 // The pool is leaked, and reached by address; its queue links calls in the frames of their callers.
 #![allow(unsafe_code)]
 
-use crate::contract::current;
 use crate::contract::job::{Job, JobHeader};
 use crate::primitives::list::{Linked, Links, List};
+use crate::thread::here;
 use crate::thread::plain::{self, Watch, watch_thread};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -188,7 +188,7 @@ impl Pool {
         if nobody && unsafe { state.remove(entry) } {
             drop(state);
             // SAFETY: it has just left the queue.
-            current::run_as_thread(|| plain::run_job(unsafe { Entry::job(entry) }));
+            here::run_as_thread(|| plain::run_job(unsafe { Entry::job(entry) }));
         }
     }
 

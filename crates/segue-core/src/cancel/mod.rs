@@ -7,9 +7,10 @@ pub(crate) mod cancellation;
 pub(crate) mod token;
 
 use crate::chain::unwind::text;
-use crate::contract::current::{on_current, with_running};
+use crate::contract::current::with_running;
 use crate::primitives::at_end::at_end;
 use crate::primitives::payload::{Payload, message};
+use crate::thread::here::on_current;
 use crate::timers::Timers;
 use crate::tree::cancelled::{Overran, Reason, TimedOut};
 use crate::tree::context::{Context, shielded, shielded_until};
@@ -59,7 +60,7 @@ pub fn shield_for<R>(budget: Duration, f: impl FnOnce() -> R) -> R {
 
 /// As [`shield_for`], with a budget that was given at `at`.
 pub(crate) fn shield_at<R>(budget: Duration, at: &'static Location<'static>, f: impl FnOnce() -> R) -> R {
-    let timers = on_current(|fiber| fiber.scheduler().timers().clone());
+    let timers = on_current(|fiber| Timers::clone(fiber.scheduler().timers()));
     match timers.now().checked_add(budget) {
         Some(end) => {
             let fiber = with_running(|fiber| fiber?.name().map(Box::from));
@@ -150,7 +151,7 @@ fn both(first: Payload, second: Payload) -> Payload {
 /// assert!(ended.is_err_and(|cancelled| cancelled.timed_out()));
 /// ```
 pub fn timeout<T>(limit: Duration, f: impl FnOnce() -> T) -> T {
-    let timers = on_current(|fiber| fiber.scheduler().timers().clone());
+    let timers = on_current(|fiber| Timers::clone(fiber.scheduler().timers()));
     let now = timers.now();
     match now.checked_add(limit) {
         Some(at) => inside_deadline(at, timers, now, f),
@@ -173,7 +174,7 @@ pub fn timeout<T>(limit: Duration, f: impl FnOnce() -> T) -> T {
 /// ```
 pub fn deadline<T>(at: Option<Instant>, f: impl FnOnce() -> T) -> T {
     let Some(at) = at else { return f() };
-    let timers = on_current(|fiber| fiber.scheduler().timers().clone());
+    let timers = on_current(|fiber| Timers::clone(fiber.scheduler().timers()));
     let now = timers.now();
     inside_deadline(at, timers, now, f)
 }

@@ -57,6 +57,7 @@ pub(crate) mod deferred_wakers;
 pub(crate) mod unwind;
 
 use crate::contract::fiber::WaitsFor;
+use crate::contract::slots::ContextHead;
 use crate::primitives::atomic::local;
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -253,8 +254,7 @@ impl Surrounding<'_> {
 #[derive(Debug)]
 pub struct Away<'a> {
     pub(crate) outermost: Surrounding<'a>,
-    /// The address of the innermost context.
-    pub(crate) innermost: *const (),
+    pub(crate) innermost: *const ContextHead,
 }
 
 local!(static TOP: Cell<*const Frame> = Cell::new(ptr::null()));

@@ -7,11 +7,8 @@
 #![allow(unsafe_code)]
 
 use crate::contract::current;
-use crate::primitives::at_end::at_end;
+use crate::contract::slots::{ContextHead, FamilyId};
 use crate::primitives::record::Record;
-use crate::spawn::family::Family;
-use crate::tree::context::Context;
-use crate::values::locals::{self, Locals};
 use std::cell::{Cell, OnceCell, UnsafeCell};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -24,17 +21,17 @@ pub type Name = Box<str>;
 pub struct JobHeader {
     run: unsafe fn(NonNull<JobHeader>),
     abandon: unsafe fn(NonNull<JobHeader>),
-    pub(crate) context: *const Context,
-    family: *const Family,
+    pub(crate) context: *const ContextHead,
+    family: FamilyId,
     /// What the next fiber that runs it is to have. For the side that has the job, or makes it.
     given: UnsafeCell<Given>,
     /// Whether a fiber or thread was made for it, to run it.
     has_fiber: Cell<bool>,
     /// Whether its maker waits, and had better run it than wait for a stack. From any thread.
     awaited: AtomicBool,
-    /// The fiber-local values that it inherits, or null. For the side that has the job; what
+    /// The fiber-local values that it inherits, or null. For the side that has the job; whatever
     /// abandons the work discards them.
-    locals: Cell<*mut Locals>,
+    locals: Cell<*mut ()>,
 }
 
 /// Work that can stand behind a [`JobHeader`].
@@ -57,30 +54,18 @@ pub unsafe trait Work: Sized {
 }
 
 impl JobHeader {
-    /// The header for work that its maker waits for: it runs in the maker's context, and what it
-    /// detaches belongs to `family`.
-    ///
-    /// # Safety
-    /// The maker leaves neither `place` nor `family` before the work was run or abandoned.
-    #[must_use]
-    #[inline]
-    pub unsafe fn of<W: Work>(place: Place, family: Option<&Family>) -> Self {
-        let family = family.map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: as the caller promises.
-        unsafe { Self::within::<W>(place.0, family, Given::default(), ptr::null_mut()) }
-    }
-
     /// Without attributes given, the work has a copy of the caller's. It begins with these
     /// fiber-local values.
     ///
     /// # Safety
-    /// Context and family are null, or in place until the work was run or abandoned.
+    /// Context and family are null, or in place until the work was run or abandoned; `locals` is
+    /// null, or the work's to use.
     #[inline]
     pub(crate) unsafe fn within<W: Work>(
-        context: *const Context,
-        family: *const Family,
+        context: *const ContextHead,
+        family: FamilyId,
         given: Given,
-        locals: *mut Locals,
+        locals: *mut (),
     ) -> Self {
         // SAFETY (both): the header is the first field of a `W`, as `Work` promises, so its address
         // is the work's; and the job that calls these hands on the caller's obligations.
@@ -129,7 +114,7 @@ impl JobHeader {
     ///
     /// # Safety
     /// The work is abandoned, or has no job.
-    pub(crate) unsafe fn take_locals(&self) -> *mut Locals {
+    pub(crate) unsafe fn take_locals(&self) -> *mut () {
         self.locals.replace(ptr::null_mut())
     }
 
@@ -175,14 +160,14 @@ impl Given {
 
 /// A place in the cancellation tree: the context that the caller was in.
 #[derive(Clone, Copy, Debug)]
-pub struct Place(*const Context);
+pub struct Place(pub(crate) *const ContextHead);
 
 impl Place {
     /// Where the caller is now.
     #[inline]
     #[must_use]
     pub fn here() -> Self {
-        Self(crate::contract::current::context())
+        Self(current::context())
     }
 }
 
@@ -218,39 +203,24 @@ impl Job {
         header
     }
 
-    /// Runs it to its end. Panics of the closure stay inside.
-    ///
-    /// For schedulers: on the fiber that [`Fiber::for_job`](crate::contract::fiber::Fiber::for_job)
-    /// was made for. Run anywhere else, it runs as a part of the caller.
+    /// Whether it has a fiber or thread of its own. For one run alone: an async task runs again.
     #[inline]
-    pub fn run(self) {
-        // For this run alone: an async task runs again.
-        if !self.header().has_fiber.replace(false) {
-            return self.run_in_place();
-        }
-        if !self.header().locals.get().is_null() {
-            locals::put(self.header().locals.replace(ptr::null_mut()));
-        }
+    pub(crate) fn takes_fiber(&self) -> bool {
+        self.header().has_fiber.replace(false)
+    }
+
+    /// The fiber-local values that it inherits, or null.
+    #[inline]
+    pub(crate) fn take_locals(&self) -> *mut () {
+        self.header().locals.replace(ptr::null_mut())
+    }
+
+    /// Does the work. `values/run.rs` has the whole of a run.
+    #[inline]
+    pub(crate) fn start(self) {
         let header = self.into_raw();
         // SAFETY: this job was the only one for the header, and is used up.
         unsafe { (header.as_ref().run)(header) };
-    }
-
-    /// Runs it on a fiber that is not its own and stays in the contexts that it is in: at its end
-    /// the job leaves all. What the caller has said of its own calls of the C library is not said
-    /// of the job's.
-    #[cold]
-    fn run_in_place(self) {
-        let context = current::context();
-        let locals = self.header().locals.replace(ptr::null_mut());
-        let mark = |mark| current::with_running(|fiber| fiber.is_some_and(|fiber| fiber.set_unblocked(mark)));
-        let unblocked = mark(false);
-        let _restore = at_end(|| _ = mark(unblocked));
-        let header = self.into_raw();
-        // SAFETY: as in `run`.
-        locals::instead(locals, || unsafe { (header.as_ref().run)(header) });
-        // SAFETY: the caller was inside of it all the time.
-        unsafe { current::enter_context(context) };
     }
 
     /// Whether its maker waits for it, and runs the work itself if the job is dropped: for a
@@ -306,15 +276,15 @@ impl Job {
 /// What a fiber has of its job.
 pub(crate) struct Identity {
     pub(crate) name: Option<Box<Name>>,
-    pub(crate) context: *const Context,
-    pub(crate) family: *const Family,
+    pub(crate) context: *const ContextHead,
+    pub(crate) family: FamilyId,
     pub(crate) attributes: OnceCell<Arc<Record>>,
 }
 
 impl Identity {
     /// In a context, and in no family.
-    pub(crate) fn in_context(context: *const Context) -> Self {
-        Self { name: None, context, family: std::ptr::null(), attributes: OnceCell::new() }
+    pub(crate) fn in_context(context: *const ContextHead) -> Self {
+        Self { name: None, context, family: FamilyId::NONE, attributes: OnceCell::new() }
     }
 }
 

@@ -5,11 +5,11 @@
 // The contract is what every structure's soundness rests on, hence unsafe to implement.
 #![allow(unsafe_code)]
 
+use crate::contract::clock::Clock;
 use crate::contract::fiber::Fiber;
 use crate::contract::job::Job;
+use crate::contract::slots::FamilyId;
 use crate::primitives::switch::Switch;
-use crate::spawn::family::Family;
-use crate::timers::Timers;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ pub unsafe trait Scheduler {
     fn spawner(&self) -> &dyn Spawn;
 
     /// The timers that fibers of this scheduler wait on: also its clock.
-    fn timers(&self) -> &Timers;
+    fn timers(&self) -> &dyn Clock;
 
     /// Makes a ready fiber of a job at once, on a stack of the calling thread, or gives the job
     /// back, to be run in the call: what is behind it need not be `Send` (25).
@@ -66,7 +66,7 @@ pub unsafe trait Scheduler {
     }
 
     /// Whether this is its runtime's family, which is in place while it has fibers or jobs (26).
-    fn keeps(&self, _family: &Family) -> bool {
+    fn keeps(&self, _family: FamilyId) -> bool {
         false
     }
 

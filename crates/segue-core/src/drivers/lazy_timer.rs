@@ -41,10 +41,10 @@
 //! | `until` becomes OVER | the look of the wait | nothing; the queue's lock wakes it after that |
 
 use crate::chain::barrier;
-use crate::contract::current;
 use crate::contract::fiber::WaitsFor;
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::primitives::lock::Lock;
+use crate::thread::here;
 use crate::timers::{Entry, Key, Lazy, Movable, Timers};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -110,7 +110,7 @@ impl Limit<'_> {
     /// one [with a deadline](crate::wait_until).
     pub fn set<T: TimeLimited + 'static>(owner: &Arc<T>, number: usize, at: Instant) -> Option<Limit<'_>> {
         let set = || {
-            current::on_current(|fiber| {
+            here::on_current(|fiber| {
                 let timers = fiber.scheduler().timers();
                 if timers.is_real() { Self::set_among(timers, owner, number, at) } else { None }
             })

@@ -27,8 +27,9 @@
 
 use crate::chain::barrier;
 use crate::contract::current;
-use crate::contract::fiber::WaitsFor;
+use crate::contract::fiber::{Fiber, WaitsFor};
 use crate::primitives::atomic::Ordering;
+use crate::thread::here;
 use crate::timers::Timers;
 use std::marker::PhantomData;
 
@@ -68,10 +69,10 @@ pub fn outside_work() -> OutsideWork {
     if !current::in_fiber() {
         return OutsideWork(None);
     }
-    current::on_current(|fiber| {
+    here::on_current(|fiber| {
         let timers = fiber.scheduler().timers();
         let counted = timers.simulation().map(|simulation| simulation.outside.fetch_add(1, Ordering::Relaxed));
-        OutsideWork(counted.map(|_| timers.clone()))
+        OutsideWork(counted.map(|_| Timers::clone(timers)))
     })
 }
 
@@ -122,7 +123,7 @@ pub fn kernel_wait() -> KernelWait {
         let timers = fiber.scheduler().timers();
         timers.simulation()?.kernel.fetch_add(1, Ordering::Relaxed);
         fiber.count_kernel_wait(true);
-        Some(timers.clone())
+        Some(Timers::clone(timers))
     });
     KernelWait { timers, not_send: PhantomData }
 }
@@ -148,5 +149,21 @@ impl Drop for KernelWait {
                 }
             });
         }
+    }
+}
+
+impl Fiber {
+    /// Whether it waits for the kernel, in a simulation, which does not drive it. See
+    /// [`kernel_wait`](crate::drivers::kernel_wait).
+    pub fn waits_for_kernel(&self) -> bool {
+        self.kernel_waits.get() > 0
+    }
+
+    /// Counts one more wait for the kernel, or one less. A report is all that goes by it: so it may
+    /// be wrong where the future of a source is dropped in another fiber than polled it, or where
+    /// there are hundreds.
+    pub(crate) fn count_kernel_wait(&self, begins: bool) {
+        let waits = self.kernel_waits.get();
+        self.kernel_waits.set(if begins { waits.saturating_add(1) } else { waits.saturating_sub(1) });
     }
 }

@@ -50,18 +50,19 @@
 use crate::chain::deferred_wakers;
 use crate::chain::unwind::{__rust_begin_short_backtrace, caught};
 use crate::chain::{self, Heritage, barrier};
-use crate::contract::current;
 use crate::contract::fiber::{Fiber, WaitsFor};
 use crate::contract::job::{Given, Job, JobHeader, Work};
 use crate::contract::scheduler::{Spawn, Wake};
+use crate::contract::slots::ContextHead;
 use crate::primitives::atomic::{AtomicU8, Ordering};
 use crate::primitives::payload::Panic;
 use crate::primitives::prefetch::prefetch_bytes;
 use crate::spawn::family::Family;
 use crate::spawn::join_error::Failed;
 use crate::spawn::task::{self, Head, Task};
+use crate::thread::here;
 use crate::tree::cancelled::Cancelled;
-use crate::tree::context::Context as Tree;
+use crate::tree::membership;
 use crate::values::locals::{self, Locals};
 use crate::wait::stand_in::{StandIn, StandIns};
 use std::marker::PhantomPinned;
@@ -197,7 +198,7 @@ impl<F: Future> Polls<F> {
         future: F,
         spawner: Arc<dyn Spawn + Send + Sync>,
         given: &Given,
-        context: *const Tree,
+        context: *const ContextHead,
     ) -> Self {
         // SAFETY: as the caller promises.
         let member = unsafe { ASYNC.header(context) };
@@ -255,7 +256,7 @@ impl<F: Future> Polls<F> {
             unsafe { self.member.set_host(Arc::as_ptr(ring).cast()) };
             self.member.join_context();
         }
-        current::leave_contexts();
+        membership::leave_contexts();
         if self.member.is_cancelled() {
             return Some(Err(Failed::Cancelled(self.member.cancelled())));
         }
@@ -342,7 +343,7 @@ unsafe fn over<F, T>(task: NonNull<Task<Polls<F>, T>>, result: Result<T, Failed>
             // What nobody takes is dropped inside of the context.
             task::settle(head, task::free::<Polls<F>, T>)
         };
-        let settled = if retires { current::retire_ended(end) } else { task::within_context(head, end) };
+        let settled = if retires { here::retire_ended(end) } else { task::within_context(head, end) };
         settled.leave();
     }
 }

@@ -13,11 +13,11 @@ use crate::spawn::join_handle::{Cancellable, JoinHandle};
 use crate::spawn::scope::Scope;
 use crate::spawn::try_scope::TryScope;
 use crate::tree::cancelled::Cancelled;
+use crate::tree::context::Context;
 use crate::values::attributes::{Attribute, Attributes};
 use std::cell::OnceCell;
 use std::error::Error;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// A spawn with a name, attributes or a stack of its own size, in the shape of
@@ -195,7 +195,7 @@ impl Fiber {
     #[inline]
     pub unsafe fn under(scheduler: NonNull<dyn Scheduler>, id: u64, token: &CancelToken, given: Builder) -> Self {
         let attributes = given.0.attributes.map_or_else(OnceCell::new, OnceCell::from);
-        let identity = Identity { name: given.0.name, attributes, ..Identity::in_context(Arc::as_ptr(&token.0)) };
+        let identity = Identity { name: given.0.name, attributes, ..Identity::in_context(Context::head_of(&token.0)) };
         // SAFETY: as the caller promises.
         unsafe { Self::new(scheduler, id, identity) }
     }

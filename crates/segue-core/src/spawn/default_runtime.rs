@@ -57,7 +57,7 @@ impl<'a> Origin<'a> {
     #[cold]
     #[inline(never)]
     fn detached_from_afar(&self, own: *const Family) -> *const Family {
-        let keeps = |fiber: &Fiber| self.family.is_some_and(|family| fiber.scheduler().keeps(family));
+        let keeps = |fiber: &Fiber| self.family.is_some_and(|family| fiber.scheduler().keeps(family.id()));
         match self.family_stays {
             Stays::Always => own,
             Stays::WithScheduler if self.fiber.is_some_and(keeps) => own,
@@ -206,7 +206,7 @@ pub(crate) fn with_origin<R>(f: impl FnOnce(Origin<'_>) -> R) -> R {
             None => match DEFAULT.get().map(|start| start()) {
                 Some((spawner, family)) => (spawner, Some(family), Stays::Always),
                 // SAFETY: the family of the job that this thread runs, which outlives the job (J5).
-                None => (default_spawner(), unsafe { current::family().as_ref() }, Stays::Unknown),
+                None => (default_spawner(), unsafe { Family::of_id(current::family()).as_ref() }, Stays::Unknown),
             },
         };
         f(Origin { fiber, spawner, family, family_stays })

@@ -28,7 +28,8 @@
 use crate::chain::unwind::{caught, contain, text};
 use crate::chain::{self, Heritage};
 use crate::contract::current;
-use crate::contract::fiber::WaitsFor;
+use crate::contract::fiber::{Fiber, WaitsFor};
+use crate::contract::slots::{ContextHead, FamilyId};
 use crate::contract::trigger::Trigger;
 use crate::primitives::atomic::{AtomicUsize, Ordering};
 use crate::primitives::lock::Lock;
@@ -97,7 +98,7 @@ impl Family {
         let mut family = Self::new(Context::nested(), true);
         // It inherits only what it is not captured without, and so outlives it.
         family.heritage = chain::heritage();
-        family.openers = if chain::top().is_null() { current::family() } else { UNKNOWN };
+        family.openers = if chain::top().is_null() { Self::of_id(current::family()) } else { UNKNOWN };
         family
     }
 
@@ -140,8 +141,27 @@ impl Family {
 
     /// The context that its members run in.
     #[inline]
-    pub(crate) fn context(&self) -> *const Context {
-        Arc::as_ptr(&self.context)
+    pub(crate) fn context(&self) -> *const ContextHead {
+        Context::head_of(&self.context)
+    }
+
+    /// The name by which headers know it.
+    #[must_use]
+    #[inline]
+    pub fn id(&self) -> FamilyId {
+        Self::id_of(self)
+    }
+
+    /// As [`id`](Self::id), of a family that may be null.
+    #[inline]
+    pub(crate) const fn id_of(family: *const Self) -> FamilyId {
+        FamilyId::new(family.cast())
+    }
+
+    /// The family of this name, to be followed while it is in place; null if there is none.
+    #[inline]
+    pub(crate) fn of_id(id: FamilyId) -> *const Self {
+        id.as_ptr().cast()
     }
 
     #[inline]
@@ -279,6 +299,17 @@ impl Family {
             let _watched = watch();
             self.done.wait_shielded(waits_for);
         }
+    }
+}
+
+impl Fiber {
+    /// The family of the fibers that this fiber detaches.
+    #[must_use]
+    #[inline]
+    pub fn detaches_to(&self) -> Option<&Family> {
+        // SAFETY: a family outlives its fibers, as the maker of their jobs has promised; only
+        // families are given to headers by their address.
+        unsafe { Family::of_id(self.family()).as_ref() }
     }
 }
 

@@ -4,13 +4,15 @@
 #![allow(unsafe_code)] // Members reach the family by its address.
 
 use crate::cancel::token::CancelToken;
-use crate::contract::job::Job;
+use crate::contract::job::{Given, Job, JobHeader, Place, Work};
 use crate::contract::scheduler::Spawn;
+use crate::contract::slots::FamilyId;
 use crate::spawn::builder::Builder;
 use crate::spawn::family::Family;
 use crate::spawn::join_handle::JoinHandle;
 use crate::spawn::task;
 use crate::values::locals;
+use std::ptr;
 use std::sync::Arc;
 
 impl Family {
@@ -50,5 +52,20 @@ impl Family {
     {
         // SAFETY: as in `job`.
         unsafe { task::new_async(future, given.0, spawner, self, self, locals::inherited()) }
+    }
+}
+
+impl JobHeader {
+    /// The header for work that its maker waits for: it runs in the maker's context, and the
+    /// fibers that it detaches belong to `family`.
+    ///
+    /// # Safety
+    /// The maker leaves neither `place` nor `family` before the work was run or abandoned.
+    #[must_use]
+    #[inline]
+    pub unsafe fn of<W: Work>(place: Place, family: Option<&Family>) -> Self {
+        let family = family.map_or(FamilyId::NONE, Family::id);
+        // SAFETY: as the caller promises.
+        unsafe { Self::within::<W>(place.0, family, Given::default(), ptr::null_mut()) }
     }
 }

@@ -26,6 +26,7 @@ use crate::contract::current;
 use crate::contract::fiber::{Fiber, WaitsFor};
 use crate::contract::job::{Given, Job, JobHeader, Work};
 use crate::contract::scheduler::Spawn;
+use crate::contract::slots::{ContextHead, FamilyId};
 use crate::contract::trigger::Link;
 use crate::contract::trigger::{Retreat, Trigger, Wakeup};
 use crate::primitives::at_end::at_end;
@@ -37,6 +38,7 @@ use crate::spawn::family::Family;
 use crate::spawn::join_error::{Failed, JoinError};
 use crate::spawn::join_handle::JoinHandle;
 use crate::spawn::spare;
+use crate::thread::here;
 use crate::tree::cancelled::Cancelled;
 use crate::tree::context::{Context, innermost};
 use crate::values::locals::{self, Locals};
@@ -89,7 +91,13 @@ where
     T: Send,
 {
     // SAFETY: as the caller promises.
-    unsafe { place(JobHeader::within::<Task<F, T>>(context_of(family), detached, given, locals), closure, family) }
+    unsafe {
+        place(
+            JobHeader::within::<Task<F, T>>(context_of(family), Family::id_of(detached), given, locals.cast()),
+            closure,
+            family,
+        )
+    }
 }
 
 /// As [`new`], for what need not be `Send`.
@@ -105,7 +113,13 @@ pub(crate) unsafe fn new_here<F: FnOnce() -> T, T>(
     locals: *mut Locals,
 ) -> (Job, JoinHandle<T>) {
     // SAFETY: as the caller promises.
-    unsafe { place(JobHeader::within::<Task<F, T>>(context_of(family), detached, given, locals), closure, family) }
+    unsafe {
+        place(
+            JobHeader::within::<Task<F, T>>(context_of(family), Family::id_of(detached), given, locals.cast()),
+            closure,
+            family,
+        )
+    }
 }
 
 /// As [`new`], for a future.
@@ -129,7 +143,11 @@ where
     unsafe {
         let context = context_of(family);
         let polls = Polls::new(future, spawner, &given, context);
-        place(JobHeader::within::<AsyncTask<F, T>>(context, detached, given, locals), polls, family)
+        place(
+            JobHeader::within::<AsyncTask<F, T>>(context, Family::id_of(detached), given, locals.cast()),
+            polls,
+            family,
+        )
     }
 }
 
@@ -139,7 +157,7 @@ pub(crate) fn never<T>(dropped: Result<(), Payload>, cancelled: Cancelled) -> Jo
     type Nothing<T> = fn() -> T;
     // SAFETY: there is no context and no family.
     let header = unsafe {
-        JobHeader::within::<Task<Nothing<T>, T>>(ptr::null(), ptr::null(), Given::default(), ptr::null_mut())
+        JobHeader::within::<Task<Nothing<T>, T>>(ptr::null(), FamilyId::NONE, Given::default(), ptr::null_mut())
     };
     // SAFETY: as above.
     let (job, handle) = unsafe { place(header, (|| unreachable!("it was refused")) as Nothing<T>, ptr::null()) };
@@ -155,7 +173,7 @@ pub(crate) fn never<T>(dropped: Result<(), Payload>, cancelled: Cancelled) -> Jo
 /// # Safety
 /// The family is in place, or null.
 #[inline]
-unsafe fn context_of(family: *const Family) -> *const Context {
+unsafe fn context_of(family: *const Family) -> *const ContextHead {
     // SAFETY: as the caller promises.
     unsafe { family.as_ref() }.map_or(ptr::null(), Family::context)
 }
@@ -214,7 +232,7 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
         // left.
         // SAFETY: nobody else looks at the task's result before `settle`, which is called once, at
         // the task's one end. The family counts the task, and what it hands down outlives it.
-        let end = current::retire_ended(|| unsafe {
+        let end = here::retire_ended(|| unsafe {
             if let Err(cancelled) = crate::tree::context::look() {
                 store_unstarted(head, caught(|| drop(closure)), cancelled);
             } else {
@@ -256,7 +274,7 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
 /// The task has not left its family, which keeps the context.
 pub(crate) unsafe fn within_context<T, R>(head: NonNull<Head<T>>, f: impl FnOnce() -> R) -> R {
     // SAFETY: as the caller promises.
-    match unsafe { Context::from_raw(head.as_ref().header.context) } {
+    match unsafe { Context::from_raw(Context::of_head(head.as_ref().header.context)) } {
         Some(context) => context.enter(f),
         None => f(),
     }
@@ -372,7 +390,7 @@ unsafe fn free_detached<T>(head: NonNull<Head<T>>, family: *const Family, free: 
 /// The task has no job any more, and has not left its family.
 pub(crate) unsafe fn discard_inherited<T>(head: NonNull<Head<T>>) {
     // SAFETY: as the caller promises.
-    unsafe { locals::discard(head.as_ref().header.take_locals(), |payload| note_panic(head, payload)) };
+    unsafe { locals::discard(head.as_ref().header.take_locals().cast(), |payload| note_panic(head, payload)) };
 }
 
 /// Takes note of a panic that no handle reports: of the drop of what a task leaves behind.

@@ -41,6 +41,7 @@
 //! | `lie_down`'s exchange to PARKED | `wake`'s failed exchange that sees it | the handle |
 #![allow(unsafe_code)] // Headers of parked threads are reached by address from other threads.
 
+use crate::contract::clock::Clock;
 use crate::contract::current;
 use crate::contract::fiber::Fiber;
 use crate::contract::job::{Identity, Job, Name};
@@ -49,7 +50,7 @@ use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::{self, AtomicU8, Ordering, UnsafeCell, local, plain_thread_local};
 use crate::primitives::switch::Switch;
 use crate::thread::adaptive_spin::Patience;
-use crate::timers::Timers;
+use crate::thread::here;
 use crate::timers::of_threads::thread_timers;
 use crate::values::locals;
 use std::cell::Cell;
@@ -116,12 +117,6 @@ impl Header {
         mail.fetch_or(bit, Ordering::Release);
         thread.expect("set before PARKED").unpark();
     }
-}
-
-/// Whether the header stands for a plain thread.
-#[inline]
-pub(crate) fn is_thread(fiber: &Fiber) -> bool {
-    ptr::addr_eq(ptr::from_ref(fiber.scheduler()), &raw const THREADS)
 }
 
 /// Calls `f` with a header that stands for this thread until `f` returns.
@@ -195,7 +190,7 @@ unsafe impl Scheduler for Threads {
         self
     }
 
-    fn timers(&self) -> &Timers {
+    fn timers(&self) -> &dyn Clock {
         thread_timers()
     }
 }
@@ -235,7 +230,7 @@ pub(crate) fn run_job(mut job: Job) {
     let outer = NAME.with(|slot| slot.replace(own));
     let _restore = at_end(|| NAME.with(|slot| slot.set(outer)));
     // SAFETY: the job keeps both in place until it has left them.
-    locals::instead(ptr::null_mut(), || unsafe { current::within(context, family, || job.run()) });
+    locals::instead(ptr::null_mut(), || unsafe { here::within(context, family, || job.run()) });
 }
 
 /// What wants to know when a thread of its own waits: the pool for calls that block.

@@ -38,6 +38,7 @@ pub(crate) use slab::{Entry, Key, Lazy, Rare};
 use crate::chain::barrier;
 use crate::chain::deferred_wakers;
 use crate::chain::unwind::contain;
+use crate::contract::clock::Clock;
 use crate::contract::fiber::WaitsFor;
 use crate::contract::park::Unpark;
 use crate::contract::trigger::{Trigger, Wakeup};
@@ -46,7 +47,8 @@ use crate::primitives::lock::Lock;
 use crate::primitives::prefetch::prefetch_bytes;
 use crate::timers::expiry::{Expires, Expiring};
 use crate::timers::of_threads::thread_timers;
-use std::ptr::NonNull;
+use std::ops::Deref;
+use std::ptr::{self, NonNull};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use wheel::Wheels;
@@ -474,6 +476,19 @@ impl Timers {
 #[inline(never)]
 fn drop_rare(rare: Box<Rare>) {
     drop(rare);
+}
+
+// SAFETY: these are the timers.
+unsafe impl Clock for Timers {}
+
+impl Deref for dyn Clock + '_ {
+    type Target = Timers;
+
+    #[inline(always)]
+    fn deref(&self) -> &Timers {
+        // SAFETY: each clock is a `Timers`, as its implementation has promised.
+        unsafe { &*ptr::from_ref(self).cast() }
+    }
 }
 
 impl std::fmt::Debug for Timers {

@@ -97,14 +97,16 @@ use crate::chain::top;
 use crate::contract::current;
 use crate::contract::fiber::Fiber;
 use crate::contract::scheduler::Wake;
+use crate::contract::slots::{ContextHead, FamilyId};
 use crate::primitives::at_end::at_end;
-use crate::primitives::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
+use crate::primitives::atomic::{AtomicBool, AtomicPtr, Ordering};
 use crate::primitives::list::{Linked, Links, List};
 use crate::primitives::lock::Lock;
 use crate::timers::Timers;
 use crate::timers::expiry::{Expires, Expiry};
 use crate::tree::cancelled::{Cancelled, Overran, Reason, TimedOut};
 use crate::tree::extent::{Extent, Extents};
+use crate::tree::membership::leave_context;
 use std::cell::Cell;
 use std::mem::offset_of;
 use std::ptr::{self, NonNull};
@@ -113,7 +115,7 @@ use std::time::Instant;
 use surrounding::enter_surrounded;
 
 /// It is cancelled.
-const CANCELLED: u8 = 1;
+const CANCELLED: u8 = ContextHead::CANCELLED;
 /// There may be a deadline, its own or one around.
 const HURRIES: u8 = 2;
 /// Those inside are asked to finish.
@@ -122,11 +124,19 @@ const ASKED: u8 = 4;
 const GRACE: u8 = 8;
 
 /// One node of the tree.
+#[repr(C)] // The head comes first.
 pub(crate) struct Context {
-    /// [`CANCELLED`], [`HURRIES`], [`ASKED`], [`GRACE`]. Every operation that can wait reads it.
-    flags: AtomicU8,
+    /// Its flags are [`CANCELLED`], [`HURRIES`], [`ASKED`], [`GRACE`]. Every operation that can
+    /// wait reads them.
+    head: ContextHead,
     /// Set after the flag, when the flags of all below are set too.
     walked: AtomicBool,
+    /// Whether it was made inside of a shield.
+    shielded: bool,
+    /// Whether it is one: it is in no tree then, and stands there for what it is inside of.
+    is_shield: bool,
+    /// Whether it is a token's own: in no tree, and inside of nothing.
+    stands_alone: bool,
     /// For the timers, when its deadline has come.
     expiry: Expiry,
     /// If it is a scope's: the fiber or thread that runs the body. Else null.
@@ -136,12 +146,6 @@ pub(crate) struct Context {
     members: Lock<Members>,
     /// What those inside inherit, its own deadline and extent included.
     around: Around,
-    /// Whether it was made inside of a shield.
-    shielded: bool,
-    /// Whether it is one: it is in no tree then, and stands there for what it is inside of.
-    is_shield: bool,
-    /// Whether it is a token's own: in no tree, and inside of nothing.
-    stands_alone: bool,
     /// Set at birth, cleared when the context ends; the parent outlives it.
     parent: Cell<*const Context>,
     /// Belongs to the parent's lock.
@@ -288,7 +292,7 @@ impl Context {
 
     fn new(around: Around, shielded: bool) -> Self {
         Self {
-            flags: AtomicU8::new(if around.deadline.is_some() || around.further.is_some() { HURRIES } else { 0 }),
+            head: ContextHead::new(if around.deadline.is_some() || around.further.is_some() { HURRIES } else { 0 }),
             walked: AtomicBool::new(false),
             expiry: Expiry::of::<Self>(),
             owner: AtomicPtr::new(ptr::null_mut()),
@@ -313,7 +317,7 @@ impl Context {
     /// cancelled then.
     pub(crate) fn nest(deadline: Option<Due>, extent: Option<Extent>) -> Arc<Self> {
         // SAFETY: the caller is inside of the parent, so it is alive.
-        let parent = unsafe { current::context().as_ref() };
+        let parent = unsafe { Self::of_head(current::context()).as_ref() };
         let mut around = parent.map(|parent| parent.around.clone()).unwrap_or_default();
         if !top().is_null() {
             // The caller may be captured with it.
@@ -369,9 +373,9 @@ impl Context {
         // SAFETY: it is kept alive and linked until `end`, which takes it out. Its address comes
         // from the `Arc` and not from a reference: `cancel` makes another `Arc` of it.
         unsafe { members.nested.push_back(NonNull::new_unchecked(Arc::as_ptr(self).cast_mut())) };
-        let flags = parent.flags.load(Ordering::Acquire);
+        let flags = parent.head.flags.load(Ordering::Acquire);
         if flags & ASKED != 0 {
-            self.flags.fetch_or(ASKED, Ordering::Relaxed);
+            self.head.flags.fetch_or(ASKED, Ordering::Relaxed);
         }
         (flags & CANCELLED != 0).then(|| parent.reason.get().cloned())
     }
@@ -385,6 +389,19 @@ impl Context {
             // SAFETY: this context is in the parent's list since `nested`.
             unsafe { members.nested.remove(NonNull::from(self)) };
         }
+    }
+
+    /// What the slots of fibers and jobs have of it.
+    #[inline]
+    pub(crate) fn head_of(this: &Arc<Self>) -> *const ContextHead {
+        Arc::as_ptr(this).cast()
+    }
+
+    /// The opposite of [`head_of`](Self::head_of), to be followed while the context is alive. Null
+    /// stays null.
+    #[inline]
+    pub(crate) fn of_head(head: *const ContextHead) -> *const Self {
+        head.cast()
     }
 
     /// The context at this address, which came from one that has an owner; `None` for null.
@@ -418,14 +435,14 @@ impl Context {
 
     #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.flags.load(Ordering::Acquire) & CANCELLED != 0
+        self.head.is_cancelled()
     }
 
     /// Whether it is cancelled, or its deadline has passed, or one around it. Then it is cancelled,
     /// if its timer has not fired yet: a fiber that computes keeps its own worker from it.
     #[inline]
     fn is_cancelled_or_overdue(&self) -> bool {
-        self.flags.load(Ordering::Acquire) != 0 && (self.is_cancelled() || self.cancel_if_overdue())
+        self.head.flags.load(Ordering::Acquire) != 0 && (self.is_cancelled() || self.cancel_if_overdue())
     }
 
     fn cancel_if_overdue(&self) -> bool {
@@ -479,7 +496,7 @@ impl Context {
             // The caller holds the lock, or is alone: it is the first to mark.
             let _ = self.reason.set(reason);
         }
-        self.flags.fetch_or(CANCELLED, Ordering::Release);
+        self.head.flags.fetch_or(CANCELLED, Ordering::Release);
         false
     }
 
@@ -581,7 +598,7 @@ impl Context {
     pub(crate) unsafe fn add_member(&self, fiber: NonNull<Fiber>) {
         // SAFETY: as the caller promises.
         unsafe { self.members.lock().fibers.push_back(fiber) };
-        if self.flags.load(Ordering::Relaxed) & HURRIES != 0 {
+        if self.head.flags.load(Ordering::Relaxed) & HURRIES != 0 {
             // SAFETY: it is the one that calls.
             self.hurry(unsafe { fiber.as_ref() });
         }
@@ -631,14 +648,14 @@ impl Context {
 
 /// Whether the caller, if it is a runtime's, is inside of a shield.
 pub(crate) fn is_shielded() -> bool {
-    innermost(|context| context.shielded).unwrap_or(!current::family().is_null())
+    innermost(|context| context.shielded).unwrap_or(current::family() != FamilyId::NONE)
 }
 
 /// Calls `f` with the context that the caller is in, if any.
 #[inline]
 pub(crate) fn innermost<R>(f: impl FnOnce(&Context) -> R) -> Option<R> {
     // SAFETY: the caller is inside of the context, so it is alive.
-    unsafe { current::context().as_ref() }.map(f)
+    unsafe { Context::of_head(current::context()).as_ref() }.map(f)
 }
 
 /// Whether the caller is inside of something that can be cancelled, has a deadline, or is shielded.
@@ -687,7 +704,7 @@ pub(crate) fn enter<R>(context: Option<&Arc<Context>>, f: impl FnOnce() -> R) ->
     if !top().is_null() {
         return enter_surrounded(context, f);
     }
-    let context = context.map_or(ptr::null(), Arc::as_ptr);
+    let context = context.map_or(ptr::null(), Context::head_of);
     // SAFETY: the caller has it until `_leave` has entered the one before.
     let before = unsafe { current::enter_context(context) };
     // SAFETY: the caller was inside of it.
@@ -699,9 +716,9 @@ pub(crate) fn enter<R>(context: Option<&Arc<Context>>, f: impl FnOnce() -> R) ->
 ///
 /// # Safety
 /// That one is in place, and so is what is around it, until the caller leaves it.
-unsafe fn leave(context: *const Context, around: *const Context) {
+unsafe fn leave(context: *const ContextHead, around: *const ContextHead) {
     if !context.is_null() {
-        current::leave_context(context);
+        leave_context(context);
     }
     // SAFETY: as the caller promises.
     unsafe { current::enter_context(around) };
@@ -719,7 +736,7 @@ unsafe impl Expires for Context {
 impl Drop for Context {
     #[inline]
     fn drop(&mut self) {
-        if self.flags.load(Ordering::Relaxed) & GRACE != 0 {
+        if self.head.flags.load(Ordering::Relaxed) & GRACE != 0 {
             self.end_grace();
         }
     }

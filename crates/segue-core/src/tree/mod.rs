@@ -4,3 +4,4 @@
 pub(crate) mod cancelled;
 pub(crate) mod context;
 pub(crate) mod extent;
+pub(crate) mod membership;

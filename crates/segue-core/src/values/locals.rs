@@ -102,11 +102,18 @@ thread_local! {
     static AT_END: AtEnd = const { AtEnd };
 }
 
+/// The place of a fiber's table.
+#[inline(always)]
+fn of_fiber(fiber: &Fiber) -> &Cell<*mut Locals> {
+    // SAFETY: pointers to types with a size are alike, whatever type they point to.
+    unsafe { &*ptr::from_ref(&fiber.locals).cast() }
+}
+
 /// Calls `f` with the place of the caller's table.
 #[inline]
 fn slot<R>(f: impl FnOnce(&Cell<*mut Locals>) -> R) -> R {
     current::with_running(|fiber| match fiber {
-        Some(fiber) => f(fiber.locals()),
+        Some(fiber) => f(of_fiber(fiber)),
         None => OF_THREAD.with(f),
     })
 }
@@ -294,7 +301,7 @@ pub(crate) fn inherited() -> *mut Locals {
 #[inline(always)]
 pub(crate) fn inherited_from(fiber: Option<&Fiber>) -> *mut Locals {
     let table = match fiber {
-        Some(fiber) => fiber.locals().get(),
+        Some(fiber) => of_fiber(fiber).get(),
         None => of_thread(),
     };
     if table.addr() <= ENDED.addr() { ptr::null_mut() } else { clone_of(table) }
@@ -348,7 +355,7 @@ pub(crate) unsafe fn discard(table: *mut Locals, mut note: impl FnMut(Payload)) 
 #[inline]
 pub(crate) fn end(mut note: impl FnMut(Payload)) {
     let table = current::with_running(|fiber| match fiber {
-        Some(fiber) => fiber.locals().replace(ENDED),
+        Some(fiber) => of_fiber(fiber).replace(ENDED),
         None => end_of_thread(),
     });
     if table.addr() > ENDED.addr() {

@@ -2,3 +2,4 @@
 
 pub(crate) mod attributes;
 pub(crate) mod locals;
+pub(crate) mod run;

@@ -22,6 +22,7 @@ use crate::contract::current;
 use crate::contract::fiber::{Fiber, OPERATIONS};
 use crate::primitives::atomic::local;
 use crate::sim::preemption::preemption_point;
+use crate::thread::here;
 use crate::tree::cancelled::Cancelled;
 use crate::tree::context::look;
 use std::cell::Cell;
@@ -126,6 +127,30 @@ pub(crate) fn begin_turn_of_thread() {
     LEFT.with(|left| left.set(OPERATIONS));
 }
 
+impl Fiber {
+    /// Takes one operation off what it may begin in this turn; answers whether there was one left.
+    #[inline]
+    #[must_use]
+    pub(crate) fn spend(&self) -> bool {
+        let left = self.budget.get();
+        self.budget.set(left.saturating_sub(1));
+        left != 0
+    }
+
+    /// Takes more operations off what it may begin in this turn.
+    #[inline]
+    pub(crate) fn charge(&self, operations: usize) {
+        let operations = u8::try_from(operations).unwrap_or(u8::MAX);
+        self.budget.set(self.budget.get().saturating_sub(operations));
+    }
+
+    /// Whether it may begin no further operation in this turn.
+    #[inline]
+    pub(crate) fn is_spent(&self) -> bool {
+        self.budget.get() == 0
+    }
+}
+
 /// Gives up the turn of a fiber that has begun 128 operations in it.
 #[cold]
 #[inline(never)]
@@ -133,7 +158,7 @@ pub(crate) fn exhausted(fiber: &Fiber) -> Result<(), Cancelled> {
     if fiber.must_not_suspend() {
         return Ok(());
     }
-    current::give_up_turn(fiber);
+    here::give_up_turn(fiber);
     let _this_one = fiber.spend();
     // It may have been cancelled meanwhile.
     check()

@@ -3,9 +3,9 @@
 //! Used by applications, by `select` with a time-out, and by `sleep`.
 #![allow(unsafe_code)] // Registers triggers with the timers.
 
-use crate::contract::current::on_current;
 use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::{Retreat, Trigger};
+use crate::thread::here::on_current;
 use crate::timers::{Key, Timers};
 use crate::tree::cancelled::Cancelled;
 use crate::wait::source::{Source, Waitable, wait};
@@ -108,7 +108,7 @@ unsafe impl Source for Deadline {
     }
 
     unsafe fn prepare(&mut self, slot: &mut Alarm) {
-        slot.timers = self.at.map(|_| on_current(|fiber| fiber.scheduler().timers().clone()));
+        slot.timers = self.at.map(|_| on_current(|fiber| Timers::clone(fiber.scheduler().timers())));
     }
 
     unsafe fn start(&mut self, slot: &mut Alarm, trigger: &Trigger, arm: usize) -> Result<Option<()>, Retreat> {

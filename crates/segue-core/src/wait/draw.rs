@@ -25,7 +25,7 @@ pub(crate) fn draw(bound: usize) -> usize {
         ((u64::from(series.get()) * bound as u64) >> 32) as usize
     };
     with_running(|fiber| match fiber {
-        Some(fiber) => next(fiber.draws()),
+        Some(fiber) => next(&fiber.draws),
         None => DRAWS.with(|series| {
             // In a model each run is to draw the same.
             if series.get() == 0 && !cfg!(loom) {

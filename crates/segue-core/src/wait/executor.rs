@@ -96,13 +96,13 @@ impl Fiber {
     /// For the fiber's scheduler, before the fiber runs. The fiber is one of the executor's, and
     /// what is pointed to stays in place until its job has returned.
     pub unsafe fn set_task(&self, task: NonNull<AsTask>) {
-        self.task.set(task.as_ptr());
+        self.task.set(task.as_ptr().cast_const().cast());
     }
 
     /// What it is as a task, if it is one.
     #[inline(always)]
     pub(crate) fn as_task(&self) -> Option<&AsTask> {
         // SAFETY: as the caller of `set_task` has promised; this fiber is running.
-        unsafe { self.task.get().as_ref() }
+        unsafe { self.task.get().cast::<AsTask>().as_ref() }
     }
 }

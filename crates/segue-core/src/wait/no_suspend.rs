@@ -2,7 +2,8 @@
 //!
 //! Used around foreign code that relies on its frames ending in reverse order, on its thread.
 
-use crate::contract::fiber::{NO_SUSPEND, WaitsFor};
+use crate::contract::fiber::WaitsFor;
+use crate::tree::membership::NO_SUSPEND;
 use crate::wait::source::registered;
 
 /// Runs `f`, in which the calling fiber is not suspended: a wait that would have to suspend it is

@@ -74,6 +74,7 @@ use crate::contract::current;
 use crate::contract::fiber::{Fiber, WaitsFor};
 use crate::contract::trigger::{Outcome, Retreat, Trigger};
 use crate::primitives::at_end::at_end;
+use crate::thread::here;
 use crate::tree::cancelled::Cancelled;
 use crate::wait::admission::admit;
 use crate::wait::deadline::Deadline;
@@ -350,7 +351,7 @@ fn wait_for<S: Source>(source: &mut S) -> Result<S::Output, Cancelled> {
 #[cold]
 #[inline(never)]
 fn wait_on_thread<S: Source>(source: &mut S) -> Result<S::Output, Cancelled> {
-    current::on_current(|fiber| wait_as(fiber, source))
+    here::on_current(|fiber| wait_as(fiber, source))
 }
 
 /// What others reach of a wait lies together, in one line if the slot's value is a word: whoever
@@ -378,7 +379,7 @@ fn wait_as<S: Source>(fiber: &Fiber, source: &mut S) -> Result<S::Output, Cancel
                 Ok(begun) => begun,
                 Err(retreat) => {
                     let waiter = ptr::from_ref(fiber).cast_mut();
-                    retreated(source, slot, trigger, waiter, retreat, current::yield_now)?
+                    retreated(source, slot, trigger, waiter, retreat, here::yield_now)?
                 }
             };
             if let Some(output) = begun {

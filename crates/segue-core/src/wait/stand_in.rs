@@ -4,13 +4,13 @@
 //! Used where structures and contexts know fibers alone.
 #![allow(unsafe_code)] // A scheduler, although one that suspends nothing.
 
+use crate::contract::clock::Clock;
 use crate::contract::fiber::Fiber;
 use crate::contract::job::Identity;
 use crate::contract::scheduler::{Scheduler, Spawn, Wake};
+use crate::contract::slots::ContextHead;
 use crate::primitives::switch::Switch;
 use crate::thread::plain;
-use crate::timers::Timers;
-use crate::tree::context::Context;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
@@ -44,7 +44,7 @@ impl<K: StandIn> StandIns<K> {
     ///
     /// # Safety
     /// The context outlives the header, or is null.
-    pub(crate) unsafe fn header(&'static self, context: *const Context) -> Fiber {
+    pub(crate) unsafe fn header(&'static self, context: *const ContextHead) -> Fiber {
         // SAFETY: the scheduler is static; and as the caller promises.
         unsafe { Fiber::new(NonNull::from(self), 0, Identity::in_context(context)) }
     }
@@ -71,7 +71,7 @@ unsafe impl<K: StandIn> Scheduler for StandIns<K> {
         plain::scheduler().spawner()
     }
 
-    fn timers(&self) -> &Timers {
+    fn timers(&self) -> &dyn Clock {
         plain::scheduler().timers()
     }
 }

@@ -65,6 +65,7 @@ use crate::contract::current;
 use crate::contract::fiber::{Fiber, WaitsFor};
 use crate::contract::trigger::Trigger;
 use crate::primitives::atomic::{AtomicUsize, Ordering, local};
+use crate::thread::here;
 use crate::tree::cancelled::Cancelled;
 use crate::tree::context;
 use crate::wait::admission::{admit, exhausted};
@@ -267,8 +268,8 @@ impl Listener {
     /// plain thread, which blocks, where the fiber must not be suspended. So it does not fail.
     fn listen_shielded(&self, waits_for: WaitsFor) -> Result<(), Cancelled> {
         let listen = || context::enter(None, || self.listen(waits_for));
-        match current::on_current(Fiber::must_not_suspend) {
-            true => current::as_plain_thread(listen),
+        match here::on_current(Fiber::must_not_suspend) {
+            true => here::as_plain_thread(listen),
             false => listen(),
         }
     }
@@ -276,7 +277,7 @@ impl Listener {
     #[cold]
     #[inline(never)]
     fn listen_as_thread(&self, what: &'static str, at: &'static Location<'static>) -> Result<(), Cancelled> {
-        current::on_current(|thread| self.listen_as(thread, WaitsFor { what, at }))
+        here::on_current(|thread| self.listen_as(thread, WaitsFor { what, at }))
     }
 
     #[inline(always)]

@@ -3,7 +3,7 @@
 // It implements the contract; each test file uses a part of it.
 #![allow(unsafe_code, unused_unsafe, dead_code)]
 
-use segue_core::scheduling::{Family, Job, Scheduler, Spawn, Timers, Wake};
+use segue_core::scheduling::{Clock, Family, Job, Scheduler, Spawn, Timers, Wake};
 use segue_core::switch::Switch;
 use segue_core::{CancelToken, Fiber};
 use std::ptr::NonNull;
@@ -147,7 +147,7 @@ unsafe impl Scheduler for Host {
         self
     }
 
-    fn timers(&self) -> &Timers {
+    fn timers(&self) -> &dyn Clock {
         &self.timers
     }
 }

@@ -6,7 +6,7 @@
 #![allow(unsafe_code, dead_code)] // It implements the contract.
 
 use segue_core::Fiber;
-use segue_core::scheduling::{Family, Job, Scheduler, Spawn, Timers, Wake, set_current};
+use segue_core::scheduling::{Clock, Family, Job, Scheduler, Spawn, Timers, Wake, set_current};
 use segue_core::switch::Switch;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
@@ -185,7 +185,7 @@ unsafe impl Scheduler for Planted {
         self
     }
 
-    fn timers(&self) -> &Timers {
+    fn timers(&self) -> &dyn Clock {
         let asked = if self.fault == Fault::ChangesTimers { self.asked.fetch_add(1, Ordering::Relaxed) } else { 0 };
         &self.timers[asked % 2]
     }

@@ -34,7 +34,7 @@ mod wake_word;
 use crate::hosted::wake_word::{INTERRUPT, RESUME, Summons};
 use crate::worker::common::set_worker;
 use segue_core::chain::barrier;
-use segue_core::scheduling::{AsTask, Executor, Job, Scheduler, Spawn, Timers, Wake};
+use segue_core::scheduling::{AsTask, Clock, Executor, Job, Scheduler, Spawn, Wake};
 use segue_core::switch::Switch;
 use segue_core::unwind::__rust_begin_short_backtrace;
 use segue_core::{Builder, CancelToken, Fiber, JoinError, WaitsFor};
@@ -381,7 +381,7 @@ unsafe impl Scheduler for Hosts {
         segue_core::scheduling::default_spawner()
     }
 
-    fn timers(&self) -> &Timers {
+    fn timers(&self) -> &dyn Clock {
         segue_core::scheduling::thread_timers()
     }
 

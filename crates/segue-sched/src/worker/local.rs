@@ -24,7 +24,7 @@ use crate::worker::inbox::Letter;
 use crate::worker::policy::{Coroutine, Goes, Idle, Policy, Seat, Started, Task, Why};
 use crate::worker::report::Stuck;
 use segue_core::chain::{self, barrier};
-use segue_core::scheduling::{Family, Job, Scheduler, Spawn, Timers, Wake};
+use segue_core::scheduling::{Clock, FamilyId, Job, Scheduler, Spawn, Timers, Wake};
 use segue_core::switch::Switch;
 use segue_core::unwind::NoUnwind;
 use segue_core::{Fiber, WaitsFor};
@@ -755,11 +755,11 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
         self
     }
 
-    fn timers(&self) -> &Timers {
+    fn timers(&self) -> &dyn Clock {
         &self.timers
     }
 
-    fn keeps(&self, family: &Family) -> bool {
+    fn keeps(&self, family: FamilyId) -> bool {
         self.common.group.keeps(family)
     }
 

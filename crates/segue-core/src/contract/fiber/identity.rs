@@ -1,13 +1,12 @@
-//! Which fiber it is: number, name, mark, attributes, drawn numbers.
+//! The identity of a fiber: number, name and mark, and the job that the fiber begins with.
 //!
-//! Used by reports, policies and users; here is also the job that it begins with. All of it is
-//! fixed before the fiber runs, or for its own thread alone.
+//! Used by reports, policies and users. All of it is fixed before the fiber runs, or for the
+//! fiber's own thread alone.
 #![allow(unsafe_code)] // A job is kept as an address.
 
 use crate::contract::fiber::Fiber;
 use crate::contract::job::Job;
 use crate::primitives::atomic::local;
-use crate::values::locals::Locals;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
@@ -56,19 +55,6 @@ impl Fiber {
         let job = self.locals.replace(ptr::null_mut()).cast();
         // SAFETY: `keep_job` has put it there.
         unsafe { Job::from_raw(NonNull::new_unchecked(job)) }
-    }
-
-    /// Where its fiber-local values are.
-    #[inline]
-    pub(crate) fn locals(&self) -> &Cell<*mut Locals> {
-        &self.locals
-    }
-
-    /// Where its series of drawn numbers is. It begins with the fiber's own number: so a simulated
-    /// schedule draws the same when it is replayed.
-    #[inline]
-    pub(crate) fn draws(&self) -> &Cell<u32> {
-        &self.draws
     }
 }
 

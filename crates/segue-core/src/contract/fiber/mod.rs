@@ -1,39 +1,36 @@
-//! The header of a fiber: its scheduler, and the wait that it is in.
+//! The header of a fiber: its scheduler, the wait that it is in, and slots for the rooms above.
 //!
-//! `identity.rs` has which fiber it is, `membership.rs` its contexts, `permission.rs` whether it
-//! may wait now. Used by every scheduler, which embeds a [`Fiber`] in whatever it switches, and by
-//! triggers. The header knows nothing of stacks: a plain thread that waits gets one for the length
-//! of the wait.
+//! Used by every scheduler, which embeds a [`Fiber`] in whatever it switches, and by triggers. The
+//! header knows nothing of stacks: a plain thread that waits gets a header for the length of the
+//! wait. `identity.rs` says which fiber it is, `waits_for.rs` what reports say of the wait;
+//! `contract/slots.rs` has the slots.
 //!
 //! The fields fall in two groups. `id` and `name` are fixed before the fiber runs; `host` and
 //! `scheduler` are, too, with one exception: a fiber that moves to another scheduler of its thread
-//! changes them. It does so while it runs and is a member of no context, so that no other thread
-//! looks. The cells are touched only by the thread that the fiber runs on, except `links`, which
-//! belong to the lock of the context in `member_of`.
+//! changes them. The fiber does so while it runs and is a member of no context, so that no other
+//! thread looks. The cells are touched only by the thread that the fiber runs on, except `links`,
+//! which belong to the lock of the context in `member_of`.
 #![allow(unsafe_code)] // Headers are reached by address, also from other threads.
 
 mod identity;
-mod membership;
-mod permission;
 mod waits_for;
 
-pub(crate) use permission::{NO_SUSPEND, OPERATIONS};
 pub use waits_for::WaitsFor;
 
-use crate::chain::deferred_wakers;
+use crate::contract::current;
 use crate::contract::job::{Identity, Job, Name};
 use crate::contract::scheduler::{Scheduler, Wake};
+use crate::contract::slots::{ContextHead, FamilyId};
 use crate::contract::trigger::{REFUSED, Trigger};
 use crate::primitives::atomic::{AtomicPtr, Ordering};
-use crate::primitives::list::{Linked, Links};
+use crate::primitives::list::Links;
 use crate::primitives::record::Record;
-use crate::spawn::family::Family;
-use crate::tree::context::Context;
-use crate::values::locals::Locals;
-use crate::wait::executor::AsTask;
 use std::cell::{Cell, OnceCell};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
+
+/// How many operations that need not wait a fiber may begin in one turn.
+pub(crate) const OPERATIONS: u8 = 128;
 
 /// The header of something that runs and can wait.
 ///
@@ -44,35 +41,32 @@ pub struct Fiber {
     scheduler: Cell<NonNull<dyn Scheduler>>,
     /// The context that its wait can be cancelled by, null if none can; or [`REFUSED`]. See
     /// `trigger/refusal.rs`.
-    pub(super) waits_in: AtomicPtr<Context>,
-    context: Cell<*const Context>,
-    member_of: Cell<*const Context>,
+    pub(super) waits_in: AtomicPtr<ContextHead>,
+    context: Cell<*const ContextHead>,
+    pub(crate) member_of: Cell<*const ContextHead>,
     host: Cell<*const ()>,
-    family: *const Family,
+    family: FamilyId,
 
-    /// See [`draws`](Fiber::draws).
-    draws: Cell<u32>,
-    /// How many operations it may still begin in this turn.
-    budget: Cell<u8>,
-    /// Whether its trigger is waited for again if this wait is cancelled.
+    pub(crate) draws: Cell<u32>,
+    /// How many operations the fiber may still begin in this turn.
+    pub(crate) budget: Cell<u8>,
+    /// Whether the trigger is waited for again if this wait is cancelled.
     retreats: Cell<bool>,
-    /// How many [`KernelWait`](crate::drivers::KernelWait)s it holds, in a simulation.
-    kernel_waits: Cell<u8>,
-    unblocked: Cell<bool>, // See `drivers/unblocked.rs`.
+    pub(crate) kernel_waits: Cell<u8>,
+    pub(crate) unblocked: Cell<bool>,
     waits_for: waits_for::Told,
     trigger: Cell<*const Trigger>,
-    /// Null unless it is a task.
-    pub(crate) task: Cell<*const AsTask>,
+    pub(crate) task: Cell<*const ()>,
 
     id: u64,
     /// See [`mark`](Fiber::mark).
     mark: Cell<u64>,
     name: Option<Box<Name>>,
     // Apart from the name: else both are copied as one, which waits for the spawner's writes.
-    links: Links<Fiber>,
+    pub(crate) links: Links<Fiber>,
     pub(crate) attributes: OnceCell<Arc<Record>>,
-    /// See `locals.rs`; before it runs, its job.
-    locals: Cell<*mut Locals>,
+    /// Before the fiber runs, its job.
+    pub(crate) locals: Cell<*mut ()>,
 }
 
 // With one word of a scheduler's before it, a line for wakers, and one for the fiber's turns.
@@ -88,12 +82,6 @@ pub(crate) enum WaitEnd {
     Refused,
     /// An interrupt has cancelled it. The trigger may be gone.
     Withdrawn,
-}
-
-impl Linked for Fiber {
-    fn links(&self) -> &Links<Self> {
-        &self.links
-    }
 }
 
 impl Fiber {
@@ -161,15 +149,12 @@ impl Fiber {
         unsafe { self.scheduler.get().as_ref() }
     }
 
-    /// Makes it a fiber of another scheduler on the same thread. The fiber leaves its contexts
-    /// first, so that nobody wakes it meanwhile, and joins them again at its next wait; an
-    /// interrupt may still be under way to its old scheduler.
+    /// Makes it a fiber of another scheduler on the same thread.
     ///
     /// # Safety
-    /// For the two schedulers, by the running fiber. `scheduler` outlives the header, or the fiber
-    /// moves on before it ends.
-    pub unsafe fn set_scheduler(&self, scheduler: NonNull<dyn Scheduler>) {
-        self.leave_context(ptr::null());
+    /// For the two schedulers, by the running fiber, which is a member of no context. `scheduler`
+    /// outlives the header, or the fiber moves on before that scheduler ends.
+    pub(crate) unsafe fn move_to(&self, scheduler: NonNull<dyn Scheduler>) {
         self.scheduler.set(scheduler);
     }
 
@@ -228,13 +213,11 @@ impl Fiber {
         self.retreats.set(yes);
     }
 
-    /// Answers whether the fiber is to suspend. If not, it was cancelled in the last moment.
+    /// Says what the fiber, which is registered for it, is about to wait for.
     #[inline]
-    pub(crate) fn begin_wait(&self, trigger: &Trigger, waits_for: WaitsFor) -> bool {
+    pub(crate) fn begin_wait(&self, trigger: &Trigger, waits_for: WaitsFor) {
         self.trigger.set(trigger);
         self.waits_for.set(Some(waits_for));
-        // The fiber is registered by now: a waker that would wait is refused.
-        !deferred_wakers::let_go() || self.join_context_again()
     }
 
     /// How the wait ended: by a resumer, or by the fiber's own thread, and then the trigger may be
@@ -252,5 +235,77 @@ impl Fiber {
         } else {
             WaitEnd::Resumed
         }
+    }
+    /// Its turn is over: a new one begins, with as many operations that need not wait.
+    #[inline]
+    pub(crate) fn refill(&self) {
+        self.budget.set(OPERATIONS);
+    }
+
+    /// Whether to switch stacks now would carry this thread's panic count into another fiber, or
+    /// would use up the resume of a wait that is being registered. For schedulers with ways to
+    /// suspend of their own, about the running fiber.
+    #[must_use]
+    #[inline]
+    pub fn must_not_suspend(&self) -> bool {
+        (std::thread::panicking() || self.waits_for.get().is_some()) && !self.stands_for_thread()
+    }
+
+    /// Whether this header, the caller's, stands for a plain thread: such a header is never in the
+    /// current slot.
+    #[inline]
+    fn stands_for_thread(&self) -> bool {
+        !ptr::eq(current::current(), self)
+    }
+
+    /// Says that the fiber registers itself for a wait, if it is `Some`, and gives back what was. A
+    /// registered fiber may be resumed at any time, and that resume must not end another wait, one
+    /// that foreign code begins in the middle of the registration.
+    #[inline]
+    pub(crate) fn register_for(&self, waits_for: Option<WaitsFor>) -> Option<WaitsFor> {
+        self.waits_for.replace(waits_for)
+    }
+}
+
+/// The slots of the tree and of families.
+impl Fiber {
+    #[inline]
+    pub(crate) fn family(&self) -> FamilyId {
+        self.family
+    }
+
+    #[inline]
+    pub(crate) fn context(&self) -> *const ContextHead {
+        self.context.get()
+    }
+
+    /// Makes `context` the innermost one and returns the one before.
+    ///
+    /// # Safety
+    /// The context is null, or in place until the fiber has entered another one.
+    #[inline]
+    pub(crate) unsafe fn enter_context(&self, context: *const ContextHead) -> *const ContextHead {
+        // One that has ended may have lain there, and `expose` would keep the pointer to that.
+        if !context.is_null() && ptr::eq(self.waits_in.load(Ordering::Relaxed), context) {
+            self.renew_waits_in(context.cast_mut());
+        }
+        self.context.replace(context)
+    }
+
+    #[cold]
+    fn renew_waits_in(&self, context: *mut ContextHead) {
+        if self.waits_for.get().is_none() {
+            self.waits_in.store(context, Ordering::Relaxed);
+        } else {
+            // In the middle of a registration a claimer may write it as well, and that stays.
+            let _ = self.waits_in.compare_exchange(context, context, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the context that the fiber is in was cancelled.
+    #[inline]
+    pub(crate) fn is_cancelled(&self) -> bool {
+        // SAFETY: a fiber is in a context only while that is alive.
+        unsafe { self.context.get().as_ref() }.is_some_and(ContextHead::is_cancelled)
     }
 }

@@ -72,18 +72,4 @@ impl Fiber {
     pub(crate) fn waits_for_from_elsewhere(&self) -> Option<WaitsFor> {
         self.waits_for.get()
     }
-
-    /// Whether it waits for the kernel, in a simulation, which does not drive it. See
-    /// [`kernel_wait`](crate::drivers::kernel_wait).
-    pub fn waits_for_kernel(&self) -> bool {
-        self.kernel_waits.get() > 0
-    }
-
-    /// Counts one more wait for the kernel, or one less. A report is all that goes by it: so it may
-    /// be wrong where the future of a source is dropped in another fiber than polled it, or where
-    /// there are hundreds.
-    pub(crate) fn count_kernel_wait(&self, begins: bool) {
-        let waits = self.kernel_waits.get();
-        self.kernel_waits.set(if begins { waits.saturating_add(1) } else { waits.saturating_sub(1) });
-    }
 }

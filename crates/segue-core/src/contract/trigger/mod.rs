@@ -23,9 +23,10 @@
 //! ```
 //!
 //! In files of their own: a claim that finds its waiter cancelled (`refusal.rs`), a word that has a
-//! link to another trigger in place of a fiber (`forward.rs`), a waiter that withdraws while it
-//! registers (`retreat.rs`), a trigger that is waited for again (`again.rs`), and the *bell* behind
-//! a waker, which takes other transitions (`bell.rs`).
+//! link to another trigger in place of a fiber (`forward.rs`), and a waiter that withdraws while it
+//! registers (`retreat.rs`). In the room `wait` above: the waits of users (`wait/trigger.rs`), which
+//! also look for cancellation and serve plain threads; and the *bell* behind a waker, which takes
+//! other transitions (`wait/bell.rs`).
 //!
 //! | transition | made by |
 //! | --- | --- |
@@ -59,8 +60,6 @@
 //! | the exchange to TAKEN or CANCELLED | the side that finds that it has lost | the other side's last use of what the trigger is part of, which the loser may free |
 #![allow(unsafe_code)] // The word holds the address of a fiber.
 
-mod again;
-mod bell;
 mod forward;
 mod refusal;
 mod retreat;
@@ -71,9 +70,7 @@ pub(super) use refusal::REFUSED;
 pub use retreat::Retreat;
 pub use wakeup::Wakeup;
 
-use crate::contract::current;
 use crate::contract::fiber::{Fiber, WaitEnd, WaitsFor};
-use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::{AtomicPtr, Ordering};
 use forward::is_link;
 use std::ptr::{self, NonNull};
@@ -97,7 +94,7 @@ use std::ptr::{self, NonNull};
 /// assert!(!trigger.signal(0), "a trigger is used once");
 /// ```
 pub struct Trigger {
-    word: AtomicPtr<Fiber>,
+    pub(crate) word: AtomicPtr<Fiber>,
 }
 
 /// How a wait ended.
@@ -111,13 +108,13 @@ pub enum Outcome {
 }
 
 const CANCELLED: usize = 1;
-const TAKEN: usize = 3;
+pub(crate) const TAKEN: usize = 3;
 
 /// The largest arm that a trigger can carry.
 pub const MAX_ARM: usize = 1 << 16;
 
 #[inline]
-fn word(value: usize) -> *mut Fiber {
+pub(crate) fn word(value: usize) -> *mut Fiber {
     ptr::without_provenance_mut(value)
 }
 
@@ -129,7 +126,7 @@ fn is_open(word: *mut Fiber) -> bool {
 
 /// What a final word means; `None` for INITIAL and WAITING.
 #[inline]
-fn decode(word: *mut Fiber) -> Option<Outcome> {
+pub(crate) fn decode(word: *mut Fiber) -> Option<Outcome> {
     match word.addr() {
         CANCELLED => Some(Outcome::Cancelled),
         taken if taken & 1 == 1 => Some(Outcome::Taken((taken - TAKEN) / 2)),
@@ -151,7 +148,7 @@ impl Trigger {
         Self { word: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// A trigger that waits with `fiber`, the running one, from now on: [`finish`](Trigger::finish)
+    /// A trigger that waits with `fiber`, the running one, from now on: [`sleep`](Trigger::sleep)
     /// must follow, unless it is cancelled. It saves the exchange that binds a trigger to its
     /// waiter. The fiber must be one that may suspend: a claim owes it a resume. It is
     /// [exposed](Trigger::expose) before anybody else knows the trigger.
@@ -160,80 +157,31 @@ impl Trigger {
         Self { word: AtomicPtr::new(ptr::from_ref(fiber).cast_mut()) }
     }
 
-    /// The second half of a wait that began with [`waiting`](Trigger::waiting).
-    #[inline(always)] // As `sleep`.
-    pub(crate) fn finish(&self, fiber: &Fiber, waits_for: WaitsFor) -> Outcome {
-        fiber.join_context();
-        if fiber.is_cancelled() && self.withdraw().is_some() {
-            return Outcome::Cancelled;
-        }
-        self.sleep(fiber, waits_for)
-    }
-
-    /// Suspends the calling fiber, or parks the calling thread, until the trigger is signalled or
-    /// the wait is cancelled.
+    /// Binds the trigger to its waiter, the calling fiber, which may suspend: a claim owes it a
+    /// resume from now on, and [`sleep`](Trigger::sleep) must follow.
     ///
-    /// Returns at once if it was signalled before. Reports say `waits_for` of this fiber.
-    ///
-    /// # Cancellation
-    /// *No effect*: the trigger can no longer be signalled and says so to each signaller, from the
-    /// moment at which `cancel` has returned. A signal that came before the wait wins, also over a
-    /// cancellation that was requested before it. A fiber that is panicking is not suspended: its
-    /// wait ends as if it were cancelled.
+    /// # Errors
+    /// The outcome, if there is one already.
     ///
     /// # Panics
     /// If there is a waiter on this trigger already.
     #[inline]
-    pub fn wait(&self, waits_for: WaitsFor) -> Outcome {
-        if let Some(outcome) = self.outcome() {
-            return outcome;
-        }
-        current::on_current(|fiber| {
-            fiber.join_context();
-            if fiber.is_cancelled() || fiber.must_not_suspend() {
-                return self.cancel_unless_awaited();
-            }
-            self.suspend(fiber, waits_for)
-        })
-    }
-
-    /// As [`wait`](Trigger::wait), but neither cancellation nor a panic under way ends it.
-    ///
-    /// For the few waits that guard memory: the end of a scope, a borrowed buffer in the kernel's
-    /// hands. A panicking fiber blocks its thread here, since it must not be suspended.
-    pub fn wait_shielded(&self, waits_for: WaitsFor) {
-        if self.outcome().is_some() {
-            return;
-        }
-        let wait = |fiber: &Fiber| {
-            // SAFETY: none, and then the one that the caller is inside of.
-            let context = unsafe { fiber.enter_context(ptr::null()) };
-            // SAFETY: as above.
-            let _restore = at_end(|| _ = unsafe { fiber.enter_context(context) });
-            let outcome = self.suspend(fiber, waits_for);
-            debug_assert!(matches!(outcome, Outcome::Taken(_)));
-        };
-        if current::on_current(Fiber::must_not_suspend) {
-            current::as_plain_thread(|| current::on_current(wait));
-        } else {
-            current::on_current(wait);
-        }
-    }
-
-    #[inline]
-    fn suspend(&self, fiber: &Fiber, waits_for: WaitsFor) -> Outcome {
+    pub(crate) fn bind(&self, fiber: &Fiber) -> Result<(), Outcome> {
         let me = ptr::from_ref(fiber).cast_mut();
         fiber.expose();
         match self.word.compare_exchange(ptr::null_mut(), me, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => self.sleep(fiber, waits_for),
-            Err(word) => outcome_of_another(word),
+            Ok(_) => Ok(()),
+            Err(word) => Err(outcome_of_another(word)),
         }
     }
 
-    /// Suspends a fiber that the trigger waits with.
+    /// Suspends the calling fiber, which the trigger is bound to, until it is claimed or the fiber
+    /// has withdrawn. `is_to_suspend` is asked when the fiber has said what it waits for; `false`
+    /// means that the fiber has withdrawn meanwhile.
     #[inline(always)] // A fiber that goes on returns from one call less, which is predicted wrongly.
-    fn sleep(&self, fiber: &Fiber, waits_for: WaitsFor) -> Outcome {
-        if fiber.begin_wait(self, waits_for) {
+    pub(crate) fn sleep(&self, fiber: &Fiber, waits_for: WaitsFor, is_to_suspend: impl FnOnce() -> bool) -> Outcome {
+        fiber.begin_wait(self, waits_for);
+        if is_to_suspend() {
             // SAFETY: the trigger was WAITING with this fiber and was not cancelled by it, so
             // exactly one resume follows, or is under way: by its claimer, or by this thread when
             // an interrupt cancels it.
@@ -317,11 +265,20 @@ impl Trigger {
     }
 
     /// Ends the wait before it has begun, unless a signal has come by now.
-    fn cancel_unless_awaited(&self) -> Outcome {
+    pub(crate) fn cancel_unless_awaited(&self) -> Outcome {
         match self.word.compare_exchange(ptr::null_mut(), word(CANCELLED), Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Outcome::Cancelled,
             Err(word) => outcome_of_another(word),
         }
+    }
+
+    /// Ends the wait of `fiber` for a trigger that is waited for
+    /// [again](Trigger::wait_once_more): the word goes back to INITIAL. Answers whether nobody had
+    /// signalled before.
+    #[must_use]
+    pub(crate) fn stand_down(&self, fiber: &Fiber) -> bool {
+        let me = ptr::from_ref(fiber).cast_mut();
+        self.word.compare_exchange(me, ptr::null_mut(), Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// Gives back the waiter, or null, if it was this call that ended the wait.

@@ -34,12 +34,12 @@
 use super::forward::is_link;
 use super::{CANCELLED, Trigger, Wakeup, decode, is_open, word};
 use crate::contract::fiber::Fiber;
+use crate::contract::slots::ContextHead;
 use crate::primitives::atomic::Ordering;
-use crate::tree::context::Context;
 use std::ptr::{self, NonNull};
 
 /// In place of a context: the wait is over, as its claimer found it cancelled.
-pub(crate) const REFUSED: *mut Context = ptr::without_provenance_mut(1);
+pub(crate) const REFUSED: *mut ContextHead = ptr::without_provenance_mut(1);
 
 impl Trigger {
     /// Says which context can cancel the wait of the waiter, which calls this, before any other
@@ -94,7 +94,7 @@ impl Fiber {
         let context = self.waits_in.load(Ordering::Relaxed);
         // SAFETY: the fiber is inside of the context as long as it waits, and a context ends after
         // it was left.
-        context != REFUSED && unsafe { context.as_ref() }.is_some_and(Context::is_cancelled)
+        context != REFUSED && unsafe { context.as_ref() }.is_some_and(ContextHead::is_cancelled)
     }
 
     /// The wait was cancelled, as its claimer saw. For the claimer, before the resume.

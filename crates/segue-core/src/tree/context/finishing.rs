@@ -90,7 +90,7 @@ impl Context {
     /// Whether those inside are to finish, or to stop.
     #[inline]
     pub(crate) fn is_finishing(&self) -> bool {
-        self.flags.load(Ordering::Acquire) & (ASKED | CANCELLED) != 0
+        self.head.flags.load(Ordering::Acquire) & (ASKED | CANCELLED) != 0
     }
 
     /// Asks those inside, and in everything below, to finish. Again has no effect. Never waits.
@@ -111,7 +111,7 @@ impl Context {
         if self.is_finishing() {
             return;
         }
-        self.flags.fetch_or(ASKED, Ordering::Release);
+        self.head.flags.fetch_or(ASKED, Ordering::Release);
         members.fibers.iter().for_each(|fiber| {
             // SAFETY: the fiber is a member, and this is its context's lock.
             unsafe { Fiber::wake(fiber, Wake::Interrupt) };
@@ -137,7 +137,7 @@ impl Context {
         }
         let unfinished = Unfinished { context: Arc::downgrade(self), grace };
         let key = timers.insert(until, Entry::Rare(Box::new(Rare::Call(Box::new(|| unfinished.cancel())))));
-        self.flags.fetch_or(GRACE, Ordering::Relaxed);
+        self.head.flags.fetch_or(GRACE, Ordering::Relaxed);
         let later = graces.insert(address, Grace { until, timers, key });
         drop(graces);
         drop(later);
@@ -166,6 +166,9 @@ impl Context {
 /// The timers that end the caller's graces: those of its simulation, or those that a thread of
 /// their own fires.
 fn timers_of_graces() -> Timers {
-    let simulated = |fiber: &Fiber| Some(fiber.scheduler().timers()).filter(|timers| !timers.is_real()).cloned();
+    let simulated = |fiber: &Fiber| {
+        let timers: &Timers = fiber.scheduler().timers();
+        (!timers.is_real()).then(|| timers.clone())
+    };
     with_running(|fiber| fiber.and_then(simulated)).unwrap_or_else(|| thread_timers().clone())
 }

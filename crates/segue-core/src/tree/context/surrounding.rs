@@ -6,7 +6,9 @@
 use super::{Around, Context, leave};
 use crate::chain::{self, Away, Frame, Surrounding};
 use crate::contract::current;
+use crate::contract::slots::ContextHead;
 use crate::primitives::at_end::at_end;
+use crate::tree::membership::leave_context;
 use std::cell::Cell;
 use std::ptr;
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use std::sync::Arc;
 #[cold]
 pub(super) fn enter_surrounded<R>(context: Option<&Arc<Context>>, f: impl FnOnce() -> R) -> R {
     // SAFETY: it is kept below, until `_leave` has entered the one around.
-    let around = Cell::new(unsafe { current::enter_context(context.map_or(ptr::null(), Arc::as_ptr)) });
+    let around = Cell::new(unsafe { current::enter_context(context.map_or(ptr::null(), Context::head_of)) });
     let surrounding =
         Entered { frame: Frame::marked(chain::CONTEXT), past: ptr::null(), context: context.cloned(), around };
     let _leave = at_end(|| {
@@ -39,12 +41,12 @@ struct Entered {
     /// None for a shield.
     context: Option<Arc<Context>>,
     /// The context around. Not the parent of `context`, which has none under a shield.
-    around: Cell<*const Context>,
+    around: Cell<*const ContextHead>,
 }
 
 impl Entered {
-    fn context(&self) -> *const Context {
-        self.context.as_ref().map_or(ptr::null(), Arc::as_ptr)
+    fn context(&self) -> *const ContextHead {
+        self.context.as_ref().map_or(ptr::null(), Context::head_of)
     }
 
     /// The outermost of the contexts that a computation is captured with, if this is the outermost
@@ -73,7 +75,7 @@ impl<'a> Surrounding<'a> {
     pub unsafe fn leave(self) -> Away<'a> {
         let outermost = self.entered().outermost();
         let innermost = current::context();
-        current::leave_context(ptr::null());
+        leave_context(ptr::null());
         if let Some(context) = &outermost.context {
             context.end();
             if let Some(beyond) = &context.around.further {
@@ -82,7 +84,7 @@ impl<'a> Surrounding<'a> {
         }
         // SAFETY: the computation's consumer, which goes on, is inside of that.
         unsafe { current::enter_context(outermost.around.get()) };
-        Away { outermost: self, innermost: innermost.cast() }
+        Away { outermost: self, innermost }
     }
 
     /// Runs `f`, a call of the caller's to a handler further out, inside of `parent`, which is
@@ -105,11 +107,11 @@ impl<'a> Surrounding<'a> {
 impl Drop for Away<'_> {
     #[cold]
     fn drop(&mut self) {
-        let (outermost, innermost) = (self.outermost.entered().outermost(), self.innermost.cast());
+        let (outermost, innermost) = (self.outermost.entered().outermost(), self.innermost);
         let here = current::context();
         outermost.around.set(here);
         // SAFETY: the caller is inside of it, so it is alive.
-        if let (Some(context), Some(here)) = (&outermost.context, unsafe { here.as_ref() }) {
+        if let (Some(context), Some(here)) = (&outermost.context, unsafe { Context::of_head(here).as_ref() }) {
             if let Some(beyond) = &context.around.further {
                 *beyond.around.lock() = here.around.clone();
             }

@@ -104,9 +104,9 @@ pub(crate) use remote::{Remote, take_back};
 use super::shutdown::Ending;
 use remote::Shelf;
 use segue_core::atomic::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering};
-use segue_core::scheduling::{Family, Job, JobHeader, Unpark};
+use segue_core::scheduling::{Family, FamilyId, Job, JobHeader, Unpark};
 use std::collections::VecDeque;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, Weak};
 
 /// More closures than this on one shelf are a crowd, which is shared at once. It is as many as
@@ -230,15 +230,15 @@ impl Group {
     /// until the last worker has ended.
     pub(crate) fn own(&self, family: &Family, stays: bool) {
         if stays {
-            self.kept.store(ptr::from_ref(family).addr(), Ordering::Relaxed);
+            self.kept.store(family.id().addr(), Ordering::Relaxed);
         }
         *self.family() = Some(Owned(NonNull::from(family)));
     }
 
     /// Whether it is the scheduler's own family, and stays in place until the last worker has
     /// ended.
-    pub(crate) fn keeps(&self, family: &Family) -> bool {
-        self.kept.load(Ordering::Relaxed) == ptr::from_ref(family).addr()
+    pub(crate) fn keeps(&self, family: FamilyId) -> bool {
+        self.kept.load(Ordering::Relaxed) == family.addr()
     }
 
     /// The family is about to be completed: nothing is spawned by handle any more.

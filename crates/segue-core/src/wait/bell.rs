@@ -5,8 +5,8 @@
 //! # States
 //!
 //! Any thread rings a bell, at any time and any number of times, and its one waiter listens again
-//! and again. The word takes other transitions than in `mod.rs`, by functions of their own, and
-//! of those there only `withdraw`:
+//! and again. The word takes other transitions than in `contract/trigger/mod.rs`, by functions of
+//! their own, and of those there only `withdraw`:
 //!
 //! ```text
 //!   quiet (INITIAL, TAKEN(0), CANCELLED) --listen: the waiter--> WAITING
@@ -24,9 +24,10 @@
 //! The waiter's own thread need not ring at all while nobody listens, see `wait/waker.rs`.
 #![allow(unsafe_code)] // The word holds the address of a fiber.
 
-use super::{TAKEN, Trigger, Wakeup, decode, word};
 use crate::contract::fiber::{Fiber, WaitEnd, WaitsFor};
+use crate::contract::trigger::{TAKEN, Trigger, Wakeup, decode, word};
 use crate::primitives::atomic::Ordering;
+use crate::wait::trigger::is_to_suspend;
 use std::ptr::{self, NonNull};
 
 /// A bell that was rung while nobody listened: [`TAKEN`] through arm 1.
@@ -49,7 +50,12 @@ impl Trigger {
             let waits = !seen.is_null() && decode(seen).is_none();
             let rung = word(if waits { TAKEN } else { RUNG });
             match self.word.compare_exchange_weak(seen, rung, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return Wakeup(NonNull::new(if waits { seen } else { ptr::null_mut() })),
+                Ok(_) => {
+                    let waiter = NonNull::new(if waits { seen } else { ptr::null_mut() });
+                    // SAFETY: the word was WAITING with this fiber, or there is none to be resumed; the
+                    // exchange has ended that wait, so this is the one resume.
+                    return unsafe { Wakeup::from_fiber(waiter) };
+                }
                 Err(now) => seen = now,
             }
         }
@@ -79,7 +85,8 @@ impl Trigger {
     /// cancelled.
     #[inline]
     pub(crate) fn slumber(&self, fiber: &Fiber, waits_for: WaitsFor) -> bool {
-        if fiber.begin_wait(self, waits_for) {
+        fiber.begin_wait(self, waits_for);
+        if is_to_suspend(fiber) {
             // SAFETY: the word was WAITING with this fiber and was not withdrawn, so exactly one
             // resume follows, or is under way: by the ringer, or by this thread when an interrupt
             // cancels it.

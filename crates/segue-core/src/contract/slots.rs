@@ -1,0 +1,62 @@
+//! Slots: words in the headers of fibers and jobs that belong to rooms above the contract.
+//!
+//! Used by those rooms. The contract carries a slot from the spawner to the fiber, and follows none,
+//! with one exception: a claim looks whether the waiter's context was cancelled. So a context begins
+//! with a [`ContextHead`].
+//!
+//! | slot | leads to | belongs to |
+//! | --- | --- | --- |
+//! | `context` | the innermost context that the fiber is inside of | `tree` |
+//! | `member_of` | the context in whose list `links` stand | `tree` |
+//! | `waits_in` | the context that can cancel the wait (`trigger/refusal.rs`) | `tree` |
+//! | `family` | the family that spawned fibers belong to | `spawn` |
+//! | `attributes` | a record of words for the policy | `values` |
+//! | `locals` | the table of fiber-local values | `values` |
+//! | `task` | the executor's part of a fiber that is a task | `wait` |
+//! | `draws` | the series of random numbers | `wait` |
+//! | `kernel_waits`, `unblocked` | the word to a simulation, and the mark of blocking calls | `drivers` |
+
+use crate::primitives::atomic::{AtomicU8, Ordering};
+
+/// The head of a context: the flags. The room `tree` has the rest.
+pub(crate) struct ContextHead {
+    pub(crate) flags: AtomicU8,
+}
+
+impl ContextHead {
+    /// The context is cancelled. The other flags belong to `tree`.
+    pub(crate) const CANCELLED: u8 = 1;
+
+    pub(crate) fn new(flags: u8) -> Self {
+        Self { flags: AtomicU8::new(flags) }
+    }
+
+    #[inline]
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.flags.load(Ordering::Acquire) & Self::CANCELLED != 0
+    }
+}
+
+/// The name of a [`Family`](crate::scheduling::Family): its address, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FamilyId(*const ());
+
+impl FamilyId {
+    pub(crate) const NONE: Self = Self(std::ptr::null());
+
+    #[inline]
+    pub(crate) const fn new(family: *const ()) -> Self {
+        Self(family)
+    }
+
+    #[inline]
+    pub(crate) const fn as_ptr(self) -> *const () {
+        self.0
+    }
+
+    /// The address as a number, which another family may have when this one has gone.
+    #[must_use]
+    pub fn addr(self) -> usize {
+        self.0.addr()
+    }
+}

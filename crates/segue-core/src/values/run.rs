@@ -1,0 +1,43 @@
+//! The run of a job: on a fiber of its own, or in the place of its caller.
+//!
+//! Used by schedulers. Either way the job begins with the fiber-local values that it inherits, and
+//! not with those of its caller.
+#![allow(unsafe_code)] // A job is used up by its address.
+
+use crate::contract::current;
+use crate::contract::job::Job;
+use crate::primitives::at_end::at_end;
+use crate::values::locals;
+
+impl Job {
+    /// Runs it to its end. Panics of the closure stay inside.
+    ///
+    /// For schedulers: on the fiber that [`Fiber::for_job`](crate::Fiber::for_job) was made for. Run
+    /// anywhere else, it runs as a part of the caller.
+    #[inline]
+    pub fn run(self) {
+        if !self.takes_fiber() {
+            return self.run_in_place();
+        }
+        let inherited = self.take_locals();
+        if !inherited.is_null() {
+            locals::put(inherited.cast());
+        }
+        self.start();
+    }
+
+    /// Runs it on a fiber that is not its own and stays in the contexts that it is in: at its end
+    /// the job leaves all. The caller's word on its own calls of the C library is no word on the
+    /// job's.
+    #[cold]
+    fn run_in_place(self) {
+        let context = current::context();
+        let inherited = self.take_locals();
+        let mark = |mark| current::with_running(|fiber| fiber.is_some_and(|fiber| fiber.unblocked.replace(mark)));
+        let unblocked = mark(false);
+        let _restore = at_end(|| _ = mark(unblocked));
+        locals::instead(inherited.cast(), || self.start());
+        // SAFETY: the caller was inside of it all the time.
+        unsafe { current::enter_context(context) };
+    }
+}

@@ -1,0 +1,145 @@
+//! The waits of users for a trigger: by a fiber or a plain thread, with cancellation.
+//!
+//! Used by structures, drivers and handles. The contract has both halves, to bind a trigger to a
+//! fiber and to suspend that fiber; a wait looks whether the fiber was cancelled or may not wait,
+//! and gives a plain thread a header.
+//!
+//! # Waiting again
+//!
+//! The end of a task is waited for through a trigger that outlives the wait. A wait of that kind
+//! which is cancelled must not end the trigger, since the handle joins again:
+//!
+//! ```text
+//!   WAITING --stand_down: the waiter's thread, in place of withdraw--> INITIAL
+//! ```
+//!
+//! If a claimer has refused, the word says CANCELLED although the task has ended: its handle takes
+//! either final word for the end. The waiter is told by its header that it was refused.
+#![allow(unsafe_code)] // Contexts are entered by address.
+
+use crate::chain::deferred_wakers::let_go;
+use crate::contract::fiber::{Fiber, WaitsFor};
+use crate::contract::trigger::{Outcome, Trigger};
+use crate::primitives::at_end::at_end;
+use crate::thread::here;
+use crate::tree::cancelled::Cancelled;
+use std::ptr;
+
+/// Whether a fiber that is registered for a wait is to suspend. The wakers that its thread has put
+/// off are called first, and a waker that would wait is refused. If there were some, the fiber may
+/// have been cancelled meanwhile.
+#[inline]
+pub(super) fn is_to_suspend(fiber: &Fiber) -> bool {
+    !let_go() || join_again(fiber)
+}
+
+/// A waker in the middle of a wait may have left the context. Joins it again, and answers whether
+/// the wait goes on: it was not cancelled meanwhile.
+#[cold]
+fn join_again(fiber: &Fiber) -> bool {
+    fiber.join_context();
+    !fiber.interrupted()
+}
+
+impl Trigger {
+    /// The second half of a wait that began with [`waiting`](Trigger::waiting).
+    #[inline(always)] // As `Trigger::sleep`.
+    pub(crate) fn finish(&self, fiber: &Fiber, waits_for: WaitsFor) -> Outcome {
+        fiber.join_context();
+        if fiber.is_cancelled() && self.withdraw().is_some() {
+            return Outcome::Cancelled;
+        }
+        self.sleep(fiber, waits_for, || is_to_suspend(fiber))
+    }
+
+    /// Suspends the calling fiber, or parks the calling thread, until the trigger is signalled or
+    /// the wait is cancelled.
+    ///
+    /// Returns at once if it was signalled before. Reports say `waits_for` of this fiber.
+    ///
+    /// # Cancellation
+    /// *No effect*: the trigger can no longer be signalled and says so to each signaller, from the
+    /// moment at which `cancel` has returned. A signal that came before the wait wins, also over a
+    /// cancellation that was requested before it. A fiber that is panicking is not suspended: its
+    /// wait ends as if it were cancelled.
+    ///
+    /// # Panics
+    /// If there is a waiter on this trigger already.
+    #[inline]
+    pub fn wait(&self, waits_for: WaitsFor) -> Outcome {
+        if let Some(outcome) = self.outcome() {
+            return outcome;
+        }
+        here::on_current(|fiber| {
+            fiber.join_context();
+            if fiber.is_cancelled() || fiber.must_not_suspend() {
+                return self.cancel_unless_awaited();
+            }
+            self.suspend(fiber, waits_for)
+        })
+    }
+
+    /// As [`wait`](Trigger::wait), but neither cancellation nor a panic under way ends it.
+    ///
+    /// For the few waits that guard memory: the end of a scope, a borrowed buffer in the kernel's
+    /// hands. A panicking fiber blocks its thread here, since it must not be suspended.
+    pub fn wait_shielded(&self, waits_for: WaitsFor) {
+        if self.outcome().is_some() {
+            return;
+        }
+        let wait = |fiber: &Fiber| {
+            // SAFETY: none, and then the one that the caller is inside of.
+            let context = unsafe { fiber.enter_context(ptr::null()) };
+            // SAFETY: as above.
+            let _restore = at_end(|| _ = unsafe { fiber.enter_context(context) });
+            let outcome = self.suspend(fiber, waits_for);
+            debug_assert!(matches!(outcome, Outcome::Taken(_)));
+        };
+        if here::on_current(Fiber::must_not_suspend) {
+            here::as_plain_thread(|| here::on_current(wait));
+        } else {
+            here::on_current(wait);
+        }
+    }
+
+    #[inline]
+    fn suspend(&self, fiber: &Fiber, waits_for: WaitsFor) -> Outcome {
+        match self.bind(fiber) {
+            Ok(()) => self.sleep(fiber, waits_for, || is_to_suspend(fiber)),
+            Err(outcome) => outcome,
+        }
+    }
+
+    /// As [`wait`](Trigger::wait), but a wait that is cancelled leaves the trigger as it was: it
+    /// can still be signalled, and waited for again. For a driver whose ops end by themselves, and
+    /// may be asked to end sooner.
+    ///
+    /// # Cancellation
+    /// *No effect*: the trigger is as it was before the wait.
+    ///
+    /// # Errors
+    /// The cancellation, if it came first.
+    ///
+    /// # Panics
+    /// If there is a waiter on this trigger already.
+    #[inline]
+    #[track_caller]
+    pub fn wait_once_more(&self, waits_for: WaitsFor) -> Result<(), Cancelled> {
+        if self.outcome().is_some() {
+            return Ok(());
+        }
+        here::on_current(|fiber| {
+            fiber.join_context();
+            if fiber.is_cancelled() {
+                return Err(fiber.cancelled());
+            }
+            if fiber.must_not_suspend() {
+                return Err(fiber.refused());
+            }
+            fiber.retreats(true);
+            let outcome = self.suspend(fiber, waits_for);
+            fiber.retreats(false);
+            if outcome == Outcome::Cancelled { Err(fiber.cancelled()) } else { Ok(()) }
+        })
+    }
+}
