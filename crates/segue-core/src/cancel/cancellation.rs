@@ -17,12 +17,12 @@
 
 use crate::cancel::token::CancelToken;
 use crate::contract::current;
-use crate::contract::fiber::{Fiber, WaitsFor};
-use crate::contract::scheduler::Wake;
-use crate::contract::trigger::{Retreat, Trigger};
+use crate::contract::fiber::{Fiber, WaitsFor, Wake};
+use crate::contract::trigger::Trigger;
 use crate::sim::preemption::preemption_point;
 use crate::tree::cancelled::Cancelled;
 use crate::tree::context::{Context, innermost};
+use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable};
 use crate::wait::stand_in::{StandIn, StandIns};
 use std::marker::PhantomPinned;

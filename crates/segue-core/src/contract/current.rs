@@ -6,6 +6,7 @@
 #![allow(unsafe_code)] // The current header is reached by its address.
 
 use crate::contract::fiber::Fiber;
+use crate::contract::job::Place;
 use crate::contract::slots::{ContextHead, FamilyId};
 use crate::primitives::atomic::local;
 use std::cell::Cell;
@@ -93,4 +94,31 @@ pub(crate) unsafe fn surround_thread(
 ) -> (*const ContextHead, FamilyId) {
     let outer = CONTEXT.with(|slot| slot.replace(context));
     (outer, FAMILY.with(|slot| slot.replace(family)))
+}
+
+impl Place {
+    /// Where the caller is now.
+    #[inline]
+    #[must_use]
+    pub fn here() -> Self {
+        Self(context())
+    }
+}
+
+impl Fiber {
+    /// Whether to switch stacks now would carry this thread's panic count into another fiber, or
+    /// would use up the resume of a wait that is being registered. For schedulers with ways to
+    /// suspend of their own, about the running fiber.
+    #[must_use]
+    #[inline]
+    pub fn must_not_suspend(&self) -> bool {
+        (std::thread::panicking() || self.waits_for.get().is_some()) && !self.stands_for_thread()
+    }
+
+    /// Whether this header, the caller's, stands for a plain thread: such a header is never in the
+    /// current slot.
+    #[inline]
+    fn stands_for_thread(&self) -> bool {
+        !ptr::eq(current(), self)
+    }
 }

@@ -6,7 +6,6 @@
 // Type erasure by a hand-made vtable: one pointer a job, one allocation a task.
 #![allow(unsafe_code)]
 
-use crate::contract::current;
 use crate::contract::slots::{ContextHead, FamilyId};
 use crate::primitives::record::Record;
 use std::cell::{Cell, OnceCell, UnsafeCell};
@@ -78,13 +77,12 @@ impl JobHeader {
             // SAFETY: see above.
             unsafe { W::abandon(header.cast()) }
         }
-        let given = UnsafeCell::new(given.or_inherited());
         Self {
             run: __rust_begin_short_backtrace::<W>,
             abandon: abandon::<W>,
             context,
             family,
-            given,
+            given: UnsafeCell::new(given),
             has_fiber: Cell::new(false),
             awaited: AtomicBool::new(false),
             locals: Cell::new(locals),
@@ -129,7 +127,7 @@ impl JobHeader {
 }
 
 /// What a spawner says of the fiber to be.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Given {
     pub(crate) name: Option<Box<Name>>,
     pub(crate) attributes: Option<Arc<Record>>,
@@ -138,19 +136,6 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// What is given, and what the caller hands down.
-    #[inline]
-    pub(crate) fn or_inherited(mut self) -> Self {
-        self.attributes =
-            self.attributes.or_else(|| current::with_running(|fiber| Some(fiber?.attributes.get()?.copy())));
-        self
-    }
-
-    /// The same name, and the same attributes.
-    pub(crate) fn copy(&self) -> Self {
-        Self { name: self.name.clone(), attributes: self.attributes.clone(), stack: self.stack }
-    }
-
     /// How many bytes of its stack the fiber is to have for use, if that was said.
     #[inline]
     pub(crate) fn stack_size(&self) -> Option<usize> {
@@ -161,15 +146,6 @@ impl Given {
 /// A place in the cancellation tree: the context that the caller was in.
 #[derive(Clone, Copy, Debug)]
 pub struct Place(pub(crate) *const ContextHead);
-
-impl Place {
-    /// Where the caller is now.
-    #[inline]
-    #[must_use]
-    pub fn here() -> Self {
-        Self(current::context())
-    }
-}
 
 /// A closure that has not started. Dropping it tells its joiner that it never will.
 #[must_use = "a job that is dropped is never run"]

@@ -13,9 +13,10 @@
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
 
 use crate::contract::fiber::WaitsFor;
-use crate::contract::trigger::{Retreat, Trigger};
+use crate::contract::trigger::Trigger;
 use crate::sim::external_work::{KernelWait, kernel_wait};
 use crate::wait::guarded::Guarded;
+use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable};
 
 /// A source that only the kernel makes ready. Made by [`from_kernel`].

@@ -11,5 +11,6 @@ pub(crate) mod payload;
 pub(crate) mod prefetch;
 pub(crate) mod record;
 pub(crate) mod shared_pair;
+pub(crate) mod shown;
 pub(crate) mod stack;
 pub mod switch;

@@ -50,9 +50,8 @@
 use crate::chain::deferred_wakers;
 use crate::chain::unwind::{__rust_begin_short_backtrace, caught};
 use crate::chain::{self, Heritage, barrier};
-use crate::contract::fiber::{Fiber, WaitsFor};
+use crate::contract::fiber::{Fiber, Spawn, WaitsFor, Wake};
 use crate::contract::job::{Given, Job, JobHeader, Work};
-use crate::contract::scheduler::{Spawn, Wake};
 use crate::contract::slots::ContextHead;
 use crate::primitives::atomic::{AtomicU8, Ordering};
 use crate::primitives::payload::Panic;
@@ -205,7 +204,7 @@ impl<F: Future> Polls<F> {
         Self {
             future,
             spawner,
-            given: given.copy(),
+            given: given.clone(),
             ring: None,
             locals: ptr::null_mut(),
             began: false,
@@ -278,7 +277,7 @@ unsafe impl<F: Future<Output: Ending<T>>, T> Work for AsyncTask<F, T> {
             let ended = polls.poll(this.cast(), task.cast::<Head<T>>().as_ref().family());
             if ended.is_none() {
                 let ring = Arc::clone(polls.ring.as_ref().expect("made by the poll"));
-                this.cast::<JobHeader>().as_ref().give(polls.given.copy());
+                this.cast::<JobHeader>().as_ref().give(polls.given.clone());
                 // From IDLE on the task may be polled, and end, elsewhere.
                 if !ring.rest() {
                     ring.queue();

@@ -4,9 +4,8 @@
 #![allow(unsafe_code)] // Fibers belong to families, which have to outlive them.
 
 use crate::cancel::token::CancelToken;
-use crate::contract::fiber::Fiber;
+use crate::contract::fiber::{Fiber, Scheduler};
 use crate::contract::job::{Given, Identity};
-use crate::contract::scheduler::Scheduler;
 use crate::spawn::default_runtime::with_origin;
 use crate::spawn::delayed::Delayed;
 use crate::spawn::join_handle::{Cancellable, JoinHandle};

@@ -5,9 +5,8 @@
 #![allow(unsafe_code)] // A family is reached by its address.
 
 use crate::contract::current;
-use crate::contract::fiber::Fiber;
+use crate::contract::fiber::{Fiber, Spawn};
 use crate::contract::job::{Given, Job};
-use crate::contract::scheduler::Spawn;
 use crate::sim::preemption::preemption_point;
 use crate::spawn::async_task::Ending;
 use crate::spawn::family::Family;

@@ -4,8 +4,8 @@
 #![allow(unsafe_code)] // Members reach the family by its address.
 
 use crate::cancel::token::CancelToken;
+use crate::contract::fiber::Spawn;
 use crate::contract::job::{Given, Job, JobHeader, Place, Work};
-use crate::contract::scheduler::Spawn;
 use crate::contract::slots::FamilyId;
 use crate::spawn::builder::Builder;
 use crate::spawn::family::Family;
@@ -66,6 +66,6 @@ impl JobHeader {
     pub unsafe fn of<W: Work>(place: Place, family: Option<&Family>) -> Self {
         let family = family.map_or(FamilyId::NONE, Family::id);
         // SAFETY: as the caller promises.
-        unsafe { Self::within::<W>(place.0, family, Given::default(), ptr::null_mut()) }
+        unsafe { Self::within::<W>(place.0, family, Given::default().or_inherited(), ptr::null_mut()) }
     }
 }

@@ -23,12 +23,12 @@
 use crate::chain::unwind::{__rust_begin_short_backtrace, caught};
 use crate::chain::{self, Heritage};
 use crate::contract::current;
-use crate::contract::fiber::{Fiber, WaitsFor};
+use crate::contract::fiber::{Fiber, Spawn, WaitsFor};
 use crate::contract::job::{Given, Job, JobHeader, Work};
-use crate::contract::scheduler::Spawn;
 use crate::contract::slots::{ContextHead, FamilyId};
 use crate::contract::trigger::Link;
-use crate::contract::trigger::{Retreat, Trigger, Wakeup};
+use crate::contract::trigger::Trigger;
+use crate::contract::wakeup::Wakeup;
 use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::Ordering;
 use crate::primitives::payload::{Panic, Payload};
@@ -42,6 +42,7 @@ use crate::thread::here;
 use crate::tree::cancelled::Cancelled;
 use crate::tree::context::{Context, innermost};
 use crate::values::locals::{self, Locals};
+use crate::wait::retreat::Retreat;
 use crate::wait::source::Source;
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -93,7 +94,12 @@ where
     // SAFETY: as the caller promises.
     unsafe {
         place(
-            JobHeader::within::<Task<F, T>>(context_of(family), Family::id_of(detached), given, locals.cast()),
+            JobHeader::within::<Task<F, T>>(
+                context_of(family),
+                Family::id_of(detached),
+                given.or_inherited(),
+                locals.cast(),
+            ),
             closure,
             family,
         )
@@ -115,7 +121,12 @@ pub(crate) unsafe fn new_here<F: FnOnce() -> T, T>(
     // SAFETY: as the caller promises.
     unsafe {
         place(
-            JobHeader::within::<Task<F, T>>(context_of(family), Family::id_of(detached), given, locals.cast()),
+            JobHeader::within::<Task<F, T>>(
+                context_of(family),
+                Family::id_of(detached),
+                given.or_inherited(),
+                locals.cast(),
+            ),
             closure,
             family,
         )

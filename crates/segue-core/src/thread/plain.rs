@@ -43,9 +43,8 @@
 
 use crate::contract::clock::Clock;
 use crate::contract::current;
-use crate::contract::fiber::Fiber;
+use crate::contract::fiber::{Fiber, Scheduler, Spawn, Wake};
 use crate::contract::job::{Identity, Job, Name};
-use crate::contract::scheduler::{Scheduler, Spawn, Wake};
 use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::{self, AtomicU8, Ordering, UnsafeCell, local, plain_thread_local};
 use crate::primitives::switch::Switch;

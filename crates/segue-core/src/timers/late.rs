@@ -47,7 +47,11 @@
 
 use super::{Entry, Key, Lazy, Queue, Rare, Shared, Timers};
 use crate::chain::unwind::contain;
+use crate::contract::current::current;
+use crate::contract::trigger::Trigger;
+use crate::primitives::atomic::Ordering;
 use crate::timers::of_threads::thread_timers;
+use std::ptr;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -120,6 +124,17 @@ impl Timers {
         if kept > 0 {
             self.0.queue.lock().kept -= kept;
         }
+    }
+}
+
+impl Trigger {
+    /// Whether the fiber that runs here is the one that waits with this trigger. A task has a
+    /// header of its own in the word, and goes on wherever it is polled next.
+    #[doc(hidden)] // For sources of drivers.
+    #[must_use]
+    #[inline]
+    pub fn waits_here(&self) -> bool {
+        ptr::eq(self.word.load(Ordering::Relaxed), current())
     }
 }
 

@@ -6,8 +6,7 @@
 #![allow(unsafe_code)] // Contexts are reached by address.
 
 use crate::contract::current;
-use crate::contract::fiber::Fiber;
-use crate::contract::scheduler::Scheduler;
+use crate::contract::fiber::{Fiber, Scheduler};
 use crate::contract::slots::ContextHead;
 use crate::primitives::list::{Linked, Links};
 use crate::tree::cancelled::Cancelled;

@@ -13,7 +13,7 @@
 
 use crate::contract::current::with_running;
 use crate::contract::fiber::Fiber;
-use crate::contract::job::Job;
+use crate::contract::job::{Given, Job};
 use crate::primitives::record::{Key, Record};
 use std::any::TypeId;
 use std::sync::Arc;
@@ -175,6 +175,15 @@ impl Job {
     #[must_use]
     pub fn attribute<A: Attribute>(&self) -> Option<A> {
         value(self.given().attributes.as_ref()?)
+    }
+}
+
+impl Given {
+    /// These, with a copy of the caller's attributes if there are none.
+    #[inline]
+    pub(crate) fn or_inherited(mut self) -> Self {
+        self.attributes = self.attributes.or_else(|| with_running(|fiber| Some(fiber?.attributes.get()?.copy())));
+        self
     }
 }
 

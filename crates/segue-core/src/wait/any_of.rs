@@ -32,9 +32,10 @@
 #![allow(unsafe_code)] // Slots are registered by address.
 
 use crate::contract::fiber::WaitsFor;
-use crate::contract::trigger::{MAX_ARM, Retreat, Trigger};
+use crate::contract::trigger::{MAX_ARM, Trigger};
 use crate::wait::arms::Arms;
 use crate::wait::draw::{Series, draw};
+use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable};
 
 /// Whichever of these sources is ready first: a tuple of up to twelve of any types, an array or a

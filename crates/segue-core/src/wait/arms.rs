@@ -4,7 +4,8 @@
 //! is how it reaches the arm with an index.
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
 
-use crate::contract::trigger::{Retreat, Trigger};
+use crate::contract::trigger::Trigger;
+use crate::wait::retreat::Retreat;
 use crate::wait::source::Source;
 use std::array;
 use std::convert::Infallible;

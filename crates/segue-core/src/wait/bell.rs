@@ -24,8 +24,9 @@
 //! The waiter's own thread need not ring at all while nobody listens, see `wait/waker.rs`.
 #![allow(unsafe_code)] // The word holds the address of a fiber.
 
-use crate::contract::fiber::{Fiber, WaitEnd, WaitsFor};
-use crate::contract::trigger::{TAKEN, Trigger, Wakeup, decode, word};
+use crate::contract::fiber::{Fiber, WaitsFor};
+use crate::contract::trigger::{TAKEN, Trigger, WaitEnd, decode, word};
+use crate::contract::wakeup::Wakeup;
 use crate::primitives::atomic::Ordering;
 use crate::wait::trigger::is_to_suspend;
 use std::ptr::{self, NonNull};

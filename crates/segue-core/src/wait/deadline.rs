@@ -4,10 +4,11 @@
 #![allow(unsafe_code)] // Registers triggers with the timers.
 
 use crate::contract::fiber::WaitsFor;
-use crate::contract::trigger::{Retreat, Trigger};
+use crate::contract::trigger::Trigger;
 use crate::thread::here::on_current;
 use crate::timers::{Key, Timers};
 use crate::tree::cancelled::Cancelled;
+use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable, wait};
 use std::time::{Duration, Instant};
 

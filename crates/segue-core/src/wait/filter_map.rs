@@ -20,7 +20,8 @@
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
 
 use crate::contract::fiber::WaitsFor;
-use crate::contract::trigger::{Retreat, Trigger};
+use crate::contract::trigger::Trigger;
+use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable};
 
 /// How many values that do not pass a look takes.

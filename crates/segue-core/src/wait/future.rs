@@ -44,8 +44,7 @@
 use crate::chain::barrier;
 use crate::chain::deferred_wakers;
 use crate::contract::current;
-use crate::contract::fiber::Fiber;
-use crate::contract::scheduler::Wake;
+use crate::contract::fiber::{Fiber, Wake};
 use crate::contract::trigger::{Outcome, Trigger};
 use crate::primitives::atomic::{self, AtomicBool, Ordering};
 use crate::primitives::lock::Lock;

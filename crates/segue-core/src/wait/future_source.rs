@@ -32,9 +32,10 @@
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
 
 use crate::contract::fiber::WaitsFor;
-use crate::contract::trigger::{Retreat, Trigger};
+use crate::contract::trigger::Trigger;
 use crate::wait::holders::steps_of;
 use crate::wait::queue::{Node, Shared, WaitQueue};
+use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable};
 use std::pin::Pin;
 use std::sync::Arc;

@@ -14,7 +14,8 @@
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
 
 use crate::contract::fiber::WaitsFor;
-use crate::contract::trigger::{Retreat, Trigger};
+use crate::contract::trigger::Trigger;
+use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable};
 
 // SAFETY: every step is that of the source, if there is one. If there is none, nothing is ever

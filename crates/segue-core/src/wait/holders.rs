@@ -12,7 +12,8 @@
 #![allow(unsafe_code)] // `Source` is an unsafe trait, and an erased slot is a pointer.
 
 use crate::contract::fiber::WaitsFor;
-use crate::contract::trigger::{Retreat, Trigger};
+use crate::contract::trigger::Trigger;
+use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable};
 use std::convert::identity;
 use std::marker::PhantomData;

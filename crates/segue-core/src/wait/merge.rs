@@ -47,15 +47,15 @@
 #![allow(unsafe_code)] // Arms are reached by address while they wait.
 
 use crate::chain::barrier;
-use crate::contract::fiber::{Fiber, WaitsFor};
-use crate::contract::scheduler::Wake;
-use crate::contract::trigger::{Outcome, Retreat, Trigger};
+use crate::contract::fiber::{Fiber, WaitsFor, Wake};
+use crate::contract::trigger::{Outcome, Trigger};
 use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::{self, AtomicBool, Ordering};
 use crate::sim::preemption::preemption_point;
 use crate::tree::cancelled::Cancelled;
 use crate::wait::holders::steps_of;
 use crate::wait::queue::{Guard, Node, Operation, Unlocked, WaitQueue, Waiting};
+use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable, retreated};
 use crate::wait::stand_in::{StandIn, StandIns};
 use std::cell::Cell;

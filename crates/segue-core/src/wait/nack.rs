@@ -28,11 +28,12 @@
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
 
 use crate::contract::fiber::WaitsFor;
-use crate::contract::trigger::{Retreat, Trigger};
+use crate::contract::trigger::Trigger;
 use crate::sim::preemption::preemption_point;
 use crate::wait::guarded::{Guarded, guard};
 use crate::wait::holders::{steps_of, steps_of_the_same_slot};
 use crate::wait::queue::{Node, Shared, WaitQueue};
+use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable};
 use std::convert::identity;
 use std::sync::Arc;

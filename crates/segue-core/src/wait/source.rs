@@ -72,13 +72,14 @@
 use crate::chain::{self, barrier};
 use crate::contract::current;
 use crate::contract::fiber::{Fiber, WaitsFor};
-use crate::contract::trigger::{Outcome, Retreat, Trigger};
+use crate::contract::trigger::{Outcome, Trigger};
 use crate::primitives::at_end::at_end;
 use crate::thread::here;
 use crate::tree::cancelled::Cancelled;
 use crate::wait::admission::admit;
 use crate::wait::deadline::Deadline;
 use crate::wait::holders::{BoxSource, Erased, LocalBoxSource, Map};
+use crate::wait::retreat::Retreat;
 use crate::wait::select::{Either, Or};
 use std::ptr;
 use std::time::Instant;

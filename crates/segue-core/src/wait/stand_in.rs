@@ -5,9 +5,8 @@
 #![allow(unsafe_code)] // A scheduler, although one that suspends nothing.
 
 use crate::contract::clock::Clock;
-use crate::contract::fiber::Fiber;
+use crate::contract::fiber::{Fiber, Scheduler, Spawn, Wake};
 use crate::contract::job::Identity;
-use crate::contract::scheduler::{Scheduler, Spawn, Wake};
 use crate::contract::slots::ContextHead;
 use crate::primitives::switch::Switch;
 use crate::thread::plain;

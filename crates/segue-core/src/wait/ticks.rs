@@ -4,10 +4,11 @@
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
 
 use crate::contract::fiber::WaitsFor;
-use crate::contract::trigger::{Retreat, Trigger};
+use crate::contract::trigger::Trigger;
 use crate::tree::cancelled::Cancelled;
 use crate::wait::deadline::{Alarm, Deadline, now};
 use crate::wait::holders::steps_of;
+use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable};
 use std::time::{Duration, Instant};
 

@@ -38,8 +38,7 @@
 use super::{ASKED, CANCELLED, Context, GRACE};
 use crate::chain::deferred_wakers::Batch;
 use crate::contract::current::with_running;
-use crate::contract::fiber::Fiber;
-use crate::contract::scheduler::Wake;
+use crate::contract::fiber::{Fiber, Wake};
 use crate::primitives::atomic::Ordering;
 use crate::timers::of_threads::thread_timers;
 use crate::timers::{Entry, Key, Rare, Timers};

@@ -5,7 +5,17 @@
 
 use super::Context;
 use crate::contract::fiber::Fiber;
+#[cfg(debug_assertions)]
+use crate::contract::fiber::WaitsFor;
 use std::sync::Arc;
+
+#[cfg(debug_assertions)]
+impl Fiber {
+    /// As [`waits_for`](Self::waits_for), for any thread that keeps the header in place.
+    fn waits_for_from_elsewhere(&self) -> Option<WaitsFor> {
+        self.waits_for()
+    }
+}
 
 impl Context {
     /// The names of the fibers that have waited inside, or in what is below, and are there still:

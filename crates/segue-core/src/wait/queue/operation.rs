@@ -8,7 +8,8 @@ use super::{Guard, Head, Inner, Node, WaitQueue};
 use crate::chain::unwind::NoUnwind;
 use crate::chain::{self, barrier};
 use crate::contract::fiber::WaitsFor;
-use crate::contract::trigger::{Retreat, Trigger};
+use crate::contract::trigger::Trigger;
+use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable, registered};
 use std::ptr::{self, NonNull};
 

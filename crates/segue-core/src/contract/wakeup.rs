@@ -3,8 +3,7 @@
 //! Used by everything that claims: first the claim, under a lock perhaps, then the resume.
 #![allow(unsafe_code)] // It has the right to a resume.
 
-use crate::contract::fiber::Fiber;
-use crate::contract::scheduler::Wake;
+use crate::contract::fiber::{Fiber, Wake};
 use std::ptr::NonNull;
 
 /// A claimed waiter that has still to be resumed. Dropping it resumes it.

@@ -1,6 +1,6 @@
 //! What cancel has marked is served no more.
 //!
-//! Used by [`claim`](Trigger::claim), and by the guards of queues, which look before they claim.
+//! Used by `Trigger::claim`, and by the guards of queues, which look before they claim.
 //!
 //! The waiter's thread may be busy for long before it looks. Until then a claim would win, and hand
 //! over to a waiter that its canceller believes gone. So the claimer looks in the waiter's place:
@@ -31,51 +31,17 @@
 //! is hardly ever written.
 #![allow(unsafe_code)] // Contexts and fibers are reached by address.
 
-use super::forward::is_link;
-use super::{CANCELLED, Trigger, Wakeup, decode, is_open, word};
 use crate::contract::fiber::Fiber;
 use crate::contract::slots::ContextHead;
 use crate::primitives::atomic::Ordering;
-use std::ptr::{self, NonNull};
+use std::ptr;
 
 /// In place of a context: the wait is over, as its claimer found it cancelled.
 pub(crate) const REFUSED: *mut ContextHead = ptr::without_provenance_mut(1);
 
-impl Trigger {
-    /// Says which context can cancel the wait of the waiter, which calls this, before any other
-    /// thread can claim it. Does nothing if one has.
-    #[inline]
-    pub(crate) fn expose(&self) {
-        let seen = self.word.load(Ordering::Relaxed);
-        if is_open(seen) {
-            // SAFETY: what it waits with is the caller, or stands for it.
-            unsafe { seen.as_ref() }.inspect(|fiber| fiber.expose());
-        }
-    }
-
-    /// The waiter, which the caller has claimed, was cancelled before.
-    #[cold]
-    pub(super) fn refuse(&self, fiber: &Fiber) -> Wakeup {
-        fiber.refuse();
-        // For later looks of others. The waiter does not look any more.
-        self.word.store(word(CANCELLED), Ordering::Release);
-        Wakeup(Some(NonNull::from(fiber)))
-    }
-
-    /// Whether a claim would be refused.
-    ///
-    /// # Safety
-    /// The waiter, if there is one, can't leave its wait before this returns.
-    pub(crate) unsafe fn refuses(&self) -> bool {
-        let seen = self.word.load(Ordering::Acquire);
-        // SAFETY: as the caller promises, if it is the address of a waiter.
-        let is_cancelled = |fiber: *mut Fiber| unsafe { fiber.as_ref().is_some_and(|fiber| fiber.is_wait_cancelled()) };
-        decode(seen).is_some() || (!is_link(seen) && is_cancelled(seen))
-    }
-}
-
 impl Fiber {
-    /// As [`Trigger::expose`], of a trigger that is about to wait with this fiber.
+    /// Says which context can cancel the wait that the fiber is about to begin, before any other
+    /// thread can claim it.
     #[inline]
     pub(crate) fn expose(&self) {
         let context = self.context().cast_mut();
@@ -99,7 +65,7 @@ impl Fiber {
 
     /// The wait was cancelled, as its claimer saw. For the claimer, before the resume.
     #[cold]
-    fn refuse(&self) {
+    pub(super) fn refuse(&self) {
         self.waits_in.store(REFUSED, Ordering::Relaxed);
     }
 }

@@ -60,19 +60,12 @@
 //! | the exchange to TAKEN or CANCELLED | the side that finds that it has lost | the other side's last use of what the trigger is part of, which the loser may free |
 #![allow(unsafe_code)] // The word holds the address of a fiber.
 
-mod forward;
-mod refusal;
-mod retreat;
-mod wakeup;
-
-pub use forward::Link;
-pub(super) use refusal::REFUSED;
-pub use retreat::Retreat;
-pub use wakeup::Wakeup;
-
-use crate::contract::fiber::{Fiber, WaitEnd, WaitsFor};
-use crate::primitives::atomic::{AtomicPtr, Ordering};
-use forward::is_link;
+use crate::contract::fiber::{Fiber, WaitsFor};
+use crate::contract::refusal::REFUSED;
+use crate::contract::wakeup::Wakeup;
+use crate::primitives::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::cell::Cell;
+use std::marker::PhantomPinned;
 use std::ptr::{self, NonNull};
 
 /// Single-use token that joins one wait with one signal.
@@ -294,6 +287,37 @@ impl Trigger {
         None
     }
 
+    /// Says which context can cancel the wait of the waiter, which calls this, before any other
+    /// thread can claim it. Does nothing if one has.
+    #[inline]
+    pub(crate) fn expose(&self) {
+        let seen = self.word.load(Ordering::Relaxed);
+        if is_open(seen) {
+            // SAFETY: what it waits with is the caller, or stands for it.
+            unsafe { seen.as_ref() }.inspect(|fiber| fiber.expose());
+        }
+    }
+
+    /// The waiter, which the caller has claimed, was cancelled before.
+    #[cold]
+    fn refuse(&self, fiber: &Fiber) -> Wakeup {
+        fiber.refuse();
+        // For later looks of others. The waiter does not look any more.
+        self.word.store(word(CANCELLED), Ordering::Release);
+        Wakeup(Some(NonNull::from(fiber)))
+    }
+
+    /// Whether a claim would be refused.
+    ///
+    /// # Safety
+    /// The waiter, if there is one, can't leave its wait before this returns.
+    pub(crate) unsafe fn refuses(&self) -> bool {
+        let seen = self.word.load(Ordering::Acquire);
+        // SAFETY: as the caller promises, if it is the address of a waiter.
+        let is_cancelled = |fiber: *mut Fiber| unsafe { fiber.as_ref().is_some_and(|fiber| fiber.is_wait_cancelled()) };
+        decode(seen).is_some() || (!is_link(seen) && is_cancelled(seen))
+    }
+
     /// The outcome, if there is one already.
     ///
     /// If the waiter was cancelled and somebody signals at this moment, it may say that the signal
@@ -313,5 +337,115 @@ impl Default for Trigger {
 impl std::fmt::Debug for Trigger {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Trigger").field("outcome", &self.outcome()).finish()
+    }
+}
+
+/// In the address of a [`Link`], which stands where a fiber's would.
+pub(crate) const LINKED: usize = 2;
+
+/// Whether a word has a link in it.
+#[inline]
+pub(crate) fn is_link(word: *mut Fiber) -> bool {
+    word.addr() & LINKED != 0
+}
+
+/// Where a trigger passes its signal on to.
+pub struct Link {
+    /// Null if it is not linked.
+    pub(crate) to: Cell<*const Trigger>,
+    pub(crate) arm: Cell<usize>,
+    pub(crate) passed: AtomicBool,
+    /// The claimer reaches a link while its waiter has a `&mut` to it.
+    _shared: PhantomPinned,
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        Self { to: Cell::new(ptr::null()), arm: Cell::new(0), passed: AtomicBool::new(false), _shared: PhantomPinned }
+    }
+}
+
+impl Link {
+    /// Claims the second trigger, after the first was. The wake-up is empty if somebody else has
+    /// claimed it, and that of a waiter which goes on as cancelled if it was.
+    ///
+    /// # Safety
+    /// `word`, which has a link in it, was that of a trigger that the caller has just claimed.
+    unsafe fn pass_on(word: *mut Fiber) -> Wakeup {
+        let link = word.map_addr(|address| address & !LINKED).cast::<Self>();
+        let link = NonNull::new(link).expect("it is an address");
+        // SAFETY: the waiter does not leave before `passed`, nor the second trigger's.
+        unsafe {
+            let wakeup = (*link.as_ref().to.get()).claim(link.as_ref().arm.get());
+            link.as_ref().passed.store(true, Ordering::Release);
+            // A waiter that was cancelled goes on as well.
+            wakeup.unwrap_or_else(|refused| refused)
+        }
+    }
+}
+
+/// How a wait ended in which a fiber was suspended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitEnd {
+    /// The claimer of the trigger has resumed it.
+    Resumed,
+    /// The claimer has resumed it as well, but found the wait cancelled.
+    Refused,
+    /// An interrupt has cancelled it. The trigger may be gone.
+    Withdrawn,
+}
+
+impl Fiber {
+    /// To be called by the scheduler on the fiber's own thread after an interrupt.
+    ///
+    /// Answers whether the fiber was suspended and its wait is now cancelled: then the scheduler
+    /// makes it ready, as for a resume.
+    #[must_use]
+    #[inline]
+    pub fn interrupted(&self) -> bool {
+        // SAFETY: the trigger is set while its frame waits, by this thread.
+        match unsafe { self.trigger.get().cast::<Trigger>().as_ref() } {
+            Some(trigger) if self.is_cancelled() && self.leaves(trigger) => {
+                // The other side that shares the trigger may free it from now on, before this fiber
+                // has run again.
+                self.trigger.set(ptr::null());
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn leaves(&self, trigger: &Trigger) -> bool {
+        if self.retreats.get() { trigger.stand_down(self) } else { trigger.withdraw().is_some() }
+    }
+
+    /// Says whether the trigger of the wait that follows is waited for again if that is cancelled.
+    #[inline]
+    pub(crate) fn retreats(&self, yes: bool) {
+        self.retreats.set(yes);
+    }
+
+    /// Says what the fiber, which is registered for it, is about to wait for.
+    #[inline]
+    pub(crate) fn begin_wait(&self, trigger: &Trigger, waits_for: WaitsFor) {
+        self.trigger.set(ptr::from_ref(trigger).cast());
+        self.waits_for.set(Some(waits_for));
+    }
+
+    /// How the wait ended: by a resumer, or by the fiber's own thread, and then the trigger may be
+    /// gone.
+    #[inline]
+    pub(crate) fn end_wait(&self) -> WaitEnd {
+        self.refill();
+        self.waits_for.set(None);
+        if self.trigger.replace(ptr::null()).is_null() {
+            WaitEnd::Withdrawn
+        } else if self.waits_in.load(Ordering::Relaxed) == REFUSED {
+            // The next wait may be for a bell, which nobody refuses.
+            self.waits_in.store(ptr::null_mut(), Ordering::Relaxed);
+            WaitEnd::Refused
+        } else {
+            WaitEnd::Resumed
+        }
     }
 }

@@ -4,8 +4,8 @@
 //! takes its arms out of their queues, and may then use its trigger again.
 #![allow(unsafe_code)] // The word holds the address of a fiber.
 
-use super::Trigger;
 use crate::contract::fiber::Fiber;
+use crate::contract::trigger::Trigger;
 use crate::primitives::atomic::Ordering;
 
 /// The answer of a registration that has found its value there: its waiter has been withdrawn, so

@@ -1,33 +1,149 @@
-//! The header of a fiber: its scheduler, the wait that it is in, and slots for the rooms above.
+//! Fibers and schedulers: the two sides of the contract.
 //!
-//! Used by every scheduler, which embeds a [`Fiber`] in whatever it switches, and by triggers. The
-//! header knows nothing of stacks: a plain thread that waits gets a header for the length of the
-//! wait. `identity.rs` says which fiber it is, `waits_for.rs` what reports say of the wait;
-//! `contract/slots.rs` has the slots.
+//! A [`Scheduler`] is what can suspend a fiber: a worker, a plain thread, a bridge. Structures call
+//! it, and applications never do. `docs/contract.md` has the numbered clauses.
 //!
-//! The fields fall in two groups. `id` and `name` are fixed before the fiber runs; `host` and
-//! `scheduler` are, too, with one exception: a fiber that moves to another scheduler of its thread
-//! changes them. The fiber does so while it runs and is a member of no context, so that no other
-//! thread looks. The cells are touched only by the thread that the fiber runs on, except `links`,
-//! which belong to the lock of the context in `member_of`.
-#![allow(unsafe_code)] // Headers are reached by address, also from other threads.
+//! A [`Fiber`] is the header of something that runs and can wait: its scheduler, the wait that it
+//! is in, and slots for the rooms above (`slots.rs`). Every scheduler embeds a header in whatever it
+//! switches. The header knows nothing of stacks: a plain thread that waits gets a header for the
+//! length of the wait.
+//!
+//! The fields of a header fall in two groups. `id` and `name` are fixed before the fiber runs;
+//! `host` and `scheduler` are, too, with one exception: a fiber that moves to another scheduler of
+//! its thread changes them. The fiber does so while it runs and is a member of no context, so that
+//! no other thread looks. The cells are touched only by the thread that the fiber runs on, except
+//! `links`, which belong to the lock of the context in `member_of`.
+// The contract is what every structure's soundness rests on, hence unsafe to implement; and headers
+// are reached by address, also from other threads.
+#![allow(unsafe_code)]
 
-mod identity;
-mod waits_for;
-
-pub use waits_for::WaitsFor;
-
-use crate::contract::current;
+use crate::contract::clock::Clock;
 use crate::contract::job::{Identity, Job, Name};
-use crate::contract::scheduler::{Scheduler, Wake};
 use crate::contract::slots::{ContextHead, FamilyId};
-use crate::contract::trigger::{REFUSED, Trigger};
 use crate::primitives::atomic::{AtomicPtr, Ordering};
 use crate::primitives::list::Links;
 use crate::primitives::record::Record;
+use crate::primitives::shown::Shown;
+use crate::primitives::switch::Switch;
 use std::cell::{Cell, OnceCell};
+use std::fmt::{self, Display, Formatter};
+use std::panic::Location;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
+
+/// Suspends and continues fibers.
+///
+/// # Safety
+/// An implementation keeps every clause of `docs/contract.md`. Memory safety rests on these:
+///
+/// 1. `suspend` returns after exactly one `wake(.., Resume)` that was called since it was entered
+///    or is still unconsumed, or after [`Fiber::interrupted`] has answered `true` for it, and not
+///    before.
+/// 2. A fiber runs on one OS thread from its start to its end.
+/// 3. While a fiber runs, [`with_current`](crate::with_current) on its thread yields that
+///    fiber, and what was current before is current again when it is suspended. On a plain thread
+///    there is none.
+/// 4. A fiber's header stays in place until the job that it runs has returned and no `wake` is
+///    under way.
+pub unsafe trait Scheduler {
+    /// Suspends the calling fiber until it is resumed. It does so in the call, and answers `None`;
+    /// or it answers with the [`Switch`] that does so.
+    ///
+    /// # Safety
+    /// `fiber` is the calling one, it belongs to this scheduler, and exactly one [`Wake::Resume`]
+    /// will be sent for this call. The caller makes the switch at once.
+    unsafe fn suspend(&self, fiber: &Fiber) -> Option<Switch>;
+
+    /// Makes a fiber ready, or its thread look whether it was cancelled. Never waits; any thread.
+    ///
+    /// For [`Wake::Interrupt`] the scheduler calls [`Fiber::interrupted`] on the fiber's own thread
+    /// some time later, and makes the fiber ready if that answers `true`. Interrupts may be merged.
+    ///
+    /// # Safety
+    /// For [`Wake::Resume`]: the caller has won the right to resume this suspension, once. For
+    /// [`Wake::Interrupt`]: the caller holds the lock of a context that the fiber is a member of.
+    unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake);
+
+    /// Lets other ready fibers run before the calling one goes on: in the call, or by the switch
+    /// that it answers with.
+    ///
+    /// # Safety
+    /// `fiber` is the calling one, of this scheduler. The caller makes the switch at once.
+    unsafe fn yield_now(&self, fiber: &Fiber) -> Option<Switch>;
+
+    /// What accepts the jobs that its fibers spawn.
+    fn spawner(&self) -> &dyn Spawn;
+
+    /// The timers that fibers of this scheduler wait on: also its clock.
+    fn timers(&self) -> &dyn Clock;
+
+    /// Makes a ready fiber of a job at once, on a stack of the calling thread, or gives the job
+    /// back, to be run in the call: what is behind it need not be `Send` (25).
+    fn start_here(&self, job: Job) -> Result<(), Job> {
+        Err(job)
+    }
+
+    /// Whether this is its runtime's family, which is in place while it has fibers or jobs (26).
+    fn keeps(&self, _family: FamilyId) -> bool {
+        false
+    }
+
+    /// The running fiber would leave something to its thread's park that it must wait for. Answers
+    /// whether the thread idles there and nowhere else; then the park is polled soon.
+    fn leave_to_park(&self) -> bool {
+        false
+    }
+}
+
+/// Accepts jobs for a scheduler.
+pub trait Spawn {
+    /// Accepts a job, to be started some time later. Never waits, never runs the job itself, and
+    /// does not unwind.
+    ///
+    /// A spawner that can't have the job started drops it: then its joiner is told.
+    fn spawn(&self, job: Job);
+
+    /// A spawner that any thread may use, for as long as it keeps it. An async task hands its next
+    /// poll to this one when it is woken.
+    ///
+    /// A scheduler that takes no jobs from other threads shares the
+    /// [default runtime's](crate::scheduling::default_spawner).
+    fn share(&self) -> Arc<dyn Spawn + Send + Sync>;
+}
+
+/// Why a fiber is woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// What it waited for has come.
+    Resume,
+    /// Its context was cancelled: look.
+    Interrupt,
+}
+
+/// What a suspended fiber waits for, as reports say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitsFor {
+    /// The kind of thing: "a promise".
+    pub what: &'static str,
+    /// Where the wait was called.
+    pub at: &'static Location<'static>,
+}
+
+impl WaitsFor {
+    /// A wait for `what`, called from here; in a `#[track_caller]` operation, from where that is.
+    #[track_caller]
+    #[must_use]
+    #[inline]
+    pub fn new(what: &'static str) -> Self {
+        Self { what, at: Location::caller() }
+    }
+}
+
+impl Display for WaitsFor {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.what, self.at)
+    }
+}
 
 /// How many operations that need not wait a fiber may begin in one turn.
 pub(crate) const OPERATIONS: u8 = 128;
@@ -39,8 +155,8 @@ pub(crate) const OPERATIONS: u8 = 128;
 #[repr(C)]
 pub struct Fiber {
     scheduler: Cell<NonNull<dyn Scheduler>>,
-    /// The context that its wait can be cancelled by, null if none can; or [`REFUSED`]. See
-    /// `trigger/refusal.rs`.
+    /// The context that its wait can be cancelled by, null if none can: see
+    /// `refusal.rs`.
     pub(super) waits_in: AtomicPtr<ContextHead>,
     context: Cell<*const ContextHead>,
     pub(crate) member_of: Cell<*const ContextHead>,
@@ -51,16 +167,16 @@ pub struct Fiber {
     /// How many operations the fiber may still begin in this turn.
     pub(crate) budget: Cell<u8>,
     /// Whether the trigger is waited for again if this wait is cancelled.
-    retreats: Cell<bool>,
+    pub(super) retreats: Cell<bool>,
     pub(crate) kernel_waits: Cell<u8>,
     pub(crate) unblocked: Cell<bool>,
-    waits_for: waits_for::Told,
-    trigger: Cell<*const Trigger>,
+    pub(super) waits_for: Shown<Option<WaitsFor>>,
+    /// Where the trigger of its wait is, if it is suspended.
+    pub(super) trigger: Cell<*const ()>,
     pub(crate) task: Cell<*const ()>,
 
     id: u64,
-    /// See [`mark`](Fiber::mark).
-    mark: Cell<u64>,
+    pub(crate) mark: Cell<u64>,
     name: Option<Box<Name>>,
     // Apart from the name: else both are copied as one, which waits for the spawner's writes.
     pub(crate) links: Links<Fiber>,
@@ -72,17 +188,6 @@ pub struct Fiber {
 // With one word of a scheduler's before it, a line for wakers, and one for the fiber's turns.
 #[cfg(all(not(loom), target_pointer_width = "64"))]
 const _: () = assert!(std::mem::offset_of!(Fiber, draws) == 56 && std::mem::offset_of!(Fiber, id) <= 120);
-
-/// How a wait ended in which a fiber was suspended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WaitEnd {
-    /// The claimer of the trigger has resumed it.
-    Resumed,
-    /// The claimer has resumed it as well, but found the wait cancelled.
-    Refused,
-    /// An interrupt has cancelled it. The trigger may be gone.
-    Withdrawn,
-}
 
 impl Fiber {
     /// The header for a fiber that will run `job` under `scheduler`.
@@ -117,7 +222,7 @@ impl Fiber {
             mark: Cell::new(0),
             trigger: Cell::new(ptr::null()),
             waits_in: AtomicPtr::new(ptr::null_mut()),
-            waits_for: waits_for::Told::new(None),
+            waits_for: Shown::new(None),
             budget: Cell::new(OPERATIONS),
             draws: Cell::new(id as u32),
             kernel_waits: Cell::new(0),
@@ -184,78 +289,46 @@ impl Fiber {
         unsafe { scheduler.as_ref().wake(fiber, why) };
     }
 
-    /// To be called by the scheduler on the fiber's own thread after an interrupt.
+    /// The number that its scheduler gave it.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The name that its spawner gave it.
+    #[inline]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_ref().map(|name| &***name)
+    }
+
+    /// Keeps the job that the fiber is for until it [begins](Fiber::begin).
     ///
-    /// Answers whether the fiber was suspended and its wait is now cancelled: then the scheduler
-    /// makes it ready, as for a resume.
-    #[must_use]
+    /// # Safety
+    /// For the fiber's scheduler, before the fiber runs.
     #[inline]
-    pub fn interrupted(&self) -> bool {
-        // SAFETY: the trigger is set while its frame waits, by this thread.
-        match unsafe { self.trigger.get().as_ref() } {
-            Some(trigger) if self.is_cancelled() && self.leaves(trigger) => {
-                // The other side that shares the trigger may free it from now on, before this fiber
-                // has run again.
-                self.trigger.set(ptr::null());
-                true
-            }
-            _ => false,
-        }
+    pub unsafe fn keep_job(&self, job: Job) {
+        self.locals.set(job.into_raw().as_ptr().cast());
     }
 
-    fn leaves(&self, trigger: &Trigger) -> bool {
-        if self.retreats.get() { trigger.stand_down(self) } else { trigger.withdraw().is_some() }
+    /// Takes the job, to run it.
+    ///
+    /// # Safety
+    /// For the fiber itself, once, after [`keep_job`](Fiber::keep_job).
+    #[inline]
+    pub unsafe fn begin(&self) -> Job {
+        let job = self.locals.replace(ptr::null_mut()).cast();
+        // SAFETY: `keep_job` has put it there.
+        unsafe { Job::from_raw(NonNull::new_unchecked(job)) }
     }
 
-    /// Says whether the trigger of the wait that follows is waited for again if that is cancelled.
-    #[inline]
-    pub(crate) fn retreats(&self, yes: bool) {
-        self.retreats.set(yes);
+    /// What it waits for, if it is suspended. For the fiber's own thread.
+    pub fn waits_for(&self) -> Option<WaitsFor> {
+        self.waits_for.get()
     }
 
-    /// Says what the fiber, which is registered for it, is about to wait for.
-    #[inline]
-    pub(crate) fn begin_wait(&self, trigger: &Trigger, waits_for: WaitsFor) {
-        self.trigger.set(trigger);
-        self.waits_for.set(Some(waits_for));
-    }
-
-    /// How the wait ended: by a resumer, or by the fiber's own thread, and then the trigger may be
-    /// gone.
-    #[inline]
-    pub(crate) fn end_wait(&self) -> WaitEnd {
-        self.refill();
-        self.waits_for.set(None);
-        if self.trigger.replace(ptr::null()).is_null() {
-            WaitEnd::Withdrawn
-        } else if self.waits_in.load(Ordering::Relaxed) == REFUSED {
-            // The next wait may be for a bell, which nobody refuses.
-            self.waits_in.store(ptr::null_mut(), Ordering::Relaxed);
-            WaitEnd::Refused
-        } else {
-            WaitEnd::Resumed
-        }
-    }
     /// Its turn is over: a new one begins, with as many operations that need not wait.
     #[inline]
     pub(crate) fn refill(&self) {
         self.budget.set(OPERATIONS);
-    }
-
-    /// Whether to switch stacks now would carry this thread's panic count into another fiber, or
-    /// would use up the resume of a wait that is being registered. For schedulers with ways to
-    /// suspend of their own, about the running fiber.
-    #[must_use]
-    #[inline]
-    pub fn must_not_suspend(&self) -> bool {
-        (std::thread::panicking() || self.waits_for.get().is_some()) && !self.stands_for_thread()
-    }
-
-    /// Whether this header, the caller's, stands for a plain thread: such a header is never in the
-    /// current slot.
-    #[inline]
-    fn stands_for_thread(&self) -> bool {
-        !ptr::eq(current::current(), self)
     }
 
     /// Says that the fiber registers itself for a wait, if it is `Some`, and gives back what was. A
@@ -307,5 +380,14 @@ impl Fiber {
     pub(crate) fn is_cancelled(&self) -> bool {
         // SAFETY: a fiber is in a context only while that is alive.
         unsafe { self.context.get().as_ref() }.is_some_and(ContextHead::is_cancelled)
+    }
+}
+
+impl Display for Fiber {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => write!(f, "fiber `{name}`"),
+            None => write!(f, "fiber {}", self.id),
+        }
     }
 }
