@@ -3,6 +3,7 @@
 //!
 //! Used by every case. The helpers are made of [`Trigger`] alone, so that a case does not test the
 //! structures above it.
+#![allow(unsafe_code)] // Waits by the two halves of a wait.
 
 use super::report::{Need, Violation};
 use super::{Main, report};
@@ -176,10 +177,13 @@ pub(super) fn a_case() -> WaitsFor {
 #[track_caller]
 pub(super) fn wait_bound(publish: impl FnOnce(&Arc<Trigger>)) -> Outcome {
     with_current(|fiber| {
-        let trigger = Arc::new(Trigger::waiting(fiber));
+        // SAFETY: the fiber may suspend, as cases begin where nothing is registered; it finishes
+        // the wait below, and `publish` does not panic.
+        let trigger = Arc::new(unsafe { Trigger::waiting(fiber) });
         trigger.expose();
         publish(&trigger);
-        trigger.finish(fiber, a_case())
+        // SAFETY: the trigger waits with this fiber, the calling one.
+        unsafe { trigger.finish(fiber, a_case()) }
     })
 }
 

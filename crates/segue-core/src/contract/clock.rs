@@ -1,9 +1,9 @@
-//! The clock of a scheduler, as the contract knows it: not at all.
+//! The clock of a scheduler: its timers, of which the contract knows no more than this.
 //!
-//! A scheduler hands out its timers as a [`Clock`]; the room `timers` above makes of it what it is.
+//! Handed out by schedulers; the room `timers` above gives the timers back.
 #![allow(unsafe_code)] // The room `timers` relies on the one implementation.
 
-/// The [`Timers`](crate::scheduling::Timers) of a scheduler, to which this dereferences.
+/// The [`Timers`](crate::scheduling::Timers) of a scheduler, to which a clock dereferences.
 ///
 /// # Safety
 /// The implementing type is `Timers`.

@@ -13,9 +13,9 @@ use std::cell::Cell;
 use std::ptr;
 
 local!(static CURRENT: Cell<*const Fiber> = Cell::new(ptr::null()));
-// Of the plain thread, while no fiber runs on it.
-local!(static CONTEXT: Cell<*const ContextHead> = Cell::new(ptr::null()));
-local!(static FAMILY: Cell<FamilyId> = Cell::new(FamilyId::NONE));
+// The slots of the plain thread, while no fiber runs on it.
+local!(pub(crate) static CONTEXT: Cell<*const ContextHead> = Cell::new(ptr::null()));
+local!(pub(crate) static FAMILY: Cell<FamilyId> = Cell::new(FamilyId::NONE));
 
 /// The running fiber's header, or null on a plain thread.
 #[inline]
@@ -68,32 +68,10 @@ pub(crate) fn context() -> *const ContextHead {
     with_running(|fiber| fiber.map_or_else(|| CONTEXT.with(Cell::get), Fiber::context))
 }
 
-/// An address that the running fiber, or the plain thread, has to itself as long as it runs.
-pub(crate) fn caller() -> *const () {
-    let fiber = current();
-    if fiber.is_null() { CONTEXT.with(|here| ptr::from_ref(here).cast()) } else { fiber.cast() }
-}
-
 /// The family of the fibers that the caller detaches.
 #[inline]
 pub(crate) fn family() -> FamilyId {
     with_running(|fiber| fiber.map_or_else(|| FAMILY.with(Cell::get), Fiber::family))
-}
-
-/// The context and the family that this thread is inside of, as a plain one.
-pub(crate) fn surroundings_of_thread() -> (*const ContextHead, FamilyId) {
-    (CONTEXT.with(Cell::get), FAMILY.with(Cell::get))
-}
-
-/// Puts the plain thread inside of a context and a family, and gives back those before.
-///
-/// # Safety
-/// The context is null, or in place until the thread is put inside of another one; the family, too.
-pub(crate) unsafe fn surround_thread(
-    (context, family): (*const ContextHead, FamilyId),
-) -> (*const ContextHead, FamilyId) {
-    let outer = CONTEXT.with(|slot| slot.replace(context));
-    (outer, FAMILY.with(|slot| slot.replace(family)))
 }
 
 impl Place {

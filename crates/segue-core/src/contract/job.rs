@@ -1,8 +1,8 @@
-//! A closure that has not started: what schedulers queue, steal and start.
+//! Jobs: closures that have not started, which schedulers queue, steal and start.
 //!
 //! Made by spawn, scope and fork-join; consumed by schedulers. A job is one pointer to a header
-//! with two functions, so that it moves for free between queues and threads; what follows the
-//! header is the maker's business.
+//! with two functions, so that a job moves for free between queues and threads; the words behind the
+//! header are the maker's business.
 // Type erasure by a hand-made vtable: one pointer a job, one allocation a task.
 #![allow(unsafe_code)]
 
@@ -16,20 +16,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The name of a fiber. Headers keep it behind one word, as few fibers have one.
 pub type Name = Box<str>;
 
-/// What stands at the head of everything that is queued as a [`Job`].
+/// The head of everything that is queued as a [`Job`].
 pub struct JobHeader {
     run: unsafe fn(NonNull<JobHeader>),
     abandon: unsafe fn(NonNull<JobHeader>),
     pub(crate) context: *const ContextHead,
     family: FamilyId,
-    /// What the next fiber that runs it is to have. For the side that has the job, or makes it.
+    /// For the next fiber that runs the work. Belongs to the side that has the job, or makes it.
     given: UnsafeCell<Given>,
-    /// Whether a fiber or thread was made for it, to run it.
+    /// Whether a fiber or thread was made for the work.
     has_fiber: Cell<bool>,
-    /// Whether its maker waits, and had better run it than wait for a stack. From any thread.
+    /// Whether the maker waits, and had better run the work than wait for a stack. From any thread.
     awaited: AtomicBool,
-    /// The fiber-local values that it inherits, or null. For the side that has the job; whatever
-    /// abandons the work discards them.
+    /// The fiber-local values that the work inherits, or null. Belongs to the side that has the job;
+    /// the side that abandons the work discards them.
     locals: Cell<*mut ()>,
 }
 
@@ -37,7 +37,7 @@ pub struct JobHeader {
 ///
 /// # Safety
 /// The type is `#[repr(C)]` and its first field is the [`JobHeader`] that [`JobHeader::of`] made
-/// for it. What it carries may be sent to another thread.
+/// for the type. Values of the type may be sent to another thread.
 pub unsafe trait Work: Sized {
     /// Does the work, on a fiber or thread of its own.
     ///
@@ -53,8 +53,7 @@ pub unsafe trait Work: Sized {
 }
 
 impl JobHeader {
-    /// Without attributes given, the work has a copy of the caller's. It begins with these
-    /// fiber-local values.
+    /// The header for work in this context and family, which begins with these fiber-local values.
     ///
     /// # Safety
     /// Context and family are null, or in place until the work was run or abandoned; `locals` is
@@ -67,14 +66,14 @@ impl JobHeader {
         locals: *mut (),
     ) -> Self {
         // SAFETY (both): the header is the first field of a `W`, as `Work` promises, so its address
-        // is the work's; and the job that calls these hands on the caller's obligations.
-        // Further out than this, by its name, nothing says anything to a user: see `unwind.rs`.
+        // is the work's; and the job that calls these hands on the obligations of its user.
+        // By its name std leaves the frames further out out of a panic's backtrace.
         unsafe fn __rust_begin_short_backtrace<W: Work>(header: NonNull<JobHeader>) {
-            // SAFETY: see above.
+            // SAFETY: the address is that of a `W`, which runs once, as above.
             unsafe { W::run(header.cast()) }
         }
         unsafe fn abandon<W: Work>(header: NonNull<JobHeader>) {
-            // SAFETY: see above.
+            // SAFETY: the address is that of a `W`, which ends once, as above.
             unsafe { W::abandon(header.cast()) }
         }
         Self {
@@ -89,26 +88,26 @@ impl JobHeader {
         }
     }
 
-    /// From now on the maker only waits for the work: see [`Job::is_awaited`]. It carries nothing
-    /// else from thread to thread.
+    /// From now on the maker only waits for the work: see [`Job::is_awaited`]. The flag carries
+    /// nothing else from thread to thread.
     ///
     /// # Safety
     /// `header` is in place, whether or not the work has run.
     #[inline]
     pub unsafe fn set_awaited(header: NonNull<Self>) {
-        // SAFETY: as the caller promises; only this field is looked at, since the others may belong
-        // to whoever has the job.
+        // SAFETY: the header is in place, as the caller promises; only this atomic field is looked
+        // at, since the others may belong to the side that has the job.
         unsafe { (*header.as_ptr()).awaited.store(true, Ordering::Relaxed) };
     }
 
-    /// As [`Job::is_awaited`], for the work that the job is dropped to.
+    /// As [`Job::is_awaited`], for the work whose job was dropped.
     #[inline]
     #[must_use]
     pub fn is_awaited(&self) -> bool {
         self.awaited.load(Ordering::Relaxed)
     }
 
-    /// What the work was to inherit, or null.
+    /// The fiber-local values that the work was to inherit, or null.
     ///
     /// # Safety
     /// The work is abandoned, or has no job.
@@ -119,14 +118,14 @@ impl JobHeader {
     /// Name and attributes for the next fiber that runs the work, which may run again.
     ///
     /// # Safety
-    /// There is no job, and the caller is the one to make it.
+    /// There is no job, and the caller is about to make one.
     pub(crate) unsafe fn give(&self, given: Given) {
-        // SAFETY: nobody else has it, as the caller promises.
+        // SAFETY: without a job nobody else reads or writes the field, as the caller promises.
         unsafe { *self.given.get() = given };
     }
 }
 
-/// What a spawner says of the fiber to be.
+/// The wishes of a spawner for the fiber to be.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Given {
     pub(crate) name: Option<Box<Name>>,
@@ -136,7 +135,7 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// How many bytes of its stack the fiber is to have for use, if that was said.
+    /// How many bytes of stack the fiber is to have for use, if the spawner has said that.
     #[inline]
     pub(crate) fn stack_size(&self) -> Option<usize> {
         (self.stack != 0).then(|| 1 << self.stack)
@@ -147,31 +146,31 @@ impl Given {
 #[derive(Clone, Copy, Debug)]
 pub struct Place(pub(crate) *const ContextHead);
 
-/// A closure that has not started. Dropping it tells its joiner that it never will.
+/// A closure that has not started. Dropping a job tells its joiner that the closure never will.
 #[must_use = "a job that is dropped is never run"]
 pub struct Job(NonNull<JobHeader>);
 
-// SAFETY: `Work` promises that what stands behind the header may be sent.
+// SAFETY: `Work` promises that the object behind the header may be sent.
 unsafe impl Send for Job {}
 
 impl Job {
     /// The job that has this header.
     ///
     /// # Safety
-    /// The header is the first field of its [`Work`], no other job was made from it, and it stays
-    /// in place until one of the two functions has been called.
+    /// The header is the first field of its [`Work`], no other job was made from the header, and the
+    /// header stays in place until one of the two functions has been called.
     #[inline]
     pub unsafe fn from_raw(header: NonNull<JobHeader>) -> Self {
         Self(header)
     }
 
-    /// The address that it was made from; what was queued can be found again by it.
+    /// The address that the job was made from, by which a queued job can be found again.
     #[inline]
     pub fn as_raw(&self) -> NonNull<JobHeader> {
         self.0
     }
 
-    /// Gives the right to run it back to its maker.
+    /// Gives the right to run the work back to its maker.
     #[inline]
     pub fn into_raw(self) -> NonNull<JobHeader> {
         let header = self.0;
@@ -179,38 +178,40 @@ impl Job {
         header
     }
 
-    /// Whether it has a fiber or thread of its own. For one run alone: an async task runs again.
+    /// Whether the job has a fiber or thread of its own. For one run alone: an async task runs
+    /// again.
     #[inline]
     pub(crate) fn takes_fiber(&self) -> bool {
         self.header().has_fiber.replace(false)
     }
 
-    /// The fiber-local values that it inherits, or null.
+    /// The fiber-local values that the work inherits, or null.
     #[inline]
     pub(crate) fn take_locals(&self) -> *mut () {
         self.header().locals.replace(ptr::null_mut())
     }
 
-    /// Does the work. `values/run.rs` has the whole of a run.
+    /// Does the work: the last step of `Job::run`, which the room `values` has, as a run puts
+    /// fiber-local values in place.
     #[inline]
     pub(crate) fn start(self) {
         let header = self.into_raw();
-        // SAFETY: this job was the only one for the header, and is used up.
+        // SAFETY: this job was the only one for the header, which is in place, and is used up.
         unsafe { (header.as_ref().run)(header) };
     }
 
-    /// Whether its maker waits for it, and runs the work itself if the job is dropped: for a
-    /// scheduler that can't start it now.
+    /// Whether the maker waits for the job, and runs the work itself if the job is dropped: for a
+    /// scheduler that can't start the job now.
     ///
     /// A scheduler whose makers say so asks under the lock of the place where it keeps such jobs;
-    /// the maker [says it](JobHeader::set_awaited) before it looks there. So one sees the other.
+    /// the maker [says so](JobHeader::set_awaited) before looking there. So one sees the other.
     #[inline]
     #[must_use]
     pub fn is_awaited(&self) -> bool {
         self.header().is_awaited()
     }
 
-    /// The name of the fiber that will run it, if it was given one.
+    /// The name of the fiber to be, if the spawner gave one.
     #[must_use]
     pub fn name(&self) -> Option<Name> {
         self.given().name.as_deref().cloned()
@@ -224,32 +225,32 @@ impl Job {
 
     #[inline]
     pub(crate) fn given(&self) -> &Given {
-        // SAFETY: this is the only job for it, and one thread at a time has that; what changes it
-        // has the job to itself, by `&mut`, or is about to make it.
+        // SAFETY: this is the only job for the header, and one thread at a time has this job. The
+        // two writers have the job to themselves, by `&mut`, or are about to make one.
         unsafe { &*self.header().given.get() }
     }
 
-    /// How many bytes of its stack the fiber that will run it is to have for use, if that was
-    /// [said](crate::Builder::stack_size).
+    /// How many bytes of stack the fiber to be is to have for use, if the spawner has
+    /// [said](crate::Builder::stack_size) that.
     #[inline]
     #[must_use]
     pub fn stack_size(&self) -> Option<usize> {
         self.given().stack_size()
     }
 
-    /// Name, context, family and attributes for the fiber that will run it.
+    /// Name, context, family and attributes for the fiber to be.
     #[inline]
     pub(crate) fn identity(&mut self) -> Identity {
         let header = self.header();
         header.has_fiber.set(true);
-        // SAFETY: as in `given`, and this has the only reference.
+        // SAFETY: as in `given`, and by `&mut` this is the only reference to the job.
         let given = unsafe { &mut *header.given.get() };
         let attributes = given.attributes.take().map_or_else(OnceCell::new, OnceCell::from);
         Identity { name: given.name.take(), context: header.context, family: header.family, attributes }
     }
 }
 
-/// What a fiber has of its job.
+/// The part of a job that its fiber keeps.
 pub(crate) struct Identity {
     pub(crate) name: Option<Box<Name>>,
     pub(crate) context: *const ContextHead,
@@ -272,7 +273,8 @@ impl std::fmt::Debug for Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        // SAFETY: it was not run, or it would have been forgotten; and it is the only one.
+        // SAFETY: the job was not run, or would have been forgotten; and no other job has the
+        // header.
         unsafe { (self.0.as_ref().abandon)(self.0) };
     }
 }

@@ -1,4 +1,4 @@
-//! How a worker idles: something to sleep in, and a way to be woken from it.
+//! Parks: where a worker idles, and how other threads wake the worker.
 //!
 //! Implemented by [`WaitPark`](crate::scheduling::WaitPark), by the drivers of `segue-io` (to idle
 //! is to wait for the kernel) and by the simulator (to idle is to move the clock); used by the
@@ -7,44 +7,44 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a worker idles in. It is made on the worker's thread and stays there. Only
+/// A place for a worker to idle. It is made on the worker's thread and stays there. Only
 /// [`park`](Park::park) may wait.
 pub trait Park {
-    /// The way to wake it, for any thread.
+    /// The way to wake the worker, for any thread.
     fn unparker(&self) -> Arc<dyn Unpark>;
 
     /// Idles until [`Unpark::unpark`], an event of its own, or `timeout`; `None` is never. May
     /// return early.
     ///
     /// An unpark that came since the last return ends this call at once. Fibers are made ready from
-    /// inside of it, by the events that it finds.
+    /// inside of the call, by the events that the park finds.
     fn park(&mut self, timeout: Option<Duration>);
 
     /// Whether nothing from outside can ever end a [`park`](Park::park) without a time-out: so for
-    /// the simulator, which is a closed world. A worker that would idle in it for ever reports a
-    /// deadlock instead.
+    /// the simulator, which is a closed world. A worker that would idle in such a park for ever
+    /// reports a deadlock instead.
     fn is_closed(&self) -> bool {
         false
     }
 
-    /// Looks for events without idling, and passes on what fibers have asked of it. Called now and
+    /// Looks for events without idling, and passes on the requests of fibers. Called now and
     /// then by a worker that is busy, and by one that has nothing to run while the park
     /// [is called](Park::is_called).
     fn poll(&mut self) {}
 
     /// Whether a [`poll`](Park::poll) would probably make a fiber ready: a guess, without a system
-    /// call, which is to become false by polls. A worker asks before it announces that it sleeps.
+    /// call, which is to become false by polls. A worker asks before announcing that it sleeps.
     fn is_called(&self) -> bool {
         false
     }
 
-    /// Whether what fibers of this thread leave to a park comes to this one: for a driver, from
-    /// [`enter`](Park::enter) to [`leave`](Park::leave).
+    /// Whether the requests that fibers of this thread leave to a park come to this park: for a
+    /// driver, from [`enter`](Park::enter) to [`leave`](Park::leave).
     fn takes_ops(&self) -> bool {
         false
     }
 
-    /// Called on the worker's thread before its fibers run, each time that it takes up the thread.
+    /// Called on the worker's thread before its fibers run, each time that the worker takes up the thread.
     fn enter(&mut self) {}
 
     /// Called on the worker's thread when its fibers stop running there. The opposite of

@@ -1,34 +1,34 @@
-//! What cancel has marked is served no more.
+//! Refusals: once `cancel` has returned, no claim of a waiter that it has marked succeeds.
 //!
 //! Used by `Trigger::claim`, and by the guards of queues, which look before they claim.
 //!
-//! The waiter's thread may be busy for long before it looks. Until then a claim would win, and hand
-//! over to a waiter that its canceller believes gone. So the claimer looks in the waiter's place:
-//! it exchanges WAITING for TAKEN, and *then* reads the flag of the waiter's context. If that is
-//! set, the claim is refused: the claimer notes it in the header, moves the word to CANCELLED, and
-//! owes the resume all the same, as the waiter has been taken out of its wait. The caller is told
-//! no and keeps what it had; the resume is in the `Err`, to be sent when the caller holds no lock.
+//! The waiter's thread may be busy for long before that thread looks. Until then a claim would win,
+//! and hand over to a waiter that its canceller believes gone. So the claimer looks in the waiter's
+//! place: the claimer exchanges WAITING for TAKEN, and *then* reads the flag of the waiter's
+//! context. If that flag is set, the claim is refused: the claimer notes that in the header, moves
+//! the word to CANCELLED, and owes the resume all the same, as the waiter has been taken out of its
+//! wait. The caller is told no and keeps the value; the resume is in the `Err`, to be sent when the
+//! caller holds no lock.
 //!
 //! * **Why after the exchange**: before it, the header may be gone, as any other thread may end the
-//!   wait. After it, the waiter can't leave its wait before this claimer resumes it, and so neither
+//!   wait. After it, the waiter can't leave its wait before this claimer's resume, and so neither
 //!   the header nor any context that the fiber is inside of ends.
-//! * **Which context**: the innermost one when the waiter registers, which it writes into its
-//!   header (`expose`) as the last thing before it can be claimed: a look before that is foreign
-//!   code and may wait itself, in contexts of its own. From then on nobody changes it until the
-//!   waiter was resumed, since waits are refused meanwhile. It writes only what has changed: so the
-//!   line stays in the caches of those that wake it from elsewhere. Under a shield it is null, and
-//!   nothing is refused. A canceller marks all contexts further in before it returns, so one flag
-//!   is enough.
-//! * **Why that is in time**: the flag was stored before `cancel` returned. A claim that begins
-//!   after that reads it set. One that runs meanwhile may see either, and its answer is what the
-//!   waiter sees.
+//! * **Which context**: the innermost one when the waiter registers. The waiter writes the context
+//!   into its header (`expose`) as the last thing before a claim can come: a look before that is
+//!   foreign code and may wait itself, in contexts of its own. From then on nobody changes the slot
+//!   until the resume, since waits are refused meanwhile. The waiter writes changes alone, so that
+//!   the line stays in the caches of other threads that wake the fiber. Under a shield the slot is
+//!   null, and nothing is refused. A canceller marks all contexts further in before `cancel`
+//!   returns, so one flag is enough.
+//! * **Why in time**: the flag was stored before `cancel` returned. A claim that begins after that
+//!   reads the flag set. A claim that runs meanwhile may see either, and its answer is the waiter's.
 //! * **How the waiter knows**: by its header, and not by the word, which may be gone.
 //! * **Between the two steps** the word says TAKEN. The waiter's own thread may see that in an
 //!   interrupt, and then leaves the end of the wait to the resume. Other claimers are refused,
 //!   which is right either way.
 //!
-//! It costs a claim two loads, of the header that the resume is about to touch, and of a flag that
-//! is hardly ever written.
+//! A claim pays two loads, of the header that the resume is about to touch, and of a flag that is
+//! hardly ever written.
 #![allow(unsafe_code)] // Contexts and fibers are reached by address.
 
 use crate::contract::fiber::Fiber;
@@ -36,7 +36,7 @@ use crate::contract::slots::ContextHead;
 use crate::primitives::atomic::Ordering;
 use std::ptr;
 
-/// In place of a context: the wait is over, as its claimer found it cancelled.
+/// In place of a context: the wait is over, as its claimer found the context cancelled.
 pub(crate) const REFUSED: *mut ContextHead = ptr::without_provenance_mut(1);
 
 impl Fiber {
@@ -54,12 +54,12 @@ impl Fiber {
     /// Whether the wait that the fiber is in was cancelled, whether or not its own thread knows.
     ///
     /// # Safety
-    /// The fiber is in a wait that it has been exposed for, and can't leave it before this returns.
+    /// The fiber is in a wait that it is exposed for, and can't leave that wait before this returns.
     #[inline]
     pub(crate) unsafe fn is_wait_cancelled(&self) -> bool {
         let context = self.waits_in.load(Ordering::Relaxed);
-        // SAFETY: the fiber is inside of the context as long as it waits, and a context ends after
-        // it was left.
+        // SAFETY: the fiber is inside of the context as long as the wait lasts, and a context ends
+        // after its fibers have left.
         context != REFUSED && unsafe { context.as_ref() }.is_some_and(ContextHead::is_cancelled)
     }
 

@@ -7,7 +7,7 @@
 //! | slot | leads to | belongs to |
 //! | --- | --- | --- |
 //! | `context` | the innermost context that the fiber is inside of | `tree` |
-//! | `member_of` | the context in whose list `links` stand | `tree` |
+//! | `member_of` | the context that lists the fiber, by `links` | `tree` |
 //! | `waits_in` | the context that can cancel the wait (`trigger/refusal.rs`) | `tree` |
 //! | `family` | the family that spawned fibers belong to | `spawn` |
 //! | `attributes` | a record of words for the policy | `values` |

@@ -15,49 +15,54 @@
 //!            claim(arm)                       claim(arm)
 //!   INITIAL ------------> TAKEN(arm)   <----------------- WAITING(fiber)  <--- born so, if the waiter makes it
 //!      |  \-----------------|--------------------------------^   |
-//!      |          wait: the waiter writes its own address        |
+//!      |          bind: the waiter writes its own address        |
 //!      |                    | refuse: the claimer                |
 //!      |                    v                                    |
 //!      +-------> CANCELLED <-------------------------------------+
 //!        withdraw, by the waiter's own thread; or cancel
-//! ```
 //!
-//! In files of their own: a claim that finds its waiter cancelled (`refusal.rs`), a word that has a
-//! link to another trigger in place of a fiber (`forward.rs`), and a waiter that withdraws while it
-//! registers (`retreat.rs`). In the room `wait` above: the waits of users (`wait/trigger.rs`), which
-//! also look for cancellation and serve plain threads; and the *bell* behind a waker, which takes
-//! other transitions (`wait/bell.rs`).
+//!   INITIAL --link--> LINKED --unlink--> INITIAL
+//!                      |  \---claim----> TAKEN; then the second trigger is claimed; then `passed` is stored
+//!                      \------link-----> LINKED, by another link
+//! ```
 //!
 //! | transition | made by |
 //! | --- | --- |
 //! | INITIAL to WAITING | the waiter, when it is about to suspend; for a trigger that was made before its waiter was known |
 //! | INITIAL or WAITING to TAKEN | any thread that may reach the trigger |
 //! | INITIAL or WAITING to CANCELLED | the thread that the waiter runs on; any thread that may reach the trigger, which then resumes the waiter |
-//! | TAKEN to CANCELLED | the claimer that found WAITING, if the waiter's context is cancelled; it then resumes the waiter |
+//! | TAKEN to CANCELLED | the claimer that found WAITING, if the waiter's context is cancelled (`refusal.rs`); it then resumes the waiter |
+//! | LINKED to and fro | a waiter that waits by a second trigger; its [`Link`] lies in its frame, and the word has the link's address in place of a fiber's |
+//!
+//! The room `wait` above has the waits of users, which give plain threads a header and join the
+//! context that can cancel them (`wait/trigger.rs`); the waiter's side of a link (`wait/link.rs`);
+//! and the *bell* behind a waker, which takes other transitions (`wait/bell.rs`).
 //!
 //! **Commit point**: the exchange to TAKEN, if the claimer then finds the waiter's context open.
 //! **Idle**: INITIAL, and only the owner knows the trigger. **Cancellation**: a canceller never
-//! touches a trigger. It marks the context and asks the scheduler to *interrupt* the fiber; the
-//! fiber's own thread then tries the exchange to CANCELLED. So a trigger lives in its waiter's
-//! frame, and no canceller can reach a frame that is gone.
+//! touches a trigger. The canceller marks the context and asks the scheduler to *interrupt* the
+//! fiber; the fiber's own thread then tries the exchange to CANCELLED. So a trigger lives in its
+//! waiter's frame, and no canceller can reach a frame that is gone.
 //!
 //! **The race to fear**: a signaller that touches the trigger after the waiter has left. It cannot:
-//! a waiter that was seen WAITING leaves only after it has been resumed, which is the last thing
-//! that the signaller does, and it does so through the fiber's address and not through the trigger.
-//! A waiter that was interrupted does not look at the trigger again either, since the other side
-//! may have freed it between the cancellation and the waiter's next step. A waiter that finds
-//! itself taken before it has suspended suspends all the same, and consumes the resume that is owed
-//! to it. A trigger without a waiter, claimed while INITIAL, is not looked at again.
+//! a waiter that was seen WAITING leaves only after its resume, which is the last thing that the
+//! signaller does, and by the fiber's address, not by the trigger. Nor does an interrupted waiter
+//! look at the trigger again, since the other side may have freed the trigger between the
+//! cancellation and the waiter's next step. A waiter that finds itself taken before it has suspended
+//! suspends all the same, and consumes the resume that is owed. A trigger without a waiter, claimed
+//! while INITIAL, is not looked at again.
 //!
 //! # Orderings
 //!
 //! | release | acquire | carries |
 //! | --- | --- | --- |
-//! | `claim`'s exchange | the waiter's load after it was resumed, or its failed exchange in `wait` | what was handed over before the claim |
-//! | `wait`'s exchange to WAITING, or what makes a trigger known that is born so | `claim`'s exchange | the fiber's header, which the claimer and the resume read |
-//! | the canceller's store of the flag | the claimer's load of it | the reason |
-//! | the claimer's resume | the waiter's return from `suspend` | that it was refused |
-//! | the exchange to TAKEN or CANCELLED | the side that finds that it has lost | the other side's last use of what the trigger is part of, which the loser may free |
+//! | `claim`'s exchange | the waiter's load after its resume, or its failed exchange in `bind` | the value that was handed over before the claim |
+//! | `bind`'s exchange to WAITING, or the publication of a trigger that is born so | `claim`'s exchange | the fiber's header, which the claimer and the resume read |
+//! | the canceller's store of the flag | the claimer's load of the flag | the reason |
+//! | the claimer's resume | the waiter's return from `suspend` | the refusal |
+//! | the exchange to TAKEN or CANCELLED | the side that finds that it has lost | the other side's last use of the object around the trigger, which the loser may free |
+//! | the exchange to LINKED | the claim | the link's fields |
+//! | the claimer's store of `passed` | the load by the waiter that leaves | the claimer's last use of the link |
 #![allow(unsafe_code)] // The word holds the address of a fiber.
 
 use crate::contract::fiber::{Fiber, WaitsFor};
@@ -94,9 +99,9 @@ pub struct Trigger {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Outcome {
-    /// It was signalled, through this arm.
+    /// A signal came, through this arm.
     Taken(usize),
-    /// It was cancelled, and no signal will be accepted any more.
+    /// The wait was cancelled, and no signal will be accepted any more.
     Cancelled,
 }
 
@@ -117,7 +122,7 @@ fn is_open(word: *mut Fiber) -> bool {
     word.addr() & 1 == 0 && !is_link(word)
 }
 
-/// What a final word means; `None` for INITIAL and WAITING.
+/// The meaning of a final word; `None` for INITIAL and WAITING.
 #[inline]
 pub(crate) fn decode(word: *mut Fiber) -> Option<Outcome> {
     match word.addr() {
@@ -127,7 +132,7 @@ pub(crate) fn decode(word: *mut Fiber) -> Option<Outcome> {
     }
 }
 
-/// What a word means that was not INITIAL when its waiter came.
+/// The meaning of a word that was not INITIAL when its waiter came.
 #[inline]
 fn outcome_of_another(word: *mut Fiber) -> Outcome {
     decode(word).expect("a Trigger has one waiter, and this one has another already")
@@ -141,17 +146,23 @@ impl Trigger {
         Self { word: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// A trigger that waits with `fiber`, the running one, from now on: [`sleep`](Trigger::sleep)
-    /// must follow, unless it is cancelled. It saves the exchange that binds a trigger to its
-    /// waiter. The fiber must be one that may suspend: a claim owes it a resume. It is
-    /// [exposed](Trigger::expose) before anybody else knows the trigger.
+    /// A trigger that waits with `fiber` from the beginning, which saves the exchange that binds a
+    /// trigger to its waiter.
+    ///
+    /// # Safety
+    /// `fiber` is the calling one, and may suspend: a claim owes a resume. The fiber is
+    /// [exposed](Trigger::expose) before anybody else knows the trigger, and [sleeps](Trigger::sleep)
+    /// or [withdraws](Trigger::withdraw) after that.
     #[inline]
-    pub(crate) fn waiting(fiber: &Fiber) -> Self {
+    pub(crate) unsafe fn waiting(fiber: &Fiber) -> Self {
         Self { word: AtomicPtr::new(ptr::from_ref(fiber).cast_mut()) }
     }
 
-    /// Binds the trigger to its waiter, the calling fiber, which may suspend: a claim owes it a
-    /// resume from now on, and [`sleep`](Trigger::sleep) must follow.
+    /// Binds the trigger to its waiter: a claim owes a resume from now on.
+    ///
+    /// # Safety
+    /// `fiber` is the calling one, and may suspend. If it is bound, it [sleeps](Trigger::sleep)
+    /// next.
     ///
     /// # Errors
     /// The outcome, if there is one already.
@@ -159,7 +170,7 @@ impl Trigger {
     /// # Panics
     /// If there is a waiter on this trigger already.
     #[inline]
-    pub(crate) fn bind(&self, fiber: &Fiber) -> Result<(), Outcome> {
+    pub(crate) unsafe fn bind(&self, fiber: &Fiber) -> Result<(), Outcome> {
         let me = ptr::from_ref(fiber).cast_mut();
         fiber.expose();
         match self.word.compare_exchange(ptr::null_mut(), me, Ordering::AcqRel, Ordering::Acquire) {
@@ -168,16 +179,24 @@ impl Trigger {
         }
     }
 
-    /// Suspends the calling fiber, which the trigger is bound to, until it is claimed or the fiber
-    /// has withdrawn. `is_to_suspend` is asked when the fiber has said what it waits for; `false`
-    /// means that the fiber has withdrawn meanwhile.
+    /// Suspends the waiter until the trigger is claimed or the waiter has withdrawn.
+    /// `is_to_suspend` is asked when the header names the wait.
+    ///
+    /// # Safety
+    /// The trigger waits with `fiber`, the calling one, or was claimed since. `is_to_suspend` answers
+    /// `false` only if the fiber [was interrupted](Fiber::interrupted), and has withdrawn.
     #[inline(always)] // A fiber that goes on returns from one call less, which is predicted wrongly.
-    pub(crate) fn sleep(&self, fiber: &Fiber, waits_for: WaitsFor, is_to_suspend: impl FnOnce() -> bool) -> Outcome {
+    pub(crate) unsafe fn sleep(
+        &self,
+        fiber: &Fiber,
+        waits_for: WaitsFor,
+        is_to_suspend: impl FnOnce() -> bool,
+    ) -> Outcome {
         fiber.begin_wait(self, waits_for);
         if is_to_suspend() {
-            // SAFETY: the trigger was WAITING with this fiber and was not cancelled by it, so
-            // exactly one resume follows, or is under way: by its claimer, or by this thread when
-            // an interrupt cancels it.
+            // SAFETY: the trigger was WAITING with this fiber, which has not withdrawn, so exactly one
+            // resume follows, or is under way: by the claimer, or by this thread when an interrupt
+            // cancels the wait.
             unsafe { fiber.suspend() };
         }
         match fiber.end_wait() {
@@ -186,11 +205,11 @@ impl Trigger {
         }
     }
 
-    /// Ends the wait through `arm` and resumes the waiter. Answers whether it was this call that
-    /// ended it.
+    /// Ends the wait through `arm` and resumes the waiter. Answers whether this call has ended the
+    /// wait.
     ///
-    /// `false` means that the waiter did not take it and never will: it was signalled before, or
-    /// cancelled. Never waits.
+    /// `false` means that the waiter does not take the signal and never will: another signal came
+    /// before, or the wait was cancelled. Never waits.
     ///
     /// # Panics
     /// If `arm` is over [`MAX_ARM`].
@@ -201,18 +220,18 @@ impl Trigger {
 
     /// The first half of [`signal`](Trigger::signal): decides, and leaves the resume to the caller.
     ///
-    /// What the waiter is to find must be in place before the claim.
+    /// The value that the waiter is to find is in place before the claim.
     ///
     /// # Errors
-    /// If the waiter does not take it and never will: it was signalled before, or cancelled. A
-    /// waiter that was cancelled while its own thread was busy goes on because of this call: so
-    /// there is something to be dropped in that case as well, when the caller holds no lock.
+    /// If the waiter does not take the signal and never will. A waiter that was cancelled while its
+    /// own thread was busy goes on because of this call: so there is a wake-up to be dropped in that
+    /// case as well, when the caller holds no lock.
     #[inline]
     pub fn claim(&self, arm: usize) -> Result<Wakeup, Wakeup> {
         assert!(arm <= MAX_ARM, "a select has at most {MAX_ARM} arms");
         let taken = word(TAKEN + 2 * arm);
-        // Acquire also where it is lost: the loser may be the side that frees what the trigger is
-        // part of.
+        // Acquire also where the claim is lost: the loser may be the side that frees the object
+        // around the trigger.
         let mut seen = self.word.load(Ordering::Acquire);
         loop {
             if decode(seen).is_some() {
@@ -224,13 +243,13 @@ impl Trigger {
             }
         }
         if is_link(seen) {
-            // SAFETY: it was claimed here.
+            // SAFETY: the word has a link in it, and was claimed here.
             return Ok(unsafe { Link::pass_on(seen) });
         }
         // SAFETY: a fiber that was seen WAITING stays in its wait until the resume, which this call
         // owes it now.
         match unsafe { seen.as_ref() } {
-            // SAFETY: as above, and whatever waits has exposed itself before.
+            // SAFETY: as above, and every waiter has exposed itself before.
             Some(fiber) if unsafe { fiber.is_wait_cancelled() } => Err(self.refuse(fiber)),
             _ => Ok(Wakeup(NonNull::new(seen))),
         }
@@ -242,7 +261,7 @@ impl Trigger {
     pub fn cancel(&self) -> bool {
         match self.move_to_cancelled() {
             Some(waiter) => {
-                // A link is that of a future which was forgotten while it waited.
+                // A link is that of a future which was forgotten in its wait.
                 drop(Wakeup(NonNull::new(waiter).filter(|_| !is_link(waiter))));
                 true
             }
@@ -250,8 +269,8 @@ impl Trigger {
         }
     }
 
-    /// As [`cancel`](Trigger::cancel), by the waiter itself, which goes on by itself. Gives back
-    /// what the trigger waited with, if it was this call that ended the wait.
+    /// As [`cancel`](Trigger::cancel), by the waiter itself, which goes on by itself. Gives back the
+    /// waiter, or null, if this call has ended the wait.
     #[must_use]
     pub(crate) fn withdraw(&self) -> Option<*mut Fiber> {
         self.move_to_cancelled()
@@ -274,7 +293,7 @@ impl Trigger {
         self.word.compare_exchange(me, ptr::null_mut(), Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Gives back the waiter, or null, if it was this call that ended the wait.
+    /// Gives back the waiter, or null, if this call has ended the wait.
     fn move_to_cancelled(&self) -> Option<*mut Fiber> {
         // As in `claim`, a refusal acquires.
         let mut seen = self.word.load(Ordering::Acquire);
@@ -293,7 +312,7 @@ impl Trigger {
     pub(crate) fn expose(&self) {
         let seen = self.word.load(Ordering::Relaxed);
         if is_open(seen) {
-            // SAFETY: what it waits with is the caller, or stands for it.
+            // SAFETY: the waiter is the caller, or a header that stands for the caller.
             unsafe { seen.as_ref() }.inspect(|fiber| fiber.expose());
         }
     }
@@ -313,15 +332,15 @@ impl Trigger {
     /// The waiter, if there is one, can't leave its wait before this returns.
     pub(crate) unsafe fn refuses(&self) -> bool {
         let seen = self.word.load(Ordering::Acquire);
-        // SAFETY: as the caller promises, if it is the address of a waiter.
+        // SAFETY: the waiter stays in its wait, as the caller promises; an open word is its address.
         let is_cancelled = |fiber: *mut Fiber| unsafe { fiber.as_ref().is_some_and(|fiber| fiber.is_wait_cancelled()) };
         decode(seen).is_some() || (!is_link(seen) && is_cancelled(seen))
     }
 
     /// The outcome, if there is one already.
     ///
-    /// If the waiter was cancelled and somebody signals at this moment, it may say that the signal
-    /// was taken until that signaller has seen the cancellation.
+    /// If the waiter was cancelled and somebody signals at this moment, the answer may be that the
+    /// signal was taken, until that signaller has seen the cancellation.
     #[inline]
     pub fn outcome(&self) -> Option<Outcome> {
         decode(self.word.load(Ordering::Acquire))
@@ -351,30 +370,25 @@ pub(crate) fn is_link(word: *mut Fiber) -> bool {
 
 /// Where a trigger passes its signal on to.
 pub struct Link {
-    /// Null if it is not linked.
+    /// Null if there is no link.
     pub(crate) to: Cell<*const Trigger>,
     pub(crate) arm: Cell<usize>,
     pub(crate) passed: AtomicBool,
     /// The claimer reaches a link while its waiter has a `&mut` to it.
-    _shared: PhantomPinned,
-}
-
-impl Default for Link {
-    fn default() -> Self {
-        Self { to: Cell::new(ptr::null()), arm: Cell::new(0), passed: AtomicBool::new(false), _shared: PhantomPinned }
-    }
+    pub(crate) _shared: PhantomPinned,
 }
 
 impl Link {
-    /// Claims the second trigger, after the first was. The wake-up is empty if somebody else has
-    /// claimed it, and that of a waiter which goes on as cancelled if it was.
+    /// Claims the second trigger, after the first. The wake-up is empty if somebody else has claimed
+    /// the second trigger, and that of a waiter which goes on as cancelled if the waiter was.
     ///
     /// # Safety
     /// `word`, which has a link in it, was that of a trigger that the caller has just claimed.
     unsafe fn pass_on(word: *mut Fiber) -> Wakeup {
         let link = word.map_addr(|address| address & !LINKED).cast::<Self>();
-        let link = NonNull::new(link).expect("it is an address");
-        // SAFETY: the waiter does not leave before `passed`, nor the second trigger's.
+        let link = NonNull::new(link).expect("the word has an address");
+        // SAFETY: the link is in place since its waiter does not leave before `passed`, nor does the
+        // waiter of the second trigger.
         unsafe {
             let wakeup = (*link.as_ref().to.get()).claim(link.as_ref().arm.get());
             link.as_ref().passed.store(true, Ordering::Release);
@@ -387,11 +401,11 @@ impl Link {
 /// How a wait ended in which a fiber was suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitEnd {
-    /// The claimer of the trigger has resumed it.
+    /// The claimer of the trigger has resumed the fiber.
     Resumed,
-    /// The claimer has resumed it as well, but found the wait cancelled.
+    /// The claimer has resumed the fiber as well, but found the wait cancelled.
     Refused,
-    /// An interrupt has cancelled it. The trigger may be gone.
+    /// An interrupt has cancelled the wait. The trigger may be gone.
     Withdrawn,
 }
 
@@ -403,7 +417,7 @@ impl Fiber {
     #[must_use]
     #[inline]
     pub fn interrupted(&self) -> bool {
-        // SAFETY: the trigger is set while its frame waits, by this thread.
+        // SAFETY: the slot has a trigger while the frame of that trigger waits, on this thread.
         match unsafe { self.trigger.get().cast::<Trigger>().as_ref() } {
             Some(trigger) if self.is_cancelled() && self.leaves(trigger) => {
                 // The other side that shares the trigger may free it from now on, before this fiber
@@ -419,21 +433,15 @@ impl Fiber {
         if self.retreats.get() { trigger.stand_down(self) } else { trigger.withdraw().is_some() }
     }
 
-    /// Says whether the trigger of the wait that follows is waited for again if that is cancelled.
-    #[inline]
-    pub(crate) fn retreats(&self, yes: bool) {
-        self.retreats.set(yes);
-    }
-
-    /// Says what the fiber, which is registered for it, is about to wait for.
+    /// Names the wait that the fiber, which is registered for it, is about to begin.
     #[inline]
     pub(crate) fn begin_wait(&self, trigger: &Trigger, waits_for: WaitsFor) {
         self.trigger.set(ptr::from_ref(trigger).cast());
         self.waits_for.set(Some(waits_for));
     }
 
-    /// How the wait ended: by a resumer, or by the fiber's own thread, and then the trigger may be
-    /// gone.
+    /// Ends the wait, and answers how: by a resumer, or by the fiber's own thread, and then the
+    /// trigger may be gone.
     #[inline]
     pub(crate) fn end_wait(&self) -> WaitEnd {
         self.refill();

@@ -1,21 +1,19 @@
 //! The resume that a claim owes.
 //!
 //! Used by everything that claims: first the claim, under a lock perhaps, then the resume.
-#![allow(unsafe_code)] // It has the right to a resume.
+#![allow(unsafe_code)] // A wake-up has the right to a resume.
 
 use crate::contract::fiber::{Fiber, Wake};
 use std::ptr::NonNull;
 
-/// A claimed waiter that has still to be resumed. Dropping it resumes it.
+/// A claimed waiter that has still to be resumed. Dropping the wake-up resumes the waiter.
 ///
-/// It exists so that a structure can claim under its lock and resume after it: resuming runs a
-/// scheduler's code.
+/// So a structure claims under its lock and resumes after that: to resume runs a scheduler's code.
 #[must_use = "the claimed waiter stays suspended while this lives"]
 #[derive(Debug)]
 pub struct Wakeup(pub(super) Option<NonNull<Fiber>>);
 
-// SAFETY: a wakeup is the right to resume a fiber, which the scheduler contract allows on any
-// thread.
+// SAFETY: a wake-up is the right to resume a fiber, which the contract allows on any thread.
 unsafe impl Send for Wakeup {}
 
 impl Wakeup {
@@ -46,9 +44,9 @@ impl Drop for Wakeup {
     #[inline]
     fn drop(&mut self) {
         if let Some(fiber) = self.0 {
-            // SAFETY: the claim found the fiber WAITING, so it is suspended or about to be, and it
-            // stays until it is resumed; a wakeup is made once per claim and not copied, so this is
-            // the one resume.
+            // SAFETY: the claim found the fiber WAITING, so the fiber is suspended or about to be,
+            // and stays until its resume; a wake-up is made once per claim and not copied, so this
+            // is the one resume.
             unsafe { Fiber::wake(fiber, Wake::Resume) };
         }
     }

@@ -6,7 +6,7 @@
 
 use crate::chain::barrier;
 use crate::chain::deferred_wakers;
-use crate::contract::current::{set_current, surround_thread, with_running};
+use crate::contract::current::{CONTEXT, FAMILY, set_current, with_running};
 use crate::contract::fiber::{Fiber, WaitsFor};
 use crate::contract::slots::{ContextHead, FamilyId};
 use crate::primitives::at_end::at_end;
@@ -54,10 +54,12 @@ pub(crate) fn as_plain_thread<R>(f: impl FnOnce() -> R) -> R {
 /// # Safety
 /// Both are null, or in place until `f` has ended or has left them.
 pub(crate) unsafe fn within<R>(context: *const ContextHead, family: FamilyId, f: impl FnOnce() -> R) -> R {
-    // SAFETY: as the caller promises; they are replaced before this function returns.
-    let outer = unsafe { surround_thread((context, family)) };
-    // SAFETY: the thread was inside of these before, and goes on there.
-    let _restore = at_end(|| _ = unsafe { surround_thread(outer) });
+    let surround = |(context, family)| {
+        let outer = CONTEXT.with(|slot| slot.replace(context));
+        (outer, FAMILY.with(|slot| slot.replace(family)))
+    };
+    let outer = surround((context, family));
+    let _restore = at_end(|| _ = surround(outer));
     f()
 }
 

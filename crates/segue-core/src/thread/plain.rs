@@ -121,7 +121,7 @@ impl Header {
 /// Calls `f` with a header that stands for this thread until `f` returns.
 #[cold]
 pub(crate) fn with_header<R>(f: impl FnOnce(&Fiber) -> R) -> R {
-    let (context, family) = current::surroundings_of_thread();
+    let (context, family) = (current::CONTEXT.with(Cell::get), current::FAMILY.with(Cell::get));
     let identity = Identity { family, ..Identity::in_context(context) };
     let header = Header {
         // SAFETY: the scheduler is static; the context and family are those that this thread is

@@ -423,13 +423,13 @@ impl Context {
     /// The caller is the owner of the scope that this is the context of. Before anybody else is
     /// inside.
     pub(crate) fn set_owner(&self) {
-        self.owner.store(current::caller().cast_mut(), Ordering::Relaxed);
+        self.owner.store(caller().cast_mut(), Ordering::Relaxed);
     }
 
     /// Whether the caller has called [`set_owner`](Context::set_owner). A body that was captured,
     /// and goes on elsewhere, is not its scope's owner any more.
     pub(crate) fn is_owned_by_caller(&self) -> bool {
-        ptr::eq(self.owner.load(Ordering::Relaxed), current::caller())
+        ptr::eq(self.owner.load(Ordering::Relaxed), caller())
     }
 
     #[inline]
@@ -643,6 +643,12 @@ impl Context {
         // SAFETY: as the caller promises.
         unsafe { self.members.lock().fibers.remove(fiber) };
     }
+}
+
+/// An address that the running fiber, or the plain thread, has to itself as long as it runs.
+fn caller() -> *const () {
+    let fiber = current::current();
+    if fiber.is_null() { current::CONTEXT.with(|here| ptr::from_ref(here).cast()) } else { fiber.cast() }
 }
 
 /// Whether the caller, if it is a runtime's, is inside of a shield.

@@ -88,8 +88,7 @@ impl Fiber {
     /// moves on before that scheduler ends.
     pub unsafe fn set_scheduler(&self, scheduler: NonNull<dyn Scheduler>) {
         self.leave_context(ptr::null());
-        // SAFETY: the fiber is a member of nothing now; the rest is the caller's promise.
-        unsafe { self.move_to(scheduler) };
+        self.scheduler.set(scheduler);
     }
 }
 

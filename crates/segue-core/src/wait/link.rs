@@ -16,8 +16,16 @@
 #![allow(unsafe_code)] // The link is reached by address.
 
 use crate::contract::trigger::{LINKED, Link, Trigger, decode, is_link};
-use crate::primitives::atomic::{self, Ordering};
+use crate::primitives::atomic::{self, AtomicBool, Ordering};
+use std::cell::Cell;
+use std::marker::PhantomPinned;
 use std::ptr::{self, NonNull};
+
+impl Default for Link {
+    fn default() -> Self {
+        Self { to: Cell::new(ptr::null()), arm: Cell::new(0), passed: AtomicBool::new(false), _shared: PhantomPinned }
+    }
+}
 
 impl Link {
     /// Links `from` to `to`. Answers whether it could: if not, `from` has an outcome.

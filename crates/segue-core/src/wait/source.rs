@@ -301,8 +301,8 @@ pub fn registered<R>(waits_for: WaitsFor, f: impl FnOnce() -> R) -> R {
     barrier(waits_for, || {
         // SAFETY: the current header is in place, while nothing is captured across this.
         let running = unsafe { current::current().as_ref() };
-        let before = running.and_then(|fiber| fiber.register_for(Some(waits_for)));
-        let _restore = at_end(|| _ = running.map(|fiber| fiber.register_for(before)));
+        let before = running.and_then(|fiber| fiber.waits_for.replace(Some(waits_for)));
+        let _restore = at_end(|| _ = running.map(|fiber| fiber.waits_for.replace(before)));
         f()
     })
 }
@@ -370,11 +370,13 @@ fn wait_as<S: Source>(fiber: &Fiber, source: &mut S) -> Result<S::Output, Cancel
         return source.attempt().ok_or_else(|| fiber.refused());
     }
     loop {
-        let mut registration = Registration { trigger: Trigger::waiting(fiber), slot: S::Slot::default() };
+        // SAFETY: it may suspend, and either finishes this wait or withdraws, as the arms below do.
+        let trigger = unsafe { Trigger::waiting(fiber) };
+        let mut registration = Registration { trigger, slot: S::Slot::default() };
         let Registration { trigger, slot } = &mut registration;
         // SAFETY: slot and trigger are in this frame, which does not end before one of `withdraw`
         // and `commit` was called, as the outcome says, or nothing was registered. Nothing unwinds
-        // between.
+        // between. The trigger waits with this fiber, the calling one.
         unsafe {
             let begun = match source.start(slot, trigger, 0) {
                 Ok(begun) => begun,

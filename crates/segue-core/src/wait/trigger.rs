@@ -43,13 +43,17 @@ fn join_again(fiber: &Fiber) -> bool {
 
 impl Trigger {
     /// The second half of a wait that began with [`waiting`](Trigger::waiting).
+    ///
+    /// # Safety
+    /// The trigger waits with `fiber`, the calling one, and was not withdrawn.
     #[inline(always)] // As `Trigger::sleep`.
-    pub(crate) fn finish(&self, fiber: &Fiber, waits_for: WaitsFor) -> Outcome {
+    pub(crate) unsafe fn finish(&self, fiber: &Fiber, waits_for: WaitsFor) -> Outcome {
         fiber.join_context();
         if fiber.is_cancelled() && self.withdraw().is_some() {
             return Outcome::Cancelled;
         }
-        self.sleep(fiber, waits_for, || is_to_suspend(fiber))
+        // SAFETY: as the caller promises, and it was not withdrawn just now.
+        unsafe { self.sleep(fiber, waits_for, || is_to_suspend(fiber)) }
     }
 
     /// Suspends the calling fiber, or parks the calling thread, until the trigger is signalled or
@@ -75,7 +79,8 @@ impl Trigger {
             if fiber.is_cancelled() || fiber.must_not_suspend() {
                 return self.cancel_unless_awaited();
             }
-            self.suspend(fiber, waits_for)
+            // SAFETY: the fiber is the calling one, and may suspend.
+            unsafe { self.suspend(fiber, waits_for) }
         })
     }
 
@@ -92,7 +97,8 @@ impl Trigger {
             let context = unsafe { fiber.enter_context(ptr::null()) };
             // SAFETY: as above.
             let _restore = at_end(|| _ = unsafe { fiber.enter_context(context) });
-            let outcome = self.suspend(fiber, waits_for);
+            // SAFETY: the fiber is the calling one, which may suspend: see below.
+            let outcome = unsafe { self.suspend(fiber, waits_for) };
             debug_assert!(matches!(outcome, Outcome::Taken(_)));
         };
         if here::on_current(Fiber::must_not_suspend) {
@@ -102,11 +108,17 @@ impl Trigger {
         }
     }
 
+    /// # Safety
+    /// `fiber` is the calling one, and may suspend.
     #[inline]
-    fn suspend(&self, fiber: &Fiber, waits_for: WaitsFor) -> Outcome {
-        match self.bind(fiber) {
-            Ok(()) => self.sleep(fiber, waits_for, || is_to_suspend(fiber)),
-            Err(outcome) => outcome,
+    unsafe fn suspend(&self, fiber: &Fiber, waits_for: WaitsFor) -> Outcome {
+        // SAFETY: the fiber may suspend, as the caller promises, and sleeps next if it is bound. `is_to_suspend` denies only if the fiber was
+        // interrupted, and has withdrawn.
+        unsafe {
+            match self.bind(fiber) {
+                Ok(()) => self.sleep(fiber, waits_for, || is_to_suspend(fiber)),
+                Err(outcome) => outcome,
+            }
         }
     }
 
@@ -136,9 +148,10 @@ impl Trigger {
             if fiber.must_not_suspend() {
                 return Err(fiber.refused());
             }
-            fiber.retreats(true);
-            let outcome = self.suspend(fiber, waits_for);
-            fiber.retreats(false);
+            fiber.retreats.set(true);
+            // SAFETY: the fiber is the calling one, and may suspend.
+            let outcome = unsafe { self.suspend(fiber, waits_for) };
+            fiber.retreats.set(false);
             if outcome == Outcome::Cancelled { Err(fiber.cancelled()) } else { Ok(()) }
         })
     }
