@@ -2,7 +2,7 @@
 
 # Of each crate, from the lowest room: a file imports from its own room and from those before it.
 # The suites of conformance stand above all, and import from the root as a user does.
-ROOMS="segue-core: primitives contract sim wait cancel spawn blocking
+ROOMS="segue-core: primitives contract chain timers tree values thread sim wait cancel spawn blocking drivers
     segue-sched: worker join policies run par hosted explore"
 
 # No file of the rooms under `$1` imports from a room after its own. Nor from the root, which hides

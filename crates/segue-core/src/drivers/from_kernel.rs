@@ -4,7 +4,7 @@
 //!
 //! It is a guard, with two things besides. What it waits for is known before its first look: a
 //! choice asks for that when it is made. And while it is registered, that counts as a wait for the
-//! kernel (`sim/external_work.rs`), whatever else the waiter waits for: so a simulation that is
+//! kernel (`kernel_wait.rs`), whatever else the waiter waits for: so a simulation that is
 //! open to the world lets its clock go with the real one, and no deadline beside it passes at once.
 //!
 //! The count lies in the slot: it begins when the registration has, and ends with it, by the step
@@ -14,7 +14,7 @@
 
 use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::Trigger;
-use crate::sim::external_work::{KernelWait, kernel_wait};
+use crate::drivers::kernel_wait::{KernelWait, kernel_wait};
 use crate::wait::guarded::Guarded;
 use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable};

@@ -6,9 +6,8 @@
 
 use crate::chain::barrier;
 use crate::chain::deferred_wakers;
-use crate::contract::current::{CONTEXT, FAMILY, set_current, with_running};
+use crate::contract::current::{set_current, with_running};
 use crate::contract::fiber::{Fiber, WaitsFor};
-use crate::contract::slots::{ContextHead, FamilyId};
 use crate::primitives::at_end::at_end;
 use crate::thread::plain;
 use crate::tree::cancelled::Cancelled;
@@ -49,20 +48,6 @@ pub(crate) fn as_plain_thread<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Calls `f` in a context and a family, on a plain thread.
-///
-/// # Safety
-/// Both are null, or in place until `f` has ended or has left them.
-pub(crate) unsafe fn within<R>(context: *const ContextHead, family: FamilyId, f: impl FnOnce() -> R) -> R {
-    let surround = |(context, family)| {
-        let outer = CONTEXT.with(|slot| slot.replace(context));
-        (outer, FAMILY.with(|slot| slot.replace(family)))
-    };
-    let outer = surround((context, family));
-    let _restore = at_end(|| _ = surround(outer));
-    f()
-}
-
 /// Runs `f` in place as a plain thread would, in the caller's contexts: a wait in it blocks the
 /// thread, and what it spawns goes where plain threads spawn.
 ///
@@ -76,7 +61,7 @@ pub fn run_as_thread<R>(f: impl FnOnce() -> R) -> R {
     match fiber {
         Some((context, family)) => {
             // SAFETY: they are the fiber's, which goes on after this.
-            let run = || as_plain_thread(|| unsafe { within(context, family, f) });
+            let run = || as_plain_thread(|| unsafe { plain::within(context, family, f) });
             barrier(WaitsFor::new("a call that runs as on a plain thread"), run)
         }
         None => f(),

@@ -42,14 +42,14 @@
 #![allow(unsafe_code)] // Headers of parked threads are reached by address from other threads.
 
 use crate::contract::clock::Clock;
-use crate::contract::current;
+use crate::contract::current::{CONTEXT, FAMILY};
 use crate::contract::fiber::{Fiber, Scheduler, Spawn, Wake};
 use crate::contract::job::{Identity, Job, Name};
+use crate::contract::slots::{ContextHead, FamilyId};
 use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::{self, AtomicU8, Ordering, UnsafeCell, local, plain_thread_local};
 use crate::primitives::switch::Switch;
 use crate::thread::adaptive_spin::Patience;
-use crate::thread::here;
 use crate::timers::of_threads::thread_timers;
 use crate::values::locals;
 use std::cell::Cell;
@@ -121,7 +121,7 @@ impl Header {
 /// Calls `f` with a header that stands for this thread until `f` returns.
 #[cold]
 pub(crate) fn with_header<R>(f: impl FnOnce(&Fiber) -> R) -> R {
-    let (context, family) = (current::CONTEXT.with(Cell::get), current::FAMILY.with(Cell::get));
+    let (context, family) = (CONTEXT.with(Cell::get), FAMILY.with(Cell::get));
     let identity = Identity { family, ..Identity::in_context(context) };
     let header = Header {
         // SAFETY: the scheduler is static; the context and family are those that this thread is
@@ -222,6 +222,20 @@ pub(crate) fn name() -> Option<Name> {
     unsafe { NAME.with(Cell::get).as_ref() }.cloned()
 }
 
+/// Calls `f` in a context and a family, on a plain thread.
+///
+/// # Safety
+/// Both are null, or in place until `f` has ended or has left them.
+pub(crate) unsafe fn within<R>(context: *const ContextHead, family: FamilyId, f: impl FnOnce() -> R) -> R {
+    let surround = |(context, family)| {
+        let outer = CONTEXT.with(|slot| slot.replace(context));
+        (outer, FAMILY.with(|slot| slot.replace(family)))
+    };
+    let outer = surround((context, family));
+    let _restore = at_end(|| _ = surround(outer));
+    f()
+}
+
 /// Runs a job on the calling thread, as one of its own.
 pub(crate) fn run_job(mut job: Job) {
     let Identity { name, context, family, .. } = job.identity();
@@ -229,7 +243,7 @@ pub(crate) fn run_job(mut job: Job) {
     let outer = NAME.with(|slot| slot.replace(own));
     let _restore = at_end(|| NAME.with(|slot| slot.set(outer)));
     // SAFETY: the job keeps both in place until it has left them.
-    locals::instead(ptr::null_mut(), || unsafe { here::within(context, family, || job.run()) });
+    locals::instead(ptr::null_mut(), || unsafe { within(context, family, || job.run()) });
 }
 
 /// What wants to know when a thread of its own waits: the pool for calls that block.

@@ -88,24 +88,6 @@ pub fn admit() -> Result<(), Cancelled> {
     })
 }
 
-/// Counts the operation that the calling fiber has just made as so many more: one that took long,
-/// as a large copy does. Never waits; on a plain thread it does nothing.
-///
-/// # Examples
-///
-/// ```
-/// use segue_core::{admit, drivers::charge};
-///
-/// admit()?;
-/// let copied = [0_u8; 16 * 1024];
-/// charge(copied.len() / 4096);
-/// # Ok::<(), segue_core::Cancelled>(())
-/// ```
-#[inline]
-pub fn charge(operations: usize) {
-    current::with_running(|fiber| fiber.map(|fiber| fiber.charge(operations)));
-}
-
 /// Counts one more operation of the tasks that the calling thread polls without a fiber. If there
 /// was none left, the answer is `false`, and a new count begins.
 pub(crate) fn spend_of_thread() -> bool {
@@ -135,13 +117,6 @@ impl Fiber {
         let left = self.budget.get();
         self.budget.set(left.saturating_sub(1));
         left != 0
-    }
-
-    /// Takes more operations off what it may begin in this turn.
-    #[inline]
-    pub(crate) fn charge(&self, operations: usize) {
-        let operations = u8::try_from(operations).unwrap_or(u8::MAX);
-        self.budget.set(self.budget.get().saturating_sub(operations));
     }
 
     /// Whether it may begin no further operation in this turn.
