@@ -140,13 +140,16 @@ impl Pool {
         Some(first)
     }
 
-    /// Answers whether there was room.
+    /// Keeps a bell for the next wait. Answers whether there was room.
+    ///
+    /// # Safety
+    /// The bell is allocated, and the caller's alone. If there was room, the bell is the pool's.
     #[inline]
-    fn put(&self, bell: NonNull<Bell>) -> bool {
+    unsafe fn put(&self, bell: NonNull<Bell>) -> bool {
         if self.len.get() == KEPT {
             return false;
         }
-        // SAFETY: the caller has the bell to itself.
+        // SAFETY: the bell is in place, and the caller has it to itself, as it promises.
         unsafe { bell.as_ref() }.next.set(self.first.replace(bell.as_ptr()));
         self.len.set(self.len.get() + 1);
         true
@@ -313,7 +316,8 @@ impl Drop for Listener {
             bell.away.store(0, Ordering::Relaxed);
             // SAFETY: the one reference is this one, so nobody else knows the trigger.
             unsafe { bell.trigger.rearm(ptr::null_mut()) };
-            if !POOL.try_with(|pool| pool.put(self.0)).unwrap_or(false) {
+            // SAFETY: the wait's reference is the only one, and is given up here.
+            if !POOL.try_with(|pool| unsafe { pool.put(self.0) }).unwrap_or(false) {
                 // SAFETY: the wait's reference is the only one.
                 unsafe { Bell::free(self.0) };
             }

@@ -125,7 +125,8 @@ impl<'a, T> Initializer<'a, T> {
         unsafe { cell.put(value) };
         stage.notify_all(INITIALISE);
         cell.stage.lock().notify_all(READ);
-        cell.value()
+        // SAFETY: `put` has returned, on this thread.
+        unsafe { cell.value() }
     }
 }
 
@@ -238,7 +239,8 @@ impl<'a, T, const LIST: usize> Operation<Stage, (), 2> for Force<'a, T, LIST> {
 
     fn attempt(&mut self, stage: &mut Guard<'_, Stage, (), 2>) -> Option<Self::Output> {
         match stage.state() {
-            Stage::Full => Some(Ok(Entry::Full(self.cell.value()))),
+            // SAFETY: the cell is filled under this lock, together with the change of its stage.
+            Stage::Full => Some(Ok(Entry::Full(unsafe { self.cell.value() }))),
             Stage::Running(runner) if runner.extent.is_around() => Some(Err(self.called.recursive(runner.since))),
             Stage::Empty if LIST == INITIALISE => Some(Ok(self.take(stage.state()))),
             Stage::Running(_) | Stage::Empty => None,

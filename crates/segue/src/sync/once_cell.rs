@@ -86,11 +86,14 @@ impl<T> OnceCell<T> {
     }
 
     /// The value of a full cell.
+    ///
+    /// # Safety
+    /// `put` has returned, and the caller has acquired what came before that.
     #[inline]
-    pub(super) fn value(&self) -> &T {
+    pub(super) unsafe fn value(&self) -> &T {
         debug_assert!(self.full.load(Ordering::Relaxed));
-        // SAFETY: the caller has seen that the cell is full: `put` has put the value there before,
-        // and nobody writes or takes it while the cell is shared.
+        // SAFETY: `put` has put the value there, as the caller promises, and nobody writes or takes
+        // the value while the cell is shared.
         unsafe { (*self.value.get()).as_ref().unwrap_unchecked() }
     }
 
@@ -107,7 +110,8 @@ impl<T> OnceCell<T> {
     #[inline]
     pub fn get(&self) -> Option<&T> {
         preemption_point();
-        self.full.load(Ordering::Acquire).then(|| self.value())
+        // SAFETY: `full` is stored by `put`, which releases the value, and acquired here.
+        self.full.load(Ordering::Acquire).then(|| unsafe { self.value() })
     }
 
     /// The value, to change it: the cell is borrowed exclusively, so nobody waits.

@@ -115,7 +115,8 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
     /// exchanged. Answers whether anybody took it; if not, `held` is as it was, and the list empty.
     #[inline]
     pub fn exchange(&mut self, list: usize, held: &mut Option<T>) -> bool {
-        self.serve(list, |_| true, |node| swap(node, held))
+        // SAFETY: `serve` hands in a node of this queue, under the lock.
+        self.serve(list, |_| true, |node| unsafe { swap(node, held) })
     }
 
     /// As [`exchange`](Guard::exchange), but only with waiters that bring what `suits`: it ends at
@@ -126,7 +127,9 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
         // It has what lies in the waiters' frames, and the lock: nothing is captured across that.
         // SAFETY: as in `first`.
         let suits = |node: &Node<T>| node.slot.with(|slot| suits(unsafe { &*slot }.as_ref()));
-        barrier(WaitsFor::new("a look at who waits"), || self.serve(list, suits, |node| swap(node, held)))
+        // SAFETY: `serve` hands in a node of this queue, under the lock.
+        let exchange = |node| unsafe { swap(node, held) };
+        barrier(WaitsFor::new("a look at who waits"), || self.serve(list, suits, exchange))
     }
 
     /// Hands `value` to the first waiter of a list that takes it; what that one had brought is
@@ -170,7 +173,8 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
         }
         self.serve_all(list, || {
             let mut held = Some(value.clone());
-            move |node| swap(node, &mut held)
+            // SAFETY: `serve` hands in a node of this queue, under the lock.
+            move |node| unsafe { swap(node, &mut held) }
         });
     }
 
@@ -288,10 +292,13 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
     }
 }
 
-/// Exchanges what is held with what is in a node's slot.
+/// Exchanges the held value with that in a node's slot.
+///
+/// # Safety
+/// The node is in a queue, or was claimed and not resumed, and the caller holds that queue's lock.
 #[inline]
-fn swap<T>(node: NonNull<Node<T>>, held: &mut Option<T>) {
-    // SAFETY: as in `Guard::first`; the caller holds the lock.
+unsafe fn swap<T>(node: NonNull<Node<T>>, held: &mut Option<T>) {
+    // SAFETY: the node is in place, as in `Guard::first`, and its slot is used under the lock.
     unsafe { node.as_ref().slot.with_mut(|slot| ptr::swap(slot, held)) };
 }
 
