@@ -234,8 +234,8 @@ impl Frame {
     }
 }
 
-/// A frame that stands for a context, or for a *detour*, past contexts that are not seen from there,
-/// but captured all the same.
+/// A frame that stands for a context, or for a *detour*, past contexts that are not seen from
+/// there, but captured all the same.
 ///
 /// The chain knows the frame alone. The room `tree`, which links these frames, moves the contexts
 /// behind them: [`leave`](Surrounding::leave), [`detour`](Surrounding::detour).

@@ -5,8 +5,8 @@
 //!
 //! A [`Fiber`] is the header of a computation that can wait: the fiber's scheduler, its present
 //! wait, and slots for the rooms above (`slots.rs`). Every scheduler embeds a header in the object
-//! that it switches. The header knows nothing of stacks: a plain thread that waits gets a header for
-//! the length of the wait.
+//! that it switches. The header knows nothing of stacks: a plain thread that waits gets a header
+//! for the length of the wait.
 //!
 //! The fields of a header fall in two groups. `id` and `name` are fixed before the fiber runs;
 //! `host` and `scheduler` are, too, with one exception: a fiber that moves to another scheduler of
@@ -53,7 +53,8 @@ pub unsafe trait Scheduler {
     /// will be sent for this call. The caller makes the switch at once.
     unsafe fn suspend(&self, fiber: &Fiber) -> Option<Switch>;
 
-    /// Makes a fiber ready, or its thread look whether the fiber was cancelled. Never waits; any thread.
+    /// Makes a fiber ready, or its thread look whether the fiber was cancelled. Never waits; any
+    /// thread.
     ///
     /// For [`Wake::Interrupt`] the scheduler calls [`Fiber::interrupted`] on the fiber's own thread
     /// some time later, and makes the fiber ready if that answers `true`. Interrupts may be merged.
@@ -88,8 +89,8 @@ pub unsafe trait Scheduler {
         false
     }
 
-    /// The running fiber would leave a request to its thread's park and wait for the answer. Answers
-    /// whether the thread idles there and nowhere else; then the park is polled soon.
+    /// The running fiber would leave a request to its thread's park and wait for the answer.
+    /// Answers whether the thread idles there and nowhere else; then the park is polled soon.
     fn leave_to_park(&self) -> bool {
         false
     }

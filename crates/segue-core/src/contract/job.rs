@@ -1,8 +1,8 @@
 //! Jobs: closures that have not started, which schedulers queue, steal and start.
 //!
 //! Made by spawn, scope and fork-join; consumed by schedulers. A job is one pointer to a header
-//! with two functions, so that a job moves for free between queues and threads; the words behind the
-//! header are the maker's business.
+//! with two functions, so that a job moves for free between queues and threads; the words behind
+//! the header are the maker's business.
 // Type erasure by a hand-made vtable: one pointer a job, one allocation a task.
 #![allow(unsafe_code)]
 
@@ -28,8 +28,8 @@ pub struct JobHeader {
     has_fiber: Cell<bool>,
     /// Whether the maker waits, and had better run the work than wait for a stack. From any thread.
     awaited: AtomicBool,
-    /// The fiber-local values that the work inherits, or null. Belongs to the side that has the job;
-    /// the side that abandons the work discards them.
+    /// The fiber-local values that the work inherits, or null. Belongs to the side that has the
+    /// job; the side that abandons the work discards them.
     locals: Cell<*mut ()>,
 }
 
@@ -157,8 +157,8 @@ impl Job {
     /// The job that has this header.
     ///
     /// # Safety
-    /// The header is the first field of its [`Work`], no other job was made from the header, and the
-    /// header stays in place until one of the two functions has been called.
+    /// The header is the first field of its [`Work`], no other job was made from the header, and
+    /// the header stays in place until one of the two functions has been called.
     #[inline]
     pub unsafe fn from_raw(header: NonNull<JobHeader>) -> Self {
         Self(header)

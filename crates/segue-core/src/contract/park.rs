@@ -44,7 +44,8 @@ pub trait Park {
         false
     }
 
-    /// Called on the worker's thread before its fibers run, each time that the worker takes up the thread.
+    /// Called on the worker's thread before its fibers run, each time that the worker takes up the
+    /// thread.
     fn enter(&mut self) {}
 
     /// Called on the worker's thread when its fibers stop running there. The opposite of

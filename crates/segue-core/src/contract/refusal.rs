@@ -21,7 +21,8 @@
 //!   null, and nothing is refused. A canceller marks all contexts further in before `cancel`
 //!   returns, so one flag is enough.
 //! * **Why in time**: the flag was stored before `cancel` returned. A claim that begins after that
-//!   reads the flag set. A claim that runs meanwhile may see either, and its answer is the waiter's.
+//!   reads the flag set. A claim that runs meanwhile may see either, and its answer is the
+//!   waiter's.
 //! * **How the waiter knows**: by its header, and not by the word, which may be gone.
 //! * **Between the two steps** the word says TAKEN. The waiter's own thread may see that in an
 //!   interrupt, and then leaves the end of the wait to the resume. Other claimers are refused,
@@ -54,7 +55,8 @@ impl Fiber {
     /// Whether the wait that the fiber is in was cancelled, whether or not its own thread knows.
     ///
     /// # Safety
-    /// The fiber is in a wait that it is exposed for, and can't leave that wait before this returns.
+    /// The fiber is in a wait that it is exposed for, and can't leave that wait before this
+    /// returns.
     #[inline]
     pub(crate) unsafe fn is_wait_cancelled(&self) -> bool {
         let context = self.waits_in.load(Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! Slots: words in the headers of fibers and jobs that belong to rooms above the contract.
 //!
-//! Used by those rooms. The contract carries a slot from the spawner to the fiber, and follows none,
-//! with one exception: a claim looks whether the waiter's context was cancelled. So a context begins
-//! with a [`ContextHead`].
+//! Used by those rooms. The contract carries a slot from the spawner to the fiber, and follows
+//! none, with one exception: a claim looks whether the waiter's context was cancelled. So a context
+//! begins with a [`ContextHead`].
 //!
 //! | slot | leads to | belongs to |
 //! | --- | --- | --- |

@@ -48,9 +48,9 @@
 //! a waiter that was seen WAITING leaves only after its resume, which is the last thing that the
 //! signaller does, and by the fiber's address, not by the trigger. Nor does an interrupted waiter
 //! look at the trigger again, since the other side may have freed the trigger between the
-//! cancellation and the waiter's next step. A waiter that finds itself taken before it has suspended
-//! suspends all the same, and consumes the resume that is owed. A trigger without a waiter, claimed
-//! while INITIAL, is not looked at again.
+//! cancellation and the waiter's next step. A waiter that finds itself taken before it has
+//! suspended suspends all the same, and consumes the resume that is owed. A trigger without a
+//! waiter, claimed while INITIAL, is not looked at again.
 //!
 //! # Orderings
 //!
@@ -151,8 +151,8 @@ impl Trigger {
     ///
     /// # Safety
     /// `fiber` is the calling one, and may suspend: a claim owes a resume. The fiber is
-    /// [exposed](Trigger::expose) before anybody else knows the trigger, and [sleeps](Trigger::sleep)
-    /// or [withdraws](Trigger::withdraw) after that.
+    /// [exposed](Trigger::expose) before anybody else knows the trigger, and
+    /// [sleeps](Trigger::sleep) or [withdraws](Trigger::withdraw) after that.
     #[inline]
     pub(crate) unsafe fn waiting(fiber: &Fiber) -> Self {
         Self { word: AtomicPtr::new(ptr::from_ref(fiber).cast_mut()) }
@@ -183,8 +183,8 @@ impl Trigger {
     /// `is_to_suspend` is asked when the header names the wait.
     ///
     /// # Safety
-    /// The trigger waits with `fiber`, the calling one, or was claimed since. `is_to_suspend` answers
-    /// `false` only if the fiber [was interrupted](Fiber::interrupted), and has withdrawn.
+    /// The trigger waits with `fiber`, the calling one, or was claimed since. `is_to_suspend`
+    /// answers `false` only if the fiber [was interrupted](Fiber::interrupted), and has withdrawn.
     #[inline(always)] // A fiber that goes on returns from one call less, which is predicted wrongly.
     pub(crate) unsafe fn sleep(
         &self,
@@ -194,9 +194,9 @@ impl Trigger {
     ) -> Outcome {
         fiber.begin_wait(self, waits_for);
         if is_to_suspend() {
-            // SAFETY: the trigger was WAITING with this fiber, which has not withdrawn, so exactly one
-            // resume follows, or is under way: by the claimer, or by this thread when an interrupt
-            // cancels the wait.
+            // SAFETY: the trigger was WAITING with this fiber, which has not withdrawn, so exactly
+            // one resume follows, or is under way: by the claimer, or by this thread when an
+            // interrupt cancels the wait.
             unsafe { fiber.suspend() };
         }
         match fiber.end_wait() {
@@ -224,8 +224,8 @@ impl Trigger {
     ///
     /// # Errors
     /// If the waiter does not take the signal and never will. A waiter that was cancelled while its
-    /// own thread was busy goes on because of this call: so there is a wake-up to be dropped in that
-    /// case as well, when the caller holds no lock.
+    /// own thread was busy goes on because of this call: so there is a wake-up to be dropped in
+    /// that case as well, when the caller holds no lock.
     #[inline]
     pub fn claim(&self, arm: usize) -> Result<Wakeup, Wakeup> {
         assert!(arm <= MAX_ARM, "a select has at most {MAX_ARM} arms");
@@ -269,8 +269,8 @@ impl Trigger {
         }
     }
 
-    /// As [`cancel`](Trigger::cancel), by the waiter itself, which goes on by itself. Gives back the
-    /// waiter, or null, if this call has ended the wait.
+    /// As [`cancel`](Trigger::cancel), by the waiter itself, which goes on by itself. Gives back
+    /// the waiter, or null, if this call has ended the wait.
     #[must_use]
     pub(crate) fn withdraw(&self) -> Option<*mut Fiber> {
         self.move_to_cancelled()
@@ -332,7 +332,8 @@ impl Trigger {
     /// The waiter, if there is one, can't leave its wait before this returns.
     pub(crate) unsafe fn refuses(&self) -> bool {
         let seen = self.word.load(Ordering::Acquire);
-        // SAFETY: the waiter stays in its wait, as the caller promises; an open word is its address.
+        // SAFETY: the waiter stays in its wait, as the caller promises; an open word is its
+        // address.
         let is_cancelled = |fiber: *mut Fiber| unsafe { fiber.as_ref().is_some_and(|fiber| fiber.is_wait_cancelled()) };
         decode(seen).is_some() || (!is_link(seen) && is_cancelled(seen))
     }
@@ -379,16 +380,17 @@ pub struct Link {
 }
 
 impl Link {
-    /// Claims the second trigger, after the first. The wake-up is empty if somebody else has claimed
-    /// the second trigger, and that of a waiter which goes on as cancelled if the waiter was.
+    /// Claims the second trigger, after the first. The wake-up is empty if somebody else has
+    /// claimed the second trigger, and that of a waiter which goes on as cancelled if the waiter
+    /// was.
     ///
     /// # Safety
     /// `word`, which has a link in it, was that of a trigger that the caller has just claimed.
     unsafe fn pass_on(word: *mut Fiber) -> Wakeup {
         let link = word.map_addr(|address| address & !LINKED).cast::<Self>();
         let link = NonNull::new(link).expect("the word has an address");
-        // SAFETY: the link is in place since its waiter does not leave before `passed`, nor does the
-        // waiter of the second trigger.
+        // SAFETY: the link is in place since its waiter does not leave before `passed`, nor does
+        // the waiter of the second trigger.
         unsafe {
             let wakeup = (*link.as_ref().to.get()).claim(link.as_ref().arm.get());
             link.as_ref().passed.store(true, Ordering::Release);

@@ -32,8 +32,8 @@ impl Wakeup {
     /// The opposite of [`into_fiber`](Wakeup::into_fiber).
     ///
     /// # Safety
-    /// The caller owes the fiber a resume, since `into_fiber` has given it or the caller has ended its
-    /// wait; and this is the one use of that.
+    /// The caller owes the fiber a resume, since `into_fiber` has given it or the caller has ended
+    /// its wait; and this is the one use of that.
     #[inline]
     pub(crate) unsafe fn from_fiber(fiber: Option<NonNull<Fiber>>) -> Self {
         Self(fiber)

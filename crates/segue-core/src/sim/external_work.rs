@@ -11,8 +11,8 @@
 //! **The race to fear**: the last work ends, its answer is in the mail, and the simulator, which
 //! has found no mail before, moves the clock. It does not: the answer is sent before the count goes
 //! down (release); the simulator reads the count (acquire) and then looks for a call. The thread
-//! that brings the count to zero calls the simulator, so that this does not wait for mail that never
-//! comes.
+//! that brings the count to zero calls the simulator, so that this does not wait for mail that
+//! never comes.
 
 use crate::chain::barrier;
 use crate::contract::current;

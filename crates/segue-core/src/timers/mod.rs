@@ -9,10 +9,10 @@
 //! The firing worker takes the due entries out and claims their triggers under the lock, and
 //! resumes the waiters after it. A waiter that leaves takes its entry out under the same lock; so
 //! an entry never outlives the frame with the trigger that it names. An entry may also be an object
-//! that expires (`expiry.rs`), a call, or a [lazy timer](crate::drivers::LazyTimer): these are called
-//! after the lock. So foreign code that runs there finds no lock; it may register, withdraw and
-//! fire. The timers know of none of the three: contexts with a deadline and lazy timers stand in
-//! rooms above, and bring the function to call.
+//! that expires (`expiry.rs`), a call, or a [lazy timer](crate::drivers::LazyTimer): these are
+//! called after the lock. So foreign code that runs there finds no lock; it may register, withdraw
+//! and fire. The timers know of none of the three: contexts with a deadline and lazy timers stand
+//! in rooms above, and bring the function to call.
 //!
 //! Timers for which others wait are fired by another thread while their worker is away
 //! (`late.rs`).
@@ -150,8 +150,8 @@ pub(crate) struct Simulation {
 /// A limit that may have been moved by the time that its entry comes up. The room `drivers` has the
 /// one kind.
 pub(crate) trait Movable: Send + Sync {
-    /// The entry with this key, which was `lazy`, has come up. Answers whether the limit is over; if
-    /// not, `lazy` is entered again, for the limit.
+    /// The entry with this key, which was `lazy`, has come up. Answers whether the limit is over;
+    /// if not, `lazy` is entered again, for the limit.
     fn come_up(&self, lazy: Lazy, timers: &Timers, key: Key, now: Instant) -> bool;
 
     /// The entry with this key was taken out before it could come up, and is entered again.

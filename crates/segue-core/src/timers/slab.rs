@@ -11,8 +11,8 @@
 //! last in, first out, so that few timers touch few lines.
 //!
 //! What an entry is for is a pointer and a number: a waiter is its trigger and the arm, which are
-//! all that the common case needs. An object that expires is kept alive by its count; a lazy timer, a
-//! call and a look have a box, which is made as rarely as their entries are.
+//! all that the common case needs. An object that expires is kept alive by its count; a lazy timer,
+//! a call and a look have a box, which is made as rarely as their entries are.
 #![allow(unsafe_code)] // What an entry is for is kept as a pointer.
 
 use crate::contract::trigger::{MAX_ARM, Trigger};
@@ -114,7 +114,8 @@ impl Entry {
                 Self::Wait { trigger, arm: (kind >> KINDS) as usize }
             }
             EXPIRY => {
-                // SAFETY: it came from `into_raw`, of a pointer that was not null, and is used once.
+                // SAFETY: it came from `into_raw`, of a pointer that was not null, and is used
+                // once.
                 Self::Expiry(unsafe { Expiring::from_raw(NonNull::new_unchecked(what.cast_mut().cast())) })
             }
             // SAFETY: it came from `Box::into_raw`.

@@ -11,7 +11,7 @@
 //! everything below it, and asks each member to look (an *interrupt*). The member's own thread does
 //! the rest: a suspended fiber leaves its wait, a running one finds the flag at its next. Until
 //! that thread has looked, a server that claims the fiber's wait finds the flag and is refused
-//! (`trigger/refusal.rs`).
+//! (`contract/refusal.rs`).
 //!
 //! # States
 //!

@@ -12,8 +12,8 @@ use crate::values::locals;
 impl Job {
     /// Runs it to its end. Panics of the closure stay inside.
     ///
-    /// For schedulers: on the fiber that [`Fiber::for_job`](crate::Fiber::for_job) was made for. Run
-    /// anywhere else, it runs as a part of the caller.
+    /// For schedulers: on the fiber that [`Fiber::for_job`](crate::Fiber::for_job) was made for.
+    /// Run anywhere else, it runs as a part of the caller.
     #[inline]
     pub fn run(self) {
         if !self.takes_fiber() {

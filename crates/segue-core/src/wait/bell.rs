@@ -5,7 +5,7 @@
 //! # States
 //!
 //! Any thread rings a bell, at any time and any number of times, and its one waiter listens again
-//! and again. The word takes other transitions than in `contract/trigger/mod.rs`, by functions of
+//! and again. The word takes other transitions than in `contract/trigger.rs`, by functions of
 //! their own, and of those there only `withdraw`:
 //!
 //! ```text
@@ -53,8 +53,8 @@ impl Trigger {
             match self.word.compare_exchange_weak(seen, rung, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => {
                     let waiter = NonNull::new(if waits { seen } else { ptr::null_mut() });
-                    // SAFETY: the word was WAITING with this fiber, or there is none to be resumed; the
-                    // exchange has ended that wait, so this is the one resume.
+                    // SAFETY: the word was WAITING with this fiber, or there is none to be resumed;
+                    // the exchange has ended that wait, so this is the one resume.
                     return unsafe { Wakeup::from_fiber(waiter) };
                 }
                 Err(now) => seen = now,

@@ -1,9 +1,9 @@
-//! The waiter's side of a link: how one event that has a trigger of its own becomes an arm of a wait
-//! for several.
+//! The waiter's side of a link: how one event that has a trigger of its own becomes an arm of a
+//! wait for several.
 //!
 //! Used by the source of a [`JoinHandle`](crate::JoinHandle): a task's trigger `done` decides which
 //! side frees the task, while a choice between several sources has one trigger for all of them.
-//! `contract/trigger/forward.rs` has the states, and the claimer's side.
+//! `contract/trigger.rs` has the states, and the claimer's side.
 //!
 //! A waiter that was lent its source may be forgotten while it waits, and the source be waited for
 //! again. The link of the forgotten waiter stays in place for good then, and nobody leaves by that

@@ -112,8 +112,8 @@ impl Trigger {
     /// `fiber` is the calling one, and may suspend.
     #[inline]
     unsafe fn suspend(&self, fiber: &Fiber, waits_for: WaitsFor) -> Outcome {
-        // SAFETY: the fiber may suspend, as the caller promises, and sleeps next if it is bound. `is_to_suspend` denies only if the fiber was
-        // interrupted, and has withdrawn.
+        // SAFETY: the fiber may suspend, as the caller promises, and sleeps next if it is bound.
+        // `is_to_suspend` denies only if the fiber was interrupted, and has withdrawn.
         unsafe {
             match self.bind(fiber) {
                 Ok(()) => self.sleep(fiber, waits_for, || is_to_suspend(fiber)),
