@@ -124,7 +124,7 @@ pub(crate) fn source<O: Op + Copy>(
 
 /// Attempts an op, and sees to it that edges are reported if it would block. Answers the tick from
 /// before the attempt.
-pub(crate) fn try_once<O: Op>(socket: &Arc<Socket>, op: &mut O) -> (u64, Option<io::Result<O::Output>>) {
+fn try_once<O: Op>(socket: &Arc<Socket>, op: &mut O) -> (u64, Option<io::Result<O::Output>>) {
     loop {
         let tick = socket.direction(O::HALF).tick();
         match op.attempt(socket) {

@@ -75,7 +75,6 @@
 compile_error!("segue-io runs on Unix: Linux through epoll, the others through kqueue");
 
 mod apart;
-mod batch;
 mod bell;
 mod descriptor;
 mod driver;

@@ -83,10 +83,6 @@ impl Ring {
         match self.0 {}
     }
 
-    pub(crate) fn carry_out_all(&self, _requests: Vec<Request<'_>>) -> Vec<Option<io::Result<usize>>> {
-        match self.0 {}
-    }
-
     pub(crate) fn is_busy(&self) -> bool {
         match self.0 {}
     }

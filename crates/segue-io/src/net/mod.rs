@@ -30,11 +30,6 @@
 //! for [`blocking`](segue_core::blocking) calls, and the fiber waits; its worker does not. A
 //! program may [set](set_resolver) a resolver of its own.
 //!
-//! # Batches
-//!
-//! [`transfer_all`] carries out reads and writes of several streams together, without a fiber for
-//! each. [`copy_bidirectional`] copies between two streams, as a proxy does.
-//!
 //! # Sources
 //!
 //! An accept can be an arm of a choice ([`accept_source`](Listener::accept_source)): the connection
@@ -45,7 +40,6 @@
 //! reads, or [tries to](Stream::try_read). The same is true of writes.
 
 mod addrs;
-mod batch;
 mod builder;
 mod copy;
 mod listener;
@@ -62,7 +56,6 @@ mod udp;
 mod unix;
 
 pub use addrs::{Resolved, ToAddrs};
-pub use batch::{Transfer, transfer_all};
 pub use builder::Socket;
 pub use copy::{CopyError, copy_bidirectional};
 pub use listener::{Incoming, Listener, TcpListener, UnixListener, UnixSeqpacketListener};

@@ -221,42 +221,6 @@ impl Ring {
         }
     }
 
-    /// Carries out several transfers of bytes together, and waits for all. `None` stands for one
-    /// that has had no effect, and is for a driver of readiness.
-    #[track_caller]
-    pub(crate) fn carry_out_all(&self, mut requests: Vec<Request<'_>>) -> Vec<Option<io::Result<usize>>> {
-        let codes: Vec<u8> = requests.iter().map(Request::opcode).collect();
-        if !self.birth.is_here() || codes.iter().any(|code| !self.opcodes.get().has(*code)) {
-            return codes.iter().map(|_| None).collect();
-        }
-        let flights: Vec<Flight> = codes.iter().map(|_| Flight::new()).collect();
-        let no_unwind = no_unwind();
-        let launch = |(request, flight)| {
-            // SAFETY: neither of the two lists moves what is in it before this function returns,
-            // which it does after the completions of all; and nothing unwinds.
-            unsafe { self.launch(request, flight, false) }
-        };
-        let numbers: Vec<u64> = requests.iter_mut().zip(&flights).map(launch).collect();
-        let mut cancelled = None;
-        for flight in &flights {
-            if cancelled.is_none()
-                && let Err(error) = flight.wait(WaitsFor::new("the transfers of a batch"))
-            {
-                cancelled = Some(error);
-                numbers.iter().for_each(|user_data| self.cancel(*user_data));
-            }
-            flight.wait_shielded(WaitsFor::new("the end of a batch that was cancelled"));
-        }
-        no_unwind.disarm();
-        let outcome = |(code, flight): (u8, &Flight)| match self.outcome(code, flight.result()) {
-            Outcome::Done(bytes) => Some(Ok(bytes as usize)),
-            Outcome::Cancelled => cancelled.as_ref().map(|cancelled| Err(cancelled.clone().into())),
-            Outcome::Refused => cancelled.as_ref().map(|cancelled| Err(cancelled.clone().into())),
-            Outcome::Failed(error) => Some(Err(error)),
-        };
-        codes.into_iter().zip(&flights).map(outcome).collect()
-    }
-
     /// Puts a request into the queue. Answers with the number that a cancel goes by.
     ///
     /// # Safety
