@@ -75,37 +75,20 @@
 compile_error!("segue-io runs on Unix: Linux through epoll, the others through kqueue");
 
 mod apart;
-mod bell;
 mod descriptor;
 mod driver;
-pub mod fd;
-#[doc(hidden)]
-pub mod foreign;
-mod fork;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub mod fs;
-mod interrupt;
 pub mod net;
-mod op;
-mod outsiders;
-mod park;
-mod pauses;
-pub mod pipe;
-mod presence;
 pub mod process;
-pub mod pty;
-mod reactor;
-mod readiness;
-mod ready;
-#[cfg_attr(not(any(target_os = "linux", target_os = "android")), path = "no_ring.rs")]
+#[cfg_attr(not(any(target_os = "linux", target_os = "android")), path = "driver/no_ring.rs")]
 mod ring;
 mod selector;
-mod settled;
 pub mod signal;
-mod socket;
-pub mod stdio;
-mod sys;
-mod whole;
+mod system;
 
-pub use park::DriverPark;
+#[doc(hidden)]
+pub use descriptor::foreign;
+pub use descriptor::{fd, pipe, pty, stdio};
+pub use driver::DriverPark;
 pub use selector::Backend;

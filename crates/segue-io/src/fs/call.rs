@@ -29,7 +29,7 @@
 //! The child of a fork has the worker's fibers and not the kernel's ends of its driver: its calls
 //! are made in place.
 
-use crate::driver;
+use crate::driver::run as driver;
 use crate::ring::{FileRequest, Flown, Landed};
 use rustix::io::Errno;
 use segue_core::WaitsFor;

@@ -5,7 +5,7 @@
 use super::call::Call;
 use super::in_memory::{directory_of, read_now, stat_now};
 use crate::ring::{CURSOR, FileRequest, Landed, OpenHow, StatRoom};
-use crate::sys::taken_at_once;
+use crate::system::sys::taken_at_once;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 use std::ffi::{CStr, CString};
 use std::io::{self, IoSlice, IoSliceMut};

@@ -29,7 +29,7 @@ use super::held::Held;
 use super::in_memory::{Kind, SMALL, read_now};
 use super::{FileTimes, Metadata, OpenOptions};
 use crate::apart;
-use crate::descriptor::Descriptor;
+use crate::descriptor::bytes::Descriptor;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use segue_core::{Ended, WaitsFor};
@@ -434,7 +434,8 @@ impl File {
     #[track_caller]
     fn wait_for_lock(&self, operation: FlockOperation) -> io::Result<()> {
         segue_core::admit()?;
-        let (mut pauses, waits_for) = (crate::pauses::Pauses::up_to(LONGEST_PAUSE), WaitsFor::new("a lock of a file"));
+        let (mut pauses, waits_for) =
+            (crate::system::pauses::Pauses::up_to(LONGEST_PAUSE), WaitsFor::new("a lock of a file"));
         loop {
             match self.attempt_lock(operation) {
                 Ok(()) => return Ok(()),
@@ -580,12 +581,12 @@ impl File {
     /// Appends what comes up to the end, which is probably so much.
     #[track_caller]
     fn read_more(&self, rest: usize, place: Place, to: &mut Vec<u8>) -> io::Result<usize> {
-        crate::whole::read_to_end(&mut Rest(self, place), rest, to)
+        crate::system::whole::read_to_end(&mut Rest(self, place), rest, to)
     }
 
     #[track_caller]
     fn read_rest_to_string(&self, place: Place, to: &mut String) -> io::Result<usize> {
-        crate::whole::read_to_string(&mut Rest(self, place), to)
+        crate::system::whole::read_to_string(&mut Rest(self, place), to)
     }
 
     #[track_caller]

@@ -6,7 +6,7 @@ use super::Listener;
 use super::protocol::sealed::Family;
 use super::protocol::{Connectionless, Listens, Protocol, Tcp, Udp, Unix, UnixDgram, UnixSeq};
 use super::shared::Shared;
-use crate::sys;
+use crate::system::sys;
 use socket2::{Domain, TcpKeepalive};
 use std::marker::PhantomData;
 use std::net::SocketAddr;

@@ -23,8 +23,8 @@
 
 use super::Stream;
 use super::protocol::Protocol;
-use crate::driver;
-use crate::op::{Read, Write};
+use crate::driver::op::{Read, Write};
+use crate::driver::run::run;
 use segue_core::{Cancelled, JoinError, now, scope, shield};
 use std::error::Error;
 use std::io::{self, ErrorKind};
@@ -218,13 +218,13 @@ impl Way {
     fn copy<P: Protocol, Q: Protocol>(&mut self, from: &Stream<P>, to: &Stream<Q>, pace: &Pace) -> io::Result<()> {
         let mut chunk = vec![0; CHUNK];
         loop {
-            let length = pace.keep(|left| driver::run(&from.shared.0, Read::<false>(&mut chunk), left))?;
+            let length = pace.keep(|left| run(&from.shared.0, Read::<false>(&mut chunk), left))?;
             if length == 0 {
                 return end(to);
             }
             let mut sent = 0;
             while sent < length {
-                match pace.keep(|left| driver::run(&to.shared.0, Write(&chunk[sent..length]), left)) {
+                match pace.keep(|left| run(&to.shared.0, Write(&chunk[sent..length]), left)) {
                     Ok(count @ 1..) => {
                         sent += count;
                         self.copied += count as u64;

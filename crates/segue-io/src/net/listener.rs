@@ -5,8 +5,8 @@
 use super::ops::{self, AcceptOf};
 use super::protocol::{Listens, Tcp, Unix, UnixSeq};
 use super::shared::Shared;
-use crate::driver;
-use crate::op::{Accept, Op};
+use crate::driver::op::{Accept, Op};
+use crate::driver::run::source;
 use segue_core::{Source, Waitable, WaitsFor};
 use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
@@ -142,7 +142,7 @@ impl<P: Listens> Listener<P> {
     /// ```
     #[track_caller]
     pub fn accept_source(&self) -> Waitable<impl Source<Output = io::Result<(P::Handle, P::Addr)>>> {
-        let accepted = driver::source(&self.shared.0, AcceptOf::<P>(PhantomData), WaitsFor::new(Accept::WAITS_FOR));
+        let accepted = source(&self.shared.0, AcceptOf::<P>(PhantomData), WaitsFor::new(Accept::WAITS_FOR));
         accepted.map(|result| result.map(Self::accepted))
     }
 

@@ -4,13 +4,13 @@
 //! Used by the types of `net`. As in `op`, each op is one system call that does not wait.
 
 use super::protocol::sealed::{Family, Wire};
-use crate::driver;
-use crate::op::{Half, Op};
-use crate::pauses::Pauses;
-use crate::ready::Ready;
+use crate::driver::op::{Half, Op};
+use crate::driver::ready::Ready;
+use crate::driver::run::source;
+use crate::driver::socket::Socket;
 use crate::ring::{Answer, Request};
-use crate::socket::Socket;
-use crate::sys;
+use crate::system::pauses::Pauses;
+use crate::system::sys;
 use segue_core::{Ended, Source, Waitable, WaitsFor};
 use socket2::SockAddr;
 use std::io;
@@ -19,7 +19,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) use crate::ready::now_or_never;
+pub(super) use crate::driver::ready::now_or_never;
 
 /// The longest pause of [`patiently`].
 const LONGEST: Duration = Duration::from_millis(64);
@@ -86,7 +86,7 @@ impl Op for Connecting<'_> {
     const WAITS_FOR: &'static str = "an answer to a connect";
 
     fn attempt(&mut self, socket: &Socket) -> io::Result<()> {
-        crate::op::Connect { to: self.0, begun: true }.attempt(socket)
+        crate::driver::op::Connect { to: self.0, begun: true }.attempt(socket)
     }
 }
 
@@ -171,11 +171,11 @@ impl Op for SendTo<'_> {
 /// Ready when a read would not wait.
 #[track_caller]
 pub(super) fn readable(socket: &Arc<Socket>) -> Waitable<impl Source<Output = io::Result<()>>> {
-    driver::source(socket, Ready::<false>, WaitsFor::new(Ready::<false>::WAITS_FOR))
+    source(socket, Ready::<false>, WaitsFor::new(Ready::<false>::WAITS_FOR))
 }
 
 /// Ready when a write would not wait.
 #[track_caller]
 pub(super) fn writable(socket: &Arc<Socket>) -> Waitable<impl Source<Output = io::Result<()>>> {
-    driver::source(socket, Ready::<true>, WaitsFor::new(Ready::<true>::WAITS_FOR))
+    source(socket, Ready::<true>, WaitsFor::new(Ready::<true>::WAITS_FOR))
 }

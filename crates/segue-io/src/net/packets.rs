@@ -6,8 +6,8 @@
 use super::ops::{self, Receive, ReceiveFrom};
 use super::protocol::{Connectionless, Protocol, Udp, UnixDgram, UnixSeq};
 use super::shared::Shared;
-use crate::driver;
-use crate::op::Half;
+use crate::driver::op::Half;
+use crate::driver::run::run;
 use segue_core::{Source, Waitable};
 use std::io;
 use std::marker::PhantomData;
@@ -150,7 +150,7 @@ impl<P: Protocol> Packets<P> {
     /// without a receiver. The socket's time-out.
     #[track_caller]
     pub fn send(&self, packet: &[u8]) -> io::Result<usize> {
-        driver::run(&self.shared.0, ops::Send(packet), self.write_timeout()?)
+        run(&self.shared.0, ops::Send(packet), self.write_timeout()?)
     }
 
     /// [`send`](Self::send) that never waits.
@@ -171,7 +171,7 @@ impl<P: Protocol> Packets<P> {
     /// What the kernel says; the socket's time-out.
     #[track_caller]
     pub fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
-        driver::run(&self.shared.0, Receive::<false>(buf), self.read_timeout()?)
+        run(&self.shared.0, Receive::<false>(buf), self.read_timeout()?)
     }
 
     /// [`recv`](Self::recv) that never waits.
@@ -191,7 +191,7 @@ impl<P: Protocol> Packets<P> {
     /// As for [`recv`](Self::recv).
     #[track_caller]
     pub fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
-        driver::run(&self.shared.0, Receive::<true>(buf), self.read_timeout()?)
+        run(&self.shared.0, Receive::<true>(buf), self.read_timeout()?)
     }
 
     /// Sets how long each receive and peek may wait; `None` is for ever. A store. Never waits. The
@@ -270,7 +270,7 @@ impl<P: Connectionless> Packets<P> {
     /// As for [`recv`](Self::recv).
     #[track_caller]
     pub fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, P::Addr)> {
-        driver::run(&self.shared.0, ReceiveFrom::<P, false>(buf, PhantomData), self.read_timeout()?)
+        run(&self.shared.0, ReceiveFrom::<P, false>(buf, PhantomData), self.read_timeout()?)
     }
 
     /// [`recv_from`](Self::recv_from) that never waits.
@@ -290,6 +290,6 @@ impl<P: Connectionless> Packets<P> {
     /// As for [`recv`](Self::recv).
     #[track_caller]
     pub fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, P::Addr)> {
-        driver::run(&self.shared.0, ReceiveFrom::<P, true>(buf, PhantomData), self.read_timeout()?)
+        run(&self.shared.0, ReceiveFrom::<P, true>(buf, PhantomData), self.read_timeout()?)
     }
 }

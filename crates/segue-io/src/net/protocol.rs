@@ -8,8 +8,8 @@ use self::sealed::{Connects, Family, Internet, Machine, Wire};
 use super::ops::{self, AcceptOf, ConnectUnix};
 use super::shared::Shared;
 use super::{Packets, Stream};
-use crate::driver;
-use crate::op::{Accept, Connect};
+use crate::driver::op::{Accept, Connect};
+use crate::driver::run::run;
 use rustix::net::{SocketAddrAny, SocketAddrUnix};
 use socket2::{Domain, SockAddr, Type};
 use std::ffi::OsStr;
@@ -192,11 +192,11 @@ impl Connects for Tcp {
     const LISTENER: &'static str = "TcpListener";
 
     fn connect(socket: &Shared, to: &SockAddr, timeout: Option<Duration>) -> io::Result<()> {
-        driver::run(&socket.0, Connect { to, begun: false }, timeout)
+        run(&socket.0, Connect { to, begun: false }, timeout)
     }
 
     fn accept(listener: &Shared) -> io::Result<(socket2::Socket, SocketAddr)> {
-        driver::run(&listener.0, Accept, None)
+        run(&listener.0, Accept, None)
     }
 }
 
@@ -246,7 +246,7 @@ impl Connects for Unix {
     }
 
     fn accept(listener: &Shared) -> io::Result<(socket2::Socket, UnixAddr)> {
-        driver::run(&listener.0, AcceptOf::<Self>(PhantomData), None)
+        run(&listener.0, AcceptOf::<Self>(PhantomData), None)
     }
 }
 
@@ -299,7 +299,7 @@ impl Connects for UnixSeq {
     }
 
     fn accept(listener: &Shared) -> io::Result<(socket2::Socket, UnixAddr)> {
-        driver::run(&listener.0, AcceptOf::<Self>(PhantomData), None)
+        run(&listener.0, AcceptOf::<Self>(PhantomData), None)
     }
 }
 

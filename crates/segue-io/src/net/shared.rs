@@ -6,8 +6,8 @@
 use super::protocol::sealed::{Address, Family, Wire};
 use super::protocol::{Listens, Protocol, Tcp, Udp, Unix, UnixDgram};
 use super::{Listener, Packets, Stream};
-use crate::op::Half;
-use crate::socket::Socket;
+use crate::driver::op::Half;
+use crate::driver::socket::Socket;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net as unix;
 use std::sync::Arc;

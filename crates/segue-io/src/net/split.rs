@@ -98,7 +98,7 @@ impl<P: Protocol> io::Read for ReadHalf<P> {
         (&self.0).read_vectored(bufs)
     }
 
-    crate::whole::read_whole!();
+    crate::system::whole::read_whole!();
 }
 
 impl<P: Protocol> io::Write for WriteHalf<P> {
@@ -112,7 +112,7 @@ impl<P: Protocol> io::Write for WriteHalf<P> {
         self.as_stream().write_vectored(bufs)
     }
 
-    crate::whole::write_all!();
+    crate::system::whole::write_all!();
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())

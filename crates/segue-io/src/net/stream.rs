@@ -7,8 +7,8 @@ use super::ops;
 use super::protocol::{Protocol, Tcp, Unix};
 use super::shared::Shared;
 use super::split::{ReadHalf, WriteHalf};
-use crate::driver;
-use crate::op::{Half, Read, ReadVectored, Write, WriteVectored};
+use crate::driver::op::{Half, Read, ReadVectored, Write, WriteVectored};
+use crate::driver::run::run;
 use segue_core::{Source, Waitable};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::marker::PhantomData;
@@ -173,7 +173,7 @@ impl<P: Protocol> Stream<P> {
     /// As for a read.
     #[track_caller]
     pub fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
-        driver::run(&self.shared.0, Read::<true>(buf), self.read_timeout()?)
+        run(&self.shared.0, Read::<true>(buf), self.read_timeout()?)
     }
 
     /// Sets how long each read and peek may wait; `None` is for ever. A store: it costs nothing.
@@ -345,15 +345,15 @@ impl<P: Protocol> Stream<P> {
 impl<P: Protocol> io::Read for &Stream<P> {
     #[track_caller]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        driver::run(&self.shared.0, Read::<false>(buf), self.shared.0.timeout(Half::Read).get())
+        run(&self.shared.0, Read::<false>(buf), self.shared.0.timeout(Half::Read).get())
     }
 
     #[track_caller]
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        driver::run(&self.shared.0, ReadVectored(bufs), self.shared.0.timeout(Half::Read).get())
+        run(&self.shared.0, ReadVectored(bufs), self.shared.0.timeout(Half::Read).get())
     }
 
-    crate::whole::read_whole!();
+    crate::system::whole::read_whole!();
 }
 
 /// See [Cancellation](Stream#cancellation).
@@ -368,22 +368,22 @@ impl<P: Protocol> io::Read for Stream<P> {
         (&*self).read_vectored(bufs)
     }
 
-    crate::whole::read_whole!();
+    crate::system::whole::read_whole!();
 }
 
 /// See [Cancellation](Stream#cancellation). There is no buffer, and so a flush does nothing.
 impl<P: Protocol> io::Write for &Stream<P> {
     #[track_caller]
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        driver::run(&self.shared.0, Write(buf), self.shared.0.timeout(Half::Write).get())
+        run(&self.shared.0, Write(buf), self.shared.0.timeout(Half::Write).get())
     }
 
     #[track_caller]
     fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        driver::run(&self.shared.0, WriteVectored(bufs), self.shared.0.timeout(Half::Write).get())
+        run(&self.shared.0, WriteVectored(bufs), self.shared.0.timeout(Half::Write).get())
     }
 
-    crate::whole::write_all!();
+    crate::system::whole::write_all!();
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
@@ -402,7 +402,7 @@ impl<P: Protocol> io::Write for Stream<P> {
         (&*self).write_vectored(bufs)
     }
 
-    crate::whole::write_all!();
+    crate::system::whole::write_all!();
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())

@@ -9,9 +9,9 @@ use super::protocol::sealed::Connects;
 use super::race::{self, Tries};
 use super::shared::Shared;
 use super::{Listener, Stream, ToAddrs};
-use crate::driver;
-use crate::op::{Connect, Op};
-use crate::sys;
+use crate::driver::op::{Connect, Op};
+use crate::driver::run::source;
+use crate::system::sys;
 use segue_core::{Source, WaitsFor};
 use socket2::{Domain, SockAddr, Type};
 use std::cell::OnceCell;
@@ -140,7 +140,7 @@ impl Attempt {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
             _ => {}
         }
-        let connected = driver::source(&shared.0, Connecting(&self.to), WaitsFor::new(Connecting::WAITS_FOR));
+        let connected = source(&shared.0, Connecting(&self.to), WaitsFor::new(Connecting::WAITS_FOR));
         Ok(connected.map(|connected| connected.map(|()| shared.clone())).into_source())
     }
 }

@@ -7,8 +7,8 @@ use super::protocol::Udp;
 use super::race::Tries;
 use super::shared::Shared;
 use super::{Packets, ToAddrs};
-use crate::driver;
-use crate::sys;
+use crate::driver::run::run;
+use crate::system::sys;
 use socket2::{Domain, Type};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -69,7 +69,7 @@ impl Packets<Udp> {
     #[track_caller]
     pub fn send_to(&self, packet: &[u8], addr: impl ToAddrs) -> io::Result<usize> {
         let Some(addr) = addr.to_addrs()?.next() else { return Tries::default().fail() };
-        driver::run(&self.shared.0, SendTo(packet, &addr.into()), self.write_timeout()?)
+        run(&self.shared.0, SendTo(packet, &addr.into()), self.write_timeout()?)
     }
 
     /// [`send_to`](Self::send_to) that never waits, and without names.

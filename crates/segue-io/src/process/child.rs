@@ -4,9 +4,9 @@
 
 use super::exit::{Ends, Exit};
 use super::reaper;
-use crate::driver;
-use crate::op::Op;
-use crate::pipe::{PipeReader, PipeWriter};
+use crate::descriptor::pipe::{PipeReader, PipeWriter};
+use crate::driver::op::Op;
+use crate::driver::run::{run, source};
 use crate::signal::Signal;
 use rustix::process::Pid;
 use segue_core::{Either, Source, Waitable, WaitsFor};
@@ -171,7 +171,7 @@ impl Child {
     #[track_caller]
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
         self.stdin = None;
-        driver::run(self.exit.socket(), Ends(&self.exit), None)
+        run(self.exit.socket(), Ends(&self.exit), None)
     }
 
     /// The status, if it has ended. Never waits.
@@ -192,7 +192,7 @@ impl Child {
     /// It yields that the status is [lost](Self#errors).
     #[track_caller]
     pub fn exit_source(&self) -> Waitable<impl Source<Output = io::Result<ExitStatus>>> {
-        driver::source(self.exit.socket(), Ends(&self.exit), WaitsFor::new(Ends::WAITS_FOR))
+        source(self.exit.socket(), Ends(&self.exit), WaitsFor::new(Ends::WAITS_FOR))
     }
 
     /// Collects what it writes to the streams that are piped, both at once, and waits for its end.

@@ -50,10 +50,10 @@
 //! bell is heard *before* the look, so that an end which the look has missed rings it again.
 
 #[cfg(target_os = "linux")]
-use crate::bell::Bell;
-use crate::op::{Half, Op};
+use crate::driver::bell::Bell;
+use crate::driver::op::{Half, Op};
+use crate::driver::socket::Socket;
 use crate::signal::{Signal, Signals};
-use crate::socket::Socket;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::io::{self, ErrorKind};
@@ -279,7 +279,7 @@ impl Op for Ends<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver;
+    use crate::driver::run::run;
     use std::process::{Command, Stdio};
 
     /// As where there is no pidfd.
@@ -293,14 +293,14 @@ mod tests {
     fn without_a_pidfd_the_end_comes_with_a_signal() {
         segue_sched::Builder::new()
             .workers(1)
-            .park(crate::DriverPark::new)
+            .park(crate::driver::DriverPark::new)
             .run(|| {
                 let mut cats: Vec<_> = (0..50)
                     .map(|_| Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap())
                     .collect();
                 let exits: Vec<_> = cats.iter().map(without_pidfd).collect();
                 segue_core::scope(|s| {
-                    let waits = |exit| driver::run(Exit::socket(exit), Ends(exit), None).unwrap();
+                    let waits = |exit| run(Exit::socket(exit), Ends(exit), None).unwrap();
                     let all: Vec<_> = exits.iter().map(|exit| s.spawn(move || waits(exit))).collect();
                     // They wait by now; and the odd ones are killed, the even ones end.
                     segue_core::yield_now().unwrap();
@@ -328,7 +328,7 @@ mod tests {
         command.args(["-c", "cat & exit 3"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut leader = command.process_group(0).spawn().unwrap();
         let exit = without_pidfd(&leader);
-        let status = driver::run(exit.socket(), Ends(&exit), None).unwrap();
+        let status = run(exit.socket(), Ends(&exit), None).unwrap();
         assert_eq!((status.code(), exit.look().unwrap()), (Some(3), Some(status)));
         assert!(exists(leader.id()), "its group is anybody's");
         exit.send_to_group(Signal::KILL).unwrap();

@@ -17,8 +17,8 @@
 //! rung after the adding, and stays readable.
 
 use super::exit::Exit;
-use crate::bell::Bell;
-use crate::fork::Birth;
+use crate::driver::bell::Bell;
+use crate::system::fork::Birth;
 use rustix::event::{PollFd, PollFlags};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

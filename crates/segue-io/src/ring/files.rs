@@ -6,8 +6,8 @@
 #![allow(unsafe_code)] // Descriptors and addresses come back out of the kernel as numbers.
 
 use super::flight::Flight;
-use super::{Ring, no_unwind};
-use crate::sys::taken_at_once;
+use super::flying::{Ring, no_unwind};
+use crate::system::sys::taken_at_once;
 use io_uring::squeue::{Entry, Flags};
 use io_uring::{opcode, types};
 use rustix::fs::{AtFlags, Statx, StatxFlags};

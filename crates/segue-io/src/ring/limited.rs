@@ -24,8 +24,8 @@
 //! needs no ordering; nor does a stranger, who reads nothing else.
 #![allow(unsafe_code)] // The flight lies in its fiber's frame.
 
-use super::Ring;
 use super::flight::Flight;
+use super::flying::Ring;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 

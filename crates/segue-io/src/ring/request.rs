@@ -4,7 +4,7 @@
 //! alone knows opcodes and addresses.
 #![allow(unsafe_code)] // Descriptors and addresses come back out of the kernel as numbers.
 
-use crate::sys::taken_at_once;
+use crate::system::sys::taken_at_once;
 use io_uring::squeue::Entry;
 use io_uring::{opcode, types};
 use rustix::net::SocketAddrAny;

@@ -160,7 +160,7 @@ mod tests {
     fn an_op_that_the_kernel_denies_goes_by_readiness() {
         segue_sched::Builder::new()
             .workers(1)
-            .park(|| crate::DriverPark::with(crate::Backend::Ring))
+            .park(|| crate::driver::DriverPark::with(crate::selector::Backend::Ring))
             .run(|| {
                 RESTRICTED.set(true);
                 let listener = crate::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -183,7 +183,7 @@ mod tests {
                         assert_eq!(u32::from_le_bytes(bytes), round);
                     }
                 });
-                let ring = crate::driver::ring_here().expect("the ring is there, with fewer opcodes");
+                let ring = crate::driver::run::ring_here().expect("the ring is there, with fewer opcodes");
                 assert!(!ring.opcodes().has(opcode::Recv::CODE), "the kernel was asked in vain again and again");
                 assert!(ring.opcodes().has(opcode::Send::CODE), "what is allowed was given up as well");
             })
@@ -194,13 +194,13 @@ mod tests {
     fn a_call_of_files_that_the_kernel_denies_is_a_system_call() {
         segue_sched::Builder::new()
             .workers(1)
-            .park(|| crate::DriverPark::with(crate::Backend::Ring))
+            .park(|| crate::driver::DriverPark::with(crate::selector::Backend::Ring))
             .run(|| {
                 RESTRICTED.set(true);
                 let dir = std::env::temp_dir().join(format!("segue-denied-{}", std::process::id()));
                 crate::fs::create_dir(&dir).unwrap();
                 RESTRICTED.set(false);
-                let ring = crate::driver::ring_here().expect("the ring is there, with fewer opcodes");
+                let ring = crate::driver::run::ring_here().expect("the ring is there, with fewer opcodes");
                 assert!(!ring.opcodes().has(opcode::MkDirAt::CODE), "it is asked in vain again and again");
                 // What the system call refuses as well says nothing of the ring.
                 assert!(crate::fs::remove_file(&dir).is_err());

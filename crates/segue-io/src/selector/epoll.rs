@@ -7,7 +7,7 @@
 //! The wake-up descriptor is an eventfd that is edge-triggered too: each write to it is an edge of
 //! its own, so that it never has to be read, save when its counter is full.
 
-use super::{Interest, Ready, Selector};
+use super::reports::{Interest, Ready, Selector};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
 use rustix::io::Errno;

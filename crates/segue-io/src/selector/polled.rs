@@ -4,7 +4,7 @@
 //! `polling`: with edges, and with one shot per question.
 #![allow(unsafe_code)] // `polling` is told of descriptors by number; see `add`.
 
-use super::{Interest, Ready, Selector};
+use super::reports::{Interest, Ready, Selector};
 use polling::{Event, Events, PollMode, Poller};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};

@@ -1,6 +1,6 @@
 //! A signal that is heard once: after that it has its default action again.
 //!
-//! Used by [`Signals::once`](super::Signals::once), and so by Ctrl-C.
+//! Used by [`Signals::once`](super::signals::Signals::once), and so by Ctrl-C.
 //!
 //! # The idea
 //!
@@ -16,7 +16,7 @@
 //! | there are some who have not heard one | it passes, and all of them hear it |
 //! | else | the default action is taken |
 //!
-//! Somebody has it for good if a [`Signals::new`](super::Signals::new) was made of it, in this
+//! Somebody has it for good if a [`Signals::new`](super::signals::Signals::new) was made of it, in this
 //! process and ever, or if it had not its default action before the first gate: it was ignored, or
 //! had a handler, which the registry goes on to call.
 //!
@@ -45,9 +45,9 @@
 //! All are sequentially consistent; there is a signal once in a while.
 #![allow(unsafe_code)] // A signal handler may do little.
 
-use super::Signal;
-use crate::bell::Bell;
-use crate::fork::Birth;
+use super::kind::Signal;
+use crate::driver::bell::Bell;
+use crate::system::fork::Birth;
 use signal_hook_registry::SigId;
 use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, Ordering::SeqCst};
@@ -97,7 +97,7 @@ impl Once {
         install_gate(signal, gate)?;
         let once = Arc::new(Self { gate, birth: Birth::now(), is_heard: AtomicBool::new(false) });
         let hears = Arc::clone(&once);
-        let id = super::register(signal, bell, move || hears.is_first())?;
+        let id = super::signals::register(signal, bell, move || hears.is_first())?;
         gate.open.fetch_add(1, SeqCst);
         Ok((once, id))
     }

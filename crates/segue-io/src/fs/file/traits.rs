@@ -44,7 +44,7 @@ macro_rules! streams {
                 $file.read_several_from(place, bufs)
             }
 
-            crate::whole::read_exact!();
+            crate::system::whole::read_exact!();
 
             #[track_caller]
             fn read_to_end(&mut self, buf: &mut Vec<u8>) -> io::Result<usize> {
@@ -77,7 +77,7 @@ macro_rules! streams {
                 $file.write_several_to(place, bufs)
             }
 
-            crate::whole::write_all!();
+            crate::system::whole::write_all!();
 
             fn flush(&mut self) -> io::Result<()> {
                 Ok(())

@@ -31,11 +31,11 @@
 //! `closed` is stored (release) under the lock and loaded (acquire) without; a socket that enters
 //! is ordered by the lock.
 
-use crate::fork::Birth;
-use crate::outsiders::Outsiders;
-use crate::presence::Presence;
+use crate::driver::outsiders::Outsiders;
+use crate::driver::presence::Presence;
+use crate::driver::socket::Socket;
 use crate::selector::{Backend, Interest, Ready, Selector};
-use crate::socket::Socket;
+use crate::system::fork::Birth;
 use slab::Slab;
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -100,7 +100,7 @@ macro_rules! read_exact {
     () => {
         #[track_caller]
         fn read_exact(&mut self, buf: &mut [u8]) -> std::io::Result<()> {
-            $crate::whole::read(self, buf)
+            $crate::system::whole::read(self, buf)
         }
     };
 }
@@ -108,16 +108,16 @@ macro_rules! read_exact {
 /// What an `impl Read` has of whole buffers and streams.
 macro_rules! read_whole {
     () => {
-        $crate::whole::read_exact!();
+        $crate::system::whole::read_exact!();
 
         #[track_caller]
         fn read_to_end(&mut self, buf: &mut Vec<u8>) -> std::io::Result<usize> {
-            $crate::whole::read_to_end(self, 0, buf)
+            $crate::system::whole::read_to_end(self, 0, buf)
         }
 
         #[track_caller]
         fn read_to_string(&mut self, buf: &mut String) -> std::io::Result<usize> {
-            $crate::whole::read_to_string(self, buf)
+            $crate::system::whole::read_to_string(self, buf)
         }
     };
 }
@@ -127,7 +127,7 @@ macro_rules! write_all {
     () => {
         #[track_caller]
         fn write_all(&mut self, buf: &[u8]) -> std::io::Result<()> {
-            $crate::whole::write(self, buf)
+            $crate::system::whole::write(self, buf)
         }
     };
 }

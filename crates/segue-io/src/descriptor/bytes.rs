@@ -26,13 +26,13 @@
 //! calls that are made there.
 
 use crate::apart::{self, Patience};
-use crate::driver;
-use crate::op::{self, Half, Op};
-use crate::ready::{Ready, now_or_never};
-use crate::socket::Socket;
-use crate::sys::taken_at_once;
+use crate::driver::op::{self, Half, Op};
+use crate::driver::ready::{Ready, now_or_never};
+use crate::driver::run::{run, source};
+use crate::driver::socket::Socket;
+use crate::system::sys::taken_at_once;
 #[cfg(any(target_os = "linux", target_os = "android"))]
-use crate::whole;
+use crate::system::whole;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
@@ -111,7 +111,7 @@ impl Descriptor {
     #[track_caller]
     pub(crate) fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
         match self.manner {
-            Manner::Socket => driver::run(&self.socket, op::Read::<false>(buf), None),
+            Manner::Socket => run(&self.socket, op::Read::<false>(buf), None),
             _ => self.read_vectored(&mut [IoSliceMut::new(buf)]),
         }
     }
@@ -119,12 +119,12 @@ impl Descriptor {
     #[track_caller]
     pub(crate) fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         match self.manner {
-            Manner::Socket => driver::run(&self.socket, op::ReadVectored(bufs), None),
+            Manner::Socket => run(&self.socket, op::ReadVectored(bufs), None),
             Manner::File => self.read_apart(bufs, PIECE),
             Manner::Terminal => self.read_terminal(bufs),
-            manner => match driver::run(&self.socket, Read(bufs, manner), None) {
+            manner => match run(&self.socket, Read(bufs, manner), None) {
                 Err(error) if is_unknown(&error) => {
-                    driver::run(&self.socket, Ready::<false>, None)?;
+                    run(&self.socket, Ready::<false>, None)?;
                     self.read_apart(bufs, usize::MAX)
                 }
                 done => done,
@@ -149,7 +149,7 @@ impl Descriptor {
     #[track_caller]
     pub(crate) fn write(&self, buf: &[u8]) -> io::Result<usize> {
         match self.manner {
-            Manner::Socket => driver::run(&self.socket, op::Write(buf), None),
+            Manner::Socket => run(&self.socket, op::Write(buf), None),
             _ => self.write_vectored(&[IoSlice::new(buf)]),
         }
     }
@@ -157,11 +157,11 @@ impl Descriptor {
     #[track_caller]
     pub(crate) fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         match self.manner {
-            Manner::Socket => driver::run(&self.socket, op::WriteVectored(bufs), None),
+            Manner::Socket => run(&self.socket, op::WriteVectored(bufs), None),
             Manner::File => self.write_apart(bufs, PIECE),
-            manner => match driver::run(&self.socket, Write(bufs, manner), None) {
+            manner => match run(&self.socket, Write(bufs, manner), None) {
                 Err(error) if is_unknown(&error) => {
-                    driver::run(&self.socket, Ready::<true>, None)?;
+                    run(&self.socket, Ready::<true>, None)?;
                     self.write_apart(bufs, usize::MAX)
                 }
                 done => done,
@@ -182,10 +182,10 @@ impl Descriptor {
         }
         // The kernel's readiness counts letters where no time is set.
         if least > 1 && time == 0 && apart::room(bufs, usize::MAX) >= least {
-            driver::run(&self.socket, Ready::<false>, None)?;
+            run(&self.socket, Ready::<false>, None)?;
         }
         let limit = (least == 0).then(|| Duration::from_millis(100 * time));
-        match driver::run(&self.socket, Read(bufs, self.manner), limit) {
+        match run(&self.socket, Read(bufs, self.manner), limit) {
             Err(error) if least == 0 && error.kind() == ErrorKind::TimedOut && !Cancelled::caused(&error) => Ok(0),
             read => read,
         }
@@ -263,12 +263,12 @@ impl Descriptor {
 
     #[track_caller]
     pub(crate) fn readable_source(&self) -> Waitable<impl Source<Output = io::Result<()>>> {
-        driver::source(&self.socket, Ready::<false>, WaitsFor::new(Read::WAITS_FOR))
+        source(&self.socket, Ready::<false>, WaitsFor::new(Read::WAITS_FOR))
     }
 
     #[track_caller]
     pub(crate) fn writable_source(&self) -> Waitable<impl Source<Output = io::Result<()>>> {
-        driver::source(&self.socket, Ready::<true>, WaitsFor::new(Write::WAITS_FOR))
+        source(&self.socket, Ready::<true>, WaitsFor::new(Write::WAITS_FOR))
     }
 }
 
@@ -437,7 +437,7 @@ macro_rules! reads {
                 self.0.read_vectored(bufs)
             }
 
-            crate::whole::read_whole!();
+            crate::system::whole::read_whole!();
         }
 
         /// See the type's section on cancellation.
@@ -452,7 +452,7 @@ macro_rules! reads {
                 self.0.read_vectored(bufs)
             }
 
-            crate::whole::read_whole!();
+            crate::system::whole::read_whole!();
         }
 
         impl $name {
@@ -499,7 +499,7 @@ macro_rules! writes {
                 self.0.write_vectored(bufs)
             }
 
-            crate::whole::write_all!();
+            crate::system::whole::write_all!();
 
             fn flush(&mut self) -> std::io::Result<()> {
                 Ok(())
@@ -518,7 +518,7 @@ macro_rules! writes {
                 self.0.write_vectored(bufs)
             }
 
-            crate::whole::write_all!();
+            crate::system::whole::write_all!();
 
             fn flush(&mut self) -> std::io::Result<()> {
                 Ok(())

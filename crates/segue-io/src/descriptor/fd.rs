@@ -14,9 +14,9 @@
 //!
 //! **Commit point**: none; nothing is taken. **Cancellation**: the waiter leaves.
 
-use crate::driver;
-use crate::ready::Ready;
-use crate::socket::Socket;
+use crate::driver::ready::Ready;
+use crate::driver::run::{run, source};
+use crate::driver::socket::Socket;
 use rustix::fs::FileType;
 use segue_core::{Source, Waitable, WaitsFor};
 use std::fmt;
@@ -90,7 +90,7 @@ impl Readiness {
     /// what the kernel says when it can't be asked.
     #[track_caller]
     pub fn readable(&self) -> io::Result<()> {
-        driver::run(&self.0, Ready::<false>, None)
+        run(&self.0, Ready::<false>, None)
     }
 
     /// Waits until a write would not block: there is room, or an error.
@@ -102,7 +102,7 @@ impl Readiness {
     /// As for [`readable`](Self::readable).
     #[track_caller]
     pub fn writable(&self) -> io::Result<()> {
-        driver::run(&self.0, Ready::<true>, None)
+        run(&self.0, Ready::<true>, None)
     }
 
     /// [`readable`](Self::readable) as a source: to be awaited, or chosen among others. It stays
@@ -129,7 +129,7 @@ impl Readiness {
     /// ```
     #[track_caller]
     pub fn readable_source(&self) -> Waitable<impl Source<Output = io::Result<()>>> {
-        driver::source(&self.0, Ready::<false>, WaitsFor::new("a descriptor that can be read"))
+        source(&self.0, Ready::<false>, WaitsFor::new("a descriptor that can be read"))
     }
 
     /// [`writable`](Self::writable) as a source, in the same way.
@@ -141,7 +141,7 @@ impl Readiness {
     /// It yields what the kernel says when it can't be asked.
     #[track_caller]
     pub fn writable_source(&self) -> Waitable<impl Source<Output = io::Result<()>>> {
-        driver::source(&self.0, Ready::<true>, WaitsFor::new("a descriptor that can be written"))
+        source(&self.0, Ready::<true>, WaitsFor::new("a descriptor that can be written"))
     }
 }
 

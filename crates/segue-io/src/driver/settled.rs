@@ -24,8 +24,8 @@
 //! the end took them out: the exchange fails, since the word has counted. An exchange that fails
 //! costs the next op a look at the place, and nothing else.
 
-use crate::fork::Birth;
 use crate::selector::Interest;
+use crate::system::fork::Birth;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const DIRECTIONS: u64 = 0b11;

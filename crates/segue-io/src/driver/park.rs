@@ -9,9 +9,9 @@
 //! closed meanwhile. The ops of its fibers wait in the outer worker's driver, which that worker
 //! looks after.
 
-use crate::driver::{self, Driver};
-use crate::presence::{Presence, Was};
-use crate::reactor::{Found, Reactor};
+use crate::driver::presence::{Presence, Was};
+use crate::driver::reactor::{Found, Reactor};
+use crate::driver::run::{self as driver, Driver};
 use crate::ring::{LazyRing, Ring};
 use crate::selector::Backend;
 use segue_core::scheduling::{Park, Unpark, WaitPark};

@@ -2,9 +2,9 @@
 //!
 //! Used by every type that has `try_` operations and sources of readiness, and by `foreign`.
 
-use crate::op::{Half, Op};
+use crate::driver::op::{Half, Op};
+use crate::driver::socket::Socket;
 use crate::ring::{Answer, Request};
-use crate::socket::Socket;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -8,9 +8,9 @@
 //! A read into no room yields zero bytes and asks nobody: Linux would wait for data, to then return
 //! none of it.
 
+use crate::driver::socket::Socket;
 use crate::ring::{Answer, Request};
-use crate::socket::Socket;
-use crate::sys;
+use crate::system::sys;
 use socket2::SockAddr;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;

@@ -17,7 +17,7 @@
 //!
 //! What is there is found out when the handle is made.
 
-use crate::descriptor::{Descriptor, is_descriptor, reads, writes};
+use crate::descriptor::bytes::{Descriptor, is_descriptor, reads, writes};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -116,7 +116,7 @@ is_descriptor!(Stdin, Stdout, Stderr);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::descriptor::Manner;
+    use crate::descriptor::bytes::Manner;
     use std::io::{Read, Write};
     use std::os::fd::OwnedFd;
 
@@ -125,7 +125,7 @@ mod tests {
     fn a_shared_description_is_waited_for_without_a_flag() {
         segue_sched::Builder::new()
             .workers(1)
-            .park(crate::DriverPark::new)
+            .park(crate::driver::DriverPark::new)
             .run(|| {
                 let (reader, writer) = io::pipe().unwrap();
                 let shared = |fd: OwnedFd| Descriptor::new(fd, Manner::Shared);

@@ -36,11 +36,11 @@
 //! "waiting" the table above holds there, too. An op that can't, or that the kernel gives back
 //! untouched, goes by readiness. Nothing above `run` knows which it was.
 
-use crate::op::{Half, Op};
-use crate::reactor::{Found, Reactor};
+use crate::driver::op::{Half, Op};
+use crate::driver::reactor::{Found, Reactor};
+use crate::driver::socket::Socket;
 use crate::ring::{LazyRing, Ring};
 use crate::selector::Interest;
-use crate::socket::Socket;
 use segue_core::drivers::{Limit, from_kernel};
 use segue_core::{Ended, Source, Waitable, WaitsFor};
 use std::cell::{Cell, RefCell};

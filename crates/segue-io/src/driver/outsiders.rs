@@ -52,9 +52,9 @@
 //! finds out.
 #![allow(unsafe_code)] // A source around another one.
 
-use crate::op::Half;
-use crate::reactor::{Found, Reactor};
-use crate::socket::Socket;
+use crate::driver::op::Half;
+use crate::driver::reactor::{Found, Reactor};
+use crate::driver::socket::Socket;
 use segue_core::drivers::{LATE, Look, look_at};
 use segue_core::{Retreat, Source, Trigger, WaitsFor};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -207,7 +207,7 @@ unsafe impl<S: Source<Output = ()>> Source for Edges<'_, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::presence::Was;
+    use crate::driver::presence::Was;
     use crate::selector::Backend;
 
     /// A worker that has come back and gone into the kernel, where it is notified, while another

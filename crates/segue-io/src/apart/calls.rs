@@ -42,10 +42,10 @@
 //! In the child of a fork there are none of the threads: the child makes a set of its own.
 #![allow(unsafe_code)] // The set of threads is leaked, and reached by address.
 
-use crate::driver;
-use crate::fork::Birth;
-use crate::interrupt;
-use crate::sys::taken_at_once;
+use super::interrupt;
+use crate::driver::run as driver;
+use crate::system::fork::Birth;
+use crate::system::sys::taken_at_once;
 use rustix::io::Errno;
 use segue_core::{Cancelled, Ended, WaitQueue, WaitsFor, now, shield};
 use std::collections::BTreeMap;

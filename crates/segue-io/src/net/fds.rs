@@ -4,13 +4,15 @@
 //! soon as the system call has returned, so none is lost: what there was no room for the kernel has
 //! closed, and what a failure leaves is closed by its owner.
 
-use super::{Local, Packets, Protocol, Stream};
-use crate::driver;
-use crate::net::ops;
-use crate::net::shared::Shared;
-use crate::op::{Half, Op};
-use crate::socket::Socket;
-use crate::sys;
+use super::ops;
+use super::packets::Packets;
+use super::protocol::{Local, Protocol};
+use super::shared::Shared;
+use super::stream::Stream;
+use crate::driver::op::{Half, Op};
+use crate::driver::run::run;
+use crate::driver::socket::Socket;
+use crate::system::sys;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -60,13 +62,13 @@ impl Op for ReceiveFds<'_> {
 #[track_caller]
 fn send(to: &Shared, bytes: &[u8], fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<usize> {
     check(fds.len())?;
-    driver::run(&to.0, SendFds(bytes, fds), timeout)
+    run(&to.0, SendFds(bytes, fds), timeout)
 }
 
 #[track_caller]
 fn receive(from: &Shared, buf: &mut [u8], most: usize, timeout: Option<Duration>) -> io::Result<Received> {
     check(most)?;
-    driver::run(&from.0, ReceiveFds(buf, most), timeout)
+    run(&from.0, ReceiveFds(buf, most), timeout)
 }
 
 fn check(count: usize) -> io::Result<()> {

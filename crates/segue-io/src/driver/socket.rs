@@ -16,14 +16,14 @@
 //! `armed` first and adds to the ticks second; an op that armed in between is told by that tick,
 //! and asks again.
 
-use crate::driver;
-use crate::op::Half;
-use crate::outsiders::Outsider;
-use crate::reactor::Reactor;
-use crate::readiness::Direction;
+use crate::driver::op::Half;
+use crate::driver::outsiders::Outsider;
+use crate::driver::reactor::Reactor;
+use crate::driver::readiness::Direction;
+use crate::driver::run as driver;
+use crate::driver::settled::Settled;
 use crate::ring::Limited;
 use crate::selector::{Interest, Ready};
-use crate::settled::Settled;
 use segue_core::drivers::{LazyTimer, TimeLimited};
 use std::io;
 use std::os::fd::AsFd;

@@ -10,17 +10,15 @@
 //! does only for a datagram socket that is *connected* there). So these two are attempted again
 //! after pauses, from one millisecond to 64; whose attempt comes first then is not said.
 
-mod fds;
-
-pub use fds::Received;
-
+use super::listener::Listener;
 use super::ops::{self, SendTo};
+use super::packets::Packets;
 use super::protocol::sealed::{Family, Machine, Wire};
-use super::protocol::{Listens, Local, Protocol, Unix, UnixDgram, UnixSeq};
+use super::protocol::{Listens, Local, Unix, UnixDgram, UnixSeq};
 use super::shared::Shared;
+use super::stream::Stream;
 use super::tcp::BACKLOG;
-use super::{Listener, Packets, Stream};
-use crate::sys;
+use crate::system::sys;
 use socket2::Domain;
 use std::io;
 use std::os::unix::net::SocketAddr;

@@ -15,12 +15,12 @@
 //! A call that can't be told not to wait is made [apart](apart()).
 
 use crate::apart;
-use crate::driver::{self, ring_of_caller};
-use crate::fork::Birth;
-use crate::op::{Connect, Half, Op};
-use crate::ready::Ready;
+use crate::driver::op::{Connect, Half, Op};
+use crate::driver::ready::Ready;
+use crate::driver::run::{self as driver, ring_of_caller};
+use crate::driver::socket::Socket;
 use crate::ring::{Answer, Request};
-use crate::socket::Socket;
+use crate::system::fork::Birth;
 use rustix::net::SocketAddrAny;
 use segue_core::now;
 use socket2::SockAddr;
@@ -155,7 +155,8 @@ impl Op for Accept {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use crate::{Backend, DriverPark};
+    use crate::driver::DriverPark;
+    use crate::selector::Backend;
     use std::io::Write;
 
     /// The number is closed and given out again while a fiber waits: it waits for what it was.

@@ -1,0 +1,108 @@
+//! The choice of the kernel interface that a worker waits in.
+//!
+//! Made by programs and by the environment, for `DriverPark`.
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use super::epoll;
+#[cfg(any(feature = "polling", not(any(target_os = "linux", target_os = "android"))))]
+use super::polled;
+use super::reports::Selector;
+use std::ffi::OsStr;
+use std::io;
+
+/// The kernel interface that a [`DriverPark`](crate::driver::DriverPark) waits in.
+///
+/// # Examples
+///
+/// ```
+/// use segue_io::{Backend, DriverPark};
+///
+/// // Whatever the environment says: this one waits by readiness.
+/// let park = DriverPark::with(Backend::Native)?;
+/// # drop(park);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Backend {
+    /// What the environment's variable `SEGUE_IO` says: `ring` or `epoll` on Linux, `native`
+    /// everywhere. Without it, `Ring` on Linux and `Native` elsewhere.
+    #[default]
+    Auto,
+    /// Readiness, by the best interface of this system: epoll, directly, on Linux; elsewhere
+    /// `Polling`.
+    Native,
+    /// On Linux: an io_uring beside epoll, in which the reads, writes, accepts and connects of a
+    /// worker's own fibers are submitted together. It is made when the first of them comes. Where
+    /// the system allows none, the worker goes on as with `Native`, and one line on the standard
+    /// error says so; so it is for a single kind of op that the kernel does not have.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    Ring,
+    /// The same with room for so many submissions at a time, at least one: for tests of a ring that
+    /// is full.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    RingOf(u16),
+    /// Whatever the crate `polling` uses here, edge-triggered where it can. On Linux with the
+    /// feature `polling`.
+    #[cfg(any(feature = "polling", not(any(target_os = "linux", target_os = "android"))))]
+    Polling,
+    /// The same, where every wait asks anew for one report: what is left where there are no edges.
+    #[cfg(any(feature = "polling", not(any(target_os = "linux", target_os = "android"))))]
+    PollingOneShot,
+}
+
+/// How many submissions at a time a ring is to have room for; `None` for as many as fit.
+type Entries = Option<u16>;
+
+impl Backend {
+    /// What a worker's reactor waits in, and the ring beside it, if it is to have one.
+    pub(crate) fn resolve(self) -> io::Result<(Self, Option<Entries>)> {
+        match self {
+            Backend::Auto => match std::env::var_os("SEGUE_IO") {
+                Some(name) => Self::named(&name)?.resolve(),
+                None => Self::best().resolve(),
+            },
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Backend::Ring => Ok((Backend::Native, Some(None))),
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Backend::RingOf(entries) => Ok((Backend::Native, Some(Some(entries)))),
+            readiness => Ok((readiness, None)),
+        }
+    }
+
+    fn best() -> Self {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        return Backend::Ring;
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        return Backend::Native;
+    }
+
+    fn named(name: &OsStr) -> io::Result<Self> {
+        match name.to_str() {
+            Some("") => Ok(Self::best()),
+            Some("native") => Ok(Backend::Native),
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Some("epoll") => Ok(Backend::Native),
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Some("ring") => Ok(Backend::Ring),
+            _ => {
+                let known = "SEGUE_IO is to be `ring`, `epoll` or `native`, of which a system may lack the first two";
+                Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{known}; it is {name:?}")))
+            }
+        }
+    }
+
+    pub(crate) fn selector(self) -> io::Result<Box<dyn Selector>> {
+        let (readiness, _) = self.resolve()?;
+        Ok(match readiness {
+            #[cfg(any(feature = "polling", not(any(target_os = "linux", target_os = "android"))))]
+            Backend::Polling => Box::new(polled::Polled::new(false)?),
+            #[cfg(any(feature = "polling", not(any(target_os = "linux", target_os = "android"))))]
+            Backend::PollingOneShot => Box::new(polled::Polled::new(true)?),
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            _ => Box::new(epoll::Epoll::new()?),
+            #[cfg(not(any(target_os = "linux", target_os = "android")))]
+            _ => Box::new(polled::Polled::new(false)?),
+        })
+    }
+}
