@@ -75,6 +75,8 @@
 compile_error!("segue-io runs on Unix: Linux through epoll, the others through kqueue");
 
 mod apart;
+#[cfg(all(test, any(target_os = "linux", target_os = "android")))]
+mod denied;
 mod descriptor;
 mod driver;
 #[cfg(any(target_os = "linux", target_os = "android"))]

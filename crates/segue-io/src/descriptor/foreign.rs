@@ -15,9 +15,10 @@
 //! A call that can't be told not to wait is made [apart](apart()).
 
 use crate::apart;
+use crate::driver::completions;
 use crate::driver::op::{Connect, Half, Op};
 use crate::driver::ready::Ready;
-use crate::driver::run::{self as driver, ring_of_caller};
+use crate::driver::run as driver;
 use crate::driver::socket::Socket;
 use crate::ring::{Answer, Request};
 use crate::system::fork::Birth;
@@ -84,7 +85,7 @@ impl Foreign {
     /// `TimedOut` at the deadline; that of a cancellation; the kernel's.
     #[track_caller]
     pub fn accept(&self, flags: i32, deadline: Option<Instant>) -> Option<io::Result<Accepted>> {
-        ring_of_caller()?.carry_out(&self.0, &mut Accept(flags), left(deadline), &mut None)
+        completions::carry_out(&self.0, &mut Accept(flags), left(deadline), &mut None)
     }
 
     /// Connects, in the caller's ring; `None` if it has none, or the ring can't do that.
@@ -96,7 +97,7 @@ impl Foreign {
     /// `TimedOut` at the deadline; that of a cancellation; the kernel's.
     #[track_caller]
     pub fn connect(&self, to: &SockAddr, deadline: Option<Instant>) -> Option<io::Result<()>> {
-        ring_of_caller()?.carry_out(&self.0, &mut Connect { to, begun: false }, left(deadline), &mut None)
+        completions::carry_out(&self.0, &mut Connect { to, begun: false }, left(deadline), &mut None)
     }
 }
 
@@ -144,11 +145,11 @@ impl Op for Accept {
     }
 
     fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
-        Request::accept_as(fd, self.0)
+        Some(Request::accept(fd, self.0))
     }
 
     fn completed(&mut self, answer: Answer) -> io::Result<Accepted> {
-        Ok(answer.accepted())
+        Ok(answer.opened())
     }
 }
 

@@ -1,5 +1,6 @@
 //! The drivers: how an op on a socket is carried out, and how a worker idles meanwhile.
 pub(crate) mod bell;
+pub(crate) mod completions;
 pub(crate) mod op;
 pub(crate) mod outsiders;
 pub(crate) mod park;

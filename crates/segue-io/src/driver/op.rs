@@ -85,11 +85,11 @@ impl Op for Accept {
     }
 
     fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
-        Request::accept(fd)
+        Some(Request::accept(fd, libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC))
     }
 
     fn completed(&mut self, answer: Answer) -> io::Result<Self::Output> {
-        let (accepted, peer) = answer.accepted();
+        let (accepted, peer) = answer.opened();
         Ok((accepted.into(), SocketAddr::try_from(peer.ok_or(io::ErrorKind::InvalidData)?)?))
     }
 }
@@ -126,7 +126,7 @@ impl Op for Connect<'_> {
     }
 
     fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
-        Request::connect(fd, self.to)
+        Some(Request::connect(fd, self.to))
     }
 
     fn completed(&mut self, _answer: Answer) -> io::Result<()> {
@@ -162,7 +162,7 @@ impl<const PEEK: bool> Op for Read<'_, PEEK> {
 
     #[inline]
     fn completed(&mut self, answer: Answer) -> io::Result<usize> {
-        Ok(answer.bytes())
+        Ok(answer.count())
     }
 
     #[inline]
@@ -201,7 +201,7 @@ impl Op for ReadVectored<'_, '_> {
     }
 
     fn completed(&mut self, answer: Answer) -> io::Result<usize> {
-        Ok(answer.bytes())
+        Ok(answer.count())
     }
 
     #[inline]
@@ -225,12 +225,12 @@ impl Op for Write<'_> {
 
     #[inline]
     fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
-        Request::send(fd, self.0)
+        Some(Request::send(fd, self.0))
     }
 
     #[inline]
     fn completed(&mut self, answer: Answer) -> io::Result<usize> {
-        Ok(answer.bytes())
+        Ok(answer.count())
     }
 
     #[inline]
@@ -253,11 +253,11 @@ impl Op for WriteVectored<'_, '_> {
     }
 
     fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
-        Request::send_vectored(fd, self.0)
+        Some(Request::send_vectored(fd, self.0))
     }
 
     fn completed(&mut self, answer: Answer) -> io::Result<usize> {
-        Ok(answer.bytes())
+        Ok(answer.count())
     }
 
     #[inline]

@@ -11,8 +11,8 @@
 
 use crate::driver::presence::{Presence, Was};
 use crate::driver::reactor::{Found, Reactor};
-use crate::driver::run::{self as driver, Driver};
-use crate::ring::{LazyRing, Ring};
+use crate::driver::run as driver;
+use crate::ring::{self, LazyRing, Ring};
 use crate::selector::Backend;
 use segue_core::scheduling::{Park, Unpark, WaitPark};
 use std::io;
@@ -54,10 +54,12 @@ pub struct DriverPark {
     fibers: WaitPark,
     found: Found,
     /// While entered: what the thread's driver was before.
-    outer: Option<Option<Driver>>,
+    outer: Option<Outer>,
     /// What it says of the thread that it entered must be taken back on that thread.
     not_send: PhantomData<*const ()>,
 }
+
+type Outer = (Option<Arc<Reactor>>, Option<Rc<LazyRing>>);
 
 struct Handle {
     /// None if it was made in a fiber.
@@ -191,14 +193,14 @@ impl Park for DriverPark {
             && !segue_core::in_fiber()
         {
             reactor.open();
-            let driver = Driver { reactor: Arc::clone(reactor), ring: self.ring.clone() };
-            self.outer = Some(driver::set_workers(Some(driver)));
+            self.outer = Some((driver::set_workers(Some(Arc::clone(reactor))), ring::set(self.ring.clone())));
         }
     }
 
     fn leave(&mut self) {
-        if let Some(outer) = self.outer.take() {
-            driver::set_workers(outer);
+        if let Some((reactor, ring)) = self.outer.take() {
+            driver::set_workers(reactor);
+            ring::set(ring);
             if let Some(reactor) = &self.handle.reactor {
                 reactor.close();
             }

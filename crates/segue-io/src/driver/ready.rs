@@ -39,7 +39,7 @@ impl<const WRITE: bool> Op for Ready<WRITE> {
     }
 
     fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
-        Request::ready(fd, WRITE)
+        Some(Request::ready(fd, WRITE))
     }
 
     fn completed(&mut self, _answer: Answer) -> io::Result<()> {

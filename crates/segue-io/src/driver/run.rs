@@ -36,16 +36,15 @@
 //! "waiting" the table above holds there, too. An op that can't, or that the kernel gives back
 //! untouched, goes by readiness. Nothing above `run` knows which it was.
 
+use crate::driver::completions;
 use crate::driver::op::{Half, Op};
 use crate::driver::reactor::{Found, Reactor};
 use crate::driver::socket::Socket;
-use crate::ring::{LazyRing, Ring};
 use crate::selector::Interest;
 use segue_core::drivers::{Limit, from_kernel};
 use segue_core::{Ended, Source, Waitable, WaitsFor};
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -61,16 +60,8 @@ const BYTES: usize = 4096;
 pub(crate) fn run<O: Op>(socket: &Arc<Socket>, mut op: O, timeout: Option<Duration>) -> io::Result<O::Output> {
     segue_core::admit()?;
     let mut deadline = None;
-    if let Some(ring) = ring_of_caller() {
-        if O::IS_EAGER {
-            match op.attempt(socket) {
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-                done => return done,
-            }
-        }
-        if let Some(result) = ring.carry_out(socket, &mut op, timeout, &mut deadline) {
-            return result;
-        }
+    if let Some(result) = completions::carry_out(socket, &mut op, timeout, &mut deadline) {
+        return result;
     }
     let direction = socket.direction(O::HALF);
     loop {
@@ -158,7 +149,7 @@ impl Interest {
 
 thread_local! {
     /// The driver that this thread's worker idles in.
-    static WORKERS: RefCell<Option<Driver>> = const { RefCell::new(None) };
+    static WORKERS: RefCell<Option<Arc<Reactor>>> = const { RefCell::new(None) };
 }
 
 segue_core::plain_thread_local! {
@@ -166,41 +157,17 @@ segue_core::plain_thread_local! {
     static REACTOR: Cell<usize> = Cell::new(0);
 }
 
-/// What a worker idles in.
-#[derive(Clone)]
-pub(crate) struct Driver {
-    pub(crate) reactor: Arc<Reactor>,
-    /// None if it is to do without.
-    pub(crate) ring: Option<Rc<LazyRing>>,
-}
-
-/// Says what the driver of this thread's worker is, and gives back what it was.
-pub(crate) fn set_workers(driver: Option<Driver>) -> Option<Driver> {
-    REACTOR.set(driver.as_ref().map_or(0, |driver| driver.reactor.home()));
-    WORKERS.try_with(|slot| slot.replace(driver)).ok().flatten()
-}
-
-/// The ring in which an op of the caller's can fly: that of its worker, if the caller is a fiber
-/// that may be suspended.
-#[inline]
-pub(crate) fn ring_of_caller() -> Option<Rc<Ring>> {
-    if !segue_core::in_fiber() {
-        return None;
-    }
-    let ring = WORKERS.try_with(|slot| slot.borrow().as_ref()?.ring.as_ref()?.get().map(Rc::clone)).ok().flatten()?;
-    segue_core::with_current(|fiber| !fiber.must_not_suspend() && fiber.scheduler().leave_to_park()).then_some(ring)
+/// Says what the reactor of this thread's worker is, and gives back what it was.
+pub(crate) fn set_workers(reactor: Option<Arc<Reactor>>) -> Option<Arc<Reactor>> {
+    REACTOR.set(reactor.as_ref().map_or(0, Reactor::home));
+    WORKERS.try_with(|slot| slot.replace(reactor)).ok().flatten()
 }
 
 /// Whether this is the child of a fork, on a thread whose driver is still its parent's.
 pub(crate) fn is_orphan() -> bool {
     let is_foreign =
-        |slot: &RefCell<Option<Driver>>| slot.borrow().as_ref().is_some_and(|d| d.reactor.check().is_err());
+        |slot: &RefCell<Option<Arc<Reactor>>>| slot.borrow().as_ref().is_some_and(|reactor| reactor.check().is_err());
     WORKERS.try_with(is_foreign).unwrap_or(false)
-}
-
-/// The ring of this thread's worker, if there is one.
-pub(crate) fn ring_here() -> Option<Rc<Ring>> {
-    WORKERS.try_with(|slot| slot.borrow().as_ref()?.ring.as_ref()?.made().map(Rc::clone)).ok().flatten()
 }
 
 /// Whether the reactor with this address is the one that the caller's worker turns while the caller
@@ -216,8 +183,7 @@ pub(crate) fn is_callers(reactor: usize) -> bool {
 /// thread is parked; hence the question whether this is a fiber.
 pub(crate) fn of_caller() -> io::Result<Arc<Reactor>> {
     if segue_core::in_fiber()
-        && let Ok(Some(reactor)) =
-            WORKERS.try_with(|slot| slot.borrow().as_ref().map(|driver| Arc::clone(&driver.reactor)))
+        && let Ok(Some(reactor)) = WORKERS.try_with(|slot| slot.borrow().clone())
     {
         return Ok(reactor);
     }

@@ -22,7 +22,7 @@ use crate::driver::reactor::Reactor;
 use crate::driver::readiness::Direction;
 use crate::driver::run as driver;
 use crate::driver::settled::Settled;
-use crate::ring::Limited;
+use crate::ring::{self, Limited};
 use crate::selector::{Interest, Ready};
 use segue_core::drivers::{LazyTimer, TimeLimited};
 use std::io;
@@ -235,7 +235,7 @@ impl TimeLimited for Socket {
 
     fn expire(&self, half: usize) {
         self.directions[half].expire();
-        self.limited[half].expire(driver::ring_here);
+        ring::expire(&self.limited[half]);
     }
 }
 

@@ -30,7 +30,7 @@
 //! are made in place.
 
 use crate::driver::run as driver;
-use crate::ring::{FileRequest, Flown, Landed};
+use crate::ring::{self, Answer, Flown, Request};
 use rustix::io::Errno;
 use segue_core::WaitsFor;
 use std::io;
@@ -50,12 +50,12 @@ pub(super) trait Call: Send {
     }
 
     /// The call as a ring has it; `None` if it is made by [`perform`](Call::perform) alone.
-    fn request(&mut self) -> Option<FileRequest<'_>> {
+    fn request(&mut self) -> Option<Request<'_>> {
         None
     }
 
     /// What the answer to its [request](Call::request) means.
-    fn landed(&mut self, _landed: Landed) -> Self::Output {
+    fn landed(&mut self, _answer: Answer) -> Self::Output {
         unreachable!("an answer to a call that has asked for nothing")
     }
 
@@ -85,12 +85,12 @@ fn wait_for<C: Call>(mut call: C) -> io::Result<C::Output> {
         return until_done(|| call.perform());
     }
     let mut refused = None;
-    if let Some(ring) = driver::ring_of_caller()
-        && let Some(request) = call.request()
+    if let Some(ring) = ring::of_caller()
+        && let Some(mut request) = call.request()
     {
         let code = request.opcode();
-        match ring.fly(request, WaitsFor::new(C::WAITS_FOR)) {
-            Flown::Landed(landed) => return Ok(call.landed(landed)),
+        match ring.fly(&mut request, None, false, WaitsFor::new(C::WAITS_FOR)) {
+            Flown::Landed(answer, _) => return Ok(call.landed(answer)),
             Flown::Failed(error) => return Err(error),
             Flown::Refused => refused = Some((ring, code)),
         }

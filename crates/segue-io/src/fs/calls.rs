@@ -4,7 +4,7 @@
 
 use super::call::Call;
 use super::in_memory::{directory_of, read_now, stat_now};
-use crate::ring::{CURSOR, FileRequest, Landed, OpenHow, StatRoom};
+use crate::ring::{Answer, CURSOR, OpenHow, Request, StatRoom};
 use crate::system::sys::taken_at_once;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 use std::ffi::{CStr, CString};
@@ -100,8 +100,8 @@ impl<'a> Course<'a> {
     }
 
     /// It has landed, and has moved so much.
-    fn landed(&self, file: BorrowedFd<'_>, landed: Landed) -> usize {
-        let count = landed.count();
+    fn landed(&self, file: BorrowedFd<'_>, answer: Answer) -> usize {
+        let count = answer.count();
         if let Some(from) = self.from.filter(|_| count > 0) {
             let to = rustix::fs::SeekFrom::Start(from.saturating_add(count as u64));
             let _ = rustix::fs::seek(file, to);
@@ -126,13 +126,13 @@ impl Call for Read<'_> {
         self.course.read_now(self.file, &mut [IoSliceMut::new(self.to)])
     }
 
-    fn request(&mut self) -> Option<FileRequest<'_>> {
+    fn request(&mut self) -> Option<Request<'_>> {
         let at = self.course.offset(self.file, false)?;
-        Some(FileRequest::read(self.file, self.to, at))
+        Some(Request::read(self.file, self.to, at))
     }
 
-    fn landed(&mut self, landed: Landed) -> usize {
-        self.course.landed(self.file, landed)
+    fn landed(&mut self, answer: Answer) -> usize {
+        self.course.landed(self.file, answer)
     }
 
     fn perform(&mut self) -> rustix::io::Result<usize> {
@@ -159,13 +159,13 @@ impl Call for ReadVectored<'_, '_> {
         self.course.read_now(self.file, &mut self.to[taken])
     }
 
-    fn request(&mut self) -> Option<FileRequest<'_>> {
+    fn request(&mut self) -> Option<Request<'_>> {
         let at = self.course.offset(self.file, false)?;
-        Some(FileRequest::read_vectored(self.file, self.to, at))
+        Some(Request::read_vectored(self.file, self.to, at))
     }
 
-    fn landed(&mut self, landed: Landed) -> usize {
-        self.course.landed(self.file, landed)
+    fn landed(&mut self, answer: Answer) -> usize {
+        self.course.landed(self.file, answer)
     }
 
     fn perform(&mut self) -> rustix::io::Result<usize> {
@@ -189,13 +189,13 @@ impl Call for Write<'_> {
     type Output = usize;
     const WAITS_FOR: &'static str = "a write to a file";
 
-    fn request(&mut self) -> Option<FileRequest<'_>> {
+    fn request(&mut self) -> Option<Request<'_>> {
         let at = self.course.offset(self.file, true)?;
-        Some(FileRequest::write(self.file, self.from, at))
+        Some(Request::write(self.file, self.from, at))
     }
 
-    fn landed(&mut self, landed: Landed) -> usize {
-        self.course.landed(self.file, landed)
+    fn landed(&mut self, answer: Answer) -> usize {
+        self.course.landed(self.file, answer)
     }
 
     fn perform(&mut self) -> rustix::io::Result<usize> {
@@ -217,13 +217,13 @@ impl Call for WriteVectored<'_, '_> {
     type Output = usize;
     const WAITS_FOR: &'static str = "a write to a file";
 
-    fn request(&mut self) -> Option<FileRequest<'_>> {
+    fn request(&mut self) -> Option<Request<'_>> {
         let at = self.course.offset(self.file, true)?;
-        Some(FileRequest::write_vectored(self.file, self.from, at))
+        Some(Request::write_vectored(self.file, self.from, at))
     }
 
-    fn landed(&mut self, landed: Landed) -> usize {
-        self.course.landed(self.file, landed)
+    fn landed(&mut self, answer: Answer) -> usize {
+        self.course.landed(self.file, answer)
     }
 
     fn perform(&mut self) -> rustix::io::Result<usize> {
@@ -259,12 +259,12 @@ impl Call for Open<'_> {
     type Output = OwnedFd;
     const WAITS_FOR: &'static str = "a file to be opened";
 
-    fn request(&mut self) -> Option<FileRequest<'_>> {
-        Some(FileRequest::open(self.within, self.name, &self.how))
+    fn request(&mut self) -> Option<Request<'_>> {
+        Some(Request::open(self.within, self.name, &self.how))
     }
 
-    fn landed(&mut self, landed: Landed) -> OwnedFd {
-        landed.opened()
+    fn landed(&mut self, answer: Answer) -> OwnedFd {
+        answer.opened().0
     }
 
     fn perform(&mut self) -> rustix::io::Result<OwnedFd> {
@@ -295,11 +295,11 @@ impl Call for Stat<'_> {
     type Output = Statx;
     const WAITS_FOR: &'static str = "a file's metadata";
 
-    fn request(&mut self) -> Option<FileRequest<'_>> {
-        Some(FileRequest::stat(self.within, self.path, OF_LINK, ASKED, &mut self.room))
+    fn request(&mut self) -> Option<Request<'_>> {
+        Some(Request::stat(self.within, self.path, OF_LINK, ASKED, &mut self.room))
     }
 
-    fn landed(&mut self, _landed: Landed) -> Statx {
+    fn landed(&mut self, _answer: Answer) -> Statx {
         self.room.get()
     }
 
@@ -334,18 +334,18 @@ impl Call for Change {
     type Output = ();
     const WAITS_FOR: &'static str = "a change of names";
 
-    fn request(&mut self) -> Option<FileRequest<'_>> {
+    fn request(&mut self) -> Option<Request<'_>> {
         Some(match self {
-            Self::Rename(from, to) => FileRequest::rename(from, to),
-            Self::Unlink(path) => FileRequest::unlink(path, AtFlags::empty()),
-            Self::RemoveDir(path) => FileRequest::unlink(path, AtFlags::REMOVEDIR),
-            Self::MakeDir(path, mode) => FileRequest::make_dir(path, *mode),
-            Self::Link(from, to) => FileRequest::link(from, to),
-            Self::Symlink(target, path) => FileRequest::symlink(target, path),
+            Self::Rename(from, to) => Request::rename(from, to),
+            Self::Unlink(path) => Request::unlink(path, AtFlags::empty()),
+            Self::RemoveDir(path) => Request::unlink(path, AtFlags::REMOVEDIR),
+            Self::MakeDir(path, mode) => Request::make_dir(path, *mode),
+            Self::Link(from, to) => Request::link(from, to),
+            Self::Symlink(target, path) => Request::symlink(target, path),
         })
     }
 
-    fn landed(&mut self, _landed: Landed) {}
+    fn landed(&mut self, _answer: Answer) {}
 
     fn perform(&mut self) -> rustix::io::Result<()> {
         match self {
@@ -369,11 +369,11 @@ impl Call for Sync<'_> {
     type Output = ();
     const WAITS_FOR: &'static str = "a file to be on its device";
 
-    fn request(&mut self) -> Option<FileRequest<'_>> {
-        Some(FileRequest::sync(self.file, self.data))
+    fn request(&mut self) -> Option<Request<'_>> {
+        Some(Request::sync(self.file, self.data))
     }
 
-    fn landed(&mut self, _landed: Landed) {}
+    fn landed(&mut self, _answer: Answer) {}
 
     fn perform(&mut self) -> rustix::io::Result<()> {
         if self.data { rustix::fs::fdatasync(self.file) } else { rustix::fs::fsync(self.file) }
@@ -390,11 +390,11 @@ impl Call for Truncate<'_> {
     type Output = ();
     const WAITS_FOR: &'static str = "a change of a file's length";
 
-    fn request(&mut self) -> Option<FileRequest<'_>> {
-        Some(FileRequest::truncate(self.file, self.length)).filter(|_| self.length < OFFSETS)
+    fn request(&mut self) -> Option<Request<'_>> {
+        Some(Request::truncate(self.file, self.length)).filter(|_| self.length < OFFSETS)
     }
 
-    fn landed(&mut self, _landed: Landed) {}
+    fn landed(&mut self, _answer: Answer) {}
 
     fn perform(&mut self) -> rustix::io::Result<()> {
         rustix::fs::ftruncate(self.file, self.length)

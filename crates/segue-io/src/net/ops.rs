@@ -67,11 +67,11 @@ impl<P: Wire> Op for AcceptOf<P> {
     }
 
     fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
-        Request::accept(fd)
+        Some(Request::accept(fd, libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC))
     }
 
     fn completed(&mut self, answer: Answer) -> io::Result<Self::Output> {
-        let (stream, peer) = answer.accepted();
+        let (stream, peer) = answer.opened();
         Ok((stream.into(), P::Family::from_kernel(peer)?))
     }
 }
@@ -121,7 +121,7 @@ impl<const PEEK: bool> Op for Receive<'_, PEEK> {
     }
 
     fn completed(&mut self, answer: Answer) -> io::Result<usize> {
-        Ok(answer.bytes())
+        Ok(answer.count())
     }
 }
 

@@ -1,8 +1,9 @@
 //! The completion driver: an io_uring of a worker, in which the ops of its fibers fly.
 //!
-//! Made by a `DriverPark` at the first op that could fly; used by `driver::run`, and by the park,
-//! for which to be idle is to wait here. `request.rs` has the submissions, `flight.rs` what a
-//! completion finds again, `queues.rs` the shared memory, `setup.rs` the making.
+//! Made by a `DriverPark` at the first request that could fly; used by ops, by calls of files, and by
+//! the park, which waits here when its worker is idle. `request.rs` and `files.rs` have the
+//! submissions, `flight.rs` the part of a flight that its completion finds again, `queues.rs` the
+//! shared memory, `setup.rs` the making, `worker.rs` the ring of each worker.
 //!
 //! # Beside the reactor
 //!
@@ -63,24 +64,26 @@
 #![allow(unsafe_code)] // Flights lie in the frames of fibers; the kernel has their addresses.
 
 use super::flight::{CANCELS, Flight, Kind, REACTORS, kind_of};
+use super::limited::{Limited, Owner};
 use super::queues::{BATCH, Queues};
-use super::request::Request;
+use super::request::{Answer, Request};
 use super::setup::{self, Opcodes};
-use crate::driver::op::{Half, Op};
-use crate::driver::socket::Socket;
 use crate::system::fork::Birth;
 use io_uring::squeue::Entry;
 use io_uring::{cqueue, opcode, types};
 use segue_core::WaitsFor;
-use segue_core::drivers::Limit;
 use segue_core::unwind::NoUnwind;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::mem::{ManuallyDrop, MaybeUninit};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::ops::RangeInclusive;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::rc::Rc;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+/// A kernel-internal "begin again", which a request on a kernel's thread may end with when it is
+/// interrupted.
+const RESTARTS: RangeInclusive<i32> = 512..=516;
 
 /// A ring that is made when it is first needed, if it can be.
 pub(crate) struct LazyRing {
@@ -108,25 +111,21 @@ impl LazyRing {
     }
 }
 
-/// What has become of a flight.
-enum Outcome {
-    Done(u32),
-    Cancelled,
-    /// It has had no effect, and readiness is to see to it.
+/// The end of a request.
+pub(crate) enum Flown {
+    /// Its answer; and whether a socket has more to read.
+    Landed(Answer, bool),
+    /// It has had no effect, and is to go another way.
     Refused,
     Failed(io::Error),
-}
-
-pub(super) fn no_unwind() -> NoUnwind {
-    NoUnwind::new("a fiber unwound from an op that the kernel has; the process can't go on")
 }
 
 pub(crate) struct Ring {
     /// Never borrowed while a flight is told of its end.
     queues: ManuallyDrop<RefCell<Queues>>,
-    pub(super) opcodes: Cell<Opcodes>,
+    opcodes: Cell<Opcodes>,
     /// Those that have succeeded.
-    pub(super) proven: Cell<Opcodes>,
+    proven: Cell<Opcodes>,
     /// How many flights there are whose completion has not come.
     flying: Cell<usize>,
     /// Whether something in the queue will probably be over at once.
@@ -135,7 +134,9 @@ pub(crate) struct Ring {
     armed: Cell<bool>,
     called: Cell<bool>,
     sequence: Cell<u16>,
-    pub(super) birth: Birth,
+    /// By which `Limited` knows this ring.
+    owner: Owner,
+    birth: Birth,
 }
 
 impl Ring {
@@ -149,118 +150,105 @@ impl Ring {
             armed: Cell::new(false),
             called: Cell::new(false),
             sequence: Cell::new(0),
+            owner: Owner::default(),
             birth: Birth::now(),
         }
     }
 
-    /// Carries out an op of the calling fiber, which may be suspended here; `None` if the op can't
-    /// fly, or the kernel would not wait for it. Then it has had no effect, and its deadline is as
-    /// it was set here.
+    /// Carries out a request of the calling fiber, which is suspended here. The limit is over when
+    /// `limited` says so.
     #[track_caller]
-    pub(crate) fn carry_out<O: Op>(
+    pub(crate) fn fly(
         &self,
-        socket: &Arc<Socket>,
-        op: &mut O,
-        timeout: Option<Duration>,
-        deadline: &mut Option<Option<Instant>>,
-    ) -> Option<io::Result<O::Output>> {
-        let mut request = op.request(socket.io().as_fd())?;
+        request: &mut Request<'_>,
+        limited: Option<&Limited>,
+        expects_data: bool,
+        waits_for: WaitsFor,
+    ) -> Flown {
+        if !self.birth.is_here() {
+            return Flown::Failed(Birth::foreign());
+        }
         let code = request.opcode();
         if !self.opcodes.get().has(code) {
-            return None;
+            return Flown::Refused;
         }
-        if !self.birth.is_here() {
-            return Some(Err(Birth::foreign()));
-        }
-        let until = timeout.and_then(|time| segue_core::now().checked_add(time));
-        *deadline = Some(until);
-        let limit = match until {
-            None => None,
-            // What came up among the timers of before is over already, and is not for this thread.
-            Some(at) => Some(Limit::set(socket, O::HALF as usize, at).filter(|limit| !limit.is_over())?),
-        };
         let flight = Flight::new();
-        let no_unwind = no_unwind();
-        // SAFETY: request and flight lie in this frame, and what they borrow outlives it. The frame
-        // does not end before the completion: either the first wait is over only then, or the
-        // second is; and nothing unwinds.
-        let user_data = unsafe { self.launch(&mut request, &flight, socket.expects_data()) };
-        let in_the_air = limit.as_ref().map(|_| socket.limited(O::HALF).begin(self, &flight, user_data));
-        let waited = flight.wait(WaitsFor::new(O::WAITS_FOR));
-        if waited.is_err() {
-            self.cancel(user_data);
-            flight.wait_shielded(WaitsFor::new("the end of an op that was cancelled"));
-        }
-        no_unwind.disarm();
-        drop(in_the_air);
-        match self.outcome(code, flight.result()) {
-            Outcome::Done(result) => {
-                if O::HALF == Half::Read {
-                    socket.expect_data(cqueue::sock_nonempty(flight.flags()));
-                }
-                // SAFETY: it is the result of this request's completion.
-                let answer = unsafe { request.answer(result) };
-                Some(op.completed(answer))
+        let no_unwind = NoUnwind::new("a fiber unwound from a request that the kernel has; the process can't go on");
+        self.is_prompt.set(self.is_prompt.get() || request.is_prompt());
+        // SAFETY: the entry points into the request, which is borrowed until this function returns,
+        // and to memory that the request borrows for longer; the flight lies in this frame. The
+        // function returns after the completion: either the first wait below is over only then, or
+        // the shielded wait is; and nothing unwinds, or the process ends.
+        let user_data = unsafe { self.launch(request.entry(expects_data), &flight) };
+        let wait = || {
+            let waited = flight.wait(waits_for);
+            if waited.is_err() {
+                self.cancel(user_data);
+                flight.wait_shielded(WaitsFor::new("the end of an op that was cancelled"));
             }
-            // An op that had come to a thread of the kernel's is interrupted by its cancel.
-            Outcome::Cancelled | Outcome::Refused if waited.is_err() => Some(Err(waited.err()?.into())),
-            Outcome::Cancelled | Outcome::Refused if flight.is_late() => Some(Err(io::ErrorKind::TimedOut.into())),
-            Outcome::Cancelled => Some(Err(io::Error::from_raw_os_error(libc::ECANCELED))),
-            Outcome::Refused => None,
-            Outcome::Failed(error) => Some(Err(error)),
+            waited
+        };
+        let waited = match limited {
+            Some(limited) => limited.during(&self.owner, &flight, user_data, wait),
+            None => wait(),
+        };
+        no_unwind.disarm();
+        let result = flight.result();
+        if result >= 0 {
+            self.proven.set(self.proven.get().with(code));
+            // SAFETY: the result is that of the flight's completion, which is this request's own,
+            // and is asked about here alone.
+            let answer = unsafe { request.answer(result.cast_unsigned()) };
+            return Flown::Landed(answer, cqueue::sock_nonempty(flight.flags()));
+        }
+        match -result {
+            // The kernel has ended the request, won't wait for this socket, or was interrupted.
+            libc::ECANCELED | libc::EAGAIN | libc::EINTR => {}
+            error if RESTARTS.contains(&error) => {}
+            // Not for this process, not on this kernel, or not this socket: a system call has the
+            // last word. An opcode that has succeeded once, the kernel has; and a refusal of a
+            // connect, or of a call on a path, may be that of the address or the path.
+            libc::EINVAL | libc::EOPNOTSUPP | libc::ENOSYS | libc::EACCES | libc::EPERM
+                if request.asks_socket() || !self.proven.get().has(code) =>
+            {
+                if request.asks_socket() && code != opcode::Connect::CODE {
+                    self.lacks(code);
+                }
+            }
+            error => return Flown::Failed(io::Error::from_raw_os_error(error)),
+        }
+        match waited {
+            Err(cancelled) => Flown::Failed(cancelled.into()),
+            Ok(()) if flight.is_late() => Flown::Failed(io::ErrorKind::TimedOut.into()),
+            Ok(()) => Flown::Refused,
         }
     }
 
-    /// Puts a request into the queue. Answers with the number that a cancel goes by.
-    ///
-    /// # Safety
-    /// The request with all that it borrows, and the flight, stay in their places until the
-    /// flight's completion.
-    unsafe fn launch(&self, request: &mut Request<'_>, flight: &Flight, expects_data: bool) -> u64 {
-        let is_prompt = request.is_prompt();
-        // SAFETY: the caller's.
-        unsafe { self.launch_entry(request.entry(expects_data), is_prompt, flight) }
+    /// A system call has done what this opcode has refused. An opcode that has never succeeded is
+    /// not asked for again.
+    pub(crate) fn lacks(&self, code: u8) {
+        if !self.proven.get().has(code) {
+            self.opcodes.set(self.opcodes.get().without(code));
+        }
     }
 
-    /// The same with a submission as it is.
+    /// Puts a submission into the queue. Answers with the number that a cancel goes by.
     ///
     /// # Safety
-    /// What it points to, and the flight, stay in their places until the flight's completion.
-    pub(super) unsafe fn launch_entry(&self, entry: Entry, is_prompt: bool, flight: &Flight) -> u64 {
+    /// The memory that the submission points to, and the flight, stay in their places until the
+    /// flight's completion.
+    unsafe fn launch(&self, entry: Entry, flight: &Flight) -> u64 {
         let user_data = flight.user_data(self.number());
         self.flying.set(self.flying.get() + 1);
-        self.is_prompt.set(self.is_prompt.get() || is_prompt);
-        // SAFETY: the caller's.
+        // SAFETY: by this function's own contract.
         unsafe { self.push(&entry.user_data(user_data)) };
         user_data
     }
 
-    /// What a completion with this result means.
-    fn outcome(&self, code: u8, result: i32) -> Outcome {
-        if result >= 0 {
-            self.proven.set(self.proven.get().with(code));
-            return Outcome::Done(result.cast_unsigned());
-        }
-        match -result {
-            libc::ECANCELED => Outcome::Cancelled,
-            // The kernel won't wait for this socket, or was interrupted at it.
-            libc::EAGAIN | libc::EINTR => Outcome::Refused,
-            // Not for this process, not on this kernel, or not this socket: a system call has the
-            // last word. What has succeeded once, the kernel has; and what a connect is refused for
-            // may be its own address.
-            libc::EINVAL | libc::EOPNOTSUPP | libc::ENOSYS | libc::EACCES | libc::EPERM => {
-                if code != opcode::Connect::CODE && !self.proven.get().has(code) {
-                    self.opcodes.set(self.opcodes.get().without(code));
-                }
-                Outcome::Refused
-            }
-            error => Outcome::Failed(io::Error::from_raw_os_error(error)),
-        }
-    }
-
+    /// Whether an opcode is asked for.
     #[cfg(test)]
-    pub(super) fn opcodes(&self) -> Opcodes {
-        self.opcodes.get()
+    pub(crate) fn has(&self, code: u8) -> bool {
+        self.opcodes.get().has(code)
     }
 
     fn number(&self) -> u16 {
@@ -280,12 +268,12 @@ impl Ring {
                 self.reap();
             }
         }
-        // SAFETY: the caller's; and there is room.
+        // SAFETY: by this function's own contract; and there is room.
         unsafe { self.queues.borrow_mut().push(entry) };
     }
 
     /// Asks the kernel to end a flight soon. If that is over by now, nothing happens.
-    pub(crate) fn cancel(&self, user_data: u64) {
+    fn cancel(&self, user_data: u64) {
         if !self.birth.is_here() {
             return; // The flight is its parent's.
         }
@@ -293,6 +281,13 @@ impl Ring {
         let entry = opcode::AsyncCancel::new(user_data).build().user_data(CANCELS);
         // SAFETY: it points to nothing.
         unsafe { self.push(&entry) };
+    }
+
+    /// A limit is over: the flight that has it, if it is one of this ring's, is to end.
+    pub(super) fn expire(&self, limited: &Limited) {
+        if let Some(user_data) = limited.expire(&self.owner) {
+            self.cancel(user_data);
+        }
     }
 
     fn enter(&self, want: u32, timeout: Option<Duration>) {

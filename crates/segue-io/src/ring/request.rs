@@ -1,7 +1,8 @@
-//! What ops ask of a ring: one submission each, with the memory that the kernel reads and writes.
+//! Requests to a ring: one submission each, with the memory that the kernel reads and writes.
 //!
-//! Made by `op`, which names buffers as borrowed slices; pushed by `Ring::carry_out`. This file
-//! alone knows opcodes and addresses.
+//! Made by ops and by calls of files, which name buffers as borrowed slices; flown by `Ring::fly`.
+//! The requests of sockets are here, and those of files in `files.rs`: these two alone know opcodes
+//! and addresses.
 #![allow(unsafe_code)] // Descriptors and addresses come back out of the kernel as numbers.
 
 use crate::system::sys::taken_at_once;
@@ -13,7 +14,7 @@ use socket2::SockAddr;
 use std::io::{IoSlice, IoSliceMut};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// The room for an address, and the length of one that is nothing but a family.
 const ADDRESS: libc::socklen_t = size_of::<SocketAddrStorage>() as libc::socklen_t;
@@ -22,67 +23,114 @@ const FAMILY: libc::socklen_t = size_of::<libc::sa_family_t>() as libc::socklen_
 /// The first look at a socket that is likely to have nothing is left out: the kernel waits first.
 const POLL_FIRST: u16 = 1;
 
+/// The opcodes whose requests ask a socket, or any descriptor for its readiness.
+const OF_SOCKETS: [u8; 7] = [
+    opcode::Recv::CODE,
+    opcode::Send::CODE,
+    opcode::RecvMsg::CODE,
+    opcode::SendMsg::CODE,
+    opcode::Accept::CODE,
+    opcode::Connect::CODE,
+    opcode::PollAdd::CODE,
+];
+
+/// The opcodes whose requests are likely to be over as soon as the kernel has them.
+const PROMPT: [u8; 5] =
+    [opcode::Send::CODE, opcode::SendMsg::CODE, opcode::Read::CODE, opcode::Readv::CODE, opcode::OpenAt2::CODE];
+
 /// A submission with what it borrows. The kernel may use all of it from the push of its
 /// [`entry`](Request::entry) to its completion: so it stays where it is for as long.
 pub(crate) struct Request<'a> {
-    fd: RawFd,
+    code: u8,
     form: Form,
     borrowed: PhantomData<&'a mut [u8]>,
 }
 
+/// How the submission is made, and what its completion brings.
 enum Form {
-    Receive { start: *mut u8, length: u32 },
-    Send { start: *const u8, length: u32 },
-    ReceiveMessage { header: libc::msghdr },
-    SendMessage { header: libc::msghdr },
-    Accept { peer: MaybeUninit<SocketAddrStorage>, length: libc::socklen_t, flags: i32 },
-    Connect { to: *const libc::sockaddr, length: libc::socklen_t },
-    Poll { events: u32 },
+    /// The submission as it is, which points to borrowed memory alone.
+    Whole(Entry),
+    /// The same, of a request whose completion brings a descriptor.
+    Opens(Entry),
+    Receive {
+        fd: types::Fd,
+        start: *mut u8,
+        length: u32,
+    },
+    ReceiveMessage {
+        fd: types::Fd,
+        header: libc::msghdr,
+    },
+    SendMessage {
+        fd: types::Fd,
+        header: libc::msghdr,
+    },
+    Accept {
+        fd: types::Fd,
+        peer: MaybeUninit<SocketAddrStorage>,
+        length: libc::socklen_t,
+        flags: i32,
+    },
 }
 
 /// What a completion that succeeded brings.
 pub(crate) enum Answer {
-    /// So many bytes were moved.
-    Bytes(usize),
-    /// A connection, and its other end.
-    Accepted(OwnedFd, Option<SocketAddrAny>),
-    Done,
+    /// So many bytes were moved; none by a request that moves no bytes.
+    Count(usize),
+    /// A descriptor; with the address of the other end, if it is a connection that has one.
+    Opened(OwnedFd, Option<SocketAddrAny>),
 }
 
 impl Answer {
-    /// How many bytes were moved; for the ops that move some.
+    /// How many bytes were moved; for requests that open nothing.
     #[inline]
-    pub(crate) fn bytes(self) -> usize {
-        let Answer::Bytes(bytes) = self else { unreachable!("the op asked for bytes") };
-        bytes
+    pub(crate) fn count(self) -> usize {
+        let Answer::Count(count) = self else { unreachable!("nothing was to be opened") };
+        count
     }
 
-    /// The connection; for an accept.
-    pub(crate) fn accepted(self) -> (OwnedFd, Option<SocketAddrAny>) {
-        let Answer::Accepted(accepted, peer) = self else { unreachable!("the op asked for a connection") };
-        (accepted, peer)
+    /// The descriptor; for requests that open something.
+    pub(crate) fn opened(self) -> (OwnedFd, Option<SocketAddrAny>) {
+        let Answer::Opened(fd, peer) = self else { unreachable!("something was to be opened") };
+        (fd, peer)
     }
 }
 
 /// The kernel moves at most 2 GiB at a time.
-fn length(bytes: usize) -> u32 {
+pub(super) fn length(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
+/// A descriptor as submissions name it.
+pub(super) fn number(fd: BorrowedFd<'_>) -> types::Fd {
+    types::Fd(fd.as_raw_fd())
+}
+
 impl<'a> Request<'a> {
-    fn new(fd: BorrowedFd<'a>, form: Form) -> Option<Self> {
-        Some(Self { fd: fd.as_raw_fd(), form, borrowed: PhantomData })
+    fn new(code: u8, form: Form) -> Self {
+        Self { code, form, borrowed: PhantomData }
+    }
+
+    /// A request whose submission points to memory that is borrowed for `'a`, and to no other.
+    pub(super) fn whole(code: u8, entry: Entry) -> Self {
+        Self::new(code, Form::Whole(entry))
+    }
+
+    /// The same, of a request whose completion brings a descriptor.
+    pub(super) fn opens(code: u8, entry: Entry) -> Self {
+        Self::new(code, Form::Opens(entry))
     }
 
     /// Moves bytes out of a socket. Nobody is asked for no bytes.
     pub(crate) fn receive(fd: BorrowedFd<'a>, to: &'a mut [u8]) -> Option<Self> {
         let (start, length) = (to.as_mut_ptr(), length(to.len()));
-        if length == 0 { None } else { Self::new(fd, Form::Receive { start, length }) }
+        (length > 0).then(|| Self::new(opcode::Recv::CODE, Form::Receive { fd: number(fd), start, length }))
     }
 
     /// Moves bytes into a socket.
-    pub(crate) fn send(fd: BorrowedFd<'a>, from: &'a [u8]) -> Option<Self> {
-        Self::new(fd, Form::Send { start: from.as_ptr(), length: length(from.len()) })
+    pub(crate) fn send(fd: BorrowedFd<'a>, from: &'a [u8]) -> Self {
+        let send = opcode::Send::new(number(fd), from.as_ptr(), length(from.len())).flags(libc::MSG_NOSIGNAL);
+        Self::whole(opcode::Send::CODE, send.build())
     }
 
     /// Moves bytes out of a socket into several buffers. Nobody is asked for no bytes.
@@ -93,69 +141,62 @@ impl<'a> Request<'a> {
         let range = taken_at_once(to);
         let taken = &mut to[range];
         let header = header(taken.as_mut_ptr().cast(), taken.len());
-        Self::new(fd, Form::ReceiveMessage { header })
+        Some(Self::new(opcode::RecvMsg::CODE, Form::ReceiveMessage { fd: number(fd), header }))
     }
 
     /// Moves bytes into a socket from several buffers.
-    pub(crate) fn send_vectored(fd: BorrowedFd<'a>, from: &'a [IoSlice<'_>]) -> Option<Self> {
+    pub(crate) fn send_vectored(fd: BorrowedFd<'a>, from: &'a [IoSlice<'_>]) -> Self {
         let taken = &from[taken_at_once(from)];
         let header = header(taken.as_ptr().cast_mut().cast(), taken.len());
-        Self::new(fd, Form::SendMessage { header })
+        Self::new(opcode::SendMsg::CODE, Form::SendMessage { fd: number(fd), header })
     }
 
-    /// Takes a connection off a listener's queue.
-    pub(crate) fn accept(fd: BorrowedFd<'a>) -> Option<Self> {
-        Self::accept_as(fd, libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC)
-    }
-
-    /// The same, with the flags of the new descriptor.
-    pub(crate) fn accept_as(fd: BorrowedFd<'a>, flags: i32) -> Option<Self> {
-        Self::new(fd, Form::Accept { peer: MaybeUninit::zeroed(), length: ADDRESS, flags })
+    /// Takes a connection off a listener's queue; the new descriptor has these flags of `accept4`.
+    pub(crate) fn accept(fd: BorrowedFd<'a>, flags: i32) -> Self {
+        let form = Form::Accept { fd: number(fd), peer: MaybeUninit::zeroed(), length: ADDRESS, flags };
+        Self::new(opcode::Accept::CODE, form)
     }
 
     /// Waits for readiness, to read or to write, or for the end or an error.
-    pub(crate) fn ready(fd: BorrowedFd<'a>, writes: bool) -> Option<Self> {
+    pub(crate) fn ready(fd: BorrowedFd<'a>, writes: bool) -> Self {
         let events = if writes { libc::POLLOUT } else { libc::POLLIN };
-        Self::new(fd, Form::Poll { events: events as u32 })
+        Self::whole(opcode::PollAdd::CODE, opcode::PollAdd::new(number(fd), events as u32).build())
     }
 
     /// Connects a new socket.
-    pub(crate) fn connect(fd: BorrowedFd<'a>, to: &'a SockAddr) -> Option<Self> {
-        Self::new(fd, Form::Connect { to: to.as_ptr().cast(), length: to.len() })
+    pub(crate) fn connect(fd: BorrowedFd<'a>, to: &'a SockAddr) -> Self {
+        let connect = opcode::Connect::new(number(fd), to.as_ptr().cast(), to.len());
+        Self::whole(opcode::Connect::CODE, connect.build())
     }
 
     /// The number of its opcode.
-    pub(super) fn opcode(&self) -> u8 {
-        match &self.form {
-            Form::Receive { .. } => opcode::Recv::CODE,
-            Form::Send { .. } => opcode::Send::CODE,
-            Form::ReceiveMessage { .. } => opcode::RecvMsg::CODE,
-            Form::SendMessage { .. } => opcode::SendMsg::CODE,
-            Form::Accept { .. } => opcode::Accept::CODE,
-            Form::Connect { .. } => opcode::Connect::CODE,
-            Form::Poll { .. } => opcode::PollAdd::CODE,
-        }
+    pub(crate) fn opcode(&self) -> u8 {
+        self.code
     }
 
     /// Whether it is likely to be over as soon as the kernel has it.
     pub(super) fn is_prompt(&self) -> bool {
-        matches!(self.form, Form::Send { .. } | Form::SendMessage { .. })
+        PROMPT.contains(&self.code)
+    }
+
+    /// Whether it asks a socket, or any descriptor for its readiness; and not a file system.
+    pub(super) fn asks_socket(&self) -> bool {
+        OF_SOCKETS.contains(&self.code)
     }
 
     /// The submission. It names addresses in `self` and in what that borrows.
     pub(super) fn entry(&mut self, expects_data: bool) -> Entry {
-        let fd = types::Fd(self.fd);
         let patience = if expects_data { 0 } else { POLL_FIRST };
         match &mut self.form {
-            Form::Receive { start, length } => opcode::Recv::new(fd, *start, *length).ioprio(patience).build(),
-            Form::Send { start, length } => opcode::Send::new(fd, *start, *length).flags(libc::MSG_NOSIGNAL).build(),
-            Form::ReceiveMessage { header } => opcode::RecvMsg::new(fd, header).ioprio(patience).build(),
-            Form::SendMessage { header } => opcode::SendMsg::new(fd, header).flags(libc::MSG_NOSIGNAL as u32).build(),
-            Form::Accept { peer, length, flags } => {
-                opcode::Accept::new(fd, peer.as_mut_ptr().cast(), length).flags(*flags).build()
+            Form::Whole(entry) | Form::Opens(entry) => entry.clone(),
+            Form::Receive { fd, start, length } => opcode::Recv::new(*fd, *start, *length).ioprio(patience).build(),
+            Form::ReceiveMessage { fd, header } => opcode::RecvMsg::new(*fd, header).ioprio(patience).build(),
+            Form::SendMessage { fd, header } => {
+                opcode::SendMsg::new(*fd, header).flags(libc::MSG_NOSIGNAL as u32).build()
             }
-            Form::Connect { to, length } => opcode::Connect::new(fd, *to, *length).build(),
-            Form::Poll { events } => opcode::PollAdd::new(fd, *events).build(),
+            Form::Accept { fd, peer, length, flags } => {
+                opcode::Accept::new(*fd, peer.as_mut_ptr().cast(), length).flags(*flags).build()
+            }
         }
     }
 
@@ -163,20 +204,21 @@ impl<'a> Request<'a> {
     ///
     /// # Safety
     /// The result is that of this request's own completion, and is asked about once.
-    pub(super) unsafe fn answer(self, result: u32) -> Answer {
+    pub(super) unsafe fn answer(&self, result: u32) -> Answer {
+        let opened = || {
+            // SAFETY: the completion of an accept or an open that succeeded has made a descriptor
+            // for this request. By the contract this is asked once: so nobody else owns it.
+            unsafe { OwnedFd::from_raw_fd(result.cast_signed()) }
+        };
         match self.form {
-            Form::Receive { .. } | Form::Send { .. } | Form::ReceiveMessage { .. } | Form::SendMessage { .. } => {
-                Answer::Bytes(result as usize)
-            }
+            Form::Opens(_) => Answer::Opened(opened(), None),
             Form::Accept { peer, length, .. } => {
-                // SAFETY: the result of an accept is a descriptor that is ours from now on.
-                let accepted = unsafe { OwnedFd::from_raw_fd(result.cast_signed()) };
                 let is_there = (FAMILY..=ADDRESS).contains(&length);
                 // SAFETY: the storage was zeroed, and the kernel has written an address of this
                 // length there, which fits, and has a family.
-                Answer::Accepted(accepted, is_there.then(|| unsafe { SocketAddrAny::new(peer, length) }))
+                Answer::Opened(opened(), is_there.then(|| unsafe { SocketAddrAny::new(peer, length) }))
             }
-            Form::Connect { .. } | Form::Poll { .. } => Answer::Done,
+            _ => Answer::Count(result as usize),
         }
     }
 }

@@ -123,14 +123,13 @@ fn tell(error: &io::Error) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use std::cell::Cell;
-    use std::io::Read;
 
     segue_core::plain_thread_local! {
         /// Whether the rings of this thread are denied an opcode by the kernel.
-        static RESTRICTED: Cell<bool> = Cell::new(false);
+        pub(crate) static RESTRICTED: Cell<bool> = Cell::new(false);
     }
 
     pub(super) fn begin_disabled(builder: &mut io_uring::Builder) {
@@ -155,67 +154,6 @@ mod tests {
     /// `IORING_REGISTER_PROBE` and `IORING_REGISTER_RING_FDS`.
     const PROBES: u8 = 8;
     const RING_FDS: u8 = 20;
-
-    #[test]
-    fn an_op_that_the_kernel_denies_goes_by_readiness() {
-        segue_sched::Builder::new()
-            .workers(1)
-            .park(|| crate::driver::DriverPark::with(crate::selector::Backend::Ring))
-            .run(|| {
-                RESTRICTED.set(true);
-                let listener = crate::net::TcpListener::bind("127.0.0.1:0").unwrap();
-                let addr = listener.local_addr().unwrap();
-                let mut client = crate::net::TcpStream::connect(addr).unwrap();
-                let (mut server, _) = listener.accept().unwrap();
-                RESTRICTED.set(false);
-                segue_core::scope(|s| {
-                    s.spawn(move || {
-                        let mut bytes = [0; 4];
-                        for _ in 0..100 {
-                            server.read_exact(&mut bytes).unwrap();
-                            server.write_all(&bytes).unwrap();
-                        }
-                    });
-                    for round in 0..100_u32 {
-                        client.write_all(&round.to_le_bytes()).unwrap();
-                        let mut bytes = [0; 4];
-                        client.read_exact(&mut bytes).unwrap();
-                        assert_eq!(u32::from_le_bytes(bytes), round);
-                    }
-                });
-                let ring = crate::driver::run::ring_here().expect("the ring is there, with fewer opcodes");
-                assert!(!ring.opcodes().has(opcode::Recv::CODE), "the kernel was asked in vain again and again");
-                assert!(ring.opcodes().has(opcode::Send::CODE), "what is allowed was given up as well");
-            })
-            .unwrap();
-    }
-
-    #[test]
-    fn a_call_of_files_that_the_kernel_denies_is_a_system_call() {
-        segue_sched::Builder::new()
-            .workers(1)
-            .park(|| crate::driver::DriverPark::with(crate::selector::Backend::Ring))
-            .run(|| {
-                RESTRICTED.set(true);
-                let dir = std::env::temp_dir().join(format!("segue-denied-{}", std::process::id()));
-                crate::fs::create_dir(&dir).unwrap();
-                RESTRICTED.set(false);
-                let ring = crate::driver::run::ring_here().expect("the ring is there, with fewer opcodes");
-                assert!(!ring.opcodes().has(opcode::MkDirAt::CODE), "it is asked in vain again and again");
-                // What the system call refuses as well says nothing of the ring.
-                assert!(crate::fs::remove_file(&dir).is_err());
-                assert!(ring.opcodes().has(opcode::UnlinkAt::CODE));
-                crate::fs::remove_dir(&dir).unwrap();
-                assert!(!ring.opcodes().has(opcode::UnlinkAt::CODE));
-                let mut file = crate::fs::temp_file().unwrap();
-                file.write_all(b"content").unwrap();
-                let mut content = [0; 7];
-                std::os::unix::fs::FileExt::read_exact_at(&file, &mut content, 0).unwrap();
-                assert_eq!(&content, b"content");
-                assert!(ring.opcodes().has(opcode::Send::CODE), "what is allowed was given up as well");
-            })
-            .unwrap();
-    }
 
     #[test]
     fn an_opcode_that_is_taken_away_is_gone_and_no_other() {

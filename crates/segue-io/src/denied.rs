@@ -1,0 +1,69 @@
+//! Tests of rings that the kernel denies an opcode: sockets and files go on without.
+//!
+//! They stand at the root since they look into the ring from above everything that flies in it.
+
+use crate::ring::{RESTRICTED, here};
+use crate::{Backend, DriverPark, fs, net};
+use io_uring::opcode;
+use std::io::{Read, Write};
+
+#[test]
+fn an_op_that_the_kernel_denies_goes_by_readiness() {
+    segue_sched::Builder::new()
+        .workers(1)
+        .park(|| DriverPark::with(Backend::Ring))
+        .run(|| {
+            RESTRICTED.set(true);
+            let listener = net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let addr = listener.local_addr().unwrap();
+            let mut client = net::TcpStream::connect(addr).unwrap();
+            let (mut server, _) = listener.accept().unwrap();
+            RESTRICTED.set(false);
+            segue_core::scope(|s| {
+                s.spawn(move || {
+                    let mut bytes = [0; 4];
+                    for _ in 0..100 {
+                        server.read_exact(&mut bytes).unwrap();
+                        server.write_all(&bytes).unwrap();
+                    }
+                });
+                for round in 0..100_u32 {
+                    client.write_all(&round.to_le_bytes()).unwrap();
+                    let mut bytes = [0; 4];
+                    client.read_exact(&mut bytes).unwrap();
+                    assert_eq!(u32::from_le_bytes(bytes), round);
+                }
+            });
+            let ring = here().expect("the ring is there, with fewer opcodes");
+            assert!(!ring.has(opcode::Recv::CODE), "the kernel was asked in vain again and again");
+            assert!(ring.has(opcode::Send::CODE), "what is allowed was given up as well");
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_call_of_files_that_the_kernel_denies_is_a_system_call() {
+    segue_sched::Builder::new()
+        .workers(1)
+        .park(|| DriverPark::with(Backend::Ring))
+        .run(|| {
+            RESTRICTED.set(true);
+            let dir = std::env::temp_dir().join(format!("segue-denied-{}", std::process::id()));
+            fs::create_dir(&dir).unwrap();
+            RESTRICTED.set(false);
+            let ring = here().expect("the ring is there, with fewer opcodes");
+            assert!(!ring.has(opcode::MkDirAt::CODE), "it is asked in vain again and again");
+            // What the system call refuses as well says nothing of the ring.
+            assert!(fs::remove_file(&dir).is_err());
+            assert!(ring.has(opcode::UnlinkAt::CODE));
+            fs::remove_dir(&dir).unwrap();
+            assert!(!ring.has(opcode::UnlinkAt::CODE));
+            let mut file = fs::temp_file().unwrap();
+            file.write_all(b"content").unwrap();
+            let mut content = [0; 7];
+            std::os::unix::fs::FileExt::read_exact_at(&file, &mut content, 0).unwrap();
+            assert_eq!(&content, b"content");
+            assert!(ring.has(opcode::Send::CODE), "what is allowed was given up as well");
+        })
+        .unwrap();
+}
