@@ -43,7 +43,7 @@
 #![allow(unsafe_code)] // The set of threads is leaked, and reached by address.
 
 use super::interrupt;
-use crate::driver::run as driver;
+use crate::driver::workers::is_orphan;
 use crate::system::fork::Birth;
 use crate::system::sys::taken_at_once;
 use rustix::io::Errno;
@@ -100,7 +100,7 @@ impl Asked {
 /// Whether the caller makes its calls in place: a plain thread that nothing cancels, and a fiber in
 /// the child of a fork.
 pub(crate) fn in_place() -> bool {
-    if segue_core::in_fiber() { driver::is_orphan() } else { !segue_core::drivers::can_be_cancelled() }
+    if segue_core::in_fiber() { is_orphan() } else { !segue_core::drivers::can_be_cancelled() }
 }
 
 /// Whether the caller waits for a thread: not either, if it is a fiber that must not be suspended.

@@ -26,7 +26,8 @@
 //! calls that are made there.
 
 use crate::apart::{self, Patience};
-use crate::driver::op::{self, Half, Op};
+use crate::driver::op::{self, Op};
+use crate::driver::readiness::Half;
 use crate::driver::ready::{Ready, now_or_never};
 use crate::driver::run::{run, source};
 use crate::driver::socket::Socket;

@@ -16,7 +16,8 @@
 
 use crate::apart;
 use crate::driver::completions;
-use crate::driver::op::{Connect, Half, Op};
+use crate::driver::op::{Connect, Op};
+use crate::driver::readiness::Half;
 use crate::driver::ready::Ready;
 use crate::driver::run as driver;
 use crate::driver::socket::Socket;

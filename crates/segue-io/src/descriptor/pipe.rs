@@ -15,7 +15,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-use crate::descriptor::bytes::{Descriptor, Manner, is_descriptor, reads, writes};
+use super::bytes::{Descriptor, Manner, is_descriptor, reads, writes};
 use rustix::fs::OFlags;
 // On a worker a server may have to be asked for the path.
 #[cfg(any(target_os = "linux", target_os = "android"))]

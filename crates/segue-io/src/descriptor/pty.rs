@@ -22,7 +22,7 @@
 //! ```
 #![allow(unsafe_code)] // What a child does before it executes its program.
 
-use crate::descriptor::bytes::{Descriptor, Manner, is_descriptor, reads, writes};
+use super::bytes::{Descriptor, Manner, is_descriptor, reads, writes};
 use rustix::pty::OpenptFlags;
 use rustix::termios::{Winsize, tcgetwinsize, tcsetwinsize};
 use std::io;

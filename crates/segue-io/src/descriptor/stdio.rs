@@ -17,7 +17,7 @@
 //!
 //! What is there is found out when the handle is made.
 
-use crate::descriptor::bytes::{Descriptor, is_descriptor, reads, writes};
+use super::bytes::{Descriptor, is_descriptor, reads, writes};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 

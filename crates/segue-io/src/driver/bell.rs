@@ -3,7 +3,7 @@
 //!
 //! Used by `signal` and by the reaper of `process`.
 
-use crate::driver::socket::Socket;
+use super::socket::Socket;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;

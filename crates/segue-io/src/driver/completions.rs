@@ -2,7 +2,8 @@
 //!
 //! Used by `run` before an op goes by readiness, and by `foreign`.
 
-use super::op::{Half, Op};
+use super::op::Op;
+use super::readiness::Half;
 use super::socket::Socket;
 use crate::ring::{self, Flown};
 use segue_core::WaitsFor;

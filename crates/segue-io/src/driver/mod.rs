@@ -1,15 +1,26 @@
 //! The drivers: how an op on a socket is carried out, and how a worker idles meanwhile.
+//!
+//! Used by everything that waits for the kernel. From the bottom: `readiness`, `settled`,
+//! `presence` and `outsiders` have the states, each with its race; `reactor` is the driver of
+//! readiness, `looks` has other threads turn it; `workers` says which reactor is the caller's;
+//! `socket` is registered there, and `edges` are its events as a source. Above the sockets are the
+//! ops (`op`, `ready`), `completions`, which has them fly in a ring, and `run`, which carries an op
+//! out. `park` is how a worker idles; `bell` is a socket that a signal handler rings.
+
 pub(crate) mod bell;
 pub(crate) mod completions;
+mod edges;
+mod looks;
 pub(crate) mod op;
-pub(crate) mod outsiders;
-pub(crate) mod park;
-pub(crate) mod presence;
-pub(crate) mod reactor;
+mod outsiders;
+mod park;
+mod presence;
+mod reactor;
 pub(crate) mod readiness;
 pub(crate) mod ready;
 pub(crate) mod run;
-pub(crate) mod settled;
+mod settled;
 pub(crate) mod socket;
+pub(crate) mod workers;
 
 pub use park::DriverPark;

@@ -1,7 +1,7 @@
 //! What stands for the ring on systems without io_uring: there is none, and no op asks for one.
 
-use crate::driver::op::Op;
-use crate::driver::socket::Socket;
+use super::op::Op;
+use super::socket::Socket;
 use rustix::net::SocketAddrAny;
 use socket2::SockAddr;
 use std::convert::Infallible;

@@ -8,20 +8,14 @@
 //! A read into no room yields zero bytes and asks nobody: Linux would wait for data, to then return
 //! none of it.
 
-use crate::driver::socket::Socket;
+use super::readiness::Half;
+use super::socket::Socket;
 use crate::ring::{Answer, Request};
 use crate::system::sys;
 use socket2::SockAddr;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
-
-/// Which half of a socket an op waits for; its number is `half as usize`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Half {
-    Read,
-    Write,
-}
 
 /// A request to the kernel.
 pub(crate) trait Op {

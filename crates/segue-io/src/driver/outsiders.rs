@@ -1,8 +1,8 @@
 //! Waits at the reactor of a worker by others than its fibers: by fibers of other workers, by plain
 //! threads and by tasks.
 //!
-//! Used by `driver` around each wait that goes by readiness, and by `reactor`, of which each has
-//! the count of its outsiders.
+//! Each reactor has one count of them, and `looks` acts on it: around each wait that goes by
+//! readiness, and when a look is due.
 //!
 //! # The idea
 //!
@@ -50,180 +50,47 @@
 //! **The reactor closes**: its outsiders are told, as all ops in it, and are outsiders elsewhere
 //! then. **Cancellation**: a wait that ends, in whatever way, is no outsider any more; the look
 //! finds out.
-#![allow(unsafe_code)] // A source around another one.
 
-use crate::driver::op::Half;
-use crate::driver::reactor::{Found, Reactor};
-use crate::driver::socket::Socket;
-use segue_core::drivers::{LATE, Look, look_at};
-use segue_core::{Retreat, Source, Trigger, WaitsFor};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
-
-/// How often in a row a look takes reports from a reactor that has more of them.
-const TURNS: u32 = 16;
 
 /// The outsiders of a reactor.
 #[derive(Debug, Default)]
-pub(crate) struct Outsiders {
+pub(super) struct Outsiders {
     count: AtomicUsize,
     is_watched: AtomicBool,
     /// How often the worker had looked by the last look at it. For the looks alone.
     looks: AtomicUsize,
 }
 
-/// A wait at a reactor by what is no fiber of its worker's.
-pub(crate) struct Outsider(Arc<Reactor>);
-
-impl Outsider {
-    pub(crate) fn new(at: &Arc<Reactor>) -> Self {
-        at.outsiders().count.fetch_add(1, Ordering::SeqCst);
-        at.watch();
-        Self(Arc::clone(at))
-    }
-}
-
-impl Drop for Outsider {
-    fn drop(&mut self) {
-        self.0.outsiders().count.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-impl Reactor {
-    /// If there are outsiders, a look is to come.
-    pub(crate) fn watch(self: &Arc<Self>) {
-        let Outsiders { count, is_watched, .. } = self.outsiders();
-        if count.load(Ordering::SeqCst) > 0 && !is_watched.swap(true, Ordering::SeqCst) {
-            look_at(Instant::now() + LATE, Arc::<Self>::downgrade(self) as Weak<dyn Look>);
-        }
+impl Outsiders {
+    /// An outsider is counted. After that somebody [calls for](Outsiders::call) a look.
+    pub(super) fn come(&self) {
+        self.count.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Passes on what the kernel has, for a worker that is away.
-    fn turn_for_worker(&self) {
-        let mut found = Found::default();
-        for _ in 0..TURNS {
-            let is_full = self.take(&mut found, Some(Duration::ZERO));
-            if !self.presence().is_running() {
-                self.notify();
-            }
-            self.report(&mut found);
-            if !is_full {
-                return;
-            }
-        }
-    }
-}
-
-impl Look for Reactor {
-    fn look(self: Arc<Self>) {
-        let Outsiders { count, is_watched, looks } = self.outsiders();
-        is_watched.swap(false, Ordering::SeqCst);
-        let ends = count.load(Ordering::SeqCst) == 0 || self.is_closed() || self.check().is_err();
-        if ends || self.presence().leave_unwatched() {
-            return;
-        }
-        let now = self.presence().looks();
-        if looks.swap(now, Ordering::Relaxed) == now {
-            self.turn_for_worker();
-        }
-        self.watch();
-    }
-}
-
-/// The edges of a socket, as a source: a wait for them is an outsider at the socket's place, if
-/// that is not the waiter's own worker's.
-pub(crate) struct Edges<'s, S> {
-    socket: &'s Socket,
-    source: S,
-}
-
-/// What a registration keeps.
-#[derive(Default)]
-pub(crate) struct Visit<S> {
-    slot: S,
-    outsider: Option<Outsider>,
-}
-
-impl Socket {
-    /// Step 3 of `readiness` as a source, which is ready at once if `is_over`. The caller has
-    /// enlisted the socket.
-    pub(crate) fn edges(
-        &self,
-        half: Half,
-        tick: u64,
-        is_over: bool,
-        waits_for: WaitsFor,
-    ) -> Edges<'_, impl Source<Output = ()>> {
-        Edges { socket: self, source: self.direction(half).edge_source(tick, is_over, waits_for) }
-    }
-}
-
-// SAFETY: every step is that of the source, with its own slot; R1 to R16 are the source's. The
-// outsider is counted before the source is registered, and given up when that has been withdrawn or
-// taken: both are changes of a number, which call nobody but the timers, and do not unwind.
-unsafe impl<S: Source<Output = ()>> Source for Edges<'_, S> {
-    type Output = ();
-    type Slot = Visit<S::Slot>;
-
-    fn waits_for(&self) -> WaitsFor {
-        self.source.waits_for()
+    /// An outsider has gone.
+    pub(super) fn go(&self) {
+        self.count.fetch_sub(1, Ordering::SeqCst);
     }
 
-    fn address(&self, least: usize) -> Option<usize> {
-        self.source.address(least)
+    /// Calls for a look, if there are outsiders. Answers whether the caller is to set the look: no
+    /// other look is to come.
+    #[must_use]
+    pub(super) fn call(&self) -> bool {
+        self.count.load(Ordering::SeqCst) > 0 && !self.is_watched.swap(true, Ordering::SeqCst)
     }
 
-    #[inline]
-    fn attempt(&mut self) -> Option<()> {
-        self.source.attempt()
+    /// A look begins. Answers whether there are outsiders.
+    #[must_use]
+    pub(super) fn begin_look(&self) -> bool {
+        self.is_watched.swap(false, Ordering::SeqCst);
+        self.count.load(Ordering::SeqCst) > 0
     }
 
-    unsafe fn register(&mut self, slot: &mut Self::Slot, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
-        slot.outsider = self.socket.visit(trigger.waits_here());
-        // SAFETY: as the caller promises.
-        unsafe { self.source.register(&mut slot.slot, trigger, arm) }
-    }
-
-    unsafe fn withdraw(&mut self, slot: &mut Self::Slot) {
-        slot.outsider = None;
-        // SAFETY: as the caller promises.
-        unsafe { self.source.withdraw(&mut slot.slot) }
-    }
-
-    unsafe fn commit(&mut self, slot: &mut Self::Slot, arm: usize) -> Option<()> {
-        slot.outsider = None;
-        // SAFETY: as the caller promises.
-        unsafe { self.source.commit(&mut slot.slot, arm) }
-    }
-
-    unsafe fn give_back(&mut self, slot: &mut Self::Slot, arm: usize) {
-        slot.outsider = None;
-        // SAFETY: as the caller promises.
-        unsafe { self.source.give_back(&mut slot.slot, arm) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::driver::presence::Was;
-    use crate::selector::Backend;
-
-    /// A worker that has come back and gone into the kernel, where it is notified, while another
-    /// thread takes reports.
-    #[test]
-    fn a_notification_that_others_have_taken_is_sent_again() {
-        for backend in [Backend::Native, Backend::Polling, Backend::PollingOneShot] {
-            let reactor = Arc::new(Reactor::new(backend).unwrap());
-            reactor.open();
-            assert!(reactor.presence().lie_down(true));
-            assert_eq!(reactor.presence().unpark(), Was::Parked { unwatched: false });
-            reactor.notify();
-            reactor.turn_for_worker();
-            let began = Instant::now();
-            let _ = reactor.turn(&mut Found::default(), Some(Duration::from_secs(20)));
-            assert!(began.elapsed() < Duration::from_secs(10), "the worker sleeps on, over {backend:?}");
-        }
+    /// Whether the worker, which has looked into its driver so often by now, has not done so since
+    /// the last look at it.
+    #[must_use]
+    pub(super) fn is_away(&self, looks: usize) -> bool {
+        self.looks.swap(looks, Ordering::Relaxed) == looks
     }
 }

@@ -9,9 +9,9 @@
 //! closed meanwhile. The ops of its fibers wait in the outer worker's driver, which that worker
 //! looks after.
 
-use crate::driver::presence::{Presence, Was};
-use crate::driver::reactor::{Found, Reactor};
-use crate::driver::run as driver;
+use super::presence::{Presence, Was};
+use super::reactor::{Found, Reactor};
+use super::workers;
 use crate::ring::{self, LazyRing, Ring};
 use crate::selector::Backend;
 use segue_core::scheduling::{Park, Unpark, WaitPark};
@@ -193,13 +193,13 @@ impl Park for DriverPark {
             && !segue_core::in_fiber()
         {
             reactor.open();
-            self.outer = Some((driver::set_workers(Some(Arc::clone(reactor))), ring::set(self.ring.clone())));
+            self.outer = Some((workers::set(Some(Arc::clone(reactor))), ring::set(self.ring.clone())));
         }
     }
 
     fn leave(&mut self) {
         if let Some((reactor, ring)) = self.outer.take() {
-            driver::set_workers(reactor);
+            workers::set(reactor);
             ring::set(ring);
             if let Some(reactor) = &self.handle.reactor {
                 reactor.close();

@@ -31,9 +31,8 @@
 //! `closed` is stored (release) under the lock and loaded (acquire) without; a socket that enters
 //! is ordered by the lock.
 
-use crate::driver::outsiders::Outsiders;
-use crate::driver::presence::Presence;
-use crate::driver::socket::Socket;
+use super::outsiders::Outsiders;
+use super::presence::Presence;
 use crate::selector::{Backend, Interest, Ready, Selector};
 use crate::system::fork::Birth;
 use slab::Slab;
@@ -43,9 +42,18 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+/// A socket, as the reactor sees it that watches it.
+pub(crate) trait Watched: Send + Sync {
+    /// The kernel says that directions have become ready. For the turn of the reactor.
+    fn report(&self, ready: Ready);
+
+    /// The reactor is closed: all waiters are to look for another.
+    fn report_closed(&self);
+}
+
 pub(crate) struct Reactor {
     selector: Box<dyn Selector>,
-    sockets: Mutex<Slab<Weak<Socket>>>,
+    sockets: Mutex<Slab<Weak<dyn Watched>>>,
     /// How many there are, for a look without the lock.
     len: AtomicUsize,
     closed: AtomicBool,
@@ -62,7 +70,7 @@ pub(crate) struct Reactor {
 #[derive(Default)]
 pub(crate) struct Found {
     ready: Vec<Ready>,
-    sockets: Vec<(Arc<Socket>, Ready)>,
+    sockets: Vec<(Arc<dyn Watched>, Ready)>,
 }
 
 impl Reactor {
@@ -91,14 +99,14 @@ impl Reactor {
         if self.is_shared { 0 } else { Arc::as_ptr(self).addr() }
     }
 
-    fn sockets(&self) -> MutexGuard<'_, Slab<Weak<Socket>>> {
+    pub(super) fn sockets(&self) -> MutexGuard<'_, Slab<Weak<dyn Watched>>> {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has the kernel watch a socket. `None` if this reactor is closed.
     pub(crate) fn register(
         &self,
-        socket: &Arc<Socket>,
+        socket: Weak<dyn Watched>,
         fd: BorrowedFd<'_>,
         interest: Interest,
     ) -> io::Result<Option<usize>> {
@@ -106,7 +114,7 @@ impl Reactor {
         if self.is_closed() {
             return Ok(None);
         }
-        let key = sockets.insert(Arc::downgrade(socket));
+        let key = sockets.insert(socket);
         drop(sockets);
         self.len.fetch_add(1, Ordering::Relaxed);
         match self.selector.add(fd, key, interest) {
@@ -169,7 +177,7 @@ impl Reactor {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        let told: Vec<Arc<Socket>> = sockets.iter().filter_map(|(_, socket)| socket.upgrade()).collect();
+        let told: Vec<Arc<dyn Watched>> = sockets.iter().filter_map(|(_, socket)| socket.upgrade()).collect();
         drop(sockets);
         for socket in told {
             socket.report_closed();
@@ -223,42 +231,12 @@ impl Reactor {
         &self.presence
     }
 
-    pub(crate) fn outsiders(&self) -> &Outsiders {
+    pub(super) fn outsiders(&self) -> &Outsiders {
         &self.outsiders
     }
 
     /// Ends the present or the next turn's wait. From any thread.
     pub(crate) fn notify(&self) {
         self.selector.notify();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::fd::AsFd;
-
-    fn socket() -> Arc<Socket> {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
-        Socket::new(listener.into())
-    }
-
-    #[test]
-    fn who_is_registered_is_turned_away_when_closed_and_forgotten_when_dropped() {
-        for backend in [Backend::Native, Backend::Polling, Backend::PollingOneShot] {
-            let reactor = Arc::new(Reactor::new(backend).unwrap());
-            let first = socket();
-            assert_eq!(reactor.register(&first, first.io().as_fd(), Interest::default()).unwrap(), None);
-            reactor.open();
-            for _ in 0..100 {
-                let socket = socket();
-                socket.enlist_with(&reactor).unwrap();
-                assert!(!reactor.is_empty());
-                drop(socket);
-                assert!(reactor.is_empty());
-            }
-            assert_eq!(reactor.sockets().vacant_key(), 0, "keys are not used again");
-        }
     }
 }

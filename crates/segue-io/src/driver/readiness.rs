@@ -60,10 +60,24 @@
 //! `drained` needs no order: it holds a tick, which is true of the socket for every reader at any
 //! time.
 
+use crate::selector::Interest;
 use segue_core::drivers::{LazyTimer, Limit};
 use segue_core::{Ended, Source, WaitQueue, WaitsFor};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
+
+/// Which half of a socket an op waits for; its number is `half as usize`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Half {
+    Read,
+    Write,
+}
+
+impl Interest {
+    pub(super) fn of(half: Half) -> Self {
+        Self { read: half == Half::Read, write: half == Half::Write }
+    }
+}
 
 /// A tick that is never reached.
 const NEVER: u64 = u64::MAX;

@@ -2,8 +2,9 @@
 //!
 //! Used by every type that has `try_` operations and sources of readiness, and by `foreign`.
 
-use crate::driver::op::{Half, Op};
-use crate::driver::socket::Socket;
+use super::op::Op;
+use super::readiness::Half;
+use super::socket::Socket;
 use crate::ring::{Answer, Request};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io;

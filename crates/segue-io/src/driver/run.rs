@@ -36,16 +36,14 @@
 //! "waiting" the table above holds there, too. An op that can't, or that the kernel gives back
 //! untouched, goes by readiness. Nothing above `run` knows which it was.
 
-use crate::driver::completions;
-use crate::driver::op::{Half, Op};
-use crate::driver::reactor::{Found, Reactor};
-use crate::driver::socket::Socket;
+use super::completions;
+use super::op::Op;
+use super::socket::Socket;
 use crate::selector::Interest;
 use segue_core::drivers::{Limit, from_kernel};
 use segue_core::{Ended, Source, Waitable, WaitsFor};
-use std::cell::{Cell, RefCell};
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// To copy so many bytes counts as one more operation: so a turn moves at most half a MiB, and one
@@ -141,77 +139,9 @@ fn last<O: Op>(socket: &Arc<Socket>, mut op: O) -> io::Result<O::Output> {
     }
 }
 
-impl Interest {
-    fn of(half: Half) -> Self {
-        Self { read: half == Half::Read, write: half == Half::Write }
-    }
-}
-
-thread_local! {
-    /// The driver that this thread's worker idles in.
-    static WORKERS: RefCell<Option<Arc<Reactor>>> = const { RefCell::new(None) };
-}
-
-segue_core::plain_thread_local! {
-    /// The address of its reactor; zero if there is none.
-    static REACTOR: Cell<usize> = Cell::new(0);
-}
-
-/// Says what the reactor of this thread's worker is, and gives back what it was.
-pub(crate) fn set_workers(reactor: Option<Arc<Reactor>>) -> Option<Arc<Reactor>> {
-    REACTOR.set(reactor.as_ref().map_or(0, Reactor::home));
-    WORKERS.try_with(|slot| slot.replace(reactor)).ok().flatten()
-}
-
-/// Whether this is the child of a fork, on a thread whose driver is still its parent's.
-pub(crate) fn is_orphan() -> bool {
-    let is_foreign =
-        |slot: &RefCell<Option<Arc<Reactor>>>| slot.borrow().as_ref().is_some_and(|reactor| reactor.check().is_err());
-    WORKERS.try_with(is_foreign).unwrap_or(false)
-}
-
-/// Whether the reactor with this address is the one that the caller's worker turns while the caller
-/// waits: so if the caller is a fiber, and not the worker's thread.
-#[inline]
-pub(crate) fn is_callers(reactor: usize) -> bool {
-    REACTOR.get() == reactor && segue_core::in_fiber()
-}
-
-/// The driver for an op of the caller.
-///
-/// On a worker's thread, but not on a fiber, nobody would look after the worker's driver while the
-/// thread is parked; hence the question whether this is a fiber.
-pub(crate) fn of_caller() -> io::Result<Arc<Reactor>> {
-    if segue_core::in_fiber()
-        && let Ok(Some(reactor)) = WORKERS.try_with(|slot| slot.borrow().clone())
-    {
-        return Ok(reactor);
-    }
-    shared()
-}
-
-/// The driver of all fibers and threads that have none: started on first use, with a thread of its
-/// own, and never closed.
-pub(crate) fn shared() -> io::Result<Arc<Reactor>> {
-    static SHARED: Mutex<Option<Arc<Reactor>>> = Mutex::new(None);
-    let mut slot = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(driver) = &*slot {
-        return Ok(Arc::clone(driver));
-    }
-    let driver = Arc::new(Reactor::shared()?);
-    let threads = Arc::clone(&driver);
-    std::thread::Builder::new().name("segue-io".to_owned()).spawn(move || {
-        let mut found = Found::default();
-        loop {
-            let _ = threads.turn(&mut found, None);
-        }
-    })?;
-    driver.open();
-    Ok(Arc::clone(slot.insert(driver)))
-}
-
 #[cfg(test)]
 mod tests {
+    use crate::driver::readiness::Half;
     use super::*;
 
     fn socket() -> Arc<Socket> {

@@ -16,19 +16,18 @@
 //! `armed` first and adds to the ticks second; an op that armed in between is told by that tick,
 //! and asks again.
 
-use crate::driver::op::Half;
-use crate::driver::outsiders::Outsider;
-use crate::driver::reactor::Reactor;
-use crate::driver::readiness::Direction;
-use crate::driver::run as driver;
-use crate::driver::settled::Settled;
+use super::looks::Outsider;
+use super::reactor::{Reactor, Watched};
+use super::readiness::{Direction, Half};
+use super::settled::Settled;
+use super::workers;
 use crate::ring::{self, Limited};
 use crate::selector::{Interest, Ready};
 use segue_core::drivers::{LazyTimer, TimeLimited};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 pub(crate) struct Socket {
@@ -130,12 +129,12 @@ impl Socket {
                 place
             }
             empty => {
-                let driver = driver::of_caller()?;
-                driver.check()?;
-                let place = match self.enter(driver, interest)? {
+                let reactor = workers::of_caller()?;
+                reactor.check()?;
+                let place = match self.enter(reactor, interest)? {
                     Some(place) => place,
                     // Closed this moment. The shared one never is.
-                    None => self.enter(driver::shared()?, interest)?.ok_or(io::ErrorKind::Unsupported)?,
+                    None => self.enter(workers::shared()?, interest)?.ok_or(io::ErrorKind::Unsupported)?,
                 };
                 empty.insert(place)
             }
@@ -163,7 +162,7 @@ impl Socket {
     #[inline]
     pub(crate) fn visit(&self, waits_here: bool) -> Option<Outsider> {
         let home = self.home.load(Ordering::Relaxed);
-        if home == 0 || (waits_here && driver::is_callers(home)) { None } else { self.visit_another() }
+        if home == 0 || (waits_here && workers::is_callers(home)) { None } else { self.visit_another() }
     }
 
     #[cold]
@@ -183,21 +182,11 @@ impl Socket {
     fn enter(self: &Arc<Self>, reactor: Arc<Reactor>, interest: Interest) -> io::Result<Option<Place>> {
         self.tells_end.store(reactor.selector().tells_end(), Ordering::Relaxed);
         self.home.store(reactor.home(), Ordering::Relaxed);
-        let key = reactor.register(self, self.io.as_fd(), interest)?;
+        let this: Weak<Self> = Arc::downgrade(self);
+        let key = reactor.register(this, self.io.as_fd(), interest)?;
         // One that reports once has not been asked yet.
         let armed = if reactor.selector().one_shot() { Interest::default() } else { interest };
         Ok(key.map(|key| Place { reactor, key, armed }))
-    }
-
-    /// The kernel says that directions have become ready. For the turn of the reactor.
-    pub(crate) fn report(&self, ready: Ready) {
-        self.disarm(ready);
-        if ready.directions.read {
-            self.direction(Half::Read).report(ready.unsteady);
-        }
-        if ready.directions.write {
-            self.direction(Half::Write).report(ready.unsteady);
-        }
     }
 
     /// What one-shot selectors need: the directions that were reported are no longer asked for, the
@@ -219,9 +208,20 @@ impl Socket {
             self.directions.iter().for_each(|direction| direction.report(true));
         }
     }
+}
 
-    /// The reactor is closed: all waiters are to look for another.
-    pub(crate) fn report_closed(&self) {
+impl Watched for Socket {
+    fn report(&self, ready: Ready) {
+        self.disarm(ready);
+        if ready.directions.read {
+            self.direction(Half::Read).report(ready.unsteady);
+        }
+        if ready.directions.write {
+            self.direction(Half::Write).report(ready.unsteady);
+        }
+    }
+
+    fn report_closed(&self) {
         self.settled.end();
         self.directions.iter().for_each(|direction| direction.report(false));
     }
@@ -272,6 +272,36 @@ impl Timeout {
         match self.nanos.load(Ordering::Relaxed) {
             0 => None,
             nanos => Some(Duration::from_nanos(nanos)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::selector::Backend;
+
+    fn socket() -> Arc<Socket> {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        Socket::new(listener.into())
+    }
+
+    #[test]
+    fn who_is_registered_is_turned_away_when_closed_and_forgotten_when_dropped() {
+        for backend in [Backend::Native, Backend::Polling, Backend::PollingOneShot] {
+            let reactor = Arc::new(Reactor::new(backend).unwrap());
+            let first = socket();
+            assert_eq!(first.enter(Arc::clone(&reactor), Interest::default()).unwrap().map(|place| place.key), None);
+            reactor.open();
+            for _ in 0..100 {
+                let socket = socket();
+                socket.enlist_with(&reactor).unwrap();
+                assert!(!reactor.is_empty());
+                drop(socket);
+                assert!(reactor.is_empty());
+            }
+            assert_eq!(reactor.sockets().vacant_key(), 0, "keys are not used again");
         }
     }
 }

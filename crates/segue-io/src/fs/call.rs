@@ -29,7 +29,7 @@
 //! The child of a fork has the worker's fibers and not the kernel's ends of its driver: its calls
 //! are made in place.
 
-use crate::driver::run as driver;
+use crate::driver::workers::is_orphan;
 use crate::ring::{self, Answer, Flown, Request};
 use rustix::io::Errno;
 use segue_core::WaitsFor;
@@ -81,7 +81,7 @@ pub(super) fn run<C: Call>(mut call: C) -> io::Result<C::Output> {
 #[inline(never)]
 #[track_caller]
 fn wait_for<C: Call>(mut call: C) -> io::Result<C::Output> {
-    if driver::is_orphan() {
+    if is_orphan() {
         return until_done(|| call.perform());
     }
     let mut refused = None;

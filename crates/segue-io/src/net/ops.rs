@@ -4,7 +4,8 @@
 //! Used by the types of `net`. As in `op`, each op is one system call that does not wait.
 
 use super::protocol::sealed::{Family, Wire};
-use crate::driver::op::{Half, Op};
+use crate::driver::op::Op;
+use crate::driver::readiness::Half;
 use crate::driver::ready::Ready;
 use crate::driver::run::source;
 use crate::driver::socket::Socket;

@@ -6,7 +6,7 @@
 use super::ops::{self, Receive, ReceiveFrom};
 use super::protocol::{Connectionless, Protocol, Udp, UnixDgram, UnixSeq};
 use super::shared::Shared;
-use crate::driver::op::Half;
+use crate::driver::readiness::Half;
 use crate::driver::run::run;
 use segue_core::{Source, Waitable};
 use std::io;

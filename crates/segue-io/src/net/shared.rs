@@ -6,7 +6,7 @@
 use super::protocol::sealed::{Address, Family, Wire};
 use super::protocol::{Listens, Protocol, Tcp, Udp, Unix, UnixDgram};
 use super::{Listener, Packets, Stream};
-use crate::driver::op::Half;
+use crate::driver::readiness::Half;
 use crate::driver::socket::Socket;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net as unix;

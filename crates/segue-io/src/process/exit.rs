@@ -51,7 +51,8 @@
 
 #[cfg(target_os = "linux")]
 use crate::driver::bell::Bell;
-use crate::driver::op::{Half, Op};
+use crate::driver::op::Op;
+use crate::driver::readiness::Half;
 use crate::driver::socket::Socket;
 use crate::signal::{Signal, Signals};
 use rustix::io::Errno;

@@ -28,7 +28,8 @@
 use super::kind::Signal;
 use super::once::{self, Once};
 use crate::driver::bell::Bell;
-use crate::driver::op::{Half, Op};
+use crate::driver::op::Op;
+use crate::driver::readiness::Half;
 use crate::driver::ready::now_or_never;
 use crate::driver::run::{run, source};
 use crate::driver::socket::Socket;
