@@ -83,7 +83,7 @@ mod driver;
 pub mod fs;
 pub mod net;
 pub mod process;
-#[cfg_attr(not(any(target_os = "linux", target_os = "android")), path = "driver/no_ring.rs")]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 mod ring;
 mod selector;
 pub mod signal;

@@ -16,12 +16,11 @@
 
 use crate::apart;
 use crate::driver::completions;
-use crate::driver::op::{Connect, Op};
+use crate::driver::op::{Connect, Op, flies};
 use crate::driver::readiness::Half;
 use crate::driver::ready::Ready;
 use crate::driver::run as driver;
 use crate::driver::socket::Socket;
-use crate::ring::{Answer, Request};
 use crate::system::fork::Birth;
 use rustix::net::SocketAddrAny;
 use segue_core::now;
@@ -145,13 +144,7 @@ impl Op for Accept {
         Err(io::ErrorKind::WouldBlock.into())
     }
 
-    fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
-        Some(Request::accept(fd, self.0))
-    }
-
-    fn completed(&mut self, answer: Answer) -> io::Result<Accepted> {
-        Ok(answer.opened())
-    }
+    flies!(|op, fd| Some(Request::accept(fd, op.0)), |answer| answer.opened());
 }
 
 #[cfg(all(test, target_os = "linux"))]

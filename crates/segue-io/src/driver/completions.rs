@@ -1,15 +1,19 @@
-//! Ops that fly: how an op of a worker's own fiber becomes a request to the worker's ring.
+//! Ops that fly: how an op of a worker's own fiber becomes a request to the worker's ring, and how
+//! the worker idles in both this ring and its reactor.
 //!
-//! Used by `run` before an op goes by readiness, and by `foreign`.
+//! Used by `run` before an op goes by readiness, by `foreign`, and by `park`. Where there are no
+//! rings, `no_completions.rs` stands in place of this file.
 
 use super::op::Op;
+use super::reactor::{Found, Reactor};
 use super::readiness::Half;
 use super::socket::Socket;
-use crate::ring::{self, Flown};
+use crate::ring::{self, Flown, LazyRing, Ring};
 use segue_core::WaitsFor;
 use segue_core::drivers::Limit;
 use std::io;
 use std::os::fd::AsFd;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -50,5 +54,70 @@ pub(crate) fn carry_out<O: Op>(
         }
         Flown::Refused => None,
         Flown::Failed(error) => Some(Err(error)),
+    }
+}
+
+/// The ring beside a worker's reactor, if the worker is not to do without.
+pub(super) struct Beside(Option<Rc<LazyRing>>);
+
+impl Beside {
+    /// With room for so many submissions at a time, or for as many as fit.
+    pub(super) fn new(entries: Option<Option<u16>>) -> Self {
+        Self(entries.map(|entries| Rc::new(LazyRing::new(entries))))
+    }
+
+    fn made(&self) -> Option<&Ring> {
+        self.0.as_deref()?.made().map(|ring| &**ring)
+    }
+
+    /// The fibers of this thread's worker use this ring from now on. Answers with the ring of
+    /// before.
+    pub(super) fn enter(&self) -> Self {
+        Self(ring::set(self.0.clone()))
+    }
+
+    /// Waits in the ring if something flies there, and else in the reactor itself.
+    pub(super) fn turn(&self, reactor: &Reactor, found: &mut Found, timeout: Option<Duration>) {
+        let busy = self.made().filter(|ring| ring.is_busy());
+        let Some((ring, reactors)) = busy.zip(reactor.descriptor()) else {
+            let _ = reactor.turn(found, timeout);
+            return;
+        };
+        // A call that was left from the last look does not make the reactor call again.
+        match timeout {
+            Some(Duration::ZERO) => ring.poll(),
+            _ if ring.has_call() => ring.poll(),
+            _ => ring.park(reactors, timeout),
+        }
+        if ring.take_call() && !reactor.empty(found) {
+            ring.call();
+        }
+    }
+
+    /// Looks into the ring and the reactor, without waiting.
+    pub(super) fn poll(&self, reactor: &Reactor, found: &mut Found) {
+        let ring = self.made();
+        if let Some(ring) = ring.filter(|ring| ring.is_busy()) {
+            ring.poll();
+        }
+        let is_called = ring.is_some_and(Ring::take_call);
+        if (is_called || !reactor.is_empty())
+            && !reactor.empty(found)
+            && let Some(ring) = ring
+        {
+            ring.call();
+        }
+    }
+
+    /// Whether a look would probably find something.
+    pub(super) fn is_called(&self) -> bool {
+        self.made().is_some_and(Ring::is_called)
+    }
+
+    /// Ends what flies, for fibers that never run again.
+    pub(super) fn drain(&self) {
+        if let Some(ring) = self.made() {
+            ring.drain();
+        }
     }
 }

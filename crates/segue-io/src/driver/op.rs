@@ -10,11 +10,13 @@
 
 use super::readiness::Half;
 use super::socket::Socket;
+#[cfg(any(target_os = "linux", target_os = "android"))]
 use crate::ring::{Answer, Request};
 use crate::system::sys;
 use socket2::SockAddr;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
+#[cfg(any(target_os = "linux", target_os = "android"))]
 use std::os::fd::BorrowedFd;
 
 /// A request to the kernel.
@@ -36,12 +38,14 @@ pub(crate) trait Op {
     /// than one to be had at once, as of connections.
     const IS_EAGER: bool = false;
 
-    /// The op as a completion driver has it; `None` if it goes by readiness.
+    /// The op as a completion driver has it; `None` if it goes by readiness. Made by [`flies!`].
+    #[cfg(any(target_os = "linux", target_os = "android"))]
     fn request<'a>(&'a mut self, _fd: BorrowedFd<'a>) -> Option<Request<'a>> {
         None
     }
 
-    /// What the answer to its [request](Op::request) means.
+    /// The meaning of the answer to its [request](Op::request). Made by [`flies!`].
+    #[cfg(any(target_os = "linux", target_os = "android"))]
     fn completed(&mut self, _answer: Answer) -> io::Result<Self::Output> {
         unreachable!("an answer to an op that has asked for nothing")
     }
@@ -63,6 +67,36 @@ pub(crate) trait Op {
     }
 }
 
+/// How an op flies in a ring, where there are rings: its request, and the output that the answer to
+/// the request means.
+macro_rules! flies {
+    (|$op:ident, $fd:ident| $request:expr, moves bytes) => {
+        flies!(|$op, $fd| $request, |answer| answer.count());
+
+        #[inline]
+        fn moved(&self, output: &usize) -> usize {
+            *output
+        }
+    };
+    (|$op:ident, $fd:ident| $request:expr, |$answer:ident| $output:expr) => {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        #[inline]
+        fn request<'a>(&'a mut self, $fd: std::os::fd::BorrowedFd<'a>) -> Option<crate::ring::Request<'a>> {
+            use crate::ring::Request;
+            let $op = self;
+            $request
+        }
+
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        #[inline]
+        fn completed(&mut self, $answer: crate::ring::Answer) -> std::io::Result<Self::Output> {
+            Ok($output)
+        }
+    };
+}
+
+pub(crate) use flies;
+
 /// Takes a connection off a listener's queue.
 #[derive(Clone, Copy)]
 pub(crate) struct Accept;
@@ -78,14 +112,10 @@ impl Op for Accept {
         sys::accept(socket.io())
     }
 
-    fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
-        Some(Request::accept(fd, libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC))
-    }
-
-    fn completed(&mut self, answer: Answer) -> io::Result<Self::Output> {
+    flies!(|_op, fd| Some(Request::accept(fd, libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC)), |answer| {
         let (accepted, peer) = answer.opened();
-        Ok((accepted.into(), SocketAddr::try_from(peer.ok_or(io::ErrorKind::InvalidData)?)?))
-    }
+        (accepted.into(), SocketAddr::try_from(peer.ok_or(io::ErrorKind::InvalidData)?)?)
+    });
 }
 
 /// Connects a new socket. The first attempt sends the request; the later ones look what became of
@@ -119,13 +149,7 @@ impl Op for Connect<'_> {
         }
     }
 
-    fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
-        Some(Request::connect(fd, self.to))
-    }
-
-    fn completed(&mut self, _answer: Answer) -> io::Result<()> {
-        Ok(())
-    }
+    flies!(|op, fd| Some(Request::connect(fd, op.to)), |_answer| ());
 }
 
 fn is_in_progress(error: &io::Error) -> bool {
@@ -149,15 +173,7 @@ impl<const PEEK: bool> Op for Read<'_, PEEK> {
         sys::recv(socket.io(), self.0, PEEK)
     }
 
-    #[inline]
-    fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
-        if PEEK { None } else { Request::receive(fd, self.0) }
-    }
-
-    #[inline]
-    fn completed(&mut self, answer: Answer) -> io::Result<usize> {
-        Ok(answer.count())
-    }
+    flies!(|op, fd| if PEEK { None } else { Request::receive(fd, op.0) }, moves bytes);
 
     #[inline]
     fn needs_data(&self) -> bool {
@@ -167,11 +183,6 @@ impl<const PEEK: bool> Op for Read<'_, PEEK> {
     #[inline]
     fn drains(&self, output: &usize) -> bool {
         !PEEK && (1..self.0.len()).contains(output)
-    }
-
-    #[inline]
-    fn moved(&self, output: &usize) -> usize {
-        *output
     }
 }
 
@@ -190,18 +201,7 @@ impl Op for ReadVectored<'_, '_> {
         sys::recv_vectored(socket.io(), self.0)
     }
 
-    fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
-        Request::receive_vectored(fd, self.0)
-    }
-
-    fn completed(&mut self, answer: Answer) -> io::Result<usize> {
-        Ok(answer.count())
-    }
-
-    #[inline]
-    fn moved(&self, output: &usize) -> usize {
-        *output
-    }
+    flies!(|op, fd| Request::receive_vectored(fd, op.0), moves bytes);
 }
 
 /// Moves bytes into the kernel.
@@ -217,20 +217,7 @@ impl Op for Write<'_> {
         sys::send(socket.io(), self.0)
     }
 
-    #[inline]
-    fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
-        Some(Request::send(fd, self.0))
-    }
-
-    #[inline]
-    fn completed(&mut self, answer: Answer) -> io::Result<usize> {
-        Ok(answer.count())
-    }
-
-    #[inline]
-    fn moved(&self, output: &usize) -> usize {
-        *output
-    }
+    flies!(|op, fd| Some(Request::send(fd, op.0)), moves bytes);
 }
 
 /// Moves bytes into the kernel, from several buffers.
@@ -246,16 +233,5 @@ impl Op for WriteVectored<'_, '_> {
         sys::send_vectored(socket.io(), self.0)
     }
 
-    fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
-        Some(Request::send_vectored(fd, self.0))
-    }
-
-    fn completed(&mut self, answer: Answer) -> io::Result<usize> {
-        Ok(answer.count())
-    }
-
-    #[inline]
-    fn moved(&self, output: &usize) -> usize {
-        *output
-    }
+    flies!(|op, fd| Some(Request::send_vectored(fd, op.0)), moves bytes);
 }

@@ -9,20 +9,16 @@
 //! closed meanwhile. The ops of its fibers wait in the outer worker's driver, which that worker
 //! looks after.
 
+use super::completions::Beside;
 use super::presence::{Presence, Was};
 use super::reactor::{Found, Reactor};
 use super::workers;
-use crate::ring::{self, LazyRing, Ring};
 use crate::selector::Backend;
 use segue_core::scheduling::{Park, Unpark, WaitPark};
 use std::io;
 use std::marker::PhantomData;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// How often in a row a look takes reports from a reactor that has more of them.
-const TURNS: u32 = 64;
 
 /// A worker's idling in a driver of its own, for the ops of its fibers.
 ///
@@ -48,8 +44,7 @@ const TURNS: u32 = 64;
 /// ```
 pub struct DriverPark {
     handle: Arc<Handle>,
-    /// None if it is to do without, or was made in a fiber.
-    ring: Option<Rc<LazyRing>>,
+    ring: Beside,
     /// For parks inside of a fiber.
     fibers: WaitPark,
     found: Found,
@@ -59,7 +54,8 @@ pub struct DriverPark {
     not_send: PhantomData<*const ()>,
 }
 
-type Outer = (Option<Arc<Reactor>>, Option<Rc<LazyRing>>);
+/// The reactor and the ring of a thread.
+type Outer = (Option<Arc<Reactor>>, Beside);
 
 struct Handle {
     /// None if it was made in a fiber.
@@ -106,42 +102,11 @@ impl DriverPark {
         let (selector, ring) = backend.resolve()?;
         let is_guest = segue_core::in_fiber();
         let reactor = if is_guest { None } else { Some(Arc::new(Reactor::new(selector)?)) };
-        let ring = ring.filter(|_| !is_guest).map(|entries| Rc::new(LazyRing::new(entries)));
+        let ring = Beside::new(ring.filter(|_| !is_guest));
         let fibers = WaitPark::new();
         let presence = reactor.as_ref().map_or_else(Arc::default, |reactor| Arc::clone(reactor.presence()));
         let handle = Arc::new(Handle { reactor, fibers: fibers.unparker(), presence });
         Ok(Self { handle, ring, fibers, found: Found::default(), outer: None, not_send: PhantomData })
-    }
-
-    /// Waits in the ring if something flies there, and else in the reactor itself.
-    fn turn(ring: Option<&LazyRing>, reactor: &Reactor, found: &mut Found, timeout: Option<Duration>) {
-        let ring = ring.and_then(LazyRing::made).filter(|ring| ring.is_busy());
-        let Some((ring, reactors)) = ring.zip(reactor.descriptor()) else {
-            let _ = reactor.turn(found, timeout);
-            return;
-        };
-        // What was left of its last call does not make it call again.
-        match timeout {
-            Some(Duration::ZERO) => ring.poll(),
-            _ if ring.has_call() => ring.poll(),
-            _ => ring.park(reactors, timeout),
-        }
-        if ring.take_call() {
-            Self::empty(Some(ring), reactor, found);
-        }
-    }
-
-    /// Takes all reports from the reactor; if there is no end to them, the rest are for the next
-    /// look.
-    fn empty(ring: Option<&Ring>, reactor: &Reactor, found: &mut Found) {
-        for _ in 0..TURNS {
-            if !reactor.turn(found, Some(Duration::ZERO)) {
-                return;
-            }
-        }
-        if let Some(ring) = ring {
-            ring.call();
-        }
     }
 }
 
@@ -156,7 +121,7 @@ impl Park for DriverPark {
             Some(reactor) if !segue_core::in_fiber() => {
                 handle.park(true, |parked| {
                     let timeout = if parked { timeout } else { Some(Duration::ZERO) };
-                    Self::turn(ring.as_deref(), reactor, found, timeout);
+                    ring.turn(reactor, found, timeout);
                 });
             }
             _ => handle.park(false, |parked| {
@@ -170,13 +135,7 @@ impl Park for DriverPark {
     fn poll(&mut self) {
         let Some(reactor) = &self.handle.reactor else { return };
         self.handle.presence.looked();
-        let ring = self.ring.as_deref().and_then(LazyRing::made).map(|ring| &**ring);
-        if let Some(ring) = ring.filter(|ring| ring.is_busy()) {
-            ring.poll();
-        }
-        if ring.is_some_and(Ring::take_call) || !reactor.is_empty() {
-            Self::empty(ring, reactor, &mut self.found);
-        }
+        self.ring.poll(reactor, &mut self.found);
     }
 
     fn takes_ops(&self) -> bool {
@@ -184,7 +143,7 @@ impl Park for DriverPark {
     }
 
     fn is_called(&self) -> bool {
-        self.ring.as_deref().and_then(LazyRing::made).is_some_and(|ring| ring.is_called())
+        self.ring.is_called()
     }
 
     fn enter(&mut self) {
@@ -193,14 +152,14 @@ impl Park for DriverPark {
             && !segue_core::in_fiber()
         {
             reactor.open();
-            self.outer = Some((workers::set(Some(Arc::clone(reactor))), ring::set(self.ring.clone())));
+            self.outer = Some((workers::set(Some(Arc::clone(reactor))), self.ring.enter()));
         }
     }
 
     fn leave(&mut self) {
         if let Some((reactor, ring)) = self.outer.take() {
             workers::set(reactor);
-            ring::set(ring);
+            ring.enter();
             if let Some(reactor) = &self.handle.reactor {
                 reactor.close();
             }
@@ -211,9 +170,7 @@ impl Park for DriverPark {
 impl Drop for DriverPark {
     fn drop(&mut self) {
         self.leave();
-        if let Some(ring) = self.ring.as_deref().and_then(LazyRing::made) {
-            ring.drain();
-        }
+        self.ring.drain();
     }
 }
 

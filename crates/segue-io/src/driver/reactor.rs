@@ -42,6 +42,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+/// How often in a row a look takes reports from a reactor that has more of them.
+const TURNS: u32 = 64;
+
 /// A socket, as the reactor sees it that watches it.
 pub(crate) trait Watched: Send + Sync {
     /// The kernel says that directions have become ready. For the turn of the reactor.
@@ -225,6 +228,12 @@ impl Reactor {
         for (socket, ready) in found.sockets.drain(..) {
             socket.report(ready);
         }
+    }
+
+    /// Takes all reports, without waiting. Answers whether that was the end of them; if not, the
+    /// rest is for the next look.
+    pub(super) fn empty(&self, found: &mut Found) -> bool {
+        (0..TURNS).any(|_| !self.turn(found, Some(Duration::ZERO)))
     }
 
     pub(crate) fn presence(&self) -> &Arc<Presence> {

@@ -2,13 +2,11 @@
 //!
 //! Used by every type that has `try_` operations and sources of readiness, and by `foreign`.
 
-use super::op::Op;
+use super::op::{Op, flies};
 use super::readiness::Half;
 use super::socket::Socket;
-use crate::ring::{Answer, Request};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io;
-use std::os::fd::BorrowedFd;
 
 /// Makes the system call, and does not wait if it would block.
 pub(crate) fn now_or_never<O: Op>(socket: &Socket, mut op: O) -> io::Result<O::Output> {
@@ -39,11 +37,5 @@ impl<const WRITE: bool> Op for Ready<WRITE> {
         }
     }
 
-    fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
-        Some(Request::ready(fd, WRITE))
-    }
-
-    fn completed(&mut self, _answer: Answer) -> io::Result<()> {
-        Ok(())
-    }
+    flies!(|_op, fd| Some(Request::ready(fd, WRITE)), |_answer| ());
 }

@@ -141,8 +141,8 @@ fn last<O: Op>(socket: &Arc<Socket>, mut op: O) -> io::Result<O::Output> {
 
 #[cfg(test)]
 mod tests {
-    use crate::driver::readiness::Half;
     use super::*;
+    use crate::driver::readiness::Half;
 
     fn socket() -> Arc<Socket> {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

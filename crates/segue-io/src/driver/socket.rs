@@ -21,6 +21,7 @@ use super::reactor::{Reactor, Watched};
 use super::readiness::{Direction, Half};
 use super::settled::Settled;
 use super::workers;
+#[cfg(any(target_os = "linux", target_os = "android"))]
 use crate::ring::{self, Limited};
 use crate::selector::{Interest, Ready};
 use segue_core::drivers::{LazyTimer, TimeLimited};
@@ -42,6 +43,7 @@ pub(crate) struct Socket {
     directions: [Direction; 2],
     timeouts: [Timeout; 2],
     /// The flights that have the time limits of the directions.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
     limited: [Limited; 2],
     /// Whether the last completion said that there was more to read.
     expects_data: AtomicBool,
@@ -64,6 +66,7 @@ impl Socket {
             tells_end: AtomicBool::new(false),
             directions: [Direction::new(), Direction::new()],
             timeouts: [Timeout::default(), Timeout::default()],
+            #[cfg(any(target_os = "linux", target_os = "android"))]
             limited: [Limited::default(), Limited::default()],
             expects_data: AtomicBool::new(false),
         })
@@ -84,6 +87,7 @@ impl Socket {
         &self.timeouts[half as usize]
     }
 
+    #[cfg(any(target_os = "linux", target_os = "android"))]
     #[inline]
     pub(crate) fn limited(&self, half: Half) -> &Limited {
         &self.limited[half as usize]
@@ -235,6 +239,7 @@ impl TimeLimited for Socket {
 
     fn expire(&self, half: usize) {
         self.directions[half].expire();
+        #[cfg(any(target_os = "linux", target_os = "android"))]
         ring::expire(&self.limited[half]);
     }
 }

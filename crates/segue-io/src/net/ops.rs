@@ -4,19 +4,17 @@
 //! Used by the types of `net`. As in `op`, each op is one system call that does not wait.
 
 use super::protocol::sealed::{Family, Wire};
-use crate::driver::op::Op;
+use crate::driver::op::{Op, flies};
 use crate::driver::readiness::Half;
 use crate::driver::ready::Ready;
 use crate::driver::run::source;
 use crate::driver::socket::Socket;
-use crate::ring::{Answer, Request};
 use crate::system::pauses::Pauses;
 use crate::system::sys;
 use segue_core::{Ended, Source, Waitable, WaitsFor};
 use socket2::SockAddr;
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,14 +65,10 @@ impl<P: Wire> Op for AcceptOf<P> {
         Ok((stream, P::Family::from_kernel(peer)?))
     }
 
-    fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
-        Some(Request::accept(fd, libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC))
-    }
-
-    fn completed(&mut self, answer: Answer) -> io::Result<Self::Output> {
+    flies!(|_op, fd| Some(Request::accept(fd, libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC)), |answer| {
         let (stream, peer) = answer.opened();
-        Ok((stream.into(), P::Family::from_kernel(peer)?))
-    }
+        (stream.into(), P::Family::from_kernel(peer)?)
+    });
 }
 
 /// Looks what has become of a connect that has begun.
@@ -117,13 +111,7 @@ impl<const PEEK: bool> Op for Receive<'_, PEEK> {
         sys::recv(socket.io(), self.0, PEEK)
     }
 
-    fn request<'a>(&'a mut self, fd: BorrowedFd<'a>) -> Option<Request<'a>> {
-        if PEEK { None } else { Request::receive(fd, self.0) }
-    }
-
-    fn completed(&mut self, answer: Answer) -> io::Result<usize> {
-        Ok(answer.count())
-    }
+    flies!(|op, fd| if PEEK { None } else { Request::receive(fd, op.0) }, |answer| answer.count());
 }
 
 /// The same, with the sender's address.
