@@ -426,35 +426,8 @@ impl Op for Write<'_, '_> {
 /// The reading side of public types: each has a [`Descriptor`] as its first field.
 macro_rules! reads {
     ($($name:ty),*) => {$(
-        /// See the type's section on cancellation.
-        impl std::io::Read for &$name {
-            #[track_caller]
-            fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-                self.0.read(buf)
-            }
-
-            #[track_caller]
-            fn read_vectored(&mut self, bufs: &mut [std::io::IoSliceMut<'_>]) -> std::io::Result<usize> {
-                self.0.read_vectored(bufs)
-            }
-
-            crate::system::whole::read_whole!();
-        }
-
-        /// See the type's section on cancellation.
-        impl std::io::Read for $name {
-            #[track_caller]
-            fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-                self.0.read(buf)
-            }
-
-            #[track_caller]
-            fn read_vectored(&mut self, bufs: &mut [std::io::IoSliceMut<'_>]) -> std::io::Result<usize> {
-                self.0.read_vectored(bufs)
-            }
-
-            crate::system::whole::read_whole!();
-        }
+        $crate::system::whole::reads!([] &$name, |it| it.0);
+        $crate::system::whole::reads!([] $name, |it| it.0);
 
         impl $name {
             /// Reads what is there. Never waits for more; of a standard stream that is a file, for
@@ -488,43 +461,8 @@ macro_rules! reads {
 /// The writing side, likewise. There is no buffer, and so a flush does nothing.
 macro_rules! writes {
     ($($name:ty),*) => {$(
-        /// See the type's section on cancellation. There is no buffer, and so a flush does nothing.
-        impl std::io::Write for &$name {
-            #[track_caller]
-            fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
-                self.0.write(buf)
-            }
-
-            #[track_caller]
-            fn write_vectored(&mut self, bufs: &[std::io::IoSlice<'_>]) -> std::io::Result<usize> {
-                self.0.write_vectored(bufs)
-            }
-
-            crate::system::whole::write_all!();
-
-            fn flush(&mut self) -> std::io::Result<()> {
-                Ok(())
-            }
-        }
-
-        /// See the type's section on cancellation. There is no buffer, and so a flush does nothing.
-        impl std::io::Write for $name {
-            #[track_caller]
-            fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
-                self.0.write(buf)
-            }
-
-            #[track_caller]
-            fn write_vectored(&mut self, bufs: &[std::io::IoSlice<'_>]) -> std::io::Result<usize> {
-                self.0.write_vectored(bufs)
-            }
-
-            crate::system::whole::write_all!();
-
-            fn flush(&mut self) -> std::io::Result<()> {
-                Ok(())
-            }
-        }
+        $crate::system::whole::writes!([] &$name, |it| it.0);
+        $crate::system::whole::writes!([] $name, |it| it.0);
 
         impl $name {
             /// Writes what there is room for. Never waits for more; of a standard stream that is a

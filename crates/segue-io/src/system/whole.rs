@@ -132,7 +132,55 @@ macro_rules! write_all {
     };
 }
 
-pub(crate) use {read_exact, read_whole, write_all};
+/// `Read` for a type, by the methods of the same names of a part of it.
+macro_rules! reads {
+    ([$($generics:tt)*] $name:ty, |$it:ident| $part:expr) => {
+        /// See the type's section on cancellation.
+        impl<$($generics)*> std::io::Read for $name {
+            #[track_caller]
+            fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+                let $it = self;
+                $part.read(buf)
+            }
+
+            #[track_caller]
+            fn read_vectored(&mut self, bufs: &mut [std::io::IoSliceMut<'_>]) -> std::io::Result<usize> {
+                let $it = self;
+                $part.read_vectored(bufs)
+            }
+
+            $crate::system::whole::read_whole!();
+        }
+    };
+}
+
+/// `Write` for a type, likewise.
+macro_rules! writes {
+    ([$($generics:tt)*] $name:ty, |$it:ident| $part:expr) => {
+        /// See the type's section on cancellation. There is no buffer, and so a flush does nothing.
+        impl<$($generics)*> std::io::Write for $name {
+            #[track_caller]
+            fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+                let $it = self;
+                $part.write(buf)
+            }
+
+            #[track_caller]
+            fn write_vectored(&mut self, bufs: &[std::io::IoSlice<'_>]) -> std::io::Result<usize> {
+                let $it = self;
+                $part.write_vectored(bufs)
+            }
+
+            $crate::system::whole::write_all!();
+
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+    };
+}
+
+pub(crate) use {read_exact, read_whole, reads, write_all, writes};
 
 #[cfg(test)]
 mod tests {
