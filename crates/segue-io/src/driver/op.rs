@@ -15,7 +15,6 @@ use crate::ring::{Answer, Request};
 use crate::system::sys;
 use socket2::SockAddr;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::SocketAddr;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use std::os::fd::BorrowedFd;
 
@@ -96,27 +95,6 @@ macro_rules! flies {
 }
 
 pub(crate) use flies;
-
-/// Takes a connection off a listener's queue.
-#[derive(Clone, Copy)]
-pub(crate) struct Accept;
-
-impl Op for Accept {
-    type Output = (socket2::Socket, SocketAddr);
-    const HALF: Half = Half::Read;
-    const IS_EAGER: bool = true;
-    const WAITS_FOR: &'static str = "a connection";
-
-    #[inline]
-    fn attempt(&mut self, socket: &Socket) -> io::Result<Self::Output> {
-        sys::accept(socket.io())
-    }
-
-    flies!(|_op, fd| Some(Request::accept(fd, libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC)), |answer| {
-        let (accepted, peer) = answer.opened();
-        (accepted.into(), SocketAddr::try_from(peer.ok_or(io::ErrorKind::InvalidData)?)?)
-    });
-}
 
 /// Connects a new socket. The first attempt sends the request; the later ones look what became of
 /// it.

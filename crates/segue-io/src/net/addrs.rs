@@ -163,3 +163,27 @@ impl<T: ToAddrs + ?Sized> ToAddrs for &T {
         (**self).to_addrs()
     }
 }
+
+/// The addresses of a host: `"example.org:80"`, `("example.org", 80)`, `"127.0.0.1:80"`.
+///
+/// An address that is written out is only read. A name is looked up by the [resolver](super::Resolve), as
+/// in whatever takes [`ToAddrs`]: so this is for programs that want to see the addresses.
+///
+/// # Cancellation
+/// *No effect*: it fails at once if the look-up has not begun, and else when that is over.
+///
+/// # Errors
+/// Those of the look-up; or the cancellation.
+///
+/// # Examples
+///
+/// ```
+/// let found = segue_io::net::lookup("127.0.0.1:80")?;
+/// assert_eq!(found, ["127.0.0.1:80".parse().unwrap()]);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[track_caller]
+pub fn lookup(host: impl ToAddrs) -> io::Result<Vec<SocketAddr>> {
+    segue_core::admit()?;
+    Ok(host.to_addrs()?.collect())
+}

@@ -2,8 +2,9 @@
 //!
 //! Used by servers and clients whose listener or stream needs more than the defaults.
 
-use super::Listener;
-use super::protocol::sealed::Family;
+use super::family::Family;
+use super::listener::Listener;
+use super::ops;
 use super::protocol::{Connectionless, Listens, Protocol, Tcp, Udp, Unix, UnixDgram, UnixSeq};
 use super::shared::Shared;
 use crate::system::sys;
@@ -115,7 +116,7 @@ impl<P: Protocol> Socket<P> {
     }
 
     fn into_shared(self) -> Shared {
-        Shared::adopt::<P>(self.io)
+        Shared::adopt::<P::Family>(self.io)
     }
 }
 
@@ -142,7 +143,7 @@ impl<P: Listens> Socket<P> {
     #[track_caller]
     pub fn connect(self, addr: &P::Addr) -> io::Result<P::Handle> {
         let shared = self.into_shared();
-        P::connect(&shared, &P::Family::to_kernel(addr)?, None)?;
+        ops::connect::<P::Family>(&shared.0, &P::Family::to_kernel(addr)?, None)?;
         Ok(P::handle(shared))
     }
 }

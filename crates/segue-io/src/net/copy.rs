@@ -21,8 +21,8 @@
 //! **Ordering**: the time of the last byte is relaxed. Both ways end by the scope, and a waiter
 //! that sees an old time cancels only after it has looked once more.
 
-use super::Stream;
 use super::protocol::Protocol;
+use super::stream::Stream;
 use crate::driver::op::{Read, Write};
 use crate::driver::run::run;
 use segue_core::{Cancelled, JoinError, now, scope, shield};

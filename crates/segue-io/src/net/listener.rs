@@ -2,11 +2,11 @@
 //!
 //! Used by servers. How each protocol binds is in `tcp` and `unix`.
 
-use super::ops::{self, AcceptOf};
+use super::ops::{self, Accept};
 use super::protocol::{Listens, Tcp, Unix, UnixSeq};
 use super::shared::Shared;
-use crate::driver::op::{Accept, Op};
-use crate::driver::run::source;
+use crate::driver::op::Op;
+use crate::driver::run::{run, source};
 use segue_core::{Source, Waitable, WaitsFor};
 use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
@@ -59,23 +59,6 @@ impl<P: Listens> Listener<P> {
         Self { shared, protocol: PhantomData, clones: Arc::default() }
     }
 
-    /// Takes over a listener of std's, which stops blocking. Never waits.
-    ///
-    /// # Errors
-    /// If it can't be made to not block.
-    pub fn from_std(listener: P::StdListener) -> io::Result<Self> {
-        Ok(Self::of(Shared::take_over::<P>(listener.into())?))
-    }
-
-    /// The same listener for std. It blocks if this was the last clone: that is a flag of the
-    /// listener, on which the clones' accepts rely. Never waits.
-    ///
-    /// # Errors
-    /// If there is no descriptor left: the result has one of its own.
-    pub fn into_std(self) -> io::Result<P::StdListener> {
-        Ok(self.into_fd()?.into())
-    }
-
     pub(super) fn into_fd(self) -> io::Result<OwnedFd> {
         self.shared.hand_on(Arc::strong_count(&self.clones) > 1)
     }
@@ -93,7 +76,7 @@ impl<P: Listens> Listener<P> {
     /// [lack of descriptors](#lack-of-descriptors) or memory, after which it may be tried again.
     #[track_caller]
     pub fn accept(&self) -> io::Result<(P::Handle, P::Addr)> {
-        P::accept(&self.shared).map(Self::accepted)
+        run(&self.shared.0, Accept::<P::Family>(PhantomData), None).map(Self::accepted)
     }
 
     /// An accept that never waits.
@@ -101,11 +84,11 @@ impl<P: Listens> Listener<P> {
     /// # Errors
     /// `WouldBlock` if there is no connection; else as for [`accept`](Self::accept).
     pub fn try_accept(&self) -> io::Result<(P::Handle, P::Addr)> {
-        ops::now_or_never(&self.shared.0, AcceptOf::<P>(PhantomData)).map(Self::accepted)
+        ops::now_or_never(&self.shared.0, Accept::<P::Family>(PhantomData)).map(Self::accepted)
     }
 
     fn accepted((io, peer): (socket2::Socket, P::Addr)) -> (P::Handle, P::Addr) {
-        (P::handle(Shared::adopt::<P>(io)), peer)
+        (P::handle(Shared::adopt::<P::Family>(io)), peer)
     }
 
     /// [`accept`](Self::accept) as a source: to be awaited, or chosen among others. It can be
@@ -142,7 +125,8 @@ impl<P: Listens> Listener<P> {
     /// ```
     #[track_caller]
     pub fn accept_source(&self) -> Waitable<impl Source<Output = io::Result<(P::Handle, P::Addr)>>> {
-        let accepted = source(&self.shared.0, AcceptOf::<P>(PhantomData), WaitsFor::new(Accept::WAITS_FOR));
+        let accepted =
+            source(&self.shared.0, Accept::<P::Family>(PhantomData), WaitsFor::new(Accept::<P::Family>::WAITS_FOR));
         accepted.map(|result| result.map(Self::accepted))
     }
 
@@ -184,28 +168,12 @@ impl<P: Listens> Listener<P> {
         Incoming { listener: Some(self) }
     }
 
-    /// The address that it listens at. Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn local_addr(&self) -> io::Result<P::Addr> {
-        self.shared.local_addr::<P>()
-    }
-
     /// Another handle of the same listener, with the same descriptor. Never waits.
     ///
     /// # Errors
     /// None; the signature is std's.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(Self { clones: Arc::clone(&self.clones), ..Self::of(self.shared.clone()) })
-    }
-
-    /// The error that is pending on the socket, which is cleared. Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says when it is asked.
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.shared.io().take_error()
     }
 }
 

@@ -42,7 +42,9 @@
 mod addrs;
 mod builder;
 mod copy;
+mod family;
 mod fds;
+mod handles;
 mod listener;
 mod ops;
 mod packets;
@@ -56,13 +58,13 @@ mod tcp;
 mod udp;
 mod unix;
 
-pub use addrs::{Resolved, ToAddrs};
+pub use addrs::{Resolved, ToAddrs, lookup};
 pub use builder::Socket;
 pub use copy::{CopyError, copy_bidirectional};
 pub use fds::Received;
 pub use listener::{Incoming, Listener, TcpListener, UnixListener, UnixSeqpacketListener};
 pub use packets::{Packets, UdpSocket, UnixDatagram, UnixSeqpacket};
-pub use resolve::{Resolve, SystemResolver, lookup, set_resolver};
+pub use resolve::{Resolve, SystemResolver, set_resolver};
 pub use socket2;
 pub use split::{ReadHalf, ReuniteError, WriteHalf};
 pub use stream::{Stream, TcpStream, UnixStream};

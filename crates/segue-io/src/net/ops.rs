@@ -3,11 +3,11 @@
 //!
 //! Used by the types of `net`. As in `op`, each op is one system call that does not wait.
 
-use super::protocol::sealed::{Family, Wire};
-use crate::driver::op::{Op, flies};
+use super::family::Family;
+use crate::driver::op::{Connect, Op, flies};
 use crate::driver::readiness::Half;
 use crate::driver::ready::Ready;
-use crate::driver::run::source;
+use crate::driver::run::{run, source};
 use crate::driver::socket::Socket;
 use crate::system::pauses::Pauses;
 use crate::system::sys;
@@ -43,31 +43,31 @@ pub(super) fn patiently<O: Op>(socket: &Socket, mut op: O, timeout: Option<Durat
     }
 }
 
-/// Takes a connection off the queue of a listener of this protocol.
-pub(super) struct AcceptOf<P>(pub(super) PhantomData<P>);
+/// Takes a connection off the queue of a listener of this family.
+pub(super) struct Accept<F>(pub(super) PhantomData<F>);
 
-impl<P> Clone for AcceptOf<P> {
+impl<F> Clone for Accept<F> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P> Copy for AcceptOf<P> {}
+impl<F> Copy for Accept<F> {}
 
-impl<P: Wire> Op for AcceptOf<P> {
-    type Output = (socket2::Socket, <P::Family as Family>::Address);
+impl<F: Family> Op for Accept<F> {
+    type Output = (socket2::Socket, F::Address);
     const HALF: Half = Half::Read;
     const IS_EAGER: bool = true;
     const WAITS_FOR: &'static str = "a connection";
 
     fn attempt(&mut self, socket: &Socket) -> io::Result<Self::Output> {
-        let (stream, peer) = sys::accept_any(socket.io())?;
-        Ok((stream, P::Family::from_kernel(peer)?))
+        let (stream, peer) = sys::accept(socket.io())?;
+        Ok((stream, F::from_kernel(peer)?))
     }
 
     flies!(|_op, fd| Some(Request::accept(fd, libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC)), |answer| {
         let (stream, peer) = answer.opened();
-        (stream.into(), P::Family::from_kernel(peer)?)
+        (stream.into(), F::from_kernel(peer)?)
     });
 }
 
@@ -81,12 +81,12 @@ impl Op for Connecting<'_> {
     const WAITS_FOR: &'static str = "an answer to a connect";
 
     fn attempt(&mut self, socket: &Socket) -> io::Result<()> {
-        crate::driver::op::Connect { to: self.0, begun: true }.attempt(socket)
+        Connect { to: self.0, begun: true }.attempt(socket)
     }
 }
 
 /// Connects a Unix socket: at once, or the listener's queue is full and nothing has been done.
-pub(super) struct ConnectUnix<'a>(pub(super) &'a SockAddr);
+struct ConnectUnix<'a>(&'a SockAddr);
 
 impl Op for ConnectUnix<'_> {
     type Output = ();
@@ -95,6 +95,18 @@ impl Op for ConnectUnix<'_> {
 
     fn attempt(&mut self, socket: &Socket) -> io::Result<()> {
         socket.io().connect(self.0)
+    }
+}
+
+/// Connects a socket of this family.
+///
+/// Cancellation: as `Socket::connect` says.
+#[track_caller]
+pub(super) fn connect<F: Family>(socket: &Arc<Socket>, to: &SockAddr, timeout: Option<Duration>) -> io::Result<()> {
+    if F::IS_LOCAL {
+        patiently(socket, ConnectUnix(to), timeout)
+    } else {
+        run(socket, Connect { to, begun: false }, timeout)
     }
 }
 
@@ -115,16 +127,16 @@ impl<const PEEK: bool> Op for Receive<'_, PEEK> {
 }
 
 /// The same, with the sender's address.
-pub(super) struct ReceiveFrom<'a, P, const PEEK: bool = false>(pub(super) &'a mut [u8], pub(super) PhantomData<P>);
+pub(super) struct ReceiveFrom<'a, F, const PEEK: bool = false>(pub(super) &'a mut [u8], pub(super) PhantomData<F>);
 
-impl<P: Wire, const PEEK: bool> Op for ReceiveFrom<'_, P, PEEK> {
-    type Output = (usize, <P::Family as Family>::Address);
+impl<F: Family, const PEEK: bool> Op for ReceiveFrom<'_, F, PEEK> {
+    type Output = (usize, F::Address);
     const HALF: Half = Half::Read;
     const WAITS_FOR: &'static str = "a packet";
 
     fn attempt(&mut self, socket: &Socket) -> io::Result<Self::Output> {
         let (count, from) = sys::recv_from(socket.io(), self.0, PEEK)?;
-        Ok((count, P::Family::from_kernel(from)?))
+        Ok((count, F::from_kernel(from)?))
     }
 }
 

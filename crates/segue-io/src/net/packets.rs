@@ -6,14 +6,10 @@
 use super::ops::{self, Receive, ReceiveFrom};
 use super::protocol::{Connectionless, Protocol, Udp, UnixDgram, UnixSeq};
 use super::shared::Shared;
-use crate::driver::readiness::Half;
 use crate::driver::run::run;
 use segue_core::{Source, Waitable};
 use std::io;
 use std::marker::PhantomData;
-use std::net::Shutdown;
-use std::os::fd::OwnedFd;
-use std::time::Duration;
 
 /// A UDP socket. [`Packets`] has what it does in detail.
 pub type UdpSocket = Packets<Udp>;
@@ -71,72 +67,6 @@ pub struct Packets<P> {
 }
 
 impl<P: Protocol> Packets<P> {
-    pub(super) fn of(shared: Shared) -> Self {
-        Self { shared, protocol: PhantomData }
-    }
-
-    /// Takes over a socket of std's, or a descriptor where std has none. It stops blocking. Its
-    /// time-outs are not taken over. Never waits.
-    ///
-    /// # Errors
-    /// If it can't be made to not block.
-    pub fn from_std(socket: P::Std) -> io::Result<Self> {
-        Ok(Self::of(Shared::take_over::<P>(socket.into())?))
-    }
-
-    /// The same socket for std. It blocks, as std's do; clones that stay here do not mind. Never
-    /// waits.
-    ///
-    /// # Errors
-    /// If there is no descriptor left: the result has one of its own.
-    pub fn into_std(self) -> io::Result<P::Std> {
-        Ok(self.into_fd()?.into())
-    }
-
-    pub(super) fn into_fd(self) -> io::Result<OwnedFd> {
-        self.shared.hand_on(false)
-    }
-
-    /// Another handle of the same socket: same descriptor, same time-outs. Never waits.
-    ///
-    /// # Errors
-    /// None; the signature is std's.
-    pub fn try_clone(&self) -> io::Result<Self> {
-        Ok(Self::of(self.shared.clone()))
-    }
-
-    /// The address of this end. Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn local_addr(&self) -> io::Result<P::Addr> {
-        self.shared.local_addr::<P>()
-    }
-
-    /// The address that it is connected to. Never waits.
-    ///
-    /// # Errors
-    /// `NotConnected`, if it is not.
-    pub fn peer_addr(&self) -> io::Result<P::Addr> {
-        self.shared.peer_addr::<P>()
-    }
-
-    /// The error that is pending on the socket, which is cleared. Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says when it is asked.
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.shared.io().take_error()
-    }
-
-    /// Ends one or both directions of a socket that is connected. Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says: `NotConnected`, if it is not connected.
-    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        self.shared.io().shutdown(how)
-    }
-
     /// Sends a packet to the address that the socket is connected to. Returns its length.
     ///
     /// It waits while there is no room for the packet: in the socket's own buffer, and, for a Unix
@@ -194,40 +124,6 @@ impl<P: Protocol> Packets<P> {
         run(&self.shared.0, Receive::<true>(buf), self.read_timeout()?)
     }
 
-    /// Sets how long each receive and peek may wait; `None` is for ever. A store. Never waits. The
-    /// error is told from that of a `timeout` around by
-    /// [`Cancelled::caused`](segue_core::Cancelled::caused).
-    ///
-    /// # Errors
-    /// `InvalidInput` for a time-out of zero.
-    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        self.shared.0.timeout(Half::Read).set(timeout)
-    }
-
-    /// Sets how long each send may wait; `None` is for ever. A store. Never waits.
-    ///
-    /// # Errors
-    /// `InvalidInput` for a time-out of zero.
-    pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        self.shared.0.timeout(Half::Write).set(timeout)
-    }
-
-    /// How long each receive may wait. Never waits.
-    ///
-    /// # Errors
-    /// None; the signature is std's.
-    pub fn read_timeout(&self) -> io::Result<Option<Duration>> {
-        Ok(self.shared.0.timeout(Half::Read).get())
-    }
-
-    /// How long each send may wait. Never waits.
-    ///
-    /// # Errors
-    /// None; the signature is std's.
-    pub fn write_timeout(&self) -> io::Result<Option<Duration>> {
-        Ok(self.shared.0.timeout(Half::Write).get())
-    }
-
     /// Ready when a receive would not wait: a packet is there, or the end, or an error. To be
     /// awaited, or chosen among others; then [`try_recv`](Self::try_recv).
     ///
@@ -244,19 +140,6 @@ impl<P: Protocol> Packets<P> {
     pub fn readable_source(&self) -> Waitable<impl Source<Output = io::Result<()>>> {
         ops::readable(&self.shared.0)
     }
-
-    /// Ready when there is room in the socket's buffer, or an error. The receiver of a Unix
-    /// datagram may have no room nevertheless.
-    ///
-    /// # Cancellation
-    /// *No effect*, also if another arm was chosen, or the future is dropped.
-    ///
-    /// # Errors
-    /// It yields what the kernel says when it can't be asked.
-    #[track_caller]
-    pub fn writable_source(&self) -> Waitable<impl Source<Output = io::Result<()>>> {
-        ops::writable(&self.shared.0)
-    }
 }
 
 impl<P: Connectionless> Packets<P> {
@@ -270,7 +153,7 @@ impl<P: Connectionless> Packets<P> {
     /// As for [`recv`](Self::recv).
     #[track_caller]
     pub fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, P::Addr)> {
-        run(&self.shared.0, ReceiveFrom::<P, false>(buf, PhantomData), self.read_timeout()?)
+        run(&self.shared.0, ReceiveFrom::<P::Family, false>(buf, PhantomData), self.read_timeout()?)
     }
 
     /// [`recv_from`](Self::recv_from) that never waits.
@@ -278,7 +161,7 @@ impl<P: Connectionless> Packets<P> {
     /// # Errors
     /// `WouldBlock` if there is no packet; else as for [`recv`](Self::recv).
     pub fn try_recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, P::Addr)> {
-        ops::now_or_never(&self.shared.0, ReceiveFrom::<P, false>(buf, PhantomData))
+        ops::now_or_never(&self.shared.0, ReceiveFrom::<P::Family, false>(buf, PhantomData))
     }
 
     /// As [`recv_from`](Self::recv_from), and leaves the packet to be received again.
@@ -290,6 +173,6 @@ impl<P: Connectionless> Packets<P> {
     /// As for [`recv`](Self::recv).
     #[track_caller]
     pub fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, P::Addr)> {
-        run(&self.shared.0, ReceiveFrom::<P, true>(buf, PhantomData), self.read_timeout()?)
+        run(&self.shared.0, ReceiveFrom::<P::Family, true>(buf, PhantomData), self.read_timeout()?)
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! Used by `addrs`, for whatever is not an address that is written out.
 
-use super::ToAddrs;
 use segue_core::Blocking;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -48,7 +47,7 @@ pub trait Resolve: Send + Sync {
     /// Is to have *no effect*: it fails, or its result is returned.
     ///
     /// # Errors
-    /// What there is to say of a host that has no address. A list of none is none for [`lookup`] as
+    /// What there is to say of a host that has no address. A list of none is none for [`lookup`](super::lookup) as
     /// well; to connect or to bind fails then.
     fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
 }
@@ -114,28 +113,4 @@ pub(super) fn with_the_resolver(host: &str, port: u16) -> io::Result<Vec<SocketA
         Some(resolver) => resolver.resolve(host, port),
         None => SystemResolver.resolve(host, port),
     }
-}
-
-/// The addresses of a host: `"example.org:80"`, `("example.org", 80)`, `"127.0.0.1:80"`.
-///
-/// An address that is written out is only read. A name is looked up by the [resolver](Resolve), as
-/// in whatever takes [`ToAddrs`]: so this is for programs that want to see the addresses.
-///
-/// # Cancellation
-/// *No effect*: it fails at once if the look-up has not begun, and else when that is over.
-///
-/// # Errors
-/// Those of the look-up; or the cancellation.
-///
-/// # Examples
-///
-/// ```
-/// let found = segue_io::net::lookup("127.0.0.1:80")?;
-/// assert_eq!(found, ["127.0.0.1:80".parse().unwrap()]);
-/// # Ok::<(), std::io::Error>(())
-/// ```
-#[track_caller]
-pub fn lookup(host: impl ToAddrs) -> io::Result<Vec<SocketAddr>> {
-    segue_core::admit()?;
-    Ok(host.to_addrs()?.collect())
 }

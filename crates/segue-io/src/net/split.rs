@@ -3,9 +3,9 @@
 //! Used where two fibers have a direction each, and neither borrows from somebody who waits for
 //! both. Made by [`Stream::into_split`].
 
-use super::Stream;
 use super::protocol::Protocol;
-use std::io::{self, IoSlice, IoSliceMut};
+use super::stream::Stream;
+use crate::system::whole::{reads, writes};
 use std::net::Shutdown;
 use std::sync::Arc;
 use std::{fmt, mem};
@@ -30,6 +30,41 @@ pub struct WriteHalf<P>(pub(super) Option<Stream<P>>);
 
 /// The halves are not of one stream; here they are again. The error of [`ReadHalf::reunite`].
 pub struct ReuniteError<P>(pub ReadHalf<P>, pub WriteHalf<P>);
+
+impl<P: Protocol> Stream<P> {
+    /// Two halves that own the stream, for two fibers of which none outlives the other for sure.
+    /// Never waits.
+    ///
+    /// Where both fibers can borrow, as in a scope, `&Stream` reads and writes as well.
+    ///
+    /// When the [`WriteHalf`] is dropped, writing is [shut down](Self::shutdown): the other end
+    /// reads the end of the stream. When the [`ReadHalf`] is dropped, nothing happens.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_io::net::UnixStream;
+    /// use std::io::{Read, Write};
+    ///
+    /// let (client, server) = UnixStream::pair()?;
+    /// let echo = segue_core::spawn(move || {
+    ///     let (mut reads, mut writes) = server.into_split();
+    ///     std::io::copy(&mut reads, &mut writes)
+    /// });
+    /// let (mut reads, mut writes) = client.into_split();
+    /// writes.write_all(b"hello")?;
+    /// drop(writes);
+    /// let mut text = String::new();
+    /// reads.read_to_string(&mut text)?;
+    /// assert_eq!(text, "hello");
+    /// assert_eq!(echo.join().unwrap()?, 5);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use = "when the write half is dropped, writing is shut down"]
+    pub fn into_split(self) -> (ReadHalf<P>, WriteHalf<P>) {
+        (ReadHalf(Self::of(self.shared.clone())), WriteHalf(Some(self)))
+    }
+}
 
 impl<P: Protocol> ReadHalf<P> {
     /// The stream of which these are the halves. Never waits.
@@ -87,37 +122,8 @@ impl<P> Drop for WriteHalf<P> {
     }
 }
 
-impl<P: Protocol> io::Read for ReadHalf<P> {
-    #[track_caller]
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        (&self.0).read(buf)
-    }
-
-    #[track_caller]
-    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        (&self.0).read_vectored(bufs)
-    }
-
-    crate::system::whole::read_whole!();
-}
-
-impl<P: Protocol> io::Write for WriteHalf<P> {
-    #[track_caller]
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        self.as_stream().write(buf)
-    }
-
-    #[track_caller]
-    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.as_stream().write_vectored(bufs)
-    }
-
-    crate::system::whole::write_all!();
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+reads!([P: Protocol] ReadHalf<P>, |it| it.0.shared);
+writes!([P: Protocol] WriteHalf<P>, |it| it.as_stream().shared);
 
 impl<P: Protocol> fmt::Debug for ReadHalf<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,12 +3,14 @@
 //! Used by servers and clients, as methods of [`TcpStream`](super::TcpStream) and
 //! [`TcpListener`](super::TcpListener).
 
+use super::addrs::ToAddrs;
+use super::family::Internet;
+use super::listener::Listener;
 use super::ops::{self, Connecting};
 use super::protocol::Tcp;
-use super::protocol::sealed::Connects;
 use super::race::{self, Tries};
 use super::shared::Shared;
-use super::{Listener, Stream, ToAddrs};
+use super::stream::Stream;
 use crate::driver::op::{Connect, Op};
 use crate::driver::run::source;
 use crate::system::sys;
@@ -82,8 +84,8 @@ impl Stream<Tcp> {
     #[track_caller]
     fn connect_one(addr: &SocketAddr, timeout: Option<Duration>) -> io::Result<Self> {
         segue_core::check()?;
-        let shared = Shared::adopt::<Tcp>(sys::socket(Domain::for_address(*addr), Type::STREAM)?);
-        Tcp::connect(&shared, &(*addr).into(), timeout)?;
+        let shared = Shared::adopt::<Internet>(sys::socket(Domain::for_address(*addr), Type::STREAM)?);
+        ops::connect::<Internet>(&shared.0, &(*addr).into(), timeout)?;
         Ok(Self::of(shared))
     }
 
@@ -135,7 +137,7 @@ impl Attempt {
     /// Sends the request. What is yielded is the socket, once it is connected.
     fn begin(&self) -> io::Result<impl Source<Output = io::Result<Shared>>> {
         let io = sys::socket(self.domain, Type::STREAM)?;
-        let shared = self.shared.get_or_init(|| Shared::adopt::<Tcp>(io));
+        let shared = self.shared.get_or_init(|| Shared::adopt::<Internet>(io));
         match ops::now_or_never(&shared.0, Connect { to: &self.to, begun: false }) {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
             _ => {}
@@ -187,7 +189,7 @@ impl Listener<Tcp> {
         socket.set_reuse_address(true)?;
         socket.bind(&addr.into())?;
         socket.listen(BACKLOG)?;
-        Ok(Self::of(Shared::adopt::<Tcp>(socket)))
+        Ok(Self::of(Shared::adopt::<Internet>(socket)))
     }
 
     /// Sets the hop limit of packets to clients (`IP_TTL`). Never waits.

@@ -2,11 +2,13 @@
 //!
 //! Used as methods of [`UdpSocket`](super::UdpSocket).
 
+use super::addrs::ToAddrs;
+use super::family::Internet;
 use super::ops::{self, SendTo};
+use super::packets::Packets;
 use super::protocol::Udp;
 use super::race::Tries;
 use super::shared::Shared;
-use super::{Packets, ToAddrs};
 use crate::driver::run::run;
 use crate::system::sys;
 use socket2::{Domain, Type};
@@ -36,7 +38,7 @@ impl Packets<Udp> {
     fn bind_one(addr: SocketAddr) -> io::Result<Self> {
         let socket = sys::socket(Domain::for_address(addr), Type::DGRAM)?;
         socket.bind(&addr.into())?;
-        Ok(Self::of(Shared::adopt::<Udp>(socket)))
+        Ok(Self::of(Shared::adopt::<Internet>(socket)))
     }
 
     /// Says to whom [`send`](Self::send) sends, and from whom alone is received: the first of these

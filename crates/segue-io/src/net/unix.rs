@@ -10,10 +10,11 @@
 //! does only for a datagram socket that is *connected* there). So these two are attempted again
 //! after pauses, from one millisecond to 64; whose attempt comes first then is not said.
 
+use super::family::{Family, Machine};
 use super::listener::Listener;
 use super::ops::{self, SendTo};
 use super::packets::Packets;
-use super::protocol::sealed::{Family, Machine, Wire};
+use super::protocol::sealed::Wire;
 use super::protocol::{Listens, Local, Unix, UnixDgram, UnixSeq};
 use super::shared::Shared;
 use super::stream::Stream;
@@ -31,18 +32,18 @@ fn named(path: impl AsRef<Path>) -> io::Result<SocketAddr> {
 
 /// A new socket without a name.
 fn unnamed<P: Wire>() -> io::Result<Shared> {
-    Ok(Shared::adopt::<P>(sys::socket(Domain::UNIX, P::TYPE)?))
+    Ok(Shared::adopt::<Machine>(sys::socket(Domain::UNIX, P::TYPE)?))
 }
 
 fn pair<P: Wire>() -> io::Result<(Shared, Shared)> {
     let (one, other) = sys::pair(P::TYPE)?;
-    Ok((Shared::adopt::<P>(one), Shared::adopt::<P>(other)))
+    Ok((Shared::adopt::<Machine>(one), Shared::adopt::<Machine>(other)))
 }
 
 #[track_caller]
 fn connected<P: Listens>(addr: &SocketAddr) -> io::Result<Shared> {
     let shared = unnamed::<P>()?;
-    P::connect(&shared, &Machine::to_kernel(addr)?, None)?;
+    ops::connect::<Machine>(&shared.0, &Machine::to_kernel(addr)?, None)?;
     Ok(shared)
 }
 

@@ -15,7 +15,6 @@ use rustix::net::{
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
 use std::ops::{Deref, Range};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -53,7 +52,7 @@ mod flavour {
         Ok(())
     }
 
-    pub(crate) fn accept_any(socket: &Socket) -> io::Result<(Socket, Option<SocketAddrAny>)> {
+    pub(crate) fn accept(socket: &Socket) -> io::Result<(Socket, Option<SocketAddrAny>)> {
         let (fd, peer) = acceptfrom_with(socket, SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC))?;
         Ok((fd.into(), peer))
     }
@@ -85,7 +84,7 @@ mod flavour {
         Ok(received.iter().try_for_each(|fd| rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC))?)
     }
 
-    pub(crate) fn accept_any(socket: &Socket) -> io::Result<(Socket, Option<SocketAddrAny>)> {
+    pub(crate) fn accept(socket: &Socket) -> io::Result<(Socket, Option<SocketAddrAny>)> {
         let (stream, _) = socket.accept()?;
         stream.set_nonblocking(true)?;
         // It fails for a peer that has gone.
@@ -94,12 +93,7 @@ mod flavour {
     }
 }
 
-pub(crate) use flavour::{accept_any, pair, socket};
-
-pub(crate) fn accept(socket: &Socket) -> io::Result<(Socket, SocketAddr)> {
-    let (stream, peer) = accept_any(socket)?;
-    Ok((stream, SocketAddr::try_from(peer.ok_or(io::ErrorKind::InvalidData)?)?))
-}
+pub(crate) use flavour::{accept, pair, socket};
 
 pub(crate) fn recv(socket: &Socket, buf: &mut [u8], peek: bool) -> io::Result<usize> {
     let peek = if peek { RecvFlags::PEEK } else { RecvFlags::empty() };
