@@ -3,7 +3,8 @@
 # Of each crate, from the lowest room: a file imports from its own room and from those before it.
 # The suites of conformance stand above all, and import from the root as a user does.
 ROOMS="segue-core: primitives contract chain timers tree values thread sim wait cancel spawn blocking drivers
-    segue-sched: worker join policies run par hosted explore"
+    segue-sched: worker join policies run par hosted explore
+    segue-io: system selector ring driver apart descriptor net signal fs process"
 
 # No file of the rooms under `$1` imports from a room after its own. Nor from the root, which hides
 # the room, nor by `{` at once, which this could not read. What the rooms are is said by the rest.

@@ -79,6 +79,9 @@ mod apart;
 mod denied;
 mod descriptor;
 mod driver;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+#[path = "fs/fifo.rs"]
+mod fifo;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub mod fs;
 pub mod net;

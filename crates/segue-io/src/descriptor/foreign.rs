@@ -14,7 +14,7 @@
 //!
 //! A call that can't be told not to wait is made [apart](apart()).
 
-use crate::apart;
+use crate::apart::{self};
 use crate::driver::completions;
 use crate::driver::op::{Connect, Op, flies};
 use crate::driver::readiness::Half;

@@ -16,16 +16,8 @@
 //! ```
 
 use super::bytes::{Descriptor, Manner, is_descriptor, reads, writes};
-use rustix::fs::OFlags;
-// On a worker a server may have to be asked for the path.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-use crate::fs::OpenOptions;
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::Path;
 use std::process::{ChildStderr, ChildStdin, ChildStdout, Stdio};
 
 /// The end of a pipe that is read from.
@@ -94,33 +86,7 @@ pub fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
     Ok((PipeReader::from_std(reader)?, PipeWriter::from_std(writer)?))
 }
 
-/// Opens a pipe that has a path, without waiting for the other side.
-#[track_caller]
-fn open(path: &Path, options: &mut OpenOptions) -> io::Result<Descriptor> {
-    let file = options.custom_flags(NONBLOCK).open(path)?;
-    if !file.metadata()?.file_type().is_fifo() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a pipe that this path leads to"));
-    }
-    Ok(Descriptor::new(file.into(), Manner::Fifo))
-}
-
-const NONBLOCK: i32 = OFlags::NONBLOCK.bits().cast_signed();
-
 impl PipeReader {
-    /// Opens the pipe at a path, as `mkfifo` makes it. Never waits for a writer; on Linux a read
-    /// does, and comes to the end when the last writer has gone. Elsewhere a read before the first
-    /// writer may say that this is the end.
-    ///
-    /// # Cancellation
-    /// *No effect*: only a server that has the path is waited for.
-    ///
-    /// # Errors
-    /// What the kernel says; `InvalidInput` if there is something else at this path.
-    #[track_caller]
-    pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
-        open(path.as_ref(), OpenOptions::new().read(true)).map(Self)
-    }
-
     /// Takes over a pipe of std's, which stops blocking. Never waits.
     ///
     /// # Errors
@@ -131,20 +97,6 @@ impl PipeReader {
 }
 
 impl PipeWriter {
-    /// Opens the pipe at a path, as `mkfifo` makes it. Never waits for a reader.
-    ///
-    /// # Cancellation
-    /// *No effect*: only a server that has the path is waited for.
-    ///
-    /// # Errors
-    /// What the kernel says: `ENXIO`, "no such device or address", if nobody has opened it for
-    /// reading; of a reader that comes the kernel tells nobody. `InvalidInput` if there is
-    /// something else at this path.
-    #[track_caller]
-    pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
-        open(path.as_ref(), OpenOptions::new().write(true)).map(Self)
-    }
-
     /// Takes over a pipe of std's, which stops blocking. Never waits.
     ///
     /// # Errors
@@ -162,6 +114,10 @@ is_descriptor!(PipeReader, PipeWriter);
 macro_rules! end {
     ($name:ident, $std:ty, from $($theirs:ty),*) => {
         impl $name {
+            pub(crate) fn of(descriptor: Descriptor) -> Self {
+                Self(descriptor)
+            }
+
             fn adopt(fd: OwnedFd) -> io::Result<Self> {
                 Descriptor::own(fd, Manner::Own).map(Self)
             }

@@ -4,38 +4,14 @@
 
 use super::call::Call;
 use super::in_memory::{directory_of, read_now, stat_now};
-use crate::ring::{Answer, CURSOR, OpenHow, Request, StatRoom};
+use super::local::ASKED;
+use super::place::{OFFSETS, Place, Visitors};
+use crate::ring::{Answer, OpenHow, Request, StatRoom};
 use crate::system::sys::taken_at_once;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Statx};
 use std::ffi::{CStr, CString};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
-
-/// Offsets from here on are no offsets.
-const OFFSETS: u64 = 1 << 63;
-
-/// Where a transfer begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// At the description's position, which moves on.
-    Cursor {
-        /// Whether nobody else uses it meanwhile: then a transfer flies. The system call has a lock
-        /// on the position.
-        alone: bool,
-    },
-    At(u64),
-}
-
-impl Place {
-    /// The offset for a call that has one.
-    pub(super) fn offset(self) -> Option<u64> {
-        match self {
-            Self::Cursor { .. } => Some(CURSOR),
-            Self::At(at) => Some(at).filter(|at| *at < OFFSETS),
-        }
-    }
-}
 
 /// A transfer's place, and how it flies from there.
 pub(super) struct Course<'a> {
@@ -43,26 +19,6 @@ pub(super) struct Course<'a> {
     at_position: &'a Visitors,
     /// The position that it has begun at, which has to move on with it.
     from: Option<u64>,
-}
-
-/// How many calls are at a handle's position, on threads that may block. They have its lock, or
-/// wait for it. It orders nothing: a worker that looks too early waits a while for the lock.
-#[derive(Default)]
-pub(super) struct Visitors(AtomicU32);
-
-impl Visitors {
-    /// Whether a worker would wait for the position's lock.
-    pub(super) fn are_there(&self) -> bool {
-        self.0.load(Ordering::Relaxed) > 0
-    }
-
-    /// Makes a call at the position.
-    pub(super) fn with<T>(&self, call: impl FnOnce() -> T) -> T {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        let result = call();
-        self.0.fetch_sub(1, Ordering::Relaxed);
-        result
-    }
 }
 
 impl<'a> Course<'a> {
@@ -271,9 +227,6 @@ impl Call for Open<'_> {
         rustix::fs::openat2(self.within, self.name, self.flags, self.mode, ResolveFlags::NO_XDEV)
     }
 }
-
-/// What std asks for.
-pub(super) const ASKED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
 /// Asks for what is known of a name in a directory of a disk; of a symbolic link, of the link.
 pub(super) struct Stat<'a> {

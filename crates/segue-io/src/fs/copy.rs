@@ -9,7 +9,7 @@ use super::calls::c_path;
 use super::elsewhere;
 use super::in_memory::Kind;
 use super::options::open;
-use crate::apart;
+use crate::apart::{self};
 use rustix::fs::{FileType, Mode, OFlags, copy_file_range, fchmod};
 use rustix::io::Errno;
 use std::io::{self, Read, Write};

@@ -12,11 +12,11 @@
 //! too. So does a handle that has the position alone by now, as long as a call has it that was
 //! left.
 
-use super::File;
-use super::call::{run, until_done};
-use super::calls::{ASKED, Change, Place, Stat};
+use super::call::{Call, run, until_done};
+use super::calls::{Change, Stat};
 use super::in_memory::{Trust, directory_of, known, look_up, stat_now};
-use super::local::Home;
+use super::local::{ASKED, Home};
+use super::place::Place;
 use crate::apart::{self, Patience};
 use rustix::fs::{AtFlags, CWD, FileType, OFlags, SeekFrom, Statx};
 use std::ffi::CStr;
@@ -42,69 +42,64 @@ pub(super) fn ask<T: Send + 'static>(
     apart::run(waits_for, Patience::Server, move || call(file.as_fd()))
 }
 
-/// What a transfer has of a file.
-struct Aim {
+/// A transfer: the file, the offset for a call that has one, and the position that is to move on.
+struct Transfer {
     file: Arc<OwnedFd>,
     at: Option<u64>,
-    /// Where the position was, which is to move on.
     from: Option<u64>,
 }
 
-impl File {
-    fn aim(&self, place: Place, writes: bool) -> io::Result<Aim> {
+impl Transfer {
+    fn new(file: &Arc<OwnedFd>, place: Place, writes: bool) -> io::Result<Self> {
         segue_core::check()?;
-        let file = self.borrowed();
+        // No call that was left has the descriptor, and with it perhaps the position's lock.
+        let is_alone = Arc::strong_count(file) == 1;
         let from = match place {
-            Place::Cursor { alone: true } if self.has_no_left_call() && !(writes && appends(file)?) => {
+            Place::Cursor { alone: true } if is_alone && !(writes && appends(file.as_fd())?) => {
                 rustix::fs::tell(file).ok()
             }
             _ => None,
         };
         let at = if let Place::At(at) = place { Some(at) } else { from };
-        Ok(Aim { file: Arc::clone(self.handle()), at, from })
+        Ok(Self { file: Arc::clone(file), at, from })
     }
+}
 
-    /// Whether no call that was left has the descriptor, and with it perhaps the position's lock.
-    fn has_no_left_call(&self) -> bool {
-        Arc::strong_count(self.handle()) == 1
+/// A transfer from that position is over.
+fn arrive(file: &Arc<OwnedFd>, from: Option<u64>, moved: usize) {
+    if let Some(from) = from.filter(|_| moved > 0) {
+        let _ = rustix::fs::seek(file, SeekFrom::Start(from.saturating_add(moved as u64)));
     }
+}
 
-    /// A transfer from that place is over.
-    fn arrive(&self, from: Option<u64>, moved: usize) {
-        if let Some(from) = from.filter(|_| moved > 0) {
-            let _ = rustix::fs::seek(self.borrowed(), SeekFrom::Start(from.saturating_add(moved as u64)));
-        }
-    }
+/// Reads a file that another party has to be asked for.
+#[track_caller]
+pub(super) fn read(handle: &Arc<OwnedFd>, place: Place, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    let Transfer { file, at, from } = Transfer::new(handle, place, false)?;
+    let room = apart::room(bufs, PIECE);
+    let read = move || {
+        apart::fill(room, |to| match at {
+            Some(at) => rustix::io::pread(&file, to, at),
+            None => rustix::io::read(&file, to),
+        })
+    };
+    let bytes = apart::run("a read from a file", Patience::Server, read)?;
+    arrive(handle, from, bytes.len());
+    Ok(apart::scatter(&bytes, bufs))
+}
 
-    /// Reads what somebody else has to be asked for.
-    #[track_caller]
-    pub(super) fn fetch(&self, place: Place, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let Aim { file, at, from } = self.aim(place, false)?;
-        let room = apart::room(bufs, PIECE);
-        let read = move || {
-            apart::fill(room, |to| match at {
-                Some(at) => rustix::io::pread(&file, to, at),
-                None => rustix::io::read(&file, to),
-            })
-        };
-        let bytes = apart::run("a read from a file", Patience::Server, read)?;
-        self.arrive(from, bytes.len());
-        Ok(apart::scatter(&bytes, bufs))
-    }
-
-    /// Writes likewise.
-    #[track_caller]
-    pub(super) fn hand_in(&self, place: Place, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        let Aim { file, at, from } = self.aim(place, true)?;
-        let bytes = apart::gather(bufs, PIECE);
-        let write = move || match at {
-            Some(at) => rustix::io::pwrite(&file, &bytes, at),
-            None => rustix::io::write(&file, &bytes),
-        };
-        let count = apart::run("a write to a file", Patience::Server, write)?;
-        self.arrive(from, count);
-        Ok(count)
-    }
+/// Writes likewise.
+#[track_caller]
+pub(super) fn write(handle: &Arc<OwnedFd>, place: Place, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+    let Transfer { file, at, from } = Transfer::new(handle, place, true)?;
+    let bytes = apart::gather(bufs, PIECE);
+    let write = move || match at {
+        Some(at) => rustix::io::pwrite(&file, &bytes, at),
+        None => rustix::io::write(&file, &bytes),
+    };
+    let count = apart::run("a write to a file", Patience::Server, write)?;
+    arrive(handle, from, count);
+    Ok(count)
 }
 
 fn appends(file: BorrowedFd<'_>) -> rustix::io::Result<bool> {
@@ -176,7 +171,6 @@ pub(super) fn stat_entry(directory: &Arc<OwnedFd>, name: &CStr, trust: Option<&T
 /// Changes names.
 #[track_caller]
 pub(super) fn change(change: Change) -> io::Result<()> {
-    use super::call::Call;
     segue_core::check()?;
     if !apart::is_called_for() || change.is_on_disk() {
         return run(change);

@@ -22,14 +22,16 @@
 mod traits;
 
 use super::call::{run, until_done};
-use super::calls::{Course, Place, Plain, Read, ReadVectored, SeekEnd, Sync, Truncate};
-use super::calls::{Visitors, Write, WriteVectored};
-use super::elsewhere::{ask, stat};
+use super::calls::{Course, Plain, Read, ReadVectored, SeekEnd, Sync, Truncate, Write, WriteVectored};
+use super::elsewhere::{self, ask, stat};
 use super::held::Held;
 use super::in_memory::{Kind, SMALL, read_now};
-use super::{FileTimes, Metadata, OpenOptions};
-use crate::apart;
+use super::metadata::{FileTimes, Metadata};
+use super::place::{Place, Visitors};
+use crate::apart::{self};
 use crate::descriptor::bytes::Descriptor;
+use crate::system::pauses::Pauses;
+use crate::system::whole;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use segue_core::{Ended, WaitsFor};
@@ -37,7 +39,6 @@ use std::fs::{Permissions, TryLockError};
 use std::io::{self, IoSlice, IoSliceMut, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
@@ -164,47 +165,6 @@ impl File {
 
     fn cursor(&mut self) -> Place {
         Place::Cursor { alone: !*self.is_shared.get_mut() }
-    }
-
-    /// Opens a file for reading.
-    ///
-    /// # Cancellation
-    /// As for [`OpenOptions::open`].
-    ///
-    /// # Errors
-    /// As for [`OpenOptions::open`].
-    #[track_caller]
-    pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
-        OpenOptions::new().read(true).open(path)
-    }
-
-    /// Opens a file for writing; creates it, or empties it.
-    ///
-    /// # Cancellation
-    /// As for [`OpenOptions::open`].
-    ///
-    /// # Errors
-    /// As for [`OpenOptions::open`].
-    #[track_caller]
-    pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
-        OpenOptions::new().write(true).create(true).truncate(true).open(path)
-    }
-
-    /// Creates a file for reading and writing, which must not be there.
-    ///
-    /// # Cancellation
-    /// As for [`OpenOptions::open`].
-    ///
-    /// # Errors
-    /// As for [`OpenOptions::open`].
-    #[track_caller]
-    pub fn create_new(path: impl AsRef<Path>) -> io::Result<Self> {
-        OpenOptions::new().read(true).write(true).create_new(true).open(path)
-    }
-
-    /// How a file is to be opened. Never waits.
-    pub fn options() -> OpenOptions {
-        OpenOptions::new()
     }
 
     /// Takes over a file of std's. Never waits, and changes nothing: position and flags stay.
@@ -434,8 +394,7 @@ impl File {
     #[track_caller]
     fn wait_for_lock(&self, operation: FlockOperation) -> io::Result<()> {
         segue_core::admit()?;
-        let (mut pauses, waits_for) =
-            (crate::system::pauses::Pauses::up_to(LONGEST_PAUSE), WaitsFor::new("a lock of a file"));
+        let (mut pauses, waits_for) = (Pauses::up_to(LONGEST_PAUSE), WaitsFor::new("a lock of a file"));
         loop {
             match self.attempt_lock(operation) {
                 Ok(()) => return Ok(()),
@@ -510,7 +469,7 @@ impl File {
     #[inline(never)]
     fn read_others(&self, place: Place, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         if self.kind() == Kind::Elsewhere || matches!(place, Place::At(_)) {
-            return self.fetch(place, bufs);
+            return elsewhere::read(self.handle(), place, bufs);
         }
         let (stream, is_patient) = self.stream()?;
         if is_patient { stream.read_vectored(bufs) } else { stream.read_at_once(bufs) }
@@ -521,7 +480,7 @@ impl File {
     #[inline(never)]
     fn write_others(&self, place: Place, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         if self.kind() == Kind::Elsewhere || matches!(place, Place::At(_)) {
-            return self.hand_in(place, bufs);
+            return elsewhere::write(self.handle(), place, bufs);
         }
         let (stream, is_patient) = self.stream()?;
         if is_patient { stream.write_vectored(bufs) } else { stream.write_at_once(bufs) }
@@ -581,12 +540,12 @@ impl File {
     /// Appends what comes up to the end, which is probably so much.
     #[track_caller]
     fn read_more(&self, rest: usize, place: Place, to: &mut Vec<u8>) -> io::Result<usize> {
-        crate::system::whole::read_to_end(&mut Rest(self, place), rest, to)
+        whole::read_to_end(&mut Rest(self, place), rest, to)
     }
 
     #[track_caller]
     fn read_rest_to_string(&self, place: Place, to: &mut String) -> io::Result<usize> {
-        crate::system::whole::read_to_string(&mut Rest(self, place), to)
+        whole::read_to_string(&mut Rest(self, place), to)
     }
 
     #[track_caller]

@@ -20,8 +20,8 @@
 
 #![allow(unsafe_code)] // The kernel writes a thread's usage through a pointer.
 
-use super::calls::{ASKED, Place};
-use super::local::{Home, ONE_MOUNT, home};
+use super::local::{ASKED, Home, ONE_MOUNT, home};
+use super::place::Place;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use segue_core::drivers::charge;

@@ -37,6 +37,9 @@ static TABLE: [AtomicU64; 32] = [const { AtomicU64::new(0) }; 32];
 /// Asks for the number of a mount that is given to no other. rustix has no name for it.
 pub(super) const ONE_MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 
+/// What std asks for.
+pub(super) const ASKED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
+
 /// What a file system depends on. See the file's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Home {

@@ -75,6 +75,7 @@ mod calls;
 mod copy;
 mod dir;
 mod elsewhere;
+mod fifo;
 mod file;
 mod held;
 mod in_memory;
@@ -82,6 +83,7 @@ mod local;
 mod metadata;
 mod options;
 mod path;
+mod place;
 mod temporary;
 
 pub use dir::{DirEntry, ReadDir};

@@ -18,10 +18,10 @@
 //! a writer has come, by a call that would copy what there is, and takes nothing (`tee`). So such
 //! an open needs no thread, and can be cancelled.
 
-use super::File;
 use super::call::{Call, run};
 use super::calls::{Open, Plain, c_path};
 use super::elsewhere::{stat, stat_at};
+use super::file::File;
 use super::in_memory::{Kind, directory_of, known, open_now};
 use super::local::Home;
 use crate::apart::{self, Patience};
@@ -64,6 +64,49 @@ pub struct OpenOptions {
     create_new: bool,
     custom: i32,
     mode: u32,
+}
+
+impl File {
+    /// Opens a file for reading.
+    ///
+    /// # Cancellation
+    /// As for [`OpenOptions::open`].
+    ///
+    /// # Errors
+    /// As for [`OpenOptions::open`].
+    #[track_caller]
+    pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+        OpenOptions::new().read(true).open(path)
+    }
+
+    /// Opens a file for writing; creates it, or empties it.
+    ///
+    /// # Cancellation
+    /// As for [`OpenOptions::open`].
+    ///
+    /// # Errors
+    /// As for [`OpenOptions::open`].
+    #[track_caller]
+    pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
+        OpenOptions::new().write(true).create(true).truncate(true).open(path)
+    }
+
+    /// Creates a file for reading and writing, which must not be there.
+    ///
+    /// # Cancellation
+    /// As for [`OpenOptions::open`].
+    ///
+    /// # Errors
+    /// As for [`OpenOptions::open`].
+    #[track_caller]
+    pub fn create_new(path: impl AsRef<Path>) -> io::Result<Self> {
+        OpenOptions::new().read(true).write(true).create_new(true).open(path)
+    }
+
+    /// How a file is to be opened. Never waits.
+    pub fn options() -> OpenOptions {
+        OpenOptions::new()
+    }
 }
 
 macro_rules! options {

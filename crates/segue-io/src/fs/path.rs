@@ -4,10 +4,12 @@
 
 use super::call::run;
 use super::calls::{Change, Plain, c_path};
+use super::dir::ReadDir;
 use super::elsewhere::{change, stat_at};
+use super::file::File;
 use super::in_memory::{directory_of, is_on_disk};
+use super::metadata::Metadata;
 use super::options::{Whole, open_whole};
-use super::{File, Metadata, ReadDir};
 use crate::apart::{self, Asked, Patience};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;

@@ -2,10 +2,12 @@
 //!
 //! Used by programs.
 
+use super::calls::c_path;
+use super::file::File;
 use super::in_memory::directory_of;
-use super::options::open;
-use super::{File, OpenOptions, calls::c_path, remove_file, rename};
-use crate::apart;
+use super::options::{OpenOptions, open};
+use super::path::{remove_file, rename};
+use crate::apart::{self};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::hash::{BuildHasher, RandomState};

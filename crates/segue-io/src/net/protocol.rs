@@ -57,8 +57,8 @@ pub trait Local: Protocol<Addr = UnixAddr> {}
 
 /// The part of a protocol that this crate alone knows: the trait is public, and its room is not.
 pub(super) mod sealed {
-    use super::Protocol;
     use crate::net::family::Family;
+    use crate::net::protocol::Protocol;
     use crate::net::shared::Shared;
     use socket2::Type;
 

@@ -23,8 +23,8 @@
 //!
 //! A handler runs on the stack of whatever it interrupts; with the kernel's frame it takes some
 //! KiB of a fiber's.
-#![allow(unsafe_code)] // A signal handler may do little.
 
+use super::handler::{bell_for, register};
 use super::kind::Signal;
 use super::once::{self, Once};
 use crate::driver::bell::Bell;
@@ -33,9 +33,8 @@ use crate::driver::readiness::Half;
 use crate::driver::ready::now_or_never;
 use crate::driver::run::{run, source};
 use crate::driver::socket::Socket;
-use crate::system::fork::Birth;
 use segue_core::{Source, Waitable, WaitsFor};
-use signal_hook_registry::{FORBIDDEN, SigId};
+use signal_hook_registry::SigId;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
@@ -150,35 +149,6 @@ impl Signals {
     pub(crate) fn bell(&self) -> &Bell {
         &self.bell
     }
-}
-
-/// The bell of one that is to hear the signal, if anybody can.
-fn bell_for(signal: Signal) -> io::Result<Arc<Bell>> {
-    if FORBIDDEN.contains(&signal.as_raw()) {
-        return Err(io::Error::new(ErrorKind::InvalidInput, "a program can't wait for this signal"));
-    }
-    Bell::new().map(Arc::new)
-}
-
-/// Has the handler of the signal ring the bell, if `rings` says so, which is called in the handler:
-/// it changes words, and does nothing else.
-pub(super) fn register(
-    signal: Signal,
-    bell: &Arc<Bell>,
-    rings: impl Fn() -> bool + Send + Sync + 'static,
-) -> io::Result<SigId> {
-    let (birth, bell) = (Birth::now(), Arc::clone(bell));
-    let act = move || {
-        if birth.is_here() && rings() {
-            bell.ring();
-        }
-    };
-    // SAFETY: what the handler does is safe in any state of its thread: it loads a word of a page
-    // that is mapped by now, in the child of a fork changes it and another, changes words by
-    // `rings`, and makes a system call with a descriptor that it owns. It takes no lock, neither
-    // allocates nor frees, does not panic, and the registry keeps `errno`. What it owns is dropped
-    // by what takes it out of the registry, and not by a handler.
-    unsafe { signal_hook_registry::register(signal.as_raw(), act) }
 }
 
 /// Ctrl-C, [once](Signals::once): the first asks the program to end, and the next one ends it.

@@ -3,7 +3,7 @@
 //! Used by programs. `file.rs` has what they do.
 
 use super::File;
-use crate::fs::calls::Place;
+use crate::fs::place::Place;
 use std::io::{self, IoSlice, IoSliceMut, Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
