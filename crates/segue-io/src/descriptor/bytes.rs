@@ -31,10 +31,11 @@ use crate::driver::readiness::Half;
 use crate::driver::ready::{Ready, now_or_never};
 use crate::driver::run::{run, source};
 use crate::driver::socket::Socket;
-use crate::system::sys::taken_at_once;
+use crate::system::sys::{poll_now, taken_at_once};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use crate::system::whole;
-use rustix::event::{PollFd, PollFlags, Timespec};
+use crate::system::whole::as_fd;
+use rustix::event::PollFlags;
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 use rustix::termios::{LocalModes, SpecialCodeIndex};
@@ -208,15 +209,28 @@ impl Descriptor {
         apart::run(Write::WAITS_FOR, Patience::Stream, move || rustix::io::write(socket.io(), &bytes))
     }
 
+    /// Reads by a call that does not block, if the kernel has one for this descriptor.
+    fn read_now(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        match self.manner {
+            Manner::Socket => now_or_never(&self.socket, op::ReadVectored(bufs)),
+            manner => now_or_never(&self.socket, Read(bufs, manner)),
+        }
+    }
+
+    /// Writes likewise.
+    fn write_now(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self.manner {
+            Manner::Socket => now_or_never(&self.socket, op::WriteVectored(bufs)),
+            manner => now_or_never(&self.socket, Write(bufs, manner)),
+        }
+    }
+
     /// Reads, where the description says that nobody waits.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[track_caller]
     pub(crate) fn read_at_once(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         segue_core::admit()?;
-        let read = match self.manner {
-            Manner::Socket => now_or_never(&self.socket, op::ReadVectored(bufs)),
-            manner => now_or_never(&self.socket, Read(bufs, manner)),
-        };
+        let read = self.read_now(bufs);
         // That flag is others' to change, and the worker does not rely on it.
         if read.as_ref().is_err_and(is_unknown) { self.read_apart(bufs, usize::MAX) } else { read }
     }
@@ -226,10 +240,7 @@ impl Descriptor {
     #[track_caller]
     pub(crate) fn write_at_once(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         segue_core::admit()?;
-        let written = match self.manner {
-            Manner::Socket => now_or_never(&self.socket, op::WriteVectored(bufs)),
-            manner => now_or_never(&self.socket, Write(bufs, manner)),
-        };
+        let written = self.write_now(bufs);
         if written.as_ref().is_err_and(is_unknown) { self.write_apart(bufs, usize::MAX) } else { written }
     }
 
@@ -238,8 +249,7 @@ impl Descriptor {
         let read = match self.manner {
             // It is ready at any time, and may be a server's.
             Manner::File => return self.read_apart(&mut [IoSliceMut::new(buf)], PIECE),
-            Manner::Socket => now_or_never(&self.socket, op::Read::<false>(buf)),
-            manner => now_or_never(&self.socket, Read(&mut [IoSliceMut::new(buf)], manner)),
+            _ => self.read_now(&mut [IoSliceMut::new(buf)]),
         };
         if !read.as_ref().is_err_and(is_unknown) {
             return read;
@@ -252,8 +262,7 @@ impl Descriptor {
     pub(crate) fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
         let written = match self.manner {
             Manner::File => return self.write_apart(&[IoSlice::new(buf)], PIECE),
-            Manner::Socket => now_or_never(&self.socket, op::Write(buf)),
-            manner => now_or_never(&self.socket, Write(&[IoSlice::new(buf)], manner)),
+            _ => self.write_now(&[IoSlice::new(buf)]),
         };
         if !written.as_ref().is_err_and(is_unknown) {
             return written;
@@ -273,11 +282,7 @@ impl Descriptor {
     }
 }
 
-impl AsFd for Descriptor {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.io().as_fd()
-    }
-}
+as_fd!([] Descriptor, |it| it.socket.io());
 
 /// Whether the kernel has no call for it that does not block.
 fn is_unknown(error: &io::Error) -> bool {
@@ -349,16 +354,9 @@ mod now {
     }
 }
 
-/// What the kernel says of a descriptor at this moment.
-fn state(fd: BorrowedFd<'_>, wanted: PollFlags) -> io::Result<PollFlags> {
-    let mut fds = [PollFd::new(&fd, wanted)];
-    rustix::event::poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
-    Ok(fds[0].revents())
-}
-
 /// Says that an op would block, if it would.
 fn check(fd: BorrowedFd<'_>, wanted: PollFlags) -> io::Result<()> {
-    if state(fd, wanted)?.is_empty() { Err(ErrorKind::WouldBlock.into()) } else { Ok(()) }
+    if poll_now(fd, wanted)?.is_empty() { Err(ErrorKind::WouldBlock.into()) } else { Ok(()) }
 }
 
 /// Moves bytes out. It never says that it has left nothing: a terminal gives a line at a time.
@@ -383,7 +381,7 @@ impl Op for Read<'_, '_> {
                 taken => rustix::io::readv(fd, taken),
             };
             return match count {
-                Ok(0) if *manner == Manner::Fifo => match state(fd, PollFlags::IN)? {
+                Ok(0) if *manner == Manner::Fifo => match poll_now(fd, PollFlags::IN)? {
                     // A writer has come since.
                     state if state.contains(PollFlags::IN) => continue,
                     state if state.is_empty() => Err(ErrorKind::WouldBlock.into()),
@@ -496,17 +494,7 @@ macro_rules! writes {
 /// The traits of descriptors, and `Debug`.
 macro_rules! is_descriptor {
     ($($name:ty),*) => {$(
-        impl std::os::fd::AsFd for $name {
-            fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-                self.0.as_fd()
-            }
-        }
-
-        impl std::os::fd::AsRawFd for $name {
-            fn as_raw_fd(&self) -> std::os::fd::RawFd {
-                self.0.as_fd().as_raw_fd()
-            }
-        }
+        $crate::system::whole::as_raw_fd!([] $name, |it| &it.0);
 
         impl std::fmt::Debug for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

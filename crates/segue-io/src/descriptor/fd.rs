@@ -17,11 +17,12 @@
 use crate::driver::ready::Ready;
 use crate::driver::run::{run, source};
 use crate::driver::socket::Socket;
+use crate::system::whole::as_fd;
 use rustix::fs::FileType;
 use segue_core::{Source, Waitable, WaitsFor};
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 /// Waits until a descriptor that other code reads or writes is ready for that.
@@ -145,11 +146,7 @@ impl Readiness {
     }
 }
 
-impl AsFd for Readiness {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.io().as_fd()
-    }
-}
+as_fd!([] Readiness, |it| it.0.io());
 
 impl fmt::Debug for Readiness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -22,11 +22,12 @@ use crate::driver::ready::Ready;
 use crate::driver::run as driver;
 use crate::driver::socket::Socket;
 use crate::system::fork::Birth;
+use crate::system::whole::as_fd;
 use rustix::net::SocketAddrAny;
 use segue_core::now;
 use socket2::SockAddr;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -101,11 +102,7 @@ impl Foreign {
     }
 }
 
-impl AsFd for Foreign {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.io().as_fd()
-    }
-}
+as_fd!([] Foreign, |it| it.0.io());
 
 /// Makes a call that can't be told not to wait on a thread of its own, which a cancellation
 /// interrupts; the calling fiber is suspended meanwhile. `call` owns what it works with: where the
@@ -153,6 +150,7 @@ mod tests {
     use crate::driver::DriverPark;
     use crate::selector::Backend;
     use std::io::Write;
+    use std::os::fd::AsFd;
 
     /// The number is closed and given out again while a fiber waits: it waits for what it was.
     #[test]

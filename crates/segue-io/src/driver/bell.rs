@@ -4,8 +4,9 @@
 //! Used by `signal` and by the reaper of `process`.
 
 use super::socket::Socket;
+use crate::system::whole::as_fd;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 /// On Linux an eventfd, elsewhere a pipe.
@@ -46,11 +47,7 @@ impl Bell {
     }
 }
 
-impl AsFd for Bell {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.io().as_fd()
-    }
-}
+as_fd!([] Bell, |it| it.socket.io());
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod flavour {

@@ -5,8 +5,10 @@
 use super::op::{Op, flies};
 use super::readiness::Half;
 use super::socket::Socket;
-use rustix::event::{PollFd, PollFlags, Timespec};
+use crate::system::sys::poll_now;
+use rustix::event::PollFlags;
 use std::io;
+use std::os::fd::AsFd;
 
 /// Makes the system call, and does not wait if it would block.
 pub(crate) fn now_or_never<O: Op>(socket: &Socket, mut op: O) -> io::Result<O::Output> {
@@ -30,11 +32,7 @@ impl<const WRITE: bool> Op for Ready<WRITE> {
 
     fn attempt(&mut self, socket: &Socket) -> io::Result<()> {
         let wanted = if WRITE { PollFlags::OUT } else { PollFlags::IN };
-        let mut fds = [PollFd::new(socket.io(), wanted)];
-        match rustix::event::poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? {
-            0 => Err(io::ErrorKind::WouldBlock.into()),
-            _ => Ok(()),
-        }
+        if poll_now(socket.io().as_fd(), wanted)?.is_empty() { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
     }
 
     flies!(|_op, fd| Some(Request::ready(fd, WRITE)), |_answer| ());

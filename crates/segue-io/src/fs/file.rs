@@ -34,7 +34,7 @@ use crate::system::pauses::Pauses;
 use crate::system::whole;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
-use segue_core::{Ended, WaitsFor};
+use segue_core::WaitsFor;
 use std::fs::{Permissions, TryLockError};
 use std::io::{self, IoSlice, IoSliceMut, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -399,10 +399,7 @@ impl File {
             match self.attempt_lock(operation) {
                 Ok(()) => return Ok(()),
                 Err(TryLockError::Error(error)) => return Err(error),
-                Err(TryLockError::WouldBlock) => match pauses.wait(None, waits_for) {
-                    Err(Ended::Cancelled(cancelled)) => return Err(cancelled.into()),
-                    Ok(()) | Err(Ended::TimedOut) => {}
-                },
+                Err(TryLockError::WouldBlock) => pauses.wait(None, waits_for)?,
             }
         }
     }

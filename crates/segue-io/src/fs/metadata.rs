@@ -96,71 +96,36 @@ fn time(stamp: &StatxTimestamp) -> io::Result<SystemTime> {
     })
 }
 
-/// std's trait; its documentation says what each is.
-impl MetadataExt for Metadata {
-    fn dev(&self) -> u64 {
-        rustix::fs::makedev(self.0.stx_dev_major, self.0.stx_dev_minor)
-    }
+/// The fields of std's trait, as the kernel's answer has them.
+macro_rules! fields {
+    (|$stat:ident| $($name:ident: $type:ty = $value:expr;)*) => {
+        /// std's trait; its documentation says what each is.
+        impl MetadataExt for Metadata {$(
+            fn $name(&self) -> $type {
+                let $stat = &self.0;
+                $value
+            }
+        )*}
+    };
+}
 
-    fn ino(&self) -> u64 {
-        self.0.stx_ino
-    }
-
-    fn mode(&self) -> u32 {
-        self.0.stx_mode.into()
-    }
-
-    fn nlink(&self) -> u64 {
-        self.0.stx_nlink.into()
-    }
-
-    fn uid(&self) -> u32 {
-        self.0.stx_uid
-    }
-
-    fn gid(&self) -> u32 {
-        self.0.stx_gid
-    }
-
-    fn rdev(&self) -> u64 {
-        rustix::fs::makedev(self.0.stx_rdev_major, self.0.stx_rdev_minor)
-    }
-
-    fn size(&self) -> u64 {
-        self.0.stx_size
-    }
-
-    fn atime(&self) -> i64 {
-        self.0.stx_atime.tv_sec
-    }
-
-    fn atime_nsec(&self) -> i64 {
-        self.0.stx_atime.tv_nsec.into()
-    }
-
-    fn mtime(&self) -> i64 {
-        self.0.stx_mtime.tv_sec
-    }
-
-    fn mtime_nsec(&self) -> i64 {
-        self.0.stx_mtime.tv_nsec.into()
-    }
-
-    fn ctime(&self) -> i64 {
-        self.0.stx_ctime.tv_sec
-    }
-
-    fn ctime_nsec(&self) -> i64 {
-        self.0.stx_ctime.tv_nsec.into()
-    }
-
-    fn blksize(&self) -> u64 {
-        self.0.stx_blksize.into()
-    }
-
-    fn blocks(&self) -> u64 {
-        self.0.stx_blocks
-    }
+fields! { |stat|
+    dev: u64 = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
+    ino: u64 = stat.stx_ino;
+    mode: u32 = stat.stx_mode.into();
+    nlink: u64 = stat.stx_nlink.into();
+    uid: u32 = stat.stx_uid;
+    gid: u32 = stat.stx_gid;
+    rdev: u64 = rustix::fs::makedev(stat.stx_rdev_major, stat.stx_rdev_minor);
+    size: u64 = stat.stx_size;
+    atime: i64 = stat.stx_atime.tv_sec;
+    atime_nsec: i64 = stat.stx_atime.tv_nsec.into();
+    mtime: i64 = stat.stx_mtime.tv_sec;
+    mtime_nsec: i64 = stat.stx_mtime.tv_nsec.into();
+    ctime: i64 = stat.stx_ctime.tv_sec;
+    ctime_nsec: i64 = stat.stx_ctime.tv_nsec.into();
+    blksize: u64 = stat.stx_blksize.into();
+    blocks: u64 = stat.stx_blocks;
 }
 
 impl fmt::Debug for Metadata {

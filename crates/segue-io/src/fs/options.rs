@@ -27,11 +27,12 @@ use super::local::Home;
 use crate::apart::{self, Patience};
 use crate::descriptor::bytes::{Descriptor, Manner};
 use crate::system::pauses::Pauses;
-use rustix::event::{PollFd, PollFlags, Timespec};
+use crate::system::sys::poll_now;
+use rustix::event::PollFlags;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags};
-use segue_core::{Ended, WaitsFor};
+use segue_core::WaitsFor;
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -237,9 +238,7 @@ pub(super) fn open(path: &CStr, flags: OFlags, mode: u32) -> io::Result<File> {
             Err(error) if says(&error, Errno::NXIO) && is_pipe_at(path)? => OTHER_END,
             Err(error) => return Err(error),
         };
-        if let Err(Ended::Cancelled(cancelled)) = pauses.wait(None, WaitsFor::new(other_party)) {
-            return Err(cancelled.into());
-        }
+        pauses.wait(None, WaitsFor::new(other_party))?;
     }
 }
 
@@ -288,18 +287,16 @@ fn wait_for_writer(reader: BorrowedFd<'_>) -> io::Result<()> {
         if has_had_writer(reader, &mut copy)? {
             return Ok(());
         }
-        if let Err(Ended::Cancelled(cancelled)) = pauses.wait(None, WaitsFor::new(OTHER_END)) {
+        if let Err(cancelled) = pauses.wait(None, WaitsFor::new(OTHER_END)) {
             // A writer that came meanwhile counts on this reader.
-            return if has_had_writer(reader, &mut copy)? { Ok(()) } else { Err(cancelled.into()) };
+            return if has_had_writer(reader, &mut copy)? { Ok(()) } else { Err(cancelled) };
         }
     }
 }
 
 /// Whether there is a writer, or was one since this end was opened. `copy` is a pipe for the look.
 fn has_had_writer(reader: BorrowedFd<'_>, copy: &mut Option<(OwnedFd, OwnedFd)>) -> io::Result<bool> {
-    let mut fds = [PollFd::new(&reader, PollFlags::IN)];
-    rustix::event::poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
-    if !fds[0].revents().is_empty() {
+    if !poll_now(reader, PollFlags::IN)?.is_empty() {
         return Ok(true);
     }
     let (_, to) = match copy {

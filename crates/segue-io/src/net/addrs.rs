@@ -104,55 +104,28 @@ impl ToAddrs for str {
     }
 }
 
-impl ToAddrs for String {
-    type Iter = Resolved;
+/// What has addresses by a method of another type.
+macro_rules! others {
+    ($([$($generics:tt)*] $what:ty => $iter:ty, |$it:ident| $addrs:expr;)*) => {$(
+        impl<$($generics)*> ToAddrs for $what {
+            type Iter = $iter;
 
-    #[track_caller]
-    fn to_addrs(&self) -> io::Result<Resolved> {
-        self.as_str().to_addrs()
-    }
+            #[track_caller]
+            fn to_addrs(&self) -> io::Result<$iter> {
+                let $it = self;
+                $addrs
+            }
+        }
+    )*};
 }
 
-impl ToAddrs for (&str, u16) {
-    type Iter = Resolved;
-
-    #[track_caller]
-    fn to_addrs(&self) -> io::Result<Resolved> {
-        Resolved::of(self.0, self.1)
-    }
-}
-
-impl ToAddrs for (String, u16) {
-    type Iter = Resolved;
-
-    #[track_caller]
-    fn to_addrs(&self) -> io::Result<Resolved> {
-        Resolved::of(&self.0, self.1)
-    }
-}
-
-impl<'a> ToAddrs for &'a [SocketAddr] {
-    type Iter = iter::Copied<slice::Iter<'a, SocketAddr>>;
-
-    fn to_addrs(&self) -> io::Result<Self::Iter> {
-        Ok(self.iter().copied())
-    }
-}
-
-impl<const N: usize> ToAddrs for [SocketAddr; N] {
-    type Iter = std::array::IntoIter<SocketAddr, N>;
-
-    fn to_addrs(&self) -> io::Result<Self::Iter> {
-        Ok((*self).into_iter())
-    }
-}
-
-impl ToAddrs for Vec<SocketAddr> {
-    type Iter = vec::IntoIter<SocketAddr>;
-
-    fn to_addrs(&self) -> io::Result<Self::Iter> {
-        Ok(self.clone().into_iter())
-    }
+others! {
+    [] String => Resolved, |text| text.as_str().to_addrs();
+    [] (&str, u16) => Resolved, |host| Resolved::of(host.0, host.1);
+    [] (String, u16) => Resolved, |host| Resolved::of(&host.0, host.1);
+    ['a] &'a [SocketAddr] => iter::Copied<slice::Iter<'a, SocketAddr>>, |addrs| Ok(addrs.iter().copied());
+    [const N: usize] [SocketAddr; N] => std::array::IntoIter<SocketAddr, N>, |addrs| Ok((*addrs).into_iter());
+    [] Vec<SocketAddr> => vec::IntoIter<SocketAddr>, |addrs| Ok(addrs.clone().into_iter());
 }
 
 impl<T: ToAddrs + ?Sized> ToAddrs for &T {

@@ -5,13 +5,15 @@
 use super::family::Family;
 use super::listener::Listener;
 use super::ops;
+use super::options::options;
 use super::protocol::{Connectionless, Listens, Protocol, Tcp, Udp, Unix, UnixDgram, UnixSeq};
 use super::shared::Shared;
 use crate::system::sys;
+use crate::system::whole::as_raw_fd;
 use socket2::{Domain, TcpKeepalive};
 use std::marker::PhantomData;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 use std::{fmt, io};
 
@@ -70,40 +72,19 @@ impl<P: Protocol> Socket<P> {
         self.io.bind(&P::Family::to_kernel(addr)?)
     }
 
-    /// Lets an address be bound whose last connections are not quite over (`SO_REUSEADDR`). Never
-    /// waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn set_reuse_address(&self, reuse: bool) -> io::Result<()> {
-        self.io.set_reuse_address(reuse)
-    }
-
-    /// Lets several sockets be bound to one address, if all say so (`SO_REUSEPORT`); the kernel
-    /// distributes connections and packets among them. Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn set_reuse_port(&self, reuse: bool) -> io::Result<()> {
-        self.io.set_reuse_port(reuse)
-    }
-
-    /// Sets the size of the buffer for what is sent (`SO_SNDBUF`); the kernel may take another one.
-    /// Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn set_send_buffer_size(&self, bytes: usize) -> io::Result<()> {
-        self.io.set_send_buffer_size(bytes)
-    }
-
-    /// Sets the size of the buffer for what is received (`SO_RCVBUF`); the kernel may take another
-    /// one. Before a connect or a listen it also bounds TCP's window. Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn set_recv_buffer_size(&self, bytes: usize) -> io::Result<()> {
-        self.io.set_recv_buffer_size(bytes)
+    options! { |it| it.io;
+        /// Lets an address be bound whose last connections are not quite over (`SO_REUSEADDR`).
+        /// Never waits.
+        set_reuse_address(reuse: bool) -> () = set_reuse_address;
+        /// Lets several sockets be bound to one address, if all say so (`SO_REUSEPORT`); the kernel
+        /// distributes connections and packets among them. Never waits.
+        set_reuse_port(reuse: bool) -> () = set_reuse_port;
+        /// Sets the size of the buffer for what is sent (`SO_SNDBUF`); the kernel may take another
+        /// one. Never waits.
+        set_send_buffer_size(bytes: usize) -> () = set_send_buffer_size;
+        /// Sets the size of the buffer for what is received (`SO_RCVBUF`); the kernel may take
+        /// another one. Before a connect or a listen it also bounds TCP's window. Never waits.
+        set_recv_buffer_size(bytes: usize) -> () = set_recv_buffer_size;
     }
 
     /// Binds it to a network interface by name; `None` to none (`SO_BINDTODEVICE`). Never waits.
@@ -156,21 +137,12 @@ impl<P: Connectionless> Socket<P> {
 }
 
 impl<P: Protocol<Addr = SocketAddr>> Socket<P> {
-    /// Sets the hop limit of IPv4 packets (`IP_TTL`). Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
-        self.io.set_ttl_v4(ttl)
-    }
-
-    /// Whether a socket for IPv6 is for that alone, and not for IPv4 too (`IPV6_V6ONLY`). Never
-    /// waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn set_only_v6(&self, only: bool) -> io::Result<()> {
-        self.io.set_only_v6(only)
+    options! { |it| it.io;
+        /// Sets the hop limit of IPv4 packets (`IP_TTL`). Never waits.
+        set_ttl(ttl: u32) -> () = set_ttl_v4;
+        /// Whether a socket for IPv6 is for that alone, and not for IPv4 too (`IPV6_V6ONLY`). Never
+        /// waits.
+        set_only_v6(only: bool) -> () = set_only_v6;
     }
 }
 
@@ -192,13 +164,10 @@ impl Socket<Tcp> {
         Self::new(Domain::IPV6)
     }
 
-    /// Sets whether small writes are sent at once (`TCP_NODELAY`). What a listener accepts inherits
-    /// it, on Linux. Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
-        self.io.set_tcp_nodelay(nodelay)
+    options! { |it| it.io;
+        /// Sets whether small writes are sent at once (`TCP_NODELAY`). What a listener accepts
+        /// inherits it, on Linux. Never waits.
+        set_nodelay(nodelay: bool) -> () = set_tcp_nodelay;
     }
 
     /// Has the kernel ask a peer that has been silent for this time whether it is still there;
@@ -241,12 +210,9 @@ impl Socket<Udp> {
         Self::new(Domain::IPV6)
     }
 
-    /// Sets whether packets may go to all hosts of a network (`SO_BROADCAST`). Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn set_broadcast(&self, broadcast: bool) -> io::Result<()> {
-        self.io.set_broadcast(broadcast)
+    options! { |it| it.io;
+        /// Sets whether packets may go to all hosts of a network (`SO_BROADCAST`). Never waits.
+        set_broadcast(broadcast: bool) -> () = set_broadcast;
     }
 }
 
@@ -280,17 +246,7 @@ impl Socket<UnixSeq> {
     }
 }
 
-impl<P> AsFd for Socket<P> {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.io.as_fd()
-    }
-}
-
-impl<P> AsRawFd for Socket<P> {
-    fn as_raw_fd(&self) -> RawFd {
-        self.io.as_raw_fd()
-    }
-}
+as_raw_fd!([P] Socket<P>, |it| &it.io);
 
 impl<P: Protocol> fmt::Debug for Socket<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

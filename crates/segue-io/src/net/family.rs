@@ -16,7 +16,7 @@ use std::os::unix::net::SocketAddr as UnixAddr;
 use std::path::Path;
 
 /// How the addresses of a protocol go to the kernel and come back.
-pub trait Family {
+pub trait Family: Copy {
     type Address;
 
     /// Whether both ends are within a machine. Then a read may end before all that has arrived is
@@ -30,6 +30,7 @@ pub trait Family {
 }
 
 /// The Internet.
+#[derive(Clone, Copy)]
 pub enum Internet {}
 
 impl Family for Internet {
@@ -51,6 +52,7 @@ impl Family for Internet {
 }
 
 /// The machine.
+#[derive(Clone, Copy)]
 pub enum Machine {}
 
 impl Family for Machine {

@@ -12,11 +12,12 @@ use super::protocol::{Connectionless, Listens, Local, Protocol, Tcp, Udp, Unix, 
 use super::shared::Shared;
 use super::stream::Stream;
 use crate::driver::readiness::Half;
+use crate::system::whole::as_raw_fd;
 use segue_core::{Source, Waitable};
 use socket2::Type;
 use std::marker::PhantomData;
 use std::net::Shutdown;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net as unix;
 use std::time::Duration;
 use std::{fmt, io, net};
@@ -62,17 +63,7 @@ macro_rules! handles {
             }
         }
 
-        impl<P> AsFd for $handle<P> {
-            fn as_fd(&self) -> BorrowedFd<'_> {
-                self.shared.io().as_fd()
-            }
-        }
-
-        impl<P> AsRawFd for $handle<P> {
-            fn as_raw_fd(&self) -> RawFd {
-                self.shared.io().as_raw_fd()
-            }
-        }
+        as_raw_fd!([P] $handle<P>, |it| it.shared.io());
 
         /// Takes a socket over, which stops blocking. Never waits.
         impl<P: $protocol> From<OwnedFd> for $handle<P> {

@@ -47,6 +47,7 @@ mod fds;
 mod handles;
 mod listener;
 mod ops;
+mod options;
 mod packets;
 pub mod protocol;
 mod race;

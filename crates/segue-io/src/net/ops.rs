@@ -11,7 +11,7 @@ use crate::driver::run::{run, source};
 use crate::driver::socket::Socket;
 use crate::system::pauses::Pauses;
 use crate::system::sys;
-use segue_core::{Ended, Source, Waitable, WaitsFor};
+use segue_core::{Source, Waitable, WaitsFor};
 use socket2::SockAddr;
 use std::io;
 use std::marker::PhantomData;
@@ -35,24 +35,13 @@ pub(super) fn patiently<O: Op>(socket: &Socket, mut op: O, timeout: Option<Durat
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             done => return done,
         }
-        match pauses.wait(timeout, WaitsFor::new(O::WAITS_FOR)) {
-            Ok(()) => {}
-            Err(Ended::TimedOut) => return Err(io::ErrorKind::TimedOut.into()),
-            Err(Ended::Cancelled(cancelled)) => return Err(cancelled.into()),
-        }
+        pauses.wait(timeout, WaitsFor::new(O::WAITS_FOR))?;
     }
 }
 
 /// Takes a connection off the queue of a listener of this family.
+#[derive(Clone, Copy)]
 pub(super) struct Accept<F>(pub(super) PhantomData<F>);
-
-impl<F> Clone for Accept<F> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<F> Copy for Accept<F> {}
 
 impl<F: Family> Op for Accept<F> {
     type Output = (socket2::Socket, F::Address);

@@ -114,6 +114,20 @@ impl Tries {
         }
     }
 
+    /// The first success of an attempt at each of these.
+    pub(super) fn first<A, T>(
+        all: impl Iterator<Item = A>,
+        mut attempt: impl FnMut(A) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut tries = Self::default();
+        for one in all {
+            if let Some(value) = tries.note(attempt(one))? {
+                return Ok(value);
+            }
+        }
+        tries.fail()
+    }
+
     /// None has succeeded.
     pub(super) fn fail<T>(self) -> io::Result<T> {
         let nothing = || io::Error::new(io::ErrorKind::InvalidInput, "could not resolve to any addresses");

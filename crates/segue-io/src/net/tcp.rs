@@ -7,6 +7,7 @@ use super::addrs::ToAddrs;
 use super::family::Internet;
 use super::listener::Listener;
 use super::ops::{self, Connecting};
+use super::options::options;
 use super::protocol::Tcp;
 use super::race::{self, Tries};
 use super::shared::Shared;
@@ -89,36 +90,15 @@ impl Stream<Tcp> {
         Ok(Self::of(shared))
     }
 
-    /// Sets whether small writes are sent at once (`TCP_NODELAY`). Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
-        self.shared.io().set_tcp_nodelay(nodelay)
-    }
-
-    /// Whether small writes are sent at once. Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn nodelay(&self) -> io::Result<bool> {
-        self.shared.io().tcp_nodelay()
-    }
-
-    /// Sets the hop limit of packets (`IP_TTL`). Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
-        self.shared.io().set_ttl_v4(ttl)
-    }
-
-    /// The hop limit of packets. Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn ttl(&self) -> io::Result<u32> {
-        self.shared.io().ttl_v4()
+    options! { |it| it.shared.io();
+        /// Sets whether small writes are sent at once (`TCP_NODELAY`). Never waits.
+        set_nodelay(nodelay: bool) -> () = set_tcp_nodelay;
+        /// Whether small writes are sent at once. Never waits.
+        nodelay() -> bool = tcp_nodelay;
+        /// Sets the hop limit of packets (`IP_TTL`). Never waits.
+        set_ttl(ttl: u32) -> () = set_ttl_v4;
+        /// The hop limit of packets. Never waits.
+        ttl() -> u32 = ttl_v4;
     }
 }
 
@@ -175,13 +155,7 @@ impl Listener<Tcp> {
     /// ```
     #[track_caller]
     pub fn bind(addr: impl ToAddrs) -> io::Result<Self> {
-        let mut tries = Tries::default();
-        for addr in addr.to_addrs()? {
-            if let Some(listener) = tries.note(Self::bind_one(addr))? {
-                return Ok(listener);
-            }
-        }
-        tries.fail()
+        Tries::first(addr.to_addrs()?, Self::bind_one)
     }
 
     fn bind_one(addr: SocketAddr) -> io::Result<Self> {
@@ -192,19 +166,10 @@ impl Listener<Tcp> {
         Ok(Self::of(Shared::adopt::<Internet>(socket)))
     }
 
-    /// Sets the hop limit of packets to clients (`IP_TTL`). Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
-        self.shared.io().set_ttl_v4(ttl)
-    }
-
-    /// The hop limit of packets to clients. Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn ttl(&self) -> io::Result<u32> {
-        self.shared.io().ttl_v4()
+    options! { |it| it.shared.io();
+        /// Sets the hop limit of packets to clients (`IP_TTL`). Never waits.
+        set_ttl(ttl: u32) -> () = set_ttl_v4;
+        /// The hop limit of packets to clients. Never waits.
+        ttl() -> u32 = ttl_v4;
     }
 }

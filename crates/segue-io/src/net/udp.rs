@@ -5,6 +5,7 @@
 use super::addrs::ToAddrs;
 use super::family::Internet;
 use super::ops::{self, SendTo};
+use super::options::options;
 use super::packets::Packets;
 use super::protocol::Udp;
 use super::race::Tries;
@@ -26,13 +27,7 @@ impl Packets<Udp> {
     /// That of the last address, if none could be bound; `InvalidInput` for no address at all.
     #[track_caller]
     pub fn bind(addr: impl ToAddrs) -> io::Result<Self> {
-        let mut tries = Tries::default();
-        for addr in addr.to_addrs()? {
-            if let Some(socket) = tries.note(Self::bind_one(addr))? {
-                return Ok(socket);
-            }
-        }
-        tries.fail()
+        Tries::first(addr.to_addrs()?, Self::bind_one)
     }
 
     fn bind_one(addr: SocketAddr) -> io::Result<Self> {
@@ -52,13 +47,7 @@ impl Packets<Udp> {
     /// That of the last address; `InvalidInput` for no address at all.
     #[track_caller]
     pub fn connect(&self, addr: impl ToAddrs) -> io::Result<()> {
-        let mut tries = Tries::default();
-        for addr in addr.to_addrs()? {
-            if let Some(()) = tries.note(self.shared.io().connect(&addr.into()))? {
-                return Ok(());
-            }
-        }
-        tries.fail()
+        Tries::first(addr.to_addrs()?, |addr| self.shared.io().connect(&addr.into()))
     }
 
     /// Sends a packet to the first of these addresses. Returns its length.
@@ -82,117 +71,37 @@ impl Packets<Udp> {
         ops::now_or_never(&self.shared.0, SendTo(packet, &addr.into()))
     }
 
-    /// Sets whether packets may go to all hosts of a network (`SO_BROADCAST`). Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn set_broadcast(&self, broadcast: bool) -> io::Result<()> {
-        self.shared.io().set_broadcast(broadcast)
-    }
-
-    /// Whether packets may go to all hosts of a network (`SO_BROADCAST`). Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn broadcast(&self) -> io::Result<bool> {
-        self.shared.io().broadcast()
-    }
-
-    /// Sets the hop limit of packets (`IP_TTL`). Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
-        self.shared.io().set_ttl_v4(ttl)
-    }
-
-    /// The hop limit of packets (`IP_TTL`). Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn ttl(&self) -> io::Result<u32> {
-        self.shared.io().ttl_v4()
-    }
-
-    /// Sets the hop limit of packets to a group (`IP_MULTICAST_TTL`). Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn set_multicast_ttl_v4(&self, ttl: u32) -> io::Result<()> {
-        self.shared.io().set_multicast_ttl_v4(ttl)
-    }
-
-    /// The hop limit of packets to a group (`IP_MULTICAST_TTL`). Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn multicast_ttl_v4(&self) -> io::Result<u32> {
-        self.shared.io().multicast_ttl_v4()
-    }
-
-    /// Sets whether packets to a group come back to this machine (`IP_MULTICAST_LOOP`). Never
-    /// waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn set_multicast_loop_v4(&self, back: bool) -> io::Result<()> {
-        self.shared.io().set_multicast_loop_v4(back)
-    }
-
-    /// Whether packets to a group come back to this machine (`IP_MULTICAST_LOOP`). Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn multicast_loop_v4(&self) -> io::Result<bool> {
-        self.shared.io().multicast_loop_v4()
-    }
-
-    /// Sets whether packets to a group come back to this machine (`IPV6_MULTICAST_LOOP`). Never
-    /// waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn set_multicast_loop_v6(&self, back: bool) -> io::Result<()> {
-        self.shared.io().set_multicast_loop_v6(back)
-    }
-
-    /// Whether packets to a group come back to this machine (`IPV6_MULTICAST_LOOP`). Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn multicast_loop_v6(&self) -> io::Result<bool> {
-        self.shared.io().multicast_loop_v6()
-    }
-
-    /// Joins a group, on the interface of this address. Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn join_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
-        self.shared.io().join_multicast_v4(group, interface)
-    }
-
-    /// Leaves a group, on the interface of this address. Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn leave_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
-        self.shared.io().leave_multicast_v4(group, interface)
-    }
-
-    /// Joins a group, on the interface of this index. Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn join_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
-        self.shared.io().join_multicast_v6(group, interface)
-    }
-
-    /// Leaves a group, on the interface of this index. Never waits.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn leave_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
-        self.shared.io().leave_multicast_v6(group, interface)
+    options! { |it| it.shared.io();
+        /// Sets whether packets may go to all hosts of a network (`SO_BROADCAST`). Never waits.
+        set_broadcast(broadcast: bool) -> () = set_broadcast;
+        /// Whether packets may go to all hosts of a network (`SO_BROADCAST`). Never waits.
+        broadcast() -> bool = broadcast;
+        /// Sets the hop limit of packets (`IP_TTL`). Never waits.
+        set_ttl(ttl: u32) -> () = set_ttl_v4;
+        /// The hop limit of packets (`IP_TTL`). Never waits.
+        ttl() -> u32 = ttl_v4;
+        /// Sets the hop limit of packets to a group (`IP_MULTICAST_TTL`). Never waits.
+        set_multicast_ttl_v4(ttl: u32) -> () = set_multicast_ttl_v4;
+        /// The hop limit of packets to a group (`IP_MULTICAST_TTL`). Never waits.
+        multicast_ttl_v4() -> u32 = multicast_ttl_v4;
+        /// Sets whether packets to a group come back to this machine (`IP_MULTICAST_LOOP`). Never
+        /// waits.
+        set_multicast_loop_v4(back: bool) -> () = set_multicast_loop_v4;
+        /// Whether packets to a group come back to this machine (`IP_MULTICAST_LOOP`). Never waits.
+        multicast_loop_v4() -> bool = multicast_loop_v4;
+        /// Sets whether packets to a group come back to this machine (`IPV6_MULTICAST_LOOP`). Never
+        /// waits.
+        set_multicast_loop_v6(back: bool) -> () = set_multicast_loop_v6;
+        /// Whether packets to a group come back to this machine (`IPV6_MULTICAST_LOOP`). Never
+        /// waits.
+        multicast_loop_v6() -> bool = multicast_loop_v6;
+        /// Joins a group, on the interface of this address. Never waits.
+        join_multicast_v4(group: &Ipv4Addr, interface: &Ipv4Addr) -> () = join_multicast_v4;
+        /// Leaves a group, on the interface of this address. Never waits.
+        leave_multicast_v4(group: &Ipv4Addr, interface: &Ipv4Addr) -> () = leave_multicast_v4;
+        /// Joins a group, on the interface of this index. Never waits.
+        join_multicast_v6(group: &Ipv6Addr, interface: u32) -> () = join_multicast_v6;
+        /// Leaves a group, on the interface of this index. Never waits.
+        leave_multicast_v6(group: &Ipv6Addr, interface: u32) -> () = leave_multicast_v6;
     }
 }

@@ -266,28 +266,18 @@ impl Child {
         let mut piece = Vec::new();
         while let (Some(first), Some(second)) = (&self.stdout, &self.stderr) {
             piece.resize(PIECE, 0);
-            match first.readable_source().or(second.readable_source()).wait()? {
-                Either::Left(ready) => {
-                    ready?;
-                    if is_over(first, &mut piece, stdout)? {
-                        self.stdout = None;
-                    }
-                }
-                Either::Right(ready) => {
-                    ready?;
-                    if is_over(second, &mut piece, stderr)? {
-                        self.stderr = None;
-                    }
-                }
+            let (ready, from, to) = match first.readable_source().or(second.readable_source()).wait()? {
+                Either::Left(ready) => (ready, &mut self.stdout, &mut *stdout),
+                Either::Right(ready) => (ready, &mut self.stderr, &mut *stderr),
+            };
+            ready?;
+            take_some(from, &mut piece, to)?;
+        }
+        for (from, to) in [(&mut self.stdout, stdout), (&mut self.stderr, stderr)] {
+            if let Some(rest) = from {
+                rest.read_to_end(to)?;
+                *from = None;
             }
-        }
-        if let Some(rest) = &mut self.stdout {
-            rest.read_to_end(stdout)?;
-            self.stdout = None;
-        }
-        if let Some(rest) = &mut self.stderr {
-            rest.read_to_end(stderr)?;
-            self.stderr = None;
         }
         self.wait()
     }
@@ -355,18 +345,15 @@ impl Child {
     }
 }
 
-/// Reads once, and answers whether that was the end. Only once: the other stream may be waited for
-/// by whoever fills this one.
-fn is_over(from: &PipeReader, piece: &mut [u8], to: &mut Vec<u8>) -> io::Result<bool> {
-    match from.try_read(piece) {
-        Ok(0) => Ok(true),
-        Ok(count) => {
-            to.extend_from_slice(&piece[..count]);
-            Ok(false)
-        }
-        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
-        Err(error) => Err(error),
+/// Reads what is there, and drops the pipe at its end.
+fn take_some(from: &mut Option<PipeReader>, piece: &mut [u8], to: &mut Vec<u8>) -> io::Result<()> {
+    match from.as_ref().map_or(Ok(0), |from| from.try_read(piece)) {
+        Ok(0) => *from = None,
+        Ok(count) => to.extend_from_slice(&piece[..count]),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+        Err(error) => return Err(error),
     }
+    Ok(())
 }
 
 impl Drop for Child {

@@ -55,10 +55,11 @@ use crate::driver::op::Op;
 use crate::driver::readiness::Half;
 use crate::driver::socket::Socket;
 use crate::signal::{Signal, Signals};
+use crate::system::whole::as_fd;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -203,11 +204,7 @@ fn sent_if_there(sent: rustix::io::Result<()>) -> io::Result<()> {
     }
 }
 
-impl AsFd for Exit {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket().io().as_fd()
-    }
-}
+as_fd!([] Exit, |it| it.socket().io());
 
 impl Way {
     #[cfg(target_os = "linux")]

@@ -13,6 +13,7 @@
 
 use segue_core::drivers::{KernelWait, kernel_wait};
 use segue_core::{Ended, WaitQueue, WaitsFor, now};
+use std::io;
 use std::time::{Duration, Instant};
 
 /// The first pause.
@@ -35,12 +36,16 @@ impl Pauses {
     }
 
     /// Waits until the next attempt is due; not beyond `timeout` after the first pause began.
-    pub(crate) fn wait(&mut self, timeout: Option<Duration>, waits_for: WaitsFor) -> Result<(), Ended> {
+    ///
+    /// # Errors
+    /// `TimedOut` then; that of a cancellation.
+    #[track_caller]
+    pub(crate) fn wait(&mut self, timeout: Option<Duration>, waits_for: WaitsFor) -> io::Result<()> {
         let now = now();
         let began = *self.began.get_or_insert(now);
         let deadline = timeout.and_then(|time| began.checked_add(time));
         if deadline.is_some_and(|deadline| deadline <= now) {
-            return Err(Ended::TimedOut);
+            return Err(io::ErrorKind::TimedOut.into());
         }
         let mut pause = self.next;
         let kernel = Some(kernel_wait()).filter(KernelWait::may_end);
@@ -51,7 +56,7 @@ impl Pauses {
         let due = [now.checked_add(pause), deadline].into_iter().flatten().min();
         let told = WaitQueue::<()>::new(());
         match told.wait_until(due, waits_for, |()| false, |()| ()) {
-            Err(Ended::Cancelled(cancelled)) => Err(Ended::Cancelled(cancelled)),
+            Err(Ended::Cancelled(cancelled)) => Err(cancelled.into()),
             Ok(()) | Err(Ended::TimedOut) => Ok(()),
         }
     }

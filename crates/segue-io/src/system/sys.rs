@@ -8,6 +8,7 @@
 //! cleared through a duplicate of the descriptor, nor ends the process of a program with its own
 //! signal handling.
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, SocketAddrAny,
@@ -17,6 +18,13 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::ops::{Deref, Range};
 use std::os::fd::{BorrowedFd, OwnedFd};
+
+/// What the kernel says of a descriptor at this moment.
+pub(crate) fn poll_now(fd: BorrowedFd<'_>, wanted: PollFlags) -> io::Result<PollFlags> {
+    let mut fds = [PollFd::new(&fd, wanted)];
+    rustix::event::poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
+    Ok(fds[0].revents())
+}
 
 /// What a vectored call takes at most; the rest is for the next call.
 const MAX_SLICES: usize = 1024;

@@ -180,7 +180,32 @@ macro_rules! writes {
     };
 }
 
-pub(crate) use {read_exact, read_whole, reads, write_all, writes};
+/// `AsFd` for a type, by a part of it.
+macro_rules! as_fd {
+    ([$($generics:tt)*] $name:ty, |$it:ident| $part:expr) => {
+        impl<$($generics)*> std::os::fd::AsFd for $name {
+            fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+                let $it = self;
+                std::os::fd::AsFd::as_fd($part)
+            }
+        }
+    };
+}
+
+/// `AsFd` and `AsRawFd`, likewise.
+macro_rules! as_raw_fd {
+    ([$($generics:tt)*] $name:ty, |$it:ident| $part:expr) => {
+        $crate::system::whole::as_fd!([$($generics)*] $name, |$it| $part);
+
+        impl<$($generics)*> std::os::fd::AsRawFd for $name {
+            fn as_raw_fd(&self) -> std::os::fd::RawFd {
+                std::os::fd::AsRawFd::as_raw_fd(&std::os::fd::AsFd::as_fd(self))
+            }
+        }
+    };
+}
+
+pub(crate) use {as_fd, as_raw_fd, read_exact, read_whole, reads, write_all, writes};
 
 #[cfg(test)]
 mod tests {
