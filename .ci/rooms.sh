@@ -8,7 +8,7 @@ ROOMS="segue-core: primitives contract chain timers tree values thread sim wait 
     segue-fiber: unanswered native,threaded,config,arena,backtrace,coroutine,outcome,thread_stacks,pool,effect,region,generator passing multi
     segue-sched: worker policies run plain join par hosted explore
     segue: error runtime spawn fiber select sync channel concurrent std
-    segue-unblock: raw errno bytes,descriptor,scope,sockets sleeps connections messages names several
+    segue-unblock: raw errno mark call buffers descriptor patience transfer sockets bytes sleeps connections messages names several
     segue-http: date authority config gate transport wire line body,chunked,head encode response conn server"
 
 # Says which modules of the crate with this `src` import from later rooms, and which are a circle.

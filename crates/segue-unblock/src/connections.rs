@@ -18,9 +18,11 @@
 //! connection, on its thread: the worker, and other accepts, go on.
 #![allow(unsafe_code)] // The C library's functions, defined anew.
 
+use crate::call::{Outcome, admit, carry_out, count_wait, elsewhere, outcome};
 use crate::descriptor::{Half, does_not_block, duplicate, duplicate_or_wait, is_ready, option};
+use crate::mark::is_active;
+use crate::patience::Patience;
 use crate::raw::raw;
-use crate::scope::{Outcome, Patience, admit, carry_out, elsewhere, is_active, outcome};
 use rustix::net::{SocketAddrAny, SocketFlags};
 use segue_core::Cancelled;
 use segue_io::foreign::Accepted;
@@ -48,7 +50,7 @@ unsafe extern "C" fn accept4(
     length: *mut libc::socklen_t,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: by the contract of this function, as the crate's head has it.
     let call = |fd: c_int| unsafe { raw!(SYS_accept4, fd, addr, length, flags) };
     let listens = || option::<c_int>(fd, libc::SO_ACCEPTCONN) == Some(1);
     if !is_active() || does_not_block(fd) || !listens() {
@@ -59,7 +61,7 @@ unsafe extern "C" fn accept4(
         let mut patience = Patience::new(fd);
         let deadline = patience.deadline(Half::Read);
         if let Ok(file) = patience.file() {
-            Patience::count();
+            count_wait();
             match file.accept(flags, deadline) {
                 Some(Ok((accepted, peer))) => {
                     // SAFETY: the caller's, as the kernel would write there.
@@ -120,7 +122,7 @@ unsafe fn write_address(peer: Option<SocketAddrAny>, addr: *mut libc::sockaddr, 
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn accept(fd: c_int, addr: *mut libc::sockaddr, length: *mut libc::socklen_t) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: by the contract of this function, as the crate's head has it.
     unsafe { accept4(fd, addr, length, 0) }
 }
 
@@ -145,14 +147,14 @@ unsafe fn address(addr: *const libc::sockaddr, length: libc::socklen_t) -> Optio
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn connect(fd: c_int, addr: *const libc::sockaddr, length: libc::socklen_t) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: by the contract of this function, as the crate's head has it.
     let call = |fd: c_int| unsafe { raw!(SYS_connect, fd, addr, length) };
     if !is_active() || does_not_block(fd) {
         return call(fd) as c_int;
     }
     // To set the peer of datagrams takes no time.
     let waits = matches!(option::<c_int>(fd, libc::SO_TYPE), Some(libc::SOCK_STREAM | libc::SOCK_SEQPACKET));
-    // SAFETY: the caller's.
+    // SAFETY: by the contract of this function, as the crate's head has it.
     let Some(to) = (unsafe { address(addr, length) }).filter(|to| waits && to.family() != libc::AF_UNSPEC as _) else {
         return call(fd) as c_int;
     };
@@ -163,7 +165,7 @@ unsafe extern "C" fn connect(fd: c_int, addr: *const libc::sockaddr, length: lib
         if to.family() != libc::AF_UNIX as libc::sa_family_t
             && let Ok(file) = patience.file()
         {
-            Patience::count();
+            count_wait();
             match file.connect(&to, deadline) {
                 Some(Ok(())) => return Ok(0),
                 // It was begun before, and a ring does not wait for that.

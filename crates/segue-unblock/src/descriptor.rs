@@ -1,13 +1,13 @@
 //! What kind of thing a descriptor leads to, and how it is asked without waiting.
 //!
-//! Used by `scope` and by the functions for one descriptor.
+//! Used by `patience` and by the functions for one descriptor.
 //!
 //! All calls are raw system calls, or functions of the C library that are not defined here.
 #![allow(unsafe_code)] // System calls about descriptors that are numbers.
 
-use crate::bytes::total;
+use crate::buffers::total;
+use crate::call::{Outcome, elsewhere, outcome};
 use crate::raw::raw;
-use crate::scope::{Outcome, elsewhere, outcome};
 use std::ffi::{c_int, c_short};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -158,7 +158,7 @@ pub(crate) unsafe fn try_read(fd: c_int, manner: Manner, iov: *const libc::iovec
     }
     if manner == Manner::Socket {
         let mut header = header(iov, count as usize);
-        // SAFETY: the caller's.
+        // SAFETY: by the contract of this function, as the crate's head has it.
         return outcome(unsafe { raw!(SYS_recvmsg, fd, &raw mut header, libc::MSG_DONTWAIT) });
     }
     if !is_ready(fd, Half::Read) && !settings(fd).is_some_and(|settings| has_rules(&settings)) {
@@ -218,7 +218,7 @@ pub(crate) unsafe fn try_write(
     }
     if manner == Manner::Socket {
         let header = header(iov, count as usize);
-        // SAFETY: the caller's.
+        // SAFETY: by the contract of this function, as the crate's head has it.
         return outcome(unsafe { raw!(SYS_sendmsg, fd, &raw const header, flags) });
     }
     if !is_ready(fd, Half::Write) {

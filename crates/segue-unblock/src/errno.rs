@@ -1,6 +1,6 @@
 //! The C library's `errno` of this thread.
 //!
-//! Used by `scope`, which keeps it right across a wait, and wherever a call's result is looked at.
+//! Used by `call`, which keeps it right across a wait, and wherever a call's result is looked at.
 #![allow(unsafe_code)] // A thread-local variable of the C library.
 
 use std::ffi::c_int;

@@ -100,8 +100,8 @@
 //!
 //! Each `extern "C"` function here has the contract of the C library's function of its name, for
 //! all its callers: what its pointers name is there, as long as it says, until the call returns,
-//! and may be written where the kernel would. "The caller's" in a `SAFETY:` comment is that
-//! contract.
+//! and may be written where the kernel would. A `SAFETY:` comment that names "the
+//! contract of this function", or says "the caller's", cites this section.
 //!
 //! # Where it is
 //!
@@ -112,17 +112,21 @@
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("segue-unblock is for Linux on 64-bit processors: leave it out of builds for other systems");
 
+mod buffers;
 mod bytes;
+mod call;
 mod connections;
 mod descriptor;
 mod errno;
+mod mark;
 mod messages;
 mod names;
+mod patience;
 mod raw;
-mod scope;
 mod several;
 mod sleeps;
 mod sockets;
+mod transfer;
 
 /// Runs `f`, in which the C library's calls that would block suspend the calling fiber. On a plain
 /// thread it only runs `f`.
@@ -186,8 +190,8 @@ mod sockets;
 #[track_caller]
 #[allow(unsafe_code, reason = "what it asks for is its caller's promise")]
 pub unsafe fn unblock<R>(f: impl FnOnce() -> R) -> R {
-    // SAFETY: the caller's.
-    unsafe { scope::enter(f) }
+    // SAFETY: `enter` has the contract of this function.
+    unsafe { mark::enter(f) }
 }
 
 /// How often a call has waited by suspending its fiber, in this process so far. Never waits.
@@ -203,5 +207,5 @@ pub unsafe fn unblock<R>(f: impl FnOnce() -> R) -> R {
 /// ```
 #[must_use]
 pub fn waits() -> u64 {
-    scope::waits()
+    call::waits()
 }

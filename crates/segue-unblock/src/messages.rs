@@ -12,12 +12,15 @@
 //! and the messages of a receive that wants all are received one by one.
 #![allow(unsafe_code)] // The C library's functions, defined anew.
 
-use crate::bytes::{go_on, rest, total};
+use crate::buffers::{rest, total};
+use crate::call::{Outcome, admit, carry_out, outcome};
 use crate::descriptor::{Half, has_failed, header, is_stream};
+use crate::patience::Patience;
 use crate::raw::raw;
-use crate::scope::{Outcome, Patience, admit, carry_out, outcome, until_done};
 use crate::sleeps::duration;
 use crate::sockets::{Sending, peek_all, receive_is_ours, send_is_ours, waits_for_all};
+use crate::transfer::go_on;
+use crate::transfer::until_done;
 use segue_core::now;
 use std::ffi::{c_int, c_uint};
 use std::ptr;
@@ -42,7 +45,7 @@ unsafe fn slices<'a>(message: *const libc::msghdr) -> &'a [libc::iovec] {
 /// As for `sendmsg`; if something was sent, the kernel has accepted the message.
 unsafe fn send_part(fd: c_int, message: *const libc::msghdr, sending: &Sending, moved: usize) -> Outcome {
     if moved == 0 {
-        // SAFETY: the caller's.
+        // SAFETY: by the contract of this function, as the crate's head has it.
         return sending.attempt(0, |flags| unsafe { raw!(SYS_sendmsg, fd, message, flags) });
     }
     // Control data has gone with the first byte; a stream has no addresses.
@@ -56,7 +59,7 @@ unsafe fn send_part(fd: c_int, message: *const libc::msghdr, sending: &Sending, 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sendmsg(fd: c_int, message: *const libc::msghdr, flags: c_int) -> isize {
     if !send_is_ours(fd, flags) {
-        // SAFETY: the caller's.
+        // SAFETY: by the contract of this function, as the crate's head has it.
         return unsafe { raw!(SYS_sendmsg, fd, message, flags) };
     }
     let sending = Sending::new(flags);
@@ -139,17 +142,17 @@ unsafe fn receive_all(patience: &mut Patience, message: *mut libc::msghdr, flags
 #[unsafe(no_mangle)]
 unsafe extern "C" fn recvmsg(fd: c_int, message: *mut libc::msghdr, flags: c_int) -> isize {
     if !receive_is_ours(fd, flags) || message.is_null() {
-        // SAFETY: the caller's.
+        // SAFETY: by the contract of this function, as the crate's head has it.
         return unsafe { raw!(SYS_recvmsg, fd, message, flags) };
     }
     carry_out(|| {
         if waits_for_all(fd, flags) {
             admit()?;
-            // SAFETY: the caller's.
+            // SAFETY: by the contract of this function, as the crate's head has it.
             return unsafe { receive_all(&mut Patience::new(fd), message, flags) };
         }
         let flags = flags | libc::MSG_DONTWAIT;
-        // SAFETY: the caller's.
+        // SAFETY: by the contract of this function, as the crate's head has it.
         until_done(fd, Half::Read, |fd| outcome(unsafe { raw!(SYS_recvmsg, fd, message, flags) }))
     })
 }
@@ -192,7 +195,7 @@ fn batches(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut libc::mmsghdr, count: c_uint, flags: c_int) -> c_int {
     if !send_is_ours(fd, flags) {
-        // SAFETY: the caller's.
+        // SAFETY: by the contract of this function, as the crate's head has it.
         return unsafe { raw!(SYS_sendmmsg, fd, messages, count, flags) } as c_int;
     }
     let (sending, may_be_cut) = (Sending::new(flags), is_stream(fd));
@@ -231,10 +234,10 @@ unsafe extern "C" fn recvmmsg(
     flags: c_int,
     timeout: *mut libc::timespec,
 ) -> c_int {
-    // SAFETY: the caller's, if it is there.
+    // SAFETY: null, or there by the contract of this function.
     let limit = unsafe { timeout.as_ref() }.map(duration);
     if !receive_is_ours(fd, flags) || limit == Some(None) {
-        // SAFETY: the caller's.
+        // SAFETY: by the contract of this function, as the crate's head has it.
         return unsafe { raw!(SYS_recvmmsg, fd, messages, count, flags, timeout) } as c_int;
     }
     let wants_all = waits_for_all(fd, flags) && !messages.is_null();

@@ -6,8 +6,9 @@
 //! question is copied, and the place for the list is written by the caller alone.
 #![allow(unsafe_code)] // The C library's function, defined anew; and found.
 
+use crate::call::{carry_out, elsewhere};
 use crate::errno;
-use crate::scope::{carry_out, elsewhere, is_active};
+use crate::mark::is_active;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::{self, ManuallyDrop};
 use std::ptr;
@@ -44,7 +45,7 @@ impl Question {
     unsafe fn new(node: *const c_char, service: *const c_char, hints: *const libc::addrinfo) -> Self {
         // SAFETY: the caller's: each is null, or a text that ends with a zero.
         let owned = |text: *const c_char| (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_owned());
-        // SAFETY: the caller's, if it is there.
+        // SAFETY: null, or there by the contract of this function.
         let hints = unsafe { hints.as_ref() };
         let hints = hints.map(|it| [it.ai_flags, it.ai_family, it.ai_socktype, it.ai_protocol]);
         Self { node: owned(node), service: owned(service), hints }
@@ -103,10 +104,10 @@ unsafe extern "C" fn getaddrinfo(
         return libc::EAI_SYSTEM;
     };
     if !is_active() {
-        // SAFETY: the caller's.
+        // SAFETY: by the contract of this function, as the crate's head has it.
         return unsafe { real(node, service, hints, found) };
     }
-    // SAFETY: the caller's.
+    // SAFETY: by the contract of this function, as the crate's head has it.
     let question = unsafe { Question::new(node, service, hints) };
     let mut answer = 0;
     // A look-up that was interrupted is made again, unless the caller was cancelled.

@@ -8,10 +8,12 @@
 //! thread's, which others have meanwhile.
 #![allow(unsafe_code)] // The C library's functions, defined anew.
 
-use crate::bytes::check_room;
+use crate::buffers::check_room;
+use crate::call::{Outcome, admit, carry_out, outcome};
 use crate::descriptor::Half;
+use crate::mark::is_active;
+use crate::patience::Patience;
 use crate::raw::raw;
-use crate::scope::{Outcome, Patience, admit, carry_out, is_active, outcome};
 use segue_core::now;
 use segue_io::foreign::Foreign;
 use std::ffi::{c_int, c_ulong, c_void};
@@ -126,7 +128,7 @@ fn epoll_of(wanted: impl Iterator<Item = (c_int, i16)>, deadline: Option<Instant
 unsafe fn poll_until(fds: *mut libc::pollfd, count: libc::nfds_t, limit: Limit) -> c_int {
     let look = |_| {
         let mut at_once = AT_ONCE;
-        // SAFETY: the caller's.
+        // SAFETY: by the contract of this function, as the crate's head has it.
         outcome(unsafe { raw!(SYS_ppoll, fds, count, &raw mut at_once, ptr::null::<c_void>(), SIGNALS) })
     };
     let watch = |deadline| {
@@ -142,12 +144,12 @@ unsafe fn poll_until(fds: *mut libc::pollfd, count: libc::nfds_t, limit: Limit) 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn poll(fds: *mut libc::pollfd, count: libc::nfds_t, timeout: c_int) -> c_int {
     if is_active() && timeout != 0 {
-        // SAFETY: the caller's.
+        // SAFETY: by the contract of this function, as the crate's head has it.
         return unsafe { poll_until(fds, count, Limit::millis(timeout)) };
     }
     let mut limit = libc::timespec { tv_sec: (timeout / 1_000).into(), tv_nsec: (timeout % 1_000 * 1_000_000).into() };
     let limit = if timeout < 0 { ptr::null_mut() } else { &raw mut limit };
-    // SAFETY: the caller's.
+    // SAFETY: by the contract of this function, as the crate's head has it.
     unsafe { raw!(SYS_ppoll, fds, count, limit, ptr::null::<c_void>(), SIGNALS) as c_int }
 }
 
@@ -158,26 +160,26 @@ unsafe extern "C" fn ppoll(
     timeout: *const libc::timespec,
     mask: *const libc::sigset_t,
 ) -> c_int {
-    // SAFETY: the caller's, if it is there.
+    // SAFETY: null, or there by the contract of this function.
     let timeout = unsafe { timeout.as_ref() };
     if is_active()
         && mask.is_null()
         && let Some(limit) = Limit::timespec(timeout)
     {
-        // SAFETY: the caller's.
+        // SAFETY: by the contract of this function, as the crate's head has it.
         return unsafe { poll_until(fds, count, limit) };
     }
     // The kernel writes what is left, and the C library does not.
     let mut limit = timeout.copied();
     let limit = limit.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
-    // SAFETY: the caller's.
+    // SAFETY: by the contract of this function, as the crate's head has it.
     unsafe { raw!(SYS_ppoll, fds, count, limit, mask, SIGNALS) as c_int }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __poll_chk(fds: *mut libc::pollfd, count: libc::nfds_t, timeout: c_int, room: usize) -> c_int {
     check_room(count as usize, room / size_of::<libc::pollfd>());
-    // SAFETY: the caller's.
+    // SAFETY: by the contract of this function, as the crate's head has it.
     unsafe { poll(fds, count, timeout) }
 }
 
@@ -190,7 +192,7 @@ unsafe extern "C" fn __ppoll_chk(
     room: usize,
 ) -> c_int {
     check_room(count as usize, room / size_of::<libc::pollfd>());
-    // SAFETY: the caller's.
+    // SAFETY: by the contract of this function, as the crate's head has it.
     unsafe { ppoll(fds, count, timeout, mask) }
 }
 
@@ -202,7 +204,7 @@ unsafe extern "C" fn epoll_pwait(
     timeout: c_int,
     mask: *const libc::sigset_t,
 ) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: by the contract of this function, as the crate's head has it.
     let call =
         |epoll: c_int, timeout: c_int| unsafe { raw!(SYS_epoll_pwait, epoll, events, most, timeout, mask, SIGNALS) };
     if !is_active() || timeout == 0 || !mask.is_null() {
@@ -216,7 +218,7 @@ unsafe extern "C" fn epoll_pwait(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn epoll_wait(epoll: c_int, events: *mut libc::epoll_event, most: c_int, timeout: c_int) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: by the contract of this function, as the crate's head has it.
     unsafe { epoll_pwait(epoll, events, most, timeout, ptr::null()) }
 }
 
@@ -235,7 +237,7 @@ unsafe extern "C" fn select(
     timeout: *mut libc::timeval,
 ) -> c_int {
     let sets = [reads, writes, errors];
-    // SAFETY: the caller's, if it is there.
+    // SAFETY: null, or there by the contract of this function.
     let given = unsafe { timeout.as_mut() };
     let limit = given.as_ref().map_or(Some(Limit::Never), |time| {
         let micros = u64::try_from(time.tv_usec).ok()?;
@@ -243,7 +245,7 @@ unsafe extern "C" fn select(
         Duration::from_secs(seconds).checked_add(Duration::from_micros(micros)).map(Limit::After)
     });
     let call = |timeout: *mut libc::timespec| {
-        // SAFETY: the caller's.
+        // SAFETY: by the contract of this function, as the crate's head has it.
         unsafe { raw!(SYS_pselect6, count, reads, writes, errors, timeout, ptr::null::<c_void>()) }
     };
     let (Some(limit), true) = (limit, count >= 0) else {

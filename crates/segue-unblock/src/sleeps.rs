@@ -8,9 +8,10 @@
 //! be told.
 #![allow(unsafe_code)] // The C library's functions, defined anew.
 
+use crate::call::{carry_out, count_wait, give_way};
 use crate::errno;
+use crate::mark::is_active;
 use crate::raw::raw;
-use crate::scope::{Patience, carry_out, give_way, is_active};
 use std::ffi::{c_int, c_uint};
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -24,7 +25,7 @@ pub(crate) fn duration(time: &libc::timespec) -> Option<Duration> {
 
 #[track_caller]
 fn suspend(time: Duration) -> c_int {
-    Patience::count();
+    count_wait();
     carry_out(|| {
         if segue_core::sleep(time).is_err() {
             give_way();
@@ -36,12 +37,12 @@ fn suspend(time: Duration) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nanosleep(time: *const libc::timespec, left: *mut libc::timespec) -> c_int {
     if is_active()
-        // SAFETY: the caller's, if it is there.
+        // SAFETY: null, or there by the contract of this function.
         && let Some(time) = unsafe { time.as_ref() }.and_then(duration)
     {
         return suspend(time);
     }
-    // SAFETY: the caller's.
+    // SAFETY: by the contract of this function, as the crate's head has it.
     unsafe { raw!(SYS_nanosleep, time, left) as c_int }
 }
 
@@ -54,7 +55,7 @@ unsafe extern "C" fn clock_nanosleep(
 ) -> c_int {
     if is_active()
         && matches!(clock, libc::CLOCK_REALTIME | libc::CLOCK_MONOTONIC | libc::CLOCK_BOOTTIME)
-        // SAFETY: the caller's, if it is there.
+        // SAFETY: null, or there by the contract of this function.
         && let Some(time) = unsafe { time.as_ref() }.and_then(duration)
     {
         let before = if flags & libc::TIMER_ABSTIME != 0 { now(clock) } else { Duration::ZERO };
@@ -62,7 +63,7 @@ unsafe extern "C" fn clock_nanosleep(
     }
     // It says what is wrong by its result, and leaves `errno` alone.
     let before = errno::get();
-    // SAFETY: the caller's.
+    // SAFETY: by the contract of this function, as the crate's head has it.
     let result = unsafe { raw!(SYS_clock_nanosleep, clock, flags, time, left) };
     let error = errno::get();
     errno::set(before);

@@ -13,10 +13,14 @@
 //! | `MSG_NOSIGNAL` | set for the rest of a send, since the kernel raises no SIGPIPE when something was sent |
 #![allow(unsafe_code)] // The C library's functions, defined anew.
 
-use crate::bytes::{all, check_room};
+use crate::buffers::check_room;
+use crate::call::{Outcome, admit, carry_out, outcome};
 use crate::descriptor::{Half, does_not_block, is_stream, poll};
+use crate::mark::is_active;
+use crate::patience::Patience;
 use crate::raw::raw;
-use crate::scope::{Outcome, Patience, admit, carry_out, is_active, outcome, until_done};
+use crate::transfer::all;
+use crate::transfer::until_done;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -94,7 +98,7 @@ unsafe extern "C" fn recvfrom(
     addr: *mut libc::sockaddr,
     addr_length: *mut libc::socklen_t,
 ) -> isize {
-    // SAFETY: the caller's.
+    // SAFETY: by the contract of this function, as the crate's head has it.
     let through = || unsafe { raw!(SYS_recvfrom, fd, buf, length, flags, addr, addr_length) };
     if !receive_is_ours(fd, flags) {
         return through();
@@ -119,14 +123,14 @@ unsafe extern "C" fn recvfrom(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn recv(fd: c_int, buf: *mut c_void, length: usize, flags: c_int) -> isize {
-    // SAFETY: the caller's.
+    // SAFETY: by the contract of this function, as the crate's head has it.
     unsafe { recvfrom(fd, buf, length, flags, ptr::null_mut(), ptr::null_mut()) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __recv_chk(fd: c_int, buf: *mut c_void, length: usize, room: usize, flags: c_int) -> isize {
     check_room(length, room);
-    // SAFETY: the caller's.
+    // SAFETY: by the contract of this function, as the crate's head has it.
     unsafe { recv(fd, buf, length, flags) }
 }
 
@@ -141,7 +145,7 @@ unsafe extern "C" fn __recvfrom_chk(
     addr_length: *mut libc::socklen_t,
 ) -> isize {
     check_room(length, room);
-    // SAFETY: the caller's.
+    // SAFETY: by the contract of this function, as the crate's head has it.
     unsafe { recvfrom(fd, buf, length, flags, addr, addr_length) }
 }
 
@@ -155,7 +159,7 @@ pub(crate) unsafe extern "C" fn sendto(
     addr_length: libc::socklen_t,
 ) -> isize {
     if !send_is_ours(fd, flags) {
-        // SAFETY: the caller's.
+        // SAFETY: by the contract of this function, as the crate's head has it.
         return unsafe { raw!(SYS_sendto, fd, buf, length, flags, addr, addr_length) };
     }
     let sending = Sending::new(flags);
@@ -169,6 +173,6 @@ pub(crate) unsafe extern "C" fn sendto(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn send(fd: c_int, buf: *const c_void, length: usize, flags: c_int) -> isize {
-    // SAFETY: the caller's.
+    // SAFETY: by the contract of this function, as the crate's head has it.
     unsafe { sendto(fd, buf, length, flags, ptr::null(), 0) }
 }

@@ -1,6 +1,6 @@
-//! Whether a call is to suspend its caller; and how it waits.
+//! [`Patience`]: how one call waits for a descriptor that is not ready.
 //!
-//! Used by every function that is defined here. `lib.rs` has the idea.
+//! Used by the loops of this crate that make a call until the call does not block.
 //!
 //! # A ready that the call denies
 //!
@@ -23,25 +23,15 @@
 //! **Commit point**: the system call that moves something. **Cancellation**: in a wait or a pause,
 //! so that nothing has moved since the last call. **The race to fear**: readiness comes between the
 //! denial and the wait. The wait looks before it suspends.
-#![allow(unsafe_code)] // To enter the scope is its caller's promise.
 
+use crate::call::{Outcome, count_wait};
 use crate::descriptor::{self, Half};
-use crate::errno;
-use rustix::io::Errno;
-use segue_core::drivers::{is_unblocked, not_unblocked, unblocked};
 use segue_core::{Cancelled, now};
-use segue_io::foreign::{self, Foreign};
+use segue_io::foreign::Foreign;
 use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-
-/// The process in which a scope was entered last. It orders nothing: a child of a fork has a number
-/// of its own, and so finds another one here.
-static HOME: AtomicU32 = AtomicU32::new(0);
-
-static WAITS: AtomicU64 = AtomicU64::new(0);
 
 /// For how long a fiber sleeps that has no descriptor to wait with, at first and at most.
 const SHORT: Duration = Duration::from_micros(500);
@@ -49,101 +39,6 @@ const LONG: Duration = Duration::from_millis(16);
 
 /// Stands for the descriptor of a wait that has none.
 const NONE: c_int = -1;
-
-/// Runs `f` with the mark on the calling fiber.
-///
-/// # Safety
-/// As for [`crate::unblock`].
-#[track_caller]
-pub(crate) unsafe fn enter<R>(f: impl FnOnce() -> R) -> R {
-    HOME.store(foreign::process(), Ordering::Relaxed);
-    // SAFETY: the caller's.
-    unsafe { unblocked(f) }
-}
-
-pub(crate) fn waits() -> u64 {
-    WAITS.load(Ordering::Relaxed)
-}
-
-/// Whether the caller is a fiber inside of the scope, that may be suspended, in the process in
-/// which it was begun. Nothing else of a call happens before this.
-#[inline(always)]
-pub(crate) fn is_active() -> bool {
-    is_unblocked() && HOME.load(Ordering::Relaxed) == foreign::process()
-}
-
-/// What a call comes to: a result, or a number for `errno`.
-pub(crate) type Outcome<T = isize> = Result<T, c_int>;
-
-/// The result of a system call as it comes out of the C library.
-pub(crate) fn outcome(result: isize) -> Outcome {
-    if result == -1 { Err(errno::get()) } else { Ok(result) }
-}
-
-/// Carries out a call of a fiber in the scope. Calls that it makes itself are plain ones; and
-/// `errno` is set when all else is over, since others may have run meanwhile.
-#[track_caller]
-pub(crate) fn carry_out(call: impl FnOnce() -> Outcome) -> isize {
-    let before = errno::get();
-    match not_unblocked(call) {
-        Ok(result) => {
-            errno::set(before);
-            result
-        }
-        Err(error) => {
-            errno::set(error);
-            -1
-        }
-    }
-}
-
-/// Makes a call that can't be told not to wait on a thread that a cancellation interrupts. `call`
-/// owns what it works with, since it may be left behind; with `takes`, not before two seconds.
-#[track_caller]
-pub(crate) fn elsewhere<T: Send + 'static>(
-    waits_for: &'static str,
-    takes: bool,
-    mut call: impl FnMut() -> Outcome<T> + Send + 'static,
-) -> Outcome<T> {
-    Patience::count();
-    let call = move || call().map_err(Errno::from_raw_os_error);
-    foreign::apart(waits_for, takes, call).map_err(|error| match error.raw_os_error() {
-        Some(number) => number,
-        None if Cancelled::caused(&error) => libc::ECANCELED,
-        // There is no thread.
-        None => libc::EAGAIN,
-    })
-}
-
-/// What every call does first: fails if the caller was cancelled, and lets others run if it has
-/// begun many without a wait.
-pub(crate) fn admit() -> Outcome<()> {
-    segue_core::admit().map_err(|_| {
-        give_way();
-        libc::ECANCELED
-    })
-}
-
-/// Lets others run after a call that was cancelled. Many programs try again at once, for ever, as
-/// loops over `TcpListener::incoming` do that skip errors: the worker is not theirs.
-pub(crate) fn give_way() {
-    let _ = segue_core::shield(segue_core::yield_now);
-}
-
-/// Makes a call that says that it would block, until it does not, and waits in between. For one
-/// descriptor; `attempt` gets the number that it has at the moment.
-#[track_caller]
-pub(crate) fn until_done(fd: c_int, half: Half, mut attempt: impl FnMut(c_int) -> Outcome) -> Outcome {
-    admit()?;
-    let mut patience = Patience::new(fd);
-    loop {
-        match attempt(patience.fd()) {
-            Err(libc::EAGAIN) => patience.wait(half)?,
-            Err(libc::EINTR) => {}
-            done => return done,
-        }
-    }
-}
 
 /// What the waits of one call have in common.
 pub(crate) struct Patience {
@@ -212,7 +107,7 @@ impl Patience {
     /// head of this file): then the wait is a pause.
     #[track_caller]
     pub(crate) fn wait(&mut self, half: Half) -> Outcome<()> {
-        WAITS.fetch_add(1, Ordering::Relaxed);
+        count_wait();
         let deadline = self.deadline(half);
         if self.told && (is_over(deadline) || descriptor::is_ready(self.fd(), half)) {
             return self.pause(deadline);
@@ -250,11 +145,6 @@ impl Patience {
         let pause = left.map_or(self.pause, |left| left.min(self.pause));
         self.pause = (self.pause * 2).min(LONG);
         segue_core::sleep(pause).map_err(|_| libc::ECANCELED)
-    }
-
-    /// Another kind of wait than for readiness begins.
-    pub(crate) fn count() {
-        WAITS.fetch_add(1, Ordering::Relaxed);
     }
 }
 
