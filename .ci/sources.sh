@@ -234,3 +234,34 @@ reading() {
     fi
     check_reading "$contract" $plain
 }
+
+# Arguments for `unsafe`: none leans on the caller of a function that is safe to call, and few have
+# at most five words. The limit may only fall.
+SHORT_ARGUMENTS=294
+check_arguments() {
+    local said
+    said=$(find "$1" -path '*/src/*.rs' -print0 | xargs -0 awk -f .ci/arguments.awk) || { echo "$said" && return 1; }
+    echo "$said"
+    [ "$(awk '{ print $3 }' <<<"$said")" -le "$SHORT_ARGUMENTS" ] ||
+        { echo "error: at most $SHORT_ARGUMENTS arguments have at most five words: say which facts they rest on" && return 1; }
+}
+
+arguments() {
+    local planted fault
+    planted=$(mktemp -d)
+    trap 'rm -rf "$planted"' RETURN
+    mkdir "$planted/src"
+    printf '%s\n' 'unsafe fn f() {' '    // SAFETY: as the caller promises, in each of its calls.' '    let g = || unsafe { g() };' '}' \
+        'pub(crate) unsafe extern "C" fn g() {' '    // SAFETY: the caller has' '    // the lock of it.' '    unsafe { h() }' '}' \
+        'fn h() {' '    // SAFETY: the calling fiber is inside of it.' '    unsafe { i() }' '}' \
+        '// SAFETY: the caller of its functions keeps it in place.' 'unsafe impl Send for S {}' >"$planted/src/fine.rs"
+    SHORT_ARGUMENTS=0 check_arguments "$planted" >/dev/null
+    for fault in '// SAFETY: the caller has the lock.' '// SAFETY: it is there until it is dropped,\n    // by each of its callers.' \
+        'let x = unsafe { g() }; // SAFETY: as the caller promises.' 'unsafe fn inner() {\n    }\n    // SAFETY: it is the caller'"'"'s.'; do
+        printf "fn f(\n    at: usize,\n) {\n    $fault\n    unsafe { g() }\n}\n" >"$planted/src/fault.rs"
+        if check_arguments "$planted" >/dev/null; then echo "error: a planted fault was not found: $fault" && return 1; fi
+    done
+    printf '%s\n' 'fn f() {' '    // SAFETY: it is in place.' '    unsafe { g() }' '}' >"$planted/src/fault.rs"
+    if SHORT_ARGUMENTS=0 check_arguments "$planted" >/dev/null; then echo "error: a planted fault was not found: a short argument" && return 1; fi
+    check_arguments crates
+}

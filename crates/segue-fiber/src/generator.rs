@@ -208,7 +208,7 @@ impl<T> Yielder<T> {
     #[cold]
     #[inline(never)]
     fn hand_over_from_within(&self, element: T) {
-        // SAFETY: the caller is inside of all of these frames, and is captured with them.
+        // SAFETY: this call is inside of all of these frames, and is captured with them.
         let path = unsafe { chain::path(self.header.as_ptr().cast()) };
         let _away = match path {
             Path::Clear => None,
@@ -236,11 +236,11 @@ impl<T> Yielder<T> {
         let top = chain::top();
         let element = ManuallyDrop::new(element);
         header.element.set(&raw const *element);
-        // SAFETY: set when the generator was made. The body runs, and the caller runs inside it,
+        // SAFETY: set when the generator was made. The body runs, and this call inside of it,
         // with no other coroutine's start between: its frame is in the chain. The element is moved
         // out once, by `next`.
         unsafe { header.raw.get().assume_init().suspend() };
-        // SAFETY: what is around the caller was captured with it.
+        // SAFETY: the frames around this call were captured with it.
         unsafe { chain::set_top(top) };
         if header.ending.get() {
             self.unwind();

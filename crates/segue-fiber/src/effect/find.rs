@@ -350,7 +350,7 @@ pub(super) fn surroundings() -> (Vec<Vec<&'static str>>, Option<WaitsFor>) {
         handlers.push(std::iter::successors(Some(first), |entry: &&Entry| entry.next).map(|it| (it.name)()).collect());
         None::<()>
     };
-    // SAFETY: it is the caller's top, and there is no switch.
+    // SAFETY: it is the top of the running computation, and there is no switch.
     let barrier = unsafe { outwards(chain::top(), |_, first, _| add(first)) }.err().flatten();
     (handlers, barrier)
 }

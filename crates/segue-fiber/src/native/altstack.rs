@@ -45,7 +45,8 @@ pub fn ensure_alternate_stack() -> io::Result<()> {
     }
     let own = map()?;
     if let Err(error) = OWN.keep(own) {
-        unmap(own);
+        // SAFETY: it was just made, and the kernel does not know it.
+        unsafe { unmap(own) };
         return Err(error);
     }
     install(own)
@@ -75,14 +76,18 @@ fn map() -> io::Result<NonNull<AlternateStack>> {
     match sys::make_accessible(start(own)..start(own) + size()) {
         Ok(()) => Ok(own),
         Err(error) => {
-            unmap(own);
+            // SAFETY: it was just reserved, and nobody knows it.
+            unsafe { unmap(own) };
             Err(error)
         }
     }
 }
 
-fn unmap(own: NonNull<AlternateStack>) {
-    sys::unmap(own.cast(), sys::page_size() + size());
+/// # Safety
+/// It comes from [`map`], and nobody uses the stack any more.
+unsafe fn unmap(own: NonNull<AlternateStack>) {
+    // SAFETY: `map` has reserved so much there, and nobody uses the memory, as the contract says.
+    unsafe { sys::unmap(own.cast(), sys::page_size() + size()) };
 }
 
 /// How large a stack is, without its guard.
@@ -118,6 +123,7 @@ impl Kept for AlternateStack {
                 return; // In use: leave it mapped.
             }
         }
-        unmap(own);
+        // SAFETY: it is no stack of this thread any more, which alone has used it.
+        unsafe { unmap(own) };
     }
 }

@@ -202,8 +202,9 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         self.entry.retire();
-        // All stacks are back, since each holds the arena, so that nobody uses the memory.
-        sys::unmap(self.start, self.layout.max_slots as usize * self.layout.stride);
+        // SAFETY: it is the range that was reserved. All stacks are back, since each holds the arena, so
+        // that nobody uses the memory.
+        unsafe { sys::unmap(self.start, self.layout.max_slots as usize * self.layout.stride) };
         MPROTECTED.fetch_sub(*self.mprotected.get_mut(), Relaxed);
     }
 }

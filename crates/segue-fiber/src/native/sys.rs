@@ -53,9 +53,12 @@ pub(super) fn reserve(size: usize) -> io::Result<NonNull<u8>> {
     NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }
 
-/// Ends a reservation. `start` and `size` are those of [`reserve`], and nobody uses the memory.
-pub(super) fn unmap(start: NonNull<u8>, size: usize) {
-    // SAFETY: by the contract above, which the callers (drops of sole owners) keep.
+/// Ends a reservation.
+///
+/// # Safety
+/// `start` and `size` are those of a [`reserve`], and nobody uses the memory any more.
+pub(super) unsafe fn unmap(start: NonNull<u8>, size: usize) {
+    // SAFETY: it is a mapping of ours, which nobody uses, as the contract says.
     let result = unsafe { libc::munmap(start.as_ptr().cast(), size) };
     debug_assert_eq!(result, 0);
 }

@@ -424,8 +424,8 @@ where
     RA: Send,
     RB: Send,
 {
-    // SAFETY: a worker stays in place while it runs on this thread. The fork looks whether the
-    // caller is a fiber of it: here, in the program's own function, that would keep the compiler
+    // SAFETY: a worker stays in place while it runs on this thread. The fork looks whether it
+    // is called by a fiber of that worker: here, in the program's own function, that would keep the compiler
     // from inlining that function into the fork.
     match unsafe { crate::worker::common::worker().as_ref() } {
         Some(worker) if size_of::<B>() <= IN_REGISTERS => Ok(worker.fork(a, b)),

@@ -31,7 +31,7 @@
 use crate::par::seats::{Behind, EACH, Seat, Seats};
 use crate::run::default::default_pool;
 use crate::worker::checkpoint::between_blocks;
-use crate::worker::common::{Common, caller, with_caller};
+use crate::worker::common::{Common, with_caller};
 use crate::worker::handle;
 use segue_core::WaitsFor;
 use segue_core::chain::{self, barrier};
@@ -163,9 +163,11 @@ struct Loop<'l, C> {
 pub(crate) fn drive<P: Producer, C: Consumer<P::Item>>(pieces: P, consumer: &C, at_most: Option<usize>) -> C::Result {
     let at_most = lesser(at_most, consumer.at_most());
     let whole = || {
-        let number = at_most.unwrap_or_else(|| EACH * worker().map_or(1, |worker| worker.group.len()));
-        let all = Loop { consumer, seats: Seats::new(number) };
-        go_on(pieces, 0, consumer.folder(0), all.seats.first(), &all)
+        with_worker(|worker| {
+            let number = at_most.unwrap_or_else(|| EACH * worker.map_or(1, |worker| worker.group.len()));
+            let all = Loop { consumer, seats: Seats::new(number) };
+            go_on(worker, pieces, 0, consumer.folder(0), all.seats.first(), &all)
+        })
     };
     if in_worker() {
         return if chain::top().is_null() { whole() } else { surrounded(whole) };
@@ -214,8 +216,10 @@ enum Rest<P, R> {
     Kept(P),
 }
 
-/// Goes through a piece, which begins with the element of this index.
+/// Goes through a piece, which begins with the element of this index, in a fiber of this worker, or
+/// in none.
 fn go_on<'l, P, C>(
+    worker: Option<&Common>,
     mut rest: P,
     mut at: usize,
     mut folder: C::Folder<'l>,
@@ -226,7 +230,7 @@ where
     P: Producer,
     C: Consumer<P::Item>,
 {
-    let run = |piece, at, seat| go_on(piece, at, all.consumer.folder(at), seat, all);
+    let run = |piece, at, seat| with_worker(|worker| go_on(worker, piece, at, all.consumer.folder(at), seat, all));
     let mut grain = Grain { size: 1, since: None };
     loop {
         let left = rest.len();
@@ -235,14 +239,14 @@ where
             drop(rest);
             return folder.complete();
         }
-        let Some(worker) = (if left > grain.size.min(UNTIMED) { worker() } else { None }) else {
+        let Some(worker) = worker.filter(|_| left > grain.size.min(UNTIMED)) else {
             folder.consume_iter(rest.into_iter());
             return folder.complete();
         };
         if worker.remote().is_wanted() {
             let half = left / 2;
             let (first, second) = rest.split_at(half);
-            let ours = || go_on(first, at, folder, seat, all);
+            let ours = || go_on(Some(worker), first, at, folder, seat, all);
             let (first, second) = worker.fork(ours, || run(second, at + half, all.seats.take()));
             return all.consumer.combine(first, second);
         }
@@ -276,12 +280,11 @@ where
     }
 }
 
-/// The worker whose fiber the caller is.
+/// Calls `f` with the worker whose fiber calls this, if there is one. Whenever `f` goes on, this
+/// fiber is on the same worker.
 #[inline]
-#[allow(unsafe_code)] // Workers are reached by their addresses.
-fn worker<'w>() -> Option<&'w Common> {
-    // SAFETY: the fiber that calls this uses it no longer than for its own loop.
-    unsafe { caller() }.map(|(worker, _)| worker)
+fn with_worker<R>(f: impl FnOnce(Option<&Common>) -> R) -> R {
+    with_caller(|caller| f(caller.map(|(worker, _)| worker)))
 }
 
 /// Calls `f`, which forks, where the caller is, as [`drive`] does; else in the default runtime.

@@ -86,7 +86,9 @@ fn sort<T: Send>(
     merge(left, right, buffer, compare);
     // Half a copy back would have elements twice.
     let no_unwind = NoUnwind::new("a fork panicked in the middle of a sort");
-    copy_back(elements, buffer);
+    // SAFETY: `merge` has put a copy of each element into the buffer, which is as long; no user's code
+    // is called before all are copied back.
+    unsafe { copy_back(elements, buffer) };
     no_unwind.disarm();
 }
 
@@ -141,18 +143,29 @@ fn merge_here<T>(left: &[T], right: &[T], into: &mut [MaybeUninit<T>], compare: 
 }
 
 /// Copies the merged elements back, over those that they are copies of.
-fn copy_back<T: Send>(elements: &mut [T], merged: &mut [MaybeUninit<T>]) {
+///
+/// # Safety
+/// Both have the same length, and `merged` has a copy of each element, once. No element is used before
+/// all are copied.
+unsafe fn copy_back<T: Send>(elements: &mut [T], merged: &mut [MaybeUninit<T>]) {
     if elements.len() > SMALL * 4 {
         let middle = elements.len() / 2;
         let (first, second) = elements.split_at_mut(middle);
         let (first_merged, second_merged) = merged.split_at_mut(middle);
-        join(|| copy_back(first, first_merged), || copy_back(second, second_merged));
+        let copy_first = || {
+            // SAFETY: as the contract says, for the first halves: each element is written once.
+            unsafe { copy_back(first, first_merged) }
+        };
+        let copy_second = || {
+            // SAFETY: likewise, for the second halves: nobody uses an element before both are copied.
+            unsafe { copy_back(second, second_merged) }
+        };
+        join(copy_first, copy_second);
         return;
     }
     debug_assert_eq!(elements.len(), merged.len());
-    // SAFETY: `merged` has a copy of each of the elements that are written over here or in the
-    // other parts, each once, and nothing runs in between that could see one twice: no user's code
-    // is called until all parts were copied.
+    // SAFETY: both have this length. `merged` has a copy of each of the elements that are written over
+    // here or in the other parts, and nothing runs in between that could see one twice.
     unsafe { ptr::copy_nonoverlapping(merged.as_ptr().cast(), elements.as_mut_ptr(), elements.len()) };
 }
 

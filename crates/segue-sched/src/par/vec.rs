@@ -47,20 +47,24 @@ impl<'v, T: Send> Producer for Owned<'v, T> {
 
 impl<T> Drop for Owned<'_, T> {
     fn drop(&mut self) {
-        drop_all(mem::take(&mut self.0));
+        // SAFETY: by the invariant they are initialised and belong to this, which gives up its slice.
+        unsafe { drop_all(mem::take(&mut self.0)) };
     }
 }
 
 impl<T> Drop for OwnedIter<'_, T> {
     fn drop(&mut self) {
-        drop_all(mem::take(&mut self.0).into_slice());
+        // SAFETY: as in the drop of a piece, for the elements that were not yielded.
+        unsafe { drop_all(mem::take(&mut self.0).into_slice()) };
     }
 }
 
-/// Drops elements that belong to the caller, all of them, also if one panics.
-fn drop_all<T>(elements: &mut [MaybeUninit<T>]) {
-    // SAFETY: they are initialised, and belong to the caller, which has given up its slice: nobody
-    // sees them again. A slice's glue goes on to the others when a drop panics.
+/// Drops all elements, also if one of the drops panics.
+///
+/// # Safety
+/// They are initialised, and nobody uses them after this.
+unsafe fn drop_all<T>(elements: &mut [MaybeUninit<T>]) {
+    // SAFETY: they are initialised, and nobody sees them again, as the contract says. A slice's glue goes on to the others when a drop panics.
     unsafe { ptr::drop_in_place(ptr::from_mut(elements) as *mut [T]) };
 }
 

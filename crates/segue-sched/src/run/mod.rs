@@ -462,8 +462,8 @@ pub(crate) fn lead<P: Policy, K: Park, T>(
 pub(crate) fn with_family<R>(f: impl FnOnce(&Family) -> R) -> R {
     barrier(WaitsFor::new("the run of a scheduler"), || {
         // SAFETY: it is dropped here, inside of the contexts in which it was made, and across which
-        // nothing is captured. It has no members by then: `Family::job` makes them, and its caller
-        // completes the family.
+        // nothing is captured. It has no members by then: `Family::job` makes them, by whose
+        // contract the family is completed.
         let family = unsafe { Family::of_caller() };
         f(&family)
     })

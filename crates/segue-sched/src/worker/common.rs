@@ -37,25 +37,15 @@ pub(crate) fn worker() -> *const Common {
 }
 
 /// Calls `f` with the worker that runs on this thread and the running fiber, if that is one of the
-/// worker's. For code of ours: nothing is captured inside of `f`.
+/// worker's, and not of another scheduler that runs in one of these. For code of ours: nothing is
+/// captured inside of `f`.
 #[inline(always)]
 pub(crate) fn with_caller<R>(f: impl FnOnce(Option<(&Common, &Fiber)>) -> R) -> R {
-    // SAFETY: `f` runs in the fiber.
-    f(unsafe { caller() })
-}
-
-/// The worker that runs on this thread and the running fiber, if that is one of the worker's, and
-/// not of another scheduler that runs in one of these.
-///
-/// # Safety
-/// For the running fiber, as long as it runs.
-#[inline(always)]
-pub(crate) unsafe fn caller<'a>() -> Option<(&'a Common, &'a Fiber)> {
     // SAFETY: the slot of the worker is null, or has one that stays until another is set, in this
-    // frame or around it (`set_worker`); the fiber that is current stays for longer than this call
+    // frame or around it (`set_worker`); the fiber that is current runs `f`, and stays for longer
     // (clauses 3 and 4).
     let caller = unsafe { worker().as_ref().zip(segue_core::scheduling::current().as_ref()) };
-    caller.filter(|(common, fiber)| common.has(fiber))
+    f(caller.filter(|(common, fiber)| common.has(fiber)))
 }
 
 /// The first worker of `group`, if there is one, of these: the worker that runs on this thread, the

@@ -42,10 +42,11 @@ impl Forks {
         self.ring.set(NonNull::from(Box::leak(ring)).cast());
     }
 
-    fn take_ring(&self) -> Box<[MaybeUninit<NonNull<Note>>]> {
+    /// # Safety
+    /// Another ring is set before anything else is called, or this is the end.
+    unsafe fn take_ring(&self) -> Box<[MaybeUninit<NonNull<Note>>]> {
         let ring = NonNull::slice_from_raw_parts(self.ring.get(), self.mask.get() + 1);
-        // SAFETY: it was leaked by `set_ring`, with this length; the caller sets another or is the
-        // end.
+        // SAFETY: it was leaked by `set_ring`, with this length, and is taken once.
         unsafe { Box::from_raw(ring.as_ptr()) }
     }
 
@@ -71,8 +72,9 @@ impl Forks {
     #[cold]
     #[inline(never)]
     fn grow(&self) {
-        let ring = self.take_ring();
-        let mut larger = Box::new_uninit_slice(ring.len() * 2);
+        let mut larger = Box::new_uninit_slice((self.mask.get() + 1) * 2);
+        // SAFETY: the larger one is set below; nothing in between can panic or call back.
+        let ring = unsafe { self.take_ring() };
         for number in self.bottom.get()..self.top.get() {
             larger[number & (ring.len() * 2 - 1)] = ring[number & (ring.len() - 1)];
         }
@@ -107,7 +109,8 @@ impl Forks {
 
 impl Drop for Forks {
     fn drop(&mut self) {
-        drop(self.take_ring());
+        // SAFETY: nothing is called after the end.
+        drop(unsafe { self.take_ring() });
     }
 }
 

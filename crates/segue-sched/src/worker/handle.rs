@@ -393,7 +393,7 @@ fn start<T: Send>(to: &Handle, at: &'static Location<'static>, f: impl FnOnce() 
     });
     let family = segue_core::with_current(|fiber| fiber.detaches_to().map(NonNull::from));
     // SAFETY: the frame waits below, inside of the contexts that it is in; the family is the
-    // caller's and outlives it; closure and result are `Send`.
+    // calling fiber's and outlives it; closure and result are `Send`.
     let job =
         unsafe { StackJob::job(NonNull::from(&frame), Place::here(), family.as_ref().map(|family| family.as_ref())) };
     // Refused, or accepted and dropped later, it tells the frame.

@@ -455,10 +455,13 @@ impl<P: Policy> Local<P> {
             && self.is_here()
     }
 
-    /// The fiber that the running one passes its turn on to: the one that the policy gives out
-    /// next, after it was given the running one, if that yields. It is the current one from now on.
+    /// Asks the policy for the next fiber, to which the running fiber passes its turn on. A running
+    /// fiber that yields is given to the policy first. The next fiber is current from now on.
+    ///
+    /// # Safety
+    /// `from` is the running fiber, and [leaves](Self::leave) for the answer at once.
     #[inline(always)]
-    fn successor(&self, from: NonNull<Header>, yields: bool) -> Option<NonNull<Header>> {
+    unsafe fn successor(&self, from: NonNull<Header>, yields: bool) -> Option<NonNull<Header>> {
         let no_unwind = no_unwind();
         // The policy, which is foreign code, is called in no fiber, as by the loop: this worker is
         // no guest.
@@ -470,7 +473,7 @@ impl<P: Policy> Local<P> {
             if !matches!(goes, Goes::Here) {
                 self.held.set(self.held.get() + 1);
                 drop(policy);
-                // SAFETY: the caller's header is in place.
+                // SAFETY: the header of the running fiber is in place.
                 unsafe { segue_core::scheduling::set_current(&raw const (*from.as_ptr()).fiber) };
                 self.goes_on(goes);
                 no_unwind.disarm();
@@ -501,8 +504,8 @@ impl<P: Policy> Local<P> {
             }
         };
         drop(policy);
-        // SAFETY: the headers of both are in place. The caller switches to the next one at once, or
-        // else goes on.
+        // SAFETY: the headers of both are in place. The running fiber switches to the next one at once,
+        // or else goes on.
         unsafe { segue_core::scheduling::set_current(&raw const (*next.unwrap_or(from).as_ptr()).fiber) };
         no_unwind.disarm();
         next
