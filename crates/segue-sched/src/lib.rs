@@ -71,5 +71,6 @@ pub use worker::block_in_place::blocking_here;
 pub use worker::checkpoint::checkpoint;
 pub use worker::handle::{Handle, move_to, worker_has_more, worker_index};
 pub use worker::policy::{Goes, Idle, Policy, Seat, Started, Task, Why};
-pub use worker::report::{Stuck, StuckWorker, Survivors};
+pub use worker::report::{StuckWorker, Survivors};
 pub use worker::shutdown::Shutdown;
+pub use worker::stuck::Stuck;

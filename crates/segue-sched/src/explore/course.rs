@@ -20,7 +20,7 @@
 
 use super::trace::Trace;
 use crate::worker::policy::{Goes, Idle, Policy, Task, Why};
-use crate::worker::report::Stuck;
+use crate::worker::stuck::Stuck;
 use segue_core::scheduling::Timers;
 use segue_core::{CancelToken, Fiber};
 use std::cell::{Cell, RefCell};

@@ -3,7 +3,7 @@
 //! Returned by the explorer; printed by tests that fail.
 
 use super::schedule::Schedule;
-use crate::worker::report::Stuck;
+use crate::worker::stuck::Stuck;
 use std::any::Any;
 use std::fmt;
 

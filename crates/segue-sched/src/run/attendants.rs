@@ -69,7 +69,7 @@ impl Closer {
         let watch = watch.map(Arc::downgrade).unwrap_or_default();
         let look: Look = Box::new(move |worker, turn, since| watch.upgrade()?.ask(worker, turn, since));
         let ending = Ending::by_thread(shutdown.clone(), look);
-        group.set_ending(Arc::clone(&ending));
+        group.set_ending(Arc::<Ending>::clone(&ending));
         let (driven, of) = (Arc::clone(&ending), Arc::clone(group));
         let drive = move || driven.drive(&of);
         let thread = thread::Builder::new().name(format!("{name}-shutdown")).spawn(drive)?;

@@ -414,7 +414,7 @@ impl<F: MakePark> Plan<F> {
     /// Makes the calling thread that of this worker, until the service is dropped.
     fn start<P: Policy>(&self, local: &mut Local<P>) -> io::Result<(F::Park, Service<'_>)> {
         let park = self.park(local.common.index)?;
-        local.common.hooks = self.hooks.clone();
+        local.hooks = self.hooks.clone();
         Ok((park, Service::begin(&self.hooks, local.common.index, self.processors.as_ref())?))
     }
 

@@ -15,7 +15,7 @@
 //! told by the caller, and names it without waiting for the worker's answer.
 
 use crate::worker::common::{Common, with_caller, without_worker};
-use crate::worker::report::Stuck;
+use crate::worker::stuck::Stuck;
 use segue_core::{Fiber, WaitsFor};
 
 /// Runs `f` in place, on the worker's own thread, which may block there: what the worker has not

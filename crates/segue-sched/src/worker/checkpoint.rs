@@ -8,73 +8,11 @@
 //! worker or came from outside, an idle worker that would have work. These are four loads. Fibers
 //! that were ready before, due timers and sockets can't be seen so cheaply; they are served when a
 //! *slice* of time is over. To read the clock for that costs as much as several checkpoints. So a
-//! fiber reads it at the first checkpoint of each turn, and then each time that [`GLANCE`] has
+//! fiber reads it at the first checkpoint of each turn, and then each time that [`GLANCE`](super::slice::GLANCE) has
 //! passed, estimated by how long the last checkpoints took.
 
-use crate::worker::common::Common;
-use crate::worker::common::with_caller;
-use segue_core::scheduling::Timers;
+use crate::worker::common::{Common, with_caller};
 use segue_core::{Cancelled, Fiber};
-use std::cell::Cell;
-use std::time::{Duration, Instant};
-
-/// How long a turn may be, at checkpoints.
-const SLICE: Duration = Duration::from_millis(1);
-
-/// How often the clock is read, by and large.
-const GLANCE: Duration = Duration::from_micros(50);
-
-/// After how many checkpoints it is read in any case.
-const MOST: u32 = 1024;
-
-/// How much of its slice the running fiber has used.
-pub(crate) struct Slice {
-    /// The turn that this is about.
-    turn: Cell<usize>,
-    /// When its first checkpoint and the last look at the clock were. `None` before the worker's
-    /// first.
-    times: Cell<Option<(Instant, Instant)>>,
-    /// How many checkpoints there are between looks at the clock, and how many are left.
-    every: Cell<u32>,
-    left: Cell<u32>,
-}
-
-impl Slice {
-    pub(crate) fn new() -> Self {
-        Self { turn: Cell::new(0), times: Cell::new(None), every: Cell::new(1), left: Cell::new(1) }
-    }
-
-    /// Whether it is time to look at the clock.
-    #[inline]
-    fn tick(&self, turn: usize) -> bool {
-        let left = self.left.get().wrapping_sub(1);
-        self.left.set(left);
-        left == 0 || self.turn.get() != turn
-    }
-
-    /// Looks at the clock, and answers whether the slice is over. A simulated clock stands still
-    /// meanwhile: there it never is.
-    fn is_over(&self, turn: usize, timers: &Timers) -> bool {
-        let now = timers.now();
-        let began = match self.times.get() {
-            Some((began, last)) if self.turn.replace(turn) == turn => {
-                let took = now.saturating_duration_since(last).as_nanos().max(1);
-                let fit = u128::from(self.every.get()) * GLANCE.as_nanos() / took;
-                let most = (self.every.get() * 2).min(MOST);
-                self.every.set(u32::try_from(fit).unwrap_or(MOST).clamp(1, most));
-                began
-            }
-            _ => {
-                self.turn.set(turn);
-                self.every.set(1);
-                now
-            }
-        };
-        self.left.set(self.every.get());
-        self.times.set(Some((began, now)));
-        now.saturating_duration_since(began) >= SLICE || timers.until_next().is_some_and(|left| left.is_zero())
-    }
-}
 
 /// For long computations: fails if the caller was cancelled, and lets others run if they wait for
 /// it.

@@ -1,25 +1,22 @@
-//! The part of a worker that does not depend on its policy, and what lies at the top of a fiber's
-//! stack.
+//! The part of a worker that does not depend on its policy.
 //!
 //! [`Local`](crate::worker::local::Local) begins with it; everything that finds the worker of its
 //! thread uses it: fork-join, moves, checkpoints. Only the worker's thread touches it; wakes from
 //! other threads go through `group/remote.rs`.
 #![allow(unsafe_code)] // Workers and fibers are reached by their addresses.
 
-use crate::worker::checkpoint::Slice;
 use crate::worker::ebb::{KEPT, ebb};
 use crate::worker::forks::Forks;
-use crate::worker::group::{Group, Remote, take_back};
-use crate::worker::hooks::Hooks;
-use crate::worker::inbox::{Letter, Post};
+use crate::worker::group::{Group, Remote};
+use crate::worker::header::{Coroutine, Header, RESUME};
 use crate::worker::placing::Placing;
-use crate::worker::policy::Coroutine;
-use crate::worker::report::Stuck;
+use crate::worker::slice::Slice;
+use crate::worker::stuck::Stuck;
 use segue_core::Fiber;
-use segue_core::scheduling::{Job, JobHeader, Scheduler, Spawn};
+use segue_core::scheduling::{Job, Scheduler, Spawn};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
-use std::mem::{ManuallyDrop, offset_of};
+use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
@@ -103,36 +100,6 @@ impl Spawn for Group {
     }
 }
 
-pub(crate) const RESUME: u8 = 1;
-pub(crate) const INTERRUPT: u8 = 2;
-
-/// What lies at the top of a fiber's stack.
-///
-/// The fiber's host pointer leads here. A waker on another thread reads the first of the three
-/// lines, and writes the letter, on the last. The fiber's own turns read the first and write the
-/// second.
-#[repr(C)]
-pub(crate) struct Header {
-    pub(crate) worker: Cell<*const Common>,
-    pub(crate) fiber: Fiber,
-    /// Where it stands in its worker's list of the living.
-    pub(crate) seat: Cell<usize>,
-    pub(crate) letter: Letter<Header>,
-}
-
-/// With the coroutine's own line these are the four lines that `segue_fiber::prefetch` fetches. One
-/// line more cost a turn among a thousand fibers a quarter; a debug build has it.
-const _: () = assert!(cfg!(debug_assertions) || size_of::<Header>() <= 3 * 64);
-const _: () = assert!(offset_of!(Header, letter) >= 2 * 64);
-
-// SAFETY: it answers with the one field.
-unsafe impl Post for Header {
-    #[inline]
-    fn letter(&self) -> &Letter<Self> {
-        &self.letter
-    }
-}
-
 /// How many turns a busy worker makes before it passes on to its park what fibers have left for
 /// that. More would let one fiber's read wait for long beside others that compute; fewer would be
 /// more system calls where there are many connections.
@@ -156,8 +123,6 @@ pub(crate) struct Common {
     pub(crate) deferred_look: Cell<u32>,
     /// See [`Scheduler::leave_to_park`].
     pub(crate) idles_in_park: Cell<bool>,
-    /// What is called around its sleeps.
-    pub(crate) hooks: Hooks,
     /// Whether reports have backtraces.
     pub(crate) backtraces: Cell<bool>,
     /// Counts the turns.
@@ -172,7 +137,7 @@ pub(crate) struct Common {
     /// Whether it starts closures itself or finds them another place.
     pub(crate) placing: Placing,
     /// The shelf of a worker that has the group for itself.
-    alone: Option<RefCell<VecDeque<Job>>>,
+    pub(super) alone: Option<RefCell<VecDeque<Job>>>,
 }
 
 /// Once in so many turns, a power of two, a worker starts the oldest closure that it has offered,
@@ -228,7 +193,6 @@ impl Common {
             settles: OnceCell::new(),
             deferred_look: Cell::new(0),
             idles_in_park: Cell::new(false),
-            hooks: Hooks::default(),
             backtraces: Cell::new(false),
             turns: Cell::new(0),
             slice: Slice::new(),
@@ -413,141 +377,5 @@ impl Common {
             }
         };
         self.living.borrow().iter().filter(is_suspended).map(describe).collect()
-    }
-
-    /// Whether the worker sees something wait for the running fiber's turn, or for some of its
-    /// work.
-    #[inline]
-    pub(crate) fn is_called(&self) -> bool {
-        let remote = self.remote();
-        // All four are looked at, with one jump: as a rule there is nothing.
-        !remote.inbox.is_empty()
-            | remote.is_unheard()
-            | self.group.outside.seems_to_hold()
-            | remote.sent.seems_to_hold()
-    }
-
-    /// Whether the worker's loop has anything to do before the next fiber runs: mail to read, or a
-    /// closure to start.
-    #[inline]
-    pub(crate) fn has_business(&self) -> bool {
-        let offers = match &self.alone {
-            Some(shelf) => !shelf.borrow().is_empty(),
-            None => self.remote().shelf.seems_to_hold(),
-        };
-        // A wish for a closure is heard when the policy has one to spare.
-        let remote = self.remote();
-        offers | !remote.inbox.is_empty() | self.group.outside.seems_to_hold() | remote.sent.seems_to_hold()
-    }
-
-    /// Gives the oldest private fork, or else a closure of the policy's, to an idle worker that has
-    /// asked. For the running fiber.
-    pub(crate) fn give(&self) {
-        match self.forks.expose_oldest() {
-            Some(job) => {
-                self.remote().set_forks(true);
-                self.grant(job);
-            }
-            None => {
-                self.whole().offer_spare(false);
-                self.remote().put_off();
-            }
-        }
-    }
-
-    /// Offers a closure to one of those that want this worker.
-    pub(crate) fn grant(&self, job: Job) {
-        self.remote().set_wanted(false);
-        self.offer(job);
-        if self.group.sleeps_any() {
-            // Several sleepers share one mark.
-            self.remote().set_wanted(true);
-        }
-    }
-
-    /// Offers a closure to all workers of the group.
-    #[inline]
-    pub(crate) fn offer(&self, job: Job) {
-        match &self.alone {
-            Some(shelf) => shelf.borrow_mut().push_back(job),
-            None => self.group.offer(self.index, job),
-        }
-    }
-
-    /// Takes back a certain closure that this worker offered, if nobody has started it.
-    pub(crate) fn reclaim(&self, header: NonNull<JobHeader>) -> Option<Job> {
-        match &self.alone {
-            Some(shelf) => take_back(&mut shelf.borrow_mut(), header),
-            None => self.remote().shelf.take_back(header),
-        }
-        // It was put back among those from outside if it has found no stack.
-        .or_else(|| self.group.outside.take_back(header))
-    }
-
-    /// Takes the newest closure that this worker offered; now and then the oldest.
-    #[inline]
-    pub(crate) fn take_own(&self) -> Option<Job> {
-        if self.is_for_oldest() { self.take_oldest() } else { self.take_newest() }
-    }
-
-    /// Whether the oldest is to be taken in this turn: in two turns that follow each other, one of
-    /// them begun with a closure.
-    #[inline]
-    fn is_for_oldest(&self) -> bool {
-        self.turns.get() & (OLDEST - 2) == 0
-    }
-
-    #[inline]
-    fn take_newest(&self) -> Option<Job> {
-        match &self.alone {
-            Some(shelf) => shelf.borrow_mut().pop_back(),
-            None => self.remote().shelf.take_newest(),
-        }
-    }
-
-    #[cold]
-    fn take_oldest(&self) -> Option<Job> {
-        match &self.alone {
-            Some(shelf) => shelf.borrow_mut().pop_front(),
-            None => self.remote().shelf.take_oldest(),
-        }
-    }
-
-    /// Whether another worker would have a closure. The answer may be late.
-    #[inline]
-    pub(crate) fn is_asked(&self) -> bool {
-        self.alone.is_none() && (self.group.has_sleepers() || self.remote().is_unheard())
-    }
-
-    /// Takes a closure from outside, else the newest that this worker offered; now and then the
-    /// oldest of these before any from outside.
-    #[inline]
-    pub(crate) fn take_fresh(&self) -> Option<Job> {
-        if self.is_for_oldest() {
-            return self.take_oldest().or_else(|| self.group.outside.take_oldest());
-        }
-        self.take_any()
-    }
-
-    /// As [`take_fresh`](Common::take_fresh), for a worker that takes all of them.
-    #[inline]
-    pub(crate) fn take_any(&self) -> Option<Job> {
-        self.group.outside.take_oldest().or_else(|| self.take_newest())
-    }
-
-    /// Looks for a closure: its own newest, then the oldest from outside.
-    #[inline]
-    pub(crate) fn find(&self) -> Option<Job> {
-        self.take_own().or_else(|| self.group.outside.take_oldest())
-    }
-
-    /// Looks for the oldest closure of another worker; if this one `takes` those that are not
-    /// urgent, too.
-    #[inline]
-    pub(crate) fn find_elsewhere(&self, takes: bool) -> Option<Job> {
-        match self.alone {
-            Some(_) => None,
-            None => self.group.take_from_others(self.index, self.placing.modest(), takes),
-        }
     }
 }

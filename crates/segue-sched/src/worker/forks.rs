@@ -4,7 +4,6 @@
 //! contract's `suspend` meet it at two places.
 #![allow(unsafe_code)] // Notes name frames of the parents.
 
-use crate::worker::common::Common;
 use segue_core::scheduling::{Job, Place};
 use std::cell::Cell;
 use std::mem::MaybeUninit;
@@ -111,15 +110,5 @@ impl Drop for Forks {
     fn drop(&mut self) {
         // SAFETY: nothing is called after the end.
         drop(unsafe { self.take_ring() });
-    }
-}
-
-impl Common {
-    /// Exposes every private note: the running fiber is about to suspend.
-    #[cold]
-    pub(crate) fn expose_forks(&self) {
-        while let Some(job) = self.forks.expose_oldest() {
-            self.offer(job);
-        }
     }
 }

@@ -434,7 +434,7 @@ fn go_over(from: &Common, to: &Common, fiber: &Fiber) {
     unsafe { fiber.set_scheduler(to.scheduler()) };
     from.await_letter(header);
     from.strike(header);
-    header.worker.set(to.at());
+    header.worker.set(to.at().cast());
     to.enrol(header, at);
     // SAFETY: it suspends right here. It is in the mail of the worker that it leaves; that one is
     // awake and finds it at its next turn.

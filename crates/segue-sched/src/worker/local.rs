@@ -18,15 +18,17 @@
 //! it before anything else; until then no other fiber asks the policy.
 #![allow(unsafe_code)] // Fibers are reached by their headers' addresses.
 
-use crate::worker::common::{Common, Header, INTERRUPT, RESUME, Whole, set_worker, with_caller, worker};
+use crate::worker::common::{Common, Whole, set_worker, with_caller, worker};
 use crate::worker::group::Group;
+use crate::worker::header::{Coroutine, Header, INTERRUPT, RESUME};
+use crate::worker::hooks::Hooks;
 use crate::worker::inbox::Letter;
-use crate::worker::policy::{Coroutine, Goes, Idle, Policy, Seat, Started, Task, Why};
-use crate::worker::report::Stuck;
+use crate::worker::no_unwind::no_unwind;
+use crate::worker::policy::{Goes, Idle, Policy, Seat, Started, Task, Why};
+use crate::worker::stuck::Stuck;
 use segue_core::chain::{self, barrier};
 use segue_core::scheduling::{Clock, FamilyId, Job, Scheduler, Spawn, Timers, Wake};
 use segue_core::switch::Switch;
-use segue_core::unwind::NoUnwind;
 use segue_core::{Fiber, WaitsFor};
 use segue_fiber::{Stack, StackPool, thread_stacks};
 use std::cell::{Cell, RefCell};
@@ -44,13 +46,6 @@ const AHEAD: usize = 4;
 /// How many turns ahead the frames are fetched in which a fiber goes on. The header says where they
 /// are, and has to be there by then.
 const SOON: usize = 1;
-
-/// Ends the process if a policy, park or driver unwinds: fibers that were suspended could be
-/// neither continued nor freed.
-#[inline]
-pub(crate) fn no_unwind() -> NoUnwind {
-    NoUnwind::new("a policy, park or driver panicked on its worker; the worker's fibers can't go on")
-}
 
 /// A worker's own state.
 #[repr(C)] // The common part comes first, so that its address is the worker's.
@@ -78,6 +73,8 @@ pub(crate) struct Local<P> {
     /// Whether fibers may pass their turns on: not in a guest, whose policy is called in the outer
     /// fiber, and not while a closure waits in `next`.
     passes_on: Cell<bool>,
+    /// The hooks that are called around its sleeps.
+    pub(crate) hooks: Hooks,
 }
 
 impl<P: Policy> Local<P> {
@@ -99,6 +96,7 @@ impl<P: Policy> Local<P> {
             runs: Cell::new(NonNull::dangling()),
             next: Cell::new(None),
             passes_on: Cell::new(false),
+            hooks: Hooks::default(),
         }
     }
 
@@ -352,7 +350,7 @@ impl<P: Policy> Local<P> {
     fn check_ours(&self, header: NonNull<Header>) {
         // SAFETY: a fiber that is ready has not ended, so its header is in place.
         let worker = unsafe { header.as_ref() }.worker.get();
-        assert!(ptr::eq(worker, &self.common), "a policy gave out a fiber of another worker");
+        assert!(ptr::addr_eq(worker, &self.common), "a policy gave out a fiber of another worker");
     }
 
     #[inline(always)]
@@ -607,7 +605,7 @@ impl<P: Policy> Whole for Local<P> {
             if bits & RESUME == 0 && !at.fiber.interrupted() {
                 return;
             }
-            let worker = at.worker.get();
+            let worker = at.worker.get().cast::<Common>();
             if ptr::eq(worker, &self.common) {
                 self.ready(Task::Started(Started::new(header)), Why::Resumed);
             } else {
@@ -684,7 +682,7 @@ fn main(header: &Header) {
     // SAFETY: worker and header are in place until the fiber has ended, and the worker sets what
     // was current before.
     unsafe {
-        set_worker(header.worker.get());
+        set_worker(header.worker.get().cast());
         segue_core::scheduling::set_current(&raw const header.fiber);
     }
     // SAFETY: it is this fiber's own, and kept there since it was made.

@@ -46,7 +46,6 @@
 //! A simulation, a driven scheduler, and any other with one worker have a mark that is never
 //! reached.
 
-use crate::worker::common::Common;
 use crate::worker::group::{Group, Modest};
 use segue_core::scheduling::Job;
 use std::cell::Cell;
@@ -171,8 +170,9 @@ impl Placing {
         false
     }
 
-    /// See [`Common::place`]: of worker `index`, which has so many fibers.
-    fn place(&self, group: &Group, index: usize, fibers: usize, job: Job) -> Option<Job> {
+    /// Gives a closure that is about to start, or others from the shelf, to a worker that has fewer
+    /// fibers than worker `index`, which has so many. Answers with the closure that is to start here.
+    pub(crate) fn place(&self, group: &Group, index: usize, fibers: usize, job: Job) -> Option<Job> {
         let has_slept = self.mark.get() == AFTER_SLEEP;
         let is_alone = has_slept && !group.remote(index).shelf.seems_to_hold();
         if has_slept && !is_alone {
@@ -200,16 +200,6 @@ impl Placing {
         let (moved, kept) = group.move_to(index, place, number, job);
         self.moved.update(|before| before + moved);
         kept
-    }
-}
-
-impl Common {
-    /// Gives a closure that is about to start, or others from the shelf, to a worker that has fewer
-    /// fibers. Answers with what is to start here.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn place(&self, job: Job) -> Option<Job> {
-        self.placing.place(&self.group, self.index, self.living.borrow().len(), job)
     }
 }
 

@@ -23,8 +23,8 @@
 //! What the loop checks: a fiber that is given out is this worker's, is not dropped, and is not
 //! held back by a policy that says that it has nothing.
 
-use crate::worker::common::Header;
 use crate::worker::group::Group;
+use crate::worker::header::Header;
 use segue_core::scheduling::Job;
 use segue_core::{Attribute, Fiber};
 use std::mem::ManuallyDrop;
@@ -380,6 +380,3 @@ impl std::fmt::Debug for Started {
         write!(f, "{}", self.fiber())
     }
 }
-
-/// A suspended coroutine, named by its header.
-pub(crate) type Coroutine = segue_fiber::Coroutine<Header>;

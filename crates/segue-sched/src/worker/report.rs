@@ -1,44 +1,15 @@
-//! What reports say: which fibers are suspended, which worker is stuck in one, and what is left
-//! after the deadline of a shutdown.
+//! Reports of a scheduler: the worker that is stuck in a fiber, and the fibers that are left after
+//! the deadline of a shutdown.
 //!
-//! Used by the simulator's reports of deadlocks, by the monitor and by shutdowns; read by users.
+//! Made by the monitor and by shutdowns; read by users.
 
-use segue_core::WaitsFor;
+use crate::worker::stuck::Stuck;
 use segue_fiber::{Backtrace, Unanswered};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
-
-/// A fiber that is suspended, as reports name it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stuck {
-    /// "fiber `name`", or its number.
-    pub fiber: String,
-    /// What it waits for, and where the wait was called.
-    pub waits_for: Option<WaitsFor>,
-    /// Whether that comes from the network, which a simulation does not drive.
-    pub network: bool,
-    /// Where it is, call by call, if that was asked for
-    /// ([`Sim::backtraces`](crate::Sim::backtraces)), or if the wait was called by code that is
-    /// none of the program's: by std, in [`io::copy`](std::io::copy) for instance, or by a library.
-    /// That is told by the path of its file, which is absolute.
-    pub backtrace: Option<Backtrace>,
-}
-
-impl fmt::Display for Stuck {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.waits_for {
-            Some(what) if self.network => {
-                write!(f, "{} waits for the network, which the simulator does not drive: {what}", self.fiber)
-            }
-            Some(what) => write!(f, "{} waits for {what}", self.fiber),
-            None => write!(f, "{} is ready", self.fiber),
-        }?;
-        self.backtrace.iter().try_for_each(|backtrace| write!(f, "\n{backtrace}"))
-    }
-}
 
 /// A worker that has been in one fiber for long, as the [monitor](crate::Builder::monitor) found
 /// it.

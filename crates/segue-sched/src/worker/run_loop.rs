@@ -7,15 +7,15 @@
 //! empty after that was said, and every fiber of the worker is suspended.
 #![allow(unsafe_code)] // A worker is reached by its address while its loop runs.
 
-use crate::worker::common::Common;
 use crate::worker::grace::Grace;
 use crate::worker::group::{Offer, Rest};
 use crate::worker::handle;
 use crate::worker::in_vain::{Doubt, NAP, Naps, SHORT, Was};
-use crate::worker::local::{Local, no_unwind};
+use crate::worker::local::Local;
+use crate::worker::no_unwind::no_unwind;
 use crate::worker::placing::MODESTY;
 use crate::worker::policy::{Idle, Policy, Task};
-use crate::worker::report::Stuck;
+use crate::worker::stuck::Stuck;
 use segue_core::scheduling::{Job, Park, Unpark};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -287,7 +287,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     fn answer(&self) {
         let common = &self.local.common;
         if let Some(ending) = common.group.ending() {
-            ending.answer(common);
+            ending.answer(common.index, &|owner| common.report(owner));
         }
     }
 
@@ -536,8 +536,8 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     }
 
     fn park_for(&mut self, timeout: Option<Duration>) {
-        let Common { hooks, index, .. } = &self.local.common;
-        hooks.call(*index, |hooks| &hooks.park);
+        let (hooks, index) = (&self.local.hooks, self.local.common.index);
+        hooks.call(index, |hooks| &hooks.park);
         // A park may suspend the fiber that this loop runs in: meanwhile the outer worker has the
         // thread.
         if self.is_inside() {
@@ -547,7 +547,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         } else {
             self.park.park(timeout);
         }
-        hooks.call(*index, |hooks| &hooks.unpark);
+        hooks.call(index, |hooks| &hooks.unpark);
     }
 
     /// Whether this loop runs inside of another one, or in a fiber.

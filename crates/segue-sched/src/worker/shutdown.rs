@@ -61,11 +61,12 @@
 //! the lock of the answers.
 
 use crate::worker::common::{Common, with_caller};
-use crate::worker::group::Group;
+use crate::worker::group::{End, Group};
 use crate::worker::handle::job_of_nobody;
 use crate::worker::hooks::no_unwind;
 use crate::worker::local::suspended;
-use crate::worker::report::{Stuck, StuckWorker, Survivors, say};
+use crate::worker::report::{StuckWorker, Survivors, say};
+use crate::worker::stuck::Stuck;
 use segue_core::chain::barrier;
 use segue_core::{Builder, CancelToken, Either, Source, WaitQueue, Waitable, WaitsFor, now};
 use std::fmt;
@@ -272,26 +273,6 @@ impl Ending {
         }
     }
 
-    /// Begins it, if it has not begun. `owner` is the fiber that is about to wait for all others.
-    fn begin(self: &Arc<Self>, group: &Arc<Group>, token: &CancelToken, owner: Option<u64>) {
-        let mut guard = self.state.lock();
-        let state = guard.state();
-        state.owner = owner.or(state.owner);
-        if state.token.is_some() {
-            return;
-        }
-        state.token = Some(token.clone());
-        guard.notify_all(0);
-        if self.plan.grace.is_zero() {
-            token.cancel();
-        } else {
-            token.ask_to_finish();
-        }
-        if self.look.is_none() {
-            self.start_fiber(group);
-        }
-    }
-
     fn start_fiber(self: &Arc<Self>, group: &Arc<Group>) {
         let (ending, of) = (Arc::clone(self), Arc::clone(group));
         let (job, _) = job_of_nobody(Builder::new().name("shutdown"), move || ending.drive(&of));
@@ -398,32 +379,13 @@ impl Ending {
         (!answers.called_off).then(|| std::mem::take(&mut answers.by_worker))
     }
 
-    /// What a worker says if it is asked, on its thread, between two turns.
-    #[inline]
-    pub(crate) fn answer(&self, common: &Common) {
-        if self.asked.load(Relaxed) {
-            self.answer_now(common);
-        }
-    }
-
     #[cold]
-    fn answer_now(&self, common: &Common) {
+    fn answer_now(&self, worker: usize, report: &dyn Fn(Option<u64>) -> Vec<Stuck>) {
         let owner = self.owner();
         let mut answers = self.answers();
         // One that comes late is not kept.
-        if let Some(answer @ None) = answers.by_worker.get_mut(common.index) {
-            *answer = Some(common.report(owner));
-            drop(answers);
-            self.answered.notify_all();
-        }
-    }
-
-    /// Which fiber blocks a worker from now on; `None` if it does no more. By that worker.
-    pub(crate) fn blocks(&self, worker: usize, fiber: Option<Stuck>) {
-        if self.plan.reports() {
-            let mut answers = self.answers();
-            answers.away.retain(|(index, _)| *index != worker);
-            answers.away.extend(fiber.map(|fiber| (worker, fiber)));
+        if let Some(answer @ None) = answers.by_worker.get_mut(worker) {
+            *answer = Some(report(owner));
             drop(answers);
             self.answered.notify_all();
         }
@@ -438,11 +400,55 @@ impl Ending {
     }
 }
 
+impl End for Ending {
+    fn begin(self: Arc<Self>, group: &Arc<Group>, token: &CancelToken, owner: Option<u64>) {
+        let mut guard = self.state.lock();
+        let state = guard.state();
+        state.owner = owner.or(state.owner);
+        if state.token.is_some() {
+            return;
+        }
+        state.token = Some(token.clone());
+        guard.notify_all(0);
+        if self.plan.grace.is_zero() {
+            token.cancel();
+        } else {
+            token.ask_to_finish();
+        }
+        if self.look.is_none() {
+            self.start_fiber(group);
+        }
+    }
+
+    fn complete(&self) {
+        self.state.lock().state().complete = true;
+        if self.look.is_none() {
+            self.end();
+        }
+    }
+
+    fn answer(&self, worker: usize, report: &dyn Fn(Option<u64>) -> Vec<Stuck>) {
+        if self.asked.load(Relaxed) {
+            self.answer_now(worker, report);
+        }
+    }
+
+    fn blocks(&self, worker: usize, fiber: Option<Stuck>) {
+        if self.plan.reports() {
+            let mut answers = self.answers();
+            answers.away.retain(|(index, _)| *index != worker);
+            answers.away.extend(fiber.map(|fiber| (worker, fiber)));
+            drop(answers);
+            self.answered.notify_all();
+        }
+    }
+}
+
 /// Begins the shutdown of a scheduler, whose family's token this is: as it was set up, or by
 /// cancelling it. `owner` is the fiber that is about to wait for all others.
 pub(crate) fn begin(group: &Arc<Group>, token: &CancelToken, owner: Option<u64>) {
     match group.ending() {
-        Some(ending) => ending.begin(group, token, owner),
+        Some(ending) => Arc::clone(ending).begin(group, token, owner),
         None => token.cancel(),
     }
 }
@@ -457,9 +463,7 @@ pub(crate) fn begin_as_owner(group: &Arc<Group>, token: &CancelToken) {
 
 /// The last member of a scheduler's family has ended, and its workers are about to.
 pub(crate) fn complete(group: &Group) {
-    let Some(ending) = group.ending() else { return };
-    ending.state.lock().state().complete = true;
-    if ending.look.is_none() {
-        ending.end();
+    if let Some(ending) = group.ending() {
+        ending.complete();
     }
 }

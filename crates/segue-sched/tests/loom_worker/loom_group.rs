@@ -13,7 +13,7 @@ mod group;
 mod inbox;
 
 /// What the group expects of its neighbours: a header that can be posted,
-mod common {
+mod header {
     use super::inbox::{Letter, Post};
 
     pub(crate) struct Header {
@@ -28,13 +28,13 @@ mod common {
     }
 }
 
-/// how it ends, which it only keeps,
-mod shutdown {
-    pub(crate) struct Ending;
+/// a fiber in a report, which it only names,
+mod stuck {
+    pub(crate) struct Stuck;
 }
 
 /// and a guard against unwinding.
-mod local {
+mod no_unwind {
     use segue_core::unwind::NoUnwind;
 
     pub(crate) fn no_unwind() -> NoUnwind {

@@ -101,8 +101,9 @@ mod remote;
 
 pub(crate) use remote::{Remote, take_back};
 
-use super::shutdown::Ending;
+use super::stuck::Stuck;
 use remote::Shelf;
+use segue_core::CancelToken;
 use segue_core::atomic::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering};
 use segue_core::scheduling::{Family, FamilyId, Job, JobHeader, Unpark};
 use std::collections::VecDeque;
@@ -164,8 +165,26 @@ pub(crate) struct Group {
     /// The monitor's thread, if there is a monitor.
     monitor: OnceLock<Arc<dyn Unpark>>,
     /// How it ends, unless its owner cancels it and waits.
-    ending: OnceLock<Arc<Ending>>,
+    ending: OnceLock<Arc<dyn End>>,
     stopping: AtomicBool,
+}
+
+/// How a scheduler ends that has a grace or a deadline, as its workers and handles know it.
+pub(crate) trait End: Send + Sync {
+    /// Begins the end, if that has not begun. `owner` is the fiber that is about to wait for all
+    /// others.
+    fn begin(self: Arc<Self>, group: &Arc<Group>, token: &CancelToken, owner: Option<u64>);
+
+    /// The last member of the scheduler's family has ended, and the workers are about to.
+    fn complete(&self);
+
+    /// Says by `report` which fibers are left with this worker, if somebody asks. Called by that
+    /// worker, between two turns.
+    fn answer(&self, worker: usize, report: &dyn Fn(Option<u64>) -> Vec<Stuck>);
+
+    /// Says which fiber blocks this worker from now on; `None` if no fiber does any more. Called by
+    /// that worker.
+    fn blocks(&self, worker: usize, fiber: Option<Stuck>);
 }
 
 /// The address of the family of what is detached in a scheduler.
@@ -612,11 +631,11 @@ impl Group {
     }
 
     /// Sets how it ends.
-    pub(crate) fn set_ending(&self, ending: Arc<Ending>) {
+    pub(crate) fn set_ending(&self, ending: Arc<dyn End>) {
         assert!(self.ending.set(ending).is_ok(), "a group ends in one way");
     }
 
-    pub(crate) fn ending(&self) -> Option<&Arc<Ending>> {
+    pub(crate) fn ending(&self) -> Option<&Arc<dyn End>> {
         self.ending.get()
     }
 

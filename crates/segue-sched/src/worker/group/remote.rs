@@ -3,10 +3,10 @@
 //! Used by the [`Group`](super::Group), which owns one for each worker; its head says in which
 //! order the marks are written and read.
 
-use super::super::common::Header;
 use super::super::ebb::ebb;
+use super::super::header::Header;
 use super::super::inbox::Inbox;
-use super::super::local::no_unwind;
+use super::super::no_unwind::no_unwind;
 use segue_core::WaitsFor;
 use segue_core::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use segue_core::chain::barrier;
