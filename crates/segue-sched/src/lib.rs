@@ -63,14 +63,18 @@ pub use plain::Plain;
 pub use policies::{
     ByDeadline, ByPriority, Class, Due, Fair, Fifo, Hierarchical, Lifo, Ordered, Priority, RoundRobin, Share, Stealing,
 };
+pub use run::builder::Builder;
 pub use run::default::{default_pool, default_pool_or};
 pub use run::driven::{Driven, Polled};
-pub use run::{Builder, MakePark, Pool, WorkerThread};
+pub use run::handle::Handle;
+pub use run::moving::move_to;
+pub use run::plan::MakePark;
+pub use run::pool::{Pool, WorkerThread};
+pub use run::report::{StuckWorker, Survivors};
+pub use run::shutdown::Shutdown;
 pub use segue_fiber::{self as fiber, Backtrace, StackConfig};
 pub use worker::block_in_place::blocking_here;
 pub use worker::checkpoint::checkpoint;
-pub use worker::handle::{Handle, move_to, worker_has_more, worker_index};
+pub use worker::index::{worker_has_more, worker_index};
 pub use worker::policy::{Goes, Idle, Policy, Seat, Started, Task, Why};
-pub use worker::report::{StuckWorker, Survivors};
-pub use worker::shutdown::Shutdown;
 pub use worker::stuck::Stuck;

@@ -6,7 +6,7 @@
 //! resume that comes while its fiber still runs is not lost (5).
 #![allow(unsafe_code)] // It implements the contract.
 
-use crate::run::{cancel, first_fiber, prepare_thread, with_family};
+use crate::run::lead::{cancel, first_fiber, prepare_thread, with_family};
 use segue_core::scheduling::{Clock, Job, Scheduler, Spawn, Timers, Wake, afresh, set_current};
 use segue_core::{Fiber, in_fiber, switch::Switch, unwind::NoUnwind};
 use segue_fiber::{Coroutine, Step, thread_stacks};

@@ -1,5 +1,5 @@
-//! One call of a marked fiber: how the call begins, how it fails, how it keeps `errno`, and how another
-//! thread makes it.
+//! One call of a marked fiber: how the call begins, how it fails, how it keeps `errno`, and how
+//! another thread makes it.
 //!
 //! Used by every function that is defined here, where its fiber has the mark.
 

@@ -1,7 +1,7 @@
 //! The loops around a call: until the call does not block, or until all bytes are moved.
 //!
-//! Used by the functions for one descriptor. Each loop waits by [`Patience`] where the call says that
-//! it would block.
+//! Used by the functions for one descriptor. Each loop waits by [`Patience`] where the call says
+//! that it would block.
 
 use crate::call::{Outcome, admit};
 use crate::descriptor::{self, Half};

@@ -202,8 +202,8 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         self.entry.retire();
-        // SAFETY: it is the range that was reserved. All stacks are back, since each holds the arena, so
-        // that nobody uses the memory.
+        // SAFETY: it is the range that was reserved. All stacks are back, since each holds the
+        // arena, so that nobody uses the memory.
         unsafe { sys::unmap(self.start, self.layout.max_slots as usize * self.layout.stride) };
         MPROTECTED.fetch_sub(*self.mprotected.get_mut(), Relaxed);
     }

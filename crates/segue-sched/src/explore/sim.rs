@@ -8,11 +8,11 @@
 #![allow(unsafe_code)] // It leads a run in a family of its own.
 
 use crate::explore::{Course, Random, Steered};
-use crate::run::{lead_family, with_family};
+use crate::run::lead::{lead_family, with_family};
+use crate::run::shutdown::{Ending, Shutdown};
 use crate::worker::common::with_caller;
 use crate::worker::group::Group;
 use crate::worker::local::{Local, suspended};
-use crate::worker::shutdown::{Ending, Shutdown};
 use crate::worker::stuck::Stuck;
 use segue_core::Cancelled;
 use segue_core::scheduling::{Park, PreemptionPoints, Timers, Unpark, WaitPark};
@@ -164,7 +164,7 @@ impl Sim {
 
 /// Stacks for simulations.
 pub(crate) fn arena(stacks: StackConfig) -> Arc<StackArena> {
-    crate::run::prepare_thread().expect("a handler for stack overflow");
+    crate::run::lead::prepare_thread().expect("a handler for stack overflow");
     StackArena::new(stacks).expect("address space for the simulator's stacks")
 }
 

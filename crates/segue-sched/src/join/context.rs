@@ -3,7 +3,7 @@
 //! Used by applications, and by libraries that fork more as long as somebody takes what they fork.
 
 use crate::join::join;
-use crate::worker::handle;
+use crate::worker::residents;
 use std::marker::PhantomData;
 
 /// What a half of a [`join_context`] is told.
@@ -113,6 +113,6 @@ where
     RA: Send,
     RB: Send,
 {
-    let joins = !crate::worker::common::worker().is_null() || (handle::is_inhabited() && !segue_core::in_fiber());
+    let joins = !crate::worker::common::worker().is_null() || (residents::is_inhabited() && !segue_core::in_fiber());
     if joins { Ok(join_context(a, b)) } else { Err((a, b)) }
 }

@@ -58,7 +58,7 @@ pub(crate) mod context;
 
 use crate::worker::common::{Common, with_caller};
 use crate::worker::forks::Note;
-use crate::worker::handle;
+use crate::worker::residents;
 use crate::worker::stack_job::StackJob;
 use segue_core::WaitsFor;
 use segue_core::chain::{self, barrier};
@@ -424,9 +424,9 @@ where
     RA: Send,
     RB: Send,
 {
-    // SAFETY: a worker stays in place while it runs on this thread. The fork looks whether it
-    // is called by a fiber of that worker: here, in the program's own function, that would keep the compiler
-    // from inlining that function into the fork.
+    // SAFETY: a worker stays in place while it runs on this thread. The fork looks whether it is
+    // called by a fiber of that worker: here, in the program's own function, that would keep the
+    // compiler from inlining that function into the fork.
     match unsafe { crate::worker::common::worker().as_ref() } {
         Some(worker) if size_of::<B>() <= IN_REGISTERS => Ok(worker.fork(a, b)),
         Some(worker) => {
@@ -442,7 +442,7 @@ where
 #[cold]
 #[inline(never)]
 fn try_apart<A: FnOnce() -> RA, B: FnOnce() -> RB + Send, RA, RB: Send>(a: A, b: B) -> Result<(RA, RB), (A, B)> {
-    if !handle::is_inhabited() || segue_core::in_fiber() {
+    if !residents::is_inhabited() || segue_core::in_fiber() {
         return Err((a, b));
     }
     // SAFETY: the join ends after its halves, and is captured neither without them nor with them.

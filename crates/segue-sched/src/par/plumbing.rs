@@ -32,7 +32,7 @@ use crate::par::seats::{Behind, EACH, Seat, Seats};
 use crate::run::default::default_pool;
 use crate::worker::checkpoint::between_blocks;
 use crate::worker::common::{Common, with_caller};
-use crate::worker::handle;
+use crate::worker::residents;
 use segue_core::WaitsFor;
 use segue_core::chain::{self, barrier};
 use std::time::{Duration, Instant};
@@ -191,7 +191,7 @@ fn in_worker() -> bool {
 #[cold]
 #[inline(never)]
 pub(crate) fn elsewhere<R: Send>(f: impl FnOnce() -> R + Send) -> R {
-    if handle::is_inhabited() && !segue_core::in_fiber() {
+    if residents::is_inhabited() && !segue_core::in_fiber() {
         return f();
     }
     default_pool().call(f)

@@ -28,7 +28,7 @@
 
 use crate::join::join;
 use crate::par::plumbing::here_or_elsewhere;
-use crate::worker::handle::Handle;
+use crate::run::handle::Handle;
 use segue_core::unwind::NoUnwind;
 use std::cmp::Ordering;
 use std::mem::MaybeUninit;
@@ -86,8 +86,8 @@ fn sort<T: Send>(
     merge(left, right, buffer, compare);
     // Half a copy back would have elements twice.
     let no_unwind = NoUnwind::new("a fork panicked in the middle of a sort");
-    // SAFETY: `merge` has put a copy of each element into the buffer, which is as long; no user's code
-    // is called before all are copied back.
+    // SAFETY: `merge` has put a copy of each element into the buffer, which is as long; no user's
+    // code is called before all are copied back.
     unsafe { copy_back(elements, buffer) };
     no_unwind.disarm();
 }
@@ -145,8 +145,8 @@ fn merge_here<T>(left: &[T], right: &[T], into: &mut [MaybeUninit<T>], compare: 
 /// Copies the merged elements back, over those that they are copies of.
 ///
 /// # Safety
-/// Both have the same length, and `merged` has a copy of each element, once. No element is used before
-/// all are copied.
+/// Both have the same length, and `merged` has a copy of each element, once. No element is used
+/// before all are copied.
 unsafe fn copy_back<T: Send>(elements: &mut [T], merged: &mut [MaybeUninit<T>]) {
     if elements.len() > SMALL * 4 {
         let middle = elements.len() / 2;
@@ -157,15 +157,16 @@ unsafe fn copy_back<T: Send>(elements: &mut [T], merged: &mut [MaybeUninit<T>]) 
             unsafe { copy_back(first, first_merged) }
         };
         let copy_second = || {
-            // SAFETY: likewise, for the second halves: nobody uses an element before both are copied.
+            // SAFETY: likewise, for the second halves: nobody uses an element before both are
+            // copied.
             unsafe { copy_back(second, second_merged) }
         };
         join(copy_first, copy_second);
         return;
     }
     debug_assert_eq!(elements.len(), merged.len());
-    // SAFETY: both have this length. `merged` has a copy of each of the elements that are written over
-    // here or in the other parts, and nothing runs in between that could see one twice.
+    // SAFETY: both have this length. `merged` has a copy of each of the elements that are written
+    // over here or in the other parts, and nothing runs in between that could see one twice.
     unsafe { ptr::copy_nonoverlapping(merged.as_ptr().cast(), elements.as_mut_ptr(), elements.len()) };
 }
 

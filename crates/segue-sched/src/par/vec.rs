@@ -47,7 +47,8 @@ impl<'v, T: Send> Producer for Owned<'v, T> {
 
 impl<T> Drop for Owned<'_, T> {
     fn drop(&mut self) {
-        // SAFETY: by the invariant they are initialised and belong to this, which gives up its slice.
+        // SAFETY: by the invariant they are initialised and belong to this, which gives up its
+        // slice.
         unsafe { drop_all(mem::take(&mut self.0)) };
     }
 }
@@ -64,7 +65,8 @@ impl<T> Drop for OwnedIter<'_, T> {
 /// # Safety
 /// They are initialised, and nobody uses them after this.
 unsafe fn drop_all<T>(elements: &mut [MaybeUninit<T>]) {
-    // SAFETY: they are initialised, and nobody sees them again, as the contract says. A slice's glue goes on to the others when a drop panics.
+    // SAFETY: they are initialised, and nobody sees them again, as the contract says. A slice's
+    // glue goes on to the others when a drop panics.
     unsafe { ptr::drop_in_place(ptr::from_mut(elements) as *mut [T]) };
 }
 

@@ -23,4 +23,5 @@ use meter::{Clock, Meter, Used};
 pub use ordered::Ordered;
 pub use priority::{ByPriority, Priority};
 pub use round_robin::RoundRobin;
+pub(crate) use stealing::Kept;
 pub use stealing::Stealing;

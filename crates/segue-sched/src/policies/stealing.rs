@@ -3,10 +3,9 @@
 //! For computation on all processors, and the default of `run`.
 
 use crate::policies::ring::Ring;
-use crate::worker::handle::Kept;
 use crate::worker::policy::{Goes, Idle, Policy, Seat, Started, Task, Why};
-use segue_core::Spread;
 use segue_core::scheduling::Job;
+use segue_core::{Attribute, Spread};
 
 /// Work stealing.
 ///
@@ -56,6 +55,22 @@ pub struct Stealing {
     tasks_turn: bool,
     /// How often one has gone on before the others since one that should have did not.
     ahead: u8,
+}
+
+/// The attribute of a closure that is to start on the worker to which it was sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept;
+
+impl Attribute for Kept {
+    const INHERITED: bool = false;
+
+    fn to_bits(self) -> u64 {
+        0
+    }
+
+    fn from_bits(_: u64) -> Self {
+        Self
+    }
 }
 
 /// How often in a row a fiber goes on before the others.

@@ -2,40 +2,12 @@
 //!
 //! Made by the scheduler's entry points, which end them when the workers have ended.
 
-use crate::run::Builder;
 use crate::run::monitor::{Config, Monitor, Watch};
+use crate::run::shutdown::{Ending, Look, Shutdown};
 use crate::worker::group::Group;
-use crate::worker::shutdown::{Ending, Look, Shutdown};
 use std::io;
 use std::sync::Arc;
 use std::thread;
-
-impl<F> Builder<F> {
-    /// How the scheduler ends: see [`Shutdown`]. Default: what is left is cancelled, and waited
-    /// for.
-    ///
-    /// A grace or a deadline takes a thread, which sleeps until the shutdown begins.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use segue_core::{JoinHandle, sleep, spawn};
-    /// use segue_sched::{Builder, Shutdown};
-    /// use std::time::Duration;
-    ///
-    /// // Requests that were begun have a second.
-    /// let shutdown = Shutdown::new().grace(Duration::from_secs(1));
-    /// let request: JoinHandle<_> = Builder::new().workers(1).shutdown(shutdown).run(|| {
-    ///     spawn(|| sleep(Duration::from_millis(1)))
-    /// })?;
-    /// assert_eq!(request.join().unwrap(), Ok(()));
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    pub fn shutdown(mut self, shutdown: Shutdown) -> Self {
-        self.shutdown = shutdown;
-        self
-    }
-}
 
 /// They end when this is dropped.
 pub(crate) struct Attendants {

@@ -2,7 +2,8 @@
 //!
 //! Used by parallel loops outside of fibers, and by `segue`, which says how its workers idle.
 
-use crate::run::{Builder, Pool};
+use crate::run::builder::Builder;
+use crate::run::pool::Pool;
 use segue_core::WaitsFor;
 use segue_core::chain::barrier;
 use std::io;

@@ -29,10 +29,11 @@
 #![allow(unsafe_code)] // A worker beside the state that it refers to.
 
 use crate::run::attendants::Attendants;
-use crate::run::{end_now, end_soon};
-use crate::worker::handle::{self, Handle};
+use crate::run::handle::Handle;
+use crate::run::lead::{end_now, end_soon};
 use crate::worker::local::Local;
 use crate::worker::policy::{Idle, Policy};
+use crate::worker::residents;
 use crate::worker::run_loop::{Turn, Worker};
 use crate::worker::stack_job::StackJob;
 use segue_core::scheduling::{Family, Job, Park, Place, Unpark};
@@ -126,7 +127,7 @@ impl Driven {
         // SAFETY: the box is freed in `Drop for Seated`, after the worker.
         let worker = Worker::new(unsafe { local.as_ref() }, park, unparker, None);
         // SAFETY: it is in its box until it departs, in `Drop for Seated`, or for ever.
-        unsafe { handle::reside(worker.local.common.at()) };
+        unsafe { residents::reside(worker.local.common.at()) };
         let mut seated = Seated { worker, local, asleep: false };
         seated.asleep = seated.worker.lie_down(None).is_some();
         if !seated.asleep {
@@ -211,7 +212,7 @@ impl Driven {
 impl Drop for Driven {
     fn drop(&mut self) {
         self.handle.group.disown();
-        if std::thread::panicking() || !handle::can_reside() {
+        if std::thread::panicking() || !residents::can_reside() {
             self.family.token().cancel();
             // Worker, fibers and family stay where they are.
             return self.worker.abandon();
@@ -312,7 +313,7 @@ impl<P: Policy, K: Park> Drive for Seated<P, K> {
     }
 
     fn abandon(&self) {
-        handle::depart(&raw const self.worker.local.common);
+        residents::depart(&raw const self.worker.local.common);
         self.worker.local.common.group.close();
     }
 }

@@ -1,8 +1,8 @@
 //! The monitor: a thread that notices workers which stay in one fiber for long, reports them, and
 //! has others do what waits there.
 //!
-//! Used by applications, through [`Builder::monitor`]; made by the scheduler's entry points, which
-//! end it.
+//! Used by applications, through [`Builder::monitor`](crate::Builder::monitor); made by the
+//! scheduler's entry points, which end it.
 //!
 //! # The idea
 //!
@@ -44,10 +44,9 @@
 //! The scheduler's owner ends it when the workers have ended, and waits for it, and so for a report
 //! under way. A pool that is dropped inside of a report can't wait for the thread that reports.
 
-use crate::run::Builder;
+use crate::run::report::{StuckWorker, say};
 use crate::worker::group::Group;
 use crate::worker::hooks::no_unwind;
-use crate::worker::report::{StuckWorker, say};
 use segue_core::scheduling::Unpark;
 use segue_fiber::{Backtrace, StackOwner, Watched};
 use std::fmt;
@@ -65,13 +64,13 @@ const ANSWER: Duration = Duration::from_secs(1);
 /// Looks are no nearer to each other than this.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-type OnStuck = Arc<dyn Fn(&StuckWorker) + Send + Sync>;
+pub(super) type OnStuck = Arc<dyn Fn(&StuckWorker) + Send + Sync>;
 
 /// What a scheduler's monitor is to be like.
 #[derive(Clone)]
 pub(crate) struct Config {
-    patience: Option<Duration>,
-    on_stuck: OnStuck,
+    pub(super) patience: Option<Duration>,
+    pub(super) on_stuck: OnStuck,
 }
 
 impl Default for Config {
@@ -89,61 +88,6 @@ impl fmt::Debug for Config {
 impl Config {
     pub(crate) fn is_on(&self) -> bool {
         self.patience.is_some()
-    }
-}
-
-impl<F> Builder<F> {
-    /// Has a thread watch for workers that stay in one fiber for `patience` without switching.
-    ///
-    /// Such a fiber computes without waits and [checkpoints](crate::checkpoint), or blocks its
-    /// thread by a call that is not Segue's. What is ready on its worker waits meanwhile. Each
-    /// incident is reported once, see [`on_stuck`](Builder::on_stuck), within a quarter more than
-    /// `patience`; one that ends while it is being looked at is not. As long as it lasts, other
-    /// workers get the closures that were sent to that worker, and its next fork or checkpoint
-    /// gives them what its policy can spare. Fibers that have started stay.
-    ///
-    /// It is off by default, but for the runtimes of the crate `segue` in debug builds: it takes a
-    /// thread, makes the process handle SIGURG (see [`Watched`]), and a program may have its
-    /// reasons to block a worker. A second is a good start. While all workers sleep the thread
-    /// does, too. A worker's turn costs the same with a monitor as without.
-    ///
-    /// A scheduler that its caller [drives](Builder::driven) is watched while it is polled.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use segue_sched::{Builder, checkpoint};
-    /// use std::sync::mpsc;
-    /// use std::time::Duration;
-    ///
-    /// let (tell, told) = mpsc::channel();
-    /// let builder = Builder::new().workers(1).monitor(Duration::from_millis(20));
-    /// let builder = builder.on_stuck(move |stuck| tell.send(stuck.worker).unwrap());
-    /// builder.run(|| {
-    ///     // This blocks the worker.
-    ///     assert_eq!(told.recv(), Ok(0));
-    /// })?;
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    pub fn monitor(mut self, patience: Duration) -> Self {
-        self.monitor.patience = Some(patience);
-        self
-    }
-
-    /// Has no [monitor](Builder::monitor), also where there would be one.
-    pub fn no_monitor(mut self) -> Self {
-        self.monitor.patience = None;
-        self
-    }
-
-    /// What the [monitor](Builder::monitor) calls for each incident, on its thread. By default the
-    /// report is printed to standard error.
-    ///
-    /// No worker is watched while it runs, and the end of the scheduler waits for it; so it must
-    /// not wait for that end. If it panics, the process ends.
-    pub fn on_stuck(mut self, hook: impl Fn(&StuckWorker) + Send + Sync + 'static) -> Self {
-        self.monitor.on_stuck = Arc::new(hook);
-        self
     }
 }
 

@@ -8,8 +8,8 @@
 //! worker or came from outside, an idle worker that would have work. These are four loads. Fibers
 //! that were ready before, due timers and sockets can't be seen so cheaply; they are served when a
 //! *slice* of time is over. To read the clock for that costs as much as several checkpoints. So a
-//! fiber reads it at the first checkpoint of each turn, and then each time that [`GLANCE`](super::slice::GLANCE) has
-//! passed, estimated by how long the last checkpoints took.
+//! fiber reads it at the first checkpoint of each turn, and then each time that
+//! [`GLANCE`](super::slice::GLANCE) has passed, estimated by how long the last checkpoints took.
 
 use crate::worker::common::{Common, with_caller};
 use segue_core::{Cancelled, Fiber};

@@ -23,8 +23,8 @@ pub(crate) const INTERRUPT: u8 = 2;
 /// second.
 #[repr(C)]
 pub(crate) struct Header {
-    /// The address of the worker's `Common`, which the worker alone casts: the types of a worker know
-    /// this header.
+    /// The address of the worker's `Common`, which the worker alone casts: the types of a worker
+    /// know this header.
     pub(crate) worker: Cell<*const ()>,
     pub(crate) fiber: Fiber,
     /// Where it stands in its worker's list of the living.

@@ -502,8 +502,8 @@ impl<P: Policy> Local<P> {
             }
         };
         drop(policy);
-        // SAFETY: the headers of both are in place. The running fiber switches to the next one at once,
-        // or else goes on.
+        // SAFETY: the headers of both are in place. The running fiber switches to the next one at
+        // once, or else goes on.
         unsafe { segue_core::scheduling::set_current(&raw const (*next.unwrap_or(from).as_ptr()).fiber) };
         no_unwind.disarm();
         next

@@ -171,7 +171,8 @@ impl Placing {
     }
 
     /// Gives a closure that is about to start, or others from the shelf, to a worker that has fewer
-    /// fibers than worker `index`, which has so many. Answers with the closure that is to start here.
+    /// fibers than worker `index`, which has so many. Answers with the closure that is to start
+    /// here.
     pub(crate) fn place(&self, group: &Group, index: usize, fibers: usize, job: Job) -> Option<Job> {
         let has_slept = self.mark.get() == AFTER_SLEEP;
         let is_alone = has_slept && !group.remote(index).shelf.seems_to_hold();

@@ -9,12 +9,12 @@
 
 use crate::worker::grace::Grace;
 use crate::worker::group::{Offer, Rest};
-use crate::worker::handle;
 use crate::worker::in_vain::{Doubt, NAP, Naps, SHORT, Was};
 use crate::worker::local::Local;
 use crate::worker::no_unwind::no_unwind;
 use crate::worker::placing::MODESTY;
 use crate::worker::policy::{Idle, Policy, Task};
+use crate::worker::residents;
 use crate::worker::stuck::Stuck;
 use segue_core::scheduling::{Job, Park, Unpark};
 use std::ptr::NonNull;
@@ -147,7 +147,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     /// Runs `first`, if given, and then everything until the group stops and no fiber is left.
     pub(crate) fn run(mut self, first: Option<Job>) {
         // SAFETY: it is borrowed until it departs, below.
-        unsafe { handle::reside(self.local.common.at()) };
+        unsafe { residents::reside(self.local.common.at()) };
         self.is_guest = segue_core::in_fiber();
         self.on_thread(|worker| {
             worker.local.common.idles_in_park.set(worker.park.takes_ops() && !worker.is_inside());
@@ -163,7 +163,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
             }
             worker.local.timers.close();
         });
-        handle::depart(&raw const self.local.common);
+        residents::depart(&raw const self.local.common);
     }
 
     /// Makes the first turn, which is known to be for this closure.

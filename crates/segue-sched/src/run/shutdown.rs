@@ -60,12 +60,13 @@
 //! **Another**: the scheduler ends while the driver waits for answers. `end` calls that off, under
 //! the lock of the answers.
 
+use crate::run::nobody::job_of_nobody;
+use crate::run::report::{StuckWorker, Survivors, say};
 use crate::worker::common::{Common, with_caller};
 use crate::worker::group::{End, Group};
-use crate::worker::handle::job_of_nobody;
 use crate::worker::hooks::no_unwind;
 use crate::worker::local::suspended;
-use crate::worker::report::{StuckWorker, Survivors, say};
+
 use crate::worker::stuck::Stuck;
 use segue_core::chain::barrier;
 use segue_core::{Builder, CancelToken, Either, Source, WaitQueue, Waitable, WaitsFor, now};

@@ -1,0 +1,192 @@
+//! The user's handle of a scheduler: to spawn there, to end the scheduler, to move there.
+//!
+//! Used by applications that have several schedulers, or threads beside one.
+#![allow(unsafe_code)] // Families wait for the jobs that are made here.
+
+use crate::policies::Kept;
+use crate::run::nobody::job_of_nobody;
+use crate::run::shutdown;
+use crate::worker::common::with_caller;
+use crate::worker::group::Group;
+use segue_core::JoinHandle;
+use segue_core::scheduling::{Family, Job};
+use std::sync::Arc;
+
+/// A scheduler, to spawn on and to [move to](move_to). It does not keep the scheduler going.
+///
+/// # Examples
+///
+/// ```
+/// use segue_sched::{Builder, Handle};
+///
+/// // A thread that was told of a scheduler spawns there.
+/// let answer = Builder::new().workers(1).run(|| {
+///     let here = Handle::current().expect("this is a fiber");
+///     let thread = std::thread::spawn(move || here.spawn(|| 42));
+///     segue_core::blocking(|| thread.join().unwrap()).unwrap().join().unwrap()
+/// });
+/// assert_eq!(answer?, 42);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Handle {
+    pub(crate) group: Arc<Group>,
+}
+
+impl Handle {
+    /// Starts a detached fiber there. Never waits.
+    ///
+    /// It belongs to that scheduler, as if a fiber of it had spawned it: the end of the scheduler
+    /// cancels it and waits for it. If the scheduler is ending, `f` is dropped, and the handle says
+    /// so as for a fiber that was cancelled before it started.
+    pub fn spawn<F, T>(&self, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.spawn_as(segue_core::Builder::new(), f)
+    }
+
+    /// As [`spawn`](Handle::spawn), with what a builder of fibers says, of the name for instance:
+    /// that of `segue`, or of `segue-core`. Never waits.
+    pub fn spawn_as<F, T>(&self, given: impl Into<segue_core::Builder>, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.start_detached(given.into(), f, |job| self.group.inject(job))
+    }
+
+    fn start_detached<F, T>(&self, given: segue_core::Builder, f: F, place: impl FnOnce(Job)) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let mut spawn = Some((given, f));
+        let made = self.group.with_family(|family| {
+            let (given, f) = spawn.take().expect("called once");
+            // SAFETY: a scheduler's family is completed by its owner, which waits for the member
+            // that this makes. The closure borrows nothing.
+            unsafe { family.job(given, f) }
+        });
+        match (made, spawn) {
+            (Some((job, handle)), _) => {
+                place(job);
+                handle
+            }
+            // A job that is dropped tells its handle.
+            (None, Some((given, f))) => job_of_nobody(given, f).1,
+            (None, None) => unreachable!("it was taken to be made"),
+        }
+    }
+
+    /// As [`spawn`](Handle::spawn), on the worker with this number. Never waits.
+    ///
+    /// It starts there under a policy that keeps what it was sent, as [`Stealing`](crate::Stealing)
+    /// keeps this; but elsewhere if that worker is away in
+    /// [`blocking_here`](crate::blocking_here), or stuck, and a monitor has found it so.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let pool = segue_sched::Builder::new().workers(2).pool()?;
+    /// for worker in 0..2 {
+    ///     let fiber = pool.handle().spawn_at(worker, segue_sched::worker_index);
+    ///     assert_eq!(fiber.join().unwrap(), Some(worker));
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn spawn_at<F, T>(&self, worker: usize, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        assert!(worker < self.workers(), "there is no worker {worker} among {}", self.workers());
+        self.start_detached(segue_core::Builder::new().attribute(Kept), f, |job| {
+            // A worker that has ended drops it, as a scheduler does.
+            drop(self.group.send(worker, job));
+        })
+    }
+
+    /// Begins the end of the scheduler: what is there is asked to finish, the first fiber included,
+    /// and cancelled after the [grace](crate::Shutdown::grace) that its
+    /// [builder](crate::Builder::shutdown) was given; at once if there is none. Never waits; again
+    /// has no effect, nor once it is ending.
+    ///
+    /// The call of [`run`](crate::Builder::run) returns when the first fiber has returned and all
+    /// others have ended. A [`Pool`](crate::Pool) stays until it is dropped; what is spawned there
+    /// meanwhile is asked from the start, and cancelled before it starts when the grace is over.
+    /// The [default runtime](crate::default_pool) never ends: what is spawned there after a
+    /// shutdown does not run.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_core::{finishing_source, spawn};
+    /// use segue_sched::{Builder, Handle, Shutdown};
+    /// use std::time::Duration;
+    ///
+    /// let shutdown = Shutdown::new().grace(Duration::from_secs(10));
+    /// let goodbye = Builder::new().workers(1).shutdown(shutdown).run(|| {
+    ///     let here = Handle::current().expect("this is a fiber");
+    ///     // Because of a signal, or of an error.
+    ///     spawn(move || here.shutdown());
+    ///     finishing_source().wait().map(|()| "goodbye")
+    /// });
+    /// assert_eq!(goodbye?, Ok("goodbye"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn shutdown(&self) {
+        // The token is used without the lock: wakers are called there.
+        if let Some(token) = self.group.with_family(Family::token) {
+            shutdown::begin(&self.group, &token, None);
+        }
+    }
+
+    /// The scheduler of the calling fiber; `None` if that is none of this crate's, and on a plain
+    /// thread.
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        with_caller(|caller| caller.map(|(worker, _)| Self { group: Arc::clone(&worker.group) }))
+    }
+
+    /// Whether the calling fiber belongs to this scheduler. It takes a few loads.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let pool = segue_sched::Builder::new().workers(1).pool()?;
+    /// let handle = pool.handle();
+    /// assert!(!handle.is_current());
+    /// assert!(pool.run(move || handle.is_current())?);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        with_caller(|caller| caller.is_some_and(|(worker, _)| Arc::ptr_eq(&worker.group, &self.group)))
+    }
+
+    /// How many workers it has.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.group.len()
+    }
+}
+
+impl PartialEq for Handle {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.group, &other.group)
+    }
+}
+
+impl Eq for Handle {}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handle").field("workers", &self.workers()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,175 @@
+//! [`move_to`]: how a part of a fiber runs under another scheduler.
+//!
+//! Used by applications that have several schedulers.
+//!
+//! # How a fiber moves
+//!
+//! A started fiber stays on its thread. So there are two ways:
+//!
+//! * *On another thread* a closure is started, which may borrow from the fiber, since that waits
+//!   until it is over.
+//! * *On the same thread*, where one scheduler runs inside of a fiber of another, the fiber itself
+//!   goes over, on its own stack. Its worker strikes it from the list and counts it as away, the
+//!   other worker enrols it, and the fiber suspends. The first worker finds it in its own mail and
+//!   sends it on to the other one. It comes back in the same way.
+//!
+//! Before the fiber goes it leaves its contexts, so that no canceller can reach it, and waits until
+//! no interrupt is under way. Nobody resumes it, as it is running. From then until its first wait
+//! under the other scheduler no other thread has its address. At that wait it joins its contexts
+//! again.
+//!
+//! **Commit point**: the strike. **When idle**: each fiber is in the list of the one worker that
+//! its header names, which is also its scheduler. A worker does not end while a fiber of its is
+//! away. **Cancellation** has no effect on the way. **The race to fear**: a canceller that has read
+//! the old scheduler from the header and calls it after the fiber has gone. It cannot: the
+//! canceller holds the lock of a context that the fiber has to leave first, and the fiber waits for
+//! a letter that the canceller has posted. **Another**: posting to a worker that sleeps wakes it.
+//! The wake may be foreign code (the `wake` of a driven scheduler), and that may run the worker's
+//! fibers before it returns. So the fiber is posted there when it has suspended: by the loop that
+//! it has left.
+#![allow(unsafe_code)] // Workers and fibers are reached by their addresses.
+
+use crate::run::handle::Handle;
+use crate::worker::common::{Common, set_worker, with_caller};
+use crate::worker::local::header_of;
+use crate::worker::residents::resident_of;
+use crate::worker::stack_job::StackJob;
+use segue_core::chain::barrier;
+use segue_core::scheduling::Place;
+use segue_core::unwind::__rust_begin_short_backtrace;
+use segue_core::{Cancelled, Fiber, WaitsFor};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Runs `f` under another scheduler, and comes back with what it returned.
+///
+/// Where the other scheduler has a worker on the calling thread, because one of the two runs in a
+/// fiber of the other, the calling fiber itself goes over for the length of `f`, with its stack.
+/// Elsewhere `f` is started as a fiber there, in the caller's context, while the caller waits. From
+/// a fiber of the same scheduler it is a plain call.
+///
+/// A plain thread that moves to the [`Driven`](crate::Driven) scheduler which it drives itself
+/// waits for ever, since nobody polls that meanwhile: [`start`](crate::Driven::start) a fiber
+/// there.
+///
+/// What `f` spawns runs under the other scheduler. Effect handlers around the call are not in place
+/// in `f`, as they would not be on another thread.
+///
+/// # Cancellation
+/// Cancelled before `f` started: *no effect*, `f` is dropped. After: `f` sees it at its waits, and
+/// what it returns is returned.
+///
+/// # Errors
+/// [`Cancelled`] if the caller was cancelled before `f` started. With a reason that says so: if the
+/// other scheduler has ended; or if the fiber itself would go over while it is panicking, or in the
+/// middle of beginning to wait (in a waker that is called there).
+///
+/// # Panics
+/// If `f` does, with its payload.
+///
+/// # Examples
+///
+/// ```
+/// use segue_sched::{Builder, Fifo, Handle, move_to};
+///
+/// let pool = Builder::new().workers(1).name("computes").pool()?;
+/// let words = vec!["borrowed", "words"];
+/// let thread = Builder::new().run_with(Fifo::default, || {
+///     move_to(&pool.handle(), || {
+///         assert_eq!(words.len(), 2);
+///         std::thread::current().name().map(str::to_owned)
+///     })
+/// })?;
+/// assert_eq!(thread.unwrap().as_deref(), Some("computes-0"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[track_caller]
+pub fn move_to<T: Send>(to: &Handle, f: impl FnOnce() -> T + Send) -> Result<T, Cancelled> {
+    segue_core::check()?;
+    let at = Location::caller();
+    if with_caller(|caller| caller.is_some_and(|(worker, _)| Arc::ptr_eq(&worker.group, &to.group))) {
+        return Ok(f());
+    }
+    with_caller(|caller| {
+        let Some((worker, fiber)) = caller else { return start(to, at, f) };
+        match resident_of(&to.group) {
+            // A panic must not be taken into another fiber, nor may the resume of a wait that has
+            // begun be used up: `check` has not looked, since it would also fail in `start`.
+            Some(_) if fiber.must_not_suspend() => {
+                Err(Cancelled::with_reason("a fiber that is panicking, or begins to wait, can't change its scheduler"))
+            }
+            // SAFETY: it is around this fiber, or lives on this thread, where nobody ends it before
+            // this fiber suspends; and then it stays, since the fiber is in its list.
+            Some(there) => Ok(visit(worker, unsafe { there.as_ref() }, fiber, at, f)),
+            None => start(to, at, f),
+        }
+    })
+}
+
+/// On another thread: as a closure.
+fn start<T: Send>(to: &Handle, at: &'static Location<'static>, f: impl FnOnce() -> T + Send) -> Result<T, Cancelled> {
+    let _outside = segue_core::outside_work();
+    // Written by the job; the frame's waiter sees it, as what the job has done comes before the
+    // frame's signal.
+    let began = AtomicBool::new(false);
+    let frame = StackJob::new(|| {
+        began.store(true, Relaxed);
+        segue_core::check().map(|()| __rust_begin_short_backtrace(f))
+    });
+    let family = segue_core::with_current(|fiber| fiber.detaches_to().map(NonNull::from));
+    // SAFETY: the frame waits below, inside of the contexts that it is in; the family is the
+    // calling fiber's and outlives it; closure and result are `Send`.
+    let job =
+        unsafe { StackJob::job(NonNull::from(&frame), Place::here(), family.as_ref().map(|family| family.as_ref())) };
+    // Refused, or accepted and dropped later, it tells the frame.
+    to.group.inject(job);
+    // SAFETY: a job was made of it, above.
+    match unsafe { frame.wait(WaitsFor { what: "another scheduler", at }) } {
+        Ok(result) => result,
+        Err(_) if !began.load(Relaxed) => Err(Cancelled::with_reason("the scheduler that it was to move to has ended")),
+        Err(payload) => resume_unwind(payload),
+    }
+}
+
+/// On the same thread: on the fiber's own stack.
+fn visit<T>(here: &Common, there: &Common, fiber: &Fiber, at: &'static Location<'static>, f: impl FnOnce() -> T) -> T {
+    let _outside = segue_core::outside_work();
+    here.away.set(here.away.get() + 1);
+    go_over(here, there, fiber);
+    // Else an effect in `f` could be captured up to a handler around the move: the fiber would
+    // stay, and `f` come back elsewhere, or never.
+    let visit = WaitsFor { what: "a visit to another scheduler", at };
+    let result = catch_unwind(AssertUnwindSafe(|| barrier(visit, f)));
+    go_over(there, here, fiber);
+    here.away.set(here.away.get() - 1);
+    result.unwrap_or_else(|payload| resume_unwind(payload))
+}
+
+/// Hands the running fiber from one worker of this thread to another.
+fn go_over(from: &Common, to: &Common, fiber: &Fiber) {
+    // SAFETY: it runs, under a worker of this crate's.
+    let at = unsafe { header_of(fiber) };
+    if !from.forks.is_empty() {
+        from.expose_forks();
+    }
+    // SAFETY: the header is the running fiber's.
+    let header = unsafe { at.as_ref() };
+    // SAFETY: the worker `to` is the fiber's home, or one on its thread that it leaves again before
+    // that ends, since it has it in its list.
+    unsafe { fiber.set_scheduler(to.scheduler()) };
+    from.await_letter(header);
+    from.strike(header);
+    header.worker.set(to.at().cast());
+    to.enrol(header, at);
+    // SAFETY: it suspends right here. It is in the mail of the worker that it leaves; that one is
+    // awake and finds it at its next turn.
+    unsafe {
+        from.resume_by_mail(at);
+        segue_fiber::suspend(at);
+    }
+    // On the thread-backed host each fiber has thread-local variables of its own.
+    // SAFETY: it is the worker that runs this fiber.
+    unsafe { set_worker(to.at()) };
+}

@@ -1,0 +1,151 @@
+//! Settings of a [`Builder`] that few programs need: hooks of the workers' threads, processors, the
+//! monitor, the end.
+//!
+//! Used by applications: to set up threads for a library, to count, to keep a cache warm, to hear
+//! of workers that are stuck.
+
+use crate::run::builder::Builder;
+use crate::run::report::StuckWorker;
+use crate::run::shutdown::Shutdown;
+use std::sync::Arc;
+use std::time::Duration;
+
+impl<F> Builder<F> {
+    /// Is called on each worker's thread, with the worker's number, when that becomes a worker:
+    /// also on the thread that calls [`run`](Builder::run).
+    ///
+    /// Of hooks in general: they must not wait. They may wake fibers. If one panics, the process
+    /// ends. A scheduler that its caller [drives](Builder::driven) calls none: its thread and its
+    /// sleeps are the caller's.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    ///
+    /// static THREADS: AtomicUsize = AtomicUsize::new(0);
+    /// let builder = segue_sched::Builder::new().workers(2);
+    /// let builder = builder.on_thread_start(|_| _ = THREADS.fetch_add(1, SeqCst));
+    /// builder.on_thread_stop(|_| _ = THREADS.fetch_sub(1, SeqCst)).run(|| assert_eq!(THREADS.load(SeqCst), 2))?;
+    /// assert_eq!(THREADS.load(SeqCst), 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn on_thread_start(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        self.hooks.start = Some(Arc::new(hook));
+        self
+    }
+
+    /// Is called when a worker has ended, on its thread. Every [start](Builder::on_thread_start) is
+    /// followed by one. See there for what hooks may do.
+    pub fn on_thread_stop(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        self.hooks.stop = Some(Arc::new(hook));
+        self
+    }
+
+    /// Is called by a worker that has nothing to run, just before it sleeps. See
+    /// [`on_thread_start`](Builder::on_thread_start) for what hooks may do.
+    pub fn on_park(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        self.hooks.park = Some(Arc::new(hook));
+        self
+    }
+
+    /// Is called by a worker that has slept. Every [park](Builder::on_park) is followed by one. See
+    /// [`on_thread_start`](Builder::on_thread_start) for what hooks may do.
+    pub fn on_unpark(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        self.hooks.unpark = Some(Arc::new(hook));
+        self
+    }
+
+    /// Binds each worker's thread to a processor of its own, of those that the process may use:
+    /// worker 0 to the first, and so on.
+    ///
+    /// The thread that calls [`run`](Builder::run) is bound until that returns. For programs that
+    /// have their processors to themselves: others do not make way, and the kernel can't move a
+    /// worker to a processor that is free.
+    ///
+    /// On Linux only. Elsewhere, and if there are more workers than processors, the scheduler does
+    /// not start, with an error that says so; nor does one that its caller
+    /// [drives](Builder::driven), as that thread is the caller's to bind.
+    pub fn pin(mut self) -> Self {
+        self.pin = true;
+        self
+    }
+
+    /// Has a thread watch for workers that stay in one fiber for `patience` without switching.
+    ///
+    /// Such a fiber computes without waits and [checkpoints](crate::checkpoint), or blocks its
+    /// thread by a call that is not Segue's. What is ready on its worker waits meanwhile. Each
+    /// incident is reported once, see [`on_stuck`](Builder::on_stuck), within a quarter more than
+    /// `patience`; one that ends while it is being looked at is not. As long as it lasts, other
+    /// workers get the closures that were sent to that worker, and its next fork or checkpoint
+    /// gives them what its policy can spare. Fibers that have started stay.
+    ///
+    /// It is off by default, but for the runtimes of the crate `segue` in debug builds: it takes a
+    /// thread, makes the process handle SIGURG (see [`Watched`](segue_fiber::Watched)), and a
+    /// program may have its reasons to block a worker. A second is a good start. While all workers
+    /// sleep the thread does, too. A worker's turn costs the same with a monitor as without.
+    ///
+    /// A scheduler that its caller [drives](Builder::driven) is watched while it is polled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_sched::{Builder, checkpoint};
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    ///
+    /// let (tell, told) = mpsc::channel();
+    /// let builder = Builder::new().workers(1).monitor(Duration::from_millis(20));
+    /// let builder = builder.on_stuck(move |stuck| tell.send(stuck.worker).unwrap());
+    /// builder.run(|| {
+    ///     // This blocks the worker.
+    ///     assert_eq!(told.recv(), Ok(0));
+    /// })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn monitor(mut self, patience: Duration) -> Self {
+        self.monitor.patience = Some(patience);
+        self
+    }
+
+    /// Has no [monitor](Builder::monitor), also where there would be one.
+    pub fn no_monitor(mut self) -> Self {
+        self.monitor.patience = None;
+        self
+    }
+
+    /// What the [monitor](Builder::monitor) calls for each incident, on its thread. By default the
+    /// report is printed to standard error.
+    ///
+    /// No worker is watched while it runs, and the end of the scheduler waits for it; so it must
+    /// not wait for that end. If it panics, the process ends.
+    pub fn on_stuck(mut self, hook: impl Fn(&StuckWorker) + Send + Sync + 'static) -> Self {
+        self.monitor.on_stuck = Arc::new(hook);
+        self
+    }
+
+    /// How the scheduler ends: see [`Shutdown`]. Default: what is left is cancelled, and waited
+    /// for.
+    ///
+    /// A grace or a deadline takes a thread, which sleeps until the shutdown begins.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_core::{JoinHandle, sleep, spawn};
+    /// use segue_sched::{Builder, Shutdown};
+    /// use std::time::Duration;
+    ///
+    /// // Requests that were begun have a second.
+    /// let shutdown = Shutdown::new().grace(Duration::from_secs(1));
+    /// let request: JoinHandle<_> = Builder::new().workers(1).shutdown(shutdown).run(|| {
+    ///     spawn(|| sleep(Duration::from_millis(1)))
+    /// })?;
+    /// assert_eq!(request.join().unwrap(), Ok(()));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn shutdown(mut self, shutdown: Shutdown) -> Self {
+        self.shutdown = shutdown;
+        self
+    }
+}
