@@ -10,9 +10,9 @@
 use crate::explore::{Course, Random, Steered};
 use crate::run::lead::{lead_family, with_family};
 use crate::run::shutdown::{Ending, Shutdown};
-use crate::worker::common::with_caller;
+use crate::worker::common::{suspended, with_caller};
 use crate::worker::group::Group;
-use crate::worker::local::{Local, suspended};
+use crate::worker::local::Local;
 use crate::worker::stuck::Stuck;
 use segue_core::Cancelled;
 use segue_core::scheduling::{Park, PreemptionPoints, Timers, Unpark, WaitPark};

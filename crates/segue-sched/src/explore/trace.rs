@@ -11,7 +11,7 @@
 //! replayed, and for its few turns out of order.
 
 use super::course::FiberNumber;
-use crate::worker::local;
+use crate::worker::common::suspended;
 use segue_core::Fiber;
 use std::backtrace::Backtrace;
 use std::io::{self, Write};
@@ -86,7 +86,7 @@ impl Trace {
             return;
         }
         let name = self.name(from);
-        let why = match local::suspended(None).into_iter().find(|stuck| stuck.fiber == name) {
+        let why = match suspended(None).into_iter().find(|stuck| stuck.fiber == name) {
             _ if from_is_ready => "gives up its turn".to_owned(),
             Some(stuck) => stuck.waits_for.map_or("is suspended".to_owned(), |what| format!("waits for {what}")),
             None => "has ended".to_owned(),

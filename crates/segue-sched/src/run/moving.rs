@@ -31,7 +31,7 @@
 
 use crate::run::handle::Handle;
 use crate::worker::common::{Common, set_worker, with_caller};
-use crate::worker::local::header_of;
+use crate::worker::header::header_of;
 use crate::worker::residents::resident_of;
 use crate::worker::stack_job::StackJob;
 use segue_core::chain::barrier;

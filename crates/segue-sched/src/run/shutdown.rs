@@ -62,10 +62,9 @@
 
 use crate::run::nobody::job_of_nobody;
 use crate::run::report::{StuckWorker, Survivors, say};
-use crate::worker::common::{Common, with_caller};
+use crate::worker::common::{Common, suspended, with_caller};
 use crate::worker::group::{End, Group};
 use crate::worker::hooks::no_unwind;
-use crate::worker::local::suspended;
 
 use crate::worker::stuck::Stuck;
 use segue_core::chain::barrier;

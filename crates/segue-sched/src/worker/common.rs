@@ -61,6 +61,12 @@ pub(crate) fn around_of(group: &Arc<Group>) -> Option<NonNull<Common>> {
     None
 }
 
+/// Every fiber of this thread's worker that is suspended, but for the one with this number.
+pub(crate) fn suspended(but: Option<u64>) -> Vec<Stuck> {
+    // SAFETY: a worker is in place while it runs on this thread.
+    unsafe { worker().as_ref() }.map(|worker| worker.report(but)).unwrap_or_default()
+}
+
 /// Makes `worker` the one that runs on this thread, and gives back what was.
 ///
 /// # Safety

@@ -8,6 +8,7 @@ use crate::worker::inbox::{Letter, Post};
 use segue_core::Fiber;
 use std::cell::Cell;
 use std::mem::offset_of;
+use std::ptr::NonNull;
 
 /// A fiber of a worker.
 pub(crate) type Coroutine = segue_fiber::Coroutine<Header>;
@@ -43,4 +44,14 @@ unsafe impl Post for Header {
     fn letter(&self) -> &Letter<Self> {
         &self.letter
     }
+}
+
+/// The header around a fiber.
+///
+/// # Safety
+/// It is a fiber of a worker of this crate's, and has run.
+#[inline]
+pub(crate) unsafe fn header_of(fiber: &Fiber) -> NonNull<Header> {
+    // SAFETY: `start` sets the host to the address of the header before the fiber runs.
+    unsafe { NonNull::new_unchecked(fiber.host().cast_mut().cast()) }
 }

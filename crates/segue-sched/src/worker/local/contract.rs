@@ -1,0 +1,180 @@
+//! The contract of schedulers, as the fibers of a worker see it.
+//!
+//! Used through `dyn Scheduler` by every fiber of the worker. Wakes from other threads go through
+//! `group/remote.rs`.
+#![allow(unsafe_code)] // Fibers are reached by their headers' addresses.
+
+use crate::worker::common::{Common, Whole};
+use crate::worker::group::Group;
+use crate::worker::header::{Header, RESUME, header_of};
+use crate::worker::local::Local;
+use crate::worker::policy::{Policy, Started, Task, Why};
+use segue_core::chain::barrier;
+use segue_core::scheduling::{Clock, FamilyId, Job, Scheduler, Spawn, Wake};
+use segue_core::switch::Switch;
+use segue_core::{Fiber, WaitsFor};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+impl<P: Policy> Whole for Local<P> {
+    #[inline]
+    fn yields(&self, header: NonNull<Header>) {
+        // First, since it may unpark another worker, which is foreign code: that must not find a
+        // fiber that is ready and runs.
+        if !self.common.forks.is_empty() {
+            self.common.expose_forks();
+        }
+        let displaced = self.common.displaced.replace(false);
+        if displaced {
+            // What it gives way to comes first.
+            self.accept_closures();
+        }
+        let why = if displaced { Why::Displaced } else { Why::Yielded };
+        self.ready(Task::Started(Started::new(header)), why);
+    }
+
+    #[cold]
+    fn drain(&self) {
+        self.common.remote().inbox.drain(|header, bits| {
+            // SAFETY: a fiber with a letter under way has not been taken down: `bury` waits for it.
+            let at = unsafe { header.as_ref() };
+            if bits & RESUME == 0 && !at.fiber.interrupted() {
+                return;
+            }
+            let worker = at.worker.get().cast::<Common>();
+            if ptr::eq(worker, &self.common) {
+                self.ready(Task::Started(Started::new(header)), Why::Resumed);
+            } else {
+                // SAFETY: it has left for a worker of this thread, which has it in its list, and is
+                // suspended by now; its one resume was for us to pass on.
+                unsafe { (*worker).resume_by_mail(header) };
+            }
+        });
+    }
+
+    fn let_in(&self) {
+        self.read_mail();
+        self.accept_closures();
+    }
+
+    fn accept(&self, job: Job) {
+        self.ready(Task::Fresh(job), Why::Resumed);
+    }
+
+    #[cold]
+    fn offer_spare(&self, all: bool) {
+        barrier(WaitsFor::new("a policy"), || self.share_spare(all));
+    }
+
+    fn preempts(&self) -> bool {
+        let ask = || {
+            self.policy.try_borrow().is_ok_and(|policy| policy.may_preempt()) && {
+                // The other halves of its joins may run instead of it.
+                self.common.expose_forks();
+                self.adopt();
+                self.policy.borrow_mut().preempts()
+            }
+        };
+        P::simulates() && barrier(WaitsFor::new("a policy"), ask)
+    }
+}
+
+// SAFETY: 1: `suspend` switches to the worker loop or to the fiber that gets the turn. Both go on
+// only with what the policy has given out, and so with what `ready` or `successor` has pushed:
+// after a resume, or after a yield, which does not come through `suspend`, or after `interrupted`
+// won a cancellation. A resume that comes before the switch, from this thread or another, waits in
+// the policy or the inbox until somebody looks: the loop, or a fiber that passes its turn on. If
+// that finds itself, it was resumed or has yielded, and goes on. 2: headers and policies never
+// leave the thread. 3: `switch_to` and `successor`. 4: `bury` is called after the job has returned,
+// and waits for letters under way; the last access of a resume is the exchange that posts the
+// letter, or the push into this thread's policy.
+unsafe impl<P: Policy> Scheduler for Local<P> {
+    #[inline]
+    fn leave_to_park(&self) -> bool {
+        self.common.idles_in_park.get() && self.common.poll_soon()
+    }
+
+    #[inline]
+    unsafe fn suspend(&self, fiber: &Fiber) -> Option<Switch> {
+        if !self.common.forks.is_empty() {
+            self.common.expose_forks();
+        }
+        // SAFETY: the caller is the running fiber, and waits.
+        unsafe {
+            let header = header_of(fiber);
+            let next = if self.can_pass_on() { self.successor(header, false) } else { None };
+            self.leave(header, next)
+        }
+    }
+
+    #[inline]
+    unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake) {
+        // SAFETY: the fiber has not ended: it waits to be resumed, or is a member of a context, as
+        // it is of none before it has run (C2).
+        let header = unsafe { header_of(fiber.as_ref()) };
+        // An interrupt comes under the lock of a context, where a policy, which is foreign code, is
+        // not called (clause 12).
+        if why == Wake::Resume && self.is_here() {
+            // It runs within a few turns, and its stack may be cold.
+            segue_fiber::prefetch(header, true);
+            self.ready(Task::Started(Started::new(header)), Why::Resumed);
+            return;
+        }
+        // SAFETY: as above.
+        unsafe { self.wake_by_mail(header, why) };
+    }
+
+    #[inline]
+    unsafe fn yield_now(&self, fiber: &Fiber) -> Option<Switch> {
+        // SAFETY: the caller is the running fiber; it is in the policy when it suspends, to be
+        // switched to once.
+        unsafe {
+            let header = header_of(fiber);
+            let passes_on = self.can_pass_on() && self.common.forks.is_empty() && !self.common.displaced.get();
+            let next = if passes_on {
+                self.successor(header, true)
+            } else {
+                self.yields(header);
+                None
+            };
+            self.leave(header, next)
+        }
+    }
+
+    #[inline]
+    fn spawner(&self) -> &dyn Spawn {
+        self
+    }
+
+    fn timers(&self) -> &dyn Clock {
+        &self.timers
+    }
+
+    fn keeps(&self, family: FamilyId) -> bool {
+        self.common.group.keeps(family)
+    }
+
+    #[cold]
+    fn start_here(&self, job: Job) -> Result<(), Job> {
+        let Some(stack) = self.stack_for(&job) else { return Err(job) };
+        let header = self.fiber_for(stack, job).into_header();
+        // It has not run, and rests where it begins.
+        self.ready(Task::Started(Started::new(header)), Why::Spawned);
+        Ok(())
+    }
+}
+
+impl<P: Policy> Spawn for Local<P> {
+    #[inline]
+    fn spawn(&self, job: Job) {
+        if self.is_here() {
+            self.ready(Task::Fresh(job), Why::Spawned);
+        } else {
+            self.common.group.inject(job);
+        }
+    }
+
+    fn share(&self) -> Arc<dyn Spawn + Send + Sync> {
+        Arc::<Group>::clone(&self.common.group)
+    }
+}
