@@ -6,7 +6,7 @@
 //! wake-up, timers, fairness, the closures that idle workers take from busy ones.
 //!
 //! Reading order: `plain.rs`, a whole scheduler in one file, which shares nothing with the others;
-//! then the room `worker`: `policy.rs`, `run_loop.rs`, `local` (the contract as fibers see it),
+//! then the room `worker`: `policy.rs`, `run_loop`, `local` (the contract as fibers see it),
 //! `inbox.rs` and `group/mod.rs` (the two protocols between threads), `placing.rs` (where closures
 //! start); `join`; `explore/sim.rs` and `explore/mod.rs`, the simulator and the search for
 //! schedules that fail.

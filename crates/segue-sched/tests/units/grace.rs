@@ -1,5 +1,5 @@
-//! When the grace of closures is over, by made-up times. A part of `worker/grace.rs`, which it sees
-//! from inside.
+//! When the grace of closures is over, by made-up times. A part of `worker/run_loop/grace.rs`,
+//! which it sees from inside.
 
 use super::*;
 

@@ -1,5 +1,5 @@
 //! When a worker naps, and after how many wake-ups one that is alone looks for closures again. A
-//! part of `worker/in_vain.rs`, which it sees from inside.
+//! part of `worker/run_loop/in_vain.rs`, which it sees from inside.
 
 use super::*;
 

@@ -55,5 +55,5 @@ impl Grace {
 }
 
 #[cfg(test)]
-#[path = "../../tests/units/grace.rs"]
+#[path = "../../../tests/units/grace.rs"]
 mod tests;

@@ -150,5 +150,5 @@ impl Doubt {
 }
 
 #[cfg(test)]
-#[path = "../../tests/units/in_vain.rs"]
+#[path = "../../../tests/units/in_vain.rs"]
 mod tests;
