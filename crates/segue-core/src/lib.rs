@@ -136,6 +136,8 @@ pub mod scheduling {
     pub use crate::contract::job::{Job, JobHeader, Name, Place, Work};
     pub use crate::contract::park::{Park, Unpark};
     pub use crate::contract::slots::FamilyId;
+    #[doc(hidden)]
+    pub use crate::primitives::doubt::Doubt;
     pub use crate::primitives::lock::{Lock, LockGuard};
     pub use crate::primitives::stack::set_stack_trimmer;
     pub use crate::sim::preemption::{PreemptionPoints, set_preemption};

@@ -5,6 +5,7 @@
 
 pub(crate) mod at_end;
 pub mod atomic;
+pub mod doubt;
 pub(crate) mod list;
 pub(crate) mod lock;
 pub(crate) mod payload;

@@ -7,17 +7,17 @@
 //!
 //! Parking and unparking cost each side a system call and some tens of microseconds; a thread that
 //! is resumed sooner than that had better spin. A thread does not know how soon it will be resumed,
-//! but it knows how soon it was the last times. Each thread keeps a *habit*, three numbers:
+//! but it knows how soon it was the last times. Each thread keeps a *habit*, how often to look, and
+//! a [doubt](Doubt):
 //!
 //! ```text
-//!             a look was rewarded, the k-th: looks = 4k, or 7/8 of what they were if that is more; doubt = rest = 0
+//!             a look was rewarded, the k-th: looks = 4k, or 7/8 of what they were if that is more; no doubt
 //!             .-----.
 //!             |     v   in vain: a half
 //!   NONE <--- looks > 0 -------------.
 //!    |  ^ fewer than LEAST           |
 //!    |  '----------------------------'
-//!    '--> MOST, if it parked and the mail came SOON, and no rest is left; then doubt = 2 doubt + 1, rest = doubt
-//!         as it was, with a rest that is one less, if one is left
+//!    '--> MOST, if it parked and the mail came SOON, and the doubt has it try
 //! ```
 //!
 //! A new thread does not look: its first wait that parks tells it whether to. A wait that takes
@@ -28,7 +28,7 @@
 //! the other one is woken, the first one that looks meets the answer; after that the other one's
 //! waits are short, too. That is also why the first tries go so far, and why they must be rare
 //! where they are in vain: two threads that share one processor answer each other soon, and never
-//! while one of them looks. There doubt grows, up to MOST_DOUBT waits without a new try. So there
+//! while one of them looks. There doubt grows, up to 127 short waits without a new try. So there
 //! is no need to ask how many processors there are, which std answers by those that the *calling*
 //! thread may use: for a thread that is bound to one, that is no answer.
 //!
@@ -44,6 +44,7 @@
 
 use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::{local, spin_loop};
+use crate::primitives::doubt::Doubt;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
@@ -55,22 +56,16 @@ const LEAST: u32 = 8;
 /// A thread that got mail sooner than this after it had parked might have done better to look
 /// for it.
 const SOON: Duration = Duration::from_micros(100);
-/// After so many tries in vain, and twice as many, a thread still tries again: after 127 waits
-/// that were short.
-const MOST_DOUBT: u32 = 127;
-
 /// What a thread has learnt.
 #[derive(Clone, Copy)]
 struct Habit {
     looks: u32,
-    /// For how many waits the next try in vain is the last one.
-    doubt: u32,
-    /// For how many waits the last one still is.
-    rest: u32,
+    /// Of tries after short waits.
+    doubt: Doubt<127>,
 }
 
 impl Habit {
-    const NEW: Self = Self { looks: 0, doubt: 0, rest: 0 };
+    const NEW: Self = Self { looks: 0, doubt: Doubt::NONE };
 
     fn was_rewarded(&mut self, look: u32) {
         let looks = (4 * look).max(self.looks - self.looks / 8).clamp(LEAST, MOST);
@@ -85,15 +80,8 @@ impl Habit {
     }
 
     fn parked_for(&mut self, time: Duration) {
-        if time >= SOON {
-            return;
-        }
-        if self.rest > 0 {
-            self.rest -= 1;
-        } else {
+        if time < SOON && self.doubt.tries() {
             self.looks = MOST;
-            self.doubt = (2 * self.doubt + 1).min(MOST_DOUBT);
-            self.rest = self.doubt;
         }
     }
 }

@@ -1,5 +1,5 @@
-//! When a worker naps, and after how many wake-ups one that is alone looks for closures again. A
-//! part of `worker/run_loop/in_vain.rs`, which it sees from inside.
+//! When a worker naps, and when it takes a sample. A part of `worker/run_loop/in_vain.rs`, which it
+//! sees from inside.
 
 use super::*;
 
@@ -87,13 +87,4 @@ fn it_samples_after_each_nap_or_more_rarely_if_samples_go_on_to_wait() {
     assert_eq!(samples_after(&mut naps, Was::Settled), 3);
     assert_eq!(samples_after(&mut naps, Was::Short), 7);
     assert_eq!(samples_after(&mut naps, Was::Short), 0);
-}
-
-#[test]
-fn tries_in_vain_become_rare_and_never_stop() {
-    let mut doubt = Doubt::default();
-    let mut passed = || (0..=MOST_DOUBT).position(|_| doubt.tries()).expect("it tries again");
-    for wake_ups in [0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 1023] {
-        assert_eq!(passed(), wake_ups);
-    }
 }

@@ -13,8 +13,8 @@
 //!
 //! Only a try tells which it is. One that brings a [crowd](CROWD) costs each message less than a
 //! wake-up would, also where other fibers of this worker could have run meanwhile, and so the next
-//! wait begins with one. After one that brings less, a wait passes without a try, then three, and
-//! so on up to [`MOST_DOUBT`]. On one worker nobody sends during a try: that is a short one in a
+//! wait begins with one. After one that brings less, some waits pass without a try ([`Doubt`]). On
+//! one worker nobody sends during a try: that is a short one in a
 //! thousand waits.
 //!
 //! Time is counted in pauses, of some twenty to fifty nanoseconds on the processors of today; to
@@ -36,16 +36,14 @@ const PAUSES: u32 = 8;
 /// So many values at once are worth it.
 const CROWD: usize = 8;
 
-/// How many waits pass without a try, at most.
-const MOST_DOUBT: u32 = 1023;
+/// At most 1,023 waits pass without a try.
+type Doubt = segue_core::scheduling::Doubt<1023>;
 
 /// What the receivers of a channel have learnt.
 #[derive(Default)]
 pub(super) struct Patience {
-    /// How many waits pass after the last try, if that was in vain.
+    /// The bits of a [`Doubt`] of tries.
     doubt: AtomicU32,
-    /// How many of them are left.
-    rest: AtomicU32,
     /// The last wait began with a try, and what that has brought is not known yet.
     tried: AtomicBool,
 }
@@ -54,17 +52,16 @@ impl Patience {
     /// The channel is empty: lets the senders go on for a moment, or not.
     #[inline]
     pub(super) fn wait(&self, is_empty: impl Fn() -> bool) {
-        match self.rest.load(Relaxed) {
-            0 => self.give_a_try(is_empty),
-            rest => self.rest.store(rest - 1, Relaxed),
+        let mut doubt = Doubt::from_bits(self.doubt.load(Relaxed));
+        let tries = doubt.tries();
+        self.doubt.store(doubt.to_bits(), Relaxed);
+        if tries {
+            self.give_a_try(is_empty);
         }
     }
 
     #[cold]
     fn give_a_try(&self, is_empty: impl Fn() -> bool) {
-        let doubt = (2 * self.doubt.load(Relaxed) + 1).min(MOST_DOUBT);
-        self.doubt.store(doubt, Relaxed);
-        self.rest.store(doubt, Relaxed);
         self.tried.store(true, Relaxed);
         for _ in 0..ROUNDS {
             (0..PAUSES).for_each(|_| spin_loop());
@@ -81,8 +78,7 @@ impl Patience {
         if self.tried.load(Relaxed) {
             self.tried.store(false, Relaxed);
             if values >= CROWD {
-                self.doubt.store(0, Relaxed);
-                self.rest.store(0, Relaxed);
+                self.doubt.store(Doubt::NONE.to_bits(), Relaxed);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! When a receiver lets its senders go on for a moment. Part of `channel/patience.rs`.
 
-use super::{CROWD, MOST_DOUBT, Patience, ROUNDS};
+use super::{CROWD, Patience, ROUNDS};
 use std::cell::Cell;
 
 /// One wait, in which the channel stays empty for so many looks. Answers how often it has looked.
@@ -33,9 +33,9 @@ fn after_tries_in_vain_more_and_more_waits_pass_without_one() {
         for _ in 0..pass {
             assert_eq!(wait(&patience, 0), 0);
         }
-        pass = (2 * pass + 1).min(MOST_DOUBT);
+        pass = (2 * pass + 1).min(1023);
     }
-    assert_eq!(pass, MOST_DOUBT);
+    assert_eq!(pass, 1023);
 }
 
 #[test]

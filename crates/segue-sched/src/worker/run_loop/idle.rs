@@ -55,7 +55,7 @@ impl<P: Policy, K: Park> Worker<'_, P, K> {
                 || self.park.is_called()
             {
                 self.looks = (self.looks * 2).min(MOST_LOOKS);
-                self.doubt = Doubt::default();
+                self.doubt = Doubt::NONE;
                 return true;
             }
             if offer.is_none() {
@@ -64,7 +64,7 @@ impl<P: Policy, K: Park> Worker<'_, P, K> {
             }
         }
         self.looks = match alone {
-            true if self.doubt.wake_ups > 0 => 0,
+            true if self.doubt.is_any() => 0,
             true => self.looks / 2,
             false => (self.looks / 2).max(LEAST_LOOKS),
         };

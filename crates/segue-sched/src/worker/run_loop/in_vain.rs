@@ -22,7 +22,7 @@
 //! After a nap it takes one closure that it would leave to its worker otherwise, out of patience
 //! (`grace.rs`): else it would learn nothing of closures of which a few are there at a time. If
 //! that goes on to wait, it may be one of several that talk to each other, so the next naps pass
-//! without such a sample, and after another one of that kind twice as many.
+//! without such a sample, and after another one of that kind twice as many ([`Doubt`]).
 //!
 //! **What holds**: a worker leaves nothing for longer than a nap, whether it sleeps then or not.
 
@@ -38,9 +38,13 @@ pub(super) const NAP: Duration = Duration::from_micros(50);
 /// So many in a row are taken for no accident.
 const FEW: u32 = 16;
 
-/// How many wake-ups by closures may pass without a try to look for one, or to take a sample:
-/// beside what they take, a try in vain is little then.
-const MOST_DOUBT: u32 = 1023;
+/// How a worker that is alone doubts whether to look for the next closure, if a closure has woken
+/// the worker soon; and how any worker doubts whether to take a sample. Beside 1,023 wake-ups a try
+/// in vain is little.
+///
+/// A thread that hands in a closure and waits for its end is often on this very processor: then
+/// each look is in vain, as the look keeps that thread from running.
+pub(super) type Doubt = segue_core::scheduling::Doubt<1023>;
 
 /// What a closure was that a worker has taken from another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,9 +67,8 @@ pub(super) struct Naps {
     /// In which turn it was when it woke up, if nothing was found since.
     woke: Option<usize>,
     samples: bool,
-    /// How many naps pass until it takes a sample, now and after the next that goes on to wait.
-    pass: u32,
-    next_pass: u32,
+    /// Of samples, which are in vain if the closure goes on to wait. Naps are the occasions.
+    doubt: Doubt,
 }
 
 impl Naps {
@@ -80,8 +83,7 @@ impl Naps {
         self.woke = Some(turn);
         if self.is_due() {
             self.rested = true;
-            self.samples = offered && self.pass == 0;
-            self.pass = self.pass.saturating_sub(1);
+            self.samples = self.doubt.is_over() && offered;
             if !offered {
                 self.in_vain = 0;
             }
@@ -100,12 +102,11 @@ impl Naps {
 
     /// It has taken a closure and run it.
     pub(super) fn took(&mut self, what: Was) {
-        if what != Was::Settled {
-            self.next_pass = 0;
-        } else if self.samples {
-            self.next_pass = (2 * self.next_pass + 1).min(MOST_DOUBT);
+        match what {
+            Was::Settled if self.samples => self.doubt.grow(),
+            Was::Settled => self.doubt.again(),
+            Was::Short | Was::Worth => self.doubt = Doubt::NONE,
         }
-        self.pass = self.next_pass;
         self.samples = false;
         if what == Was::Short { self.count() } else { self.in_vain = 0 }
     }
@@ -121,31 +122,6 @@ impl Naps {
     fn count(&mut self) {
         self.in_vain = self.in_vain.saturating_add(1);
         self.rested = false;
-    }
-}
-
-/// Whether a worker that is alone, and was woken soon by a closure, looks for the next one.
-///
-/// A thread that hands in a closure and waits for its end is often on this very processor: then
-/// each look is in vain, as it keeps that thread from running. So after a try in vain some wake-ups
-/// pass without one, and after the next twice as many.
-#[derive(Default)]
-pub(super) struct Doubt {
-    /// How many pass after this try; zero if the last look was rewarded.
-    pub(super) wake_ups: u32,
-    /// How many of them are left.
-    left: u32,
-}
-
-impl Doubt {
-    pub(super) fn tries(&mut self) -> bool {
-        if self.left > 0 {
-            self.left -= 1;
-            return false;
-        }
-        self.wake_ups = (2 * self.wake_ups + 1).min(MOST_DOUBT);
-        self.left = self.wake_ups;
-        true
     }
 }
 

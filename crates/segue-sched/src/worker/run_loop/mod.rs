@@ -85,7 +85,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
             park,
             on_deadlock,
             looks,
-            doubt: Doubt::default(),
+            doubt: Doubt::NONE,
             naps: Naps::default(),
             takes: false,
             is_patient: true,
