@@ -98,6 +98,8 @@
 //! is offered to all instead.
 
 mod remote;
+mod sleep;
+mod spread;
 
 pub(crate) use remote::{Remote, take_back};
 
@@ -106,7 +108,6 @@ use remote::Shelf;
 use segue_core::CancelToken;
 use segue_core::atomic::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering};
 use segue_core::scheduling::{Family, FamilyId, Job, JobHeader, Unpark};
-use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -418,26 +419,6 @@ impl Group {
         other != index && !waits && !self.is_stopping() && (suits && mine.has_more(theirs) || is_shy())
     }
 
-    /// What the shelves hold for worker `index`, as seen under each lock: step (3) of going to
-    /// sleep.
-    fn look_through(&self, index: usize, modest: Modest) -> Rest {
-        let holds = |shelf: &Shelf| shelf.with(|jobs| !jobs.is_empty());
-        let own = &self.workers[index];
-        let called = own.sent.with(|jobs| own.nudged.swap(false, Ordering::Relaxed) || !jobs.is_empty());
-        if called || holds(&self.outside) {
-            return Rest::No;
-        }
-        let mut rest = Rest::Long;
-        for (other, worker) in self.workers.iter().enumerate() {
-            match holds(&worker.shelf) {
-                true if self.leaves_to(index, other, modest) => rest = Rest::Short,
-                true => return Rest::No,
-                false => {}
-            }
-        }
-        rest
-    }
-
     /// All other workers, starting behind `index`.
     fn others(&self, index: usize) -> impl Iterator<Item = &Remote> {
         let (before, after) = self.workers.split_at(index);
@@ -477,58 +458,6 @@ impl Group {
         let idlest = sleepers().min_by_key(|worker| worker.beat.fibers());
         // If another thread was faster, any other sleeper.
         idlest.is_some_and(|worker| worker.rouse() || sleepers().any(Remote::rouse))
-    }
-
-    /// The worker with the fewest fibers, counting closures that wait for it: `index`, if no other
-    /// has fewer.
-    pub(crate) fn fewest_fibers(&self, index: usize) -> usize {
-        let others = (0..self.workers.len()).filter(|other| *other != index && self.workers[*other].takes_some());
-        let of = |worker: usize| (self.workers[worker].load(), worker != index, worker);
-        others.chain([index]).map(of).min().map_or(index, |(_, _, worker)| worker)
-    }
-
-    /// Finds a place for a closure that worker `index` would start: the worker with the fewest
-    /// fibers, and how many closures are to go there so that both have the same; `None` if they
-    /// differ by no more than `uneven` or by no more than a fifth. Of worker `only`, to which some
-    /// have just gone, the first of these counts.
-    pub(crate) fn find_place(&self, index: usize, only: Option<usize>, uneven: usize) -> Option<(usize, usize)> {
-        let suits = |other: usize| other != index && only.is_none_or(|only| only == other);
-        let others = self.workers.iter().enumerate().filter(|(other, worker)| suits(*other) && worker.takes_some());
-        let (least, place) = others.map(|(other, worker)| (worker.load(), other)).min()?;
-        let mine = self.workers[index].load() + 1;
-        let uneven = if only.is_some() { uneven } else { uneven.max(mine / 5) };
-        (mine > least + uneven && !self.is_stopping()).then(|| (place, (mine - least) / 2))
-    }
-
-    /// Puts a closure on the shelf of worker `place`, where it can be taken as if that one had
-    /// offered it, or the `number` oldest of those that worker `index` has offered; then wakes that
-    /// worker, or any other if that is awake.
-    ///
-    /// Answers how many were moved, and with the closure if there were others to give.
-    pub(crate) fn move_to(&self, index: usize, place: usize, number: usize, job: Job) -> (usize, Option<Job>) {
-        let mut moved = self.workers[index].shelf.with(|jobs| {
-            let number = number.min(jobs.len());
-            jobs.drain(..number).collect::<VecDeque<_>>()
-        });
-        let kept = if moved.is_empty() {
-            moved.push_back(job);
-            None
-        } else {
-            Some(job)
-        };
-        let (worker, number) = (&self.workers[place], moved.len());
-        worker.shelf.with(|jobs| jobs.append(&mut moved));
-        if !worker.rouse() {
-            self.wake_for(place);
-        }
-        (number, kept)
-    }
-
-    /// How many fibers of the workers other than `index` have not ended in their first turn, since
-    /// the beginning; `None` while closures wait to be started there.
-    pub(crate) fn settled_elsewhere(&self, index: usize) -> Option<usize> {
-        let settled = |other: &Remote| (!other.shelf.seems_to_hold()).then(|| other.beat.settled());
-        self.others(index).try_fold(0, |sum: usize, other| Some(sum.wrapping_add(settled(other)?)))
     }
 
     /// Whether some worker sleeps, and was not roused since.
@@ -586,50 +515,6 @@ impl Group {
         self.others(index).any(|other| other.shelf.seems_to_hold())
     }
 
-    /// Steps (1) to (3) of going to sleep. Answers whether worker `index` may park. One that could
-    /// start nothing anyway (`starved`) need not look. When the group has stopped, one with fibers
-    /// still waits for them: visitors, for instance, which may need the outer scheduler that the
-    /// worker is a guest of.
-    ///
-    /// [`got_up`](Group::got_up) follows in any case.
-    pub(crate) fn lie_down(&self, index: usize, starved: bool, has_fibers: bool, modest: Modest) -> Rest {
-        let worker = &self.workers[index];
-        worker.beat.rest();
-        worker.set_forks(false);
-        // Before it is announced: else the next of many offers wakes it.
-        worker.naps.store(worker.is_shy(), Ordering::Relaxed);
-        let announced = worker.inbox.doze();
-        self.sleepers.fetch_add(1, Ordering::Relaxed);
-        let rest = match (announced, starved) {
-            (false, _) => Rest::No,
-            (true, true) => Rest::Long,
-            (true, false) => self.look_through(index, modest),
-        };
-        let may_rest = !self.is_stopping() || (has_fibers && rest == Rest::Long);
-        let rest = if may_rest { rest } else { Rest::No };
-        if rest == Rest::Long && !starved {
-            self.beg(index);
-        }
-        let naps = rest == Rest::Short || (rest == Rest::Long && worker.is_shy());
-        worker.naps.store(naps, Ordering::Relaxed);
-        if naps { Rest::Short } else { rest }
-    }
-
-    /// Worker `index` is awake again.
-    pub(crate) fn got_up(&self, index: usize) {
-        if self.sleepers.fetch_sub(1, Ordering::Relaxed) & UNWATCHED != 0 {
-            self.call_monitor();
-        }
-        let worker = &self.workers[index];
-        worker.naps.store(false, Ordering::Relaxed);
-        worker.inbox.rouse();
-    }
-
-    /// Sets what wakes the monitor.
-    pub(crate) fn set_monitor(&self, unparker: Arc<dyn Unpark>) {
-        assert!(self.monitor.set(unparker).is_ok(), "a group has one monitor");
-    }
-
     /// Sets how it ends.
     pub(crate) fn set_ending(&self, ending: Arc<dyn End>) {
         assert!(self.ending.set(ending).is_ok(), "a group ends in one way");
@@ -637,27 +522,6 @@ impl Group {
 
     pub(crate) fn ending(&self) -> Option<&Arc<dyn End>> {
         self.ending.get()
-    }
-
-    /// Announces that the monitor sleeps, if all workers do. Then the first of them that gets up
-    /// wakes it.
-    pub(crate) fn unwatch(&self) -> bool {
-        let all = self.len();
-        self.sleepers.compare_exchange(all, all | UNWATCHED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-    }
-
-    /// The monitor is awake again.
-    pub(crate) fn watch_again(&self) {
-        self.sleepers.fetch_and(!UNWATCHED, Ordering::Relaxed);
-    }
-
-    /// Wakes the monitor, which sleeps.
-    #[cold]
-    fn call_monitor(&self) {
-        self.watch_again();
-        if let Some(monitor) = self.monitor.get() {
-            monitor.unpark();
-        }
     }
 
     /// Worker `index` does not come back to its loop: others get what was sent to it, and it is
