@@ -23,15 +23,15 @@ pub(crate) fn count_wait() {
     WAITS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// What a call comes to: a result, or a number for `errno`.
+/// The outcome of a call: a result, or a number for `errno`.
 pub(crate) type Outcome<T = isize> = Result<T, c_int>;
 
-/// The result of a system call as it comes out of the C library.
+/// The result of a system call, from the result of the C library.
 pub(crate) fn outcome(result: isize) -> Outcome {
     if result == -1 { Err(errno::get()) } else { Ok(result) }
 }
 
-/// Carries out a call of a fiber with the mark. Calls that it makes itself are plain ones; and
+/// Carries out a call of a fiber with the mark. Calls inside of `call` are plain calls; and
 /// `errno` is set when all else is over, since others may have run meanwhile.
 #[track_caller]
 pub(crate) fn carry_out(call: impl FnOnce() -> Outcome) -> isize {
@@ -49,7 +49,7 @@ pub(crate) fn carry_out(call: impl FnOnce() -> Outcome) -> isize {
 }
 
 /// Makes a call that can't be told not to wait on a thread that a cancellation interrupts. `call`
-/// owns what it works with, since it may be left behind; with `takes`, not before two seconds.
+/// owns its data, since the call may be left behind; with `takes`, not before two seconds.
 #[track_caller]
 pub(crate) fn elsewhere<T: Send + 'static>(
     waits_for: &'static str,
@@ -66,8 +66,8 @@ pub(crate) fn elsewhere<T: Send + 'static>(
     })
 }
 
-/// What every call does first: fails if the caller was cancelled, and lets others run if it has
-/// begun many without a wait.
+/// The beginning of every call: fails if the caller was cancelled, and lets others run if the
+/// caller has begun many calls without a wait.
 pub(crate) fn admit() -> Outcome<()> {
     segue_core::admit().map_err(|_| {
         give_way();

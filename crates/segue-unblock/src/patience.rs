@@ -40,7 +40,7 @@ const LONG: Duration = Duration::from_millis(16);
 /// Stands for the descriptor of a wait that has none.
 const NONE: c_int = -1;
 
-/// What the waits of one call have in common.
+/// The state that the waits of one call have in common.
 pub(crate) struct Patience {
     fd: c_int,
     /// From the first wait on. The calls go there, too.
@@ -78,7 +78,7 @@ impl Patience {
         self.file.as_ref().map_or(self.fd, |file| file.as_fd().as_raw_fd())
     }
 
-    /// What to wait with: a duplicate.
+    /// The descriptor to wait with: a duplicate.
     pub(crate) fn file(&mut self) -> io::Result<&Foreign> {
         match &mut self.file {
             Some(file) => Ok(file),
@@ -101,7 +101,8 @@ impl Patience {
         (self.told, self.pause) = (false, SHORT);
     }
 
-    /// Waits once for what the call said that it is not ready for. `EAGAIN` is for the time-out.
+    /// Waits once, after the call has said that the descriptor is not ready. `EAGAIN` is for the
+    /// time-out.
     ///
     /// A descriptor may be ready for the kernel and not for the call, for as long as one likes (the
     /// head of this file): then the wait is a pause.

@@ -8,8 +8,8 @@ use crate::descriptor::{self, Half};
 use crate::patience::Patience;
 use std::ffi::c_int;
 
-/// Makes a call that says that it would block, until it does not, and waits in between. For one
-/// descriptor; `attempt` gets the number that it has at the moment.
+/// Makes a call until the call does not say any more that it would block, and waits in between. For
+/// one descriptor; `attempt` gets the number that the descriptor has at the moment.
 #[track_caller]
 pub(crate) fn until_done(fd: c_int, half: Half, mut attempt: impl FnMut(c_int) -> Outcome) -> Outcome {
     admit()?;
@@ -23,8 +23,8 @@ pub(crate) fn until_done(fd: c_int, half: Half, mut attempt: impl FnMut(c_int) -
     }
 }
 
-/// Makes a transfer, and goes on with the rest of it, until all is moved, the end has come, or it
-/// fails. What was moved before an error is what the call returns, as the kernel has it.
+/// Makes a transfer, and goes on with the rest of it, until all is moved, the end has come, or the
+/// call fails. The bytes that were moved before an error are the result, as in the kernel.
 ///
 /// `attempt` gets the number that the descriptor has at the moment, and how much was moved; `total`
 /// is asked when something was.

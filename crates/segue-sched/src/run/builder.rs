@@ -1,4 +1,4 @@
-//! [`Builder`]: what a scheduler is to be like, and its entry points: a run on the caller's thread,
+//! [`Builder`]: the settings of a scheduler, and the entry points: a run on the caller's thread,
 //! a pool of threads, a scheduler that its caller drives.
 //!
 //! Used by applications through `segue`, and directly by those with a policy or a park of their
@@ -26,11 +26,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::thread;
 
-/// What a scheduler is to be like.
+/// The settings of a scheduler.
 ///
 /// Not to be confused with [`segue_core::Builder`], which `segue::Builder` is, too: that one says
-/// what a *fiber* is to be like. In `segue` this one is `segue::sched::Builder`, and
-/// `segue::runtime()` makes it with a driver.
+/// how a *fiber* is to be. In `segue` this one is `segue::sched::Builder`, and
+/// `segue::runtime()` makes one with a driver.
 ///
 /// `K` makes each worker's park, on the worker's thread. The default one waits without a driver.
 ///
@@ -56,7 +56,7 @@ pub struct Builder<K = fn() -> io::Result<WaitPark>> {
 impl Builder {
     /// One worker for each processor that this process may use, stacks of the default size.
     ///
-    /// That is [`std::thread::available_parallelism`]: on Linux it respects the caller's affinity
+    /// That is [`std::thread::available_parallelism`]: on Linux this respects the caller's affinity
     /// (`taskset`) and the limits of control groups, as they are when the scheduler starts.
     pub fn new() -> Self {
         Self {
@@ -89,19 +89,19 @@ impl<F> Builder<F> {
         self
     }
 
-    /// What the fibers' stacks are like.
+    /// Sets the kind of the fibers' stacks.
     pub fn stacks(mut self, stacks: StackConfig) -> Self {
         self.stacks = stacks;
         self
     }
 
-    /// What the worker threads' names begin with.
+    /// Sets the beginning of the worker threads' names.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// What makes each worker's park: a driver, for instance.
+    /// Sets the closure that makes each worker's park: a driver, for instance.
     pub fn park<G>(self, park: G) -> Builder<G> {
         let Self { workers, stacks, name, monitor, shutdown, hooks, pin, .. } = self;
         Builder { workers, stacks, name, park, monitor, shutdown, hooks, pin }
@@ -109,18 +109,18 @@ impl<F> Builder<F> {
 }
 
 impl<F: MakePark + Send + Sync> Builder<F> {
-    /// Runs `f` as the first fiber of a work-stealing scheduler, and returns what it returned.
+    /// Runs `f` as the first fiber of a work-stealing scheduler, and returns the result of `f`.
     ///
     /// The calling thread is the first worker, so `f` need not be `Send`. When `f` has returned,
     /// the call cancels the fibers that are left of those it spawned, and waits for them; after a
-    /// grace, if it was given one ([`shutdown`](Builder::shutdown)).
+    /// grace, if there is one ([`shutdown`](Builder::shutdown)).
     ///
-    /// It can be called in a fiber of another scheduler. While the inner scheduler's first worker
-    /// has nothing to run, that fiber is suspended; while it is busy, it gives the outer worker a
-    /// turn now and then, so that neither's fibers, timers and sockets starve.
+    /// A fiber of another scheduler can call this. While the inner scheduler's first worker has
+    /// nothing to run, that fiber is suspended; while the inner worker is busy, it gives the outer
+    /// worker a turn now and then, so that neither's fibers, timers and sockets starve.
     ///
     /// # Cancellation
-    /// If the caller is cancelled, so is everything inside; the call returns when all of it has
+    /// If the caller is cancelled, so is everything inside; the call returns when everything has
     /// ended.
     ///
     /// # Errors
@@ -219,7 +219,7 @@ impl<F: MakePark + Send + Sync> Builder<F> {
 
     /// As [`pool`](Builder::pool), on threads that the caller makes: `start` is called once for
     /// each worker, in order, and has a thread call its [`run`](WorkerThread::run). Never waits: a
-    /// worker takes part from when its thread runs it.
+    /// worker takes part from when a thread runs it.
     ///
     /// The end of the pool does not wait for these threads, which return from `run` soon after.
     ///
@@ -263,10 +263,10 @@ impl<F: MakePark + Send + Sync> Builder<F> {
         Ok(pool)
     }
 
-    /// Makes a scheduler of one worker that runs when the caller's own loop polls it, with the
-    /// policy [`Fifo`](crate::Fifo).
+    /// Makes a scheduler of one worker that runs when the caller's own loop polls the scheduler,
+    /// with the policy [`Fifo`](crate::Fifo).
     ///
-    /// See [`Driven`], also for what `wake` is. Never waits.
+    /// See [`Driven`], also for the use of `wake`. Never waits.
     ///
     /// # Errors
     /// If stacks or a park could not be made, or if another number of workers was asked for.

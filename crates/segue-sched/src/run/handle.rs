@@ -12,7 +12,7 @@ use segue_core::JoinHandle;
 use segue_core::scheduling::{Family, Job};
 use std::sync::Arc;
 
-/// A scheduler, to spawn on and to [move to](move_to). It does not keep the scheduler going.
+/// A scheduler, to spawn on and to [move to](move_to). A handle does not keep the scheduler going.
 ///
 /// # Examples
 ///
@@ -36,9 +36,9 @@ pub struct Handle {
 impl Handle {
     /// Starts a detached fiber there. Never waits.
     ///
-    /// It belongs to that scheduler, as if a fiber of it had spawned it: the end of the scheduler
-    /// cancels it and waits for it. If the scheduler is ending, `f` is dropped, and the handle says
-    /// so as for a fiber that was cancelled before it started.
+    /// The fiber belongs to that scheduler, as if another fiber there had spawned this one: the end
+    /// of the scheduler cancels the fiber and waits for its end. If the scheduler is ending, `f` is
+    /// dropped, and the handle says so as for a fiber that was cancelled before it started.
     pub fn spawn<F, T>(&self, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -47,8 +47,8 @@ impl Handle {
         self.spawn_as(segue_core::Builder::new(), f)
     }
 
-    /// As [`spawn`](Handle::spawn), with what a builder of fibers says, of the name for instance:
-    /// that of `segue`, or of `segue-core`. Never waits.
+    /// As [`spawn`](Handle::spawn), with the settings of a builder of fibers, a name for instance:
+    /// a builder of `segue`, or of `segue-core`. Never waits.
     pub fn spawn_as<F, T>(&self, given: impl Into<segue_core::Builder>, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -82,9 +82,9 @@ impl Handle {
 
     /// As [`spawn`](Handle::spawn), on the worker with this number. Never waits.
     ///
-    /// It starts there under a policy that keeps what it was sent, as [`Stealing`](crate::Stealing)
-    /// keeps this; but elsewhere if that worker is away in
-    /// [`blocking_here`](crate::blocking_here), or stuck, and a monitor has found it so.
+    /// The fiber starts there under a policy that keeps closures that were sent, as
+    /// [`Stealing`](crate::Stealing) keeps this one; but elsewhere if that worker is away in
+    /// [`blocking_here`](crate::blocking_here), or stuck, and a monitor has noticed that.
     ///
     /// # Panics
     /// If there is no such worker.
@@ -106,21 +106,21 @@ impl Handle {
     {
         assert!(worker < self.workers(), "there is no worker {worker} among {}", self.workers());
         self.start_detached(segue_core::Builder::new().attribute(Kept), f, |job| {
-            // A worker that has ended drops it, as a scheduler does.
+            // A worker that has ended drops the job, as a scheduler does.
             drop(self.group.send(worker, job));
         })
     }
 
-    /// Begins the end of the scheduler: what is there is asked to finish, the first fiber included,
+    /// Begins the end of the scheduler: its fibers are asked to finish, the first fiber included,
     /// and cancelled after the [grace](crate::Shutdown::grace) that its
     /// [builder](crate::Builder::shutdown) was given; at once if there is none. Never waits; again
-    /// has no effect, nor once it is ending.
+    /// has no effect, nor once the scheduler is ending.
     ///
     /// The call of [`run`](crate::Builder::run) returns when the first fiber has returned and all
-    /// others have ended. A [`Pool`](crate::Pool) stays until it is dropped; what is spawned there
-    /// meanwhile is asked from the start, and cancelled before it starts when the grace is over.
-    /// The [default runtime](crate::default_pool) never ends: what is spawned there after a
-    /// shutdown does not run.
+    /// others have ended. A [`Pool`](crate::Pool) stays until the drop; a fiber that is spawned
+    /// there meanwhile is asked from the start, and cancelled before the start when the grace is
+    /// over. The [default runtime](crate::default_pool) never ends: a fiber that is spawned there
+    /// after a shutdown does not run.
     ///
     /// # Examples
     ///
@@ -153,7 +153,7 @@ impl Handle {
         with_caller(|caller| caller.map(|(worker, _)| Self { group: Arc::clone(&worker.group) }))
     }
 
-    /// Whether the calling fiber belongs to this scheduler. It takes a few loads.
+    /// Whether the calling fiber belongs to this scheduler. The answer takes a few loads.
     ///
     /// # Examples
     ///
@@ -170,7 +170,7 @@ impl Handle {
         with_caller(|caller| caller.is_some_and(|(worker, _)| Arc::ptr_eq(&worker.group, &self.group)))
     }
 
-    /// How many workers it has.
+    /// The number of the scheduler's workers.
     #[must_use]
     pub fn workers(&self) -> usize {
         self.group.len()

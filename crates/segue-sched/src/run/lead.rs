@@ -1,6 +1,6 @@
 //! The first fiber of a run, and the end of the run's family.
 //!
-//! Used by every scheduler whose caller waits for its end: a run, the simulator, the plain
+//! Used by every scheduler with a caller that waits for the end: a run, the simulator, the plain
 //! scheduler. Pools and driven schedulers end their families in the same steps.
 #![allow(unsafe_code)] // Families and frames are handed to workers that this file waits for.
 
@@ -19,7 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Sees to it that stack overflows on this thread are reported.
+/// Has stack overflows on this thread reported.
 pub(crate) fn prepare_thread() -> io::Result<()> {
     segue_fiber::install_overflow_handler()?;
     segue_fiber::ensure_alternate_stack()
@@ -32,25 +32,25 @@ pub(crate) fn lead<P: Policy, K: Park, T>(
     on_deadlock: Option<OnDeadlock<'_>>,
     f: impl FnOnce() -> T,
 ) -> T {
-    // SAFETY: the family is this call's, which leads in it once.
+    // SAFETY: the family is this call's, which leads in this family once.
     with_family(|family| unsafe { lead_family(family, local, park, on_deadlock, f) })
 }
 
 /// Calls `f` with the family of a run that the caller waits for.
 pub(crate) fn with_family<R>(f: impl FnOnce(&Family) -> R) -> R {
     barrier(WaitsFor::new("the run of a scheduler"), || {
-        // SAFETY: it is dropped here, inside of the contexts in which it was made, and across which
-        // nothing is captured. It has no members by then: `Family::job` makes them, by whose
-        // contract the family is completed.
+        // SAFETY: the family is dropped here, inside of the contexts in which it was made, and
+        // across which nothing is captured. There are no members by then: `Family::job` makes them,
+        // by whose contract the family is completed.
         let family = unsafe { Family::of_caller() };
         f(&family)
     })
 }
 
-/// As [`lead`], in a family that the caller knows, and completes it.
+/// As [`lead`], in a family that the caller knows, and completes this family.
 ///
 /// # Safety
-/// The caller owns the family, and neither completes it nor calls this again.
+/// The caller owns the family, and neither completes the family nor calls this again.
 pub(crate) unsafe fn lead_family<P: Policy, K: Park, T>(
     family: &Family,
     local: Local<P>,
@@ -71,7 +71,7 @@ pub(crate) fn cancel(family: &Family) {
     family.token().cancel();
 }
 
-/// The owner of a scheduler's family is about to complete it.
+/// The owner of a scheduler's family is about to complete the family.
 pub(crate) fn end_soon(group: &Arc<Group>, family: &Family) {
     shutdown::begin_as_owner(group, &family.token());
     group.disown();
@@ -84,12 +84,12 @@ pub(crate) fn end_now(group: &Group) {
 }
 
 /// Runs `f` as the first fiber of a scheduler, and then completes its family: `ending` is called
-/// before that, to have the members end, and `ended` after it. `run` is given the first job, and
+/// before that, to have the members end, and `ended` after that. `run` is given the first job, and
 /// returns when every fiber has ended.
 ///
 /// # Safety
-/// The caller owns the family, and neither completes it nor calls this again. `run` starts the job
-/// on this thread, if at all.
+/// The caller owns the family, and neither completes the family nor calls this again. `run` starts
+/// the job on this thread, if at all.
 pub(crate) unsafe fn first_fiber<T>(
     family: &Family,
     f: impl FnOnce() -> T,
@@ -106,10 +106,10 @@ pub(crate) unsafe fn first_fiber<T>(
         ended();
         result
     });
-    // SAFETY: this frame waits below, inside of the contexts that it is in; the family outlives it.
+    // SAFETY: this frame waits below, inside of its contexts; the family outlives the frame.
     // The closure is not sent anywhere, as the caller promises.
     run(unsafe { StackJob::job(NonNull::from(&first), Place::here(), Some(family)) });
-    // SAFETY: a job was made of it, above.
+    // SAFETY: a job was made of this frame, above.
     match unsafe { first.wait(WaitsFor::new("the first fiber")) } {
         Ok(Ok(value)) => value,
         Ok(Err(payload)) | Err(payload) => resume_unwind(payload),

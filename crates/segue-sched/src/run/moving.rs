@@ -6,27 +6,27 @@
 //!
 //! A started fiber stays on its thread. So there are two ways:
 //!
-//! * *On another thread* a closure is started, which may borrow from the fiber, since that waits
-//!   until it is over.
+//! * *On another thread* a closure is started, which may borrow from the fiber, since the fiber
+//!   waits for the end of the closure.
 //! * *On the same thread*, where one scheduler runs inside of a fiber of another, the fiber itself
-//!   goes over, on its own stack. Its worker strikes it from the list and counts it as away, the
-//!   other worker enrols it, and the fiber suspends. The first worker finds it in its own mail and
-//!   sends it on to the other one. It comes back in the same way.
+//! goes over, on its own stack. The worker strikes the fiber from the list and counts one as away,
+//! the other worker enrols the fiber, and the fiber suspends. The first worker finds the fiber in
+//! its own mail and sends the fiber on to the other worker. The way back is the same.
 //!
-//! Before the fiber goes it leaves its contexts, so that no canceller can reach it, and waits until
-//! no interrupt is under way. Nobody resumes it, as it is running. From then until its first wait
-//! under the other scheduler no other thread has its address. At that wait it joins its contexts
-//! again.
+//! Before the fiber goes, the fiber leaves its contexts, so that no canceller can reach the fiber,
+//! and waits until no interrupt is under way. Nobody resumes a running fiber. From then until the
+//! first wait under the other scheduler no other thread has the address of the fiber. At that wait
+//! the fiber joins its contexts again.
 //!
 //! **Commit point**: the strike. **When idle**: each fiber is in the list of the one worker that
-//! its header names, which is also its scheduler. A worker does not end while a fiber of its is
-//! away. **Cancellation** has no effect on the way. **The race to fear**: a canceller that has read
-//! the old scheduler from the header and calls it after the fiber has gone. It cannot: the
-//! canceller holds the lock of a context that the fiber has to leave first, and the fiber waits for
-//! a letter that the canceller has posted. **Another**: posting to a worker that sleeps wakes it.
-//! The wake may be foreign code (the `wake` of a driven scheduler), and that may run the worker's
-//! fibers before it returns. So the fiber is posted there when it has suspended: by the loop that
-//! it has left.
+//! the header names, which is also the scheduler of the fiber. A worker does not end while one of
+//! its fibers is away. **Cancellation** has no effect on the way. **The race to fear**: a canceller
+//! reads the old scheduler from the header and calls that scheduler after the fiber has gone. This
+//! cannot happen: the canceller holds the lock of a context that the fiber has to leave first, and
+//! the fiber waits for a letter that the canceller has posted. **Another**: a letter to a worker
+//! that sleeps wakes this worker. The wake may be foreign code (the `wake` of a driven scheduler),
+//! and may run fibers of the worker before the wake returns. So the fiber is posted there when the
+//! fiber has suspended: by the loop that the fiber has left.
 #![allow(unsafe_code)] // Workers and fibers are reached by their addresses.
 
 use crate::run::handle::Handle;
@@ -43,27 +43,27 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Runs `f` under another scheduler, and comes back with what it returned.
+/// Runs `f` under another scheduler, and comes back with the result of `f`.
 ///
 /// Where the other scheduler has a worker on the calling thread, because one of the two runs in a
 /// fiber of the other, the calling fiber itself goes over for the length of `f`, with its stack.
 /// Elsewhere `f` is started as a fiber there, in the caller's context, while the caller waits. From
-/// a fiber of the same scheduler it is a plain call.
+/// a fiber of the same scheduler this is a plain call.
 ///
-/// A plain thread that moves to the [`Driven`](crate::Driven) scheduler which it drives itself
-/// waits for ever, since nobody polls that meanwhile: [`start`](crate::Driven::start) a fiber
-/// there.
+/// A plain thread that moves to the [`Driven`](crate::Driven) scheduler which the same thread
+/// drives waits for ever, since nobody polls that scheduler meanwhile:
+/// [`start`](crate::Driven::start) a fiber there.
 ///
-/// What `f` spawns runs under the other scheduler. Effect handlers around the call are not in place
-/// in `f`, as they would not be on another thread.
+/// Fibers that `f` spawns run under the other scheduler. Effect handlers around the call are not in
+/// place in `f`, as they would not be on another thread.
 ///
 /// # Cancellation
-/// Cancelled before `f` started: *no effect*, `f` is dropped. After: `f` sees it at its waits, and
-/// what it returns is returned.
+/// Cancelled before `f` started: *no effect*, `f` is dropped. After: `f` sees the cancellation at
+/// its waits, and the result of `f` is returned.
 ///
 /// # Errors
 /// [`Cancelled`] if the caller was cancelled before `f` started. With a reason that says so: if the
-/// other scheduler has ended; or if the fiber itself would go over while it is panicking, or in the
+/// other scheduler has ended; or if the fiber itself would go over during a panic, or in the
 /// middle of beginning to wait (in a waker that is called there).
 ///
 /// # Panics
@@ -100,8 +100,9 @@ pub fn move_to<T: Send>(to: &Handle, f: impl FnOnce() -> T + Send) -> Result<T, 
             Some(_) if fiber.must_not_suspend() => {
                 Err(Cancelled::with_reason("a fiber that is panicking, or begins to wait, can't change its scheduler"))
             }
-            // SAFETY: it is around this fiber, or lives on this thread, where nobody ends it before
-            // this fiber suspends; and then it stays, since the fiber is in its list.
+            // SAFETY: the worker is around this fiber, or lives on this thread, where nobody ends
+            // the worker before this fiber suspends; and then the worker stays, since the fiber is
+            // in its list.
             Some(there) => Ok(visit(worker, unsafe { there.as_ref() }, fiber, at, f)),
             None => start(to, at, f),
         }
@@ -119,13 +120,13 @@ fn start<T: Send>(to: &Handle, at: &'static Location<'static>, f: impl FnOnce() 
         segue_core::check().map(|()| __rust_begin_short_backtrace(f))
     });
     let family = segue_core::with_current(|fiber| fiber.detaches_to().map(NonNull::from));
-    // SAFETY: the frame waits below, inside of the contexts that it is in; the family is the
-    // calling fiber's and outlives it; closure and result are `Send`.
+    // SAFETY: the frame waits below, inside of its contexts; the family is the calling fiber's and
+    // outlives the frame; closure and result are `Send`.
     let job =
         unsafe { StackJob::job(NonNull::from(&frame), Place::here(), family.as_ref().map(|family| family.as_ref())) };
-    // Refused, or accepted and dropped later, it tells the frame.
+    // A job that is refused, or accepted and dropped later, tells the frame.
     to.group.inject(job);
-    // SAFETY: a job was made of it, above.
+    // SAFETY: a job was made of the frame, above.
     match unsafe { frame.wait(WaitsFor { what: "another scheduler", at }) } {
         Ok(result) => result,
         Err(_) if !began.load(Relaxed) => Err(Cancelled::with_reason("the scheduler that it was to move to has ended")),
@@ -149,27 +150,27 @@ fn visit<T>(here: &Common, there: &Common, fiber: &Fiber, at: &'static Location<
 
 /// Hands the running fiber from one worker of this thread to another.
 fn go_over(from: &Common, to: &Common, fiber: &Fiber) {
-    // SAFETY: it runs, under a worker of this crate's.
+    // SAFETY: the fiber runs, under a worker of this crate's.
     let at = unsafe { header_of(fiber) };
     if !from.forks.is_empty() {
         from.expose_forks();
     }
     // SAFETY: the header is the running fiber's.
     let header = unsafe { at.as_ref() };
-    // SAFETY: the worker `to` is the fiber's home, or one on its thread that it leaves again before
-    // that ends, since it has it in its list.
+    // SAFETY: the worker `to` is the fiber's home, or one on the same thread that the fiber leaves
+    // again before this worker ends, which has the fiber in its list.
     unsafe { fiber.set_scheduler(to.scheduler()) };
     from.await_letter(header);
     from.strike(header);
     header.worker.set(to.at().cast());
     to.enrol(header, at);
-    // SAFETY: it suspends right here. It is in the mail of the worker that it leaves; that one is
-    // awake and finds it at its next turn.
+    // SAFETY: the fiber suspends right here, and is in the mail of the worker that it leaves; this
+    // worker is awake and finds the letter at its next turn.
     unsafe {
         from.resume_by_mail(at);
         segue_fiber::suspend(at);
     }
     // On the thread-backed host each fiber has thread-local variables of its own.
-    // SAFETY: it is the worker that runs this fiber.
+    // SAFETY: `to` is the worker that runs this fiber.
     unsafe { set_worker(to.at()) };
 }

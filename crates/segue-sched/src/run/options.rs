@@ -36,21 +36,21 @@ impl<F> Builder<F> {
     }
 
     /// Is called when a worker has ended, on its thread. Every [start](Builder::on_thread_start) is
-    /// followed by one. See there for what hooks may do.
+    /// followed by one. See there for the limits of hooks.
     pub fn on_thread_stop(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
         self.hooks.stop = Some(Arc::new(hook));
         self
     }
 
-    /// Is called by a worker that has nothing to run, just before it sleeps. See
-    /// [`on_thread_start`](Builder::on_thread_start) for what hooks may do.
+    /// Is called by a worker that has nothing to run, just before its sleep. See
+    /// [`on_thread_start`](Builder::on_thread_start) for the limits of hooks.
     pub fn on_park(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
         self.hooks.park = Some(Arc::new(hook));
         self
     }
 
     /// Is called by a worker that has slept. Every [park](Builder::on_park) is followed by one. See
-    /// [`on_thread_start`](Builder::on_thread_start) for what hooks may do.
+    /// [`on_thread_start`](Builder::on_thread_start) for the limits of hooks.
     pub fn on_unpark(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
         self.hooks.unpark = Some(Arc::new(hook));
         self
@@ -74,18 +74,20 @@ impl<F> Builder<F> {
     /// Has a thread watch for workers that stay in one fiber for `patience` without switching.
     ///
     /// Such a fiber computes without waits and [checkpoints](crate::checkpoint), or blocks its
-    /// thread by a call that is not Segue's. What is ready on its worker waits meanwhile. Each
-    /// incident is reported once, see [`on_stuck`](Builder::on_stuck), within a quarter more than
-    /// `patience`; one that ends while it is being looked at is not. As long as it lasts, other
-    /// workers get the closures that were sent to that worker, and its next fork or checkpoint
-    /// gives them what its policy can spare. Fibers that have started stay.
+    /// thread by a call that is not Segue's. Other fibers that are ready on its worker wait
+    /// meanwhile. Each incident is reported once, see [`on_stuck`](Builder::on_stuck), within a
+    /// quarter more than `patience`; an incident that ends during the look is not. As long as an
+    /// incident lasts, other workers get the closures that were sent to that worker, and its next
+    /// fork or checkpoint gives them the closures that its policy can spare. Fibers that have
+    /// started stay.
     ///
-    /// It is off by default, but for the runtimes of the crate `segue` in debug builds: it takes a
-    /// thread, makes the process handle SIGURG (see [`Watched`](segue_fiber::Watched)), and a
-    /// program may have its reasons to block a worker. A second is a good start. While all workers
-    /// sleep the thread does, too. A worker's turn costs the same with a monitor as without.
+    /// The monitor is off by default, but for the runtimes of the crate `segue` in debug builds: a
+    /// monitor takes a thread, makes the process handle SIGURG (see
+    /// [`Watched`](segue_fiber::Watched)), and a program may have its reasons to block a worker. A
+    /// second is a good start. While all workers sleep the thread does, too. A worker's turn costs
+    /// the same with a monitor as without.
     ///
-    /// A scheduler that its caller [drives](Builder::driven) is watched while it is polled.
+    /// A scheduler that its caller [drives](Builder::driven) is watched during its polls.
     ///
     /// # Examples
     ///
@@ -114,18 +116,18 @@ impl<F> Builder<F> {
         self
     }
 
-    /// What the [monitor](Builder::monitor) calls for each incident, on its thread. By default the
-    /// report is printed to standard error.
+    /// Sets the hook that the [monitor](Builder::monitor) calls for each incident, on its thread.
+    /// By default the report is printed to standard error.
     ///
-    /// No worker is watched while it runs, and the end of the scheduler waits for it; so it must
-    /// not wait for that end. If it panics, the process ends.
+    /// No worker is watched while the hook runs, and the end of the scheduler waits for the hook:
+    /// so the hook must not wait for that end. If the hook panics, the process ends.
     pub fn on_stuck(mut self, hook: impl Fn(&StuckWorker) + Send + Sync + 'static) -> Self {
         self.monitor.on_stuck = Arc::new(hook);
         self
     }
 
-    /// How the scheduler ends: see [`Shutdown`]. Default: what is left is cancelled, and waited
-    /// for.
+    /// How the scheduler ends: see [`Shutdown`]. Default: the fibers that are left are cancelled,
+    /// and waited for.
     ///
     /// A grace or a deadline takes a thread, which sleeps until the shutdown begins.
     ///

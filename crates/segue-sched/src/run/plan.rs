@@ -18,7 +18,7 @@ use std::sync::{Arc, mpsc};
 
 /// A closure that makes parks.
 pub trait MakePark: Fn() -> io::Result<Self::Park> {
-    /// What it makes.
+    /// The type of the parks.
     type Park: Park;
 }
 
@@ -26,11 +26,11 @@ impl<K: Park, F: Fn() -> io::Result<K>> MakePark for F {
     type Park = K;
 }
 
-/// How a worker says whether it could start.
+/// The way by which a worker says whether the start has succeeded.
 pub(super) type Report = Arc<dyn Fn(io::Result<()>) + Send + Sync>;
 
-/// Collects the workers' reports, and waits until each of them has said that it could start, or has
-/// dropped its report.
+/// Collects the workers' reports, and waits until each worker has said that the start has
+/// succeeded, or has dropped its report.
 ///
 /// Behind pointers, so that the channel is compiled here and not in each program that starts a
 /// scheduler.
@@ -48,7 +48,7 @@ pub(super) fn starts(workers: usize) -> (Report, Box<dyn FnOnce() -> io::Result<
     (Arc::new(move |outcome| drop(report.send(outcome))), Box::new(all_started))
 }
 
-/// What the workers of one scheduler are made from.
+/// The parts that the workers of one scheduler are made from.
 pub(super) struct Plan<F> {
     pub(super) group: Arc<Group>,
     pub(super) arena: Arc<StackArena>,
@@ -86,9 +86,9 @@ impl<F: MakePark> Plan<F> {
         Ok(park)
     }
 
-    /// A worker's thread: says whether it could start, and works until the group stops.
+    /// A worker's thread: says whether the start has succeeded, and works until the group stops.
     pub(super) fn work<P: Policy>(&self, index: usize, policy: &impl Fn() -> P, report: Report) {
-        // Before it says that it could start, since a policy may panic here.
+        // Before the report, since a policy may panic here.
         let mut local = self.local(index, policy(), Timers::real());
         let start = segue_fiber::ensure_alternate_stack().and_then(|()| self.start(&mut local));
         let (started, outcome) = match start {

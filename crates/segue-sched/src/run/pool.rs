@@ -26,7 +26,7 @@ pub struct WorkerThread {
 }
 
 impl WorkerThread {
-    /// Which worker it is, from 0.
+    /// The number of the worker, from 0.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
@@ -49,12 +49,12 @@ impl std::fmt::Debug for WorkerThread {
 
 /// A scheduler on threads of its own.
 ///
-/// Dropping it cancels its fibers, after a grace if it was given [one](crate::Builder::shutdown),
-/// and waits for them and for its threads. Dropped by one of its own fibers it does not wait: a
-/// thread that is started for it does.
+/// The drop of a pool cancels its fibers, after a grace if there is
+/// [one](crate::Builder::shutdown), and waits for the fibers and the threads. A drop by one of the
+/// pool's own fibers does not wait: a thread that is started for the pool waits.
 pub struct Pool(pub(super) Option<Parts>);
 
-/// What a pool consists of until it is dropped.
+/// The parts of a pool until the drop.
 pub(super) struct Parts {
     pub(super) group: Arc<Group>,
     /// In place until the last worker has ended, also one that nobody waits for.
@@ -70,7 +70,7 @@ impl Parts {
         let _outside = segue_core::outside_work();
         self.group.disown();
         // SAFETY: the pool owned its family, and ends once. `disown` has taken it out of the reach
-        // of spawns from outside; what its members spawn is counted before they end.
+        // of spawns from outside; members that its members spawn are counted before these end.
         unsafe { self.family.complete() };
         end_now(&self.group);
         for thread in self.threads {
@@ -81,15 +81,15 @@ impl Parts {
 }
 
 impl Pool {
-    /// Runs `f` in a fiber of the pool and returns what it returned. From a fiber this suspends
-    /// only that fiber, from a thread it parks it.
+    /// Runs `f` in a fiber of the pool and returns the result of `f`. From a fiber this suspends
+    /// only that fiber; from a thread this parks the thread.
     ///
-    /// `f` may borrow, since the call does not return before it has ended. Called by one of the
-    /// pool's own fibers, it runs in place.
+    /// `f` may borrow, since the call does not return before the end of `f`. Called by one of the
+    /// pool's own fibers, `f` runs in place.
     ///
     /// # Cancellation
     /// `f` runs in the caller's context. Cancelled before `f` started: *no effect*, `f` is dropped.
-    /// After: `f` sees it at its waits, and what it returns is returned.
+    /// After: `f` sees the cancellation at its waits, and the result of `f` is returned.
     ///
     /// # Errors
     /// [`Cancelled`] if the caller was cancelled before `f` started.
@@ -110,7 +110,7 @@ impl Pool {
         self.call(|| segue_core::check().map(|()| __rust_begin_short_backtrace(f)))
     }
 
-    /// As [`run`](Pool::run), but runs `f` even if the caller was cancelled: `f` sees it at its
+    /// As [`run`](Pool::run), but runs `f` even if the caller was cancelled: `f` sees that at its
     /// waits.
     ///
     /// # Cancellation
@@ -128,7 +128,7 @@ impl Pool {
         // SAFETY: the frame waits below, inside of the contexts that it is in; the family lives as
         // long as the pool; closure and result are `Send`.
         self.parts().group.inject(unsafe { StackJob::job(NonNull::from(&job), Place::here(), Some(self.family())) });
-        // SAFETY: a job was made of it, above.
+        // SAFETY: a job was made of this frame, above.
         unsafe { job.wait(WaitsFor::new("a pool")) }.unwrap_or_else(|payload| resume_unwind(payload))
     }
 
@@ -148,8 +148,8 @@ impl Pool {
         self.spawn_as(segue_core::Builder::new(), f)
     }
 
-    /// As [`spawn`](Pool::spawn), with what a builder of fibers says, of the name for instance:
-    /// that of `segue`, or of `segue-core`. Never waits.
+    /// As [`spawn`](Pool::spawn), with the settings of a builder of fibers, a name for instance: a
+    /// builder of `segue`, or of `segue-core`. Never waits.
     ///
     /// # Examples
     ///
@@ -189,18 +189,18 @@ impl Pool {
         handle
     }
 
-    /// The family of what is detached in the pool.
+    /// The family of the fibers that are detached in the pool.
     pub fn family(&self) -> &Family {
         &self.parts().family
     }
 
-    /// A handle of it, to [move to](crate::move_to).
+    /// A handle of the pool, to [move to](crate::move_to).
     #[must_use]
     pub fn handle(&self) -> Handle {
         Handle { group: Arc::clone(&self.parts().group) }
     }
 
-    /// How many workers it has.
+    /// The number of the pool's workers.
     pub fn workers(&self) -> usize {
         self.parts().group.len()
     }

@@ -16,19 +16,19 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StuckWorker {
-    /// The name of its thread if the scheduler has made it: the scheduler's
+    /// The name of the thread, if the scheduler has made this thread: the scheduler's
     /// [name](crate::Builder::name) and the worker's number.
     pub name: String,
     /// Its number in its scheduler.
     pub worker: usize,
     /// "fiber `name`", or its number. Of a long name this is the beginning, some forty bytes.
     /// `None` if the worker is in no fiber, but in a park or a hook; or if that is not known, since
-    /// its thread did not say where it is. A policy may be asked on the stack of a fiber that
-    /// waits: then it is that one.
+    /// the thread did not answer. A policy may be asked on the stack of a fiber that
+    /// waits: then this is that fiber.
     pub fiber: Option<String>,
-    /// For how long it has been there, at least.
+    /// For how long the worker has been there, at least.
     pub held: Duration,
-    /// Where its thread is, from the innermost call to the beginning of the fiber, if it is in one;
+    /// The calls of the thread, from the innermost to the beginning of the fiber, if there is one;
     /// or why that is not known.
     pub backtrace: Result<Backtrace, Unanswered>,
 }
@@ -48,20 +48,20 @@ impl fmt::Display for StuckWorker {
     }
 }
 
-/// What a scheduler still had when the [deadline](crate::Shutdown::deadline) of its shutdown was
-/// over.
+/// The fibers that a scheduler still had when the [deadline](crate::Shutdown::deadline) of its
+/// shutdown was over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Survivors {
-    /// How long it had been cancelled, at least.
+    /// How long the scheduler had been cancelled, at least.
     pub deadline: Duration,
     /// With which status the process ends now, if it does.
     pub exit_status: Option<i32>,
-    /// The fibers that are suspended, and what each waits for. In the order of their workers.
+    /// The fibers that are suspended, each with its wait. In the order of their workers.
     pub fibers: Vec<Stuck>,
-    /// The workers that are in a fiber, and do not say what else is left with them.
+    /// The workers that are in a fiber, and do not say which other fibers are left with them.
     pub workers: Vec<StuckWorker>,
-    /// If there is a worker that does not say what is left with it: the names of other fibers that
+    /// If there is a worker that does not say which fibers are left: the names of other fibers that
     /// are known not to have ended.
     pub others: Vec<String>,
 }
@@ -94,7 +94,7 @@ impl fmt::Display for Survivors {
 }
 
 /// Prints to standard error, if anybody reads it, and without its lock: a worker may be stuck that
-/// holds it.
+/// holds the lock.
 pub(crate) fn say(text: &str) {
     let own = io::stderr().as_fd().try_clone_to_owned();
     // Nobody can be told of an error.

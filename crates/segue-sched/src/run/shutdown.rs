@@ -1,64 +1,68 @@
-//! How a scheduler ends: its fibers are asked to finish, then cancelled, and those that are there
+//! How a scheduler ends: its fibers are asked to finish, then cancelled, and fibers that are there
 //! after that are reported.
 //!
-//! Used by the entry points in `run` and by the simulator, which begin and end a shutdown, by
-//! handles, which begin one, and by workers, which say what is left with them.
+//! Used by the entry points and by the simulator, which begin and end a shutdown, by handles, which
+//! begin one, and by workers, which say by [`End`] which fibers are left.
 //!
 //! # The idea
 //!
-//! Without a grace and a deadline a scheduler's owner cancels its family and waits for it. With one
-//! of them the family's context goes through the two stages of cancellation, as a scope's does by
-//! `Scope::cancel_soft`, and somebody looks at the clock after the second. Its steps are taken by a
-//! *driver*. That is a thread of its own, made with the scheduler: the worker whose timers would
-//! fire may be in a fiber that computes for ever, and so may the thread that called `run`. In a
-//! simulation, where time is virtual and nothing goes on beside a fiber, it is a fiber, made when
-//! it is needed.
+//! Without a grace and a deadline a scheduler's owner cancels its family and waits for that. With
+//! one of them the family's context goes through the two stages of cancellation, as a scope's does
+//! by
+//! `Scope::cancel_soft`, and somebody looks at the clock after the second. A *driver* takes the
+//! steps. The driver is a thread of its own, made with the scheduler: the worker with the timers
+//! may be in a fiber that computes for ever, and so may the thread that called `run`. In a
+//! simulation, where time is virtual and nothing goes on beside a fiber, the driver is a fiber,
+//! made when a shutdown begins.
 //!
-//! The driver has no pointer to the family, but the token of its context, which outlives it.
+//! The driver has no pointer to the family, but the token of its context, which outlives the
+//! family.
 //!
 //! # States
 //!
 //! ```text
 //!   OPEN --begin: the owner, when the first fiber or the pool ends; or a handle--> ASKED
 //!   ASKED --timers: the grace is over; anybody: cancels the family's token--> CANCELLED
-//!   CANCELLED --driver: the deadline is over--> REPORTED, and the process ends if it is to
+//!   CANCELLED --driver: the deadline is over--> REPORTED, and the process may end
 //!   any of these --end: the owner, when the workers have ended--> ENDED
 //! ```
 //!
 //! Workers may have fibers that are no members: those of somebody's scope that were spawned on a
 //! pool, and visitors. They keep the scheduler from ending as members do, and are reported with
-//! them. In a simulation there are none, and the driver is a fiber that its worker waits for: there
-//! it ends with the last member.
+//! them. In a simulation there are none, and the driver is a fiber for which its worker waits:
+//! there the driver ends with the last member.
 //!
 //! Without a grace `begin` itself cancels. Without a deadline the driver is done then. OPEN and
 //! ENDED stand in [`State`], under its lock; ASKED and CANCELLED are the context's own; REPORTED is
-//! where the driver is. Only the first `begin` counts, and an `end` that comes before it.
+//! a place in the driver's code. Only the first `begin` counts, and only an `end` before that
+//! prevents a shutdown.
 //!
-//! # What comes late
+//! # Late fibers
 //!
-//! What a member spawns is a member, and asked from its birth: a request that was accepted may
-//! spawn. When the context is cancelled, it is cancelled before it starts. What is spawned by a
-//! handle is refused from when the first fiber has ended, as without a shutdown.
+//! A fiber that a member spawns is a member, and asked from its birth: a request that was accepted
+//! may spawn. A fiber that is spawned after the cancellation of the context is cancelled before its
+//! start. A spawn by a handle is refused from the end of the first fiber on, as without a shutdown.
 //!
 //! # Survivors
 //!
-//! A fiber's stack is not freed before its function has returned, and what is on it, or borrowed
-//! from it, is in use until then: by a fiber that is suspended under a shield, and by one that runs
-//! on another worker's thread, which can't be stopped. The one that runs may be on the thread that
-//! has called `run`. So a scheduler can't return from its end while one of its fibers lives. It can
-//! say which, and end the process, which frees nothing that anybody still uses.
+//! A fiber's stack is not freed before its function has returned, and all that is on the stack, or
+//! borrowed from there, is in use until then: by a fiber that is suspended under a shield, and by a
+//! fiber that runs on another worker's thread, which can't be stopped. The running fiber may be on
+//! the thread that has called `run`. So a scheduler can't return from its end while one of its
+//! fibers lives. The scheduler can say which, and end the process, which frees nothing that anybody
+//! uses.
 //!
 //! Only a worker's own thread may look at its fibers. So the driver asks, by a flag that workers
 //! look at when they look around and when they get up, and wakes those that sleep. A worker that is
-//! in a fiber does not answer in time: that one is looked at as the monitor does. One that is away,
-//! in [`blocking_here`](crate::blocking_here), does not answer either, and nobody waits for that:
-//! it has said before by which fiber, and takes that back when it returns.
+//! in a fiber does not answer in time: such a worker is looked at as the monitor does. A worker
+//! that is away, in [`blocking_here`](crate::blocking_here), does not answer either, and nobody
+//! waits for that: the worker has said before by which fiber, and takes that back on its return.
 //!
-//! **The race to fear**: a worker looks at the flag just before it is set, and then sleeps without
-//! having answered. It does not: it is woken by [`Group::wake`], which leaves a mark that a worker
-//! finds before it sleeps, under the lock of its shelf, and then it looks at the flag again.
-//! **Another**: the scheduler ends while the driver waits for answers. `end` calls that off, under
-//! the lock of the answers.
+//! **The race to fear**: a worker looks at the flag just before the driver sets the flag, and then
+//! sleeps without an answer. This cannot happen: the worker is woken by [`Group::wake`], which
+//! leaves a mark that a worker finds before its sleep, under the lock of its shelf, and then the
+//! worker looks at the flag again. **Another**: the scheduler ends while the driver waits for
+//! answers. `end` calls that off, under the lock of the answers.
 
 use crate::run::nobody::job_of_nobody;
 use crate::run::report::{StuckWorker, Survivors, say};
@@ -77,7 +81,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long workers have to say what is left with them.
+/// How long workers have to say which fibers are left.
 const ANSWER: Duration = Duration::from_secs(1);
 
 /// How many fibers are named of those that nobody answers for.
@@ -89,20 +93,21 @@ const MOST_NAMES: usize = 64;
 /// return or a panic; when a [`Pool`](crate::Pool) or [`Driven`](crate::Driven) is dropped; or when
 /// somebody calls [`Handle::shutdown`](crate::Handle::shutdown), because of a signal for instance.
 ///
-/// 1. What the scheduler still has is [asked to finish](segue_core::finishing_source), and has as
-///    long as the [grace](Self::grace) for that. Its waits go on, and it may spawn.
-/// 2. What is left then is cancelled, with a reason that names those fibers that have names.
-/// 3. What is still left when the [deadline](Self::deadline) is over is reported: by name, with
-///    what it waits for and where. Then the process ends, if an [exit status](Self::exit_status)
-///    was given. Otherwise the scheduler goes on to wait, for as long as it takes.
+/// 1. The fibers of the scheduler are [asked to finish](segue_core::finishing_source), and have as
+///    long as the [grace](Self::grace) for that. Their waits go on, and they may spawn.
+/// 2. Fibers that are left then are cancelled, with a reason that names those that have names.
+/// 3. Fibers that are still left when the [deadline](Self::deadline) is over are reported: by name,
+///    each with its wait and the place of that. Then the process ends, if an
+///    [exit status](Self::exit_status) was given. Otherwise the scheduler goes on to wait, without
+///    a limit.
 ///
-/// It is over as soon as the last fiber has ended. The default is no grace and no deadline: what is
-/// left is cancelled at once, and waited for.
+/// A shutdown is over as soon as the last fiber has ended. The default is no grace and no deadline:
+/// fibers that are left are cancelled at once, and waited for.
 ///
 /// A fiber that shields its waits, swallows its cancellation, or computes without a
 /// [`check`](segue_core::check) can't be ended from outside: its stack is in use. So `run` does not
-/// return before the last of its fibers has; where it must not take longer than so long, the way
-/// out is the exit status.
+/// return before the last of its fibers has; where that must not take longer than some time, the
+/// way out is the exit status.
 ///
 /// # Examples
 ///
@@ -141,16 +146,16 @@ impl Shutdown {
         Self { grace: Duration::ZERO, deadline: None, status: None, on_survivors }
     }
 
-    /// How long what was asked to finish has for that. Zero, the default, is no grace; one beyond
-    /// what the clock can show does not end.
+    /// How long fibers have to finish that were asked. Zero, the default, is no grace; a grace
+    /// beyond the end of the clock does not end.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// How long after the cancellation what is left is reported. One of zero gives no time to end
-    /// at all, and what ends before the report is made is not in it; one beyond what the clock can
-    /// show does not come. Default: none.
+    /// How long after the cancellation the fibers that are left are reported. A deadline of zero
+    /// gives no time to end at all, and a fiber that ends before the report is not in the report; a
+    /// deadline beyond the end of the clock does not come. Default: none.
     ///
     /// A worker that does not answer, since it is in a fiber that computes or blocks, is waited for
     /// a second: the report may come so much later.
@@ -164,23 +169,24 @@ impl Shutdown {
 
     /// Has the process end with this status when the [deadline](Self::deadline) is over and has
     /// been reported, as by [`std::process::exit`]: no destructor runs, neither of the fibers that
-    /// are left nor of anything else. Without a deadline it has no effect.
+    /// are left nor of anything else. Without a deadline this has no effect.
     pub fn exit_status(mut self, status: i32) -> Self {
         self.status = Some(status);
         self
     }
 
-    /// What is called with the report, before the process ends. By default that is printed to the
-    /// standard error.
+    /// Sets the hook that is called with the report, before the process ends. By default the report
+    /// is printed to the standard error.
     ///
-    /// It is called once, on a thread of its own, in a simulation in a fiber. The end of the
-    /// scheduler waits for it; so it must not wait for that end. If it panics, the process ends.
+    /// The hook is called once, on a thread of its own, in a simulation in a fiber. The end of the
+    /// scheduler waits for the hook; so the hook must not wait for that end. If the hook panics,
+    /// the process ends.
     pub fn on_survivors(mut self, hook: impl Fn(&Survivors) + Send + Sync + 'static) -> Self {
         self.on_survivors = Arc::new(hook);
         self
     }
 
-    /// Whether to begin it and to wait is all there is to it.
+    /// Whether the shutdown is no more than a cancellation and a wait.
     pub(crate) fn is_plain(&self) -> bool {
         self.grace.is_zero() && self.deadline.is_none()
     }
@@ -208,7 +214,7 @@ impl fmt::Debug for Shutdown {
     }
 }
 
-/// Looks at a worker that has been in this turn since then, if it is in it still.
+/// Looks at a worker that has been in this turn since then, if the worker is there still.
 pub(crate) type Look = Box<dyn Fn(usize, NonZero<usize>, Instant) -> Option<StuckWorker> + Send + Sync>;
 
 /// The shutdown of one scheduler.
@@ -227,14 +233,14 @@ pub(crate) struct Ending {
 struct State {
     /// Of the family's context, once the shutdown has begun.
     token: Option<CancelToken>,
-    /// The fiber that waits for all others, once it does. It is no survivor.
+    /// The fiber that waits for all others, once there is one. This fiber is no survivor.
     owner: Option<u64>,
     /// The family has no members any more.
     complete: bool,
     ended: bool,
 }
 
-/// What the workers have said.
+/// The answers of the workers.
 #[derive(Default)]
 struct Answers {
     by_worker: Vec<Option<Vec<Stuck>>>,
@@ -330,7 +336,7 @@ impl Ending {
         process::exit(status);
     }
 
-    /// What is left. `None` if all has ended by now.
+    /// The fibers that are left. `None` if all has ended by now.
     fn survivors(&self, group: &Group, token: &CancelToken, limit: Duration) -> Option<Survivors> {
         let (mut fibers, mut workers, mut others) = (Vec::new(), Vec::new(), Vec::new());
         if let Some(look) = &self.look {
@@ -362,7 +368,7 @@ impl Ending {
         Some(Survivors { deadline: limit, exit_status: self.plan.status, fibers, workers, others })
     }
 
-    /// Asks each worker for what is left with it, and waits for the answers, but not for long.
+    /// Asks each worker which fibers are left, and waits for the answers, but not for long.
     /// `None` if all has ended by now.
     fn ask(&self, group: &Group) -> Option<Vec<Option<Vec<Stuck>>>> {
         let none_left = |index| group.has_ended(index).then(Vec::new);
@@ -444,8 +450,8 @@ impl End for Ending {
     }
 }
 
-/// Begins the shutdown of a scheduler, whose family's token this is: as it was set up, or by
-/// cancelling it. `owner` is the fiber that is about to wait for all others.
+/// Begins the shutdown of a scheduler that has a family with this token: as the builder has set up,
+/// or by a cancellation. `owner` is the fiber that is about to wait for all others.
 pub(crate) fn begin(group: &Arc<Group>, token: &CancelToken, owner: Option<u64>) {
     match group.ending() {
         Some(ending) => Arc::clone(ending).begin(group, token, owner),
@@ -453,8 +459,8 @@ pub(crate) fn begin(group: &Arc<Group>, token: &CancelToken, owner: Option<u64>)
     }
 }
 
-/// As [`begin`], by the owner, which waits for all others next. If it is a fiber of that scheduler,
-/// it is no survivor.
+/// As [`begin`], by the owner, which waits for all others next. An owner that is a fiber of that
+/// scheduler is no survivor.
 pub(crate) fn begin_as_owner(group: &Arc<Group>, token: &CancelToken) {
     let is_here = |worker: &Common| Arc::ptr_eq(&worker.group, group);
     let owner = with_caller(|caller| caller.and_then(|(worker, fiber)| is_here(worker).then(|| fiber.id())));

@@ -1,5 +1,5 @@
 //! Whether a receiver that finds the channel empty lets the senders go on for a moment before it
-//! waits, learnt from what that has brought.
+//! waits, learnt from earlier tries.
 //!
 //! Used by `recv` and iteration, of an exclusive receiver and of any one of an unbounded channel.
 //!
@@ -11,19 +11,18 @@
 //! the lock. The receiver had better do nothing for as long as ten or more values take, and then
 //! take them all at once.
 //!
-//! Only a try tells which it is. One that brings a [crowd](CROWD) costs each message less than a
-//! wake-up would, also where other fibers of this worker could have run meanwhile, and so the next
-//! wait begins with one. After one that brings less, some waits pass without a try ([`Doubt`]). On
-//! one worker nobody sends during a try: that is a short one in a
-//! thousand waits.
+//! Only a try tells. A try that brings a [crowd](CROWD) costs each message less than a wake-up would,
+//! also where other fibers of this worker could have run meanwhile, and so the next wait begins with
+//! a try. After a try that brings less, some waits pass without one ([`Doubt`]). On one worker nobody
+//! sends during a try: there a thousand waits have one short try.
 //!
 //! Time is counted in pauses, of some twenty to fifty nanoseconds on the processors of today; to
 //! read a clock takes as long. So a simulation takes the same course each time.
 //!
 //! # Orderings
 //!
-//! All is relaxed. What one receiver has learnt serves the others, and if two learn at once, what
-//! one of them has learnt is lost; nothing but time depends on it.
+//! All is relaxed. A lesson of one receiver serves the others, and if two learn at once, one of the
+//! lessons is lost; nothing but time depends on that.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -33,18 +32,18 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 const ROUNDS: u32 = 4;
 const PAUSES: u32 = 8;
 
-/// So many values at once are worth it.
+/// So many values at once are worth a try.
 const CROWD: usize = 8;
 
 /// At most 1,023 waits pass without a try.
 type Doubt = segue_core::scheduling::Doubt<1023>;
 
-/// What the receivers of a channel have learnt.
+/// The lessons of a channel's receivers.
 #[derive(Default)]
 pub(super) struct Patience {
     /// The bits of a [`Doubt`] of tries.
     doubt: AtomicU32,
-    /// The last wait began with a try, and what that has brought is not known yet.
+    /// The last wait began with a try, and the values that have come are not known yet.
     tried: AtomicBool,
 }
 

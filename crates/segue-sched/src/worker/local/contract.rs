@@ -1,4 +1,4 @@
-//! The contract of schedulers, as the fibers of a worker see it.
+//! The contract of schedulers, for the fibers of a worker.
 //!
 //! Used through `dyn Scheduler` by every fiber of the worker. Wakes from other threads go through
 //! `group/remote.rs`.
@@ -19,14 +19,14 @@ use std::sync::Arc;
 impl<P: Policy> Whole for Local<P> {
     #[inline]
     fn yields(&self, header: NonNull<Header>) {
-        // First, since it may unpark another worker, which is foreign code: that must not find a
+        // First, since this may unpark another worker, which is foreign code: that must not find a
         // fiber that is ready and runs.
         if !self.common.forks.is_empty() {
             self.common.expose_forks();
         }
         let displaced = self.common.displaced.replace(false);
         if displaced {
-            // What it gives way to comes first.
+            // The work from outside comes first, to which the fiber gives way.
             self.accept_closures();
         }
         let why = if displaced { Why::Displaced } else { Why::Yielded };
@@ -36,7 +36,8 @@ impl<P: Policy> Whole for Local<P> {
     #[cold]
     fn drain(&self) {
         self.common.remote().inbox.drain(|header, bits| {
-            // SAFETY: a fiber with a letter under way has not been taken down: `bury` waits for it.
+            // SAFETY: a fiber with a letter under way has not been taken down: `bury` waits for the
+            // letter.
             let at = unsafe { header.as_ref() };
             if bits & RESUME == 0 && !at.fiber.interrupted() {
                 return;
@@ -45,8 +46,8 @@ impl<P: Policy> Whole for Local<P> {
             if ptr::eq(worker, &self.common) {
                 self.ready(Task::Started(Started::new(header)), Why::Resumed);
             } else {
-                // SAFETY: it has left for a worker of this thread, which has it in its list, and is
-                // suspended by now; its one resume was for us to pass on.
+                // SAFETY: the fiber has left for a worker of this thread, which has the fiber in
+                // its list, and is suspended by now; its one resume was for us to pass on.
                 unsafe { (*worker).resume_by_mail(header) };
             }
         });
@@ -69,7 +70,7 @@ impl<P: Policy> Whole for Local<P> {
     fn preempts(&self) -> bool {
         let ask = || {
             self.policy.try_borrow().is_ok_and(|policy| policy.may_preempt()) && {
-                // The other halves of its joins may run instead of it.
+                // The other halves of the fiber's joins may run instead of the fiber.
                 self.common.expose_forks();
                 self.adopt();
                 self.policy.borrow_mut().preempts()
@@ -80,14 +81,14 @@ impl<P: Policy> Whole for Local<P> {
 }
 
 // SAFETY: 1: `suspend` switches to the worker loop or to the fiber that gets the turn. Both go on
-// only with what the policy has given out, and so with what `ready` or `successor` has pushed:
-// after a resume, or after a yield, which does not come through `suspend`, or after `interrupted`
-// won a cancellation. A resume that comes before the switch, from this thread or another, waits in
-// the policy or the inbox until somebody looks: the loop, or a fiber that passes its turn on. If
-// that finds itself, it was resumed or has yielded, and goes on. 2: headers and policies never
-// leave the thread. 3: `switch_to` and `successor`. 4: `bury` is called after the job has returned,
-// and waits for letters under way; the last access of a resume is the exchange that posts the
-// letter, or the push into this thread's policy.
+// only with a fiber that the policy has given out, and so with one that `ready` or `successor` has
+// pushed: after a resume, or after a yield, which does not come through `suspend`, or after
+// `interrupted` won a cancellation. A resume that comes before the switch, from this thread or
+// another, waits in the policy or the inbox until somebody looks: the loop, or a fiber that passes
+// its turn on. If such a fiber finds itself, the fiber was resumed or has yielded, and goes on. 2:
+// headers and policies never leave the thread. 3: `switch_to` and `successor`. 4: `bury` is called
+// after the job has returned, and waits for letters under way; the last access of a resume is the
+// exchange that posts the letter, or the push into this thread's policy.
 unsafe impl<P: Policy> Scheduler for Local<P> {
     #[inline]
     fn leave_to_park(&self) -> bool {
@@ -109,13 +110,13 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
 
     #[inline]
     unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake) {
-        // SAFETY: the fiber has not ended: it waits to be resumed, or is a member of a context, as
-        // it is of none before it has run (C2).
+        // SAFETY: the fiber has not ended: a fiber waits to be resumed, or is a member of a
+        // context, as no fiber is before its first run (C2).
         let header = unsafe { header_of(fiber.as_ref()) };
         // An interrupt comes under the lock of a context, where a policy, which is foreign code, is
         // not called (clause 12).
         if why == Wake::Resume && self.is_here() {
-            // It runs within a few turns, and its stack may be cold.
+            // The fiber runs within a few turns, and its stack may be cold.
             segue_fiber::prefetch(header, true);
             self.ready(Task::Started(Started::new(header)), Why::Resumed);
             return;
@@ -126,7 +127,7 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
 
     #[inline]
     unsafe fn yield_now(&self, fiber: &Fiber) -> Option<Switch> {
-        // SAFETY: the caller is the running fiber; it is in the policy when it suspends, to be
+        // SAFETY: the caller is the running fiber, and is in the policy at its suspension, to be
         // switched to once.
         unsafe {
             let header = header_of(fiber);
@@ -158,7 +159,7 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
     fn start_here(&self, job: Job) -> Result<(), Job> {
         let Some(stack) = self.stack_for(&job) else { return Err(job) };
         let header = self.fiber_for(stack, job).into_header();
-        // It has not run, and rests where it begins.
+        // The fiber has not run, and rests at its beginning.
         self.ready(Task::Started(Started::new(header)), Why::Spawned);
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! [`Local`]: a worker's own state, which its thread alone touches.
 //!
-//! Used by the worker loop, which owns it, and through the contract by every fiber of the worker:
-//! [`contract`] has what fibers call, [`ready`] how they become ready, [`turn`] how they run, and
-//! [`passing`] how a fiber passes its turn on.
+//! Used by the worker loop, which owns the state, and through the contract by every fiber of the
+//! worker: [`contract`] has the functions that fibers call, [`ready`] how they become ready,
+//! [`turn`] how they run, and [`passing`] how a fiber passes its turn on.
 #![allow(unsafe_code)] // Fibers are reached by their headers' addresses.
 
 mod contract;
@@ -30,13 +30,13 @@ pub(crate) struct Local<P> {
     pub(crate) takes_arrivals: bool,
     /// How many started fibers the policy has.
     held: Cell<usize>,
-    /// Whether the policy may have a closure to spare: not from when it gave none until one is
-    /// pushed, or the worker looks around.
+    /// Whether the policy may have a closure to spare: not from when the policy gave none until one
+    /// is pushed, or the worker looks around.
     pub(crate) may_spare: Cell<bool>,
     pub(crate) timers: Timers,
     stacks: RefCell<StackPool>,
-    /// Whether a closure found no stack: then this worker starts no other before it got one back,
-    /// or has slept over it.
+    /// Whether a closure found no stack: then this worker starts no other closure before it got a
+    /// stack back, or has slept.
     starved: Cell<bool>,
     started: Cell<u64>,
     /// The fiber that runs, from the loop's switch to a fiber until the switch back.
@@ -44,8 +44,8 @@ pub(crate) struct Local<P> {
     /// A closure that the policy has given out to a fiber that passes its turn on: the loop starts
     /// it.
     next: Cell<Option<Job>>,
-    /// Whether fibers may pass their turns on: not in a guest, whose policy is called in the outer
-    /// fiber, and not while a closure waits in `next`.
+    /// Whether fibers may pass their turns on: not in a guest, where the policy is called in the
+    /// outer fiber, and not while a closure waits in `next`.
     passes_on: Cell<bool>,
     /// The hooks that are called around its sleeps.
     pub(crate) hooks: Hooks,
@@ -74,7 +74,7 @@ impl<P: Policy> Local<P> {
         }
     }
 
-    /// Whether the caller runs on this worker's thread, under it.
+    /// Whether the caller runs on this worker's thread, under this worker.
     #[inline]
     pub(super) fn is_here(&self) -> bool {
         ptr::eq(worker(), &self.common)
@@ -85,7 +85,7 @@ impl<P: Policy> Local<P> {
         self.held.get() != 0
     }
 
-    /// What the policy wants the worker to do while there is nothing to run.
+    /// Asks the policy how the worker is to idle while there is nothing to run.
     #[cold]
     pub(crate) fn policy_idles(&self) -> Idle {
         let idle = self.policy.borrow_mut().idle();
@@ -104,14 +104,14 @@ impl<P: Policy> Local<P> {
     }
 }
 
-/// What a [preemption point](segue_core::preemption_point) does in a simulation: the policy may
+/// Called at each [preemption point](segue_core::preemption_point) of a simulation: the policy may
 /// take the turn away from the running fiber.
 fn preempt() {
     with_caller(|caller| {
         if let Some((common, fiber)) = caller
             && common.whole().preempts()
         {
-            // SAFETY: it is the calling one, and this scheduler is its own (14).
+            // SAFETY: this is the calling fiber, and the scheduler its own (14).
             if let Some(switch) = unsafe { fiber.scheduler().yield_now(fiber) } {
                 // SAFETY: at once.
                 unsafe { switch.make() };

@@ -5,16 +5,16 @@
 //! # Passing the turn on
 //!
 //! A fiber that waits or yields need not switch to the loop for the loop to switch to the next
-//! fiber: it asks the policy itself, and switches to that fiber. It does so if the loop has nothing
-//! to do in between. The loop is entered to start a fiber and to end one, to read mail, to start
-//! what came from others, to give away, and to look around when the window's turns are over: all of
-//! that happens in the same turn as if no turn were passed on. A turn that is passed on is counted
-//! as the loop counts one, and the policy is asked in no fiber, as by the loop, if on a fiber's
-//! stack. (A guest's loop runs in a fiber. There no turn is passed on.)
+//! fiber: the fiber asks the policy itself, and switches to that fiber, if the loop has nothing to
+//! do in between. The loop is entered to start a fiber and to end one, to read mail, to start
+//! closures that came from others, to give away, and to look around when the window's turns are
+//! over: all of that happens in the same turn as if no turn were passed on. A turn that is passed
+//! on is counted as the loop counts one, and the policy is asked in no fiber, as by the loop, if on
+//! a fiber's stack. (A guest's loop runs in a fiber. There no turn is passed on.)
 //!
 //! The loop has switched to one fiber and may be switched back to by another: `runs` says which. A
 //! closure that the policy gives out instead of a fiber waits in `next` for the loop, which starts
-//! it before anything else; until then no other fiber asks the policy.
+//! the closure before anything else; until then no other fiber asks the policy.
 #![allow(unsafe_code)] // Fibers are reached by their headers' addresses.
 
 use crate::worker::header::Header;
@@ -27,7 +27,7 @@ use std::ptr::{self, NonNull};
 
 impl<P: Policy> Local<P> {
     /// Whether the running fiber can pass its turn on: the loop has nothing to do before the next
-    /// one, and a turn is left until it is to look around.
+    /// one, and a turn is left until the loop is to look around.
     #[inline(always)]
     pub(super) fn can_pass_on(&self) -> bool {
         let common = &self.common;
@@ -104,16 +104,17 @@ impl<P: Policy> Local<P> {
     #[inline(always)]
     pub(super) unsafe fn leave(&self, from: NonNull<Header>, next: Option<NonNull<Header>>) -> Option<Switch> {
         let Some(next) = next else {
-            // SAFETY: the caller's.
+            // SAFETY: by the contract of `suspend`, which is that of this function.
             return unsafe { segue_fiber::begin_suspend(from) };
         };
         if next == from {
             return None;
         }
         self.runs.set(next);
-        // SAFETY: the caller's. The next one is ready, which it is told once, so it rests and
-        // nobody else resumes it; it is this worker's, so this is its thread. No handler is in
-        // place. The loop takes the fiber that it finds in `runs` for the one that comes back.
+        // SAFETY: by the contract of `suspend` for this fiber. The next fiber is ready, which is
+        // told once, so this fiber rests and nobody else resumes it; it is this worker's, so this
+        // is its thread. No handler is in place. The loop takes the fiber in `runs` for the fiber
+        // that comes back.
         Some(unsafe { segue_fiber::pass_on(from, next) })
     }
 }

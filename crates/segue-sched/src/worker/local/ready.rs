@@ -1,4 +1,5 @@
-//! How a fiber or a closure becomes ready: the worker's policy gets it, or gives it away at once.
+//! How a fiber or a closure becomes ready: the worker's policy takes the fiber or
+//! closure, or gives a closure away at once.
 //!
 //! Used by the contract, where fibers resume, yield and spawn, and by the worker loop, for closures
 //! that come from others.
@@ -69,7 +70,7 @@ impl<P: Policy> Local<P> {
 
     /// # Safety
     /// As for [`Scheduler::wake`].
-    #[inline(never)] // Else what it needs is saved by a wake-up on this thread as well.
+    #[inline(never)] // Else the registers for this are saved by a wake-up on this thread as well.
     pub(super) unsafe fn wake_by_mail(&self, header: NonNull<Header>, why: Wake) {
         let remote = self.common.remote();
         if why == Wake::Resume {
@@ -85,7 +86,7 @@ impl<P: Policy> Local<P> {
         }
     }
 
-    /// Sends a closure to a worker, or gives it back if that has ended.
+    /// Sends a closure to a worker, or gives the closure back if that worker has ended.
     #[cold]
     pub(super) fn send(&self, worker: usize, job: Job) -> Result<(), Job> {
         let workers = self.common.group.len();
@@ -93,7 +94,7 @@ impl<P: Policy> Local<P> {
         self.common.group.send(worker, job)
     }
 
-    /// Something became ready from inside of the policy, which dropped a closure for instance: it
+    /// Something became ready from inside of the policy, which dropped a closure for instance: this
     /// comes by mail.
     #[cold]
     pub(super) fn postpone(&self, task: Task) {
@@ -107,7 +108,7 @@ impl<P: Policy> Local<P> {
         }
     }
 
-    /// A closure that this worker has taken from a shelf: what is to start now.
+    /// Answers which task is to start now that this worker has taken a closure from a shelf.
     #[inline]
     pub(crate) fn taken(&self, job: Job) -> Option<Task> {
         if self.takes_arrivals {
@@ -130,8 +131,8 @@ impl<P: Policy> Local<P> {
         }
     }
 
-    /// Hands over what was sent to this worker, and what came from outside if the policy takes
-    /// that. Looks at each turn, and as a rule there is nothing.
+    /// Hands over the closures that were sent to this worker, and those from outside if the policy
+    /// takes these. Looks at each turn, and as a rule there is nothing.
     #[inline]
     pub(crate) fn accept_closures(&self) {
         if self.common.remote().sent.seems_to_hold()
@@ -146,7 +147,7 @@ impl<P: Policy> Local<P> {
         while let Some(job) = self.common.remote().sent.take_oldest() {
             self.ready(Task::Fresh(job), Why::Sent);
         }
-        // One that it could not start would come back for ever.
+        // A closure that this worker could not start would come back for ever.
         if self.takes_arrivals && !self.is_starved() {
             while let Some(job) = self.common.group.outside.take_oldest() {
                 self.ready(Task::Fresh(job), Why::Arrived);

@@ -1,5 +1,5 @@
-//! One turn of a worker: the next fiber or closure of its policy, on a stack, until it suspends or
-//! ends.
+//! One turn of a worker: the next fiber or closure of its policy, on a stack, until the fiber
+//! suspends or ends.
 //!
 //! Used by the worker loop.
 #![allow(unsafe_code)] // Fibers are reached by their headers' addresses.
@@ -49,7 +49,8 @@ impl<P: Policy> Local<P> {
         }
     }
 
-    /// What the policy has given out to a fiber that passed its turn on, and that is to start.
+    /// The closure that the policy has given out to a fiber that passed its turn on: it is to
+    /// start.
     #[inline]
     pub(crate) fn given_out(&self) -> Option<Task> {
         self.next.take().map(Task::Fresh)
@@ -63,7 +64,7 @@ impl<P: Policy> Local<P> {
         }
     }
 
-    /// Runs a task until it suspends or ends.
+    /// Runs a task until the task suspends or ends.
     ///
     /// Inlined into the loop, as is `switch_to`: a return on the worker's side, after fibers have
     /// called and returned on theirs, is one that the processor predicts wrongly (measured: a third
@@ -124,7 +125,7 @@ impl<P: Policy> Local<P> {
         let fiber = Coroutine::new(stack, header, main);
         fiber.set_label(id, fiber.header().fiber.name());
         self.common.enrol(fiber.header(), fiber.header_ptr());
-        // SAFETY: this is its scheduler, and it has not run yet.
+        // SAFETY: this is the fiber's scheduler, and the fiber has not run yet.
         unsafe {
             fiber.header().fiber.set_host(fiber.header_ptr().as_ptr().cast());
             fiber.header().fiber.keep_job(job);
@@ -140,7 +141,7 @@ impl<P: Policy> Local<P> {
         }
     }
 
-    /// Sees to it that the next fiber finds a stack.
+    /// Makes sure that the next fiber finds a stack.
     pub(crate) fn reserve_stack(&self) -> std::io::Result<()> {
         let mut stacks = self.stacks.borrow_mut();
         let stack = stacks.take()?;
@@ -171,7 +172,7 @@ impl<P: Policy> Local<P> {
         self.runs.set(fiber.header_ptr());
         // A worker inside of one of these fibers may have left its own behind.
         // SAFETY: this worker runs on this thread, in a loop that ends by setting another. The
-        // header stays in place while it is current: it ends after what was current before is set
+        // header stays in place while it is current: the fiber ends after the one before is current
         // again.
         let before = unsafe {
             set_worker(ptr::from_ref(self).cast());
@@ -184,10 +185,10 @@ impl<P: Policy> Local<P> {
         self.next.set(next);
         // SAFETY: worker loops run outside of handlers.
         let _ = unsafe { fiber.resume_outside() };
-        // SAFETY: it was current until now.
+        // SAFETY: this one was current until the fiber's turn.
         unsafe { segue_core::scheduling::set_current(before) };
         let _ = fiber.into_header();
-        // It may have passed its turn on.
+        // The fiber may have passed its turn on.
         // SAFETY: the fiber that came back has a header and no other handle, and rests.
         let last = unsafe { Coroutine::from_header(self.runs.get()) };
         if !last.has_returned() {
@@ -200,31 +201,31 @@ impl<P: Policy> Local<P> {
 
     #[inline(always)]
     pub(super) fn bury(&self, fiber: Coroutine) {
-        // It has left its contexts, so nobody posts it any more; but an interrupt may still be
-        // under way.
+        // The fiber has left its contexts, so nobody posts the letter any more; but an interrupt
+        // may still be under way.
         self.common.await_letter(fiber.header());
         self.common.strike(fiber.header());
         self.stacks.borrow_mut().put(fiber.into_stack());
         self.starved.set(false);
     }
 
-    /// Gives back what idle fibers left behind.
+    /// Gives back the memory that idle fibers left behind.
     pub(crate) fn trim(&self) {
         self.common.ebb();
         while self.stacks.borrow_mut().trim() && !self.common.remote().inbox.has_mail() {}
     }
 }
 
-/// What a fiber's stack begins with.
+/// The function in which a fiber's stack begins.
 #[inline]
 fn main(header: &Header) {
     // On the thread-backed host each fiber has thread-local variables of its own.
-    // SAFETY: worker and header are in place until the fiber has ended, and the worker sets what
-    // was current before.
+    // SAFETY: worker and header are in place until the fiber has ended, and the worker sets
+    // the one before.
     unsafe {
         set_worker(header.worker.get().cast());
         segue_core::scheduling::set_current(&raw const header.fiber);
     }
-    // SAFETY: it is this fiber's own, and kept there since it was made.
+    // SAFETY: the job is this fiber's own, and kept there since the fiber was made.
     unsafe { header.fiber.begin() }.run();
 }

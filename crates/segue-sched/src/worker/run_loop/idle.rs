@@ -1,5 +1,5 @@
-//! A worker that has nothing to run: it looks for work for a moment, then sleeps, and learns from
-//! how it was woken.
+//! Idling: a worker that has nothing to run looks for work for a moment, then sleeps, and learns
+//! from the wake-up.
 //!
 //! Used by the worker loop.
 
@@ -13,7 +13,7 @@ use crate::worker::run_loop::{LEAST_LOOKS, MOST_LOOKS, Worker};
 use segue_core::scheduling::Park;
 use std::time::{Duration, Instant};
 
-/// A worker that mail or a closure woke sooner than this had better have looked for it.
+/// A worker that mail or a closure woke sooner than this had better have looked.
 const SOON: Duration = Duration::from_micros(100);
 
 /// How long a worker without stacks waits for others to give some back.
@@ -78,7 +78,7 @@ impl<P: Policy, K: Park> Worker<'_, P, K> {
     }
 
     /// Whether mail comes within some hundred nanoseconds. The own inbox is in this processor's
-    /// cache until a letter comes: to look at it disturbs nobody.
+    /// cache until a letter comes: to look there disturbs nobody.
     fn gets_mail_soon(&self) -> bool {
         (0..16).any(|_| {
             std::hint::spin_loop();
@@ -123,8 +123,8 @@ impl<P: Policy, K: Park> Worker<'_, P, K> {
         }
     }
 
-    /// Announces that the worker sleeps, and answers for how long it may; `None` if there is
-    /// something to do. Else [`get_up`](Worker::get_up) is to follow.
+    /// Announces that the worker sleeps, and answers for how long the worker may sleep; `None` if
+    /// there is something to do. Else [`get_up`](Worker::get_up) is to follow.
     pub(crate) fn lie_down(&mut self, longest: Option<Duration>) -> Option<Option<Duration>> {
         let common = &self.local.common;
         let modest = common.placing.modest();
@@ -158,7 +158,7 @@ impl<P: Policy, K: Park> Worker<'_, P, K> {
         self.local.may_spare.set(true);
         self.local.feed();
         if common.remote().inbox.has_mail() || self.local.holds_any() {
-            // If it was woken for a closure, that is not to wait for a long turn of another
+            // If the worker was woken for a closure, that is not to wait for a long turn of another
             // fiber's.
             common.group.wake_if_busy();
         }
@@ -174,8 +174,8 @@ impl<P: Policy, K: Park> Worker<'_, P, K> {
         self.local.feed();
     }
 
-    /// Parks, and looks for a moment the next time if what has woken the worker would have been
-    /// there soon.
+    /// Parks, and looks for a moment the next time if the letter or closure that has woken the
+    /// worker would have been there soon.
     fn park_and_learn(&mut self, timeout: Option<Duration>) {
         // On the thread of another scheduler nothing is gained by looking; and a closed world gets
         // no mail.
@@ -191,7 +191,7 @@ impl<P: Policy, K: Park> Worker<'_, P, K> {
             // More than the looks that were in vain before this park have cost.
             self.looks = (self.looks * 4).clamp(LEAST_LOOKS, MOST_LOOKS / 4);
         } else if common.group.len() == 1 && self.is_called() && self.doubt.tries() {
-            // What a wake-up takes.
+            // As long as a wake-up takes.
             self.looks = MOST_LOOKS / 4;
         }
     }

@@ -4,7 +4,7 @@
 //! Used by the scheduler's entry points, which start one loop per worker. There is no other loop:
 //! policies and parks are parameters of this one.
 //!
-//! What is true when the loop idles: the policy has nothing, the inbox says ASLEEP, all shelves
+//! When the loop idles, the policy has nothing, the inbox says ASLEEP, all shelves
 //! were empty after that was said, and every fiber of the worker is suspended.
 #![allow(unsafe_code)] // A worker is reached by its address while its loop runs.
 
@@ -31,7 +31,7 @@ use std::time::Instant;
 const MOST_LOOKS: u32 = 512;
 const LEAST_LOOKS: u32 = 4;
 
-/// What the loop does when it finds that nothing can ever become ready.
+/// Called by the loop when nothing can ever become ready.
 pub(crate) type OnDeadlock<'a> = &'a dyn Fn(Vec<Stuck>);
 
 /// One worker.
@@ -42,16 +42,17 @@ pub(crate) struct Worker<'a, P, K> {
     looks: u32,
     doubt: Doubt,
     naps: Naps,
-    /// Since it was idle last, closures of others have had their grace.
+    /// Since the worker was idle last, closures of others have had their grace.
     takes: bool,
-    /// Whether it gives closures any: what it took last from others has gone on to wait.
+    /// Whether the worker gives closures any grace: the one that it took last from others has gone
+    /// on to wait.
     is_patient: bool,
     window: Window,
     /// Whether the loop runs in a fiber of another scheduler, which is to get turns, too.
     is_guest: bool,
 }
 
-/// What a turn of the loop was.
+/// The outcome of a turn of the loop.
 pub(crate) enum Turn {
     /// Something ran, or may be ready now.
     Ran,
@@ -96,7 +97,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
 
     /// Runs `first`, if given, and then everything until the group stops and no fiber is left.
     pub(crate) fn run(mut self, first: Option<Job>) {
-        // SAFETY: it is borrowed until it departs, below.
+        // SAFETY: the worker is borrowed until its departure, below.
         unsafe { residents::reside(self.local.common.at()) };
         self.is_guest = segue_core::in_fiber();
         self.on_thread(|worker| {
@@ -207,7 +208,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         }
     }
 
-    /// What a busy worker does now and then, so that nobody starves.
+    /// Done by a busy worker now and then, so that nobody starves.
     #[cold]
     pub(crate) fn look_around(&mut self) {
         self.local.common.deferred_look.set(0);
@@ -216,12 +217,13 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         self.local.policy_paced(self.window.pace);
         self.park.poll();
         self.local.timers.fire();
-        // What it keeps may be of another scheduler, whose end is not to wait until this one idles.
+        // The spare family may be of another scheduler, the end of which is not to wait until this
+        // one idles.
         segue_core::scheduling::settle();
         self.local.may_spare.set(true);
         self.local.common.remote().set_forks(false);
         self.local.common.placing.look_around(false);
-        // It is not to leave anything to others for longer.
+        // The worker is not to leave anything to others for longer.
         self.local.common.remote().set_shy(false);
         self.naps.end();
         if self.is_guest {
@@ -233,7 +235,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         }
     }
 
-    /// Says what is left with it, if somebody asks.
+    /// Says which fibers are left, if somebody asks.
     fn answer(&self) {
         let common = &self.local.common;
         if let Some(ending) = common.group.ending() {
@@ -273,7 +275,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         }
     }
 
-    /// Runs a closure that is another worker's, if there is one, and learns from it whether to
+    /// Runs a closure that is another worker's, if there is one, and learns from that whether to
     /// leave the next one to its worker. Takes any, if this one is to end after this.
     #[cold]
     #[inline(never)]
@@ -298,11 +300,11 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
                 _ => Was::Worth,
             }
         } else {
-            // It was urgent.
+            // The closure was urgent.
             Was::Worth
         };
         if was == Was::Short {
-            // To look for it has paid off, and better had not.
+            // The look has paid off, and better had not.
             self.looks = (self.looks / 4).max(LEAST_LOOKS);
         }
         self.naps.took(was);

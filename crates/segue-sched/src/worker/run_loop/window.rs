@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// How often a busy worker polls its park and fires timers, by and large.
 pub(super) const PERIOD: Duration = Duration::from_micros(250);
 
-/// After how many turns it does so in any case. Turns of a few nanoseconds come to some
+/// After how many turns a busy worker does so in any case. Turns of a few nanoseconds come to some
 /// microseconds, beside which reading the clock is little.
 const MOST_TURNS: u32 = 512;
 
@@ -17,13 +17,13 @@ const PACES: u32 = 12;
 /// After how many turns a busy worker looks around: so many that they take [`PERIOD`], as far as
 /// the last ones tell. At least one and at most [`MOST_TURNS`].
 ///
-/// So what a driver or a timer has is found after a period and one turn, if turns are alike. If
+/// So an event of a driver or a timer is found after a period and one turn, if turns are alike. If
 /// they become longer all at once, the next window has a quarter of the turns and the one after it
-/// what fits: it takes two windows of the new turns, of at most [`MOST_TURNS`] and a quarter of
-/// that.
+/// as many as fit: this takes two windows of the new turns, of at most [`MOST_TURNS`] and a quarter
+/// of that.
 pub(super) struct Window {
     pub(super) turns: u32,
-    /// The last one took much longer than it should have.
+    /// The last one took much longer than a period.
     pub(super) was_long: bool,
     pub(super) since: Option<Instant>,
     /// See [`Policy::paced`].
@@ -31,7 +31,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// A window whose turns are not known yet.
+    /// A window with turns that are not known yet.
     pub(super) fn new() -> Self {
         Self { turns: MOST_TURNS / 8, was_long: false, since: None, pace: 1 }
     }
