@@ -189,7 +189,7 @@ fn inside_deadline<T>(at: Instant, timers: Timers, now: Instant, f: impl FnOnce(
     let key = (!is_past).then(|| timers.expire_at(at, Arc::clone(&context)));
     let _end = at_end(|| {
         if let Some(key) = key {
-            timers.remove(key);
+            timers.withdraw(key, &context);
         }
         context.end();
     });

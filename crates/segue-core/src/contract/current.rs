@@ -95,7 +95,8 @@ impl Fiber {
 
     /// Whether this header, the caller's, stands for a plain thread: such a header is never in the
     /// current slot.
-    #[inline]
+    #[cold]
+    #[inline(never)]
     fn stands_for_thread(&self) -> bool {
         !ptr::eq(current(), self)
     }

@@ -6,7 +6,7 @@
 
 use crate::chain::barrier;
 use crate::chain::deferred_wakers;
-use crate::contract::current::{set_current, with_running};
+use crate::contract::current::{current, set_current, with_running};
 use crate::contract::fiber::{Fiber, WaitsFor};
 use crate::primitives::at_end::at_end;
 use crate::thread::plain;
@@ -27,12 +27,14 @@ pub fn with_current<R>(f: impl FnOnce(&Fiber) -> R) -> R {
 }
 
 /// As [`with_current`], for code of ours.
-#[inline]
+#[inline(always)]
 pub(crate) fn on_current<R>(f: impl FnOnce(&Fiber) -> R) -> R {
-    with_running(|fiber| match fiber {
+    // Not by `with_running`, whose closure may become a function.
+    // SAFETY: as there: the slot is null, or has the header of the fiber that runs this.
+    match unsafe { current().as_ref() } {
         Some(fiber) => f(fiber),
         None => plain::with_header(f),
-    })
+    }
 }
 
 /// Runs `f` as if on a plain thread: a wait in it blocks the thread and suspends no fiber. For code

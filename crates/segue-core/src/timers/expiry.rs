@@ -5,7 +5,7 @@
 #![allow(unsafe_code)] // An owner is kept as the address of a field.
 
 use std::mem;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 /// The part of an object by which the timers reach the whole.
@@ -57,6 +57,18 @@ impl Expiring {
     #[inline]
     pub(crate) fn expire(self) {
         self.end(true);
+    }
+
+    /// Drops it beside another owner, of the same object as a rule.
+    #[inline]
+    pub(super) fn drop_beside<T: Expires>(self, owner: &Arc<T>) {
+        // SAFETY: the field lies inside of the object.
+        let expiry = unsafe { Arc::as_ptr(owner).byte_add(T::OFFSET) };
+        if ptr::addr_eq(expiry, self.0.as_ptr()) {
+            mem::forget(self);
+            // SAFETY: the address is that of the same object, and this reference to it was `self`'s.
+            unsafe { Arc::decrement_strong_count(Arc::as_ptr(owner)) };
+        }
     }
 
     #[inline]

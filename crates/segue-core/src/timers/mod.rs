@@ -451,24 +451,36 @@ impl Timers {
         key
     }
 
-    /// Takes an entry out, if it has not come up.
+    /// Drops an entry, if it has not come up.
     pub(crate) fn remove(&self, key: Key) {
-        let mut queue = self.0.queue.lock();
-        let removed = queue.wheels.remove(key);
-        self.0.len.store(queue.wheels.len(), Ordering::Release);
-        drop(queue);
-        match removed {
+        match self.take_out(key) {
+            Some(Entry::Rare(rare)) => drop_rare(rare),
             // It may be the last owner of the object.
             Some(Entry::Expiry(expiring)) => drop(expiring),
-            Some(Entry::Rare(rare)) => drop_rare(rare),
             Some(Entry::Wait { .. }) | None => {}
         }
     }
 
+    #[inline(always)]
+    fn take_out(&self, key: Key) -> Option<Entry> {
+        let mut queue = self.0.queue.lock();
+        let removed = queue.wheels.remove(key);
+        self.0.len.store(queue.wheels.len(), Ordering::Release);
+        removed
+    }
+
     /// Has `what` expire at `deadline`, unless the key that this returns is
-    /// [removed](Timers::remove) before.
+    /// [withdrawn](Timers::withdraw) before.
     pub(crate) fn expire_at<T: Expires>(&self, deadline: Instant, what: Arc<T>) -> Key {
         self.insert(deadline, Entry::Expiry(Expiring::new(what)))
+    }
+
+    /// As [`remove`](Timers::remove), where the entry is an owner of `what`.
+    pub(crate) fn withdraw<T: Expires>(&self, key: Key, what: &Arc<T>) {
+        match self.take_out(key) {
+            Some(Entry::Expiry(expiring)) => expiring.drop_beside(what),
+            other => drop(other),
+        }
     }
 }
 

@@ -123,7 +123,6 @@ const ASKED: u8 = 4;
 const GRACE: u8 = 8;
 
 /// One node of the tree.
-#[repr(C)] // The head comes first.
 pub(crate) struct Context {
     /// Its flags are [`CANCELLED`], [`HURRIES`], [`ASKED`], [`GRACE`]. Every operation that can
     /// wait reads them.
@@ -393,14 +392,16 @@ impl Context {
     /// What the slots of fibers and jobs have of it.
     #[inline]
     pub(crate) fn head_of(this: &Arc<Self>) -> *const ContextHead {
-        Arc::as_ptr(this).cast()
+        // SAFETY: the field lies inside of the object.
+        unsafe { &raw const (*Arc::as_ptr(this)).head }
     }
 
     /// The opposite of [`head_of`](Self::head_of), to be followed while the context is alive. Null
     /// stays null.
     #[inline]
     pub(crate) fn of_head(head: *const ContextHead) -> *const Self {
-        head.cast()
+        // Not by arithmetic alone: null has no context.
+        if head.is_null() { ptr::null() } else { head.wrapping_byte_sub(offset_of!(Self, head)).cast() }
     }
 
     /// The context at this address, which came from one that has an owner; `None` for null.

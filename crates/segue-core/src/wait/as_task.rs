@@ -17,7 +17,10 @@ use std::task::{Context, Poll, Waker};
 /// Calls `f` with the calling fiber and what it is as a task, if that is so.
 #[inline(always)]
 fn as_task<R>(f: impl FnOnce(&Fiber, &AsTask) -> R) -> Option<R> {
-    current::with_running(|fiber| fiber.and_then(|fiber| Some(f(fiber, fiber.as_task()?))))
+    // Not by `with_running`, whose closure may become a function.
+    // SAFETY: as there: the slot is null, or has the header of the fiber that runs this.
+    let fiber = unsafe { current::current().as_ref() }?;
+    Some(f(fiber, fiber.as_task()?))
 }
 
 /// The waker of the task that the calling fiber is.
