@@ -5,7 +5,7 @@
 use crate::contract::current;
 
 /// Counts the operation that the calling fiber has just made as so many more: one that took long,
-/// as a large copy does. Never waits; on a plain thread it does nothing.
+/// as a large copy does. Never waits; a plain thread pays nothing.
 ///
 /// # Examples
 ///

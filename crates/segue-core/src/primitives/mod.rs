@@ -1,7 +1,6 @@
-//! What the rest is built of, and what knows nothing of fibers: atomics (of std or of loom), the
-//! word lock, the intrusive list, a box with two owners, a
-//! list of words by type, the switch between stacks, and what
-//! trims a stack.
+//! The ground of all other rooms, which knows no fibers: atomics (of std or of loom), the word
+//! lock, the intrusive list, a box with two owners, a list of words by type, the switch between
+//! stacks, and the function that trims a stack.
 
 pub(crate) mod at_end;
 pub mod atomic;

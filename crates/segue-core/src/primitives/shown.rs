@@ -1,6 +1,6 @@
 //! A cell of one thread's that a debug build lets other threads read.
 //!
-//! Used by the headers of fibers: a scope that waits for long says what its fibers wait for.
+//! Used by the headers of fibers: a scope that waits for long names the waits of its fibers.
 
 #[cfg(debug_assertions)]
 use crate::primitives::lock::Lock;

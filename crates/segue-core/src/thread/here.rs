@@ -1,4 +1,4 @@
-//! The caller, whether a fiber or a plain thread: looks at it, gives up its turn, leaves its
+//! The caller, a fiber or a plain thread: looks at its header, gives up its turn, leaves its
 //! contexts.
 //!
 //! Used by everything that waits or spawns, and by schedulers whose fibers call code that blocks.
@@ -18,8 +18,8 @@ use std::ptr;
 /// Calls `f` with the running fiber; on a plain thread, with a header that stands for the thread
 /// meanwhile.
 ///
-/// It is an operation: no computation is captured across it by an effect or a generator, since `f`
-/// has a borrow of the fiber.
+/// This is an operation: no effect and no generator captures a computation across it, since `f` has
+/// a borrow of the fiber.
 #[inline]
 #[track_caller]
 pub fn with_current<R>(f: impl FnOnce(&Fiber) -> R) -> R {
@@ -30,15 +30,15 @@ pub fn with_current<R>(f: impl FnOnce(&Fiber) -> R) -> R {
 #[inline(always)]
 pub(crate) fn on_current<R>(f: impl FnOnce(&Fiber) -> R) -> R {
     // Not by `with_running`, whose closure may become a function.
-    // SAFETY: as there: the slot is null, or has the header of the fiber that runs this.
+    // SAFETY: the slot is null, or has the header of the fiber that runs this (clauses 3 and 4).
     match unsafe { current().as_ref() } {
         Some(fiber) => f(fiber),
         None => plain::with_header(f),
     }
 }
 
-/// Runs `f` as if on a plain thread: a wait in it blocks the thread and suspends no fiber. For code
-/// of ours, or behind a barrier.
+/// Runs `f` as if on a plain thread: a wait in `f` blocks the thread and suspends no fiber. For
+/// code of ours, or behind a barrier.
 pub(crate) fn as_plain_thread<R>(f: impl FnOnce() -> R) -> R {
     // SAFETY: null is always allowed.
     let fiber = unsafe { set_current(ptr::null()) };
@@ -50,13 +50,13 @@ pub(crate) fn as_plain_thread<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Runs `f` in place as a plain thread would, in the caller's contexts: a wait in it blocks the
-/// thread, and what it spawns goes where plain threads spawn.
+/// Runs `f` in place as a plain thread would, in the caller's contexts: a wait in `f` blocks the
+/// thread, and spawns go where plain threads spawn.
 ///
 /// # Cancellation
 /// `f` sees the caller's.
 ///
-/// It is an operation: no computation is captured across it by an effect or a generator.
+/// This is an operation: no effect and no generator captures a computation across it.
 #[track_caller]
 pub fn run_as_thread<R>(f: impl FnOnce() -> R) -> R {
     let fiber = with_running(|fiber| fiber.map(|fiber| (fiber.context(), fiber.family())));
@@ -70,17 +70,17 @@ pub fn run_as_thread<R>(f: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Runs `f`, which is all that the fiber does, and leaves every context. For a
-/// [`Work`](crate::scheduling::Work) that its maker waits for, before it tells the maker: the
+/// Runs `f`, which is all that the fiber does, and leaves every context. For
+/// [`Work`](crate::scheduling::Work) with a maker that waits, before the maker is told: the
 /// contexts may end then.
 ///
 /// The fiber-local values are dropped after `f`.
 ///
 /// `f` has left the contexts that it entered, which scopes and the like see to; a computation that
-/// is captured inside of one has taken it along.
+/// is captured inside of a context has taken that context along.
 ///
 /// # Safety
-/// It is called where the work begins: in no frame further out has the work entered a context, or
+/// The caller is where the work begins: in no frame further out has the work entered a context, or
 /// borrowed a fiber-local value.
 ///
 /// ```compile_fail,E0133
@@ -106,7 +106,7 @@ pub(crate) fn retire_ended<R>(f: impl FnOnce() -> R) -> R {
 
 /// Gives up the turn: other ready fibers of this scheduler run first.
 ///
-/// On a plain thread it yields to the operating system.
+/// A plain thread yields to the operating system.
 ///
 /// # Cancellation
 /// *No effect*: a cancelled fiber does not yield.
@@ -141,9 +141,9 @@ pub fn yield_now() -> Result<(), Cancelled> {
 #[inline(always)]
 pub(crate) fn give_up_turn(fiber: &Fiber) {
     deferred_wakers::let_go();
-    // SAFETY: it is the calling one.
+    // SAFETY: the fiber is the calling one, and may be suspended.
     if let Some(switch) = unsafe { fiber.scheduler().yield_now(fiber) } {
-        // SAFETY: at once.
+        // SAFETY: the switch is made at once.
         unsafe { switch.make() };
     }
     fiber.refill();

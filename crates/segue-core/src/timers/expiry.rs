@@ -1,4 +1,4 @@
-//! Expiries: what the timers keep alive and call when a time is over.
+//! Expiries: objects that the timers keep alive and call when a time is over.
 //!
 //! Used by contexts with a deadline. An entry of the timers has room for one word, so the function
 //! to call stands in the object that the word leads to: in its [`Expiry`].
@@ -43,13 +43,13 @@ unsafe fn end<T: Expires>(expiry: NonNull<Expiry>, is_over: bool) {
 /// An owner of an object that expires.
 pub(crate) struct Expiring(NonNull<Expiry>);
 
-// SAFETY: it is an `Arc` of a type that is `Send` and `Sync`, as `Expires` demands.
+// SAFETY: this is an `Arc` of a type that is `Send` and `Sync`, as `Expires` demands.
 unsafe impl Send for Expiring {}
 
 impl Expiring {
     #[inline]
     pub(crate) fn new<T: Expires>(owner: Arc<T>) -> Self {
-        // SAFETY: the field lies inside of the object, whose address is not null.
+        // SAFETY: the field lies inside of the object, the address of which is not null.
         Self(unsafe { NonNull::new_unchecked(Arc::into_raw(owner).byte_add(T::OFFSET).cast_mut().cast()) })
     }
 
@@ -59,14 +59,15 @@ impl Expiring {
         self.end(true);
     }
 
-    /// Drops it beside another owner, of the same object as a rule.
+    /// Drops this owner: without a call, if `owner` is another owner of the same object.
     #[inline]
     pub(super) fn drop_beside<T: Expires>(self, owner: &Arc<T>) {
         // SAFETY: the field lies inside of the object.
         let expiry = unsafe { Arc::as_ptr(owner).byte_add(T::OFFSET) };
         if ptr::addr_eq(expiry, self.0.as_ptr()) {
             mem::forget(self);
-            // SAFETY: the address is that of the same object, and this reference to it was `self`'s.
+            // SAFETY: the address is that of the same object, and this reference to it was
+            // `self`'s.
             unsafe { Arc::decrement_strong_count(Arc::as_ptr(owner)) };
         }
     }

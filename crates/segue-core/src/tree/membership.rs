@@ -1,8 +1,8 @@
-//! What a fiber is to the tree: the context whose member it is, and the errors of its waits.
+//! Memberships: the context that lists a fiber, and the errors of the fiber's waits.
 //!
-//! Used by waits, which join, and by whatever enters and leaves contexts. A fiber becomes a member
-//! when it first waits in a context, and not when it enters: a fiber that never waits costs the
-//! tree nothing. `tree/context.rs` has the tree.
+//! Used by waits, which join, and by code that enters and leaves contexts. A fiber becomes a member
+//! at its first wait in a context, and not on entering: a fiber that never waits costs the tree
+//! nothing. `tree/context.rs` has the tree.
 #![allow(unsafe_code)] // Contexts are reached by address.
 
 use crate::contract::current;
@@ -13,7 +13,7 @@ use crate::tree::cancelled::Cancelled;
 use crate::tree::context::Context;
 use std::ptr::{self, NonNull};
 
-/// What a fiber says in place of what it waits for while it is [not to](crate::no_suspend) wait.
+/// The object of a wait, in the header of a fiber that is [not to](crate::no_suspend) wait.
 pub(crate) static NO_SUSPEND: &str = "nothing: it must not be suspended";
 
 impl Linked for Fiber {
@@ -23,14 +23,14 @@ impl Linked for Fiber {
 }
 
 impl Fiber {
-    /// What a wait of the fiber fails with if it is cancelled.
+    /// The error of a wait of the fiber, if the fiber is cancelled.
     #[cold]
     pub(crate) fn cancelled(&self) -> Cancelled {
         // SAFETY: a fiber is in a context only while that is alive.
         unsafe { Context::of_head(self.context()).as_ref() }.map_or_else(Cancelled::new, Context::error)
     }
 
-    /// What a wait fails with that [must not](Fiber::must_not_suspend) suspend.
+    /// The error of a wait that [must not](Fiber::must_not_suspend) suspend the fiber.
     #[cold]
     pub(crate) fn refused(&self) -> Cancelled {
         let must_not = self.waits_for().is_some_and(|waits_for| ptr::eq(waits_for.what, NO_SUSPEND));
@@ -43,9 +43,7 @@ impl Fiber {
         })
     }
 
-    /// Becomes a member of its innermost context, so that its cancellation finds the fiber. Done on
-    /// the first wait in a context and not at spawn: a fiber that never waits costs the tree
-    /// nothing.
+    /// Becomes a member of its innermost context, so that a cancellation finds the fiber.
     #[inline]
     pub(crate) fn join_context(&self) {
         let context = self.context();
@@ -79,7 +77,7 @@ impl Fiber {
         }
     }
 
-    /// Makes it a fiber of another scheduler on the same thread. The fiber leaves its contexts
+    /// Makes the fiber one of another scheduler on the same thread. The fiber leaves its contexts
     /// first, so that nobody wakes it meanwhile, and joins them again at its next wait; an
     /// interrupt may still be under way to its old scheduler.
     ///

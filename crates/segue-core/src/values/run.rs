@@ -10,7 +10,7 @@ use crate::primitives::at_end::at_end;
 use crate::values::locals;
 
 impl Job {
-    /// Runs it to its end. Panics of the closure stay inside.
+    /// Runs the job to its end. Panics of the closure stay inside.
     ///
     /// For schedulers: on the fiber that [`Fiber::for_job`](crate::Fiber::for_job) was made for.
     /// Run anywhere else, it runs as a part of the caller.
@@ -26,8 +26,8 @@ impl Job {
         self.start();
     }
 
-    /// Runs it on a fiber that is not its own and stays in the contexts that it is in: at its end
-    /// the job leaves all. The caller's word on its own calls of the C library is no word on the
+    /// Runs the job on a fiber of the caller's, which goes back into its contexts, since the job
+    /// leaves all at its end. The caller's mark for calls of the C library does not count for the
     /// job's.
     #[cold]
     fn run_in_place(self) {
@@ -37,7 +37,7 @@ impl Job {
         let unblocked = mark(false);
         let _restore = at_end(|| _ = mark(unblocked));
         locals::instead(inherited.cast(), || self.start());
-        // SAFETY: the caller was inside of it all the time.
+        // SAFETY: the caller was inside of this context all the time.
         unsafe { current::enter_context(context) };
     }
 }

@@ -9,9 +9,9 @@
 //! again. The link of the forgotten waiter stays in place for good then, and nobody leaves by that
 //! link: so the next one takes its place in the word.
 //!
-//! **The race to fear**: the waiter leaves while the claimer is between the two claims. It can't:
-//! to leave it unlinks, and if that fails, the first trigger was claimed, and the waiter waits the
-//! few instructions until `passed`, which is the claimer's last touch of the link and of the second
+//! **The race to fear**: the waiter leaves while the claimer is between the two claims. A waiter
+//! leaves by unlinking. If that fails, the first trigger was claimed, and the waiter waits the few
+//! instructions until `passed`, which is the claimer's last touch of the link and of the second
 //! trigger.
 #![allow(unsafe_code)] // The link is reached by address.
 
@@ -28,16 +28,16 @@ impl Default for Link {
 }
 
 impl Link {
-    /// Links `from` to `to`. Answers whether it could: if not, `from` has an outcome.
+    /// Links `from` to `to`. If the answer is `false`, `from` has an outcome.
     ///
     /// # Safety
     /// The link stays in place, and `to` with it, until [`leave`](Link::leave) has returned, or
-    /// until `to` was claimed through `arm` and its waiter resumed. Nobody else waits on `from`, or
-    /// only who was forgotten.
+    /// until `to` was claimed through `arm` and its waiter resumed. Nobody else waits on `from`,
+    /// but forgotten waiters.
     pub(crate) unsafe fn join(&mut self, from: &Trigger, to: &Trigger, arm: usize) -> bool {
         self.to.set(to);
         self.arm.set(arm);
-        // SAFETY: as the caller promises.
+        // SAFETY: link and second trigger stay in place, as the caller promises.
         let linked = unsafe { from.link(NonNull::from(&mut *self)) };
         if !linked {
             self.to.set(ptr::null());
@@ -45,10 +45,10 @@ impl Link {
         linked
     }
 
-    /// Ends the link, if it is one.
+    /// Ends the link, if there is one.
     ///
     /// # Safety
-    /// It was given to `join` with this `from`, or never.
+    /// The link was joined with this `from`, or never.
     pub(crate) unsafe fn leave(&mut self, from: &Trigger) {
         if self.to.get().is_null() {
             return;
@@ -65,10 +65,10 @@ impl Link {
 impl Trigger {
     /// Passes the signal on, instead of waiting. Answers whether there was no outcome yet.
     ///
-    /// A link that is there is that of a future which was forgotten: this one takes its place.
+    /// A link in the word is that of a forgotten future: this link takes its place.
     ///
     /// # Safety
-    /// The link is in place until it was unlinked, or until somebody has ended the wait through it.
+    /// The link is in place until the unlinking, or until somebody has ended the wait by this link.
     /// Nobody else waits, and nobody will unlink another link.
     unsafe fn link(&self, link: NonNull<Link>) -> bool {
         let linked = link.as_ptr().map_addr(|address| address | LINKED).cast();
@@ -78,7 +78,7 @@ impl Trigger {
                 Ok(_) => return true,
                 Err(word) if decode(word).is_some() => return false,
                 Err(word) => {
-                    // It is called with others registered, and so must not unwind.
+                    // The caller has others registered, and so this must not unwind.
                     debug_assert!(word.is_null() || is_link(word), "the one who waits for it has it lent");
                     before = word;
                 }
@@ -86,7 +86,7 @@ impl Trigger {
         }
     }
 
-    /// The opposite of [`link`](Trigger::link). Answers whether it came before any outcome.
+    /// The opposite of [`link`](Trigger::link). Answers whether there was no outcome yet.
     fn unlink(&self, link: NonNull<Link>) -> bool {
         let linked = link.as_ptr().map_addr(|address| address | LINKED).cast();
         self.word.compare_exchange(linked, ptr::null_mut(), Ordering::AcqRel, Ordering::Acquire).is_ok()

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! If a claimer has refused, the word says CANCELLED although the task has ended: its handle takes
-//! either final word for the end. The waiter is told by its header that it was refused.
+//! either final word for the end. The waiter learns of the refusal from its header.
 #![allow(unsafe_code)] // Contexts are entered by address.
 
 use crate::chain::deferred_wakers::let_go;
@@ -33,8 +33,8 @@ pub(super) fn is_to_suspend(fiber: &Fiber) -> bool {
     !let_go() || join_again(fiber)
 }
 
-/// A waker in the middle of a wait may have left the context. Joins it again, and answers whether
-/// the wait goes on: it was not cancelled meanwhile.
+/// A waker in the middle of a wait may have left the context. Joins the context again, and answers
+/// whether the wait goes on, without a cancellation meanwhile.
 #[cold]
 fn join_again(fiber: &Fiber) -> bool {
     fiber.join_context();
@@ -59,13 +59,13 @@ impl Trigger {
     /// Suspends the calling fiber, or parks the calling thread, until the trigger is signalled or
     /// the wait is cancelled.
     ///
-    /// Returns at once if it was signalled before. Reports say `waits_for` of this fiber.
+    /// Returns at once after an earlier signal. Reports say `waits_for` of this fiber.
     ///
     /// # Cancellation
     /// *No effect*: the trigger can no longer be signalled and says so to each signaller, from the
-    /// moment at which `cancel` has returned. A signal that came before the wait wins, also over a
-    /// cancellation that was requested before it. A fiber that is panicking is not suspended: its
-    /// wait ends as if it were cancelled.
+    /// moment at which `cancel` has returned. A signal that came before the wait wins, also over an
+    /// earlier cancellation. A fiber that is panicking is not suspended: its wait ends as if
+    /// cancelled.
     ///
     /// # Panics
     /// If there is a waiter on this trigger already.
@@ -84,10 +84,10 @@ impl Trigger {
         })
     }
 
-    /// As [`wait`](Trigger::wait), but neither cancellation nor a panic under way ends it.
+    /// As [`wait`](Trigger::wait), but neither cancellation nor a panic under way ends this wait.
     ///
     /// For the few waits that guard memory: the end of a scope, a borrowed buffer in the kernel's
-    /// hands. A panicking fiber blocks its thread here, since it must not be suspended.
+    /// hands. A panicking fiber, which must not be suspended, blocks its thread here.
     pub fn wait_shielded(&self, waits_for: WaitsFor) {
         if self.outcome().is_some() {
             return;
@@ -122,15 +122,15 @@ impl Trigger {
         }
     }
 
-    /// As [`wait`](Trigger::wait), but a wait that is cancelled leaves the trigger as it was: it
-    /// can still be signalled, and waited for again. For a driver whose ops end by themselves, and
-    /// may be asked to end sooner.
+    /// As [`wait`](Trigger::wait), but a wait that is cancelled leaves the trigger as before: for
+    /// signals, and for another wait. For drivers with ops that end by themselves, and may be asked
+    /// to end sooner.
     ///
     /// # Cancellation
-    /// *No effect*: the trigger is as it was before the wait.
+    /// *No effect*: the trigger is as before the wait.
     ///
     /// # Errors
-    /// The cancellation, if it came first.
+    /// The cancellation, if that came first.
     ///
     /// # Panics
     /// If there is a waiter on this trigger already.
