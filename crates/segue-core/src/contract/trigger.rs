@@ -259,7 +259,7 @@ impl Trigger {
     /// before. Never waits.
     #[must_use]
     pub fn cancel(&self) -> bool {
-        match self.move_to_cancelled() {
+        match self.withdraw() {
             Some(waiter) => {
                 // A link is that of a future which was forgotten in its wait.
                 drop(Wakeup(NonNull::new(waiter).filter(|_| !is_link(waiter))));
@@ -267,13 +267,6 @@ impl Trigger {
             }
             None => false,
         }
-    }
-
-    /// As [`cancel`](Trigger::cancel), by the waiter itself, which goes on by itself. Gives back
-    /// the waiter, or null, if this call has ended the wait.
-    #[must_use]
-    pub(crate) fn withdraw(&self) -> Option<*mut Fiber> {
-        self.move_to_cancelled()
     }
 
     /// Ends the wait before it has begun, unless a signal has come by now.
@@ -293,8 +286,10 @@ impl Trigger {
         self.word.compare_exchange(me, ptr::null_mut(), Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Gives back the waiter, or null, if this call has ended the wait.
-    fn move_to_cancelled(&self) -> Option<*mut Fiber> {
+    /// As [`cancel`](Trigger::cancel), by the waiter itself, which goes on by itself. Gives back the
+    /// waiter, or null, if this call has ended the wait.
+    #[must_use]
+    pub(crate) fn withdraw(&self) -> Option<*mut Fiber> {
         // As in `claim`, a refusal acquires.
         let mut seen = self.word.load(Ordering::Acquire);
         while decode(seen).is_none() {
