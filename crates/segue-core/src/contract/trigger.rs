@@ -286,8 +286,8 @@ impl Trigger {
         self.word.compare_exchange(me, ptr::null_mut(), Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// As [`cancel`](Trigger::cancel), by the waiter itself, which goes on by itself. Gives back the
-    /// waiter, or null, if this call has ended the wait.
+    /// As [`cancel`](Trigger::cancel), by the waiter itself, which goes on by itself. Gives back
+    /// the waiter, or null, if this call has ended the wait.
     #[must_use]
     pub(crate) fn withdraw(&self) -> Option<*mut Fiber> {
         // As in `claim`, a refusal acquires.
