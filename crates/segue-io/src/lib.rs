@@ -1,25 +1,26 @@
 //! Drivers that wait for the kernel; std-shaped networking, files and processes on top.
 //!
-//! A read from a [`net::TcpStream`] looks like one from [`std::net::TcpStream`]: it borrows a plain
-//! `&mut [u8]` and returns when there is something in it. What blocks is only the fiber; on a plain
-//! thread, the thread. The same stream may be read by one and written by the other.
+//! A read from a [`net::TcpStream`] looks like one from [`std::net::TcpStream`]: the read borrows a
+//! plain `&mut [u8]` and returns when there are bytes in the buffer. Only the fiber blocks; on a
+//! plain thread, the thread. The same stream may be read by one and written by the other.
 //!
 //! A tour, in reading order:
 //!
-//! * [`net`]: listeners, streams and packets, in std's names and shapes. In it `protocol` says in
-//!   what they differ; `race` connects to a host with several addresses.
-//! * [`process`], [`pipe`], [`pty`], [`stdio`], [`signal`]: children and what they talk through.
+//! * [`net`]: listeners, streams and packets, in std's names and shapes. `protocol` says how
+//!   these differ; `race` connects to a host with several addresses.
+//! * [`process`], [`pipe`], [`pty`], [`stdio`], [`signal`]: children and the pipes and
+//!   terminals that they talk through.
 //!   Under the streams lies `descriptor`, under the signals `bell`.
 //! * [`fd`]: readiness of any other descriptor.
-//! * `fs`, on Linux: files and directories. Its own seam is `fs::call`: what the kernel has in
+//! * `fs`, on Linux: files and directories. Its own seam is `fs::call`: data that the kernel has in
 //!   memory is had at once, the rest flies or is done by other threads.
-//! * `driver`: the seam between what is asked of the kernel (an *op*) and how it is waited for.
-//!   `op` has the ops, `socket` what they are asked of.
-//! * `readiness`: how a wait for the kernel is kept from missing the event that it waits for.
-//! * `pauses`: for what the kernel tells nobody of.
+//! * `driver`: the seam between a request to the kernel (an *op*) and the wait for it. `op` has the
+//!   ops, `socket` the sockets that are asked, `run` carries an op out.
+//! * `readiness`: how a wait for the kernel is kept from missing its event.
+//! * `pauses`: between attempts at events that the kernel tells nobody of.
 //! * `reactor`: the readiness driver: a table of sockets, and a `selector` that says which of them
 //!   are ready.
-//! * `outsiders`: who waits at a reactor of another worker, and does not wait for that worker.
+//! * `outsiders`: waits at a reactor of another worker that do not wait for that worker.
 //! * `ring`: the completion driver, beside the reactor.
 //! * `foreign`: descriptors that are not ours, for the crate `segue-unblock`.
 //! * [`DriverPark`]: how a worker idles in its driver.
@@ -32,24 +33,24 @@
 //! choose; where the system has no rings, or denies them, the rest goes on without.
 //!
 //! Everything else, with pipes and terminals, waits by *readiness*: on a worker that idles in a
-//! [`DriverPark`], in its reactor; anywhere else, in one that the process shares, whose thread
-//! starts on first use. A socket is registered once, with the reactor of the first op on it that
-//! has to wait, and stays with it; ops of other workers and of plain threads wait for it there.
-//! When that reactor is left or dropped, the sockets move: their ops notice nothing. While its
-//! worker computes, or is in a call that blocks, another thread turns it for them.
+//! [`DriverPark`], in its reactor; anywhere else, in one that the process shares, with a thread
+//! that starts on first use. A socket is registered once, with the reactor of the first op that has
+//! to wait, and stays there; ops of other workers and of plain threads wait there, too. When that
+//! reactor is left or dropped, the sockets move: their ops notice nothing. While its worker
+//! computes, or is in a call that blocks, another thread turns the reactor for them.
 //!
 //! Nothing here survives `fork`. In the child, ops of the parent's fibers fail with an error that
 //! says so, where they would have to wait; the parent notices nothing.
 //!
 //! # Fairness
 //!
-//! By readiness, an op that is ready at once does not suspend. It counts against the fiber's
+//! By readiness, an op that is ready at once does not suspend. The op counts against the fiber's
 //! [budget](segue_core::admit), as every operation that can wait does: after 128 without a wait the
 //! fiber first yields, so that a chatty fiber starves neither the others nor the driver. Each 4 KiB
-//! that it copies count as one more. On plain threads the operating system sees to that.
+//! that an op copies count as one more. On plain threads the operating system shares the processor.
 //!
 //! In a ring every op suspends. A worker that has nothing else to run submits them at once; a busy
-//! one after 32 turns, or when it looks around, a quarter of a millisecond later at most.
+//! one after 32 turns, or at its next look, a quarter of a millisecond later at most.
 //!
 //! # Examples
 //!

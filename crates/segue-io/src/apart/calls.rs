@@ -1,11 +1,11 @@
 //! Calls to another party, on threads that their callers can interrupt, and leave behind.
 //!
 //! Used by `fs` for files of servers and of the kernel's own file systems, and by `descriptor` for
-//! what can't be asked without waiting. `interrupt` has the signal, and the threads are here.
+//! calls that can't be told not to wait. `interrupt` has the signal, and the threads are here.
 //!
 //! # The idea
 //!
-//! The call owns what it works with: a duplicate of the descriptor, a buffer, a path. So the caller
+//! The call owns all that is used: a duplicate of the descriptor, a buffer, a path. So the caller
 //! can go while the kernel still has all of that. A cancelled caller first has the thread
 //! interrupted, again and again, since a signal that comes just before the system call interrupts
 //! nothing. Waits in pipes, terminals and counters end so, with no effect; so does a request to a
@@ -28,8 +28,8 @@
 //! | queued or running to left | the caller, under the same lock, if there is no answer |
 //!
 //! **Commit point**: the kernel's. **The race to fear**: a signal hits a thread that is in the next
-//! call, or has ended. It does not: it is sent under the call's lock, while the call says that the
-//! thread runs it.
+//! call, or has ended. This cannot happen: the signal is sent under the call's lock, while the call
+//! says that the thread runs.
 //!
 //! # The threads
 //!
@@ -61,14 +61,14 @@ const LIMIT: usize = 512;
 /// How many threads that were left do not count.
 const MOST_LEFT: usize = 512;
 
-/// After what time without a call a thread ends.
+/// The time without a call after which a thread ends.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// How long an interrupted call is waited for, before it is interrupted again: at first and at
+/// The wait for an interrupted call, before the next interrupt: at first and at
 /// most.
 const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
 
-/// How long a cancelled caller interrupts its call, before it leaves the thread.
+/// How long a cancelled caller interrupts its call, before leaving the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
     /// A server answers an interrupt at once, or never.
@@ -86,7 +86,7 @@ impl Patience {
     }
 }
 
-/// Whether the caller of a call has asked it to end: for calls of several steps.
+/// Whether the caller of a call has asked for its end: for calls of several steps.
 #[derive(Clone, Default)]
 pub(crate) struct Asked(Arc<AtomicBool>);
 
@@ -103,7 +103,7 @@ pub(crate) fn in_place() -> bool {
     if segue_core::in_fiber() { is_orphan() } else { !segue_core::drivers::can_be_cancelled() }
 }
 
-/// Whether the caller waits for a thread: not either, if it is a fiber that must not be suspended.
+/// Whether the caller waits for a thread: nor does a fiber that must not be suspended.
 pub(crate) fn is_called_for() -> bool {
     let must_stay = || segue_core::in_fiber() && segue_core::with_current(|fiber| fiber.must_not_suspend());
     !in_place() && !must_stay()
@@ -115,8 +115,8 @@ pub(crate) fn is_called_for() -> bool {
 /// A call that a signal interrupts is made again, unless its caller was cancelled.
 ///
 /// # Errors
-/// That of the call; that of a cancellation, if it has interrupted the call or left it; that there
-/// is no thread.
+/// That of the call; that of a cancellation that has interrupted the call, or left the thread; that
+/// there is no thread.
 #[track_caller]
 pub(crate) fn run<T: Send + 'static>(
     waits_for: &'static str,
@@ -126,7 +126,7 @@ pub(crate) fn run<T: Send + 'static>(
     run_with(waits_for, patience, move |_| call())
 }
 
-/// The same for a call of several steps, which is told when it is asked to end.
+/// The same for a call of several steps, which is told when its end is asked for.
 #[track_caller]
 pub(crate) fn run_with<T: Send + 'static>(
     waits_for: &'static str,
@@ -150,17 +150,17 @@ pub(crate) fn run_with<T: Send + 'static>(
     if set.take_back(number) {
         return Err(cancelled.into());
     }
-    // Nobody knows when it ends: a simulation's clock goes on.
+    // Nobody knows when the call ends: a simulation's clock goes on.
     drop(outside);
     apart.end(set, patience, cancelled)
 }
 
-/// Makes a call without waiting for it, and without a result: for what is dropped. Its thread is
+/// Makes a call without waiting for it, and without a result: for a drop. The thread is
 /// left from the start.
 pub(crate) fn detach(call: impl FnOnce() + Send + 'static) {
     let set = set();
     let job = move || set.without_this_thread(call);
-    // Without a thread the call was dropped, and with it what it owns.
+    // Without a thread the call was dropped, with all that the call owns.
     let _ = set.submit(Box::new(job));
 }
 
@@ -169,7 +169,7 @@ pub(crate) fn room(bufs: &[IoSliceMut<'_>], most: usize) -> usize {
     bufs[taken_at_once(bufs)].iter().fold(0, |room: usize, buf| room.saturating_add(buf.len())).min(most)
 }
 
-/// What a read brings into so much room.
+/// The bytes that a read brings into so much room.
 pub(crate) fn fill(
     room: usize,
     read: impl FnOnce(&mut [u8]) -> rustix::io::Result<usize>,
@@ -182,7 +182,7 @@ pub(crate) fn fill(
     Ok(bytes)
 }
 
-/// Moves what was read to where it is wanted.
+/// Moves the bytes of a read to the buffers of the caller.
 pub(crate) fn scatter(mut bytes: &[u8], bufs: &mut [IoSliceMut<'_>]) -> usize {
     let length = bytes.len();
     for buf in bufs {
@@ -193,7 +193,7 @@ pub(crate) fn scatter(mut bytes: &[u8], bufs: &mut [IoSliceMut<'_>]) -> usize {
     length
 }
 
-/// The first bytes of what is to be written, at most so many.
+/// The first bytes of a write, at most so many.
 pub(crate) fn gather(bufs: &[IoSlice<'_>], most: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     for buf in &bufs[taken_at_once(bufs)] {
@@ -269,7 +269,7 @@ impl<T: Send> Apart<T> {
         let last = now().checked_add(patience.time());
         loop {
             if let State::Running(thread) = &*self.state() {
-                // SAFETY: the thread says under this lock that it runs, and no longer.
+                // SAFETY: the thread says under this lock that the call runs, and no longer.
                 unsafe { thread.interrupt() };
             }
             let until = now().checked_add(pause);
@@ -277,7 +277,7 @@ impl<T: Send> Apart<T> {
             match shield(|| self.answer.wait_until(until, waits_for, Option::is_some, Option::take)) {
                 Ok(answer) => return ended(answer.expect("an answer is there"), cancelled),
                 Err(Ended::TimedOut) if last.is_none_or(|last| now() < last) => {}
-                // It is late, or the budget of a cleanup is spent.
+                // The patience is over, or the budget of a cleanup is spent.
                 Err(_) => break,
             }
             pause = longest.min(pause * 2);
@@ -295,7 +295,7 @@ impl<T: Send> Apart<T> {
     }
 }
 
-/// What has become of a call that was interrupted.
+/// The outcome of a call that was interrupted.
 fn ended<T>(answer: rustix::io::Result<T>, cancelled: Cancelled) -> io::Result<T> {
     match answer {
         Err(Errno::INTR) => Err(cancelled.into()),
@@ -344,7 +344,7 @@ fn set() -> &'static Set {
         match SET.compare_exchange(seen, made, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => seen = made,
             Err(now) => {
-                // SAFETY: it was made above, and nobody else has seen it.
+                // SAFETY: this set was made above, and nobody else has seen it.
                 drop(unsafe { Box::from_raw(made) });
                 seen = now;
             }
@@ -371,7 +371,7 @@ impl Set {
         }
         let others = state.threads > state.left;
         match self.start_one(state) {
-            // Others come to it.
+            // Others take the job.
             Err(_) if others => Ok(number),
             Err(error) if self.take_back(number) => Err(error),
             _ => Ok(number),
@@ -380,16 +380,16 @@ impl Set {
 
     /// Takes a job back that nobody has begun, and answers whether that was so.
     fn take_back(&self, number: u64) -> bool {
-        // What the job owns is dropped without the lock.
+        // The job is dropped without the lock.
         let job = self.lock().queue.remove(&number);
         job.is_some()
     }
 
-    /// Starts a thread for what is queued, if one is lacking.
+    /// Starts a thread for a queued job, if one is lacking.
     fn call_for_one(&'static self) {
         let state = self.lock();
         if state.lacks_one() {
-            // If none can be had, what is queued waits for the others.
+            // If none can be had, queued jobs wait for the others.
             let _ = self.start_one(state);
         }
     }
@@ -413,13 +413,13 @@ impl Set {
         started
     }
 
-    /// What each thread does.
+    /// The loop of each thread.
     fn work(&'static self) {
         interrupt::listen();
         let mut state = self.lock();
         loop {
             if state.threads - state.left.min(MOST_LEFT) > LIMIT {
-                // It was left, and others have taken its place.
+                // The thread was left, and others have taken its place.
                 break;
             }
             if let Some((_, job)) = state.queue.pop_first() {

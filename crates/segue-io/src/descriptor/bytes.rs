@@ -1,22 +1,22 @@
-//! A descriptor that carries bytes and need be no socket: one end of a pipe, a terminal, what the
-//! process was given as its standard input.
+//! A descriptor that carries bytes and need be no socket: one end of a pipe, a terminal, the
+//! standard input of the process.
 //!
 //! Under the public types of `pipe`, `pty` and `stdio`, which are each a [`Descriptor`] with the
-//! half that it has; and under an `fs::File` that is none of a disk.
+//! half that it has; and under an `fs::File` that lies on no disk.
 //!
 //! # Which way
 //!
-//! Where the description is ours alone it does not block, and each op is one system call, attempted
-//! first; then it waits by readiness, under any driver. A ring would say `EAGAIN` at once, since
-//! that is what the flag tells it. The flag belongs to the *description*, which all duplicates
-//! share, also those of other processes: so it is set for what is handed to us, cleared when it is
-//! handed on, and never touched for what is shared.
+//! A description of ours alone does not block, and each op is one system call, attempted first;
+//! then the op waits by readiness, under any driver. A ring would say `EAGAIN` at once, since the
+//! flag says so. The flag belongs to the *description*, which all duplicates share, also those of
+//! other processes: so the flag is set for descriptors that are handed to us, cleared for those
+//! that are handed on, and never touched for those that are shared.
 //!
 //! | [`Manner`] | an op |
 //! | --- | --- |
 //! | `Own`, `Fifo`, `Terminal`, `Master` | one call, on a description that does not block |
-//! | `Shared` | says with the call itself that it must not block (`RWF_NOWAIT`). Where the kernel has no such call for it, it waits until there is something, and then makes a call that might block, since another process can be faster: [apart](crate::apart) |
-//! | `Socket` | says with the call itself that it must not block |
+//! | `Shared` | says with the call itself that the call must not block (`RWF_NOWAIT`). Where the kernel has no such call, the op waits until there is something, and then makes a call that might block, since another process can be faster: [apart](crate::apart) |
+//! | `Socket` | says with the call itself that the call must not block |
 //! | `File` | is always ready, and may take its time: apart |
 //!
 //! Of a description that others share, [`Descriptor::of`] opens one of its own, if that leads to
@@ -45,10 +45,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What goes into a pipe in one piece, if it has room for anything: POSIX's least.
+/// The bytes that go into a pipe in one piece, if the pipe has any room: POSIX's least.
 const AT_ONCE: usize = 512;
 
-/// What is moved of a file at a time: so much memory a call needs that can be left.
+/// The bytes of a file that are moved at a time: a call that can be left needs so much memory.
 const PIECE: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,36 +57,36 @@ pub(crate) enum Manner {
     Own,
     /// As `Own`, of a pipe with a name: nothing to read is the end only if a writer has been there.
     Fifo,
-    /// As `Own`, of a terminal, whose settings may say how much a read waits for, and how long.
+    /// As `Own`, of a terminal. Its settings may say how much a read waits for, and how long.
     Terminal,
     /// As `Own`, of a pseudo-terminal's controlling side: that the other side was closed is an
     /// error there, and here the end.
     Master,
-    /// Others have the same description, and it may block.
+    /// Others have the same description, which may block.
     Shared,
     Socket,
     File,
 }
 
 pub(crate) struct Descriptor {
-    /// It need not be a socket. `Socket` asks nothing that others can't answer.
+    /// Any descriptor: `Socket` asks nothing that others than sockets can't answer.
     socket: Arc<Socket>,
     manner: Manner,
 }
 
 impl Descriptor {
-    /// Takes over a descriptor as it is.
+    /// Takes over a descriptor without a change.
     pub(crate) fn new(fd: OwnedFd, manner: Manner) -> Self {
         Self { socket: Socket::new(fd.into()), manner }
     }
 
-    /// Takes over a descriptor whose description is ours, which stops blocking.
+    /// Takes over a descriptor of a description of ours, which stops blocking.
     pub(crate) fn own(fd: OwnedFd, manner: Manner) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&fd, true)?;
         Ok(Self::new(fd, manner))
     }
 
-    /// The descriptor for somebody who expects it to block.
+    /// The descriptor for code that expects one that blocks.
     pub(crate) fn into_blocking(self) -> io::Result<OwnedFd> {
         // The reactor may be looking at ours at this moment.
         let fd = self.as_fd().try_clone_to_owned()?;
@@ -94,13 +94,13 @@ impl Descriptor {
         Ok(fd)
     }
 
-    /// What is at a descriptor whose description others may have: it stays as it is.
+    /// The thing at a descriptor that others may have the description of, which is not changed.
     pub(crate) fn of(fd: BorrowedFd<'_>) -> io::Result<Self> {
         let kind = FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode);
         let manner = match kind {
             FileType::Socket => Manner::Socket,
             FileType::RegularFile | FileType::Directory | FileType::BlockDevice => Manner::File,
-            // It is another user's, or /proc is not there, or it has packets: then it is shared.
+            // Another user's, or one of packets, or /proc is not there: then the thing is shared.
             _ => match own(fd, kind) {
                 Ok(own) if kind == FileType::Fifo => return Ok(Self::new(own, Manner::Own)),
                 Ok(own) => return Ok(Self::new(own, Manner::Terminal)),
@@ -231,7 +231,7 @@ impl Descriptor {
     pub(crate) fn read_at_once(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         segue_core::admit()?;
         let read = self.read_now(bufs);
-        // That flag is others' to change, and the worker does not rely on it.
+        // That flag is others' to change, and the worker does not rely on the flag.
         if read.as_ref().is_err_and(is_unknown) { self.read_apart(bufs, usize::MAX) } else { read }
     }
 
@@ -247,7 +247,7 @@ impl Descriptor {
     #[track_caller]
     pub(crate) fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
         let read = match self.manner {
-            // It is ready at any time, and may be a server's.
+            // A file is ready at any time, and may be a server's.
             Manner::File => return self.read_apart(&mut [IoSliceMut::new(buf)], PIECE),
             _ => self.read_now(&mut [IoSliceMut::new(buf)]),
         };
@@ -284,13 +284,13 @@ impl Descriptor {
 
 as_fd!([] Descriptor, |it| it.socket.io());
 
-/// Whether the kernel has no call for it that does not block.
+/// Whether the kernel has no call for this descriptor that does not block.
 fn is_unknown(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error())
 }
 
-/// A description of our own of what is there, which does not block: of a pipe or a terminal. Of the
-/// controlling side of a terminal that would be another terminal.
+/// A description of our own of the same thing, which does not block: of a pipe or a terminal. Of
+/// the controlling side of a terminal that would be another terminal.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn own(fd: BorrowedFd<'_>, kind: FileType) -> io::Result<OwnedFd> {
     use rustix::fs::{Mode, fcntl_getfl, major, minor};
@@ -324,7 +324,7 @@ mod now {
     use super::*;
     use rustix::io::{ReadWriteFlags, preadv2, pwritev2};
 
-    /// The description's own position, if it has one.
+    /// The description's own position, if there is one.
     const CURSOR: u64 = u64::MAX;
 
     fn known<T>(done: rustix::io::Result<T>) -> rustix::io::Result<T> {
@@ -354,12 +354,12 @@ mod now {
     }
 }
 
-/// Says that an op would block, if it would.
+/// Fails if an op would block.
 fn check(fd: BorrowedFd<'_>, wanted: PollFlags) -> io::Result<()> {
     if poll_now(fd, wanted)?.is_empty() { Err(ErrorKind::WouldBlock.into()) } else { Ok(()) }
 }
 
-/// Moves bytes out. It never says that it has left nothing: a terminal gives a line at a time.
+/// Moves bytes out. The op never says that nothing is left: a terminal gives a line at a time.
 struct Read<'a, 'b>(&'a mut [IoSliceMut<'b>], Manner);
 
 impl Op for Read<'_, '_> {
@@ -428,8 +428,8 @@ macro_rules! reads {
         $crate::system::whole::reads!([] $name, |it| it.0);
 
         impl $name {
-            /// Reads what is there. Never waits for more; of a standard stream that is a file, for
-            /// the file.
+            /// Reads the bytes that are there. Never waits for more; of a standard stream that is a
+            /// file, for the file.
             ///
             /// # Errors
             /// `WouldBlock` if there is nothing; else as for a read.
@@ -438,14 +438,14 @@ macro_rules! reads {
                 self.0.try_read(buf)
             }
 
-            /// Ready when a read would not wait: there is something, or the end, or an error. It
-            /// reads nothing, so an arm that loses has no effect.
+            /// Ready when a read would not wait: there is something, or the end, or an error. The
+            /// source reads nothing, so an arm that loses has no effect.
             ///
             /// # Cancellation
             /// *No effect*.
             ///
             /// # Errors
-            /// It yields what the kernel says when it can't be asked.
+            /// Yields the kernel's error when the kernel can't be asked.
             #[track_caller]
             pub fn readable_source(
                 &self,
@@ -463,8 +463,8 @@ macro_rules! writes {
         $crate::system::whole::writes!([] $name, |it| it.0);
 
         impl $name {
-            /// Writes what there is room for. Never waits for more; of a standard stream that is a
-            /// file, for the file.
+            /// Writes the bytes that there is room for. Never waits for more; of a standard stream
+            /// that is a file, for the file.
             ///
             /// # Errors
             /// `WouldBlock` if there is no room; else as for a write.
@@ -473,14 +473,14 @@ macro_rules! writes {
                 self.0.try_write(buf)
             }
 
-            /// Ready when a write would not wait: there is room, or an error. It writes nothing, so
-            /// an arm that loses has no effect.
+            /// Ready when a write would not wait: there is room, or an error. The source writes
+            /// nothing, so an arm that loses has no effect.
             ///
             /// # Cancellation
             /// *No effect*.
             ///
             /// # Errors
-            /// It yields what the kernel says when it can't be asked.
+            /// Yields the kernel's error when the kernel can't be asked.
             #[track_caller]
             pub fn writable_source(
                 &self,

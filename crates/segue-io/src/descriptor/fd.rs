@@ -1,4 +1,5 @@
-//! Readiness of any descriptor: of what other code has opened, and reads and writes by itself.
+//! Readiness of any descriptor: for descriptors that other code has opened, and reads and writes by
+//! itself.
 //!
 //! Used by programs that have a descriptor from elsewhere: inotify, an event counter, a timer, a C
 //! library's connection.
@@ -10,7 +11,7 @@
 //! again; and no flag is changed, also not that of a descriptor that blocks.
 //!
 //! A look asks the kernel, by `poll`; a wait in between is for an edge, as for a socket. So
-//! readiness is a state here: whatever is left unread is ready again at the next look.
+//! readiness is a state here: bytes that are left unread are ready again at the next look.
 //!
 //! **Commit point**: none; nothing is taken. **Cancellation**: the waiter leaves.
 
@@ -28,13 +29,13 @@ use std::sync::Arc;
 /// Waits until a descriptor that other code reads or writes is ready for that.
 ///
 /// For descriptors that can be polled: inotify, fanotify, event counters, timers, `pidfd`s,
-/// netlink and other sockets, character devices, pipes. What this crate has a type for is better
-/// had by that: its reads wait by themselves.
+/// netlink and other sockets, character devices, pipes. Where this crate has a type, that is
+/// better: its reads wait by themselves.
 ///
 /// Readiness says that a call would not block at this moment. If others share the open file, one of
 /// them may be faster; so let the descriptor be one that does not block.
 ///
-/// It has a duplicate, and so keeps the open file open until it is dropped.
+/// A `Readiness` has a duplicate, and so keeps the open file open until its drop.
 ///
 /// # Examples
 ///
@@ -54,7 +55,7 @@ use std::sync::Arc;
 pub struct Readiness(Arc<Socket>);
 
 impl Readiness {
-    /// The readiness of what this descriptor leads to. Never waits; no flag is changed.
+    /// The readiness of the open file behind this descriptor. Never waits; no flag is changed.
     ///
     /// # Errors
     /// `Unsupported` for a regular file, a directory or a disk, which are ready at any time, also
@@ -88,7 +89,7 @@ impl Readiness {
     ///
     /// # Errors
     /// That of a cancellation, which [`Cancelled::caused`](segue_core::Cancelled::caused) knows;
-    /// what the kernel says when it can't be asked.
+    /// the kernel's error when the kernel can't be asked.
     #[track_caller]
     pub fn readable(&self) -> io::Result<()> {
         run(&self.0, Ready::<false>, None)
@@ -106,14 +107,15 @@ impl Readiness {
         run(&self.0, Ready::<true>, None)
     }
 
-    /// [`readable`](Self::readable) as a source: to be awaited, or chosen among others. It stays
-    /// ready until somebody reads. A simulation counts it among the waits for the kernel.
+    /// [`readable`](Self::readable) as a source: to be awaited, or chosen among others. The source
+    /// stays ready until somebody reads. A simulation counts the wait among the waits for the
+    /// kernel.
     ///
     /// # Cancellation
     /// *No effect*, also if another arm was chosen, or the future is dropped.
     ///
     /// # Errors
-    /// It yields what the kernel says when it can't be asked.
+    /// Yields the kernel's error when the kernel can't be asked.
     ///
     /// # Examples
     ///
@@ -139,7 +141,7 @@ impl Readiness {
     /// *No effect*, also if another arm was chosen, or the future is dropped.
     ///
     /// # Errors
-    /// It yields what the kernel says when it can't be asked.
+    /// Yields the kernel's error when the kernel can't be asked.
     #[track_caller]
     pub fn writable_source(&self) -> Waitable<impl Source<Output = io::Result<()>>> {
         source(&self.0, Ready::<true>, WaitsFor::new("a descriptor that can be written"))

@@ -1,16 +1,16 @@
-//! Waiting for a descriptor that is not ours, and whose flags stay as they are.
+//! Waits for a descriptor that is not ours, without a change of its flags.
 //!
-//! Used by the crate `segue-unblock` alone, for which it is public.
+//! Used by the crate `segue-unblock` alone, for which this module is public.
 //!
 //! # The idea
 //!
-//! The number of somebody else's descriptor may be closed while a fiber waits for it, and be given
-//! out again. So the wait is for a duplicate, which is ours, and leads to the same open file: the
-//! number may mean what it will, and the wait goes on for what it was begun for, as one in the
-//! kernel would. A duplicate shares all flags; none is set.
+//! The number of somebody else's descriptor may be closed during a fiber's wait, and be given out
+//! again. So the wait is for a duplicate, which is ours, and leads to the same open file: the
+//! number may come to mean anything, and the wait goes on for the file of its beginning, as a wait
+//! in the kernel would. A duplicate shares all flags; none is set.
 //!
 //! In a ring a wait is one poll, without a trace in any table. Elsewhere the duplicate is
-//! registered with the reactor, as every socket is, and leaves it when it is dropped.
+//! registered with the reactor, as every socket is, and leaves the reactor when it is dropped.
 //!
 //! A call that can't be told not to wait is made [apart](apart()).
 
@@ -39,7 +39,7 @@ pub fn process() -> u32 {
     Birth::now().number()
 }
 
-/// A descriptor that is waited for, and of which nobody is told that it must not block.
+/// A descriptor that is waited for, and that nobody makes stop blocking.
 pub struct Foreign(Arc<Socket>);
 
 /// A connection that was accepted, and its other end.
@@ -77,10 +77,10 @@ impl Foreign {
     }
 
     /// Takes a connection off the queue of a listener, with these flags of `accept4`, in the
-    /// caller's ring; `None` if it has none, or the ring can't do that.
+    /// caller's ring; `None` without a ring, or if the ring can't do that.
     ///
     /// # Cancellation
-    /// *No effect*: what was accepted is returned.
+    /// *No effect*: an accepted connection is returned.
     ///
     /// # Errors
     /// `TimedOut` at the deadline; that of a cancellation; the kernel's.
@@ -89,7 +89,7 @@ impl Foreign {
         completions::carry_out(&self.0, &mut Accept(flags), left(deadline), &mut None)
     }
 
-    /// Connects, in the caller's ring; `None` if it has none, or the ring can't do that.
+    /// Connects, in the caller's ring; `None` without a ring, or if the ring can't do that.
     ///
     /// # Cancellation
     /// *May already have happened*: the attempt goes on by itself.
@@ -105,11 +105,11 @@ impl Foreign {
 as_fd!([] Foreign, |it| it.0.io());
 
 /// Makes a call that can't be told not to wait on a thread of its own, which a cancellation
-/// interrupts; the calling fiber is suspended meanwhile. `call` owns what it works with: where the
-/// kernel does not listen, the thread is left behind.
+/// interrupts; the calling fiber is suspended meanwhile. `call` owns all its descriptors and
+/// memory: where the kernel does not listen, the thread is left behind.
 ///
-/// With `takes`, for what takes bytes out of a stream or makes a descriptor, the thread is left
-/// only after two seconds: what it gets from then on is lost.
+/// With `takes`, for a call that takes bytes out of a stream or makes a descriptor, the thread is
+/// left only after two seconds: bytes or descriptors that come later are lost.
 ///
 /// # Cancellation
 /// *No effect*, if the call was interrupted. Of one that was left: *may already have happened*.
@@ -152,7 +152,7 @@ mod tests {
     use std::io::Write;
     use std::os::fd::AsFd;
 
-    /// The number is closed and given out again while a fiber waits: it waits for what it was.
+    /// The number is closed and given out again while a fiber waits, which waits on for the file.
     #[test]
     fn a_wait_is_for_the_file_and_not_for_the_number() {
         for backend in [Backend::Ring, Backend::Native] {

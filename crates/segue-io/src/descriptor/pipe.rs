@@ -1,6 +1,6 @@
 //! Pipes: a reader and a writer, without a name or by a path.
 //!
-//! Used by programs, and by `process` for what a child reads and writes.
+//! Used by programs, and by `process` for the ends that a child reads and writes.
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -23,20 +23,21 @@ use std::process::{ChildStderr, ChildStdin, ChildStdout, Stdio};
 /// The end of a pipe that is read from.
 ///
 /// A read returns as soon as there is a byte; `Ok(0)` is the end: the last writer was dropped. The
-/// bytes go to whoever reads first, in the order in which they were written.
+/// bytes go to the first reader, in the order in which they were written.
 ///
-/// `&PipeReader` reads as well, so fibers can share it by reference.
+/// `&PipeReader` reads as well, so fibers can share one by reference.
 ///
 /// # Handing it on
 ///
 /// That a descriptor does not block is a flag of its open file description, which its duplicates
-/// share. So it is set for a descriptor that is taken over, also for other duplicates; and cleared
-/// for one that is handed on, as a `Stdio` or an `OwnedFd`: other programs expect it to block.
+/// share. So the flag is set for a descriptor that is taken over, also for other duplicates; and
+/// cleared for one that is handed on, as a `Stdio` or an `OwnedFd`: other programs expect a
+/// descriptor that blocks.
 ///
 /// # Cancellation
 ///
 /// A read of a cancelled caller fails with an error that
-/// [`Cancelled::caused`](segue_core::Cancelled::caused) knows: *no effect*. What was written stays,
+/// [`Cancelled::caused`](segue_core::Cancelled::caused) knows: *no effect*. Written bytes stay,
 /// for the next read.
 ///
 /// # Examples
@@ -58,11 +59,11 @@ pub struct PipeReader(Descriptor);
 
 /// The end of a pipe that is written to.
 ///
-/// A write returns how much the pipe took, as soon as it took something: on Linux 64 KiB fit, if
-/// nobody reads. Up to 4096 bytes go in one piece, with no other writer's bytes in between.
+/// A write returns how much the pipe took, as soon as the pipe took something: on Linux 64 KiB fit,
+/// if nobody reads. Up to 4096 bytes go in one piece, with no other writer's bytes in between.
 ///
-/// `&PipeWriter` writes as well, so fibers can share it by reference. What is said of
-/// [handing on](PipeReader#handing-it-on) is true here, too.
+/// `&PipeWriter` writes as well, so fibers can share one by reference.
+/// [Handing on](PipeReader#handing-it-on) is the same here.
 ///
 /// # Cancellation
 ///
@@ -73,7 +74,7 @@ pub struct PipeReader(Descriptor);
 ///
 /// # Errors
 ///
-/// `BrokenPipe` if nobody is left to read. The kernel sends `SIGPIPE` with it, which Rust programs
+/// `BrokenPipe` if nobody is left to read. The kernel sends `SIGPIPE` as well, which Rust programs
 /// ignore, unless their `main` is not Rust's.
 pub struct PipeWriter(Descriptor);
 
@@ -90,7 +91,7 @@ impl PipeReader {
     /// Takes over a pipe of std's, which stops blocking. Never waits.
     ///
     /// # Errors
-    /// If it can't be made to not block.
+    /// If the pipe can't be made to not block.
     pub fn from_std(reader: io::PipeReader) -> io::Result<Self> {
         Self::adopt(reader.into())
     }
@@ -100,7 +101,7 @@ impl PipeWriter {
     /// Takes over a pipe of std's, which stops blocking. Never waits.
     ///
     /// # Errors
-    /// If it can't be made to not block.
+    /// If the pipe can't be made to not block.
     pub fn from_std(writer: io::PipeWriter) -> io::Result<Self> {
         Self::adopt(writer.into())
     }
@@ -110,7 +111,7 @@ reads!(PipeReader);
 writes!(PipeWriter);
 is_descriptor!(PipeReader, PipeWriter);
 
-/// What both ends have.
+/// The methods of both ends.
 macro_rules! end {
     ($name:ident, $std:ty, from $($theirs:ty),*) => {
         impl $name {
@@ -122,7 +123,7 @@ macro_rules! end {
                 Descriptor::own(fd, Manner::Own).map(Self)
             }
 
-            /// The same pipe for std. It blocks again, also for duplicates of it. Never waits.
+            /// The same pipe for std, which blocks again, also for duplicates. Never waits.
             ///
             /// # Errors
             /// If there is no descriptor left: the result has one of its own.
@@ -130,10 +131,10 @@ macro_rules! end {
                 Ok(self.0.into_blocking()?.into())
             }
 
-            /// The same pipe for a child to be. It blocks again, also for duplicates of it. Never
+            /// The same pipe for a child to be, which blocks again, also for duplicates. Never
             /// waits.
             ///
-            /// The `Command` that gets it keeps it until it is dropped: the other end of the pipe
+            /// The `Command` keeps the pipe until its own drop: the other end of the pipe
             /// sees no end before.
             ///
             /// # Errors

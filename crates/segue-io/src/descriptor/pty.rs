@@ -1,7 +1,7 @@
-//! Pseudo-terminals: a terminal whose other side is a program, and not a screen.
+//! Pseudo-terminals: a terminal with a program on its other side, and not a screen.
 //!
-//! Used to run what behaves differently on a terminal, or needs one: shells, editors, password
-//! prompts.
+//! Used to run programs that behave differently on a terminal, or need one: shells, editors,
+//! password prompts.
 //!
 //! ```
 //! use segue_io::{process, pty::Pty};
@@ -32,12 +32,12 @@ use std::process::{Command, Stdio};
 
 /// The controlling side of a pseudo-terminal.
 ///
-/// What is written here is typed at the terminal, and echoed, if the terminal does so; what
-/// programs write to the terminal is read here. A read yields `Ok(0)` when the last program has
-/// closed the terminal; if it is opened again, reads go on.
+/// Bytes that are written here are typed at the terminal, and echoed, if the terminal does so; the
+/// output of programs is read here. A read yields `Ok(0)` when the last program has
+/// closed the terminal; if a program opens the terminal again, reads go on.
 ///
 /// `&Pty` reads and writes as well. When this is dropped, the terminal hangs up: the session that
-/// it controls gets `SIGHUP`.
+/// the terminal controls gets `SIGHUP`.
 ///
 /// # Cancellation
 ///
@@ -55,7 +55,7 @@ pub struct Size {
     pub columns: u16,
 }
 
-/// What a terminal sends to the processes that it controls, unless told otherwise.
+/// The signals that a terminal sends to the processes under its control, unless told otherwise.
 const FROM_TERMINALS: [libc::c_int; 6] =
     [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
 
@@ -72,8 +72,8 @@ impl Pty {
         Descriptor::own(fd, Manner::Master).map(Self)
     }
 
-    /// A descriptor of the terminal itself, which blocks, as programs expect it. It does not become
-    /// the controlling terminal of this process. Never waits.
+    /// A descriptor of the terminal itself, which blocks, as programs expect. The terminal does not
+    /// become the controlling terminal of this process. Never waits.
     ///
     /// # Errors
     /// If there is no descriptor left.
@@ -81,11 +81,11 @@ impl Pty {
         flavour::terminal(self)
     }
 
-    /// Has a child run on the terminal: its input, output and errors are there, it leads a session
-    /// of its own, and the terminal controls that, so that Ctrl-C written here interrupts it, also
-    /// where this process ignores the signals of terminals.
+    /// Has a child run on the terminal: its input, output and errors are there, the child leads a
+    /// session of its own under the terminal's control, and a Ctrl-C written here interrupts it,
+    /// also where this process ignores the signals of terminals.
     ///
-    /// The command keeps the terminal open until it is dropped; reads see no end before. Never
+    /// The command keeps the terminal open until its drop; reads see no end before. Never
     /// waits.
     ///
     /// # Errors
@@ -95,7 +95,7 @@ impl Pty {
         command.stdin(Stdio::from(terminal.try_clone()?)).stdout(Stdio::from(terminal.try_clone()?));
         command.stderr(Stdio::from(terminal.try_clone()?));
         let lead = move || {
-            // A shell's background jobs ignore some of these, and what is ignored stays so in the
+            // A shell's background jobs ignore some of these, and an ignored signal stays so in the
             // program that is executed.
             for signal in FROM_TERMINALS {
                 // SAFETY: the signals exist, and their default actions are no code of ours.
@@ -105,25 +105,25 @@ impl Pty {
             rustix::process::ioctl_tiocsctty(&terminal)?;
             Ok(())
         };
-        // SAFETY: between the fork and the exec it makes system calls alone, with a descriptor that
-        // it owns, and none of them allocates or takes a lock.
+        // SAFETY: between the fork and the exec the closure makes system calls alone, with a
+        // descriptor of its own, and none of them allocates or takes a lock.
         unsafe { command.pre_exec(lead) };
         Ok(())
     }
 
-    /// How large the terminal says that it is. Never waits.
+    /// The terminal's size. Never waits.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn size(&self) -> io::Result<Size> {
         let size = tcgetwinsize(self)?;
         Ok(Size { rows: size.ws_row, columns: size.ws_col })
     }
 
-    /// Makes it another size, of which its foreground programs are told by `SIGWINCH`. Never waits.
+    /// Sets the terminal's size; its foreground programs are told by `SIGWINCH`. Never waits.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     ///
     /// # Examples
     ///
@@ -172,7 +172,7 @@ mod flavour {
 
     pub(super) const CLOEXEC: OpenptFlags = OpenptFlags::empty();
 
-    /// A program that is executed at the wrong moment has it too.
+    /// A program that is executed at the wrong moment has the descriptor too.
     pub(super) fn close_on_exec(fd: &OwnedFd) -> io::Result<()> {
         Ok(rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC)?)
     }

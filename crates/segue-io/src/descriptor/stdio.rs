@@ -1,21 +1,21 @@
-//! Standard input, output and errors whose waits suspend only a fiber, and can be cancelled.
+//! Standard input, output and errors: their waits suspend only a fiber, and can be cancelled.
 //!
 //! Used in place of std's by programs that read from a terminal or a pipe while others work.
 //!
 //! # The idea
 //!
-//! Descriptors 0 to 2 came from whoever has started the program, often a shell, which has the same
-//! open file descriptions. A flag that is changed there is changed for all, and outlives the
+//! Descriptors 0 to 2 came from the program that has started this one, often a shell, which has the
+//! same open file descriptions. A flag that is changed there is changed for all, and outlives the
 //! program. So none is changed:
 //!
-//! | what it is | how it is read and written |
+//! | kind | ways to read and write |
 //! | --- | --- |
 //! | a pipe, a terminal | on Linux through a description of its own, which does not block: `/proc/self/fd/N` is opened |
-//! | the same, where that can't be opened; a device | by calls that say themselves that they must not block. Where there are none, it is waited for, and the call is made by a thread that can be interrupted |
+//! | the same, where that can't be opened; a device | by calls that say themselves that they must not block. Where there are none, the fiber waits until the descriptor is ready, and the call is made by a thread that can be interrupted |
 //! | a socket | by calls that say themselves that they must not block |
 //! | a file | by calls on a thread that can be left |
 //!
-//! What is there is found out when the handle is made.
+//! The kind is found out when the handle is made.
 
 use super::bytes::{Descriptor, is_descriptor, reads, writes};
 use std::io;
@@ -23,10 +23,10 @@ use std::os::fd::{AsFd, AsRawFd};
 
 /// The standard input.
 ///
-/// There is no buffer: what one handle has not read is there for the others, and for std's. Wrap
-/// one in a [`BufReader`](std::io::BufReader) to read lines.
+/// There is no buffer: bytes that one handle has not read are there for the others, and for std's.
+/// Wrap one in a [`BufReader`](std::io::BufReader) to read lines.
 ///
-/// A terminal in whose background the program runs stops it with `SIGTTIN`, as it stops any reader;
+/// A terminal stops a program in its background with `SIGTTIN`, as any reader there;
 /// in the foreground the read goes on. Where the program ignores that signal, the read fails with
 /// `EIO`.
 ///
@@ -45,7 +45,7 @@ pub struct Stdin(Descriptor);
 /// The standard output.
 ///
 /// There is no buffer, and no lock: writes of different fibers may come between the parts of a
-/// large one. Wrap it in a [`LineWriter`](std::io::LineWriter) or a
+/// large one. Wrap the handle in a [`LineWriter`](std::io::LineWriter) or a
 /// [`BufWriter`](std::io::BufWriter).
 ///
 /// # Cancellation
@@ -62,11 +62,11 @@ pub struct Stdout(Descriptor);
 /// As for [`Stdout`].
 pub struct Stderr(Descriptor);
 
-/// The standard input as it is now. Never waits.
+/// The present standard input. Never waits.
 ///
 /// # Errors
-/// If it was closed, or there is no descriptor left. A program that is *started* without one reads
-/// from `/dev/null`, which Rust opens then, and where the end is at once.
+/// If descriptor 0 was closed, or there is no descriptor left. A program that is *started* without
+/// one reads from `/dev/null`, which Rust opens then, and where the end is at once.
 ///
 /// # Examples
 ///
@@ -84,7 +84,7 @@ pub fn stdin() -> io::Result<Stdin> {
     Descriptor::of(io::stdin().as_fd()).map(Stdin)
 }
 
-/// The standard output as it is now. Never waits.
+/// The present standard output. Never waits.
 ///
 /// # Errors
 /// As for [`stdin`].
@@ -101,7 +101,7 @@ pub fn stdout() -> io::Result<Stdout> {
     Descriptor::of(io::stdout().as_fd()).map(Stdout)
 }
 
-/// The standard errors as they are now. Never waits.
+/// The present standard errors. Never waits.
 ///
 /// # Errors
 /// As for [`stdin`].

@@ -1,5 +1,5 @@
-//! What a signal handler, or another thread, can ring so that somebody who waits for descriptors
-//! wakes up. Rings that nobody has heard yet are one.
+//! A bell: a signal handler, or another thread, rings it to wake a waiter for descriptors. Rings
+//! that nobody has heard yet are one.
 //!
 //! Used by `signal` and by the reaper of `process`.
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(crate) struct Bell {
     /// Readable after a ring.
     socket: Arc<Socket>,
-    /// What is written to, if that is another one.
+    /// The descriptor that is written to, if that is another one.
     far_end: Option<OwnedFd>,
 }
 

@@ -114,7 +114,7 @@ impl Beside {
         self.made().is_some_and(Ring::is_called)
     }
 
-    /// Ends what flies, for fibers that never run again.
+    /// Ends the flights of fibers that never run again.
     pub(super) fn drain(&self) {
         if let Some(ring) = self.made() {
             ring.drain();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// How often in a row a look takes reports from a reactor that has more of them.
 const TURNS: u32 = 16;
 
-/// A wait at a reactor by a waiter that is no fiber of this reactor's worker, until this is dropped.
+/// A wait at a reactor by a waiter that is no fiber of this reactor's worker, until the drop.
 pub(crate) struct Outsider(Arc<Reactor>);
 
 impl Outsider {

@@ -1,9 +1,9 @@
-//! The ops: each is one request to the kernel with what it borrows for the length of the request.
+//! The ops: each is one request to the kernel, with the memory that the op borrows for as long.
 //!
 //! Made by `net`, carried out by `driver::run`. A readiness driver needs of an op only
 //! [`attempt`](Op::attempt): the system call, which does not wait. A completion driver needs the
-//! [request](Op::request) as it goes into the ring, and what an [answer](Op::completed) means. An
-//! op without these two goes by readiness everywhere.
+//! [request](Op::request) that goes into the ring, and the meaning of an [answer](Op::completed).
+//! An op without these two goes by readiness everywhere.
 //!
 //! A read into no room yields zero bytes and asks nobody: Linux would wait for data, to then return
 //! none of it.
@@ -20,21 +20,21 @@ use std::os::fd::BorrowedFd;
 
 /// A request to the kernel.
 pub(crate) trait Op {
-    /// What it yields.
+    /// The result of a success.
     type Output;
 
-    /// The half that must be ready for it.
+    /// The half of the socket that must be ready.
     const HALF: Half;
 
-    /// What a report says of a fiber that waits in it.
+    /// The words of a report for a fiber that waits in this op.
     const WAITS_FOR: &'static str;
 
-    /// Makes the system call, which takes effect at once or says that it would block, and then has
+    /// Makes the system call, which takes effect at once, or would block, and then has
     /// not taken effect.
     fn attempt(&mut self, socket: &Socket) -> io::Result<Self::Output>;
 
-    /// Whether it is attempted before it is given to a completion driver: where there is often more
-    /// than one to be had at once, as of connections.
+    /// Whether the op is attempted before a completion driver gets its request: where there is
+    /// often more than one to be had at once, as of connections.
     const IS_EAGER: bool = false;
 
     /// The op as a completion driver has it; `None` if it goes by readiness. Made by [`flies!`].
@@ -49,8 +49,8 @@ pub(crate) trait Op {
         unreachable!("an answer to an op that has asked for nothing")
     }
 
-    /// Whether it would block on a socket that has nothing to read. An op without room for a byte
-    /// does not.
+    /// Whether the op would block on a socket that has nothing to read. An op without room for a
+    /// byte does not.
     fn needs_data(&self) -> bool {
         false
     }
@@ -96,8 +96,8 @@ macro_rules! flies {
 
 pub(crate) use flies;
 
-/// Connects a new socket. The first attempt sends the request; the later ones look what became of
-/// it.
+/// Connects a new socket. The first attempt sends the request; the later ones look at the
+/// outcome.
 pub(crate) struct Connect<'a> {
     pub(crate) to: &'a SockAddr,
     pub(crate) begun: bool,
@@ -113,7 +113,7 @@ impl Op for Connect<'_> {
         if !self.begun {
             self.begun = true;
             return match io.connect(self.to) {
-                // Interrupted or not, it goes on by itself.
+                // Interrupted or not, the connect goes on by itself.
                 Err(error) if is_in_progress(&error) => Err(io::ErrorKind::WouldBlock.into()),
                 done => done,
             };

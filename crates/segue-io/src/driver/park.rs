@@ -5,9 +5,9 @@
 //! # Inside of a fiber
 //!
 //! A scheduler may run inside of a fiber of another one. Its worker does not have the thread to
-//! itself, so it must not take the thread into the kernel: it suspends that fiber. Its driver stays
-//! closed meanwhile. The ops of its fibers wait in the outer worker's driver, which that worker
-//! looks after.
+//! itself, so the worker must not take the thread into the kernel: the worker suspends that fiber.
+//! Its driver stays closed meanwhile. The ops of its fibers wait in the outer worker's driver,
+//! which that worker looks after.
 
 use super::completions::Beside;
 use super::presence::{Presence, Was};
@@ -22,13 +22,14 @@ use std::time::Duration;
 
 /// A worker's idling in a driver of its own, for the ops of its fibers.
 ///
-/// While a worker has [entered](Park::enter) it, a socket is registered here if one of the worker's
-/// fibers is the first to wait for it. When it [leaves](Park::leave), or drops this, ops that still
-/// wait, on other workers or on plain threads, move to the shared driver; none of them fails.
+/// While a worker has [entered](Park::enter) this park, a socket is registered here if one of the
+/// worker's fibers is its first waiter. When the worker [leaves](Park::leave), or drops this, ops
+/// that still wait, on other workers or on plain threads, move to the shared driver; none of them
+/// fails.
 ///
-/// It blocks its thread when it parks. A worker that runs inside of a fiber of another scheduler
+/// A park blocks its thread. A worker that runs inside of a fiber of another scheduler
 /// suspends that fiber instead, and the ops of its own fibers wait in the outer worker's driver.
-/// Made in a fiber, it has no driver of its own at all.
+/// Made in a fiber, a park has no driver of its own at all.
 ///
 /// # Examples
 ///
@@ -48,9 +49,9 @@ pub struct DriverPark {
     /// For parks inside of a fiber.
     fibers: WaitPark,
     found: Found,
-    /// While entered: what the thread's driver was before.
+    /// While entered: the thread's driver of before.
     outer: Option<Outer>,
-    /// What it says of the thread that it entered must be taken back on that thread.
+    /// The driver of a thread must be taken back on that thread.
     not_send: PhantomData<*const ()>,
 }
 
@@ -58,7 +59,7 @@ pub struct DriverPark {
 type Outer = (Option<Arc<Reactor>>, Beside);
 
 struct Handle {
-    /// None if it was made in a fiber.
+    /// None if the park was made in a fiber.
     reactor: Option<Arc<Reactor>>,
     /// Resumes the fiber that [`DriverPark::fibers`] has suspended.
     fibers: Arc<dyn Unpark>,
@@ -66,7 +67,7 @@ struct Handle {
 }
 
 impl Handle {
-    /// Waits by `wait`, which `unpark` ends; without waiting if it came first.
+    /// Waits by `wait`, which `unpark` ends; without waiting if the unpark came first.
     fn park(&self, in_kernel: bool, wait: impl FnOnce(bool)) {
         wait(self.presence.lie_down(in_kernel));
         if self.presence.get_up() {
@@ -88,7 +89,7 @@ impl DriverPark {
     /// environment's `SEGUE_IO` names (see [`Backend`]); in a fiber, none. Never waits.
     ///
     /// # Errors
-    /// What the kernel says when there are no descriptors left, of which a driver needs two or
+    /// The kernel's error when there are no descriptors left, of which a driver needs two or
     /// three.
     pub fn new() -> io::Result<Self> {
         Self::with(Backend::default())

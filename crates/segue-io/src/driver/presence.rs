@@ -1,12 +1,12 @@
-//! Where a worker is: in its park, or at work; and how it is woken from the one.
+//! The presence of a worker: in its park, or at work; and how a parked worker is woken.
 //!
 //! Used by `park`, which says so, and by `outsiders`, which has others turn the reactor of a worker
 //! that does not come to do so.
 //!
 //! # The word
 //!
-//! To wake a thread out of the kernel costs a system call, which is needed only while it is in
-//! there. One word says so:
+//! To wake a thread out of the kernel costs a system call, which is needed only while the
+//! thread is there. One word says so:
 //!
 //! ```text
 //!                    park                 unpark: notify the kernel, or resume the fiber
@@ -23,15 +23,15 @@
 //! ```
 //!
 //! A park that finds UNPARKED looks for events without waiting. **The race to fear**: an unpark
-//! between the last look for work and the wait in the kernel. If it comes before the exchange to
-//! PARKED, then the exchange fails; if after, then it sees PARKED and notifies the kernel, where a
-//! notification stays until a wait has taken it. A notification that comes late, after its wait has
-//! ended for another reason, cuts a later one short, which a park may do. SUSPENDED is the same
-//! with a [`WaitPark`](segue_core::scheduling::WaitPark) in the kernel's place, which keeps an
-//! unpark, too.
+//! between the last look for work and the wait in the kernel. If the unpark comes before the
+//! exchange to PARKED, then the exchange fails; if after, then the unpark sees PARKED and notifies
+//! the kernel, where a notification stays until a wait has taken it. A notification that comes
+//! late, after its wait has ended for another reason, cuts a later one short, which a park may do.
+//! SUSPENDED is the same with a [`WaitPark`](segue_core::scheduling::WaitPark) in the kernel's
+//! place, which keeps an unpark, too.
 //!
-//! UNWATCHED is PARKED for both sides, but that the side which ends it calls for the looks of
-//! `outsiders` again: they have ended, since nothing is to be looked at while the worker waits
+//! UNWATCHED is PARKED for both sides, but that the side which ends UNWATCHED calls for the looks
+//! of `outsiders` again: they have ended, since nothing is to be looked at while the worker waits
 //! there.
 //!
 //! **Another thread takes reports** while the worker is away, and with the reports perhaps a
@@ -68,15 +68,15 @@ pub(crate) struct Presence {
 pub(crate) enum Was {
     /// Somewhere else: its next park finds out.
     Elsewhere,
-    /// In the kernel, and whether it has been there unwatched.
+    /// In the kernel, watched or unwatched.
     Parked { unwatched: bool },
     /// In a fiber that is suspended.
     Suspended,
 }
 
 impl Presence {
-    /// The worker is going to wait in the kernel, or to suspend its fiber. Answers whether it may:
-    /// no unpark came first. In any case [`get_up`](Presence::get_up) follows.
+    /// The worker is going to wait in the kernel, or to suspend its fiber. Answers whether the
+    /// worker may: no unpark came first. In any case [`get_up`](Presence::get_up) follows.
     #[must_use]
     pub(crate) fn lie_down(&self, in_kernel: bool) -> bool {
         let to = if in_kernel { PARKED } else { SUSPENDED };
@@ -100,7 +100,7 @@ impl Presence {
         }
     }
 
-    /// Leaves the worker unwatched, if it waits in the kernel.
+    /// Leaves a worker unwatched that waits in the kernel.
     #[must_use]
     pub(crate) fn leave_unwatched(&self) -> bool {
         let left = self.state.compare_exchange(PARKED, UNWATCHED, Ordering::AcqRel, Ordering::Acquire);
@@ -118,7 +118,7 @@ impl Presence {
         self.looks.store(self.looks.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// How often it has.
+    /// How often the worker has looked.
     pub(crate) fn looks(&self) -> usize {
         self.looks.load(Ordering::Relaxed)
     }

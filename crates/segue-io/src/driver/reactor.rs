@@ -1,32 +1,32 @@
 //! The readiness driver: a table of sockets, a selector that tells which are ready, and the turn
-//! that passes it on.
+//! that passes the reports on.
 //!
-//! A `DriverPark` has one, and the process shares one more; sockets register with it when an op on
-//! them has to wait.
+//! A `DriverPark` has one, and the process shares one more; a socket registers when an op on it
+//! has to wait.
 //!
-//! # What refers to what
+//! # References
 //!
 //! A socket holds its reactor, and the reactor's table only a weak reference to the socket, under
 //! the key that the kernel has been given. So a socket that is dropped takes itself out of the
 //! kernel and the table before its descriptor is closed, and an event that is still on its way
-//! finds nothing, or the socket that has got the key since. To that one it is an edge more: its ops
-//! try again, and wait on. If an event's socket is dropped while the turn reports to it, then the
-//! turn drops it.
+//! finds nothing, or the socket that has got the key since. That socket has one edge more: its ops
+//! try again, and wait on. If the last handle of a socket is dropped during a report, the turn
+//! drops the socket.
 //!
 //! # Locks
 //!
 //! A socket's place is locked before a reactor's table, never after. A turn locks the table to look
-//! sockets up, releases it, and then reports: what a report wakes is other people's code.
+//! sockets up, releases it, and then reports: a report runs other people's code.
 //!
 //! # Open and closed
 //!
 //! A reactor is *open* while somebody takes its turns. One that is closed accepts nobody, and tells
-//! all sockets in it to try again; their ops find it closed and go to another.
+//! all sockets in it to try again; their ops find the reactor closed and go to another.
 //!
 //! **The race to fear**: a socket that enters, or an op that waits, just after the close has told
-//! everybody. It cannot: to enter and to close take the table's lock, so the socket is told or
-//! turned away. An op that waits has read its tick before it looked whether the reactor is closed;
-//! if it saw it open, then the close tells it later, and so the tick has changed.
+//! everybody. This cannot happen: to enter and to close take the table's lock, so the socket is
+//! told or turned away. An op that waits has read its tick before its look at `closed`; if that
+//! look saw an open reactor, then the close tells the op later, and so the tick has changed.
 //!
 //! `closed` is stored (release) under the lock and loaded (acquire) without; a socket that enters
 //! is ordered by the lock.
@@ -45,7 +45,7 @@ use std::time::Duration;
 /// How often in a row a look takes reports from a reactor that has more of them.
 const TURNS: u32 = 64;
 
-/// A socket, as the reactor sees it that watches it.
+/// A socket, as its reactor sees the socket.
 pub(crate) trait Watched: Send + Sync {
     /// The kernel says that directions have become ready. For the turn of the reactor.
     fn report(&self, ready: Ready);
@@ -63,13 +63,13 @@ pub(crate) struct Reactor {
     /// Where the worker is that takes its turns.
     presence: Arc<Presence>,
     outsiders: Outsiders,
-    /// Whether it is the one of the process, whose thread does nothing else.
+    /// Whether this is the reactor of the process, with a thread that does nothing else.
     is_shared: bool,
-    /// The process whose event queue it is.
+    /// The process that has made the event queue.
     birth: Birth,
 }
 
-/// What a turn found; kept between turns for its memory.
+/// The findings of a turn, kept between turns for their memory.
 #[derive(Default)]
 pub(crate) struct Found {
     ready: Vec<Ready>,
@@ -96,8 +96,8 @@ impl Reactor {
         Ok(Self { is_shared: true, ..Self::new(Backend::Native)? })
     }
 
-    /// What tells a worker's reactor from others, as long as it is there: its address. Zero for one
-    /// that is shared.
+    /// The name of a worker's reactor, as long as the reactor exists: its address. Zero for a
+    /// shared reactor.
     pub(crate) fn home(self: &Arc<Self>) -> usize {
         if self.is_shared { 0 } else { Arc::as_ptr(self).addr() }
     }
@@ -131,7 +131,7 @@ impl Reactor {
 
     /// The opposite of [`register`](Reactor::register), while the descriptor is still open.
     pub(crate) fn deregister(&self, key: usize, fd: BorrowedFd<'_>) {
-        // In the child of a fork that would take it from the parent's queue.
+        // In the child of a fork that would take the socket from the parent's queue.
         if self.birth.is_here() {
             self.selector.delete(fd);
         }
@@ -144,7 +144,7 @@ impl Reactor {
         }
     }
 
-    /// What becomes readable when a turn would find something, if there is such a descriptor.
+    /// The descriptor that becomes readable when a turn would find something, if there is one.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.selector.descriptor()
     }
@@ -187,7 +187,7 @@ impl Reactor {
         }
     }
 
-    /// Waits for the kernel, and resumes the waiters of each socket that it reports. Answers
+    /// Waits for the kernel, and resumes the waiters of each socket that is reported. Answers
     /// whether there may be more.
     ///
     /// # Panics
@@ -203,7 +203,7 @@ impl Reactor {
     /// on the same thread. Several threads may take turns at once.
     ///
     /// # Panics
-    /// If the kernel refuses to wait, which it does only when somebody closed its descriptors.
+    /// If the kernel refuses to wait: only when somebody closed the reactor's descriptors.
     #[must_use]
     #[inline]
     pub(crate) fn take(&self, found: &mut Found, timeout: Option<Duration>) -> bool {
@@ -212,7 +212,7 @@ impl Reactor {
         })
     }
 
-    /// The second half: resumes the waiters of what was found.
+    /// The second half: resumes the waiters of the sockets that were found.
     #[inline]
     pub(crate) fn report(&self, found: &mut Found) {
         if found.ready.is_empty() {

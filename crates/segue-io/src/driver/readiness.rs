@@ -1,7 +1,7 @@
-//! One direction of a socket, as the readiness driver sees it: a count of events, and the waiters
-//! for the next.
+//! One direction of a socket, as the readiness driver has a direction: a count of events, and the
+//! waiters for the next.
 //!
-//! Used by `driver::run`, which waits, and by the reactor, which reports what the kernel says.
+//! Used by `driver::run`, which waits, and by the reactor, which reports the kernel's error.
 //!
 //! # The idea
 //!
@@ -11,8 +11,8 @@
 //! which only grows. An op
 //!
 //! 1. reads the tick,
-//! 2. tries the system call, which says that it would block,
-//! 3. waits until the tick is no longer what it was in step 1, and starts again.
+//! 2. tries the system call, which would block,
+//! 3. waits until the tick is no longer that of step 1, and starts again.
 //!
 //! ```text
 //!   op       tick is 7 --- recv: would block --- wait while the tick is 7 --- (tick is 8) --- recv: 12 bytes
@@ -21,18 +21,20 @@
 //! ```
 //!
 //! **The race to fear**: the data arrives after the failed call, its edge is reported before the op
-//! has begun to wait, and the op sleeps through it. It cannot: an edge that the call of step 2 did
-//! not see is reported after step 1, and so the tick differs from what was read there, however
-//! early the report came. If the report comes before the wait registers, the wait finds the tick
-//! changed under the queue's lock; if after, the reactor finds the waiter in the queue. An edge
-//! between steps 1 and 2 that the call did see costs one attempt too many, later.
+//! has begun to wait, and the op sleeps through the edge. This cannot happen: an edge that the call
+//! of step 2 did not see is reported after step 1, and so the tick differs from the tick that was
+//! read there, however early the report came. If the report comes before the wait registers, the
+//! wait finds the tick changed under the queue's lock; if after, the reactor finds the waiter in
+//! the queue. An edge between steps 1 and 2 that the call did see costs one attempt too many,
+//! later.
 //!
 //! Two readers on one socket each have their own step 1, so neither can take the other's edge away.
 //! All waiters are told of each edge; the late ones find that the call would block, and wait again.
 //!
 //! **Time limits** are set at each wait and hardly ever come up, so a direction has a lazy timer
-//! for them: the limit of one waiter at a time costs no entry among the timers. When it is over,
-//! all waiters are told, and the one that set the limit sees that at the same look as the tick.
+//! for them: the limit of one waiter at a time costs no entry among the timers. When the limit is
+//! over, all waiters are told, and the one that set the limit sees that at the same look as the
+//! tick.
 //!
 //! **Cancellation**: a waiter leaves the queue. The tick does not change, the socket keeps its
 //! data, and nothing is lost.
@@ -40,15 +42,15 @@
 //! # Drained
 //!
 //! A read that returned less than its buffer has emptied the socket, so that the next call would
-//! only say that it would block. If the tick was 7 at the step 1 of that read, then whatever
-//! arrives later makes it 8; so the next op may go to step 3 with 7 directly. That saves one system
-//! call of three per request on a connection that is asked and answers.
+//! only block. If the tick was 7 at the step 1 of that read, then any data that arrive later make
+//! the tick 8; so the next op may go to step 3 with 7 directly. That saves one system call of three
+//! per request on a connection that is asked and answers.
 //!
-//! It holds only while every later change makes an edge. The end of the stream, errors and urgent
-//! data are changes that can be reported together with the data, in one edge, and be still unread
-//! when the data is. A report that names one of them marks the direction as *unsteady*, for good,
-//! and drained is ignored from then on. Selectors that can't tell (see `Selector::tells_end`) mark
-//! nothing drained.
+//! *Drained* holds only while every later change makes an edge. The end of the stream, errors and
+//! urgent data are changes that can be reported together with the data, in one edge, and be still
+//! unread when the data is. A report that names one of them marks the direction as *unsteady*, for
+//! good, and drained is ignored from then on. Selectors that can't tell (see `Selector::tells_end`)
+//! mark nothing drained.
 //!
 //! # Orderings
 //!
@@ -57,8 +59,8 @@
 //! | the tick's increment in `report` | step 1's load, and the check in `wait` | `unsteady`, stored before the increment: an op that counts the edge sees the mark |
 //! | the queue's unlock | the queue's lock | tick before notify: a waiter that the notify missed sees the tick |
 //!
-//! `drained` needs no order: it holds a tick, which is true of the socket for every reader at any
-//! time.
+//! `drained` needs no order: the word holds a tick, which is true of the socket for every reader at
+//! any time.
 
 use crate::selector::Interest;
 use segue_core::drivers::{LazyTimer, Limit};
@@ -84,7 +86,7 @@ const NEVER: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Direction {
-    /// The edges so far. Wide enough that it never wraps, so that no old value comes back.
+    /// The edges so far. Wide enough never to wrap, so that no old value comes back.
     tick: AtomicU64,
     /// The tick at which the socket was found empty; or [`NEVER`].
     drained: AtomicU64,
@@ -111,7 +113,7 @@ impl Direction {
         self.tick.load(Ordering::Acquire)
     }
 
-    /// Whether a call at this tick is known to say that it would block.
+    /// Whether a call at this tick is known to block.
     #[inline]
     pub(crate) fn is_drained(&self, tick: u64) -> bool {
         self.drained.load(Ordering::Relaxed) == tick && !self.unsteady.load(Ordering::Relaxed)

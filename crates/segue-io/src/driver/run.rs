@@ -1,7 +1,7 @@
-//! The seam between ops and whatever waits for the kernel; and the choice of the driver.
+//! The seam between ops and the drivers: how an op is carried out by any of them.
 //!
 //! Used by `net`, through [`run`], for everything that can wait; and by `DriverPark`, which says
-//! what its worker's driver is.
+//! the driver of its worker.
 //!
 //! # The life of an op
 //!
@@ -18,23 +18,22 @@
 //!          cancelled, or the deadline
 //! ```
 //!
-//! | state | what a cancellation does |
+//! | state | the effect of a cancellation |
 //! | --- | --- |
 //! | new | the op fails, no system call was made: *no effect* |
-//! | due | nothing: the attempt decides, and a success is returned |
-//! | waiting | the fiber's own thread withdraws its place among the waiters; the last attempt said that it would block: *no effect* |
-//! | completed | nothing: it shows at the next op |
+//! | due | none: the attempt decides, and a success is returned |
+//! | waiting | the fiber's own thread withdraws its place among the waiters; the last attempt would have blocked: *no effect* |
+//! | completed | none: the cancellation shows at the next op |
 //!
 //! The **commit point** is the system call. A deadline acts as a cancellation does, and yields
-//! `TimedOut`; but first the op is attempted once more, since not everything that it can have makes
-//! an edge.
+//! `TimedOut`; but first the op is attempted once more, since not all progress makes an edge.
 //!
 //! # Completions
 //!
 //! On Linux `run` first asks whether the op can fly in the caller's ring, where the kernel holds
 //! the buffers from the submission to the completion (`ring/mod.rs`). With "in flight" for
 //! "waiting" the table above holds there, too. An op that can't, or that the kernel gives back
-//! untouched, goes by readiness. Nothing above `run` knows which it was.
+//! untouched, goes by readiness. Nothing above `run` knows which way an op went.
 
 use super::completions;
 use super::op::Op;
@@ -94,8 +93,8 @@ pub(crate) fn run<O: Op>(socket: &Arc<Socket>, mut op: O, timeout: Option<Durati
     }
 }
 
-/// An op as a source. It has taken effect only when that yields: the op is attempted when the
-/// source is looked at, and what succeeds is the look's output; in between the source waits for an
+/// An op as a source. The op has taken effect only when the source yields: each look at the source
+/// attempts the op, and a success is the look's output; in between the source waits for an
 /// edge.
 pub(crate) fn source<O: Op + Copy>(
     socket: &Arc<Socket>,
@@ -111,7 +110,7 @@ pub(crate) fn source<O: Op + Copy>(
     from_kernel(waits_for, look).filter_map(|result| result)
 }
 
-/// Attempts an op, and sees to it that edges are reported if it would block. Answers the tick from
+/// Attempts an op, and asks for reports of edges if the op would block. Answers the tick from
 /// before the attempt.
 fn try_once<O: Op>(socket: &Arc<Socket>, op: &mut O) -> (u64, Option<io::Result<O::Output>>) {
     loop {
@@ -200,7 +199,7 @@ mod tests {
         assert_eq!(never.kind(), io::ErrorKind::TimedOut);
     }
 
-    /// An op that always succeeds, and says that it left nothing.
+    /// An op that always succeeds, and says that nothing was left.
     struct Drains;
 
     impl Op for Drains {

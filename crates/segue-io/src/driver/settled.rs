@@ -12,14 +12,14 @@
 //! | 2 to 31 | how many ends of reactors have told the socket to look for another |
 //! | 32 to 63 | the process in which the bits were set: the child of a fork may not use the place |
 //!
-//! | who | does, in this order |
+//! | side | steps, in this order |
 //! | --- | --- |
 //! | an op that waits | reads its tick; reads the word, and is done if its bit is there |
-//! | one whose bit is not there | locks the place; reads the word; asks the selector; sees that the reactor is open; exchanges the word it has read for one with the bit |
+//! | an op without its bit there | locks the place; reads the word; asks the selector; sees that the reactor is open; exchanges the word for one with the bit |
 //! | a reactor's end | closes the reactor; takes the bits out and counts; adds to the ticks |
 //!
 //! **The race to fear**: an op that trusts the bit of a reactor that has ended waits for ever. The
-//! end's three steps release what came before them. If the op reads a bit that the end takes out
+//! end's three steps release all writes before them. If the op reads a bit that the end takes out
 //! later, then its tick is from before the end added to it, and changes. And no bit is set after
 //! the end took them out: the exchange fails, since the word has counted. An exchange that fails
 //! costs the next op a look at the place, and nothing else.

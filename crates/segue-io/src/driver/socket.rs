@@ -1,16 +1,17 @@
 //! A socket with its two directions and its place in a reactor.
 //!
-//! Owned by the listeners and streams of `net` (clones share it); known to its reactor, weakly.
+//! Owned by the listeners and streams of `net` (clones share a socket); known to its reactor,
+//! weakly.
 //!
 //! # Its place
 //!
-//! A socket has no place until an op on it must wait for the first time: then it registers with the
-//! driver of that op's caller, once, for reading; for writing as well from the first op on that has
-//! to wait for room. It stays there until it is dropped, or until an op finds that reactor closed
-//! and moves it. A wait there from elsewhere is an outsider (`outsiders.rs`).
+//! A socket has no place until an op must wait for the first time: then the socket registers with
+//! the driver of that op's caller, once, for reading; for writing as well from the first op on that
+//! has to wait for room. The socket stays there until its drop, or until an op finds that reactor
+//! closed and moves the socket. A wait there from elsewhere is an outsider (`outsiders.rs`).
 //!
 //! With a selector that reports once per question, `armed` are the directions that ops have asked
-//! for. The kernel forgets all of a socket's questions when it reports one, so the report asks for
+//! for. The kernel forgets all of a socket's questions with each report, so the report asks for
 //! the rest again. Questions are put under the lock of the place, in which `armed` is kept: so the
 //! last question put names every direction that is armed. A report takes its directions out of
 //! `armed` first and adds to the ticks second; an op that armed in between is told by that tick,
@@ -106,14 +107,15 @@ impl Socket {
         }
     }
 
-    /// Relaxed: it is set before the socket is known to a reactor, and the reactor's reports order
-    /// it (see `readiness`); earlier than that, nothing is reported and `false` is right.
+    /// Relaxed: the word is set before the socket is known to a reactor, and the reactor's reports
+    /// order the word (see `readiness`); earlier than that, nothing is reported and `false` is
+    /// right.
     #[inline]
     pub(crate) fn tells_end(&self) -> bool {
         self.tells_end.load(Ordering::Relaxed)
     }
 
-    /// Sees to it that edges of these directions will be reported. The caller has read its tick
+    /// Has edges of these directions reported. The caller has read its tick
     /// before.
     #[inline]
     pub(crate) fn enlist(self: &Arc<Self>, interest: Interest) -> io::Result<()> {
@@ -159,10 +161,10 @@ impl Socket {
         Ok(())
     }
 
-    /// Says that the caller waits at the socket's place, until the answer is dropped; `None` if it
-    /// need not: the place is looked after at any time, or by the caller's own worker, for a fiber
-    /// that `waits_here`. Relaxed: `home` is set before the direction is reported for good; and if
-    /// the place has changed since, the wait is told.
+    /// Says that the caller waits at the socket's place, until the answer is dropped; `None` if
+    /// there is no need: the place is looked after at any time, or by the caller's own worker, for
+    /// a fiber that `waits_here`. Relaxed: `home` is set before the direction is reported for good;
+    /// and if the place has changed since, the wait is told.
     #[inline]
     pub(crate) fn visit(&self, waits_here: bool) -> Option<Outsider> {
         let home = self.home.load(Ordering::Relaxed);
@@ -193,7 +195,7 @@ impl Socket {
         Ok(key.map(|key| Place { reactor, key, armed }))
     }
 
-    /// What one-shot selectors need: the directions that were reported are no longer asked for, the
+    /// For one-shot selectors: the directions that were reported are no longer asked for, the
     /// others are asked for again.
     fn disarm(&self, ready: Ready) {
         if self.tells_end() {
@@ -267,7 +269,7 @@ impl Timeout {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a time-out of zero: use None to wait for ever"));
         }
         let nanos = timeout.map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-        // It carries nothing but itself.
+        // The number carries nothing but itself.
         self.nanos.store(nanos, Ordering::Relaxed);
         Ok(())
     }

@@ -18,7 +18,7 @@ segue_core::plain_thread_local! {
     static HOME: Cell<usize> = Cell::new(0);
 }
 
-/// Says which reactor this thread's worker idles in, and gives back what was said before.
+/// Says which reactor this thread's worker idles in, and gives back the reactor of before.
 pub(super) fn set(reactor: Option<Arc<Reactor>>) -> Option<Arc<Reactor>> {
     HOME.set(reactor.as_ref().map_or(0, Reactor::home));
     REACTOR.try_with(|slot| slot.replace(reactor)).ok().flatten()

@@ -1,4 +1,4 @@
-//! The seam between what is asked of a file system and how it is waited for.
+//! The seam between a request to a file system and the wait for it.
 //!
 //! Used by everything in `fs`, through [`run`]. `calls.rs` has the calls.
 //!
@@ -7,7 +7,7 @@
 //! ```text
 //!          at_once                request                     perform
 //!   new -------------> ring? ------------------> over    +--------------> over
-//!    |    over           |  none, or it refuses          |
+//!    |    over           |  none, or a refusal           |
 //!    |                   +-------------------------------+ on a thread for blocking calls
 //!    +---------------------------------------------------> over
 //!            a plain thread: perform, in place
@@ -16,14 +16,14 @@
 //! Here are the calls of file systems that ask nobody else, those of a disk: the others are made by
 //! `elsewhere`, and by `descriptor`.
 //!
-//! What the kernel has in memory does not leave the worker: a call that can ask for that alone does
-//! so first. Else it flies in the worker's ring, if the kernel has an opcode for it; or a thread
-//! for blocking calls makes the system call. All ways end in the same calls of the kernel, and
-//! nothing above `run` knows which it was.
+//! Data that the kernel has in memory do not leave the worker: a call that can ask for those alone
+//! does so first. Else the call flies in the worker's ring, if the kernel has an opcode for it; or
+//! a thread for blocking calls makes the system call. All ways end in the same calls of the kernel,
+//! and nothing above `run` knows which way a call went.
 //!
 //! **Commit point**: the kernel's. **Cancellation**: before a call has begun, *no effect*. In the
 //! ring a cancel is asked for and the completion waited for: the kernel can end an op that waits in
-//! its queue, and not one that the disk works on; what has come is returned. A
+//! its queue, and not one that the disk works on; the result is returned. A
 //! blocking call that has begun is waited for.
 //!
 //! The child of a fork has the worker's fibers and not the kernel's ends of its driver: its calls
@@ -35,26 +35,26 @@ use rustix::io::Errno;
 use segue_core::WaitsFor;
 use std::io;
 
-/// One request to a file system, with what it borrows.
+/// One request to a file system, with the memory that the request borrows.
 pub(super) trait Call: Send {
-    /// What it yields.
+    /// The result of a success.
     type Output: Send;
 
-    /// What a report says of a fiber that waits in it.
+    /// The words of a report for a fiber that waits in this call.
     const WAITS_FOR: &'static str;
 
-    /// What can be had without waiting; `None` if that is nothing, or can't be told. Then nothing
+    /// The result without waiting; `None` if there is none, or the kernel can't tell. Then nothing
     /// has happened.
     fn at_once(&mut self) -> Option<io::Result<Self::Output>> {
         None
     }
 
-    /// The call as a ring has it; `None` if it is made by [`perform`](Call::perform) alone.
+    /// The call as a ring has it; `None` for a call made by [`perform`](Call::perform) alone.
     fn request(&mut self) -> Option<Request<'_>> {
         None
     }
 
-    /// What the answer to its [request](Call::request) means.
+    /// The meaning of the answer to its [request](Call::request).
     fn landed(&mut self, _answer: Answer) -> Self::Output {
         unreachable!("an answer to a call that has asked for nothing")
     }
@@ -102,7 +102,7 @@ fn wait_for<C: Call>(mut call: C) -> io::Result<C::Output> {
     done
 }
 
-/// Makes a call that may block again, if a signal has interrupted it.
+/// Makes a call that may block, again after each interruption by a signal.
 pub(super) fn until_done<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
     loop {
         match call() {

@@ -1,4 +1,4 @@
-//! The calls: each is one request to a file system with what it borrows for its length.
+//! The calls: each is one request to a file system, with the memory that the call borrows.
 //!
 //! Made by `file`, `path` and `dir`, carried out by `call::run`.
 
@@ -13,21 +13,21 @@ use std::ffi::{CStr, CString};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// A transfer's place, and how it flies from there.
+/// A transfer's place, and its flight from there.
 pub(super) struct Course<'a> {
     place: Place,
     at_position: &'a Visitors,
-    /// The position that it has begun at, which has to move on with it.
+    /// The position at the beginning, which has to move on with the transfer.
     from: Option<u64>,
 }
 
 impl<'a> Course<'a> {
-    /// Of a file of a disk: what has no offsets, would be moved by a ring at the position.
+    /// Of a file of a disk: a ring would move bytes of a file without offsets at the position.
     pub(super) fn new(place: Place, at_position: &'a Visitors) -> Self {
         Self { place, at_position, from: None }
     }
 
-    /// What is in memory, if that needs no lock that somebody has for long.
+    /// The bytes in memory, if that needs no lock that somebody has for long.
     #[inline]
     fn read_now(&self, file: BorrowedFd<'_>, bufs: &mut [IoSliceMut<'_>]) -> Option<io::Result<usize>> {
         let waits = self.place == (Place::Cursor { alone: false }) && self.at_position.are_there();
@@ -37,9 +37,9 @@ impl<'a> Course<'a> {
     /// The offset for a ring; `None` if the transfer is for the system call.
     ///
     /// A ring can go by the position itself. But if a transfer has moved something and then fails,
-    /// its result says how much, and the kernel leaves the position where it was: a write that came
-    /// to the end of the disk would be written over by the next. So it flies to an offset, and the
-    /// position is set afterwards.
+    /// its result says how much, and the kernel leaves the position unmoved: a write that came to
+    /// the end of the disk would be written over by the next. So the transfer flies to an offset,
+    /// and the position is set afterwards.
     fn offset(&mut self, file: BorrowedFd<'_>, writes: bool) -> Option<u64> {
         match self.place {
             Place::At(_) => self.place.offset(),
@@ -55,7 +55,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// It has landed, and has moved so much.
+    /// The transfer has landed, and has moved so much.
     fn landed(&self, file: BorrowedFd<'_>, answer: Answer) -> usize {
         let count = answer.count();
         if let Some(from) = self.from.filter(|_| count > 0) {
@@ -192,7 +192,7 @@ impl Call for WriteVectored<'_, '_> {
 }
 
 /// Opens or creates a file in a directory of a disk: without waiting for the other end of a pipe,
-/// or for a lease, by flags that say so. What is mounted there, or a link leads to, is refused with
+/// or for a lease, by flags that say so. A mount, or a link that leads elsewhere, is refused with
 /// `XDEV`.
 pub(super) struct Open<'a> {
     within: BorrowedFd<'a>,
@@ -228,7 +228,7 @@ impl Call for Open<'_> {
     }
 }
 
-/// Asks for what is known of a name in a directory of a disk; of a symbolic link, of the link.
+/// Asks for the metadata of a name in a directory of a disk; of a symbolic link, of the link.
 pub(super) struct Stat<'a> {
     within: BorrowedFd<'a>,
     path: &'a CStr,
@@ -261,7 +261,8 @@ impl Call for Stat<'_> {
     }
 }
 
-/// What changes names, and has no effect but that. It owns them, for a thread that can be left.
+/// A change of names, without another effect. The change owns the names, for a thread that can be
+/// left.
 pub(super) enum Change {
     Rename(CString, CString),
     Unlink(CString),
@@ -312,7 +313,7 @@ impl Call for Change {
     }
 }
 
-/// Has a file written to its device; without what only its metadata say, if `data`.
+/// Has a file written to its device; without mere metadata, if `data`.
 pub(super) struct Sync<'a> {
     pub(super) file: BorrowedFd<'a>,
     pub(super) data: bool,
@@ -333,7 +334,7 @@ impl Call for Sync<'_> {
     }
 }
 
-/// Cuts a file, or has it grow by zeros.
+/// Cuts a file, or lengthens the file by zeros.
 pub(super) struct Truncate<'a> {
     pub(super) file: BorrowedFd<'a>,
     pub(super) length: u64,

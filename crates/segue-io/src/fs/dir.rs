@@ -328,7 +328,7 @@ impl DirEntry {
     /// *No effect*.
     ///
     /// # Errors
-    /// What the kernel says: `NotFound`, if the file has gone.
+    /// The kernel's error: `NotFound`, if the file has gone.
     #[track_caller]
     pub fn metadata(&self) -> io::Result<Metadata> {
         let Batch { dir, trust, .. } = &*self.batch;

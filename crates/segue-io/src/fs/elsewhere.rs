@@ -8,7 +8,7 @@
 //! A call that was left may have its file's position locked for as long as the server likes. So a
 //! transfer of a handle that has the position alone goes to an offset, and the position is set
 //! when it is over: left behind, a read has no effect. A handle that others share makes the system
-//! call that moves the position; and whoever comes to the position meanwhile waits on a thread,
+//! call that moves the position; and a call that comes to the position meanwhile waits on a thread,
 //! too. So does a handle that has the position alone by now, as long as a call has it that was
 //! left.
 
@@ -24,7 +24,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// What is moved at a time: so much memory a call needs.
+/// The bytes that are moved at a time: a call needs so much memory.
 const PIECE: usize = 1 << 20;
 
 /// Asks another party about an open file.
@@ -106,7 +106,7 @@ fn appends(file: BorrowedFd<'_>) -> rustix::io::Result<bool> {
     Ok(rustix::fs::fcntl_getfl(file)?.contains(OFlags::APPEND))
 }
 
-/// What is known of an open file.
+/// The metadata of an open file.
 #[track_caller]
 pub(super) fn stat(file: &Arc<OwnedFd>) -> io::Result<Statx> {
     segue_core::admit()?;
@@ -116,7 +116,7 @@ pub(super) fn stat(file: &Arc<OwnedFd>) -> io::Result<Statx> {
     }
 }
 
-/// What is known of the file at a path.
+/// The metadata of the file at a path.
 #[track_caller]
 pub(super) fn stat_at(path: &CStr, follow: bool) -> io::Result<Statx> {
     segue_core::admit()?;
@@ -138,7 +138,7 @@ pub(super) fn stat_at(path: &CStr, follow: bool) -> io::Result<Statx> {
     apart::run("a file's metadata", Patience::Server, move || rustix::fs::statx(CWD, &*path, flags, ASKED))
 }
 
-/// What is known of a name in an open directory. `trust` says that the last ones were in memory, of
+/// The metadata of a name in an open directory. `trust` says that the last ones were in memory, of
 /// a file system that asks nobody.
 #[track_caller]
 pub(super) fn stat_entry(directory: &Arc<OwnedFd>, name: &CStr, trust: Option<&Trust>) -> io::Result<Statx> {

@@ -35,7 +35,7 @@ impl PipeReader {
     /// *No effect*: only a server that has the path is waited for.
     ///
     /// # Errors
-    /// What the kernel says; `InvalidInput` if there is something else at this path.
+    /// The kernel's error; `InvalidInput` if there is something else at this path.
     #[track_caller]
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         open(path.as_ref(), OpenOptions::new().read(true)).map(Self::of)
@@ -49,7 +49,7 @@ impl PipeWriter {
     /// *No effect*: only a server that has the path is waited for.
     ///
     /// # Errors
-    /// What the kernel says: `ENXIO`, "no such device or address", if nobody has opened it for
+    /// The kernel's error: `ENXIO`, "no such device or address", if nobody has opened it for
     /// reading; of a reader that comes the kernel tells nobody. `InvalidInput` if there is
     /// something else at this path.
     #[track_caller]

@@ -4,20 +4,21 @@
 //!
 //! # The position
 //!
-//! Is the kernel's, so that seeks, duplicates and other processes see what they see of std's files.
-//! A system call holds a lock on it, and a flight in a ring does not: of two at the same time, both
-//! would move the same bytes. So only a handle flies from the position that is surely the only
-//! user: opened here, neither duplicated nor lent as a descriptor since, and borrowed for writing
-//! (`&mut File`). The others make the system call, in which they take their turns. `read_at` and
-//! `write_at` have no position, and always fly, unless the file has no offsets either.
+//! The position is the kernel's, so that seeks, duplicates and other processes see the same as of
+//! std's files. A system call holds a lock on the position, and a flight in a ring does not: of two
+//! at the same time, both would move the same bytes. So only a handle flies from the position that
+//! is surely the only user: opened here, neither duplicated nor lent as a descriptor since, and
+//! borrowed for writing (`&mut File`). The others make the system call, in which they take their
+//! turns. `read_at` and `write_at` have no position, and always fly, unless the file has no offsets
+//! either.
 //!
-//! So it is for files of a disk. Those that another party is asked for are read and written on a
+//! This holds for files of a disk. Those that another party is asked for are read and written on a
 //! thread that can be left (`elsewhere`); and streams by readiness ([`Descriptor`]): which of the
 //! three a file is ([`Kind`]) is asked once, at its first use.
 //!
 //! A system call has that lock for as long as it waits for the disk. Meanwhile another call at the
-//! position, if only to ask for it, goes to a thread for blocking calls, so that no worker waits
-//! for the lock ([`Visitors`]). Of calls through duplicates a handle knows nothing.
+//! position, if only to ask where that is, goes to a thread for blocking calls, so that no worker
+//! waits for the lock ([`Visitors`]). Of calls through duplicates a handle knows nothing.
 
 mod traits;
 
@@ -43,16 +44,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
-/// How long a lock is waited for at most before it is tried again.
+/// The longest pause between two attempts at a lock.
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 
-/// An open file, as [`std::fs::File`]. What waits for the disk is only the fiber.
+/// An open file, as [`std::fs::File`]. Only the fiber waits for the disk.
 ///
-/// What a disk's file has in the page cache is read at once, without leaving the worker. What is
-/// not there is fetched in the worker's ring, or by a thread for blocking calls; so is what is
-/// written. On a plain thread each is a system call.
+/// Bytes of a disk's file that are in the page cache are read at once, without leaving the worker.
+/// Others are fetched in the worker's ring, or by a thread for blocking calls; so are
+/// writes. On a plain thread each is a system call.
 ///
-/// A pipe, a terminal, a socket or a counter is read and written as soon as it is ready; a server's
+/// A pipe, a terminal, a socket or a counter is read and written as soon as ready; a server's
 /// file on a thread that can be left. The kind of a file is found out when the file is first used.
 /// Flags of the description are not changed; where they say that nobody waits (`O_NONBLOCK`), a
 /// call that would have to wait says `WouldBlock`, as std's do.
@@ -63,25 +64,25 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 /// # Cancellation
 ///
 /// Each operation of a cancelled caller fails with an error that
-/// [`Cancelled::caused`](segue_core::Cancelled::caused) knows: *no effect*. What the kernel has
-/// begun with a disk's file it does not break off: it is waited for, and its result is returned; a
+/// [`Cancelled::caused`](segue_core::Cancelled::caused) knows: *no effect*. A call that the kernel
+/// has begun on a disk's file is not broken off, but waited for, and its result is returned; a
 /// write that was done in part returns how many bytes were written. A loop over writes, such as
 /// [`write_all`](std::io::Write::write_all), *may already have* written a part.
 ///
 /// A read or write of a stream that waits is cut short: bytes that were taken or written are
-/// returned. One of a server's file is interrupted, and left if it stays: it *may already have
-/// happened*; but a read by `&mut File`, or from an offset, that was left has no effect, if no
-/// earlier call is left.
+/// returned. A call on a server's file is interrupted, and left if the server does not react: the
+/// call *may already have happened*; but a read by `&mut File`, or from an offset, that was left
+/// has no effect, if no earlier call is left.
 ///
 /// Seeks of a disk's file from the start and from where the file is ignore cancellation, and wait
-/// only for a read or write that is at the same position; `try_lock` and `unlock` ignore it there,
-/// and `try_clone` everywhere.
+/// only for a read or write that is at the same position; `try_lock` and `unlock` ignore
+/// cancellation there, and `try_clone` everywhere.
 ///
 /// # Drop
 ///
 /// The file is closed in place, also while the fiber panics. A server's file, which was used, is
-/// closed on a thread, which the fiber waits for, unless it was cancelled or panics. Errors of a
-/// close are lost, as with std; [`sync_all`](File::sync_all) has them.
+/// closed on a thread, which the fiber waits for, but for a cancelled or panicking fiber. Errors of
+/// a close are lost, as with std; [`sync_all`](File::sync_all) has them.
 ///
 /// # Examples
 ///
@@ -142,8 +143,8 @@ impl File {
         self.held.get()
     }
 
-    /// Whoever gets the descriptor may duplicate it. It orders nothing: a handle that is borrowed
-    /// for writing is seen by its owner alone, who has seen what came before.
+    /// Code that gets the descriptor may duplicate it. The store orders nothing: a handle that is
+    /// borrowed for writing is seen by its owner alone, which has seen all earlier stores.
     fn share(&self) {
         self.is_shared.store(true, Ordering::Relaxed);
     }
@@ -181,25 +182,25 @@ impl File {
         self.held.into_owned().into()
     }
 
-    /// What is known of the file.
+    /// The file's metadata.
     ///
     /// # Cancellation
     /// *No effect*.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     #[track_caller]
     pub fn metadata(&self) -> io::Result<Metadata> {
         stat(self.handle()).map(Metadata::new)
     }
 
-    /// Cuts the file, or has it grow by zeros. The position stays.
+    /// Cuts the file, or lengthens the file by zeros. The position stays.
     ///
     /// # Cancellation
     /// *No effect*. One that has begun is waited for.
     ///
     /// # Errors
-    /// What the kernel says; `InvalidInput` for more than it can count.
+    /// The kernel's error; `InvalidInput` for more than the kernel can count.
     #[track_caller]
     pub fn set_len(&self, size: u64) -> io::Result<()> {
         if self.is_disk() {
@@ -208,13 +209,13 @@ impl File {
         ask("a change of a file's length", self.handle(), move |file| rustix::fs::ftruncate(file, size))
     }
 
-    /// Says who may do what with the file.
+    /// Sets the file's permissions.
     ///
     /// # Cancellation
     /// *No effect*. One that has begun is waited for.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     #[track_caller]
     pub fn set_permissions(&self, permissions: Permissions) -> io::Result<()> {
         let mode = Mode::from_raw_mode(permissions.mode());
@@ -227,7 +228,7 @@ impl File {
     /// *No effect*. One that has begun is waited for.
     ///
     /// # Errors
-    /// What the kernel says; `InvalidInput` for times beyond what it can count.
+    /// The kernel's error; `InvalidInput` for times beyond the kernel's numbers.
     #[track_caller]
     pub fn set_times(&self, times: FileTimes) -> io::Result<()> {
         let stamps = times.stamps()?;
@@ -252,7 +253,7 @@ impl File {
     /// *No effect* on the content. One that has begun is waited for.
     ///
     /// # Errors
-    /// What the kernel says, also of writes of before.
+    /// The kernel's error, also of writes of before.
     #[track_caller]
     pub fn sync_all(&self) -> io::Result<()> {
         self.sync(false)
@@ -264,7 +265,7 @@ impl File {
     /// *No effect* on the content. One that has begun is waited for.
     ///
     /// # Errors
-    /// What the kernel says, also of writes of before.
+    /// The kernel's error, also of writes of before.
     #[track_caller]
     pub fn sync_data(&self) -> io::Result<()> {
         self.sync(true)
@@ -306,17 +307,17 @@ impl File {
     /// Locks the file against all other locks, of other open files and of other processes too.
     ///
     /// The kernel wakes nobody but a thread that blocks: so a lock that somebody has is tried again
-    /// and again, up to 16 ms apart. Who waits has no place in a queue; locks that are held for
+    /// and again, up to 16 ms apart. A waiter has no place in a queue; locks that are held for
     /// long, or by many in turn, want a [`Mutex`](std::sync::Mutex) of the process beside them.
     /// A simulation that comes to a deadlock names the fiber that waits, as for any lock; by its
-    /// clock a lock may be seen late, by a sixteenth of the time that was waited for it.
+    /// clock a lock may be seen late, by a sixteenth of the wait so far.
     ///
     /// # Cancellation
-    /// *No effect*: it is not locked. A lock of the other kind that it had is gone: the kernel
-    /// gives that up before it looks.
+    /// *No effect*: the file is not locked. A lock of the other kind that the file had is gone: the
+    /// kernel gives that up first.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     #[track_caller]
     pub fn lock(&self) -> io::Result<()> {
         self.wait_for_lock(FlockOperation::NonBlockingLockExclusive)
@@ -325,11 +326,11 @@ impl File {
     /// Locks the file against [`lock`](File::lock), in the same way.
     ///
     /// # Cancellation
-    /// *No effect*: it is not locked. A lock of the other kind that it had is gone: the kernel
-    /// gives that up before it looks.
+    /// *No effect*: the file is not locked. A lock of the other kind that the file had is gone: the
+    /// kernel gives that up first.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     #[track_caller]
     pub fn lock_shared(&self) -> io::Result<()> {
         self.wait_for_lock(FlockOperation::NonBlockingLockShared)
@@ -338,10 +339,10 @@ impl File {
     /// As [`lock`](File::lock), if that is possible now. Never waits, but for a server's answer.
     ///
     /// # Cancellation
-    /// *No effect*. Of a server's answer that was not waited for, it *may already have happened*.
+    /// *No effect*. Without a server's answer the lock *may already have happened*.
     ///
     /// # Errors
-    /// `WouldBlock` if somebody has locked it; else what the kernel says.
+    /// `WouldBlock` if somebody has locked the file; else the kernel's error.
     #[track_caller]
     pub fn try_lock(&self) -> Result<(), TryLockError> {
         self.attempt_lock(FlockOperation::NonBlockingLockExclusive)
@@ -354,20 +355,20 @@ impl File {
     /// As for [`try_lock`](File::try_lock).
     ///
     /// # Errors
-    /// `WouldBlock` if somebody has locked it; else what the kernel says.
+    /// `WouldBlock` if somebody has locked the file; else the kernel's error.
     #[track_caller]
     pub fn try_lock_shared(&self) -> Result<(), TryLockError> {
         self.attempt_lock(FlockOperation::NonBlockingLockShared)
     }
 
-    /// Unlocks the file. Never waits, but for a server's answer. A file whose last handle is
-    /// dropped is unlocked, too.
+    /// Unlocks the file. Never waits, but for a server's answer. The drop of the last
+    /// handle of a file unlocks the file, too.
     ///
     /// # Cancellation
     /// As for [`try_lock`](File::try_lock).
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     #[track_caller]
     pub fn unlock(&self) -> io::Result<()> {
         self.flock(FlockOperation::Unlock)
@@ -410,7 +411,7 @@ impl File {
     /// *No effect*.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     #[track_caller]
     pub fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
         self.read_several_from(Place::At(offset), bufs)
@@ -419,10 +420,10 @@ impl File {
     /// Writes from several buffers, from an offset on. The position stays.
     ///
     /// # Cancellation
-    /// *No effect*. One that has begun is waited for, and what was written is returned.
+    /// *No effect*. One that has begun is waited for, and the count of written bytes is returned.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     #[track_caller]
     pub fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
         self.write_several_to(Place::At(offset), bufs)
@@ -461,7 +462,7 @@ impl File {
         self.write_others(place, bufs)
     }
 
-    /// Reads what is not of a disk.
+    /// Reads a file that is not of a disk.
     #[track_caller]
     #[inline(never)]
     fn read_others(&self, place: Place, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
@@ -472,7 +473,7 @@ impl File {
         if is_patient { stream.read_vectored(bufs) } else { stream.read_at_once(bufs) }
     }
 
-    /// Writes what is not of a disk.
+    /// Writes a file that is not of a disk.
     #[track_caller]
     #[inline(never)]
     fn write_others(&self, place: Place, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
@@ -483,7 +484,7 @@ impl File {
         if is_patient { stream.write_vectored(bufs) } else { stream.write_at_once(bufs) }
     }
 
-    /// How this stream is read and written, and whether its description says that it is waited for.
+    /// This stream as a descriptor, and whether its description says that readers wait.
     fn stream(&self) -> io::Result<(&Descriptor, bool)> {
         let is_patient = !rustix::fs::fcntl_getfl(self.borrowed())?.contains(OFlags::NONBLOCK);
         if let Some(stream) = self.stream.get() {
@@ -506,7 +507,7 @@ impl File {
         usize::try_from(metadata.len().saturating_sub(position)).unwrap_or(0)
     }
 
-    /// Appends what comes up to the end. What has come before an error stays.
+    /// Appends the bytes up to the end. Bytes that have come before an error stay.
     #[track_caller]
     fn read_rest(&self, place: Place, to: &mut Vec<u8>) -> io::Result<usize> {
         self.read_more(self.rest(), place, to)
@@ -514,8 +515,8 @@ impl File {
 
     /// The content of a file that was just opened, without waiting, and has about this length.
     ///
-    /// Of a file in memory one call has all: it asks for a byte more than there should be, and does
-    /// not get it.
+    /// Of a file in memory one call has all: the call asks for a byte more than there should be,
+    /// and does not get that byte.
     #[track_caller]
     pub(super) fn read_all(&mut self, length: u64) -> io::Result<Vec<u8>> {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
@@ -534,7 +535,7 @@ impl File {
         Ok(content)
     }
 
-    /// Appends what comes up to the end, which is probably so much.
+    /// Appends the bytes up to the end, probably so many.
     #[track_caller]
     fn read_more(&self, rest: usize, place: Place, to: &mut Vec<u8>) -> io::Result<usize> {
         whole::read_to_end(&mut Rest(self, place), rest, to)
@@ -556,7 +557,7 @@ impl File {
             return ask("a file's position", self.handle(), move |file| rustix::fs::seek(file, to));
         }
         Ok(match to {
-            // As the kernel has it: what is beyond its numbers is negative.
+            // As the kernel has it: a number beyond its own is negative.
             SeekFrom::Start(at) if at > i64::MAX.unsigned_abs() => return Err(Errno::INVAL.into()),
             SeekFrom::Start(at) => self.move_to(rustix::fs::SeekFrom::Start(at))?,
             SeekFrom::Current(by) => self.move_to(rustix::fs::SeekFrom::Current(by))?,

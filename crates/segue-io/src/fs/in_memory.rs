@@ -1,22 +1,22 @@
-//! What the kernel has in memory, had on the worker: reads, names, metadata and directories.
+//! The kernel's memory, used on the worker: reads, names, metadata and directories.
 //!
-//! Used by everything in `fs` for what a call can have at once.
+//! Used by everything in `fs` for calls that end at once.
 //!
 //! # Asked, known, or trusted
 //!
-//! The kernel can be asked to read only what it has (`RWF_NOWAIT`), and to look up names only by
-//! what it has (`RESOLVE_CACHED`). Both hold for the file systems of a disk: a server is asked to
+//! The kernel can be asked to read from memory alone (`RWF_NOWAIT`), and to look up names in memory
+//! alone (`RESOLVE_CACHED`). Both hold for the file systems of a disk: a server is asked to
 //! open a file also where its name is in memory. So a name is looked up without opening anything
-//! (`O_PATH`), which asks nobody, and `local` knows what lies there. What the kernel knows of an
-//! open file is had from it without waiting where the file system asks nobody else.
+//! (`O_PATH`), which asks nobody, and `local` knows the file system there. The kernel tells its
+//! knowledge of an open file without waiting where the file system asks nobody else.
 //!
 //! Most names lead from the root, or the working directory, to files of the same mount, and the
 //! kernel can be asked to follow no others (`RESOLVE_NO_XDEV`): then one call opens the file. A
-//! program that makes a server's directory its root does so before it opens its first file.
+//! program that makes a server's directory its root does so before its first open.
 //!
-//! It can't be asked for the entries of a directory in this way, and for the metadata of a name
-//! only at twice the price. There the last ones of the kind are taken for a sign of the next ones:
-//! [`Trust`].
+//! The kernel can't be asked for the entries of a directory in this way, and for the metadata of a
+//! name only at twice the price. There the last ones of the kind are taken for a sign of the next
+//! ones: [`Trust`].
 
 #![allow(unsafe_code)] // The kernel writes a thread's usage through a pointer.
 
@@ -38,7 +38,7 @@ pub(super) const SMALL: usize = 128 * 1024;
 const BYTES: usize = 4096;
 
 /// Whether a read that must not wait and says 0 has come to the end. Linux 5.9 to 5.11 say so also
-/// of what is not in memory.
+/// of data that are not in memory.
 fn tells_end() -> bool {
     static TELLS: OnceLock<bool> = OnceLock::new();
     *TELLS.get_or_init(|| {
@@ -50,7 +50,7 @@ fn tells_end() -> bool {
     })
 }
 
-/// What is in memory, if anything is.
+/// The bytes in memory, if there are any.
 #[inline]
 pub(super) fn read_now(file: BorrowedFd<'_>, taken: &mut [IoSliceMut<'_>], place: Place) -> Option<io::Result<usize>> {
     let wanted = taken.iter().map(|buf| buf.len()).sum::<usize>();
@@ -63,22 +63,22 @@ pub(super) fn read_now(file: BorrowedFd<'_>, taken: &mut [IoSliceMut<'_>], place
             charge(count / BYTES);
             Some(Ok(count))
         }
-        // It is not in memory, or this file or kernel can't say: the plain call says what it is.
+        // Not in memory, or this file or kernel can't say: the plain call has the error.
         Err(_) => None,
     }
 }
 
-/// Whether this kernel can be asked for names that it has in memory, and this process may.
+/// Whether this kernel can be asked for names in memory, and this process may.
 static CAN_LOOK: AtomicBool = AtomicBool::new(true);
 
-/// Looks up what is always there.
+/// Looks up a name that is always there.
 #[cold]
 fn can_look() -> bool {
     let look = rustix::fs::openat2(CWD, c"/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::CACHED);
     !matches!(look, Err(Errno::NOSYS | Errno::INVAL | Errno::PERM))
 }
 
-/// Opens what can be opened by what is in memory. `None` if that is not enough, or can't be told.
+/// Opens a name by the kernel's memory alone. `None` if that is not enough, or can't be told.
 fn cached(
     within: BorrowedFd<'_>,
     path: &CStr,
@@ -102,13 +102,14 @@ fn cached(
     }
 }
 
-/// What there is by that name, if it is in memory. It is not opened: no file system is asked.
+/// The thing of that name, if the name is in memory. The thing is not opened: no file system is
+/// asked.
 pub(super) fn look_up(within: BorrowedFd<'_>, path: &CStr, flags: OFlags) -> Option<io::Result<OwnedFd>> {
     let found = cached(within, path, flags | OFlags::PATH | OFlags::CLOEXEC, ResolveFlags::empty())?;
     Some(found.map_err(Into::into))
 }
 
-/// Opens a file of a disk by what is in memory, without creating one.
+/// Opens a file of a disk by the kernel's memory, without creating one.
 pub(super) fn open_now(path: &CStr, flags: OFlags) -> Option<io::Result<OwnedFd>> {
     if begins_on_disk(path) {
         match cached(CWD, path, flags, ResolveFlags::NO_XDEV)? {
@@ -147,13 +148,13 @@ fn begins_on_disk(path: &CStr) -> bool {
     found
 }
 
-/// What lies at a path, if that is in memory, on a disk.
+/// Whether the thing at a path is in memory, on a disk.
 pub(super) fn is_on_disk(path: &CStr, flags: OFlags) -> bool {
     let found = look_up(CWD, path, flags).and_then(Result::ok);
     found.and_then(|found| known(found.as_fd())).is_some_and(|(_, home)| home == Home::Disk)
 }
 
-/// The directory of a path, if it is in memory, on a disk, and the name in it.
+/// The directory of a path, if in memory, on a disk, and the name there.
 pub(super) fn directory_of(path: &CStr) -> Option<(OwnedFd, &CStr)> {
     let bytes = path.to_bytes();
     let begin = bytes.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
@@ -170,7 +171,7 @@ pub(super) fn directory_of(path: &CStr) -> Option<(OwnedFd, &CStr)> {
     (home == Home::Disk).then_some((directory, name))
 }
 
-/// What the kernel knows of an open file without asking anybody, and where the file is. It is to be
+/// The kernel's knowledge of an open file without asking anybody, and the file's home. To be
 /// believed of a disk and of the kernel alone.
 pub(super) fn known(fd: BorrowedFd<'_>) -> Option<(Statx, Home)> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
@@ -179,19 +180,19 @@ pub(super) fn known(fd: BorrowedFd<'_>) -> Option<(Statx, Home)> {
     Some((stat, home))
 }
 
-/// What is known of an open file, if its file system knows it by itself.
+/// The metadata of an open file, if its file system asks nobody.
 pub(super) fn stat_now(fd: BorrowedFd<'_>) -> Option<Statx> {
     known(fd).filter(|(_, home)| *home != Home::Elsewhere).map(|(stat, _)| stat)
 }
 
-/// What kind of thing a file is, which says how its content is had.
+/// The kind of a file, which says how its content is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A file or a directory of a disk, or a disk.
     Disk,
     /// A file or a directory that somebody else has to be asked for.
     Elsewhere,
-    /// A pipe, a terminal, a counter: it lasts as long as another party likes.
+    /// A pipe, a terminal, a counter: a wait lasts as long as another party likes.
     Stream,
 }
 
@@ -218,7 +219,7 @@ impl Kind {
 /// How many of a kind are taken to be in memory, when one was.
 const TRUSTED: u32 = 15;
 
-/// What the last look was like: so many more of the kind are taken to be in memory.
+/// The outcome of the last look: so many more of the kind are taken to be in memory.
 ///
 /// Entries of one directory lie together: where the metadata of one are in memory, those of the
 /// next ones are, nearly always. And a walk through directories that are in memory goes on to
@@ -248,8 +249,8 @@ impl Trust {
     }
 }
 
-/// Makes a call that may block, and says whether the thread has slept in it: for the disk, or for a
-/// lock of the kernel's.
+/// Makes a call that may block, and says whether the thread has slept meanwhile: for the disk, or
+/// for a lock of the kernel's.
 pub(super) fn noting_sleep<T>(call: impl FnOnce() -> T) -> (T, bool) {
     let before = sleeps();
     let result = call();
@@ -261,7 +262,7 @@ fn sleeps() -> Option<i64> {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: `usage` has the room that the call writes to.
     let result = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
-    // SAFETY: it has numbers alone, for which zero is one.
+    // SAFETY: the struct has numbers alone, for which zero is a value.
     let usage = unsafe { usage.assume_init() };
     (result == 0).then_some(usage.ru_nvcsw)
 }

@@ -1,7 +1,7 @@
 //! Which file systems ask nobody else: those of a disk, of memory, and of the kernel's own.
 //!
 //! Asked by everything in `fs` before a worker makes a call that another party might delay. A
-//! server somewhere may take its time also for what is in the kernel's caches, or be a program on
+//! server somewhere may take its time also for data in the kernel's caches, or be a program on
 //! this very worker.
 //!
 //! # The three
@@ -12,19 +12,20 @@
 //! | `Kernel` | the kernel makes them up, at once | may wait for anybody: for an event, a device, another program's memory |
 //! | `Elsewhere` | asks a server, or is not known | likewise |
 //!
-//! What is not in the lists is elsewhere: then nothing but the way differs. An overlay counts as a
-//! disk, since its root is that of nearly every container; of its layers, which may lie on a
-//! server, the kernel tells nobody. So do network block devices with a file system on them: these
-//! wait in the kernel's block layer, as for any disk.
+//! A file system that is not in the lists is elsewhere: then nothing but the way differs. An
+//! overlay counts as a disk, since its root is that of nearly every container; of its layers, which
+//! may lie on a server, the kernel tells nobody. So do network block devices with a file system on
+//! them: these wait in the kernel's block layer, as for any disk.
 //!
 //! # The table
 //!
 //! The number of its mount names the file system; no other one ever gets it (since Linux 6.8).
-//! Before, the number of the device does, which may come again when something else is mounted. It
-//! is asked once what kind it is, on a thread that can be left, as the answer may come from a
-//! server. The answer is kept in a small table. What does not fit there is elsewhere.
+//! Before, the number of the device does, which may come again when something else is mounted. A
+//! file system is asked once for its kind, on a thread that can be left, as the answer may come
+//! from a server. The answer is kept in a small table. A file system without room there is
+//! elsewhere.
 //!
-//! Each entry is one word, written once; it says all that it says by itself, so that the accesses
+//! Each entry is one word, written once, which says all by itself, so that the accesses
 //! are relaxed. Two threads that ask at once may both write.
 
 use crate::apart::{self, Patience};
@@ -34,13 +35,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static TABLE: [AtomicU64; 32] = [const { AtomicU64::new(0) }; 32];
 
-/// Asks for the number of a mount that is given to no other. rustix has no name for it.
+/// Asks for the number of a mount that is given to no other. rustix has no name for this flag.
 pub(super) const ONE_MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 
-/// What std asks for.
+/// The fields that std asks for.
 pub(super) const ASKED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
-/// What a file system depends on. See the file's head.
+/// The parties that a file system depends on. See the file's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Home {
     Disk,
@@ -74,7 +75,7 @@ const DISKS: [u32; 16] = [
     0xe0f5_e1e2,
 ];
 
-/// proc, sysfs, both of control groups, terminals; pipes, sockets, and what has no name at all.
+/// proc, sysfs, both of control groups, terminals; pipes, sockets, and files without any name.
 const KERNELS: [u32; 8] =
     [0x9fa0, 0x6265_6572, 0x0027_e0eb, 0x6367_7270, 0x1cd1, 0x5049_5045, 0x534f_434b, 0x0904_1934];
 
@@ -123,7 +124,7 @@ fn again(fd: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
 }
 
 /// Where that was found. The first time, the caller waits for the answer of `fd`, which is of
-/// there; if it is cancelled meanwhile, that is not known yet: `None`.
+/// there; after a cancellation that is not known yet: `None`.
 pub(super) fn home(stat: &Statx, fd: BorrowedFd<'_>) -> Option<Home> {
     let place = place(stat);
     for entry in &TABLE {

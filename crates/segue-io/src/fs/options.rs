@@ -4,19 +4,19 @@
 //!
 //! # Where
 //!
-//! A file of a disk whose name is in memory is opened on the worker. What is created, or not in
-//! memory, is opened by the worker's ring, within its directory, if that is in memory, on a disk.
-//! Everything else may be a server's: it is opened on a thread that can be left.
+//! A file of a disk whose name is in memory is opened on the worker. A file that is created, or not
+//! in memory, is opened by the worker's ring, within its directory, if that is in memory, on a
+//! disk. Everything else may be a server's, and is opened on a thread that can be left.
 //!
 //! # Pipes
 //!
 //! To open a pipe by its name waits for its other end. The kernel tells nobody of that but a thread
-//! that blocks; so all is opened with `O_NONBLOCK`, which is taken away again, and what says that
-//! it would have to wait is tried again, after pauses: a pipe that is to be written and has no
-//! reader (`ENXIO`), and what somebody has a lease of (`EAGAIN`). A pipe that is to be read opens
-//! at once, and is a reader from then on, as one that blocks in its open is. It is looked at until
-//! a writer has come, by a call that would copy what there is, and takes nothing (`tee`). So such
-//! an open needs no thread, and can be cancelled.
+//! that blocks; so all is opened with `O_NONBLOCK`, which is taken away again, and an open that
+//! would have to wait is tried again, after pauses: a pipe that is to be written and has no reader
+//! (`ENXIO`), and a file that somebody has a lease of (`EAGAIN`). A pipe that is to be read opens
+//! at once, and is a reader from then on, as one that blocks in its open is. The pipe is looked at
+//! until a writer has come, by a call that would copy what there is, and takes nothing (`tee`). So
+//! such an open needs no thread, and can be cancelled.
 
 use super::call::{Call, run};
 use super::calls::{Open, Plain, c_path};
@@ -80,7 +80,7 @@ impl File {
         OpenOptions::new().read(true).open(path)
     }
 
-    /// Opens a file for writing; creates it, or empties it.
+    /// Opens a file for writing; creates the file, or empties the old one.
     ///
     /// # Cancellation
     /// As for [`OpenOptions::open`].
@@ -133,29 +133,29 @@ impl OpenOptions {
     }
 
     options! {
-        /// It may be read.
+        /// The file may be read.
         read,
-        /// It may be written.
+        /// The file may be written.
         write,
-        /// Each write goes to the end, whoever else writes.
+        /// Each write goes to the end, also among other writers.
         append,
-        /// It is emptied.
+        /// The file is emptied.
         truncate,
-        /// It is created if it is not there.
+        /// A missing file is created.
         create,
-        /// It is created, and must not be there.
+        /// The file is created, and must not be there.
         create_new
     }
 
     /// Opens the file at a path.
     ///
     /// # Cancellation
-    /// *No effect*. If the file has been opened, it is returned; no descriptor is lost. Of a server
+    /// *No effect*. A file that has been opened is returned; no descriptor is lost. Of a server
     /// that takes no notice, an open *may already have happened*: the server may create or empty
     /// the file.
     ///
     /// # Errors
-    /// What the kernel says, as std does; `InvalidInput` for options that contradict each other,
+    /// The kernel's error, as std does; `InvalidInput` for options that contradict each other,
     /// and for a path with a NUL. A fiber that panics can't wait for the other end of a pipe.
     #[track_caller]
     pub fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
@@ -246,7 +246,7 @@ fn says(error: &io::Error, errno: Errno) -> bool {
     error.raw_os_error() == Some(errno.raw_os_error())
 }
 
-/// Opens what says by itself that it would have to wait for somebody, as far as anybody knows.
+/// Opens by a call that does not wait for another party, as far as anybody knows.
 #[track_caller]
 fn open_anywhere(path: &CStr, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
     segue_core::admit()?;
@@ -259,7 +259,7 @@ fn open_anywhere(path: &CStr, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> 
     }
     if let Some((directory, name)) = directory_of(path) {
         match run(Open::new(directory.as_fd(), name, flags, mode)) {
-            // Something is mounted there, or a link leads elsewhere; or it is the older call that
+            // Something is mounted there, or a link leads elsewhere; or this is the older call that
             // knows these flags.
             Err(error) if says(&error, Errno::XDEV) || says(&error, Errno::INVAL) => {}
             opened => return opened,
@@ -278,7 +278,7 @@ fn is_pipe_at(path: &CStr) -> io::Result<bool> {
     Ok(FileType::from_raw_mode(stat_at(path, true)?.stx_mode.into()) == FileType::Fifo)
 }
 
-/// Waits until a writer of this pipe has come, and does not mind if it has gone again.
+/// Waits until a writer of this pipe has come, also one that has gone again.
 #[track_caller]
 fn wait_for_writer(reader: BorrowedFd<'_>) -> io::Result<()> {
     let mut pauses = Pauses::up_to(LONGEST_PAUSE);
@@ -303,11 +303,11 @@ fn has_had_writer(reader: BorrowedFd<'_>, copy: &mut Option<(OwnedFd, OwnedFd)>)
         Some(copy) => copy,
         none => none.insert(rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?),
     };
-    // Of an empty pipe it says whether there is somebody to wait for.
+    // Of an empty pipe the call says whether there is a writer to wait for.
     Ok(!matches!(rustix::pipe::tee(reader, to, 1, SpliceFlags::NONBLOCK), Ok(0) | Err(Errno::INTR)))
 }
 
-/// Something that is to be read to its end, as it is read.
+/// Something that is to be read to its end, by its kind.
 pub(super) enum Whole {
     /// A file of this length, as far as one can tell. Its descriptor still has `O_NONBLOCK`.
     File(File, u64),
@@ -316,9 +316,9 @@ pub(super) enum Whole {
     Pipe(Descriptor),
 }
 
-/// Opens something to read it to its end. `None` if it is to be opened in the long way.
+/// Opens something to read it to its end. `None` if the long way is to open the file.
 ///
-/// Who reads a pipe to its end does not see when it was opened: so nobody has to look for a writer.
+/// A reader to the end does not see when the pipe was opened: so nobody has to look for a writer.
 #[track_caller]
 pub(super) fn open_whole(path: &CStr) -> io::Result<Option<Whole>> {
     let fd = match open_anywhere(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty()) {

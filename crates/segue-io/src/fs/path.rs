@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 /// *No effect*.
 ///
 /// # Errors
-/// What the kernel says; `OutOfMemory` if there is no room for it.
+/// The kernel's error; `OutOfMemory` if there is no room for it.
 ///
 /// # Examples
 ///
@@ -77,7 +77,7 @@ pub fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
 /// [persist](super::NamedTempFile::persist) it.
 ///
 /// # Errors
-/// What the kernel says. A part may have been written.
+/// The kernel's error. A part may have been written.
 #[track_caller]
 pub fn write(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Result<()> {
     File::create(path)?.write_all(contents.as_ref())
@@ -93,7 +93,7 @@ pub fn write(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Result<(
 /// where another party has a part in it, at once.
 ///
 /// # Errors
-/// What the kernel says; `InvalidInput` if `from` is no regular file. A part may have been copied.
+/// The kernel's error; `InvalidInput` if `from` is no regular file. A part may have been copied.
 ///
 /// # Examples
 ///
@@ -115,7 +115,7 @@ pub fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<u64> {
 /// *No effect*. One that has begun is waited for.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 #[track_caller]
 pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
     change(Change::Rename(c_path(from.as_ref())?, c_path(to.as_ref())?))
@@ -127,7 +127,7 @@ pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
 /// *No effect*. One that has begun is waited for.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 #[track_caller]
 pub fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
     change(Change::Unlink(c_path(path.as_ref())?))
@@ -139,7 +139,7 @@ pub fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
 /// *No effect*. One that has begun is waited for.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 #[track_caller]
 pub fn remove_dir(path: impl AsRef<Path>) -> io::Result<()> {
     change(Change::RemoveDir(c_path(path.as_ref())?))
@@ -151,7 +151,7 @@ pub fn remove_dir(path: impl AsRef<Path>) -> io::Result<()> {
 /// *May already have happened*: a part may have been removed.
 ///
 /// # Errors
-/// What the kernel says; `InvalidInput` for a tree of over 1,000 levels. A part may have been
+/// The kernel's error; `InvalidInput` for a tree of over 1,000 levels. A part may have been
 /// removed.
 #[track_caller]
 pub fn remove_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
@@ -176,7 +176,7 @@ pub fn remove_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
 /// *No effect*. One that has begun is waited for.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 #[track_caller]
 pub fn create_dir(path: impl AsRef<Path>) -> io::Result<()> {
     DirBuilder::new().create(path)
@@ -188,7 +188,7 @@ pub fn create_dir(path: impl AsRef<Path>) -> io::Result<()> {
 /// *May already have happened*: some of them may have been created.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 #[track_caller]
 pub fn create_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     DirBuilder::new().recursive(true).create(path)
@@ -221,7 +221,7 @@ impl DirBuilder {
     /// As for [`create_dir`] and [`create_dir_all`].
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     #[track_caller]
     pub fn create(&self, path: impl AsRef<Path>) -> io::Result<()> {
         if self.recursive { self.create_all(path.as_ref()) } else { self.create_one(path.as_ref()) }
@@ -276,7 +276,7 @@ impl DirBuilderExt for DirBuilder {
 /// *No effect*.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 #[track_caller]
 pub fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
     super::dir::read_dir(path.as_ref())
@@ -288,7 +288,7 @@ pub fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
 /// *No effect*.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 #[track_caller]
 pub fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
     stat_at(&c_path(path.as_ref())?, true).map(Metadata::new)
@@ -300,7 +300,7 @@ pub fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
 /// *No effect*.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 #[track_caller]
 pub fn symlink_metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
     stat_at(&c_path(path.as_ref())?, false).map(Metadata::new)
@@ -328,7 +328,7 @@ pub fn exists(path: impl AsRef<Path>) -> io::Result<bool> {
 /// *No effect*.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 #[track_caller]
 pub fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     let path = path.as_ref().to_owned();
@@ -344,7 +344,7 @@ pub fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
 /// *No effect*. One that has begun is waited for.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 #[track_caller]
 pub fn hard_link(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result<()> {
     change(Change::Link(c_path(original.as_ref())?, c_path(link.as_ref())?))
@@ -356,7 +356,7 @@ pub fn hard_link(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Resu
 /// *No effect*. One that has begun is waited for.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 #[track_caller]
 pub fn symlink(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result<()> {
     change(Change::Symlink(c_path(original.as_ref())?, c_path(link.as_ref())?))
@@ -368,7 +368,7 @@ pub fn symlink(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result
 /// *No effect*.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 #[track_caller]
 pub fn read_link(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     let path = c_path(path.as_ref())?;
@@ -386,7 +386,7 @@ pub fn read_link(path: impl AsRef<Path>) -> io::Result<PathBuf> {
 /// *No effect*. One that has begun is waited for.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 #[track_caller]
 pub fn set_permissions(path: impl AsRef<Path>, permissions: Permissions) -> io::Result<()> {
     let (path, mode) = (c_path(path.as_ref())?, Mode::from_raw_mode(permissions.mode()));

@@ -14,8 +14,8 @@ pub(super) const OFFSETS: u64 = 1 << 63;
 pub(super) enum Place {
     /// At the description's position, which moves on.
     Cursor {
-        /// Whether nobody else uses it meanwhile: then a transfer flies. The system call has a lock
-        /// on the position.
+        /// Whether nobody else uses the position meanwhile: then a transfer flies. The system call
+        /// has a lock on the position.
         alone: bool,
     },
     At(u64),
@@ -32,7 +32,8 @@ impl Place {
 }
 
 /// How many calls are at a handle's position, on threads that may block. They have its lock, or
-/// wait for it. It orders nothing: a worker that looks too early waits a while for the lock.
+/// wait for the lock. The count orders nothing: a worker that looks too early waits a while for the
+/// lock.
 #[derive(Default)]
 pub(super) struct Visitors(AtomicU32);
 

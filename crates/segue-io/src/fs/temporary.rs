@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 /// *No effect*.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 ///
 /// # Examples
 ///
@@ -48,7 +48,7 @@ pub fn temp_file() -> io::Result<File> {
 /// *No effect*.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 #[track_caller]
 pub fn temp_file_in(dir: impl AsRef<Path>) -> io::Result<File> {
     let dir = dir.as_ref();
@@ -163,7 +163,7 @@ impl NamedTempFile {
     /// *No effect*.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     #[track_caller]
     pub fn new() -> io::Result<Self> {
         Self::new_in(std::env::temp_dir())
@@ -175,7 +175,7 @@ impl NamedTempFile {
     /// *No effect*.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     #[track_caller]
     pub fn new_in(dir: impl AsRef<Path>) -> io::Result<Self> {
         // Where it goes from must not depend on where the program is by then.
@@ -211,7 +211,7 @@ impl NamedTempFile {
     /// *No effect* on that name; the temporary file is dropped. One that has begun is waited for.
     ///
     /// # Errors
-    /// What the kernel says; the temporary file is dropped.
+    /// The kernel's error; the temporary file is dropped.
     #[track_caller]
     pub fn persist(self, to: impl AsRef<Path>) -> io::Result<File> {
         rename(self.path(), to)?;

@@ -139,8 +139,9 @@ impl<T: ToAddrs + ?Sized> ToAddrs for &T {
 
 /// The addresses of a host: `"example.org:80"`, `("example.org", 80)`, `"127.0.0.1:80"`.
 ///
-/// An address that is written out is only read. A name is looked up by the [resolver](super::Resolve), as
-/// in whatever takes [`ToAddrs`]: so this is for programs that want to see the addresses.
+/// An address that is written out is only read. A name is looked up by the
+/// [resolver](super::Resolve), as in whatever takes [`ToAddrs`]: so this is for programs that want
+/// to see the addresses.
 ///
 /// # Cancellation
 /// *No effect*: it fails at once if the look-up has not begun, and else when that is over.

@@ -1,6 +1,6 @@
-//! A socket before it is bound or connected, for the options that come before that.
+//! A socket before its bind or connect, for the options that come before that.
 //!
-//! Used by servers and clients whose listener or stream needs more than the defaults.
+//! Used by servers and clients with a listener or stream that needs more than the defaults.
 
 use super::family::Family;
 use super::listener::Listener;
@@ -20,7 +20,7 @@ use std::{fmt, io};
 /// A socket that is not a listener, a stream or a receiver of packets yet: options are set first.
 ///
 /// [`as_socket2`](Self::as_socket2) has all options that there are, also those that few systems
-/// have. Nothing is set unless it is asked for, save that nothing blocks.
+/// have. Nothing is set unasked, save that nothing blocks.
 ///
 /// # Examples
 ///
@@ -58,39 +58,41 @@ impl<P: Protocol> Socket<P> {
         Self::new(P::Family::domain(addr))
     }
 
-    /// The socket, for whatever the crate [`socket2`](crate::net::socket2) can do with it. It does
+    /// The socket, for all methods of the crate [`socket2`](crate::net::socket2). The socket does
     /// not block, and must not be made to: an accept or a connect would block the whole worker.
     pub fn as_socket2(&self) -> &socket2::Socket {
         &self.io
     }
 
-    /// Gives it a local address. Never waits.
+    /// Gives the socket a local address. Never waits.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn bind(&self, addr: &P::Addr) -> io::Result<()> {
         self.io.bind(&P::Family::to_kernel(addr)?)
     }
 
     options! { |it| it.io;
-        /// Lets an address be bound whose last connections are not quite over (`SO_REUSEADDR`).
-        /// Never waits.
+        /// Lets an address be bound again before its last connections are quite over
+        /// (`SO_REUSEADDR`).
+        ///
         set_reuse_address(reuse: bool) -> () = set_reuse_address;
         /// Lets several sockets be bound to one address, if all say so (`SO_REUSEPORT`); the kernel
-        /// distributes connections and packets among them. Never waits.
+        /// distributes connections and packets among them.
         set_reuse_port(reuse: bool) -> () = set_reuse_port;
-        /// Sets the size of the buffer for what is sent (`SO_SNDBUF`); the kernel may take another
-        /// one. Never waits.
+        /// Sets the size of the send buffer (`SO_SNDBUF`); the kernel may take another
+        /// one.
         set_send_buffer_size(bytes: usize) -> () = set_send_buffer_size;
-        /// Sets the size of the buffer for what is received (`SO_RCVBUF`); the kernel may take
-        /// another one. Before a connect or a listen it also bounds TCP's window. Never waits.
+        /// Sets the size of the receive buffer (`SO_RCVBUF`); the kernel may take
+        /// another one. Set before a connect or a listen, the size also bounds TCP's window.
         set_recv_buffer_size(bytes: usize) -> () = set_recv_buffer_size;
     }
 
-    /// Binds it to a network interface by name; `None` to none (`SO_BINDTODEVICE`). Never waits.
+    /// Binds the socket to a network interface by name; `None` to none (`SO_BINDTODEVICE`). Never
+    /// waits.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub fn bind_device(&self, interface: Option<&str>) -> io::Result<()> {
         self.io.bind_device(interface.map(str::as_bytes))
@@ -106,21 +108,21 @@ impl<P: Listens> Socket<P> {
     /// own. Never waits.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn listen(self, backlog: u32) -> io::Result<Listener<P>> {
         self.io.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
         Ok(Listener::of(self.into_shared()))
     }
 
-    /// Connects to a listener. While the queue of a Unix listener is full it attempts that again,
-    /// after pauses.
+    /// Connects to a listener. While the queue of a Unix listener is full, the connect is attempted
+    /// again, after pauses.
     ///
     /// # Cancellation
     /// *May already have happened*: the other end may see a connection that is closed at once. Of a
     /// Unix socket: *no effect*.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     #[track_caller]
     pub fn connect(self, addr: &P::Addr) -> io::Result<P::Handle> {
         let shared = self.into_shared();
@@ -130,7 +132,7 @@ impl<P: Listens> Socket<P> {
 }
 
 impl<P: Connectionless> Socket<P> {
-    /// The socket as it is: bound, or to be bound by the first packet that it sends. Never waits.
+    /// The socket of packets: bound, or to be bound by the first packet that is sent. Never waits.
     pub fn into_packets(self) -> P::Handle {
         P::handle(self.into_shared())
     }
@@ -138,10 +140,9 @@ impl<P: Connectionless> Socket<P> {
 
 impl<P: Protocol<Addr = SocketAddr>> Socket<P> {
     options! { |it| it.io;
-        /// Sets the hop limit of IPv4 packets (`IP_TTL`). Never waits.
+        /// Sets the hop limit of IPv4 packets (`IP_TTL`).
         set_ttl(ttl: u32) -> () = set_ttl_v4;
-        /// Whether a socket for IPv6 is for that alone, and not for IPv4 too (`IPV6_V6ONLY`). Never
-        /// waits.
+        /// Whether a socket for IPv6 is for that alone, and not for IPv4 too (`IPV6_V6ONLY`).
         set_only_v6(only: bool) -> () = set_only_v6;
     }
 }
@@ -165,16 +166,16 @@ impl Socket<Tcp> {
     }
 
     options! { |it| it.io;
-        /// Sets whether small writes are sent at once (`TCP_NODELAY`). What a listener accepts
-        /// inherits it, on Linux. Never waits.
+        /// Sets whether small writes are sent at once (`TCP_NODELAY`). Accepted
+        /// connections inherit the option, on Linux.
         set_nodelay(nodelay: bool) -> () = set_tcp_nodelay;
     }
 
-    /// Has the kernel ask a peer that has been silent for this time whether it is still there;
-    /// `None` never (`SO_KEEPALIVE`, `TCP_KEEPIDLE`). Never waits.
+    /// Has the kernel ask a peer that has been silent for this time whether the peer is still
+    /// there; `None` never (`SO_KEEPALIVE`, `TCP_KEEPIDLE`). Never waits.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn set_keepalive(&self, idle: Option<Duration>) -> io::Result<()> {
         match idle {
             Some(time) => self.io.set_tcp_keepalive(&TcpKeepalive::new().with_time(time)),
@@ -182,12 +183,12 @@ impl Socket<Tcp> {
         }
     }
 
-    /// Sets for how long the close waits until what was written has arrived; with zero it is a
-    /// reset (`SO_LINGER`). Never waits. But the close then blocks its thread, that of a worker
-    /// too, if the time is not zero.
+    /// Sets for how long the close waits until all written bytes have arrived; with zero the close
+    /// is a reset (`SO_LINGER`). Never waits. But the close then blocks its thread, that of a
+    /// worker too, if the time is not zero.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
         self.io.set_linger(linger)
     }
@@ -211,7 +212,7 @@ impl Socket<Udp> {
     }
 
     options! { |it| it.io;
-        /// Sets whether packets may go to all hosts of a network (`SO_BROADCAST`). Never waits.
+        /// Sets whether packets may go to all hosts of a network (`SO_BROADCAST`).
         set_broadcast(broadcast: bool) -> () = set_broadcast;
     }
 }

@@ -1,8 +1,8 @@
 //! Descriptors that are passed over Unix sockets (`SCM_RIGHTS`).
 //!
 //! Used by programs that hand a connection or a file to another process. Descriptors are owned as
-//! soon as the system call has returned, so none is lost: what there was no room for the kernel has
-//! closed, and what a failure leaves is closed by its owner.
+//! soon as the system call has returned, so none is lost: descriptors without room the kernel has
+//! closed, and those that a failure leaves are closed by their owner.
 
 use super::ops;
 use super::packets::Packets;
@@ -21,7 +21,7 @@ use std::time::Duration;
 /// How many descriptors Linux passes with one message (`SCM_MAX_FD`).
 const MOST: usize = 253;
 
-/// What has come over a Unix socket, with the descriptors that came with it.
+/// Bytes that have come over a Unix socket, with the descriptors that came along.
 #[derive(Debug)]
 pub struct Received {
     /// How many bytes are in the buffer.
@@ -89,7 +89,7 @@ impl<P: Protocol + Local> Stream<P> {
     ///
     /// The receiver gets descriptors of the same files. The sender may close its own. Flags go with
     /// them, since they are the files': to hand a socket or a pipe of this crate to another
-    /// program, make it an [`OwnedFd`] first (`TryFrom`), which blocks as other programs expect it.
+    /// program, make an [`OwnedFd`] of it first (`TryFrom`), which blocks as other programs expect.
     ///
     /// # Cancellation
     /// *No effect*.
@@ -123,7 +123,8 @@ impl<P: Protocol + Local> Stream<P> {
         send(&self.shared, bytes, fds, self.write_timeout()?)
     }
 
-    /// Reads bytes, with at most so many descriptors. It ends where those of another send begin.
+    /// Reads bytes, with at most so many descriptors. The read ends where those of another send
+    /// begin.
     ///
     /// # Cancellation
     /// *No effect*: bytes and descriptors stay for the next call.
@@ -166,7 +167,7 @@ impl<P: Protocol + Local> Packets<P> {
         send(&self.shared, packet, fds, self.write_timeout()?)
     }
 
-    /// Waits for a packet and takes it, with at most so many descriptors.
+    /// Waits for a packet and takes the packet, with at most so many descriptors.
     ///
     /// # Cancellation
     /// *No effect*: the packet stays, with its descriptors.

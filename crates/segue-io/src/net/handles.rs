@@ -31,14 +31,14 @@ macro_rules! handles {
             /// blocking; its time-outs are not taken over. Never waits.
             ///
             /// # Errors
-            /// If it can't be made to not block.
+            /// If the socket can't be made to not block.
             pub fn from_std(socket: P::$std) -> io::Result<Self> {
                 Ok(Self::of(Shared::take_over::<P::Family>(socket.into())?))
             }
 
-            /// The same socket for std. It blocks, as std's do; clones that stay here do not mind.
-            /// A listener blocks only if this was the last clone: that is a flag of the listener,
-            /// on which the clones' accepts rely. Never waits.
+            /// The same socket for std, which blocks, as std's do; clones that stay here do not
+            /// mind. A listener blocks only if this was the last clone: that is a flag of the
+            /// listener, on which the clones' accepts rely. Never waits.
             ///
             /// # Errors
             /// If there is no descriptor left: the result has one of its own.
@@ -49,7 +49,7 @@ macro_rules! handles {
             /// The address of this end. Never waits.
             ///
             /// # Errors
-            /// What the kernel says.
+            /// The kernel's error.
             pub fn local_addr(&self) -> io::Result<P::Addr> {
                 self.shared.local_addr::<P::Family>()
             }
@@ -57,7 +57,7 @@ macro_rules! handles {
             /// The error that is pending on the socket, which is cleared. Never waits.
             ///
             /// # Errors
-            /// What the kernel says when it is asked.
+            /// The kernel's error when it is asked.
             pub fn take_error(&self) -> io::Result<Option<io::Error>> {
                 self.shared.io().take_error()
             }
@@ -69,7 +69,7 @@ macro_rules! handles {
         impl<P: $protocol> From<OwnedFd> for $handle<P> {
             fn from(fd: OwnedFd) -> Self {
                 let io = socket2::Socket::from(fd);
-                // It fails only for what is no socket; then every operation says so.
+                // This fails only for a descriptor of no socket; then every operation says so.
                 let _ = io.set_nonblocking(true);
                 Self::of(Shared::adopt::<P::Family>(io))
             }
@@ -97,7 +97,7 @@ handles!(Stream, Protocol, Std, NAME);
 handles!(Packets, Protocol, Std, NAME);
 handles!(Listener, Listens, StdListener, LISTENER);
 
-/// The methods of the two types whose sockets have two directions.
+/// The methods of the two types of sockets that have two directions.
 macro_rules! both_ways {
     ($handle:ident) => {
         impl<P: Protocol> $handle<P> {
@@ -120,7 +120,7 @@ macro_rules! both_ways {
             /// The address of the other end. Never waits.
             ///
             /// # Errors
-            /// What the kernel says: `NotConnected` if there is no connection, or it was lost.
+            /// The kernel's error: `NotConnected` if there is no connection any more.
             pub fn peer_addr(&self) -> io::Result<P::Addr> {
                 self.shared.peer_addr::<P::Family>()
             }
@@ -128,7 +128,7 @@ macro_rules! both_ways {
             /// Ends one or both directions of a connection. Never waits.
             ///
             /// After [`Shutdown::Write`] the other end of a stream reads the end of the stream when
-            /// it has read what was written. Ops that wait in a direction that is ended return: a
+            /// the last bytes are read. Ops that wait in a direction that is ended return: a
             /// read with `Ok(0)`, a write with `BrokenPipe`.
             ///
             /// To end a direction again has no effect as long as the other one is open. When both
@@ -136,8 +136,8 @@ macro_rules! both_ways {
             /// `NotConnected`, which means no loss.
             ///
             /// # Errors
-            /// What the kernel says: `NotConnected` if there is no connection, if it was lost, or
-            /// is over.
+            /// The kernel's error: `NotConnected` if there is no connection, or none any
+            /// more.
             ///
             /// # Examples
             ///
@@ -158,8 +158,8 @@ macro_rules! both_ways {
                 self.shared.io().shutdown(how)
             }
 
-            /// Sets how long each read, receive and peek may wait; `None` is for ever. A store: it
-            /// costs nothing. Never waits.
+            /// Sets how long each read, receive and peek may wait; `None` is for ever. A store,
+            /// which costs nothing. Never waits.
             ///
             /// A read that waits longer fails with `TimedOut`. So does one inside of a
             /// [`timeout`](segue_core::timeout) that has ended, and then all that follow: a loop
@@ -191,8 +191,8 @@ macro_rules! both_ways {
                 self.shared.0.timeout(Half::Read).set(timeout)
             }
 
-            /// Sets how long each write or send may wait; `None` is for ever. A store: it costs
-            /// nothing. Never waits.
+            /// Sets how long each write or send may wait; `None` is for ever. A store, which
+            /// costs nothing. Never waits.
             ///
             /// # Errors
             /// `InvalidInput` for a time-out of zero.
@@ -224,7 +224,7 @@ macro_rules! both_ways {
             /// *No effect*, also if another arm was chosen, or the future is dropped.
             ///
             /// # Errors
-            /// It yields what the kernel says when it can't be asked.
+            /// Yields the kernel's error when the kernel can't be asked.
             #[track_caller]
             pub fn writable_source(&self) -> Waitable<impl Source<Output = io::Result<()>>> {
                 ops::writable(&self.shared.0)
@@ -237,7 +237,7 @@ both_ways!(Stream);
 both_ways!(Packets);
 
 /// The table of the protocols: family, type, handle, std's type of the handle; the listener, and
-/// std's type of that, if there are listeners; the traits that say what else a protocol has.
+/// std's type of that, if there are listeners; the traits that mark the protocol.
 macro_rules! protocols {
     ($($protocol:ident: $family:ident $type:ident $handle:ident $name:literal = $std:ty
         $([$listener:literal = $std_listener:ty])? {$($has:ident)*})*) => {$(

@@ -13,13 +13,14 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::{fmt, io};
 
-/// A socket that accepts TCP connections. [`Listener`] has what it does in detail.
+/// A socket that accepts TCP connections. [`Listener`] has the details.
 pub type TcpListener = Listener<Tcp>;
 
 /// A socket that accepts connections within the machine, at a path or, on Linux, at an abstract
-/// name. [`Listener`] has what it does in detail.
+/// name. [`Listener`] has the details.
 ///
-/// The path stays when the listener is dropped; who binds it again removes it first.
+/// The path stays when the listener is dropped; a program that binds the path again removes the
+/// file first.
 pub type UnixListener = Listener<Unix>;
 
 /// A socket that accepts connections within the machine which keep messages apart, as a
@@ -33,8 +34,8 @@ pub type UnixSeqpacketListener = Listener<UnixSeq>;
 ///
 /// While the process has no descriptor left for a connection, an accept fails at once, with the
 /// error that the kernel has for that (`EMFILE`; `ENFILE` if the system has none). The connection
-/// stays in the queue. So a server should pause after an error that is not a client's, or it runs
-/// round in circles until something is closed.
+/// stays in the queue. So a server should pause after an error that is not a client's, or the loop
+/// runs round in circles until something is closed.
 ///
 /// # Examples
 ///
@@ -63,7 +64,7 @@ impl<P: Listens> Listener<P> {
         self.shared.hand_on(Arc::strong_count(&self.clones) > 1)
     }
 
-    /// Waits for a connection and takes it.
+    /// Waits for a connection and takes this connection.
     ///
     /// Several callers may wait at once; which of them gets a connection is not said.
     ///
@@ -72,8 +73,9 @@ impl<P: Listens> Listener<P> {
     /// returns it.
     ///
     /// # Errors
-    /// What `accept` says: `ConnectionAborted` for a client that has gone again, and errors for a
-    /// [lack of descriptors](#lack-of-descriptors) or memory, after which it may be tried again.
+    /// The error of `accept`: `ConnectionAborted` for a client that has gone again, and errors for
+    /// a [lack of descriptors](#lack-of-descriptors) or memory, after which another accept may
+    /// succeed.
     #[track_caller]
     pub fn accept(&self) -> io::Result<(P::Handle, P::Addr)> {
         run(&self.shared.0, Accept::<P::Family>(PhantomData), None).map(Self::accepted)
@@ -91,16 +93,16 @@ impl<P: Listens> Listener<P> {
         (P::handle(Shared::adopt::<P::Family>(io)), peer)
     }
 
-    /// [`accept`](Self::accept) as a source: to be awaited, or chosen among others. It can be
-    /// waited for again, for the next connection. A simulation counts it among the waits for the
-    /// network.
+    /// [`accept`](Self::accept) as a source: to be awaited, or chosen among others. The source can
+    /// be waited for again, for the next connection. A simulation counts the wait among those for
+    /// the network.
     ///
     /// # Cancellation
-    /// *No effect*, as for [`accept`](Self::accept): nothing is accepted unless it is yielded. So
+    /// *No effect*, as for [`accept`](Self::accept): every accepted connection is yielded. So
     /// too if another arm was chosen, or the future is dropped.
     ///
     /// # Errors
-    /// It yields those of [`accept`](Self::accept).
+    /// Yields those of [`accept`](Self::accept).
     ///
     /// # Examples
     ///
@@ -137,7 +139,7 @@ impl<P: Listens> Listener<P> {
     /// *No effect*, also if another arm was chosen, or the future is dropped.
     ///
     /// # Errors
-    /// It yields what the kernel says when it can't be asked.
+    /// Yields the kernel's error when the kernel can't be asked.
     #[track_caller]
     pub fn readable_source(&self) -> Waitable<impl Source<Output = io::Result<()>>> {
         ops::readable(&self.shared.0)

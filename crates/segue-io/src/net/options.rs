@@ -7,8 +7,10 @@ macro_rules! options {
     (|$it:ident| $io:expr; $($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) -> $value:ty = $theirs:ident;)*) => {$(
         $(#[$doc])*
         ///
+        /// Never waits.
+        ///
         /// # Errors
-        /// What the kernel says.
+        /// The kernel's error.
         pub fn $name(&self, $($arg: $type),*) -> std::io::Result<$value> {
             let $it = self;
             $io.$theirs($($arg),*)

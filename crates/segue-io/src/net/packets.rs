@@ -1,7 +1,7 @@
 //! Sockets that carry messages, each as a whole: UDP, and Unix datagrams and sequenced packets.
 //!
-//! Used as [`UdpSocket`], [`UnixDatagram`] and [`UnixSeqpacket`], in the shape of std's. What only
-//! one of them has is in `udp` and `unix`.
+//! Used as [`UdpSocket`], [`UnixDatagram`] and [`UnixSeqpacket`], in the shape of std's. `udp`
+//! and `unix` have the methods of one of them alone.
 
 use super::ops::{self, Receive, ReceiveFrom};
 use super::protocol::{Connectionless, Protocol, Udp, UnixDgram, UnixSeq};
@@ -11,16 +11,16 @@ use segue_core::{Source, Waitable};
 use std::io;
 use std::marker::PhantomData;
 
-/// A UDP socket. [`Packets`] has what it does in detail.
+/// A UDP socket. [`Packets`] has the details.
 pub type UdpSocket = Packets<Udp>;
 
 /// A Unix socket for datagrams, at a path, at an abstract name on Linux, or without a name.
-/// [`Packets`] has what it does in detail.
+/// [`Packets`] has the details.
 pub type UnixDatagram = Packets<UnixDgram>;
 
 /// A connection within the machine that keeps messages apart and in order: connected to a
 /// [`UnixSeqpacketListener`](super::UnixSeqpacketListener), or one end of a
-/// [pair](UnixSeqpacket::pair). Std has none. [`Packets`] has what it does in detail.
+/// [pair](UnixSeqpacket::pair). Std has none. [`Packets`] has the details.
 pub type UnixSeqpacket = Packets<UnixSeq>;
 
 /// A socket that carries packets: a [`UdpSocket`], a [`UnixDatagram`] or a [`UnixSeqpacket`].
@@ -32,9 +32,9 @@ pub type UnixSeqpacket = Packets<UnixSeq>;
 ///
 /// A packet is sent as a whole, in one system call, and received as a whole. Of one that is longer
 /// than the buffer the rest is **cut off** and lost, without an error, as in std. A packet may be
-/// empty: a receive that returns 0 has received one. On a [`UnixSeqpacket`] it may also be the end,
-/// since the other end is closed; there empty packets are better not sent. A receive into a buffer
-/// without room takes a packet and loses all of it.
+/// empty: a receive that returns 0 has received one. On a [`UnixSeqpacket`] this may also be the
+/// end, since the other end is closed; there empty packets are better not sent. A receive into a
+/// buffer without room takes a packet and loses all its bytes.
 ///
 /// # Cancellation
 ///
@@ -69,14 +69,14 @@ pub struct Packets<P> {
 impl<P: Protocol> Packets<P> {
     /// Sends a packet to the address that the socket is connected to. Returns its length.
     ///
-    /// It waits while there is no room for the packet: in the socket's own buffer, and, for a Unix
-    /// socket, in the receiver's queue.
+    /// The send waits while there is no room for the packet: in the socket's own buffer, and, for a
+    /// Unix socket, in the receiver's queue.
     ///
     /// # Cancellation
     /// *No effect*.
     ///
     /// # Errors
-    /// What the kernel says: for a packet that is too long (`EMSGSIZE`), without a connection, and
+    /// The kernel's error: for a packet that is too long (`EMSGSIZE`), without a connection, and
     /// without a receiver. The socket's time-out.
     #[track_caller]
     pub fn send(&self, packet: &[u8]) -> io::Result<usize> {
@@ -91,14 +91,14 @@ impl<P: Protocol> Packets<P> {
         ops::now_or_never(&self.shared.0, ops::Send(packet))
     }
 
-    /// Waits for a packet and takes it. Returns how much of it is in the buffer; the
+    /// Waits for a packet and takes the packet. Returns how many bytes are in the buffer; the
     /// [rest](#packets) is lost. If the socket is connected, packets of others are not received.
     ///
     /// # Cancellation
     /// *No effect*.
     ///
     /// # Errors
-    /// What the kernel says; the socket's time-out.
+    /// The kernel's error; the socket's time-out.
     #[track_caller]
     pub fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
         run(&self.shared.0, Receive::<false>(buf), self.read_timeout()?)
@@ -127,15 +127,15 @@ impl<P: Protocol> Packets<P> {
     /// Ready when a receive would not wait: a packet is there, or the end, or an error. To be
     /// awaited, or chosen among others; then [`try_recv`](Self::try_recv).
     ///
-    /// There is no source for the receive itself: what a source has done counts only if it is
-    /// chosen, and a receive that has begun can't be undone (see [`net`](crate::net#sources)). The
-    /// kernel may yet drop a packet that is broken: then there is none after all.
+    /// There is no source for the receive itself: the effect of a source counts only if that source
+    /// is chosen, and a receive that has begun can't be undone (see [`net`](crate::net#sources)).
+    /// The kernel may yet drop a packet that is broken: then there is none after all.
     ///
     /// # Cancellation
     /// *No effect*, also if another arm was chosen, or the future is dropped.
     ///
     /// # Errors
-    /// It yields what the kernel says when it can't be asked.
+    /// Yields the kernel's error when the kernel can't be asked.
     #[track_caller]
     pub fn readable_source(&self) -> Waitable<impl Source<Output = io::Result<()>>> {
         ops::readable(&self.shared.0)
@@ -143,7 +143,7 @@ impl<P: Protocol> Packets<P> {
 }
 
 impl<P: Connectionless> Packets<P> {
-    /// Waits for a packet and takes it, with the address of its sender. In all else as
+    /// Waits for a packet and takes the packet, with the address of its sender. In all else as
     /// [`recv`](Self::recv).
     ///
     /// # Cancellation

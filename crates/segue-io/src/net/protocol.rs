@@ -31,8 +31,8 @@ pub enum UnixDgram {}
 pub enum UnixSeq {}
 
 /// The protocol of a socket. For [`Stream`](super::Stream), [`Packets`](super::Packets),
-/// [`Listener`](super::Listener) and [`Socket`](super::Socket); there are five, and no others can be
-/// made.
+/// [`Listener`](super::Listener) and [`Socket`](super::Socket); there are five, and no others can
+/// be made.
 pub trait Protocol: Wire<Family: Family<Address = Self::Addr>> {
     /// Where a socket is, and its peer.
     type Addr: Clone + fmt::Debug + Send + Sync;

@@ -47,8 +47,8 @@ pub trait Resolve: Send + Sync {
     /// Is to have *no effect*: it fails, or its result is returned.
     ///
     /// # Errors
-    /// What there is to say of a host that has no address. A list of none is none for [`lookup`](super::lookup) as
-    /// well; to connect or to bind fails then.
+    /// What there is to say of a host that has no address. A list of none is none for
+    /// [`lookup`](super::lookup) as well; to connect or to bind fails then.
     fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
 }
 

@@ -1,7 +1,7 @@
 //! The stream, in the shape of std's: TCP, and Unix sockets.
 //!
 //! Used by servers and clients, and by every library that reads and writes through std's traits.
-//! What only one of the protocols has is in `tcp` and `unix`.
+//! `tcp` and `unix` have the methods of one protocol alone.
 
 use super::ops;
 use super::protocol::{Protocol, Tcp, Unix};
@@ -15,15 +15,15 @@ use std::marker::PhantomData;
 
 /// A TCP connection.
 ///
-/// [`Stream`] has what it does in detail.
+/// [`Stream`] has the details.
 pub type TcpStream = Stream<Tcp>;
 
 /// A connection within a machine, to a listener that has a path or a name; or one end of a
 /// [pair](UnixStream::pair).
 ///
-/// [`Stream`] has what it does in detail. Descriptors go over it by
+/// [`Stream`] has the details. Descriptors are sent by
 /// [`send_fds`](UnixStream::send_fds). A read ends where descriptors come with the data, and closes
-/// those: who expects some receives them by [`recv_fds`](UnixStream::recv_fds).
+/// those: a receiver that expects some calls [`recv_fds`](UnixStream::recv_fds).
 pub type UnixStream = Stream<Unix>;
 
 /// A connection that carries bytes: a [`TcpStream`] or a [`UnixStream`].
@@ -33,8 +33,8 @@ pub type UnixStream = Stream<Unix>;
 ///
 /// # Reading and writing
 ///
-/// A read returns as soon as there is a byte; `Ok(0)` is the end of the stream, or an empty
-/// buffer's due, for which nothing waits. A write returns how much the kernel took, as soon as it
+/// A read returns as soon as there is a byte; `Ok(0)` is the end of the stream, or, at once,
+/// the result for an empty buffer. A write returns how much the kernel took, as soon as the kernel
 /// took something. By readiness both make one system
 /// call when they need not wait.
 ///
@@ -43,12 +43,12 @@ pub type UnixStream = Stream<Unix>;
 /// Every read, write, peek and connect of a cancelled caller fails, at once, with an error that
 /// [`Cancelled::caused`](segue_core::Cancelled::caused) knows.
 ///
-/// * Read and peek, also vectored: *no effect*. What has arrived stays, for the next read.
+/// * Read and peek, also vectored: *no effect*. Bytes that have arrived stay, for the next read.
 /// * Write, also vectored: *no effect*. If the kernel took some bytes or all, the write returns how
 ///   many. A loop over writes such as [`write_all`](std::io::Write::write_all) *may already have*
 ///   written a part, and does not tell how much.
 /// * Connect: *may already have happened*. The other end may see a connection that is closed at
-///   once. A Unix stream is connected by one system call, so there it has *no effect*.
+///   once. A Unix stream is connected by one system call, so there a cancellation has *no effect*.
 ///
 /// # Errors
 ///
@@ -78,8 +78,8 @@ pub struct Stream<P> {
 }
 
 impl<P: Protocol> Stream<P> {
-    /// Copies what has arrived into `buf` and leaves it to be read again, after waiting for a byte
-    /// if there is none.
+    /// Copies bytes that have arrived into `buf` and leaves them to be read again, after waiting
+    /// for a byte if there is none.
     ///
     /// # Cancellation
     /// *No effect*.
@@ -94,7 +94,7 @@ impl<P: Protocol> Stream<P> {
     /// A read that never waits.
     ///
     /// # Errors
-    /// `WouldBlock` if it would have had to wait; else as for a read.
+    /// `WouldBlock` if a read would have had to wait; else as for a read.
     pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
         ops::now_or_never(&self.shared.0, Read::<false>(buf))
     }
@@ -110,17 +110,17 @@ impl<P: Protocol> Stream<P> {
     /// Ready when a read would not wait: data is there, or the end of the stream, or an error. To
     /// be awaited, or chosen among others; then read, or [try to](Self::try_read).
     ///
-    /// There is no source for the read itself. What a source has done counts only if it is chosen,
-    /// and a read that has begun can't be undone (see [`net`](crate::net#sources)).
+    /// There is no source for the read itself. The effect of a source counts only if that source is
+    /// chosen, and a read that has begun can't be undone (see [`net`](crate::net#sources)).
     ///
-    /// It stays ready until somebody reads. If several read from the stream, another one may be
-    /// first. A simulation counts it among the waits for the network.
+    /// The source stays ready until somebody reads. If several read from the stream, another one
+    /// may be first. A simulation counts the wait among those for the network.
     ///
     /// # Cancellation
     /// *No effect*, also if another arm was chosen, or the future is dropped.
     ///
     /// # Errors
-    /// It yields what the kernel says when it can't be asked.
+    /// Yields the kernel's error when the kernel can't be asked.
     ///
     /// # Examples
     ///

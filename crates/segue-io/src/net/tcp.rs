@@ -1,4 +1,4 @@
-//! What TCP has and Unix sockets have not: names, several addresses of a host, options.
+//! The methods of TCP that Unix sockets lack: names, several addresses of a host, options.
 //!
 //! Used by servers and clients, as methods of [`TcpStream`](super::TcpStream) and
 //! [`TcpListener`](super::TcpListener).
@@ -22,8 +22,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How many connections the kernel may queue; it cuts this to a limit of its own (`somaxconn` on
-/// Linux).
+/// How many connections the kernel may queue; the kernel cuts this to a limit of its own
+/// (`somaxconn` on Linux).
 pub(super) const BACKLOG: i32 = 4096;
 
 impl Stream<Tcp> {
@@ -31,7 +31,8 @@ impl Stream<Tcp> {
     ///
     /// Several addresses race (RFC 8305, "Happy Eyeballs"): the families take turns, beginning with
     /// that of the first address, and each attempt has a head start of 250 ms before the next one
-    /// begins, or less if it fails. The first connection is taken, and all others are closed.
+    /// begins, or less if the attempt fails. The first connection is taken, and all others are
+    /// closed.
     ///
     /// A name is looked up by the [resolver](super::Resolve), which suspends the fiber.
     ///
@@ -91,13 +92,13 @@ impl Stream<Tcp> {
     }
 
     options! { |it| it.shared.io();
-        /// Sets whether small writes are sent at once (`TCP_NODELAY`). Never waits.
+        /// Sets whether small writes are sent at once (`TCP_NODELAY`).
         set_nodelay(nodelay: bool) -> () = set_tcp_nodelay;
-        /// Whether small writes are sent at once. Never waits.
+        /// Whether small writes are sent at once.
         nodelay() -> bool = tcp_nodelay;
-        /// Sets the hop limit of packets (`IP_TTL`). Never waits.
+        /// Sets the hop limit of packets (`IP_TTL`).
         set_ttl(ttl: u32) -> () = set_ttl_v4;
-        /// The hop limit of packets. Never waits.
+        /// The hop limit of packets.
         ttl() -> u32 = ttl_v4;
     }
 }
@@ -114,7 +115,7 @@ impl Attempt {
         Self { to: addr.into(), domain: Domain::for_address(addr), shared: OnceCell::new() }
     }
 
-    /// Sends the request. What is yielded is the socket, once it is connected.
+    /// Sends the request. The source yields the socket, once that is connected.
     fn begin(&self) -> io::Result<impl Source<Output = io::Result<Shared>>> {
         let io = sys::socket(self.domain, Type::STREAM)?;
         let shared = self.shared.get_or_init(|| Shared::adopt::<Internet>(io));
@@ -131,15 +132,15 @@ impl Listener<Tcp> {
     /// Listens at the first of these addresses that can be bound. Port 0 is a free one, which
     /// [`local_addr`](Self::local_addr) tells.
     ///
-    /// As std does, it lets the port of a server that has just ended be used again
+    /// As std does, this lets the port of a server that has just ended be used again
     /// (`SO_REUSEADDR`). [`Socket`](super::Socket) has other options, and the length of the queue.
-    /// It waits only for a name that must be looked up.
+    /// The call waits only for a name that must be looked up.
     ///
     /// # Cancellation
     /// *No effect*: only the look-up of a name is cancelled.
     ///
     /// # Errors
-    /// That of the last address, if none could be bound; but one that says what this machine lacks,
+    /// That of the last address, if none could be bound; but an error that blames this machine,
     /// such as `AddrNotAvailable`, only if there is no other.
     ///
     /// # Examples
@@ -167,9 +168,9 @@ impl Listener<Tcp> {
     }
 
     options! { |it| it.shared.io();
-        /// Sets the hop limit of packets to clients (`IP_TTL`). Never waits.
+        /// Sets the hop limit of packets to clients (`IP_TTL`).
         set_ttl(ttl: u32) -> () = set_ttl_v4;
-        /// The hop limit of packets to clients. Never waits.
+        /// The hop limit of packets to clients.
         ttl() -> u32 = ttl_v4;
     }
 }

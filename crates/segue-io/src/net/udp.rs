@@ -1,4 +1,4 @@
-//! What UDP has and Unix datagrams have not: names, and the options of the Internet.
+//! The methods of UDP that Unix datagrams lack: names, and the options of the Internet.
 //!
 //! Used as methods of [`UdpSocket`](super::UdpSocket).
 
@@ -18,7 +18,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 impl Packets<Udp> {
     /// Binds the first of these addresses that can be bound. Port 0 is a free one, which
-    /// [`local_addr`](Self::local_addr) tells. It waits only for a name that must be looked up.
+    /// [`local_addr`](Self::local_addr) tells. The call waits only for a name that must be looked
+    /// up.
     ///
     /// # Cancellation
     /// *No effect*: only the look-up of a name is cancelled.
@@ -36,9 +37,9 @@ impl Packets<Udp> {
         Ok(Self::of(Shared::adopt::<Internet>(socket)))
     }
 
-    /// Says to whom [`send`](Self::send) sends, and from whom alone is received: the first of these
-    /// addresses to which the system has a way. Nothing is sent. It waits only for a name that must
-    /// be looked up.
+    /// Says where [`send`](Self::send) sends to, and where alone packets are received from: the
+    /// first of these addresses to which the system has a way. Nothing is sent. The call waits only
+    /// for a name that must be looked up.
     ///
     /// # Cancellation
     /// *No effect*: only the look-up of a name is cancelled.
@@ -56,7 +57,7 @@ impl Packets<Udp> {
     /// *No effect*.
     ///
     /// # Errors
-    /// What the kernel says; `InvalidInput` for no address at all; the socket's time-out.
+    /// The kernel's error; `InvalidInput` for no address at all; the socket's time-out.
     #[track_caller]
     pub fn send_to(&self, packet: &[u8], addr: impl ToAddrs) -> io::Result<usize> {
         let Some(addr) = addr.to_addrs()?.next() else { return Tries::default().fail() };
@@ -72,36 +73,33 @@ impl Packets<Udp> {
     }
 
     options! { |it| it.shared.io();
-        /// Sets whether packets may go to all hosts of a network (`SO_BROADCAST`). Never waits.
+        /// Sets whether packets may go to all hosts of a network (`SO_BROADCAST`).
         set_broadcast(broadcast: bool) -> () = set_broadcast;
-        /// Whether packets may go to all hosts of a network (`SO_BROADCAST`). Never waits.
+        /// Whether packets may go to all hosts of a network (`SO_BROADCAST`).
         broadcast() -> bool = broadcast;
-        /// Sets the hop limit of packets (`IP_TTL`). Never waits.
+        /// Sets the hop limit of packets (`IP_TTL`).
         set_ttl(ttl: u32) -> () = set_ttl_v4;
-        /// The hop limit of packets (`IP_TTL`). Never waits.
+        /// The hop limit of packets (`IP_TTL`).
         ttl() -> u32 = ttl_v4;
-        /// Sets the hop limit of packets to a group (`IP_MULTICAST_TTL`). Never waits.
+        /// Sets the hop limit of packets to a group (`IP_MULTICAST_TTL`).
         set_multicast_ttl_v4(ttl: u32) -> () = set_multicast_ttl_v4;
-        /// The hop limit of packets to a group (`IP_MULTICAST_TTL`). Never waits.
+        /// The hop limit of packets to a group (`IP_MULTICAST_TTL`).
         multicast_ttl_v4() -> u32 = multicast_ttl_v4;
-        /// Sets whether packets to a group come back to this machine (`IP_MULTICAST_LOOP`). Never
-        /// waits.
+        /// Sets whether packets to a group come back to this machine (`IP_MULTICAST_LOOP`).
         set_multicast_loop_v4(back: bool) -> () = set_multicast_loop_v4;
-        /// Whether packets to a group come back to this machine (`IP_MULTICAST_LOOP`). Never waits.
+        /// Whether packets to a group come back to this machine (`IP_MULTICAST_LOOP`).
         multicast_loop_v4() -> bool = multicast_loop_v4;
-        /// Sets whether packets to a group come back to this machine (`IPV6_MULTICAST_LOOP`). Never
-        /// waits.
+        /// Sets whether packets to a group come back to this machine (`IPV6_MULTICAST_LOOP`).
         set_multicast_loop_v6(back: bool) -> () = set_multicast_loop_v6;
-        /// Whether packets to a group come back to this machine (`IPV6_MULTICAST_LOOP`). Never
-        /// waits.
+        /// Whether packets to a group come back to this machine (`IPV6_MULTICAST_LOOP`).
         multicast_loop_v6() -> bool = multicast_loop_v6;
-        /// Joins a group, on the interface of this address. Never waits.
+        /// Joins a group, on the interface of this address.
         join_multicast_v4(group: &Ipv4Addr, interface: &Ipv4Addr) -> () = join_multicast_v4;
-        /// Leaves a group, on the interface of this address. Never waits.
+        /// Leaves a group, on the interface of this address.
         leave_multicast_v4(group: &Ipv4Addr, interface: &Ipv4Addr) -> () = leave_multicast_v4;
-        /// Joins a group, on the interface of this index. Never waits.
+        /// Joins a group, on the interface of this index.
         join_multicast_v6(group: &Ipv6Addr, interface: u32) -> () = join_multicast_v6;
-        /// Leaves a group, on the interface of this index. Never waits.
+        /// Leaves a group, on the interface of this index.
         leave_multicast_v6(group: &Ipv6Addr, interface: u32) -> () = leave_multicast_v6;
     }
 }

@@ -1,14 +1,13 @@
-//! What Unix sockets have and those of the Internet have not: paths, pairs, descriptors that are
-//! passed.
+//! The methods of Unix sockets that those of the Internet lack: paths, pairs, addresses.
 //!
 //! Used as methods of `UnixStream`, `UnixDatagram`, `UnixSeqpacket` and their listeners.
 //!
 //! # Queues that are full
 //!
-//! A connect to a listener whose queue is full, and a datagram to an address whose queue is full,
-//! have to wait for somebody else's queue. The kernel tells nobody when that has room again (it
-//! does only for a datagram socket that is *connected* there). So these two are attempted again
-//! after pauses, from one millisecond to 64; whose attempt comes first then is not said.
+//! A connect to a listener with a full queue, and a datagram to an address with a full queue, have
+//! to wait for somebody else's queue. The kernel tells nobody when that has room again (but for a
+//! datagram socket that is *connected* there). So these two are attempted again after pauses, from
+//! one millisecond to 64, in no order.
 
 use super::family::{Family, Machine};
 use super::listener::Listener;
@@ -59,7 +58,7 @@ macro_rules! connections {
             /// *No effect*.
             ///
             /// # Errors
-            /// What the kernel says: `NotFound` if there is no such file, `ConnectionRefused` if
+            /// The kernel's error: `NotFound` if there is no such file, `ConnectionRefused` if
             /// nobody listens there any more. `InvalidInput` for a path that is too long: over 107
             /// bytes on Linux.
             #[track_caller]
@@ -107,7 +106,7 @@ impl<P: Listens + Local> Listener<P> {
     /// Listens at this path, where there must be nothing yet. Never waits.
     ///
     /// # Errors
-    /// What the kernel says: `AddrInUse` if there is something, also the path of a listener that
+    /// The kernel's error: `AddrInUse` if there is something, also the path of a listener that
     /// has gone. `InvalidInput` for a path that is too long: over 107 bytes on Linux.
     ///
     /// # Examples
@@ -162,7 +161,7 @@ impl Packets<UnixDgram> {
     /// Never waits.
     ///
     /// # Errors
-    /// What the kernel says: `AddrInUse` if there is something. `InvalidInput` for a path that is
+    /// The kernel's error: `AddrInUse` if there is something. `InvalidInput` for a path that is
     /// too long: over 107 bytes on Linux.
     pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
         Self::bind_addr(&named(path)?)
@@ -178,7 +177,7 @@ impl Packets<UnixDgram> {
         Ok(Self::of(shared))
     }
 
-    /// A socket without a name: it sends, and nobody can answer. Never waits.
+    /// A socket without a name, which sends, and nobody can answer. Never waits.
     ///
     /// # Errors
     /// If there is no descriptor left.
@@ -205,10 +204,11 @@ impl Packets<UnixDgram> {
         pair::<UnixDgram>().map(|(one, other)| (Self::of(one), Self::of(other)))
     }
 
-    /// Says to whom [`send`](Self::send) sends, and from whom alone is received. Never waits.
+    /// Says where [`send`](Self::send) sends to, and where alone packets are received from. Never
+    /// waits.
     ///
     /// # Errors
-    /// What the kernel says: `NotFound` if there is no such file, `ConnectionRefused` if its socket
+    /// The kernel's error: `NotFound` if there is no such file, `ConnectionRefused` if its socket
     /// has gone. `InvalidInput` for a path that is too long.
     pub fn connect(&self, path: impl AsRef<Path>) -> io::Result<()> {
         self.connect_addr(&named(path)?)
@@ -225,7 +225,7 @@ impl Packets<UnixDgram> {
     /// Sends a packet to the socket at this path. Returns its length.
     ///
     /// While the receiver's queue is full it attempts that again, after pauses, unless the socket
-    /// is [connected](Self::connect): so who sends a lot connects.
+    /// is [connected](Self::connect): so a fiber that sends a lot connects.
     ///
     /// # Cancellation
     /// *No effect*.

@@ -286,7 +286,7 @@ impl Child {
     /// has ended. Never waits.
     ///
     /// # Errors
-    /// What the kernel says: `PermissionDenied` if the process has become another user's.
+    /// The kernel's error: `PermissionDenied` if the process has become another user's.
     pub fn kill(&self) -> io::Result<()> {
         self.send(Signal::KILL)
     }
@@ -337,7 +337,7 @@ impl Child {
     ///
     /// # Errors
     /// `InvalidInput` if it leads no group, and for what is no signal with a name; that the status
-    /// is [lost](Self#errors), and the group with it; what the kernel says: `PermissionDenied` if
+    /// is [lost](Self#errors), and the group with it; the kernel's error: `PermissionDenied` if
     /// all of the group have become another user's.
     pub fn send_to_group(&self, signal: Signal) -> io::Result<()> {
         segue_core::preemption_point();

@@ -1,7 +1,7 @@
 //! The completion driver: an io_uring of a worker, in which the ops of its fibers fly.
 //!
-//! Made by a `DriverPark` at the first request that could fly; used by ops, by calls of files, and by
-//! the park, which waits here when its worker is idle. `request.rs` and `files.rs` have the
+//! Made by a `DriverPark` at the first request that could fly; used by ops, by calls of files, and
+//! by the park, which waits here when its worker is idle. `request.rs` and `files.rs` have the
 //! submissions, `flight.rs` the part of a flight that its completion finds again, `queues.rs` the
 //! shared memory, `setup.rs` the making, `worker.rs` the ring of each worker.
 //!
@@ -31,36 +31,36 @@
 //!                                                              cancelling --> over
 //! ```
 //!
-//! | state | what a cancellation does |
+//! | state | the effect of a cancellation |
 //! | --- | --- |
-//! | in the queue, with the kernel | wakes the fiber, which pushes a cancel and waits on, shielded. Its completion decides: what was moved is returned, and `ECANCELED`, or `EINTR`, becomes the cancellation |
-//! | cancelling | nothing |
-//! | over | nothing: it shows at the next op |
+//! | in the queue, with the kernel | wakes the fiber, which pushes a cancel and waits on, shielded. Its completion decides: the count of moved bytes is returned, and `ECANCELED`, or `EINTR`, becomes the cancellation |
+//! | cancelling | none |
+//! | over | none: the cancellation shows at the next op |
 //!
 //! A limit does the same, without waking the fiber (see `limited.rs`).
 //!
 //! **Commit point**: the kernel's. **When idle**: nothing is in the queue, and everything that
 //! flies is with the kernel. **The race to fear**: the frame ends while the kernel has its buffers.
-//! It does not: the fiber waits until its own completion has come, whatever else happens, and a
+//! This cannot happen: the fiber waits until its own completion has come, come what may, and a
 //! stack is not freed before its function has returned. From the push to the completion nothing
 //! unwinds; if something did, the process would end.
 //!
 //! A cancel names its flight by a number, and frames' addresses come again at once: so each flight
-//! has a sequence number in it, too. Besides, a cancel is pushed by a fiber that waits on, and so
+//! has a sequence number, too. Besides, a cancel is pushed by a fiber that waits on, and so
 //! lies in the queue before any later flight at this address.
 //!
-//! # Who flies
+//! # Which fibers have flights
 //!
 //! A fiber of the worker that sleeps in this ring, as its park says (`Park::takes_ops`). Not a
-//! plain thread or a hosted fiber, which may block the thread while it waits: that is the thread
-//! that has to reap. Nor a fiber that must not be suspended, for the same reason: it makes one
+//! plain thread or a hosted fiber, which may block the thread in a wait: that is the thread that
+//! has to reap. Nor a fiber that must not be suspended, for the same reason: such a fiber makes one
 //! attempt, by readiness. Nor an op that the kernel does not have as an opcode, or that another
 //! wait has the socket's timer from. An accept is attempted first, as there may be many to be had.
 //!
 //! # Threads
 //!
 //! All of it is the worker's own thread's: one issuer. A completion wakes a fiber of this thread,
-//! so that it goes straight to the policy.
+//! which goes straight to the policy.
 #![allow(unsafe_code)] // Flights lie in the frames of fibers; the kernel has their addresses.
 
 use super::flight::{CANCELS, Flight, Kind, REACTORS, kind_of};
@@ -81,11 +81,11 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// A kernel-internal "begin again", which a request on a kernel's thread may end with when it is
-/// interrupted.
+/// A kernel-internal "begin again", which a request on a kernel's thread may end with after an
+/// interruption.
 const RESTARTS: RangeInclusive<i32> = 512..=516;
 
-/// A ring that is made when it is first needed, if it can be.
+/// A ring that is made at its first use, if the system has rings.
 pub(crate) struct LazyRing {
     entries: u16,
     ring: OnceCell<Option<Rc<Ring>>>,
@@ -103,7 +103,7 @@ impl LazyRing {
         self.ring.get_or_init(|| setup::ring(self.entries).map(|made| Rc::new(Ring::new(made)))).as_ref()
     }
 
-    /// The ring, if it was made, by this process.
+    /// The ring, if this process has made one.
     #[inline]
     pub(crate) fn made(&self) -> Option<&Rc<Ring>> {
         // In the child of a fork there is nothing at its addresses.
@@ -115,7 +115,7 @@ impl LazyRing {
 pub(crate) enum Flown {
     /// Its answer; and whether a socket has more to read.
     Landed(Answer, bool),
-    /// It has had no effect, and is to go another way.
+    /// The request has had no effect, and is to go another way.
     Refused,
     Failed(io::Error),
 }
@@ -126,11 +126,11 @@ pub(crate) struct Ring {
     opcodes: Cell<Opcodes>,
     /// Those that have succeeded.
     proven: Cell<Opcodes>,
-    /// How many flights there are whose completion has not come.
+    /// The number of flights that still wait for a completion.
     flying: Cell<usize>,
     /// Whether something in the queue will probably be over at once.
     is_prompt: Cell<bool>,
-    /// Whether the reactor is being polled, and whether it has called.
+    /// Whether the reactor is being polled, and whether the poll has called.
     armed: Cell<bool>,
     called: Cell<bool>,
     sequence: Cell<u16>,
@@ -259,12 +259,12 @@ impl Ring {
     /// Puts in a submission.
     ///
     /// # Safety
-    /// What it points to stays until its completion.
+    /// The memory that the submission points to stays until its completion.
     unsafe fn push(&self, entry: &Entry) {
         while self.queues.borrow().is_full() {
             self.enter(0, None);
             if self.queues.borrow().is_full() {
-                // The kernel takes nothing before there is room for what is over.
+                // The kernel takes nothing before there is room for completions.
                 self.reap();
             }
         }
@@ -279,11 +279,11 @@ impl Ring {
         }
         self.is_prompt.set(true);
         let entry = opcode::AsyncCancel::new(user_data).build().user_data(CANCELS);
-        // SAFETY: it points to nothing.
+        // SAFETY: a cancel points to no memory.
         unsafe { self.push(&entry) };
     }
 
-    /// A limit is over: the flight that has it, if it is one of this ring's, is to end.
+    /// A limit is over: the flight that has it, if this ring's, is to end.
     pub(super) fn expire(&self, limited: &Limited) {
         if let Some(user_data) = limited.expire(&self.owner) {
             self.cancel(user_data);
@@ -297,7 +297,7 @@ impl Ring {
         self.is_prompt.set(false);
     }
 
-    /// Tells all flights whose completions have come.
+    /// Tells all flights that have their completions.
     fn reap(&self) {
         loop {
             let mut batch = [const { MaybeUninit::uninit() }; BATCH];
@@ -308,8 +308,8 @@ impl Ring {
                 match kind_of(completion.user_data()) {
                     Kind::Flight(address) => {
                         self.flying.set(self.flying.get() - 1);
-                        // SAFETY: the address of a flight whose own completion this is, and which
-                        // waits for it in its place. There is one completion for each.
+                        // SAFETY: the address of the flight that has this completion, and which
+                        // waits for the completion in its place. There is one completion for each.
                         let flight = unsafe { &*std::ptr::with_exposed_provenance::<Flight>(address) };
                         flight.complete(completion.result(), completion.flags());
                     }
@@ -338,11 +338,11 @@ impl Ring {
         self.called.get() || (self.is_busy() && (self.is_prompt.get() || self.queues.borrow_mut().is_called()))
     }
 
-    /// Gives the kernel what there is for it, and tells the flights that are over, without waiting.
+    /// Gives the kernel all submissions, and tells the flights that are over, without waiting.
     ///
     /// The kernel makes some twenty completions at a time. Those of the rest, of which
     /// [`is_called`](Ring::is_called) tells, are for the next look: the fibers that have theirs go
-    /// first, and what they ask for goes with it.
+    /// first, and the next look takes their requests along.
     pub(crate) fn poll(&self) {
         if self.queues.borrow().pending() > 0 || self.queues.borrow().owes() {
             self.enter(0, None);
@@ -350,14 +350,15 @@ impl Ring {
         self.reap();
     }
 
-    /// As [`poll`](Ring::poll), but waits for one completion, or for the reactor, whose descriptor
-    /// this is.
+    /// As [`poll`](Ring::poll), but waits for one completion, or for the reactor with this
+    /// descriptor.
     pub(crate) fn park(&self, reactor: BorrowedFd<'_>, timeout: Option<Duration>) {
         if !self.armed.replace(true) {
             let fd = types::Fd(reactor.as_raw_fd());
             let entry = opcode::PollAdd::new(fd, libc::POLLIN as u32).multi(true).build().user_data(REACTORS);
-            // SAFETY: it points to nothing. The descriptor is open: the reactor outlives the park
-            // that this is called from; and the kernel holds its own reference to what it polls.
+            // SAFETY: a poll points to no memory. The descriptor is open: the reactor outlives the
+            // park that this is called from; and the kernel holds its own reference to the file
+            // that is polled.
             unsafe { self.push(&entry) };
         }
         self.enter(1, timeout);
@@ -369,26 +370,26 @@ impl Ring {
         self.called.replace(false)
     }
 
-    /// Whether the reactor has called, and was not looked after since. It calls once for all that
-    /// it has.
+    /// Whether the reactor has called, and was not looked after since. The reactor calls once for
+    /// all reports.
     pub(crate) fn has_call(&self) -> bool {
         self.called.get()
     }
 
-    /// The reactor has more than was taken from it.
+    /// The reactor has more reports than were taken.
     pub(crate) fn call(&self) {
         self.called.set(true);
     }
 
-    /// Ends what flies, and waits for it: for a park that goes while fibers of its thread are
-    /// suspended for good.
+    /// Ends all flights, and waits for their ends: for a park that goes while fibers of its thread
+    /// are suspended for good.
     pub(crate) fn drain(&self) {
         if !self.birth.is_here() || self.flying.get() == 0 {
             return;
         }
         let all = types::CancelBuilder::any().all();
         let entry = opcode::AsyncCancel2::new(all).build().user_data(CANCELS);
-        // SAFETY: it points to nothing.
+        // SAFETY: a cancel points to no memory.
         unsafe { self.push(&entry) };
         while self.flying.get() > 0 {
             self.enter(1, None);

@@ -6,7 +6,7 @@
 //!
 //! A direction has one lazy timer, for one wait at a time. If that wait is a flight, its end is not
 //! to wake the fiber, which could only ask for a cancel and wait again: the thread that fires the
-//! timer asks for the cancel. So the flight leaves its address here while it has the limit.
+//! timer asks for the cancel. So the flight leaves its address here while the flight has the limit.
 //!
 //! The timers are those of the flight's worker, and that worker's thread fires them, the one thread
 //! that may touch the ring. **The race to fear**: another thread comes here, with a limit of before
@@ -20,7 +20,7 @@
 //!
 //! A thread that reads the address of its own owner has written this address itself: no other
 //! flight can have had the limit since, or this one would have written 0 first. So the rest is its
-//! own thread's, too, and needs no ordering; nor does a stranger, who reads nothing else.
+//! own thread's, too, and needs no ordering; nor does a stranger, which reads nothing else.
 #![allow(unsafe_code)] // The flight lies in its fiber's frame.
 
 use super::flight::Flight;
@@ -28,8 +28,8 @@ use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-/// The name of a ring: an address. The type is neither `Send` nor `Sync`; so a reference to an owner
-/// is on the thread of its ring.
+/// The name of a ring: an address. The type is neither `Send` nor `Sync`; so a reference to an
+/// owner is on the thread of its ring.
 #[derive(Default)]
 pub(super) struct Owner {
     _place: u8,
@@ -50,7 +50,7 @@ pub(crate) struct Limited {
 }
 
 impl Limited {
-    /// The flight has got the limit, and has it while `wait` runs.
+    /// The flight has the limit while `wait` runs.
     pub(super) fn during<T>(&self, owner: &Owner, flight: &Flight, user_data: u64, wait: impl FnOnce() -> T) -> T {
         struct InTheAir<'a>(&'a Limited);
         impl Drop for InTheAir<'_> {

@@ -23,7 +23,7 @@ const FAMILY: libc::socklen_t = size_of::<libc::sa_family_t>() as libc::socklen_
 /// The first look at a socket that is likely to have nothing is left out: the kernel waits first.
 const POLL_FIRST: u16 = 1;
 
-/// The opcodes whose requests ask a socket, or any descriptor for its readiness.
+/// The opcodes of requests that ask a socket, or any descriptor for its readiness.
 const OF_SOCKETS: [u8; 7] = [
     opcode::Recv::CODE,
     opcode::Send::CODE,
@@ -34,23 +34,23 @@ const OF_SOCKETS: [u8; 7] = [
     opcode::PollAdd::CODE,
 ];
 
-/// The opcodes whose requests are likely to be over as soon as the kernel has them.
+/// The opcodes of requests that are likely to be over as soon as the kernel has them.
 const PROMPT: [u8; 5] =
     [opcode::Send::CODE, opcode::SendMsg::CODE, opcode::Read::CODE, opcode::Readv::CODE, opcode::OpenAt2::CODE];
 
-/// A submission with what it borrows. The kernel may use all of it from the push of its
-/// [`entry`](Request::entry) to its completion: so it stays where it is for as long.
+/// A submission with the memory that is borrowed. The kernel may use all of both from the push of
+/// the [`entry`](Request::entry) to its completion: so both stay in their places for as long.
 pub(crate) struct Request<'a> {
     code: u8,
     form: Form,
     borrowed: PhantomData<&'a mut [u8]>,
 }
 
-/// How the submission is made, and what its completion brings.
+/// How the submission is made, and the kind of its answer.
 enum Form {
-    /// The submission as it is, which points to borrowed memory alone.
+    /// A finished submission, which points to borrowed memory alone.
     Whole(Entry),
-    /// The same, of a request whose completion brings a descriptor.
+    /// The same, of a request that opens a descriptor.
     Opens(Entry),
     Receive {
         fd: types::Fd,
@@ -73,11 +73,11 @@ enum Form {
     },
 }
 
-/// What a completion that succeeded brings.
+/// The answer of a completion that succeeded.
 pub(crate) enum Answer {
     /// So many bytes were moved; none by a request that moves no bytes.
     Count(usize),
-    /// A descriptor; with the address of the other end, if it is a connection that has one.
+    /// A descriptor; with the address of the other end, of a connection that has one.
     Opened(OwnedFd, Option<SocketAddrAny>),
 }
 
@@ -111,12 +111,13 @@ impl<'a> Request<'a> {
         Self { code, form, borrowed: PhantomData }
     }
 
-    /// A request whose submission points to memory that is borrowed for `'a`, and to no other.
+    /// A request with a submission that points to memory which is borrowed for `'a`, and to no
+    /// other.
     pub(super) fn whole(code: u8, entry: Entry) -> Self {
         Self::new(code, Form::Whole(entry))
     }
 
-    /// The same, of a request whose completion brings a descriptor.
+    /// The same, of a request that opens a descriptor.
     pub(super) fn opens(code: u8, entry: Entry) -> Self {
         Self::new(code, Form::Opens(entry))
     }
@@ -174,17 +175,17 @@ impl<'a> Request<'a> {
         self.code
     }
 
-    /// Whether it is likely to be over as soon as the kernel has it.
+    /// Whether the request is likely to be over as soon as the kernel has the submission.
     pub(super) fn is_prompt(&self) -> bool {
         PROMPT.contains(&self.code)
     }
 
-    /// Whether it asks a socket, or any descriptor for its readiness; and not a file system.
+    /// Whether the request asks a socket, or any descriptor for its readiness; and no file system.
     pub(super) fn asks_socket(&self) -> bool {
         OF_SOCKETS.contains(&self.code)
     }
 
-    /// The submission. It names addresses in `self` and in what that borrows.
+    /// The submission, which names addresses in `self` and in borrowed memory.
     pub(super) fn entry(&mut self, expects_data: bool) -> Entry {
         let patience = if expects_data { 0 } else { POLL_FIRST };
         match &mut self.form {
@@ -200,7 +201,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// What its completion with this result, which is no error, brings.
+    /// The answer of a completion with this result, which is no error.
     ///
     /// # Safety
     /// The result is that of this request's own completion, and is asked about once.

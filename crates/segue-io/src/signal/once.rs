@@ -16,9 +16,9 @@
 //! | there are some who have not heard one | it passes, and all of them hear it |
 //! | else | the default action is taken |
 //!
-//! Somebody has it for good if a [`Signals::new`](super::signals::Signals::new) was made of it, in this
-//! process and ever, or if it had not its default action before the first gate: it was ignored, or
-//! had a handler, which the registry goes on to call.
+//! Somebody has it for good if a [`Signals::new`](super::signals::Signals::new) was made of it, in
+//! this process and ever, or if it had not its default action before the first gate: it was
+//! ignored, or had a handler, which the registry goes on to call.
 //!
 //! # States of one that hears
 //!

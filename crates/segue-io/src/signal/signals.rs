@@ -4,25 +4,25 @@
 //!
 //! # The idea
 //!
-//! A [`Signals`] has a bell of its own (`bell.rs`), and the handler of its signal rings it: one
-//! write of eight bytes, in the thread that the kernel has chosen, whatever that was doing. To
+//! A [`Signals`] has a bell of its own (`bell.rs`), and the handler of its signal rings that bell:
+//! one write of eight bytes, in the middle of any thread that the kernel has chosen. To
 //! receive is to hear the bell, an op like a read.
 //!
 //! | | |
 //! | --- | --- |
 //! | commit point | the read that sets the bell back |
-//! | before the wait | what came since the [`Signals`] was made is kept: the bell is readable |
+//! | before the wait | a signal since the making of the [`Signals`] is kept: the bell is readable |
 //! | several at once | one: rings that nobody has heard are one, as the kernel's pending signals are |
 //! | several sources | each has a bell, and each sees the signal |
 //! | other handlers | stay: the registry of `signal-hook`, which tokio and others have too, calls all |
 //! | the default action | off for good; or back after the first, `once.rs` |
 //!
 //! **The race to fear**: a handler that rings a bell which is being dropped. The registry waits for
-//! the handlers that run before it drops an action, and with it its share of the bell. And a child
-//! of a fork has its parent's bells: so a handler asks first in which process it is (`fork.rs`).
+//! the handlers that run before an action is dropped with its share of the bell. And a child
+//! of a fork has its parent's bells: so a handler asks first for its process (`system/fork.rs`).
 //!
-//! A handler runs on the stack of whatever it interrupts; with the kernel's frame it takes some
-//! KiB of a fiber's.
+//! A handler runs on the stack of the code that is interrupted; with the kernel's frame that is
+//! some KiB of a fiber's.
 
 use super::handler::{bell_for, register};
 use super::kind::Signal;
@@ -41,8 +41,8 @@ use std::sync::Arc;
 /// The deliveries of one signal to this process, from the making of this on.
 ///
 /// From then on the signal's default action, which ends most processes, is off, and stays off when
-/// this is dropped; [`once`](Self::once) gives it back. Each `Signals` sees each signal; signals
-/// that come before one is received count as one. Programs that are executed start without
+/// this is dropped; [`once`](Self::once) gives the action back. Each `Signals` sees each signal;
+/// signals that come before one is received count as one. Programs that are executed start without
 /// handlers.
 ///
 /// # Cancellation
@@ -65,7 +65,7 @@ pub struct Signals {
     bell: Arc<Bell>,
     signal: Signal,
     id: SigId,
-    /// If it hears the signal once.
+    /// Of a source that hears the signal once.
     once: Option<Arc<Once>>,
 }
 
@@ -85,13 +85,13 @@ impl Signals {
 
     /// Waits for one signal. When that has come, or this is dropped, the signal has its default
     /// action again: so the first Ctrl-C asks the program to end, and the second one ends it,
-    /// whatever the program does meanwhile. Never waits.
+    /// in the middle of anything. Never waits.
     ///
-    /// A second receive does not end, unless it is cancelled. The default action does not come
-    /// back where somebody has the signal for good: by [`new`](Self::new), or since it was ignored
-    /// or had a handler when the first of these was made. That handler goes on to see each signal.
-    /// (One that is installed later, by another library of async I/O for instance, does not keep it
-    /// off.)
+    /// A second receive does not end, but by a cancellation. The default action does not come back
+    /// where somebody has the signal for good: by [`new`](Self::new), or since the signal was
+    /// ignored or had a handler when the first of these was made. That handler goes on to see each
+    /// signal. (One that is installed later, by another library of async I/O for instance, does not
+    /// keep the default action off.)
     ///
     /// # Errors
     /// As for [`new`](Self::new).
@@ -114,13 +114,13 @@ impl Signals {
         Ok(Self { bell, signal, id, once: Some(once) })
     }
 
-    /// Which signal it is.
+    /// The signal.
     pub fn signal(&self) -> Signal {
         self.signal
     }
 
-    /// Waits for the signal; if it came since the last receive, or since this was made, it does
-    /// not.
+    /// Waits for the signal; if one came since the last receive, or since the making, there is
+    /// no wait.
     ///
     /// # Cancellation
     /// *No effect*.
@@ -154,8 +154,8 @@ impl Signals {
 /// Ctrl-C, [once](Signals::once): the first asks the program to end, and the next one ends it.
 /// Never waits.
 ///
-/// Make it before the work begins, and keep it until that has ended: a Ctrl-C before and after has
-/// its default action. For each Ctrl-C of several, as in an editor, there is
+/// Make the source before the work begins, and keep the source until the work has ended: a Ctrl-C
+/// before and after has its default action. For each Ctrl-C of several, as in an editor, there is
 /// `Signals::new(Signal::INT)`.
 ///
 /// # Errors

@@ -1,19 +1,21 @@
-//! Which process this is: what is shared with the kernel is not to be used on both sides of a fork.
+//! The process and its forks: memory and queues that are shared with the kernel are not to be used
+//! on both sides of a fork.
 //!
-//! Used by reactors and rings. In the child of a fork, an event queue is still the parent's: what
-//! the child asks of it, the parent is told. A ring is memory that the parent goes on to use.
+//! Used by reactors and rings. In the child of a fork, an event queue is still the parent's: the
+//! parent is told of the sockets that the child asks for. A ring is memory that the parent goes on
+//! to use.
 //!
 //! # The idea
 //!
 //! A system call before each op would tell, and cost as much as the op. So one page of the process
-//! is marked: the kernel gives a child that page full of zeros. The page holds the *generation*,
-//! a number that grows with each fork along a line of processes. Whoever finds zero is in a child
-//! that has not asked before, and writes the next number. Who was born in another generation is of
-//! another process.
+//! is marked: the kernel gives a child that page full of zeros. The page holds the *generation*, a
+//! number that grows with each fork along a line of processes. A thread that finds zero is in a
+//! child that has not asked before, and writes the next number. A thing that was born in another
+//! generation is of another process.
 //!
 //! | word | written by |
 //! | --- | --- |
-//! | the page's | who first asks in a process |
+//! | the page's | the first thread that asks in a process |
 //! | `LAST` | the same; a child inherits its value |
 //!
 //! Each is a number by itself and orders nothing else: all accesses are relaxed.
@@ -95,7 +97,7 @@ impl Birth {
         self == Self::now()
     }
 
-    /// What an op fails with that is begun in a child, through what belongs to its parent.
+    /// The error of an op that is begun in a child, through a driver of its parent.
     #[cold]
     pub(crate) fn foreign() -> std::io::Error {
         std::io::Error::other(

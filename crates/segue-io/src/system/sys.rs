@@ -19,7 +19,7 @@ use std::mem::MaybeUninit;
 use std::ops::{Deref, Range};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// What the kernel says of a descriptor at this moment.
+/// The kernel's error of a descriptor at this moment.
 pub(crate) fn poll_now(fd: BorrowedFd<'_>, wanted: PollFlags) -> io::Result<PollFlags> {
     let mut fds = [PollFd::new(&fd, wanted)];
     rustix::event::poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
