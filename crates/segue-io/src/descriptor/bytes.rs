@@ -25,13 +25,13 @@
 //! **Commit point**: the system call. **Cancellation**: as in `driver`, and in `apart` for the
 //! calls that are made there.
 
+use super::ops::{Manner, Read, Write};
 use crate::apart::{self, Patience};
 use crate::driver::op::{self, Op};
-use crate::driver::readiness::Half;
 use crate::driver::ready::{Ready, now_or_never};
 use crate::driver::run::{run, source};
 use crate::driver::socket::Socket;
-use crate::system::sys::{poll_now, taken_at_once};
+use crate::system::sys::poll_now;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use crate::system::whole;
 use crate::system::whole::as_fd;
@@ -50,23 +50,6 @@ const AT_ONCE: usize = 512;
 
 /// The bytes of a file that are moved at a time: a call that can be left needs so much memory.
 const PIECE: usize = 1 << 20;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Manner {
-    /// Its description is ours and does not block.
-    Own,
-    /// As `Own`, of a pipe with a name: nothing to read is the end only if a writer has been there.
-    Fifo,
-    /// As `Own`, of a terminal. Its settings may say how much a read waits for, and how long.
-    Terminal,
-    /// As `Own`, of a pseudo-terminal's controlling side: that the other side was closed is an
-    /// error there, and here the end.
-    Master,
-    /// Others have the same description, which may block.
-    Shared,
-    Socket,
-    File,
-}
 
 pub(crate) struct Descriptor {
     /// Any descriptor: `Socket` asks nothing that others than sockets can't answer.
@@ -318,107 +301,9 @@ fn own(_fd: BorrowedFd<'_>, _kind: FileType) -> io::Result<OwnedFd> {
     Err(ErrorKind::Unsupported.into())
 }
 
-/// Calls that say by themselves that they must not block. `OPNOTSUPP` stands for none.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-mod now {
-    use super::*;
-    use rustix::io::{ReadWriteFlags, preadv2, pwritev2};
-
-    /// The description's own position, if there is one.
-    const CURSOR: u64 = u64::MAX;
-
-    fn known<T>(done: rustix::io::Result<T>) -> rustix::io::Result<T> {
-        // A kernel of before, or a filter of system calls.
-        done.map_err(|error| if matches!(error, Errno::NOSYS | Errno::PERM) { Errno::OPNOTSUPP } else { error })
-    }
-
-    pub(super) fn read(fd: BorrowedFd<'_>, taken: &mut [IoSliceMut<'_>]) -> rustix::io::Result<usize> {
-        known(preadv2(fd, taken, CURSOR, ReadWriteFlags::NOWAIT))
-    }
-
-    pub(super) fn write(fd: BorrowedFd<'_>, taken: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
-        known(pwritev2(fd, taken, CURSOR, ReadWriteFlags::NOWAIT))
-    }
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-mod now {
-    use super::*;
-
-    pub(super) fn read(_fd: BorrowedFd<'_>, _taken: &mut [IoSliceMut<'_>]) -> rustix::io::Result<usize> {
-        Err(Errno::OPNOTSUPP)
-    }
-
-    pub(super) fn write(_fd: BorrowedFd<'_>, _taken: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
-        Err(Errno::OPNOTSUPP)
-    }
-}
-
 /// Fails if an op would block.
 fn check(fd: BorrowedFd<'_>, wanted: PollFlags) -> io::Result<()> {
     if poll_now(fd, wanted)?.is_empty() { Err(ErrorKind::WouldBlock.into()) } else { Ok(()) }
-}
-
-/// Moves bytes out. The op never says that nothing is left: a terminal gives a line at a time.
-struct Read<'a, 'b>(&'a mut [IoSliceMut<'b>], Manner);
-
-impl Op for Read<'_, '_> {
-    type Output = usize;
-    const HALF: Half = Half::Read;
-    const WAITS_FOR: &'static str = "data in a pipe or terminal";
-
-    fn attempt(&mut self, socket: &Socket) -> io::Result<usize> {
-        let Self(bufs, manner) = self;
-        if bufs.iter().all(|buf| buf.is_empty()) {
-            return Ok(0);
-        }
-        let fd = socket.io().as_fd();
-        let taken = taken_at_once(bufs);
-        loop {
-            let count = match &mut bufs[taken.clone()] {
-                taken if *manner == Manner::Shared => now::read(fd, taken),
-                [one] => rustix::io::read(fd, &mut **one),
-                taken => rustix::io::readv(fd, taken),
-            };
-            return match count {
-                Ok(0) if *manner == Manner::Fifo => match poll_now(fd, PollFlags::IN)? {
-                    // A writer has come since.
-                    state if state.contains(PollFlags::IN) => continue,
-                    state if state.is_empty() => Err(ErrorKind::WouldBlock.into()),
-                    _ => Ok(0),
-                },
-                Err(Errno::IO) if *manner == Manner::Master => Ok(0),
-                count => Ok(count?),
-            };
-        }
-    }
-
-    fn moved(&self, output: &usize) -> usize {
-        *output
-    }
-}
-
-/// Moves bytes in.
-struct Write<'a, 'b>(&'a [IoSlice<'b>], Manner);
-
-impl Op for Write<'_, '_> {
-    type Output = usize;
-    const HALF: Half = Half::Write;
-    const WAITS_FOR: &'static str = "room in a pipe or terminal";
-
-    fn attempt(&mut self, socket: &Socket) -> io::Result<usize> {
-        let Self(bufs, manner) = self;
-        let fd = socket.io().as_fd();
-        Ok(match &bufs[taken_at_once(bufs)] {
-            taken if *manner == Manner::Shared => now::write(fd, taken)?,
-            [one] => rustix::io::write(fd, one)?,
-            taken => rustix::io::writev(fd, taken)?,
-        })
-    }
-
-    fn moved(&self, output: &usize) -> usize {
-        *output
-    }
 }
 
 /// The reading side of public types: each has a [`Descriptor`] as its first field.

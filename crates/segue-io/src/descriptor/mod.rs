@@ -6,6 +6,7 @@
 pub(crate) mod bytes;
 pub mod fd;
 pub mod foreign;
+pub(crate) mod ops;
 pub mod pipe;
 pub mod pty;
 pub mod stdio;

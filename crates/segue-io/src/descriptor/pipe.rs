@@ -15,7 +15,8 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-use super::bytes::{Descriptor, Manner, is_descriptor, reads, writes};
+use super::bytes::{Descriptor, is_descriptor, reads, writes};
+use super::ops::Manner;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::process::{ChildStderr, ChildStdin, ChildStdout, Stdio};

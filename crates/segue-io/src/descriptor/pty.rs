@@ -22,7 +22,8 @@
 //! ```
 #![allow(unsafe_code)] // What a child does before it executes its program.
 
-use super::bytes::{Descriptor, Manner, is_descriptor, reads, writes};
+use super::bytes::{Descriptor, is_descriptor, reads, writes};
+use super::ops::Manner;
 use rustix::pty::OpenptFlags;
 use rustix::termios::{Winsize, tcgetwinsize, tcsetwinsize};
 use std::io;

@@ -116,7 +116,7 @@ is_descriptor!(Stdin, Stdout, Stderr);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::descriptor::bytes::Manner;
+    use crate::descriptor::ops::Manner;
     use std::io::{Read, Write};
     use std::os::fd::OwnedFd;
 

@@ -5,7 +5,8 @@
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use super::options::OpenOptions;
-use crate::descriptor::bytes::{Descriptor, Manner};
+use crate::descriptor::bytes::Descriptor;
+use crate::descriptor::ops::Manner;
 use crate::descriptor::pipe::{PipeReader, PipeWriter};
 use rustix::fs::OFlags;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
