@@ -128,7 +128,8 @@ impl<P: Protocol> Stream<P> {
     /// use segue_core::{Either, after};
     /// use segue_io::net::UnixStream;
     /// use std::io::Write;
-    ///     ///
+    /// use std::time::Duration;
+    ///
     /// let (mut here, there) = UnixStream::pair()?;
     /// let late = there.readable_source().or_else(after(Duration::from_millis(1)));
     /// assert!(matches!(late.wait()?, Either::Right(())));
