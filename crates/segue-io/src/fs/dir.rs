@@ -1,17 +1,17 @@
-//! Directories: what is in them, fetched in batches.
+//! Directories: their entries, fetched in batches.
 //!
-//! Used by `fs::read_dir`. The kernel has no opcode for it, and can't be asked whether it would
-//! wait. What lies on no disk is read on a thread that can be left.
+//! Used by `fs::read_dir`. The kernel has no opcode for entries, and can't be asked whether a call
+//! would wait. A directory that lies on no disk is read on a thread that can be left.
 //!
 //! # The idea
 //!
 //! The directory is opened and its first batch read in one call: a small directory is one trip to
-//! a thread for blocking calls. That thread says whether it has slept meanwhile. If it has not, the
-//! next fifteen batches, of whatever directory, are fetched on the worker, as long as the names
-//! that lead to it are in memory too. So a walk through what is in memory makes one trip in
+//! a thread for blocking calls. That thread says whether it has slept meanwhile. If not, the
+//! next fifteen batches, of any directory, are fetched on the worker, as long as the names
+//! that lead there are in memory too. So a walk through directories in memory makes one trip in
 //! sixteen; and where the disk is waited for, all are trips.
 //!
-//! A batch is one piece of memory that its entries share; an entry is an index into it.
+//! A batch is one piece of memory that its entries share; an entry is an index there.
 
 use super::call::{Call, run, until_done};
 use super::calls::c_path;
@@ -30,7 +30,7 @@ use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What the kernel fills at a time.
+/// The room that the kernel fills at a time.
 const BUFFER: usize = 32 * 1024;
 
 /// A batch that has so many bytes of names is full.
@@ -56,7 +56,7 @@ struct Batch {
     /// One after the other, each with its NUL.
     names: Vec<u8>,
     entries: Vec<Entry>,
-    /// What comes after these entries.
+    /// The sequel of these entries.
     then: Then,
     trust: Trust,
 }
@@ -112,7 +112,7 @@ fn first(name: &CStr, path: &Path) -> io::Result<Batch> {
     apart::run(First::WAITS_FOR, Patience::Server, move || noting_warmth(|| read(&name, &path)))
 }
 
-/// What the batches were like that were fetched last.
+/// The outcome of the batches that were fetched last.
 static WARM: Trust = Trust::none();
 
 /// To name so many entries counts as one more operation.
@@ -162,13 +162,13 @@ fn next_elsewhere(dir: &Arc<Dir>) -> io::Result<Batch> {
     apart::run(Next::WAITS_FOR, Patience::Server, move || fetch(&dir))
 }
 
-/// Whether a directory can be read on a worker, if it is in memory: not where a server, or another
+/// Whether a directory can be read on a worker, if in memory: not where a server, or another
 /// program, is asked for its entries.
 fn on_worker(dir: BorrowedFd<'_>) -> bool {
     stat_now(dir).is_some()
 }
 
-/// Reads on the worker what is in memory.
+/// Reads entries in memory on the worker.
 fn fetch_here(dir: &Arc<Dir>) -> io::Result<Batch> {
     let batch = until_done(|| fetch(dir))?;
     charge(batch.entries.len() / ENTRIES);
@@ -184,8 +184,8 @@ fn noting_warmth(fetch: impl FnOnce() -> rustix::io::Result<Batch>) -> rustix::i
     batch
 }
 
-/// Reads what comes next in the directory. If a signal interrupts that, what has come is a batch;
-/// without any it is the caller who knows whether there is somebody to go on for.
+/// Reads the next entries of the directory. If a signal interrupts that, the entries so far are a
+/// batch; without any, the caller knows whether somebody still waits.
 fn fetch(dir: &Arc<Dir>) -> rustix::io::Result<Batch> {
     let mut batch = Batch {
         dir: Arc::clone(dir),
@@ -196,7 +196,7 @@ fn fetch(dir: &Arc<Dir>) -> rustix::io::Result<Batch> {
     };
     let mut buffer = Vec::with_capacity(BUFFER);
     let mut raw = RawDir::new(&dir.fd, buffer.spare_capacity_mut());
-    // What the kernel has given must not be left in the buffer.
+    // Entries that the kernel has given must not be left in the buffer.
     while batch.names.len() < FULL || !raw.is_buffer_empty() {
         let entry = match raw.next() {
             Some(Ok(entry)) => entry,
@@ -226,8 +226,8 @@ fn fetch(dir: &Arc<Dir>) -> rustix::io::Result<Batch> {
 
 /// The entries of a directory, as [`std::fs::ReadDir`]; without `.` and `..`.
 ///
-/// They are fetched in batches of some hundreds. Of what is created or removed meanwhile, entries
-/// that have not been fetched may be there or not; all others are there, once.
+/// They are fetched in batches of some hundreds. Of names that are created or removed meanwhile,
+/// entries that have not been fetched may be there or not; all others are there, once.
 ///
 /// # Cancellation
 ///
@@ -296,7 +296,7 @@ impl fmt::Debug for ReadDir {
     }
 }
 
-/// An entry of a directory, as [`std::fs::DirEntry`]. It keeps the directory open.
+/// An entry of a directory, as [`std::fs::DirEntry`]. An entry keeps the directory open.
 pub struct DirEntry {
     batch: Arc<Batch>,
     index: usize,
@@ -312,7 +312,7 @@ impl DirEntry {
         CStr::from_bytes_with_nul(&self.batch.names[name..=name + length]).expect("it was put there with its NUL")
     }
 
-    /// The path: that of the directory, as it was named, with the name. Never waits.
+    /// The path: that of the directory, as named by the caller, with the name. Never waits.
     pub fn path(&self) -> PathBuf {
         self.batch.dir.path.join(OsStr::from_bytes(self.name().to_bytes()))
     }
@@ -322,7 +322,7 @@ impl DirEntry {
         OsStr::from_bytes(self.name().to_bytes()).to_owned()
     }
 
-    /// What is known of the file now; of a symbolic link, of the link itself.
+    /// The metadata of the file now; of a symbolic link, of the link itself.
     ///
     /// # Cancellation
     /// *No effect*.
@@ -337,7 +337,7 @@ impl DirEntry {
         stat_entry(&dir.fd, self.name(), trust).map(Metadata::new)
     }
 
-    /// What kind of file it is. Nearly all file systems say so with the name, and then it does not
+    /// The kind of the file. Nearly all file systems say so with the name, and then this does not
     /// wait.
     ///
     /// # Cancellation
@@ -367,17 +367,17 @@ impl fmt::Debug for DirEntry {
     }
 }
 
-/// Removes what is in a directory, and then the directory: for a thread that may block.
+/// Removes the content of a directory, and then the directory: for a thread that may block.
 ///
 /// Each name is looked up in a descriptor of its directory, and no link is followed: so nothing is
-/// removed outside of the tree, whatever is moved meanwhile.
+/// removed outside of the tree, also if parts are moved meanwhile.
 /// `go_on` fails when its caller has gone.
 pub(super) fn remove_tree(path: &Path, go_on: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
     use rustix::fs::{AtFlags, unlinkat};
     let name = c_path(path)?;
     let kind = rustix::fs::statat(CWD, &*name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode;
     if rustix::fs::FileType::from_raw_mode(kind) == rustix::fs::FileType::Symlink {
-        // It is removed itself.
+        // The link is removed itself.
         return Ok(unlinkat(CWD, &*name, AtFlags::empty())?);
     }
     empty(CWD, &name, 0, go_on)?;
@@ -401,7 +401,7 @@ fn until_over<T>(go_on: &dyn Fn() -> io::Result<()>, mut call: impl FnMut() -> r
 /// Deeper than this a thread's stack might end.
 const DEEPEST: usize = 1000;
 
-/// Removes what is in a directory. Each level has a descriptor open, as with std.
+/// Removes the content of a directory. Each level has a descriptor open, as with std.
 fn empty(within: impl AsFd, name: &CStr, depth: usize, go_on: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
     use rustix::fs::{AtFlags, openat, unlinkat};
     use rustix::io::Errno;

@@ -1,6 +1,6 @@
 //! Files and directories, in std's names and shapes. On Linux.
 //!
-//! What waits for the disk is only the fiber; on a plain thread, the thread. Types and functions
+//! Only the fiber waits for the disk; on a plain thread, the thread. Types and functions
 //! are those of [`std::fs`], and std's traits of `std::os::unix::fs` work with them; in addition
 //! there are [temporary files](temp_file).
 //!
@@ -10,11 +10,11 @@
 //! | [`read`], [`write()`], [`copy`] | whole files |
 //! | [`read_dir`], [`create_dir_all`], [`remove_dir_all`] | directories |
 //! | [`rename`], [`remove_file`], [`hard_link`], [`symlink`] | names |
-//! | [`metadata`], [`exists`], [`set_permissions`] | what is known of a file |
-//! | [`temp_file`], [`NamedTempFile`] | what goes by itself |
+//! | [`metadata`], [`exists`], [`set_permissions`] | metadata of a file |
+//! | [`temp_file`], [`NamedTempFile`] | files that go by themselves |
 //!
-//! Under them lies `call`, the seam between what is asked and how it is waited for, with the calls
-//! in `calls`; `in_memory` has what need not be waited for, `local` knows which file systems ask
+//! Under them lies `call`, the seam between a request and the wait for it, with the calls
+//! in `calls`; `in_memory` has data that need no wait, `local` knows which file systems ask
 //! nobody else, and `elsewhere` has the calls to the others.
 //!
 //! # Where the work is done
@@ -23,16 +23,16 @@
 //!
 //! | | on a fiber |
 //! | --- | --- |
-//! | a read of up to 128 KiB that is in the page cache; metadata of what the kernel has in memory; the opening of what is in memory | at once, on the worker. Of a directory's entries one in sixteen is looked up with care, and the next are taken to be in memory like that one; so are the directories after one that a thread has read without waiting |
-//! | other reads, writes, opens, metadata; names, `sync_all`, `set_len` | in the worker's io_uring, if it has one and the kernel has an opcode for it |
+//! | a read of up to 128 KiB that is in the page cache; metadata that the kernel has in memory; the opening of a file in memory | at once, on the worker. Of a directory's entries one in sixteen is looked up with care, and the next are taken to be in memory like that one; so are the directories after one that a thread has read without waiting |
+//! | other reads, writes, opens, metadata; names, `sync_all`, `set_len` | in the worker's io_uring, if there is one, and the kernel has an opcode |
 //! | other directories, copies, permissions, times, links that are read; everything, without a ring | on a thread for [blocking calls](segue_core::blocking) |
 //!
-//! What depends on another party is never done on a worker, nor by the threads above:
+//! A call that depends on another party is never made on a worker, nor by the threads above:
 //!
 //! | | on a fiber |
 //! | --- | --- |
-//! | files and directories of a server (FUSE, NFS, CIFS, 9p, virtiofs), and of whatever is not known; the content of `/proc`, `/sys` and the like; what lies behind a name that is not in memory, if its directory is not | on a thread that can be interrupted, and left |
-//! | pipes, terminals, sockets, counters, devices | by readiness. Where the kernel has no call that does not block, on such a thread, after it was ready |
+//! | files and directories of a server (FUSE, NFS, CIFS, 9p, virtiofs), and of unknown file systems; the content of `/proc`, `/sys` and the like; files behind a name that is not in memory, if its directory is not | on a thread that can be interrupted, and left |
+//! | pipes, terminals, sockets, counters, devices | by readiness. Where the kernel has no call that does not block, on such a thread, once ready |
 //! | the other end of a named pipe, a lease | asked for again and again, up to 16 ms apart |
 //!
 //! On plain threads that nothing cancels everything is done in place. A simulated program's files
@@ -40,16 +40,17 @@
 //!
 //! # Cancellation
 //!
-//! Whatever can wait fails at once for a cancelled caller, with an error that
-//! [`Cancelled::caused`](segue_core::Cancelled::caused) knows: *no effect*. What the kernel has
-//! begun to do with a file of a disk it does not break off: it is waited for, and its result is
+//! All operations that can wait fail at once for a cancelled caller, with an error that
+//! [`Cancelled::caused`](segue_core::Cancelled::caused) knows: *no effect*. A call that the
+//! kernel has begun on a file of a disk is not broken off, but waited for, and its result is
 //! returned, so that nothing is lost. Only functions of several steps *may already have happened*
 //! in part; they say so.
 //!
 //! A call to another party is interrupted, by a signal to its thread. Waits of streams end so, with
 //! *no effect*, and so does a request to a server that listens to interrupts. Another request is
-//! left after some 30 ms: it *may already have happened*, or happen later, and a read or write at a
-//! position that others share moves that. A thread that was left ends when the server answers.
+//! left after some 30 ms: the request *may already have happened*, or happen later, and a read or
+//! write at a position that others share moves that. A thread that was left ends when the server
+//! answers.
 //!
 //! # Fork
 //!

@@ -4,7 +4,7 @@
 //!
 //! # Where
 //!
-//! A file of a disk whose name is in memory is opened on the worker. A file that is created, or not
+//! A file of a disk with its name in memory is opened on the worker. A file that is created, or not
 //! in memory, is opened by the worker's ring, within its directory, if that is in memory, on a
 //! disk. Everything else may be a server's, and is opened on a thread that can be left.
 //!

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 /// *No effect*.
 ///
 /// # Errors
-/// The kernel's error; `OutOfMemory` if there is no room for it.
+/// The kernel's error; `OutOfMemory` if there is no room.
 ///
 /// # Examples
 ///
@@ -62,19 +62,19 @@ fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
 /// *No effect*.
 ///
 /// # Errors
-/// As for [`read`]; `InvalidData` if it is no UTF-8.
+/// As for [`read`]; `InvalidData` for bytes that are no UTF-8.
 #[track_caller]
 pub fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
     String::from_utf8(read_whole(path.as_ref())?)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
 }
 
-/// Writes a file as a whole; creates it, or replaces what it has.
+/// Writes a file as a whole; creates the file, or replaces its content.
 ///
 /// # Cancellation
 /// *May already have happened*: the file may be empty, or have a part of the content. To have all
 /// or nothing, write a [named temporary file](super::NamedTempFile) and
-/// [persist](super::NamedTempFile::persist) it.
+/// [persist](super::NamedTempFile::persist) that.
 ///
 /// # Errors
 /// The kernel's error. A part may have been written.
@@ -83,14 +83,14 @@ pub fn write(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Result<(
     File::create(path)?.write_all(contents.as_ref())
 }
 
-/// Copies the content and the permissions of a file, and says how long it was.
+/// Copies the content and the permissions of a file, and returns its length.
 ///
-/// The kernel copies by itself where it can (`copy_file_range`), on a thread for blocking calls. If
-/// the target is a pipe, its reader is waited for, by the fiber alone.
+/// The kernel copies by itself where possible (`copy_file_range`), on a thread for blocking calls.
+/// If the target is a pipe, its reader is waited for, by the fiber alone.
 ///
 /// # Cancellation
 /// *May already have happened*: a part may have been copied. A copy is broken off every 8 MiB;
-/// where another party has a part in it, at once.
+/// where another party takes part, at once.
 ///
 /// # Errors
 /// The kernel's error; `InvalidInput` if `from` is no regular file. A part may have been copied.
@@ -109,7 +109,7 @@ pub fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<u64> {
     super::copy::copy(from.as_ref(), to.as_ref())
 }
 
-/// Gives a file another name, and replaces what has it.
+/// Gives a file another name, and replaces another file of this name.
 ///
 /// # Cancellation
 /// *No effect*. One that has begun is waited for.
@@ -145,7 +145,7 @@ pub fn remove_dir(path: impl AsRef<Path>) -> io::Result<()> {
     change(Change::RemoveDir(c_path(path.as_ref())?))
 }
 
-/// Removes a directory with all that is in it. No link is followed.
+/// Removes a directory with all its content. No link is followed.
 ///
 /// # Cancellation
 /// *May already have happened*: a part may have been removed.
@@ -203,19 +203,19 @@ pub struct DirBuilder {
 }
 
 impl DirBuilder {
-    /// One directory, whose permissions the umask says.
+    /// One directory, with the permissions of the umask.
     #[expect(clippy::new_without_default, reason = "std's has none")]
     pub fn new() -> Self {
         Self { recursive: false, mode: 0o777 }
     }
 
-    /// Whether those above it are created, too, and it may be there.
+    /// Whether those above it are created, too, and an existing directory is no error.
     pub fn recursive(&mut self, recursive: bool) -> &mut Self {
         self.recursive = recursive;
         self
     }
 
-    /// Creates it.
+    /// Creates the directory.
     ///
     /// # Cancellation
     /// As for [`create_dir`] and [`create_dir_all`].
@@ -282,7 +282,7 @@ pub fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
     super::dir::read_dir(path.as_ref())
 }
 
-/// What is known of the file at a path; links are followed.
+/// The metadata of the file at a path; links are followed.
 ///
 /// # Cancellation
 /// *No effect*.
@@ -294,7 +294,7 @@ pub fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
     stat_at(&c_path(path.as_ref())?, true).map(Metadata::new)
 }
 
-/// What is known of the file at a path; of a symbolic link, of the link itself.
+/// The metadata of the file at a path; of a symbolic link, of the link itself.
 ///
 /// # Cancellation
 /// *No effect*.
@@ -380,7 +380,7 @@ pub fn read_link(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     Ok(std::ffi::OsString::from_vec(target.into_bytes()).into())
 }
 
-/// Says who may do what with the file at a path.
+/// Sets the permissions of the file at a path.
 ///
 /// # Cancellation
 /// *No effect*. One that has begun is waited for.

@@ -11,15 +11,15 @@
 //! ```
 //!
 //! **The idle limit** is that of both ways together. Each wait lasts until the limit after the last
-//! byte, as it is known when the wait begins; when that comes up, the waiter looks at the last byte
-//! again, which the other way may have moved, and waits for the rest. So a byte costs a look at the
-//! clock and a store, and no timer is moved.
+//! byte, as known at the beginning of the wait; when that comes up, the waiter looks at the last
+//! byte again, which the other way may have moved, and waits for the rest. So a byte costs a look
+//! at the clock and a store, and no timer is moved.
 //!
 //! **Commit point**: each system call. **Cancellation**: a read that has not happened has had no
 //! effect. Bytes that were read and not written are in the error: nothing is lost.
 //!
 //! **Ordering**: the time of the last byte is relaxed. Both ways end by the scope, and a waiter
-//! that sees an old time cancels only after it has looked once more.
+//! that sees an old time cancels only after one more look.
 
 use super::protocol::Protocol;
 use super::stream::Stream;
@@ -37,23 +37,24 @@ use std::{fmt, mem};
 /// How much a way takes in at a time.
 const CHUNK: usize = 32 << 10;
 
-/// A copy in both directions that was broken off, with what is known of each. The error of
+/// A copy in both directions that was broken off, with the counts of each. The error of
 /// [`copy_bidirectional`].
 ///
-/// `?` takes it into a function that fails with [`io::Error`].
+/// `?` takes this error into a function that fails with [`io::Error`].
 #[derive(Debug)]
 pub struct CopyError {
     /// How many bytes were written from the first stream to the second, and from the second to the
     /// first.
     pub copied: (u64, u64),
-    /// What was read from the first stream and not written to the second, and the other way round.
+    /// The bytes that were read from the first stream and not written to the second, and the other
+    /// way round.
     pub unsent: (Vec<u8>, Vec<u8>),
     /// Why: the first error there was.
     pub error: io::Error,
 }
 
 impl From<CopyError> for io::Error {
-    /// Drops the counts, and what was not sent.
+    /// Drops the counts and the unsent bytes.
     fn from(broken: CopyError) -> Self {
         broken.error
     }
@@ -81,18 +82,18 @@ impl Error for CopyError {
 ///
 /// With an `idle` limit the call ends when that has passed since the last byte, in whichever
 /// direction: a connection on which one side talks and the other is silent is not idle. A byte
-/// counts when it was read, and when it was written: so a side that takes nothing is idle, too. The
+/// counts at its read, and at its write: so a side that takes nothing is idle, too. The
 /// streams' own time-outs do not count.
 ///
 /// One way runs in the caller, the other in a fiber of its scheduler. Others must not read from the
 /// streams, nor write to them, meanwhile.
 ///
 /// # Cancellation
-/// *May already have happened*: the error says how much was copied, and has what was read and not
-/// written.
+/// *May already have happened*: the error says how much was copied, and has the bytes that were
+/// read and not written.
 ///
 /// # Errors
-/// [`CopyError`]. In it is the error of a stream; that of a cancellation, which
+/// [`CopyError`], with the error of a stream; that of a cancellation, which
 /// [`Cancelled::caused`] knows; or `TimedOut` after the idle limit. The streams stay open.
 ///
 /// # Examples
@@ -132,7 +133,7 @@ pub fn copy_bidirectional<P: Protocol, Q: Protocol>(
     scope(|s| {
         let end = |way: io::Result<()>| {
             if let Err(error) = way {
-                // The other way's is what comes of this one.
+                // The other way's error comes of this one.
                 let _ = broken.set(error);
                 s.cancel();
             }
@@ -140,7 +141,7 @@ pub fn copy_bidirectional<P: Protocol, Q: Protocol>(
         let (pace, back) = (&pace, &mut back);
         let other = s.spawn(move || end(back.copy(second, first, pace)));
         end(there.copy(first, second, pace));
-        // Cancelled before it has begun, it has not said so. A panic is the scope's.
+        // A way that is cancelled before its beginning has not said so. A panic is the scope's.
         if let Err(JoinError::NeverRan(cancelled)) = shield(|| other.join()) {
             end(Err(cancelled.into()));
         }
@@ -177,7 +178,7 @@ impl Pace {
         Some(self.idle?.saturating_sub(Duration::from_nanos(silent)))
     }
 
-    /// Makes a call that waits within the limit, and notes that it has moved something.
+    /// Makes a call that waits within the limit, and notes a success.
     fn keep(&self, mut call: impl FnMut(Option<Duration>) -> io::Result<usize>) -> io::Result<usize> {
         loop {
             let left = self.left();
@@ -240,7 +241,7 @@ impl Way {
     }
 }
 
-/// Shuts writing down. That there is no connection any more is what the other way finds.
+/// Shuts writing down. The other way finds that there is no connection any more.
 fn end<P: Protocol>(to: &Stream<P>) -> io::Result<()> {
     to.shutdown(Shutdown::Write)
         .or_else(|error| if error.kind() == ErrorKind::NotConnected { Ok(()) } else { Err(error) })

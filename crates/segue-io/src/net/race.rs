@@ -1,7 +1,7 @@
 //! A race between the addresses of a host, after RFC 8305 (Happy Eyeballs, version 2).
 //!
 //! Used by [`TcpStream::connect`](super::TcpStream::connect). The race knows of no network: an
-//! attempt is whatever `begin` begins, and a source of what comes of it.
+//! attempt is begun by `begin`, and is a source of its outcome.
 //!
 //! # The idea
 //!
@@ -10,7 +10,7 @@
 //! when the head start is over, or as soon as one fails. The first that succeeds wins.
 //!
 //! All attempts are sources, which one caller waits for. So there is no fiber for each of them, and
-//! it is the same on a plain thread, in a simulation with its virtual time, and everywhere.
+//! the race is the same on a plain thread, in a simulation with its virtual time, and everywhere.
 //!
 //! ```text
 //!              its turn            succeeds first
@@ -19,15 +19,15 @@
 //!                             +----------> failed: its error is noted, the next one's turn
 //! ```
 //!
-//! | state of the race | what a cancellation does |
+//! | state of the race | the effect of a cancellation |
 //! | --- | --- |
-//! | it waits | all attempts are dropped, which closes their sockets |
-//! | an attempt has succeeded | nothing: it shows at the next operation |
+//! | a wait | all attempts are dropped, which closes their sockets |
+//! | an attempt has succeeded | none: the cancellation shows at the next operation |
 //!
 //! **The race to fear**: the head start is over in the moment in which an attempt succeeds. Then
 //! the attempts are looked at once more, and no other one begins.
 //!
-//! # What is left out
+//! # Left out
 //!
 //! The RFC begins to connect when the first family has been resolved. Here a host's addresses come
 //! at once, in the resolver's order, which the system makes by RFC 6724.
@@ -37,7 +37,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// The head start of each attempt: what RFC 8305 recommends (section 5).
+/// The head start of each attempt: the recommendation of RFC 8305 (section 5).
 pub(super) const HEAD_START: Duration = Duration::from_millis(250);
 
 /// Begins one attempt after the other, each after the head start of the one before, until one has
@@ -94,13 +94,13 @@ pub(super) fn interleaved(addrs: impl IntoIterator<Item = SocketAddr>) -> Vec<So
     row
 }
 
-/// Attempts that have failed: the last error counts, but one that only says what this machine lacks
+/// Attempts that have failed: the last error counts, but an error that only blames this machine
 /// counts less than any other. A cancellation ends the attempts at once.
 #[derive(Default)]
 pub(super) struct Tries(Option<io::Error>);
 
 impl Tries {
-    /// What came of one address: the success, or nothing if the next is to be tried.
+    /// The outcome at one address: the success, or nothing if the next is to be tried.
     pub(super) fn note<T>(&mut self, tried: io::Result<T>) -> io::Result<Option<T>> {
         match tried {
             Err(error) if Cancelled::caused(&error) => Err(error),
@@ -153,7 +153,7 @@ mod tests {
 
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
-    /// What becomes of an attempt: after so long, this.
+    /// The fate of an attempt: after so long, this.
     #[derive(Clone, Copy)]
     enum Fate {
         Answers(u64, Result<u32, io::ErrorKind>),
@@ -161,7 +161,7 @@ mod tests {
     }
     use Fate::{Answers, FailsAtOnce};
 
-    /// Says when it is dropped, that is, when its socket would be closed.
+    /// Notes its own drop, where a socket would be closed.
     struct Open(usize, Rc<RefCell<Vec<usize>>>);
 
     impl Drop for Open {
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// What a race came to, how long it took, when which attempt began, and in which order they
+    /// The outcome of a race, its time, the beginning of each attempt, and the order in which they
     /// were dropped. In virtual time.
     #[derive(Debug)]
     struct Course {

@@ -1,6 +1,6 @@
 //! A child, with its pipes.
 //!
-//! Used by programs. `exit` says how its end is waited for, `reaper` who waits when nobody does.
+//! Used by programs. `exit` has the wait for its end, `reaper` the wait for abandoned ones.
 
 use super::exit::{Ends, Exit};
 use super::reaper;
@@ -14,18 +14,18 @@ use std::io::{self, ErrorKind, Read};
 use std::process::{Command, ExitStatus, Output, Stdio};
 use std::sync::Arc;
 
-/// What a pipe holds on Linux.
+/// The room of a pipe on Linux.
 const PIECE: usize = 64 << 10;
 
 /// A process that this one has started.
 ///
 /// # Its end
 ///
-/// A child ends when its process does, and not when it closes its pipes; one that is stopped has
+/// A child ends with its process, and not when its pipes are closed; one that is stopped has
 /// not ended. Its status is kept: every wait yields the same, also for a child that has died before
 /// anybody waited.
 ///
-/// # Dropping it
+/// # Drop
 ///
 /// The process goes on, unless the child was told [otherwise](Self::kill_on_drop). In either case
 /// no zombie stays: a thread of the library's, which lives as long as there are such children,
@@ -33,8 +33,8 @@ const PIECE: usize = 64 << 10;
 ///
 /// # Its children
 ///
-/// Processes that it has started itself go on when it ends, however that comes. Those of a shell's
-/// script, for one, can be ended together if they are a *process group*: std's
+/// Processes that a child has started itself go on after its end, however that comes. Those of a
+/// shell's script, for one, can be ended together if they are a *process group*: std's
 /// [`process_group(0)`](std::os::unix::process::CommandExt::process_group) of the `Command` has the
 /// child lead one, to which they belong unless they leave it. Then [`kill_group`](Self::kill_group)
 /// and [`send_to_group`](Self::send_to_group) reach all of them, also those that are left when the
@@ -56,8 +56,8 @@ const PIECE: usize = 64 << 10;
 /// ignores `SIGCHLD`, then the status may be lost: every wait fails with `NotFound` and a message
 /// that says so.
 ///
-/// With an ignored `SIGCHLD` a wait still lasts until the end; and a group whose leader has ended
-/// can't be told from others any more, so that no signal reaches it.
+/// With an ignored `SIGCHLD` a wait still lasts until the end; and a group without its leader
+/// can't be told from others any more, so that no signal reaches the group.
 ///
 /// # Examples
 ///
@@ -75,9 +75,9 @@ const PIECE: usize = 64 << 10;
 /// ```
 #[must_use = "the process goes on without it; `process::status` waits for its end"]
 pub struct Child {
-    /// What it reads, if its `Command` says [`Stdio::piped`].
+    /// The child's input, if the `Command` says [`Stdio::piped`].
     pub stdin: Option<PipeWriter>,
-    /// What it writes, likewise.
+    /// The child's output, likewise.
     pub stdout: Option<PipeReader>,
     /// Its errors, likewise.
     pub stderr: Option<PipeReader>,
@@ -85,9 +85,9 @@ pub struct Child {
     kills: bool,
 }
 
-/// Starts a child, as [`Command::spawn`] does. Never waits for other fibers; but it blocks the
-/// worker until the child's program is executed, for about a millisecond if its file is at hand.
-/// Whether the caller was cancelled is not looked at.
+/// Starts a child, as [`Command::spawn`] does. Never waits for other fibers; but the start blocks
+/// the worker until the child's program is executed, for about a millisecond if its file is at
+/// hand. Whether the caller was cancelled is not looked at.
 ///
 /// # Errors
 /// Those of [`Command::spawn`]. If there is no descriptor left to wait by, the child is killed.
@@ -95,18 +95,18 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
     segue_core::preemption_point();
     let mut child = command.spawn()?;
     Child::adopt(&mut child).inspect_err(|_| {
-        // It has just been started, and nobody else knows of it.
+        // The child has just been started, and nobody else knows it.
         let _ = child.kill();
         let _ = child.wait();
     })
 }
 
-/// Runs a child to its end. It inherits what its `Command` doesn't say, as with
+/// Runs a child to its end. Streams that the `Command` doesn't name are inherited, as with
 /// [`Command::status`].
 ///
 /// # Cancellation
-/// *May already have happened*: the child was started; it is killed, with [its
-/// group](Child#its-children) if it leads one.
+/// *May already have happened*: the child was started; the child is killed, with [its
+/// group](Child#its-children) if there is one.
 ///
 /// # Errors
 /// Those of [`spawn`] and [`Child::wait`].
@@ -116,16 +116,16 @@ pub fn status(command: &mut Command) -> io::Result<ExitStatus> {
     spawn(command)?.kill_on_drop(true).wait()
 }
 
-/// Runs a child to its end and collects what it writes to its output and its errors, whatever the
-/// `Command` says of these. Its input is what the `Command` says, and inherited if that says
-/// nothing; with [`Command::output`] it would be empty then.
+/// Runs a child to its end and collects its output and its errors, also if the `Command` has
+/// others for these. The child's input is that of the `Command`, and inherited if the `Command` has
+/// none; with [`Command::output`] the input would be empty then.
 ///
 /// [`Child::wait_with_output`] collects from the streams that were piped, and
-/// [`Child::wait_with_output_into`] keeps what has come before a time limit.
+/// [`Child::wait_with_output_into`] keeps the bytes that come before a time limit.
 ///
 /// # Cancellation
-/// *May already have happened*: the child was started; it is killed, with [its
-/// group](Child#its-children) if it leads one.
+/// *May already have happened*: the child was started; the child is killed, with [its
+/// group](Child#its-children) if there is one.
 ///
 /// # Errors
 /// Those of [`spawn`] and [`Child::wait_with_output`].
@@ -149,8 +149,9 @@ impl Child {
     }
 
     /// Says whether the process is killed when this is dropped before its end was told of, by a
-    /// wait or [`try_wait`](Self::try_wait). If it leads a process group, that is killed; otherwise
-    /// processes that it has started itself are not. See [its children](Self#its-children).
+    /// wait or [`try_wait`](Self::try_wait). If the child leads a process group, that is killed;
+    /// otherwise processes that the child has started itself are not. See [its
+    /// children](Self#its-children).
     pub fn kill_on_drop(mut self, kills: bool) -> Self {
         self.kills = kills;
         self
@@ -161,7 +162,7 @@ impl Child {
         self.exit.pid().as_raw_nonzero().get().cast_unsigned()
     }
 
-    /// Waits for its end. Its standard input is closed first, if it is still here.
+    /// Waits for the child's end. Its standard input is closed first, if that is still here.
     ///
     /// # Cancellation
     /// *No effect*, but that its input is closed.
@@ -174,7 +175,7 @@ impl Child {
         run(self.exit.socket(), Ends(&self.exit), None)
     }
 
-    /// The status, if it has ended. Never waits.
+    /// The status, if the child has ended. Never waits.
     ///
     /// # Errors
     /// That the status is [lost](Self#errors).
@@ -183,27 +184,27 @@ impl Child {
         self.exit.look()
     }
 
-    /// [`wait`](Self::wait) for tasks and choices; it closes nothing.
+    /// [`wait`](Self::wait) for tasks and choices, which closes nothing.
     ///
     /// # Cancellation
     /// *No effect*.
     ///
     /// # Errors
-    /// It yields that the status is [lost](Self#errors).
+    /// Yields that the status is [lost](Self#errors).
     #[track_caller]
     pub fn exit_source(&self) -> Waitable<impl Source<Output = io::Result<ExitStatus>>> {
         source(self.exit.socket(), Ends(&self.exit), WaitsFor::new(Ends::WAITS_FOR))
     }
 
-    /// Collects what it writes to the streams that are piped, both at once, and waits for its end.
-    /// Its standard input is closed first, if it is still here.
+    /// Collects the child's output from the streams that are piped, both at once, and waits for the
+    /// end. The child's standard input is closed first, if that is still here.
     ///
-    /// What is written by processes that it has started belongs to it: this waits until the last of
-    /// them has closed the streams.
+    /// The output of processes that the child has started belongs to the child's: this waits until
+    /// the last of them has closed the streams.
     ///
     /// # Cancellation
-    /// *May already have happened*: what was read is lost with the child, which is dropped.
-    /// [`wait_with_output_into`](Self::wait_with_output_into) loses nothing.
+    /// *May already have happened*: the bytes that were read are lost with the child, which is
+    /// dropped. [`wait_with_output_into`](Self::wait_with_output_into) loses nothing.
     ///
     /// # Errors
     /// Those of reads and of [`wait`](Self::wait).
@@ -226,15 +227,15 @@ impl Child {
         Ok(Output { status, stdout, stderr })
     }
 
-    /// [`wait_with_output`](Self::wait_with_output) into buffers of the caller's, to which what
-    /// comes is appended at once: so they have it also if this fails, and another call goes on from
+    /// [`wait_with_output`](Self::wait_with_output) into buffers of the caller's, to which bytes
+    /// are appended as they come: so these stay also if this fails, and another call goes on from
     /// there.
     ///
     /// A stream that is not piped, or has come to its end, leaves its buffer alone; one that has
     /// come to its end is closed.
     ///
     /// # Cancellation
-    /// *No effect* but that its input is closed: what was read before is in the buffers, the rest
+    /// *No effect* but that the input is closed: bytes that were read are in the buffers, the rest
     /// in the streams, and the child goes on.
     ///
     /// # Errors
@@ -282,8 +283,8 @@ impl Child {
         self.wait()
     }
 
-    /// Kills the process, which is not asked. It has ended only after a wait. No effect on one that
-    /// has ended. Never waits.
+    /// Kills the process, which is not asked. The process has ended only after a wait. No effect on
+    /// one that has ended. Never waits.
     ///
     /// # Errors
     /// The kernel's error: `PermissionDenied` if the process has become another user's.
@@ -298,15 +299,15 @@ impl Child {
     /// child: before that its number is nobody else's.
     ///
     /// # Errors
-    /// As for [`kill`](Self::kill); `InvalidInput` for what is no signal with a name, a real-time
-    /// signal for instance.
+    /// As for [`kill`](Self::kill); `InvalidInput` for a number that is no signal with a name, a
+    /// real-time signal for instance.
     pub fn send(&self, signal: Signal) -> io::Result<()> {
         segue_core::preemption_point();
         self.exit.send(signal)
     }
 
-    /// Kills the process and all others of the [group](Self#its-children) that it leads, which are
-    /// not asked; also if it has ended itself. No effect on a group of which nobody is left. Never
+    /// Kills the process and all others of the [group](Self#its-children) of this leader, which are
+    /// not asked; also after the leader's end. No effect on a group of which nobody is left. Never
     /// waits.
     ///
     /// # Errors
@@ -332,20 +333,20 @@ impl Child {
         self.send_to_group(Signal::KILL)
     }
 
-    /// Sends a signal to the process and all others of the [group](Self#its-children) that it
-    /// leads, also if it has ended itself. Never waits.
+    /// Sends a signal to the process and all others of the [group](Self#its-children) of this
+    /// leader, also after the leader's end. Never waits.
     ///
     /// # Errors
-    /// `InvalidInput` if it leads no group, and for what is no signal with a name; that the status
-    /// is [lost](Self#errors), and the group with it; the kernel's error: `PermissionDenied` if
-    /// all of the group have become another user's.
+    /// `InvalidInput` for a child that leads no group, and for a number that is no signal with a
+    /// name; that the status is [lost](Self#errors), and the group with it; the kernel's error:
+    /// `PermissionDenied` if all of the group have become another user's.
     pub fn send_to_group(&self, signal: Signal) -> io::Result<()> {
         segue_core::preemption_point();
         self.exit.send_to_group(signal)
     }
 }
 
-/// Reads what is there, and drops the pipe at its end.
+/// Reads the bytes that are there, and drops the pipe at its end.
 fn take_some(from: &mut Option<PipeReader>, piece: &mut [u8], to: &mut Vec<u8>) -> io::Result<()> {
     match from.as_ref().map_or(Ok(0), |from| from.try_read(piece)) {
         Ok(0) => *from = None,

@@ -1,11 +1,11 @@
-//! The end of a child: how it is waited for, and what it leaves behind.
+//! The end of a child: the wait, and the zombie and the group that stay behind.
 //!
 //! Used by `child` and by the reaper, which share one [`Exit`] for each child.
 //!
 //! # The idea
 //!
 //! A child that has ended is a *zombie* until its parent asks for its status, once; then its number
-//! may be given to another process. Here whoever looks first asks, and keeps the answer.
+//! may be given to another process. Here the first look asks, and keeps the answer.
 //!
 //! ```text
 //!   running ---the kernel---> zombie ---look: waitid says the status---> ended
@@ -18,7 +18,7 @@
 //! | --- | --- | --- |
 //! | the wait | the pidfd becomes readable when the process ends | `SIGCHLD` rings a bell of the child's own |
 //! | the look | `waitid` by the pidfd | `waitid` by the number |
-//! | a signal | by the pidfd | by the number, under the lock and only while it has not ended |
+//! | a signal | by the pidfd | by the number, under the lock and only before the end |
 //! | one to its group | by the number, under the lock and while the child is running or a zombie | the same |
 //!
 //! A pidfd stands for that process also when its number has gone to another: so if somebody else in
@@ -27,27 +27,27 @@
 //!
 //! # A group
 //!
-//! has the number of its leader, and may outlive it: the members that the leader has started. The
-//! kernel gives that number to nobody else as long as there is a member, or the leader has not been
-//! asked for its status. So a leader's status is only looked at (`WNOWAIT`), and its zombie stays
-//! until this is dropped: till then the number stands for this group or for none, and a signal can
-//! hit nobody else. If somebody else has taken the zombie, the look before a signal says so, and
-//! the group is lost. A child leads a group if it does when it is spawned.
+//! has the number of its leader, and may outlive the leader: the members that the leader has
+//! started. The kernel gives that number to nobody else as long as there is a member, or the leader
+//! has not been asked for its status. So a leader's status is only looked at (`WNOWAIT`), and its
+//! zombie stays until this is dropped: till then the number stands for this group or for none, and
+//! a signal can hit nobody else. If somebody else has taken the zombie, the look before a signal
+//! says so, and the group is lost. A child leads a group if so at its spawn.
 //!
 //! # `SIGCHLD` that is ignored
 //!
 //! is a setting of the whole program, by which the kernel keeps no zombie of any child. A handler
 //! would end that for good, also for children that this library knows nothing of. So none is
 //! installed where there are pidfds: such a child is waited for by its pidfd, which becomes
-//! readable, and then its status is lost; with it goes the number of a group. One that has ended,
-//! and whose number has gone, before its pidfd was opened is lost from the beginning, and needs
+//! readable, and then its status is lost; with it goes the number of a group. A child that has
+//! ended, and lost its number, before its pidfd was opened is lost from the beginning, and needs
 //! nothing to wait by. Without pidfds (an old kernel, a filter of system calls) there is only the
 //! handler.
 //!
-//! **Commit point**: the look that finds the status. It is kept, so every later wait has it too.
+//! **Commit point**: the look that finds the status, which is kept for every later wait.
 //! **Cancellation**: a wait that ends early has taken nothing. **The race to fear**: the end comes
-//! between a look in vain and the wait. The ticks of `readiness` see to it, as for data; and the
-//! bell is heard *before* the look, so that an end which the look has missed rings it again.
+//! between a look in vain and the wait. The ticks of `readiness` cover that, as for data; and the
+//! bell is heard *before* the look, so that an end which the look has missed rings the bell again.
 
 #[cfg(target_os = "linux")]
 use crate::driver::bell::Bell;
@@ -67,7 +67,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) struct Exit {
     pid: Pid,
     way: Way,
-    /// Whether it leads a process group.
+    /// Whether the child leads a process group.
     leads: bool,
     state: Mutex<State>,
 }
@@ -76,16 +76,16 @@ enum Way {
     #[cfg(target_os = "linux")]
     Pidfd(Arc<Socket>),
     Signals(Signals),
-    /// It was lost before it could be watched. The bell never rings: each look tells.
+    /// Lost before any watch. The bell never rings: each look tells.
     #[cfg(target_os = "linux")]
     Gone(Bell),
 }
 
-/// What is known of a child.
+/// The state of a child, as far as known.
 #[derive(Clone, Copy)]
 enum State {
     Runs,
-    /// Whoever has spawned it may know that by now, or not.
+    /// The owner of the child may have been told, or not.
     Ended {
         status: ExitStatus,
         told: bool,
@@ -115,7 +115,7 @@ impl Exit {
         }
     }
 
-    /// The status, if the child has ended, for whoever has spawned it.
+    /// The status, if the child has ended, for the owner of the child.
     pub(super) fn look(&self) -> io::Result<Option<ExitStatus>> {
         match &mut *self.now()? {
             State::Runs => Ok(None),
@@ -127,20 +127,20 @@ impl Exit {
         }
     }
 
-    /// Whether it has not ended, as far as one can tell.
+    /// Whether the child runs, as far as one can tell.
     pub(super) fn runs(&self) -> bool {
         self.now().is_ok_and(|state| matches!(*state, State::Runs))
     }
 
-    /// Kills it, and its group if it leads one, unless its end was told of.
+    /// Kills the child, with its group if there is one, unless its end was told of.
     pub(super) fn kill_untold(&self) {
         if self.now().is_ok_and(|state| matches!(*state, State::Runs | State::Ended { told: false, .. })) {
-            // It fails only for a process that has become another user's.
+            // This fails only for a process that has become another user's.
             let _ = if self.leads { self.send_to_group(Signal::KILL) } else { self.send(Signal::KILL) };
         }
     }
 
-    /// What the child has come to, asked of the kernel while it runs.
+    /// The state of the child, asked of the kernel while the child runs.
     fn now(&self) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let State::Runs = *state {
@@ -169,7 +169,7 @@ impl Exit {
         sent_if_there(sent)
     }
 
-    /// Sends a signal to the group that it leads, also if it has ended itself.
+    /// Sends a signal to the group of this leader, also after the leader's end.
     pub(super) fn send_to_group(&self, signal: Signal) -> io::Result<()> {
         let signal = signal.named()?;
         let state = self.now()?;
@@ -186,7 +186,7 @@ impl Exit {
     }
 }
 
-/// A leader's zombie goes, and with it the number of its group.
+/// A leader's zombie goes, with the number of its group.
 impl Drop for Exit {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -196,7 +196,7 @@ impl Drop for Exit {
     }
 }
 
-/// What has ended takes no notice.
+/// A process that has ended takes no notice.
 fn sent_if_there(sent: rustix::io::Result<()>) -> io::Result<()> {
     match sent {
         Err(Errno::SRCH) => Ok(()),

@@ -1,23 +1,23 @@
-//! A signal that is heard once: after that it has its default action again.
+//! A signal that is heard once, and has its default action again after that.
 //!
 //! Used by [`Signals::once`](super::signals::Signals::once), and so by Ctrl-C.
 //!
 //! # The idea
 //!
 //! A program that ends in an orderly way on Ctrl-C may hang on its way out, and the second Ctrl-C
-//! is to end it then. The registry of handlers keeps a handler for good: without an action left it
-//! ignores the signal. So the default action is taken by an action of ours, the *gate*, which is
-//! registered once for each signal, before what hears it. A signal goes through the gate, in its
-//! handler:
+//! is to end it then. The registry of handlers keeps a handler for good: without an action left the
+//! registry ignores the signal. So the default action is taken by an action of ours, the *gate*,
+//! which is registered once for each signal, before the sources that hear. A signal goes through
+//! the gate, in its handler:
 //!
 //! | | |
 //! | --- | --- |
-//! | somebody has the signal for good | it passes |
-//! | there are some who have not heard one | it passes, and all of them hear it |
+//! | somebody has the signal for good | passes |
+//! | there are sources that have not heard one | passes, and all of these sources hear the signal |
 //! | else | the default action is taken |
 //!
-//! Somebody has it for good if a [`Signals::new`](super::signals::Signals::new) was made of it, in
-//! this process and ever, or if it had not its default action before the first gate: it was
+//! Somebody has the signal for good if a [`Signals::new`](super::signals::Signals::new) was ever
+//! made for it in this process, or if another action stood before the first gate: the signal was
 //! ignored, or had a handler, which the registry goes on to call.
 //!
 //! # States of one that hears
@@ -29,16 +29,16 @@
 //!
 //! **The race to fear**: a signal that passes the gate, and that nobody hears: a Ctrl-C that does
 //! nothing. So one is counted after its action is there, and is counted no more before that is
-//! taken away: a signal in between has its default action, as it would have had a moment before or
-//! after. If the handler and the drop meet, both take it off the count, and the one that finds it
-//! heard puts it back: the count is below its right value for that moment, in which a *second*
-//! signal finds nobody, rightly, as all have heard the first.
+//! taken away: a signal in between has its default action, as a moment before or after. If the
+//! handler and the drop meet, both take the source off the count, and the side that finds the
+//! source heard puts one back: the count is below its right value for that moment, in which a
+//! *second* signal finds nobody, rightly, as all have heard the first.
 //!
-//! The child of a fork has the gates, and nobody in it hears what its parent has counted: there the
-//! default action is taken, until the child counts its own.
+//! The child of a fork has the gates, where nobody hears for the sources that the parent has
+//! counted: there the default action is taken, until the child counts its own.
 //!
-//! The gate comes before what it counts, since the registry calls actions in the order in which
-//! they were registered. One that was registered before the gate is somebody's for good.
+//! The gate comes before the counted sources, since the registry calls actions in the order in
+//! which they were registered. One that was registered before the gate is somebody's for good.
 //!
 //! # Orderings
 //!
@@ -57,7 +57,7 @@ use std::{mem, ptr};
 /// More than there are signals.
 const NUMBERS: usize = 128;
 
-/// What the gate of a signal asks.
+/// The words that the gate of a signal reads.
 struct Gate {
     /// How many have not heard one, in this process.
     open: AtomicIsize,
@@ -90,7 +90,7 @@ pub(super) struct Once {
 }
 
 impl Once {
-    /// One whose signal rings `bell` once, and the registration of that.
+    /// A source with a signal that rings `bell` once, and its registration.
     pub(super) fn new(signal: Signal, bell: &Arc<Bell>) -> io::Result<(Arc<Self>, SigId)> {
         let no_signal = || io::Error::new(ErrorKind::InvalidInput, "there is no signal of this number");
         let gate = gate(signal).ok_or_else(no_signal)?;
@@ -102,7 +102,7 @@ impl Once {
         Ok((once, id))
     }
 
-    /// The signal is there, in its handler. Answers whether it is the first.
+    /// The signal is there, in its handler. Answers whether this is the first.
     fn is_first(&self) -> bool {
         let is_first = !self.is_heard.swap(true, SeqCst);
         if is_first {
@@ -111,7 +111,7 @@ impl Once {
         is_first
     }
 
-    /// Nobody waits for it any more. Before its action is taken away.
+    /// Nobody waits any more. Before the action is taken away.
     pub(super) fn give_up(&self) {
         if self.is_heard.load(SeqCst) || !self.birth.is_here() {
             return;
@@ -123,7 +123,7 @@ impl Once {
     }
 }
 
-/// Registers the gate of a signal, if that has none, and has it count for this process.
+/// Registers the gate of a signal, if there is none, for the count of this process.
 fn install_gate(signal: Signal, gate: &'static Gate) -> io::Result<()> {
     let mut with_gate = WITH_GATE.lock().unwrap_or_else(PoisonError::into_inner);
     let here = Birth::now().number();
@@ -144,35 +144,35 @@ fn install_gate(signal: Signal, gate: &'static Gate) -> io::Result<()> {
             take_default_action(signal.as_raw());
         }
     };
-    // SAFETY: the handler reads three words and one of a page that is mapped by now, which it
-    // changes in the child of a fork, and makes system calls that a handler may make. It takes no
-    // lock, neither allocates nor frees, and does not panic; it owns nothing.
+    // SAFETY: the handler reads three words and one of a page that is mapped by now, which the
+    // handler changes in the child of a fork, and makes system calls that a handler may make. The
+    // handler takes no lock, neither allocates nor frees, does not panic, and owns nothing.
     unsafe { signal_hook_registry::register(signal.as_raw(), act) }?;
     *with_gate |= bit;
     Ok(())
 }
 
 fn has_default_action(signal: Signal) -> io::Result<bool> {
-    // SAFETY: of zeros it is a valid one, which the call overwrites.
+    // SAFETY: an action of zeros is valid, and the call overwrites this one.
     let mut now: libc::sigaction = unsafe { mem::zeroed() };
-    // SAFETY: without a new action it only writes the present one.
+    // SAFETY: without a new action the call only writes the present one.
     if unsafe { libc::sigaction(signal.as_raw(), ptr::null(), &mut now) } != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(now.sa_sigaction == libc::SIG_DFL)
 }
 
-/// Does to this process what a signal does that nobody handles. In a handler.
+/// Has the effect on this process of a signal that nobody handles. In a handler.
 fn take_default_action(signal: i32) {
     match signal {
         libc::SIGCHLD | libc::SIGCONT | libc::SIGURG | libc::SIGWINCH => {}
         libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => {
-            // SAFETY: a handler may call it.
+            // SAFETY: a handler may make this call.
             unsafe { libc::raise(libc::SIGSTOP) };
         }
         _ => {
             // SAFETY: a handler may make these calls, on values of its own frame. The signal is
-            // blocked while its handler runs; so it is sent, and ends the process when it is let
+            // blocked while its handler runs; so the signal is sent, and ends the process when let
             // through.
             unsafe {
                 libc::signal(signal, libc::SIG_DFL);
