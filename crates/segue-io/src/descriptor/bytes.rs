@@ -32,9 +32,7 @@ use crate::driver::ready::{Ready, now_or_never};
 use crate::driver::run::{run, source};
 use crate::driver::socket::Socket;
 use crate::system::sys::poll_now;
-#[cfg(any(target_os = "linux", target_os = "android"))]
-use crate::system::whole;
-use crate::system::whole::as_fd;
+use crate::system::whole::{self, as_fd};
 use rustix::event::PollFlags;
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
@@ -115,20 +113,6 @@ impl Descriptor {
                 done => done,
             },
         }
-    }
-
-    /// Reads up to the end.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    #[track_caller]
-    pub(crate) fn read_to_end(&self, to: &mut Vec<u8>) -> io::Result<usize> {
-        struct Reader<'a>(&'a Descriptor);
-        impl io::Read for Reader<'_> {
-            #[track_caller]
-            fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-                self.0.read(buf)
-            }
-        }
-        whole::read_to_end(&mut Reader(self), 0, to)
     }
 
     #[track_caller]
@@ -266,6 +250,7 @@ impl Descriptor {
 }
 
 as_fd!([] Descriptor, |it| it.socket.io());
+whole::reads!([] & Descriptor, |it| (**it));
 
 /// Whether the kernel has no call for this descriptor that does not block.
 fn is_unknown(error: &io::Error) -> bool {

@@ -24,12 +24,14 @@
 
 use super::bytes::{Descriptor, is_descriptor, reads, writes};
 use super::ops::Manner;
+use crate::system::sys::close_on_exec;
 use rustix::pty::OpenptFlags;
 use rustix::termios::{Winsize, tcgetwinsize, tcsetwinsize};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::slice;
 
 /// The controlling side of a pseudo-terminal.
 ///
@@ -67,7 +69,7 @@ impl Pty {
     /// If there are no terminals or no descriptors left.
     pub fn open() -> io::Result<Self> {
         let fd = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | flavour::CLOEXEC)?;
-        flavour::close_on_exec(&fd)?;
+        close_on_exec(slice::from_ref(&fd))?;
         rustix::pty::grantpt(&fd)?;
         rustix::pty::unlockpt(&fd)?;
         Descriptor::own(fd, Manner::Master).map(Self)
@@ -154,11 +156,6 @@ mod flavour {
 
     pub(super) const CLOEXEC: OpenptFlags = OpenptFlags::CLOEXEC;
 
-    /// The kernel has seen to it.
-    pub(super) fn close_on_exec(_fd: &OwnedFd) -> io::Result<()> {
-        Ok(())
-    }
-
     pub(super) fn terminal(pty: &super::Pty) -> io::Result<OwnedFd> {
         Ok(ioctl_tiocgptpeer(pty, OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?)
     }
@@ -171,12 +168,8 @@ mod flavour {
     use std::io;
     use std::os::fd::OwnedFd;
 
+    /// There is no flag: a program that is executed at the wrong moment has the descriptor too.
     pub(super) const CLOEXEC: OpenptFlags = OpenptFlags::empty();
-
-    /// A program that is executed at the wrong moment has the descriptor too.
-    pub(super) fn close_on_exec(fd: &OwnedFd) -> io::Result<()> {
-        Ok(rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC)?)
-    }
 
     pub(super) fn terminal(pty: &super::Pty) -> io::Result<OwnedFd> {
         let path = ptsname(pty, Vec::new())?;

@@ -16,7 +16,7 @@ pub(crate) struct Outsider(Arc<Reactor>);
 
 impl Outsider {
     pub(super) fn new(at: &Arc<Reactor>) -> Self {
-        at.outsiders().come();
+        at.outsiders.come();
         at.watch();
         Self(Arc::clone(at))
     }
@@ -24,14 +24,14 @@ impl Outsider {
 
 impl Drop for Outsider {
     fn drop(&mut self) {
-        self.0.outsiders().go();
+        self.0.outsiders.go();
     }
 }
 
 impl Reactor {
     /// If there are outsiders, a look is to come.
     pub(super) fn watch(self: &Arc<Self>) {
-        if self.outsiders().call() {
+        if self.outsiders.call() {
             look_at(Instant::now() + LATE, Arc::<Self>::downgrade(self) as Weak<dyn Look>);
         }
     }
@@ -41,7 +41,7 @@ impl Reactor {
         let mut found = Found::default();
         for _ in 0..TURNS {
             let is_full = self.take(&mut found, Some(Duration::ZERO));
-            if !self.presence().is_running() {
+            if !self.presence.is_running() {
                 self.notify();
             }
             self.report(&mut found);
@@ -54,11 +54,11 @@ impl Reactor {
 
 impl Look for Reactor {
     fn look(self: Arc<Self>) {
-        let goes_on = self.outsiders().begin_look() && !self.is_closed() && self.check().is_ok();
-        if !goes_on || self.presence().leave_unwatched() {
+        let goes_on = self.outsiders.begin_look() && !self.is_closed() && self.check().is_ok();
+        if !goes_on || self.presence.leave_unwatched() {
             return;
         }
-        if self.outsiders().is_away(self.presence().looks()) {
+        if self.outsiders.is_away(self.presence.looks()) {
             self.turn_for_worker();
         }
         self.watch();
@@ -78,8 +78,8 @@ mod tests {
         for backend in [Backend::Native, Backend::Polling, Backend::PollingOneShot] {
             let reactor = Arc::new(Reactor::new(backend).unwrap());
             reactor.open();
-            assert!(reactor.presence().lie_down(true));
-            assert_eq!(reactor.presence().unpark(), Was::Parked { unwatched: false });
+            assert!(reactor.presence.lie_down(true));
+            assert_eq!(reactor.presence.unpark(), Was::Parked { unwatched: false });
             reactor.notify();
             reactor.turn_for_worker();
             let began = Instant::now();

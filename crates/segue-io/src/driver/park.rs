@@ -105,7 +105,7 @@ impl DriverPark {
         let reactor = if is_guest { None } else { Some(Arc::new(Reactor::new(selector)?)) };
         let ring = Beside::new(ring.filter(|_| !is_guest));
         let fibers = WaitPark::new();
-        let presence = reactor.as_ref().map_or_else(Arc::default, |reactor| Arc::clone(reactor.presence()));
+        let presence = reactor.as_ref().map_or_else(Arc::default, |reactor| Arc::clone(&reactor.presence));
         let handle = Arc::new(Handle { reactor, fibers: fibers.unparker(), presence });
         Ok(Self { handle, ring, fibers, found: Found::default(), outer: None, not_send: PhantomData })
     }

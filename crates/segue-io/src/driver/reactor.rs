@@ -61,8 +61,8 @@ pub(crate) struct Reactor {
     len: AtomicUsize,
     closed: AtomicBool,
     /// Where the worker is that takes its turns.
-    presence: Arc<Presence>,
-    outsiders: Outsiders,
+    pub(super) presence: Arc<Presence>,
+    pub(super) outsiders: Outsiders,
     /// Whether this is the reactor of the process, with a thread that does nothing else.
     is_shared: bool,
     /// The process that has made the event queue.
@@ -234,14 +234,6 @@ impl Reactor {
     /// rest is for the next look.
     pub(super) fn empty(&self, found: &mut Found) -> bool {
         (0..TURNS).any(|_| !self.turn(found, Some(Duration::ZERO)))
-    }
-
-    pub(crate) fn presence(&self) -> &Arc<Presence> {
-        &self.presence
-    }
-
-    pub(super) fn outsiders(&self) -> &Outsiders {
-        &self.outsiders
     }
 
     /// Ends the present or the next turn's wait. From any thread.

@@ -23,12 +23,13 @@
 mod traits;
 
 use super::call::{run, until_done};
-use super::calls::{Course, Plain, Read, ReadVectored, SeekEnd, Sync, Truncate, Write, WriteVectored};
+use super::calls::{Plain, SeekEnd, Sync, Truncate};
 use super::elsewhere::{self, ask, stat};
 use super::held::Held;
 use super::in_memory::{Kind, SMALL, read_now};
 use super::metadata::{FileTimes, Metadata};
 use super::place::{Place, Visitors};
+use super::transfers::{Course, Read, ReadVectored, Write, WriteVectored};
 use crate::apart::{self};
 use crate::descriptor::bytes::Descriptor;
 use crate::system::pauses::Pauses;
@@ -433,7 +434,7 @@ impl File {
     #[inline]
     fn read_from(&self, place: Place, buf: &mut [u8]) -> io::Result<usize> {
         if self.is_disk() {
-            return run(Read { file: self.borrowed(), to: buf, course: self.course(place) });
+            return run(Read { file: self.borrowed(), bufs: buf, course: self.course(place) });
         }
         self.read_others(place, &mut [IoSliceMut::new(buf)])
     }
@@ -441,7 +442,7 @@ impl File {
     #[track_caller]
     fn read_several_from(&self, place: Place, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         if self.is_disk() {
-            return run(ReadVectored { file: self.borrowed(), to: bufs, course: self.course(place) });
+            return run(ReadVectored { file: self.borrowed(), bufs: bufs, course: self.course(place) });
         }
         self.read_others(place, bufs)
     }
@@ -449,7 +450,7 @@ impl File {
     #[track_caller]
     fn write_to(&self, place: Place, buf: &[u8]) -> io::Result<usize> {
         if self.is_disk() {
-            return run(Write { file: self.borrowed(), from: buf, course: self.course(place) });
+            return run(Write { file: self.borrowed(), bufs: buf, course: self.course(place) });
         }
         self.write_others(place, &[IoSlice::new(buf)])
     }
@@ -457,7 +458,7 @@ impl File {
     #[track_caller]
     fn write_several_to(&self, place: Place, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         if self.is_disk() {
-            return run(WriteVectored { file: self.borrowed(), from: bufs, course: self.course(place) });
+            return run(WriteVectored { file: self.borrowed(), bufs: bufs, course: self.course(place) });
         }
         self.write_others(place, bufs)
     }

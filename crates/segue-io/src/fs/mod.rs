@@ -14,7 +14,7 @@
 //! | [`temp_file`], [`NamedTempFile`] | files that go by themselves |
 //!
 //! Under them lies `call`, the seam between a request and the wait for it, with the calls
-//! in `calls`; `in_memory` has data that need no wait, `local` knows which file systems ask
+//! in `calls` and `transfers`; `in_memory` has data that need no wait, `local` knows which file systems ask
 //! nobody else, and `elsewhere` has the calls to the others.
 //!
 //! # Where the work is done
@@ -86,6 +86,7 @@ mod options;
 mod path;
 mod place;
 mod temporary;
+mod transfers;
 
 pub use dir::{DirEntry, ReadDir};
 pub use file::File;

@@ -45,10 +45,7 @@ fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
     if apart::is_called_for() {
         match open_whole(&c_path(path)?)? {
             Some(Whole::File(mut file, length)) => return file.read_all(length),
-            Some(Whole::Pipe(pipe)) => {
-                pipe.read_to_end(&mut content)?;
-                return Ok(content);
-            }
+            Some(Whole::Pipe(pipe)) => return (&pipe).read_to_end(&mut content).map(|_| content),
             None => {}
         }
     }

@@ -72,24 +72,19 @@ fn unnamed_in(dir: &Path) -> io::Result<File> {
     segue_core::check()?;
     // A name that was made goes, whoever is cancelled.
     segue_core::shield(|| {
-        let NamedParts { file, path } = create_in(dir)?;
+        let (file, path) = create_in(dir)?;
         remove_file(path)?;
         Ok(file)
     })
 }
 
-struct NamedParts {
-    file: File,
-    path: PathBuf,
-}
-
 #[track_caller]
-fn create_in(dir: &Path) -> io::Result<NamedParts> {
+fn create_in(dir: &Path) -> io::Result<(File, PathBuf)> {
     let mut tries = 0;
     loop {
         let path = dir.join(format!(".segue-{:016x}", RandomState::new().hash_one(tries)));
         match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path) {
-            Ok(file) => return Ok(NamedParts { file, path }),
+            Ok(file) => return Ok((file, path)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < 1000 => tries += 1,
             Err(error) => return Err(error),
         }
@@ -180,7 +175,7 @@ impl NamedTempFile {
     pub fn new_in(dir: impl AsRef<Path>) -> io::Result<Self> {
         // Where it goes from must not depend on where the program is by then.
         let dir = std::path::absolute(dir.as_ref().join("."))?;
-        let NamedParts { file, path } = create_in(&dir)?;
+        let (file, path) = create_in(&dir)?;
         Ok(Self { file, path: Named(Some(path)) })
     }
 

@@ -41,10 +41,10 @@ pub(super) fn kind_of(user_data: u64) -> Kind {
 #[repr(align(8))]
 pub(super) struct Flight {
     done: Trigger,
-    result: Cell<i32>,
-    flags: Cell<u32>,
+    pub(super) result: Cell<i32>,
+    pub(super) flags: Cell<u32>,
     /// Its time was over before its completion came.
-    is_late: Cell<bool>,
+    pub(super) is_late: Cell<bool>,
 }
 
 impl Flight {
@@ -75,22 +75,6 @@ impl Flight {
     /// Waits for the completion, whatever happens.
     pub(super) fn wait_shielded(&self, waits_for: WaitsFor) {
         self.done.wait_shielded(waits_for);
-    }
-
-    pub(super) fn result(&self) -> i32 {
-        self.result.get()
-    }
-
-    pub(super) fn flags(&self) -> u32 {
-        self.flags.get()
-    }
-
-    pub(super) fn be_late(&self) {
-        self.is_late.set(true);
-    }
-
-    pub(super) fn is_late(&self) -> bool {
-        self.is_late.get()
     }
 }
 

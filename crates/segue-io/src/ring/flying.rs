@@ -174,12 +174,15 @@ impl Ring {
         }
         let flight = Flight::new();
         let no_unwind = NoUnwind::new("a fiber unwound from a request that the kernel has; the process can't go on");
+        self.sequence.set(self.sequence.get().wrapping_add(1));
+        let user_data = flight.user_data(self.sequence.get());
+        self.flying.set(self.flying.get() + 1);
         self.is_prompt.set(self.is_prompt.get() || request.is_prompt());
         // SAFETY: the entry points into the request, which is borrowed until this function returns,
         // and to memory that the request borrows for longer; the flight lies in this frame. The
         // function returns after the completion: either the first wait below is over only then, or
         // the shielded wait is; and nothing unwinds, or the process ends.
-        let user_data = unsafe { self.launch(request.entry(expects_data), &flight) };
+        unsafe { self.push(&request.entry(expects_data).user_data(user_data)) };
         let wait = || {
             let waited = flight.wait(waits_for);
             if waited.is_err() {
@@ -193,13 +196,13 @@ impl Ring {
             None => wait(),
         };
         no_unwind.disarm();
-        let result = flight.result();
+        let result = flight.result.get();
         if result >= 0 {
             self.proven.set(self.proven.get().with(code));
             // SAFETY: the result is that of the flight's completion, which is this request's own,
             // and is asked about here alone.
             let answer = unsafe { request.answer(result.cast_unsigned()) };
-            return Flown::Landed(answer, cqueue::sock_nonempty(flight.flags()));
+            return Flown::Landed(answer, cqueue::sock_nonempty(flight.flags.get()));
         }
         match -result {
             // The kernel has ended the request, won't wait for this socket, or was interrupted.
@@ -219,7 +222,7 @@ impl Ring {
         }
         match waited {
             Err(cancelled) => Flown::Failed(cancelled.into()),
-            Ok(()) if flight.is_late() => Flown::Failed(io::ErrorKind::TimedOut.into()),
+            Ok(()) if flight.is_late.get() => Flown::Failed(io::ErrorKind::TimedOut.into()),
             Ok(()) => Flown::Refused,
         }
     }
@@ -232,28 +235,10 @@ impl Ring {
         }
     }
 
-    /// Puts a submission into the queue. Answers with the number that a cancel goes by.
-    ///
-    /// # Safety
-    /// The memory that the submission points to, and the flight, stay in their places until the
-    /// flight's completion.
-    unsafe fn launch(&self, entry: Entry, flight: &Flight) -> u64 {
-        let user_data = flight.user_data(self.number());
-        self.flying.set(self.flying.get() + 1);
-        // SAFETY: by this function's own contract.
-        unsafe { self.push(&entry.user_data(user_data)) };
-        user_data
-    }
-
     /// Whether an opcode is asked for.
     #[cfg(test)]
     pub(crate) fn has(&self, code: u8) -> bool {
         self.opcodes.get().has(code)
-    }
-
-    fn number(&self) -> u16 {
-        self.sequence.set(self.sequence.get().wrapping_add(1));
-        self.sequence.get()
     }
 
     /// Puts in a submission.

@@ -80,7 +80,7 @@ impl Limited {
         // SAFETY: this is the owner's thread, which has written the owner's address for a flight of
         // its own. `during` borrows the flight and the owner, and has not returned, since it takes
         // the address away first. A fiber that never runs again keeps its frame for good.
-        unsafe { &*flight }.be_late();
+        unsafe { &*flight }.is_late.set(true);
         Some(user_data)
     }
 }

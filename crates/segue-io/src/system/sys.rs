@@ -56,7 +56,7 @@ mod flavour {
     }
 
     /// The kernel has seen to it.
-    pub(super) fn close_on_exec(_received: &[OwnedFd]) -> io::Result<()> {
+    pub(crate) fn close_on_exec(_received: &[OwnedFd]) -> io::Result<()> {
         Ok(())
     }
 
@@ -88,7 +88,7 @@ mod flavour {
         Ok((one, other))
     }
 
-    pub(super) fn close_on_exec(received: &[OwnedFd]) -> io::Result<()> {
+    pub(crate) fn close_on_exec(received: &[OwnedFd]) -> io::Result<()> {
         Ok(received.iter().try_for_each(|fd| rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC))?)
     }
 
@@ -101,7 +101,7 @@ mod flavour {
     }
 }
 
-pub(crate) use flavour::{accept, pair, socket};
+pub(crate) use flavour::{accept, close_on_exec, pair, socket};
 
 pub(crate) fn recv(socket: &Socket, buf: &mut [u8], peek: bool) -> io::Result<usize> {
     let peek = if peek { RecvFlags::PEEK } else { RecvFlags::empty() };
@@ -165,6 +165,6 @@ pub(crate) fn recv_fds(socket: &Socket, buf: &mut [u8], most: usize) -> io::Resu
     }
     let truncated = message.flags.contains(ReturnFlags::CTRUNC) || fds.len() > most;
     fds.truncate(most);
-    flavour::close_on_exec(&fds)?;
+    close_on_exec(&fds)?;
     Ok((message.bytes, fds, truncated))
 }
