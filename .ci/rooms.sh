@@ -9,7 +9,7 @@ ROOMS="segue-core: primitives contract chain timers tree values thread sim wait 
     segue-sched: worker policies run plain join par hosted explore
     segue: error runtime spawn fiber select sync channel concurrent std
     segue-unblock: raw errno mark call buffers descriptor patience transfer sockets bytes sleeps connections messages names several
-    segue-http: date authority config gate transport wire line body,chunked,head encode response conn server"
+    segue-http: date authority config gate transport wire line body_error head chunked body encode response conn server"
 
 # Says which modules of the crate with this `src` import from later rooms, and which are a circle.
 # Fails if one of these is not in the list of circles, which has the name of this crate before each,

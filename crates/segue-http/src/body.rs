@@ -5,8 +5,9 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use http::{HeaderMap, StatusCode};
+use http::HeaderMap;
 
+use crate::body_error::BodyError;
 use crate::chunked::{Chunked, Event};
 use crate::config::Config;
 use crate::head::{Framing, Head};
@@ -94,71 +95,6 @@ impl io::Read for Body<'_> {
 impl fmt::Debug for Body<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Body").field("remaining", &self.remaining()).finish_non_exhaustive()
-    }
-}
-
-/// Why a request's body could not be read.
-///
-/// ```
-/// use segue_http::BodyError;
-/// assert_eq!(BodyError::TooLarge.status(), 413);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BodyError {
-    /// It has more bytes than [`Config::max_body_bytes`].
-    TooLarge,
-    /// Its chunks or trailers are malformed, or their framing is out of proportion.
-    Malformed,
-    /// Its trailers are longer than [`Config::max_head_bytes`], or more than
-    /// [`Config::max_headers`].
-    TrailersTooLarge,
-    /// It did not arrive within [`Config::body_timeout`].
-    TimedOut,
-    /// The client ended the connection before the body's end.
-    Truncated,
-}
-
-impl BodyError {
-    /// The status that tells the client.
-    ///
-    /// ```
-    /// use segue_http::BodyError;
-    /// assert_eq!(BodyError::TimedOut.status(), 408);
-    /// ```
-    #[must_use]
-    pub fn status(self) -> StatusCode {
-        self.told().0
-    }
-
-    /// To the client, to the handler, and to whoever reads it.
-    fn told(self) -> (StatusCode, io::ErrorKind, &'static str) {
-        use io::ErrorKind::{FileTooLarge, InvalidData, UnexpectedEof};
-        match self {
-            BodyError::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, FileTooLarge, "the request's body is too long"),
-            BodyError::Malformed => (StatusCode::BAD_REQUEST, InvalidData, "the request's body is malformed"),
-            BodyError::TrailersTooLarge => {
-                (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, FileTooLarge, "the request's trailers are too long")
-            }
-            BodyError::TimedOut => {
-                (StatusCode::REQUEST_TIMEOUT, io::ErrorKind::TimedOut, "the request's body did not arrive in time")
-            }
-            BodyError::Truncated => (StatusCode::BAD_REQUEST, UnexpectedEof, "the request's body is cut short"),
-        }
-    }
-}
-
-impl fmt::Display for BodyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.told().2)
-    }
-}
-
-impl std::error::Error for BodyError {}
-
-impl From<BodyError> for io::Error {
-    fn from(error: BodyError) -> io::Error {
-        io::Error::new(error.told().1, error)
     }
 }
 

@@ -6,7 +6,7 @@
 
 use http::HeaderMap;
 
-use crate::body::BodyError;
+use crate::body_error::BodyError;
 use crate::head::parse_trailers;
 
 /// The most bytes of chunk extensions, and of white space around them, that one body may have.

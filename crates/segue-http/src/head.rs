@@ -10,7 +10,7 @@ use http::{Method, StatusCode, Uri, Version};
 use httparse::Status;
 
 use crate::authority::is_authority;
-use crate::body::BodyError;
+use crate::body_error::BodyError;
 use crate::config::Config;
 
 /// Header lines parsed on the stack; a request with more takes a second pass. An idle connection

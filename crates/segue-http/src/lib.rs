@@ -57,6 +57,7 @@
 
 mod authority;
 mod body;
+mod body_error;
 mod chunked;
 mod config;
 mod conn;
@@ -70,7 +71,8 @@ mod server;
 mod transport;
 mod wire;
 
-pub use crate::body::{Body, BodyError};
+pub use crate::body::Body;
+pub use crate::body_error::BodyError;
 pub use crate::config::Config;
 pub use crate::encode::BodyWriter;
 pub use crate::response::{IntoResponse, Payload, Request, Response};

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{self, HeaderValue};
 
-use crate::body::{Body, BodyError};
+use crate::body::Body;
+use crate::body_error::BodyError;
 use crate::encode::BodyWriter;
 
 /// A request: the `http` crate's, with a [`Body`] that reads from the connection.

@@ -18,7 +18,7 @@
 //! a loop that does not suspend. After [`PATIENCE`] times another fiber has to go on. That is a
 //! function of the choices before, so a replay comes to the same.
 
-use super::trace::Trace;
+use super::trace::{FiberNumber, Trace};
 use crate::worker::policy::{Goes, Idle, Policy, Task, Why};
 use crate::worker::stuck::Stuck;
 use segue_core::scheduling::Timers;
@@ -26,9 +26,6 @@ use segue_core::{CancelToken, Fiber};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
-
-/// A fiber, numbered in the order of the spawns; the first is 0.
-pub(crate) type FiberNumber = u32;
 
 /// How often in a row the same fiber is chosen while others are ready.
 pub(crate) const PATIENCE: u32 = 1000;

@@ -13,6 +13,7 @@
 mod check;
 mod course;
 mod failure;
+mod lab;
 mod quiet;
 mod schedule;
 mod shrink;
@@ -27,10 +28,10 @@ pub use sim::{Deadlock, Sim, settle};
 pub(crate) use strategies::Random;
 
 use course::Choice;
+use lab::Lab;
 use quiet::{Mode, begin, printing};
-use segue_fiber::{StackArena, StackConfig};
-use sim::{Setup, arena, simulate};
-use std::sync::Arc;
+use segue_fiber::StackConfig;
+use sim::arena;
 use trace::{Told, Trace};
 
 /// After how many steps a schedule counts as endless, if nothing else is said.
@@ -235,7 +236,7 @@ impl Explore {
     /// # Panics
     /// If address space for stacks can't be had.
     pub fn run<T: Verdict>(&self, f: impl Fn() -> T) -> Result<Explored, Failure> {
-        let lab = Lab { explore: self, arena: arena(self.stacks.clone()), f };
+        let lab = self.lab(f);
         begin();
         let mut found = Explored::default();
         let mut next = Some(self.first());
@@ -284,7 +285,7 @@ impl Explore {
         told: Option<Told>,
         f: impl Fn() -> T,
     ) -> Result<(), Failure> {
-        let lab = Lab { explore: self, arena: arena(self.stacks.clone()), f };
+        let lab = self.lab(f);
         let tried = lab.try_one(schedule, told.map(Trace::new));
         assert!(!tried.diverged, "the schedule {schedule} is of another program: it has choices that this one has not");
         match tried.cause {
@@ -303,6 +304,12 @@ impl Explore {
         }
     }
 
+    fn lab<F>(&self, f: F) -> Lab<F> {
+        let Self { preemptive, steps, leaks, stacks, .. } = self;
+        let (arena, forbids_leaks) = (arena(stacks.clone()), *leaks == Leaks::Forbid);
+        Lab { preemptive: *preemptive, steps: *steps, forbids_leaks, arena, f }
+    }
+
     fn next(&self, last: &Schedule, choices: &[Choice], most_steps: u64) -> Option<Schedule> {
         match last {
             Schedule::Random { seed } => Some(Schedule::Random { seed: seed.wrapping_add(1) }),
@@ -313,65 +320,6 @@ impl Explore {
             Schedule::Choices { seed, .. } => {
                 strategies::successor(choices).map(|choices| Schedule::Choices { choices, seed: *seed })
             }
-        }
-    }
-}
-
-/// A program, and what it is run in.
-struct Lab<'a, F> {
-    explore: &'a Explore,
-    arena: Arc<StackArena>,
-    f: F,
-}
-
-/// What came of one schedule.
-struct Tried {
-    cause: Option<Cause>,
-    choices: Vec<Choice>,
-    steps: u64,
-    fibers: u64,
-    diverged: bool,
-    has_drawn: bool,
-    /// Those out of order, if there was a trace.
-    turns: Vec<String>,
-}
-
-impl<T: Verdict, F: Fn() -> T> Lab<'_, F> {
-    /// The turns out of order of the plainest schedule, which is run once more, without a word.
-    fn turns_of(&self, failure: &Failure) -> Vec<String> {
-        let tried = printing(Mode::None, || self.try_one(failure.plainest(), Some(Trace::new(Told::OutOfOrder))));
-        let cause = failure.shrunk.as_ref().map_or(&failure.cause, |shrunk| &shrunk.cause);
-        if tried.cause.is_some_and(|found| found.is_like(cause)) { tried.turns } else { Vec::new() }
-    }
-
-    fn try_one(&self, schedule: &Schedule, trace: Option<Trace>) -> Tried {
-        let explore = self.explore;
-        let mut course = Course::new(schedule.strategy(), explore.preemptive);
-        (course.choices, course.most_steps, course.trace) = (Some(Vec::new()), explore.steps, trace);
-        let name = format!("schedule {schedule}");
-        let report = |fibers| format!("{name}: {}", Cause::Deadlock(fibers));
-        let setup = Setup { seed: schedule.seed(), name: name.clone(), ..Setup::default() };
-        let run = simulate(course, &self.arena, setup, &report, &self.f);
-        // What comes first explains what comes later: a fiber that is cancelled for a deadlock may
-        // panic.
-        let cause = match (run.deadlock, run.outcome) {
-            _ if run.course.took_too_long() => Some(Cause::Endless(explore.steps)),
-            (Some(fibers), _) => Some(Cause::Deadlock(fibers)),
-            (None, Err(payload)) => Some(Cause::of_panic(&*payload)),
-            (None, Ok(value)) => match value.complaint() {
-                Some(error) => Some(Cause::Failed(error)),
-                None if explore.leaks == Leaks::Forbid && !run.left.is_empty() => Some(Cause::Leaked(run.left)),
-                None => None,
-            },
-        };
-        Tried {
-            cause,
-            turns: run.course.trace.as_ref().map(Trace::lines).unwrap_or_default(),
-            choices: run.course.choices.unwrap_or_default(),
-            steps: run.course.steps,
-            fibers: run.course.fibers.into(),
-            diverged: run.course.diverged,
-            has_drawn: run.has_drawn,
         }
     }
 }

@@ -13,9 +13,9 @@
 
 use super::course::Choice;
 use super::failure::{Cause, Shrunk, Verdict};
+use super::lab::{Lab, Tried};
 use super::quiet::{Mode, printing};
 use super::schedule::Schedule;
-use super::{Lab, Tried};
 
 /// How many runs each way may take.
 const TRIES: usize = 150;
@@ -23,7 +23,7 @@ const TRIES: usize = 150;
 /// Looks for a schedule with fewer departures that fails like `cause`; `None` if there is nothing
 /// to win.
 pub(super) fn shrink<T: Verdict, F: Fn() -> T>(
-    lab: &Lab<'_, F>,
+    lab: &Lab<F>,
     cause: &Cause,
     schedule: &Schedule,
     choices: &[Choice],
@@ -48,7 +48,7 @@ struct Fault {
 }
 
 struct Search<'a, F> {
-    lab: &'a Lab<'a, F>,
+    lab: &'a Lab<F>,
     cause: &'a Cause,
     seed: u64,
 }

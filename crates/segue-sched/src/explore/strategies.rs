@@ -3,7 +3,8 @@
 //!
 //! Used by the explorer, which makes one for each schedule, and by the simulator.
 
-use super::course::{Choice, FiberNumber, Strategy};
+use super::course::{Choice, Strategy};
+use super::trace::FiberNumber;
 use fastrand::Rng;
 use std::collections::HashMap;
 

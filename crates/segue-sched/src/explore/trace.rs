@@ -10,11 +10,13 @@
 //! own. That takes a tenth of a second the first time, so it is done for a schedule that is
 //! replayed, and for its few turns out of order.
 
-use super::course::FiberNumber;
 use crate::worker::common::suspended;
 use segue_core::Fiber;
 use std::backtrace::Backtrace;
 use std::io::{self, Write};
+
+/// A fiber, numbered in the order of the spawns; the first is 0.
+pub(crate) type FiberNumber = u32;
 
 /// How many turns out of order are told. What is left after shrinking has mostly one.
 const TOLD: usize = 8;

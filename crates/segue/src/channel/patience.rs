@@ -11,10 +11,10 @@
 //! the lock. The receiver had better do nothing for as long as ten or more values take, and then
 //! take them all at once.
 //!
-//! Only a try tells. A try that brings a [crowd](CROWD) costs each message less than a wake-up would,
-//! also where other fibers of this worker could have run meanwhile, and so the next wait begins with
-//! a try. After a try that brings less, some waits pass without one ([`Doubt`]). On one worker nobody
-//! sends during a try: there a thousand waits have one short try.
+//! Only a try tells. A try that brings a [crowd](CROWD) costs each message less than a wake-up
+//! would, also where other fibers of this worker could have run meanwhile, and so the next wait
+//! begins with a try. After a try that brings less, some waits pass without one ([`Doubt`]). On one
+//! worker nobody sends during a try: there a thousand waits have one short try.
 //!
 //! Time is counted in pauses, of some twenty to fifty nanoseconds on the processors of today; to
 //! read a clock takes as long. So a simulation takes the same course each time.
