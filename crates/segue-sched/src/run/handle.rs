@@ -12,7 +12,8 @@ use segue_core::JoinHandle;
 use segue_core::scheduling::{Family, Job};
 use std::sync::Arc;
 
-/// A scheduler, to spawn on and to [move to](move_to). A handle does not keep the scheduler going.
+/// A scheduler, to spawn on and to [move to](crate::move_to). A handle does not keep the scheduler
+/// going.
 ///
 /// # Examples
 ///
