@@ -41,6 +41,7 @@ mod trace;
 mod trim;
 mod unwind;
 mod watch;
+mod writer;
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!(

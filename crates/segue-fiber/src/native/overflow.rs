@@ -22,6 +22,7 @@ use super::objects::image;
 use super::registers::Registers;
 use super::registry::{self, Slot};
 use super::signals::{Signals, default_action};
+use super::writer::Writer;
 use super::{trace, watch};
 
 static SIGNALS: Signals<2> = Signals::new([libc::SIGSEGV, libc::SIGBUS]);
@@ -122,43 +123,5 @@ struct Printable<'a>(&'a str);
 impl fmt::Display for Printable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.chars().try_for_each(|char| f.write_char(if char.is_ascii_control() { '?' } else { char }))
-    }
-}
-
-/// Writes to standard error from a signal handler, through a small buffer.
-pub(super) struct Writer {
-    buffer: [u8; 256],
-    len: usize,
-}
-
-impl Writer {
-    pub fn new() -> Self {
-        Self { buffer: [0; 256], len: 0 }
-    }
-
-    pub fn flush(&mut self) {
-        let mut rest = &self.buffer[..self.len];
-        while !rest.is_empty() {
-            // SAFETY: async-signal-safe; the slice is valid.
-            let written = unsafe { libc::write(2, rest.as_ptr().cast(), rest.len()) };
-            match usize::try_from(written) {
-                Ok(written) if written > 0 => rest = &rest[written..],
-                _ => break,
-            }
-        }
-        self.len = 0;
-    }
-}
-
-impl Write for Writer {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        for &byte in text.as_bytes() {
-            if self.len == self.buffer.len() {
-                self.flush();
-            }
-            self.buffer[self.len] = byte;
-            self.len += 1;
-        }
-        Ok(())
     }
 }

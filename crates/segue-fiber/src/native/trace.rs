@@ -16,10 +16,10 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use super::objects::image;
-use super::overflow::Writer;
 use super::registers::Registers;
 use super::registry::Slot;
 use super::symbols::{Program, write_name};
+use super::writer::Writer;
 
 /// How many addresses are printed, and how far the scan goes.
 const PRINTED: usize = 16;
