@@ -9,9 +9,9 @@
 //! * *On another thread* a closure is started, which may borrow from the fiber, since the fiber
 //!   waits for the end of the closure.
 //! * *On the same thread*, where one scheduler runs inside of a fiber of another, the fiber itself
-//! goes over, on its own stack. The worker strikes the fiber from the list and counts one as away,
-//! the other worker enrols the fiber, and the fiber suspends. The first worker finds the fiber in
-//! its own mail and sends the fiber on to the other worker. The way back is the same.
+//!   goes over, on its own stack. The worker strikes the fiber from the list and counts one as
+//!   away, the other worker enrols the fiber, and the fiber suspends. The first worker finds the
+//!   fiber in its own mail and sends the fiber on to the other worker. The way back is the same.
 //!
 //! Before the fiber goes, the fiber leaves its contexts, so that no canceller can reach the fiber,
 //! and waits until no interrupt is under way. Nobody resumes a running fiber. From then until the
