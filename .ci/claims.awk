@@ -1,4 +1,4 @@
-# Reads docs/claims.md and says what in it is not so: a file, function, heading, case or step that
+# Reads docs/evidence/claims.md and says what in it is not so: a file, function, heading, case or step that
 # there is not, a row that is not a row, a claim that is shown by nothing, counts that are wrong.
 # Run from the root of the workspace; fails if there is one.
 function wrong(what) { printf "%s:%d: %s\n", FILENAME, line, what; bad = 1 }

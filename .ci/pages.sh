@@ -2,7 +2,7 @@
 
 # The ledger of the papers' claims names nothing that there is not. Each planted fault is found.
 claims() {
-    local page=docs/claims.md planted fault
+    local page=docs/evidence/claims.md planted fault
     awk -f .ci/claims.awk "$page"
     planted=$(mktemp -d)
     trap 'rm -rf "$planted"' RETURN

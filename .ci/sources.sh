@@ -98,8 +98,8 @@ columns() {
             echo "error: a planted fault was not found: ${fault:0:40}" && return 1
         fi
     done
-    find . -name target -prune -o \( -name '*.rs' -o -name '*.md' \) -not -path ./docs/http.md \
-        -not -path ./docs/matrix.md -print0 | xargs -0 awk -f .ci/columns.awk
+    find . -name target -prune -o \( -name '*.rs' -o -name '*.md' \) -not -path ./docs/evidence/http.md \
+        -not -path ./docs/evidence/matrix.md -print0 | xargs -0 awk -f .ci/columns.awk
 }
 
 # Every operation that can wait says what cancellation does to it.

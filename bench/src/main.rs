@@ -16,10 +16,10 @@
 //! `versus` takes the `bench` that was built from another commit, and runs Segue's entries of both
 //! in turns; and again for each further pair of programs of these commits, which are built in
 //! another layout. `--keep` writes to `bench/results`, from which `page` writes
-//! `docs/benchmarks.md`.
+//! `docs/evidence/benchmarks.md`.
 //!
 //! `soak` is no measurement: it has a server asked for a long time, by some who mean harm, and
-//! fails if that leaves something behind. Its picture is kept in `docs`.
+//! fails if that leaves something behind. Its picture is kept in `docs/evidence`.
 //!
 //! One-worker figures are CPU time of the contestant's process. Two-worker figures are wall time,
 //! with the number of CPUs that were busy beside them, since many runtimes bring two fibers that

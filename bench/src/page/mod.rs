@@ -92,7 +92,7 @@ struct Counted {
 
 /// The page that is committed.
 pub fn file() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/benchmarks.md")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/evidence/benchmarks.md")
 }
 
 /// The page as it should be.

@@ -109,7 +109,7 @@ impl Soak {
 
 /// The picture on the page.
 pub fn picture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/soak.svg")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/evidence/soak.svg")
 }
 
 fn write(file: &Path, text: &str) -> Result<(), String> {

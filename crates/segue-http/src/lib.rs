@@ -41,8 +41,8 @@
 //! `Transfer-Encoding`, and any encoding but `chunked`. Tunnels (CONNECT) and protocol upgrades are
 //! not offered.
 //!
-//! The page `docs/http.md` of the repository counts what it does with several hundred requests, by
-//! the RFCs' words.
+//! The page `docs/evidence/http.md` of the repository counts what it does with several hundred
+//! requests, by the RFCs' words.
 //!
 //! # Costs
 //!

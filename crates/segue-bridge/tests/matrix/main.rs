@@ -7,8 +7,8 @@
 //! on the first host, is cancelled, alone or in a race with the hand-over, and begins anew. Waits
 //! are unbounded: a lost wake-up hangs, and a watchdog says where.
 //!
-//! The run writes the table `docs/matrix.md`, and fails if that differs from what is in the
-//! repository.
+//! The run writes the table `docs/evidence/matrix.md`, and fails if that differs from what is in
+//! the repository.
 
 mod channels;
 #[path = "../common/mod.rs"]
@@ -335,7 +335,7 @@ fn title(host: Host) -> (&'static str, &'static str) {
 }
 
 fn compare(page: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/matrix.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/evidence/matrix.md");
     if std::env::var_os("SEGUE_UPDATE_MATRIX").is_some() {
         std::fs::write(path, page).unwrap();
         return;
@@ -343,6 +343,6 @@ fn compare(page: &str) {
     let kept = std::fs::read_to_string(path).unwrap_or_default();
     assert!(
         kept == page,
-        "docs/matrix.md is not what this run has shown; write it with `SEGUE_UPDATE_MATRIX=1 cargo test -p segue-bridge --test matrix`. It would be:\n{page}"
+        "docs/evidence/matrix.md is not what this run has shown; write it with `SEGUE_UPDATE_MATRIX=1 cargo test -p segue-bridge --test matrix`. It would be:\n{page}"
     );
 }

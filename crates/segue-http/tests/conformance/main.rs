@@ -5,8 +5,8 @@
 //! what is acceptable. Each runs three ways: all octets in one read, one octet for each read, and
 //! in five pieces. A case deviates if one of the ways does.
 //!
-//! The run writes `docs/http.md`, and fails if that differs from what is in the repository. It
-//! fails if this server deviates from a MUST.
+//! The run writes `docs/evidence/http.md`, and fails if that differs from what is in the
+//! repository. It fails if this server deviates from a MUST.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -61,17 +61,20 @@ fn count(deviations: &[Deviation<'_>], level: Level) -> usize {
 
 fn page(cases: &[Case], ours: &[Deviation<'_>], hypers: &[Deviation<'_>]) -> String {
     let mut page = String::from(
-        "# What the HTTP server does with raw requests
+        "# Raw requests to the HTTP server
 
-Each case is a request as it comes over the wire, the section of RFC 9110 or RFC 9112 that speaks of it, its level, and what is
-acceptable. They are in [cases.txt](../crates/segue-http/tests/conformance/cases.txt). Each runs in memory three ways: whole, byte by
-byte, and in five pieces; it deviates if one of the three does. hyper gets the same octets in the same run, without a runtime, and the
-same handler on top. Rules that it leaves to the service, such as all of those about `Host`, count as its own here.
+Each case is a request as the wire brings it, the section of RFC 9110 or RFC 9112 that speaks of the
+request, a level, and the acceptable answers. [cases.txt](../../crates/segue-http/tests/conformance/cases.txt)
+has the cases. Each case runs in memory three ways: whole, byte by byte, and in five pieces; the case
+deviates if one of the three ways does. hyper gets the same octets in the same run, without a
+runtime, and the same handler on top. Rules that hyper leaves to the service, such as all of those
+about `Host`, count as its own here.
 
-Targets with characters that RFC 3986 does not have, or with a `%` that escapes nothing, are served on purpose: browsers send them.
+Targets with characters that RFC 3986 does not have, or with a `%` that escapes nothing, are served
+on purpose: browsers send them.
 
-This page is written by the test that runs them all, which fails if it would write another one, and if this server deviates from a
-MUST:
+The test that runs all cases writes this page. The test fails if the run would write another page,
+or if this server deviates from a MUST:
 
 ```
 SEGUE_UPDATE_HTTP=1 cargo test -p segue-http --test conformance
@@ -88,7 +91,7 @@ SEGUE_UPDATE_HTTP=1 cargo test -p segue-http --test conformance
     }
     for (who, deviations) in [("Segue", ours), ("hyper", hypers)] {
         writeln!(page, "\n## Where {who} deviates\n").unwrap();
-        page += "| level | section | case | what comes |\n|---|---|---|---|\n";
+        page += "| level | section | case | answer |\n|---|---|---|---|\n";
         for Deviation { case, seen } in deviations {
             let name = format!("{}: {}", case.group, case.name).replace('|', "\\|");
             writeln!(page, "| {} | {} | {name} | {seen} |", case.level, case.section).unwrap();
@@ -110,7 +113,7 @@ fn every_must_is_kept_and_the_page_is_up_to_date() {
     let hypers = deviations(&cases, Who::Hyper);
     let page = page(&cases, &ours, &hypers);
     println!("{page}");
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/http.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/evidence/http.md");
     if std::env::var_os("SEGUE_UPDATE_HTTP").is_some() {
         std::fs::write(&path, &page).unwrap();
     }
@@ -123,7 +126,7 @@ fn every_must_is_kept_and_the_page_is_up_to_date() {
     let kept = std::fs::read_to_string(path).unwrap_or_default();
     assert!(
         kept == page,
-        "docs/http.md is not what this run has shown; write it with `SEGUE_UPDATE_HTTP=1 cargo test -p segue-http --test conformance`"
+        "docs/evidence/http.md is not what this run has shown; write it with `SEGUE_UPDATE_HTTP=1 cargo test -p segue-http --test conformance`"
     );
 }
 
