@@ -1,15 +1,16 @@
-//! A policy whose workers share a table: gangs, groups of fibers that run at the same time, each on
-//! a worker of its own, or not at all.
+//! A policy with a table that its workers share: gangs, groups of fibers that run at the same time,
+//! each on a worker of its own, or not at all.
 //!
 //! For computations in steps, with parts that talk to each other at each step: a part that runs
-//! while another one does not would only wait for it. The tests of `segue-sched` run it, too.
+//! while another one does not would only wait for it. The tests of `segue-sched` run this policy,
+//! too.
 //!
 //! # The idea
 //!
 //! The policies of all workers share a table of gangs, behind a lock. Member k of a gang is sent to
-//! the k-th worker from some first one on. What a worker may give out is decided in the table, by
-//! *rounds*: a round begins when every member is there and none is running, and lets all that are
-//! ready go. A member's closure has a guard in it, which says when the member is over.
+//! the k-th worker from some first one on. The table decides by *rounds* which closure a worker may
+//! give out: a round begins when every member is there and none is running, and lets all ready
+//! members go. A member's closure holds a guard, which reports the member's end.
 //!
 //! # States of a member
 //!
@@ -23,18 +24,18 @@
 //!
 //! The table counts, for each gang, the `awaited`, the `ready`, and those that are `out`: let go or
 //! running. A round begins, in one step under the lock, when nobody is awaited, nobody is out, and
-//! somebody is ready. A member that waits for something does not hold up the others, since it may
-//! be them that it waits for; when it is resumed while others are out it goes along.
+//! somebody is ready. A member that waits for something does not hold up the others, since the wait
+//! may be for one of them; a resume while others are out lets the member go along.
 //!
-//! The policy sees that a member has suspended or ended when it is asked for the next task and the
-//! member has not come back. A member that is over without having come to a worker, since its
-//! closure was dropped, is no longer awaited: its guard says so.
+//! The policy sees that a member has suspended or ended when asked for the next task and the member
+//! has not come back. A member that is over without having come to a worker, since its closure was
+//! dropped, is no longer awaited: its guard says so.
 //!
 //! **The race to fear**: a worker sleeps while a round has begun that lets its member go. The round
 //! is in the table before [`Seat::wake`] is called, for every worker, and a worker that holds
 //! members answers [`Idle::Hold`]. **Cancellation** does nothing here: a cancelled member is let go
-//! as any other and sees it, or is dropped by its fiber if it had not started. **When idle**:
-//! nobody of any gang is out; a gang with members that are ready has some that are awaited.
+//! as any other and sees the cancellation, or is dropped by its fiber if it had not started. **When
+//! idle**: nobody of any gang is out; a gang with members that are ready has some that are awaited.
 #![allow(dead_code)] // `main` and the tests use a part each.
 
 use segue_core::scheduling::Job;
@@ -47,14 +48,14 @@ use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
 /// The gangs of one scheduler: makes its workers' policies, and new gangs.
 ///
 /// # Order
-/// What belongs to no gang is first in, first out on the worker of its spawner, unless an idle
-/// worker takes it, and takes turns with members that are let go; these come in the order in which
-/// their rounds began, which is the same on all workers. So the members of a round start within a
-/// turn or two of each other, if the workers are at hand.
+/// Fibers of no gang are first in, first out on the worker of their spawner, unless an idle worker
+/// takes them, and take turns with members that are let go; these come in the order in which their
+/// rounds began, which is the same on all workers. So the members of a round start within a turn or
+/// two of each other, if the workers are at hand.
 ///
 /// No member starts before all are ready, each on a worker of its own. One that gives up its turn
-/// gets another when all others of its gang have yielded, wait or are over. One that waited goes on
-/// as soon as it can while others run.
+/// gets another when all others of its gang have yielded, wait or are over. A member that waited
+/// goes on as soon as possible while others run.
 ///
 /// # Starvation
 /// None between members and others. A gang never runs if a member of it is kept and never spawned:
@@ -66,7 +67,7 @@ pub struct Gangs(Arc<Shared>);
 struct Shared {
     table: Mutex<Table>,
     /// How many rounds have begun. Written under the lock, read without: Release when a round
-    /// begins, Acquire in `pop`, which takes the lock if it has changed.
+    /// begins, Acquire in `pop`, which takes the lock after a change.
     rounds: AtomicU64,
 }
 
@@ -89,10 +90,10 @@ struct State {
     round: u64,
 }
 
-/// A gang did not fit: it has more members than the scheduler has workers.
+/// A gang did not fit: the gang has more members than the scheduler has workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GangTooLarge {
-    /// How many members it was to have.
+    /// The number of its members.
     pub members: usize,
     /// How many workers there are; none before the scheduler has started.
     pub workers: usize,
@@ -231,7 +232,7 @@ impl Shared {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes a gang's state, if it is still there, and begins a round if it is time.
+    /// Changes a gang's state, if there is one, and begins a round in time.
     fn change<R>(&self, gang: u64, change: impl FnOnce(&mut State) -> R) -> Option<R> {
         let mut table = self.lock();
         let state = table.gangs.get_mut(&gang)?;
@@ -276,16 +277,16 @@ impl Drop for Guard {
     }
 }
 
-/// What becomes of a member that is ready.
+/// The course of a member that is ready.
 enum Fate {
-    /// It is let go when a round begins that has a higher number than this.
+    /// The next round with a higher number than this lets the member go.
     Waits(u64),
-    /// It is let go, as one of the round of this number.
+    /// Let go, as one of the round of this number.
     Goes(u64),
 }
 
 impl State {
-    /// A member is not awaited any more. Answers whether it was.
+    /// A member is not awaited any more. Answers whether the member was awaited.
     fn comes(&mut self, index: usize) -> bool {
         let first = !std::mem::replace(&mut self.came[index], true);
         self.awaited -= usize::from(first);
@@ -374,7 +375,7 @@ impl Policy for Ganged {
 
     fn pop(&mut self) -> Option<Task> {
         if let Some(member) = self.running.take() {
-            // It has suspended or ended.
+            // The member has suspended or ended.
             self.gangs.change(member.gang, |state| state.out = state.out.saturating_sub(1));
         }
         let rounds = self.gangs.rounds.load(Ordering::Acquire);
