@@ -5,10 +5,10 @@
 //! # The idea
 //!
 //! The parties that have arrived stand in the queue, and an arrival is worth as much as its node:
-//! the last party opens the barrier if it can claim all the others. If it cannot, since one of them
-//! was cancelled or took another arm of its select an instant before, the barrier does not open,
-//! and the last party joins the queue. Parties that it had claimed by then can't be put back; they
-//! are *on their way*: their arrival counts until they look, and then they arrive once more. So no
+//! the last party opens the barrier if all the others can be claimed. If not, since one of them was
+//! cancelled or took another arm of its select an instant before, the barrier does not open, and
+//! the last party joins the queue. Parties that were claimed by then can't be put back; they are
+//! *on their way*: their arrival counts until they look, and then they arrive once more. So no
 //! party goes on for an arrival that did not last, and no party that left has been counted.
 //!
 //! # States
@@ -25,19 +25,19 @@
 //!
 //! All transitions are made under the queue's lock. An attempt to open empties the queue, which
 //! begins a new *round*; a waiter that leaves counts down only in the round in which it has joined.
-//! A claimed party has passed if the *generation* `g` is another than when it joined.
+//! A claimed party has passed if the *generation* `g` is another than at its joining.
 //!
 //! **Commit point**: the claim of the last of the others. **Idle**: empty queue, none that has
 //! arrived. **Cancellation**: before the barrier opens a waiter leaves, and its arrival does not
-//! count; after that it has passed. A future that is dropped after the barrier has opened for it
-//! has arrived all the same: the others are through.
+//! count; after that the waiter has passed. A future that is dropped after the barrier has opened
+//! for that future has arrived all the same: the others are through.
 //!
 //! **The race to fear**: one that was claimed in vain sees that the barrier has opened since, and
-//! goes on without having been counted. It has been: those on their way count until they have
-//! looked under the lock.
+//! goes on without having been counted. In truth the party was counted: those on their way count
+//! until they have looked under the lock.
 //!
 //! Orderings: the generation is counted up (release) under the lock, and read (acquire) after the
-//! resume. What each party did before it arrived is seen by every party that goes on: through the
+//! resume. Every party that goes on sees the work of each party before its arrival: through the
 //! lock by the opener, and through its claim or the generation by the others.
 //!
 //! After the barriers of std, with generations that also survive parties that leave.
@@ -47,8 +47,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Lets a number of fibers, threads and tasks go on together.
 ///
-/// As [`std::sync::Barrier`]: when so many wait as it was made for, all go on, one of them is the
-/// leader, and it can be used again.
+/// As [`std::sync::Barrier`]: when the given number of parties wait, all go on, one of them is the
+/// leader, and the barrier can be used again.
 ///
 /// # Examples
 ///
@@ -64,9 +64,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// ```
 pub struct Barrier {
     parties: usize,
-    /// How often it has opened.
+    /// The number of openings.
     generation: AtomicUsize,
-    /// How often somebody has tried to open it. Belongs to the queue's lock, as do the next two.
+    /// The number of tries to open. Belongs to the queue's lock, as do the next two.
     round: AtomicUsize,
     /// How many joined in this round, and have not left.
     arrived: AtomicUsize,
@@ -75,7 +75,7 @@ pub struct Barrier {
     queue: WaitQueue<()>,
 }
 
-/// What a wait at a [`Barrier`] yields.
+/// The result of a wait at a [`Barrier`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BarrierWaitResult {
     is_leader: bool,
@@ -106,7 +106,7 @@ impl Barrier {
     /// Arrives, and waits until all others have.
     ///
     /// # Cancellation
-    /// *No effect*: it has not arrived, and the others wait for one more.
+    /// *No effect*: the caller has not arrived, and the others wait for one more.
     ///
     /// # Errors
     /// [`Cancelled`] if the caller was cancelled before the barrier opened.
@@ -115,10 +115,10 @@ impl Barrier {
         self.wait_source().wait()
     }
 
-    /// [`wait`](Barrier::wait) as a source. It arrives when it is first polled or waited for.
+    /// [`wait`](Barrier::wait) as a source. The source arrives at its first poll or wait.
     ///
     /// # Cancellation
-    /// *No effect*, if it is dropped before the barrier opens.
+    /// *No effect*, if the source is dropped before the barrier opens.
     ///
     /// # Examples
     ///
@@ -158,8 +158,8 @@ impl Barrier {
         full
     }
 
-    /// Whether one that was claimed, and had joined in `generation`, has passed; if not, it is not
-    /// on its way any more. Under the lock.
+    /// Whether one that was claimed, and had joined in `generation`, has passed; if not, the party
+    /// is not on its way any more. Under the lock.
     fn look(&self, generation: usize) -> bool {
         let passed = self.generation.load(Ordering::Acquire) != generation;
         if !passed {
@@ -183,7 +183,7 @@ impl std::fmt::Debug for Barrier {
 /// Arrives at a barrier.
 struct Arrive<'a> {
     barrier: &'a Barrier,
-    /// The generation and the round in which it joined the queue.
+    /// The generation and the round of its joining.
     joined: Option<(usize, usize)>,
 }
 

@@ -1,6 +1,6 @@
 //! A place to wait until somebody says that something may have changed.
 //!
-//! Used with a [`Mutex`](super::Mutex) around what is changed, by fibers, threads and tasks.
+//! Used with a [`Mutex`](super::Mutex) around the changing value, by fibers, threads and tasks.
 //!
 //! # States of a wait
 //!
@@ -11,26 +11,26 @@
 //!   Locks        --the mutex is locked------------------------> the guard again
 //! ```
 //!
-//! A wait is a source of two steps: it waits for the notification, and then for the mutex. It joins
+//! A wait is a source of two steps: for the notification, and then for the mutex. The waiter joins
 //! the condition's queue first and unlocks second. So a notifier that changed the value under the
 //! mutex finds the waiter in the queue: no notification is lost in between. The unlock comes after
-//! the lock of the queue, since it runs wakers.
+//! the lock of the queue, since an unlock runs wakers.
 //!
-//! **Commit point**: the guard. Up to then a wait that ends otherwise passes a notification that it
-//! has got on to the next waiter: by the refused claim if it was cancelled first, by `give_back` if
-//! it was dropped before it looked, by its `Drop` if it was dropped while it waited for the mutex.
-//! A wait that was notified first and cancelled while it waited for the mutex yields the guard, and
-//! the cancellation shows at the next wait.
+//! **Commit point**: the guard. Up to then a wait that ends otherwise passes its notification on to
+//! the next waiter: by the refused claim if the wait was cancelled first, by `give_back` if dropped
+//! before a look, by its `Drop` if dropped while waiting for the mutex. A wait that was notified
+//! first and cancelled while waiting for the mutex yields the guard, and the cancellation shows at
+//! the next wait.
 //!
 //! **Cancellation** of a fiber or thread: the waiter leaves the queue, locks the mutex again,
 //! whatever cancels the waiter, and the guard is in the error. A task that is dropped leaves, and
 //! does not lock the mutex.
 //!
 //! **The race to fear**: an arm of a select that joins, unlocks and is withdrawn, because a later
-//! arm is ready, and then begins anew. A notification in between would not find it. So it does not
-//! wait again: it locks the mutex, as if it had been woken without a reason.
+//! arm is ready, and then begins anew. A notification in between would not find that arm. So the
+//! arm does not wait again: it locks the mutex, as after a wake-up without a reason.
 //!
-//! Orderings: those of the queue and of the mutex. What is true under the mutex needs no more.
+//! Orderings: those of the queue and of the mutex. The mutex orders all that is true under it.
 //!
 //! After Hoare's and Mesa's monitors; as in Mesa, a notification is a hint, and the waiter looks
 //! again.
@@ -54,7 +54,7 @@ use std::panic::Location;
 /// # Fairness
 ///
 /// First in, first out: [`notify_one`](Condvar::notify_one) wakes the waiter that came first. For
-/// the mutex it then competes like any other locker.
+/// the mutex that waiter then competes like any other locker.
 ///
 /// # Examples
 ///
@@ -86,15 +86,15 @@ impl Condvar {
         Self { waiters: WaitQueue::new(()) }
     }
 
-    /// Unlocks the mutex, waits to be notified, and locks it again. No notification after the
+    /// Unlocks the mutex, waits for a notification, and locks again. No notification after the
     /// unlock is missed.
     ///
-    /// To wait for a limited time, call it in [`timeout`](crate::timeout).
+    /// To wait for a limited time, make the call in [`timeout`](crate::timeout).
     ///
     /// # Cancellation
     /// *Loses its place in the queue*. The mutex is locked again in any case, which may take as
-    /// long as others have it; the guard is in the error. If the caller was cancelled before the
-    /// call, or is a fiber that panics, the mutex is not unlocked at all.
+    /// long as others have the mutex; the guard is in the error. If the caller was cancelled before
+    /// the call, or is a fiber that panics, the mutex is not unlocked at all.
     ///
     /// # Errors
     /// [`Rejected`], which has the guard, if the caller was cancelled; `?` makes a [`Cancelled`] of
@@ -117,14 +117,14 @@ impl Condvar {
         wait(&mut waiting).or_else(|cancelled| waiting.end(cancelled))
     }
 
-    /// Waits as long as `condition` says so of the value; it is called under the mutex, first
+    /// Waits while `condition` holds for the value; the closure is called under the mutex, first
     /// before the wait and then after each notification.
     ///
     /// # Cancellation
     /// As for [`wait`](Condvar::wait).
     ///
     /// # Errors
-    /// [`Rejected`], which has the guard, if the caller was cancelled while it had to wait.
+    /// [`Rejected`], which has the guard, if the caller was cancelled during a wait.
     #[track_caller]
     pub fn wait_while<'a, T: ?Sized>(
         &self,
@@ -138,13 +138,13 @@ impl Condvar {
         Ok(guard)
     }
 
-    /// [`wait`](Condvar::wait) as a source, which yields the guard again. The mutex is unlocked
-    /// when it is first polled or waited for.
+    /// [`wait`](Condvar::wait) as a source, which yields the guard again. The first poll or wait
+    /// unlocks the mutex.
     ///
     /// # Cancellation
     /// *Loses its place in the queue*, and the mutex is unlocked: a future that is dropped, or an
-    /// arm that was not chosen, has given its guard away. A notification that it has got goes to
-    /// the next.
+    /// arm that was not chosen, has given its guard away. Its notification, if any, goes to the
+    /// next.
     ///
     /// # Examples
     ///
@@ -179,7 +179,7 @@ impl Condvar {
         }
     }
 
-    /// Wakes the one that has waited longest. Without a waiter it has no effect. Never waits.
+    /// Wakes the one that has waited longest. No effect without a waiter. Never waits.
     ///
     /// # Examples
     ///
@@ -189,7 +189,7 @@ impl Condvar {
     #[inline]
     pub fn notify_one(&self) {
         preemption_point();
-        // Without a waiter it is for nobody.
+        // Without a waiter the notification is for nobody.
         let _ = self.waiters.lock().hand_over(0, ());
     }
 
@@ -207,8 +207,8 @@ impl fmt::Debug for Condvar {
     }
 }
 
-/// Waits to be notified, and for nothing else: it never finds anything by itself, and passes on
-/// what it does not use.
+/// Waits to be notified, and for nothing else: finds nothing by itself, and passes on an unused
+/// notification.
 type Notified<'c> = Waiting<'c, Take<fn(&()) -> bool, fn(&mut ())>, (), ()>;
 
 /// How far a wait is.
@@ -233,20 +233,20 @@ impl<'a, T: ?Sized> Wait<'_, 'a, T> {
         let notified = matches!(self.step, Step::Locks { notified: true });
         let guard = match std::mem::replace(&mut self.step, Step::Waits) {
             Step::Holds(guard) => guard,
-            // Not in a shield, which may have a budget around it that is over.
+            // Not in a shield, which may lie in a budget that is over.
             _ => wait_future_shielded(Waitable::new(&mut self.locking)),
         };
         if notified { Ok(guard) } else { Err(Rejected { value: guard, error: cancelled }) }
     }
 
-    /// It has joined the condition's queue: unlocks, which may call wakers.
+    /// In the condition's queue: unlocks, which may call wakers.
     #[inline]
     fn joined(&mut self) {
         let holds = std::mem::replace(&mut self.step, Step::Waits);
         registered(self.notified.waits_for(), || drop(holds));
     }
 
-    /// The mutex is locked: it is over, and the notification was used.
+    /// The mutex is locked: the wait is over, and the notification was used.
     #[inline]
     fn locked(&mut self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.step = Step::Locks { notified: false };
@@ -262,11 +262,11 @@ impl<T: ?Sized> Drop for Wait<'_, '_, T> {
     }
 }
 
-// SAFETY: every step is passed on to that one of the two sources which the step of the wait says is
-// registered, with the slot that belongs to it; the other one's is not registered then. The change
-// from the first to the second happens in `commit` and `withdraw`, after which the first is not
-// registered. The guard is dropped by `joined`, after the first has been registered: to unlock runs
-// no foreign code but wakers, which do not unwind and, as `registered` sees to, do not wait.
+// SAFETY: every step goes to that source of the two which is registered in this step of the wait,
+// with the slot of that source; the other one's is not registered then. The change from the first
+// to the second happens in `commit` and `withdraw`, after which the first is not registered. The
+// guard is dropped by `joined`, after the first has been registered: to unlock runs no foreign code
+// but wakers, which do not unwind and, as `registered` sees to, do not wait.
 unsafe impl<'a, T: ?Sized> Source for Wait<'_, 'a, T> {
     type Output = MutexGuard<'a, T>;
     type Slot = (Node<()>, Node<Standing>);

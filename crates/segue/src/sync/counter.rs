@@ -1,4 +1,4 @@
-//! A count that is waited for until it is zero.
+//! A count, and waits until the count is zero.
 //!
 //! Used by [`Latch`](super::Latch), which only counts down, and by [`WaitGroup`](super::WaitGroup),
 //! which counts in both directions and is used again.
@@ -14,23 +14,23 @@
 //!
 //! The count is a word beside the queue. Steps that do not reach zero are one exchange on the word
 //! and ask for nothing else. The step to zero is made under the lock, together with the release of
-//! everybody in the queue. A waiter joins under the lock as well, after it has seen there that the
-//! count is not zero. Hence each waiter in the queue has seen a count that has not been zero since.
+//! everybody in the queue. A waiter joins under the lock as well, after seeing there that the count
+//! is not zero. Hence each waiter in the queue has seen a count that has not been zero since.
 //!
 //! **Commit point** of a wait: the look that finds zero, or the release. A waiter that was released
 //! is done whatever the count has become since: a count that is used again does not call back those
-//! of its former round. **Cancellation**: the waiter leaves the queue; the count is as it was.
-//! **Idle**: zero, and an empty queue.
+//! of its former round. **Cancellation**: the waiter leaves the queue; the count stays. **Idle**:
+//! zero, and an empty queue.
 //!
 //! **The race to fear**: the last one counts down between a waiter's look and its joining, and
-//! nobody is left to wake it. It can't: both are under the lock.
+//! nobody is left for the wake-up. This can't happen: both are under the lock.
 //!
 //! # Orderings
 //!
 //! `count_down` releases, and each later step on the word continues its release sequence; a waiter
-//! that sees zero has acquired what all parties did before they counted down: by its own load, or,
-//! if it is released, through the claim of the party that made the step to zero with an exchange
-//! that acquires.
+//! that sees zero has acquired the work of all parties before their last steps: by its own load,
+//! or, for a released waiter, through the claim of the party that made the step to zero with an
+//! exchange that acquires.
 
 use segue_core::{Guard, Operation, Unlocked, WaitQueue, Waiting, WaitsFor, preemption_point};
 use std::fmt;
@@ -47,22 +47,22 @@ impl Counter {
         Self { count: AtomicUsize::new(count), waiters: WaitQueue::new(()) }
     }
 
-    /// The count, and what was done before it was counted down.
+    /// The count, and the parties' work before their steps.
     #[inline]
     pub(super) fn get(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Counts up. Answers whether it could; if not, the count is as it was.
+    /// Counts up. Answers whether that was possible; if not, the count stays.
     #[inline]
     #[must_use]
     pub(super) fn add(&self, n: usize) -> bool {
-        // Nothing is published by it: a party that counts up goes on to do something, and publishes
-        // that when it counts down.
+        // Publishes nothing: a party that counts up goes on to do something, and publishes that
+        // when counting down.
         self.count.try_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_add(n)).is_ok()
     }
 
-    /// Counts down, and releases the waiters if it reaches zero. Answers as [`add`](Self::add).
+    /// Counts down, and releases the waiters at zero. Answers as [`add`](Self::add).
     #[inline]
     #[must_use]
     pub(super) fn count_down(&self, n: usize) -> bool {
@@ -73,7 +73,7 @@ impl Counter {
     #[cold]
     fn count_down_to_zero(&self, n: usize) -> bool {
         let waiters = self.waiters.lock();
-        // Others may count in between, so it need not be zero any more.
+        // Others may count in between, so the count need not be zero any more.
         let before = self.count.try_update(Ordering::AcqRel, Ordering::Relaxed, |count| count.checked_sub(n));
         if before == Ok(n) {
             waiters.hand_over_all(0, ());

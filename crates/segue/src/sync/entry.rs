@@ -1,5 +1,5 @@
-//! The entry of a cell: its value, or the right to initialise it; who holds that, who waits for it,
-//! and how it moves on.
+//! The entry of a cell: its value, or the right to initialise the cell; the holder of that right,
+//! its waiters, and its way from one to the next.
 //!
 //! Used by [`OnceCell`](super::OnceCell), which adds the value and the calls.
 //!
@@ -14,28 +14,29 @@
 //! ```
 //!
 //! The right to initialise is there once: an [`Initializer`]. Its holder may write the value, and
-//! nobody reads the value before FULL. It ends filled or dropped, and so an initialiser that fails,
-//! panics or is cancelled hands the right over on the way out: to the first waiter that brought an
-//! initialiser of its own. Waiters that only want the value stand in a list of their own, and are
-//! not offered the right.
+//! nobody reads the value before FULL. The right ends filled or dropped, and so an initialiser that
+//! fails, panics or is cancelled hands the right over on the way out: to the first waiter that
+//! brought an initialiser of its own. Waiters that only want the value stand in a list of their
+//! own, and are not offered the right.
 //!
-//! **Commit point** of a force: the look that finds it FULL, or the instant at which it gets the
-//! right. **Cancellation** before it: the waiter leaves its list. After it: the initialiser is run,
-//! and sees the cancellation at its own first wait. A future that is dropped when it had been
-//! handed the right, and not polled since, gives it to the next. **Idle**: EMPTY or FULL, and
-//! (FULL) empty lists.
+//! **Commit point** of a force: the look that finds FULL, or the instant of getting the right.
+//! **Cancellation** before that: the waiter leaves its list. Afterwards: the initialiser is run,
+//! and sees the cancellation at its own first wait. A future that is dropped between getting the
+//! right and its next poll gives the right to the next. **Idle**: EMPTY or FULL, and (FULL) empty
+//! lists.
 //!
 //! **The race to fear**: the right is handed to a waiter that is just being cancelled, and nobody
-//! initialises. The claim of the wait queue decides between the two: if it is refused, the next one
-//! is asked, under the same lock, and if there is none the cell is EMPTY when the lock is released.
+//! initialises. The claim of the wait queue decides between the two: if the claim is refused, the
+//! next one is asked, under the same lock, and if there is none the cell is EMPTY when the lock is
+//! released.
 //!
-//! # Which caller is it?
+//! # Recursion
 //!
-//! An initialiser that forces its own cell would wait for itself, on its own fiber or on any that
-//! it waits for without fail: a scope's, the other half of a join, a call that blocks or runs on
-//! another scheduler. So each initialiser runs in an [`Extent`] of its own, RUNNING says which, and
-//! a force that comes from inside of that one fails. It could not have got the value: the
-//! initialiser does not return before the one that forces has ended.
+//! An initialiser that forces its own cell would wait for itself, on its own fiber or on any for
+//! which that fiber waits without fail: a scope's, the other half of a join, a call that blocks or
+//! runs on another scheduler. So each initialiser runs in an [`Extent`] of its own, RUNNING says
+//! which, and a force that comes from inside of that one fails. Such a force could not have got the
+//! value: the initialiser does not return before the force has ended.
 //!
 //! Nobody is ever inside of the extent of an [`Initializer`] that is in the user's hands, and could
 //! be leaked or sent elsewhere. The extent is for the diagnosis alone: exclusion follows from
@@ -43,7 +44,7 @@
 //!
 //! # Orderings
 //!
-//! `fill` stores `full` (release) after it has written the value; `get` loads it (acquire) and then
+//! `fill` stores `full` (release) after the write of the value; `get` loads it (acquire) and then
 //! reads the value. Between one initialiser and the next the lock of the queue orders, or the claim
 //! by which the right was handed over.
 //!
@@ -60,27 +61,27 @@ use std::panic::Location;
 use super::OnceCell;
 use super::force_error::{Called, ForceError, Recursive};
 
-/// The list of waiters that take the right if it comes to that.
+/// The list of waiters that would take the right.
 pub(super) const INITIALISE: usize = 0;
 /// The list of waiters that only want the value.
 pub(super) const READ: usize = 1;
 
-/// The holder of the right, and where it got it.
+/// The holder of the right, and the place where the right was taken.
 #[derive(Clone, Copy)]
 pub(super) struct Runner {
-    /// What the initialiser runs in, if it is one that the cell runs.
+    /// The extent of the initialiser, if the cell runs one.
     extent: Extent,
     since: &'static Location<'static>,
 }
 
-/// What is under the lock.
+/// The state under the lock.
 pub(super) enum Stage {
     Empty,
     Running(Runner),
     Full,
 }
 
-/// What a caller finds in a [`OnceCell`].
+/// The content that a caller finds in a [`OnceCell`].
 #[derive(Debug)]
 pub enum Entry<'a, T> {
     /// The value: somebody else has initialised the cell.
@@ -90,7 +91,7 @@ pub enum Entry<'a, T> {
 }
 
 impl<'a, T> Entry<'a, T> {
-    /// Initialises the cell by `f` if it is empty. If `f` fails or panics, the right is handed
+    /// Initialises the cell by `f` if that is empty. If `f` fails or panics, the right is handed
     /// over.
     pub(super) fn run<E>(self, f: impl FnOnce() -> Result<T, E>) -> Result<&'a T, E> {
         match self {
@@ -103,8 +104,8 @@ impl<'a, T> Entry<'a, T> {
     }
 }
 
-/// The right to initialise a [`OnceCell`]: nobody else has it. Dropping it hands it to the next
-/// waiter.
+/// The right to initialise a [`OnceCell`]: nobody else has that right. Its drop hands the right to
+/// the next waiter.
 #[must_use = "dropping it hands the right to the next"]
 pub struct Initializer<'a, T> {
     cell: &'a OnceCell<T>,
@@ -121,7 +122,7 @@ impl<'a, T> Initializer<'a, T> {
         std::mem::forget(self);
         let mut stage = cell.stage.lock();
         *stage.state() = Stage::Full;
-        // SAFETY: this was the right to initialise it.
+        // SAFETY: this was the right to initialise this cell.
         unsafe { cell.put(value) };
         stage.notify_all(INITIALISE);
         cell.stage.lock().notify_all(READ);
@@ -149,7 +150,7 @@ impl<T> OnceCell<T> {
     /// for an initialiser that is not a closure.
     ///
     /// The [`Initializer`](super::Initializer) may be kept and sent elsewhere. Therefore a
-    /// recursion through it is not noticed: a holder that forces the cell waits.
+    /// recursion through such a right is not noticed: a holder that forces the cell waits.
     ///
     /// # Cancellation
     /// *Loses its place in the queue*.
@@ -179,12 +180,12 @@ impl<T> OnceCell<T> {
         self.entry_source().attempt()?.ok()
     }
 
-    /// [`entry`](OnceCell::entry) as a source: how a task initialises a cell by something that it
-    /// awaits.
+    /// [`entry`](OnceCell::entry) as a source: for a task that initialises a cell by an awaited
+    /// value.
     ///
     /// # Cancellation
     /// *Loses its place in the queue*. A task that had the right, and is dropped before its next
-    /// poll, hands it over; later the [`Initializer`](super::Initializer) does, when it is dropped.
+    /// poll, hands that over; later the drop of the [`Initializer`](super::Initializer) does.
     ///
     /// # Examples
     ///
@@ -204,21 +205,21 @@ impl<T> OnceCell<T> {
     }
 }
 
-/// Hands the right to the first waiter that takes it; if none does, the cell is empty again.
+/// Hands the right to the first waiter that takes one; if none does, the cell is empty again.
 fn hand_over(stage: &mut Guard<'_, Stage, (), 2>) {
     if stage.hand_over(INITIALISE, ()).is_err() {
         *stage.state() = Stage::Empty;
     }
 }
 
-/// Waits until the cell is full, or, in the list of those that would, until one may initialise it.
+/// Waits until the cell is full, or, in the list of initialisers, until the right comes.
 pub(super) struct Force<'a, T, const LIST: usize> {
     pub(super) cell: &'a OnceCell<T>,
     pub(super) called: Called,
 }
 
 impl<'a, T, const LIST: usize> Force<'a, T, LIST> {
-    /// The right, and where it was taken.
+    /// The right, and the place where it was taken.
     fn take(&self, stage: &mut Stage) -> Entry<'a, T> {
         let extent = Extent::new();
         *stage = Stage::Running(Runner { extent, since: self.called.at });
@@ -260,7 +261,7 @@ impl<'a, T, const LIST: usize> Operation<Stage, (), 2> for Force<'a, T, LIST> {
     }
 
     fn commit(&mut self, handed: Option<()>) -> Option<Self::Output> {
-        // Without the right: it was told that the cell is full.
+        // Without the right: told that the cell is full.
         handed?;
         Some(Ok(self.take(self.cell.stage.lock().state())))
     }

@@ -1,23 +1,24 @@
 //! A value that its first user computes, while every later one waits for it in its own way.
 //!
-//! Used for what a program may need, often in a `static`, by fibers, threads and tasks alike.
+//! Used for values that a program may need, often in a `static`, by fibers, threads and tasks
+//! alike.
 //!
-//! It is a [`OnceCell`] (`entry.rs` has the states and the argument) and the closure that
-//! initialises it. Whoever has the right to initialise the cell runs the closure, so one at a time,
-//! and drops it as soon as it has made the value.
+//! A lazy value is a [`OnceCell`] (`entry.rs` has the states and the argument) and the closure that
+//! initialises the cell. The holder of the right to initialise the cell runs the closure, so one at
+//! a time, and drops the closure as soon as the value is made.
 //!
 //! # Two decisions
 //!
 //! **The closure is `FnMut`**, where std takes `FnOnce`. An initialiser that is cancelled, fails or
-//! panics hands over to the next waiter, which has to run it again; with `FnOnce` the first failure
-//! would be the last word (std poisons, the thesis keeps the exception). It need not be `Fn`, since
-//! that right excludes others: a `Lazy` can be shared as soon as the closure can be sent. A closure
-//! that panicked is called again in the state in which the panic left it.
+//! panics hands over to the next waiter, which has to run the closure again; with `FnOnce` the
+//! first failure would be the last word (std poisons, the thesis keeps the exception). `Fn` is not
+//! needed, since that right excludes others: a `Lazy` can be shared as soon as the closure can be
+//! sent. A closure that panicked is called again in the state after the panic.
 //!
 //! **There is no `Deref`.** A force may have to wait, a wait may be cancelled, and cancellation is
 //! a value here, so `*lazy` would have to panic, or wait without being cancellable behind an
-//! operator that looks like a load. So one writes `lazy.force()?`, and `lazy.get()` where it was
-//! forced before. Where cancellation must not show, `shield(|| lazy.force())`.
+//! operator that looks like a load. So one writes `lazy.force()?`, and `lazy.get()` after a force.
+//! Where cancellation must not show, `shield(|| lazy.force())`.
 
 #![allow(unsafe_code)] // The cell of the closure.
 
@@ -31,7 +32,7 @@ use super::{Entry, ForceError, OnceCell};
 /// A value that is computed at its first use, in the shape of [`std::sync::LazyLock`].
 ///
 /// The first force runs the closure, which may wait; a force that comes meanwhile waits for the
-/// value: a fiber is suspended, a thread parked, a task pending. Forcing it again is one load and
+/// value: a fiber is suspended, a thread parked, a task pending. A further force is one load and
 /// one branch. A closure that panics, or (with [`force_fallible`](Lazy::force_fallible)) fails, is
 /// run again by the next waiter or newcomer.
 ///
@@ -65,14 +66,15 @@ use super::{Entry, ForceError, OnceCell};
 /// ```
 pub struct Lazy<T, F = fn() -> T> {
     cell: OnceCell<T>,
-    /// `None` once the cell is full. It belongs to whoever may initialise the cell.
+    /// `None` once the cell is full. The holder of the right to initialise the cell has this
+    /// closure.
     init: UnsafeCell<Option<F>>,
     name: Option<&'static str>,
     created: &'static Location<'static>,
 }
 
-// SAFETY: only whoever may initialise the cell calls and drops the closure, one at a time, on any
-// thread, hence `F: Send`; nothing shares it. The rest is as in the cell.
+// SAFETY: only the holder of the right to initialise the cell calls and drops the closure, one at a
+// time, on any thread, hence `F: Send`; nothing shares it. The rest is as in the cell.
 unsafe impl<T: Send + Sync, F: Send> Sync for Lazy<T, F> {}
 impl<T: RefUnwindSafe + UnwindSafe, F: UnwindSafe> RefUnwindSafe for Lazy<T, F> {}
 impl<T: UnwindSafe, F: UnwindSafe> UnwindSafe for Lazy<T, F> {}
@@ -105,7 +107,7 @@ impl<T, F> Lazy<T, F> {
         lazy
     }
 
-    /// The value, if it was forced. Never waits: one load.
+    /// The value, if forced. Never waits: one load.
     ///
     /// # Examples
     ///
@@ -121,7 +123,7 @@ impl<T, F> Lazy<T, F> {
         self.cell.get()
     }
 
-    /// The value, to change it, if it was forced.
+    /// The value, to change it, if forced.
     pub fn get_mut(&mut self) -> Option<&mut T> {
         self.cell.get_mut()
     }
@@ -144,11 +146,11 @@ impl<T, F> Lazy<T, F> {
 
     /// Calls the closure by `call` if the cell is empty.
     fn run<'a, E>(&'a self, entry: Entry<'a, T>, call: impl FnOnce(&mut F) -> Result<T, E>) -> Result<&'a T, E> {
-        // Dropped after the cell was filled: it runs foreign code.
+        // Dropped after the cell was filled: a drop runs foreign code.
         let mut used = None;
         entry.run(|| {
-            // SAFETY: `entry` runs this if it has the right to initialise the cell, which is there
-            // once, and as long as it has it; nobody else looks into `init` of a shared lazy.
+            // SAFETY: `entry` runs this with the right to initialise the cell, which is there once,
+            // and within the time of that right; nobody else looks into `init` of a shared lazy.
             let init = unsafe { &mut *self.init.get() };
             let value = call(init.as_mut().expect("the closure is there until there is a value"))?;
             used = init.take();
@@ -158,7 +160,7 @@ impl<T, F> Lazy<T, F> {
 }
 
 impl<T, F: FnMut() -> T> Lazy<T, F> {
-    /// The value, after computing it, or waiting until another caller has.
+    /// The value, after the computation here or by another caller.
     ///
     /// # Cancellation
     /// *Loses its place in the queue*; the closure was not run then. A value that is there is given
@@ -166,9 +168,9 @@ impl<T, F: FnMut() -> T> Lazy<T, F> {
     ///
     /// # Errors
     /// [`ForceError::Recursive`] if the caller is inside of the closure that computes this very
-    /// value: on its fiber, or on one that it waits for without fail (a scope's, the other half of
-    /// a `join`, a call that blocks or moves to another scheduler); [`ForceError::Cancelled`] if
-    /// the caller was cancelled.
+    /// value: on its fiber, or on one for which that fiber waits without fail (a scope's, the other
+    /// half of a `join`, a call that blocks or moves to another scheduler);
+    /// [`ForceError::Cancelled`] if the caller was cancelled.
     ///
     /// # Panics
     /// If the closure does. The next waiter runs it again.
@@ -189,7 +191,7 @@ impl<T, F: FnMut() -> T> Lazy<T, F> {
     }
 
     /// [`force`](Lazy::force) as a source. For a task, the closure runs inside of the poll that
-    /// finds that the task may run it, as for [`OnceCell::get_or_init_source`].
+    /// gets the right to run the closure, as for [`OnceCell::get_or_init_source`].
     ///
     /// # Cancellation
     /// *Loses its place in the queue*; the closure was not run then.
@@ -219,10 +221,11 @@ impl<T, E, F: FnMut() -> Result<T, E>> Lazy<T, F> {
     /// next waiter or newcomer runs the closure again.
     ///
     /// # Cancellation
-    /// As for [`force`](Lazy::force). If the closure's own waits are cancelled, it fails with that.
+    /// As for [`force`](Lazy::force). If the closure's own waits are cancelled, the force fails
+    /// with that.
     ///
     /// # Errors
-    /// [`ForceError::Failed`] with what the closure returned, and those of [`force`](Lazy::force).
+    /// [`ForceError::Failed`] with the closure's error, and those of [`force`](Lazy::force).
     ///
     /// # Panics
     /// If the closure does.

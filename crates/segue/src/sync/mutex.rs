@@ -20,7 +20,7 @@
 //! | bit | changed by | invariant |
 //! | --- | --- | --- |
 //! | LOCKED | set by the locker, by an exchange; cleared by the holder | there is one guard, or one waiter that was handed the lock |
-//! | WAITERS | the holder of the queue's lock | set if the queue is not empty; it may be left over |
+//! | WAITERS | the holder of the queue's lock | set if the queue is not empty; may be left over |
 //! | TOLD | set under the queue's lock, cleared by the one that was told | one waiter was told and has not attempted since |
 //! | FAIR | the holder of the queue's lock | set if the first in the queue was told in vain; may be left over while LOCKED |
 //!
@@ -28,8 +28,8 @@
 //! has yet to run lies idle meanwhile, and under load every lock would then cost a switch. But the
 //! unlocker tells a waiter, one at a time, and a waiter that was told and finds the mutex taken
 //! again gets it at the very next unlock, before everybody else. So a waiter is overtaken only
-//! until it has run once. That is a bound in turns and not in numbers: for a fiber one turn of its
-//! worker's. A plain thread runs when the operating system has woken it, which takes tens of
+//! until its first turn. That is a bound in turns and not in numbers: for a fiber one turn of its
+//! worker's. A plain thread runs after the operating system's wake-up, which takes tens of
 //! microseconds where a processor is free, and longer where none is; a mutex that is held for
 //! nanoseconds is locked thousands of times meanwhile, and many more on a busy machine.
 //!
@@ -38,15 +38,15 @@
 //!
 //! **Cancellation**: a waiter leaves the queue, and the bits are mended. One that was handed the
 //! lock and has gone unlocks; one that was told and has gone tells the next. One that was told and
-//! is there attempts before it does anything else, also as an arm of a select (R12 of the
-//! contract), and TOLD is cleared by that attempt, whether or not it succeeds. So no waiter that
-//! leaves later has a notification to pass on.
+//! is there attempts before anything else, also as an arm of a select (R12 of the contract), and
+//! TOLD is cleared by that attempt, whether or not it succeeds. So no waiter that leaves later has
+//! a notification to pass on.
 //!
 //! **The race to fear**: a lost wake-up, that is a free mutex with waiters, none of them told. The
-//! unlocker skips the queue only if it sees, in the subtraction itself, that nobody waits, or that
-//! a waiter is told. The told waiter attempts later than the unlock. If it fails, there is another
-//! holder, and the exchange by which the waiter sees LOCKED leaves FAIR in the word. So that
-//! holder's unlock goes to the queue.
+//! unlocker skips the queue only if the subtraction itself shows that nobody waits, or that a
+//! waiter is told. The told waiter attempts later than the unlock. If the attempt fails, there is
+//! another holder, and the exchange by which the waiter sees LOCKED leaves FAIR in the word. So
+//! that holder's unlock goes to the queue.
 //!
 //! # Orderings
 //!
@@ -76,13 +76,12 @@ const WAITERS: u32 = 2;
 const TOLD: u32 = 4;
 const FAIR: u32 = 8;
 
-/// What is in the slot of a waiter. Nothing, if it waits for the first time; it is left so if it is
-/// told.
+/// The content of a waiter's slot. Nothing, in a first wait, and after a notification.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// It was told and found the mutex taken: it is handed over next time.
+    /// Told before, and found the mutex taken: the next unlock hands over.
     Overtaken,
-    /// It has the lock.
+    /// Has the lock.
     Handed,
 }
 
@@ -94,7 +93,7 @@ struct Raw {
 }
 
 impl Raw {
-    /// Locks if it is free. A waiter that was `overtaken` ignores FAIR.
+    /// Locks a free mutex. A waiter that was `overtaken` ignores FAIR.
     #[inline]
     fn try_lock(&self, overtaken: bool, told: bool) -> bool {
         let closed = if overtaken { LOCKED } else { LOCKED | FAIR };
@@ -125,8 +124,8 @@ impl Raw {
         }
     }
 
-    /// Tells a waiter that the mutex is free, or hands it over, if nobody else has it or is told;
-    /// and mends the bits.
+    /// Tells a waiter that the mutex is free, or hands the lock over, if nobody else has it or is
+    /// told; and mends the bits.
     fn pass_on(&self, queue: &mut Guard<'_, (), Standing>) {
         let word = self.word.load(Ordering::Relaxed);
         if word & LOCKED == 0 && queue.first(0) == Some(&Standing::Overtaken) {
@@ -144,7 +143,7 @@ impl Raw {
         self.mend(queue);
     }
 
-    /// Makes WAITERS and FAIR say what is in the queue.
+    /// Makes WAITERS and FAIR agree with the queue.
     fn mend(&self, queue: &Guard<'_, (), Standing>) {
         let waiters = if queue.is_empty(0) { 0 } else { WAITERS };
         let fair = if queue.first(0) == Some(&Standing::Overtaken) { FAIR } else { 0 };
@@ -157,17 +156,17 @@ impl Raw {
 /// As [`std::sync::Mutex`], with these differences. A waiting fiber is suspended, and its thread is
 /// not. The guard may be held across waits, and is `Send` if the value is, so a task may hold it
 /// across an `.await`. A wait can be cancelled. There is no poisoning: a panic unlocks, and the
-/// value is as the panic has left it; where half a change must not be seen, wrap the value in a
+/// value stays as after the panic; where half a change must not be seen, wrap the value in a
 /// [`Poison`](super::Poison).
 ///
-/// A fiber that locks a mutex that it has locked already waits for itself, which the simulator
+/// A fiber that locks a mutex of its own a second time waits for itself, which the simulator
 /// reports as a deadlock.
 ///
 /// # Fairness
 ///
 /// The first to come takes an unlocked mutex, which keeps short critical sections fast. Unlocks
 /// tell the waiters in the order in which they came; a waiter that was told but finds the mutex
-/// taken again is handed it at the next unlock, before everybody else. So nobody starves.
+/// taken again gets the lock at the next unlock, before everybody else. So nobody starves.
 ///
 /// # Examples
 ///
@@ -203,7 +202,7 @@ impl<T> Mutex<T> {
         Self { raw, value: UnsafeCell::new(value) }
     }
 
-    /// The value. Nobody else has the mutex, so it need not be locked.
+    /// The value. Nobody else has the mutex, so no lock is needed.
     #[inline]
     pub fn into_inner(self) -> T {
         self.value.into_inner()
@@ -211,14 +210,14 @@ impl<T> Mutex<T> {
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Locks the mutex, after waiting while somebody else has it.
+    /// Locks the mutex, after waiting while somebody else has the lock.
     ///
     /// In a task, `lock_source().await`. (`lock().await` does not compile. rustc advises to remove
-    /// the `.await`; what is left parks the thread that polls.)
+    /// the `.await`; the rest parks the thread that polls.)
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*. In a `Drop` during a panic, where a fiber can't wait, it
-    /// locks a mutex that is free, and counts as cancelled if it is not.
+    /// *Loses its place in the queue*. In a `Drop` during a panic, where a fiber can't wait, the
+    /// call locks a free mutex, and counts as cancelled at a locked one.
     ///
     /// # Errors
     /// [`Cancelled`] if the caller was cancelled.
@@ -250,7 +249,8 @@ impl<T: ?Sized> Mutex<T> {
     /// [`lock`](Mutex::lock) as a source: to be awaited, or chosen among others.
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*; if it was handed the lock by then, the mutex is unlocked.
+    /// *Loses its place in the queue*; with a lock that was handed over by then, the mutex is
+    /// unlocked.
     ///
     /// # Examples
     ///
@@ -266,7 +266,7 @@ impl<T: ?Sized> Mutex<T> {
         Waitable::new(self.locking(WaitsFor::new("a mutex")))
     }
 
-    /// Locks the mutex if it is free. Never waits.
+    /// Locks a free mutex. Never waits.
     ///
     /// A mutex that is about to be handed to a waiter is not free.
     #[inline]
@@ -275,7 +275,7 @@ impl<T: ?Sized> Mutex<T> {
         self.raw.try_lock(false, false).then(|| self.guard())
     }
 
-    /// The value, to change. Nobody else has the mutex, so it need not be locked.
+    /// The value, to change. Nobody else has the mutex, so no lock is needed.
     #[inline]
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
@@ -308,9 +308,9 @@ impl<T> From<T> for Mutex<T> {
 /// Locks a mutex.
 pub(super) struct Lock<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
-    /// It is the one that TOLD is set for.
+    /// TOLD is set for this waiter.
     told: bool,
-    /// It was told, and found the mutex taken.
+    /// This waiter was told, and found the mutex taken.
     overtaken: bool,
 }
 
@@ -324,7 +324,7 @@ impl<'a, T: ?Sized> Lock<'a, T> {
         Some(self.mutex.guard())
     }
 
-    /// Whether the mutex is free for this one; if not, the bits are set for it to join the queue.
+    /// Whether the mutex is free for this one; if not, the bits are set for its joining the queue.
     fn is_free(&mut self) -> bool {
         let insists = self.told || self.overtaken;
         let (closed, set) = if insists { (LOCKED, WAITERS | FAIR) } else { (LOCKED | FAIR, WAITERS) };
@@ -373,7 +373,7 @@ impl<'a, T: ?Sized> Operation<(), Standing> for Lock<'a, T> {
     }
 
     fn retract(&mut self, _: Option<Standing>, queue: &mut Guard<'_, (), Standing>) {
-        // If it was overtaken, the next in the queue was not.
+        // If this waiter was overtaken, the next in the queue was not.
         self.mutex.raw.pass_on(queue);
     }
 
@@ -391,7 +391,7 @@ impl<'a, T: ?Sized> Operation<(), Standing> for Lock<'a, T> {
         if slot == Some(Standing::Handed) {
             raw.word.fetch_sub(LOCKED, Ordering::Release);
         } else {
-            // It was told, and will not lock: the next one is told.
+            // This waiter was told, and will not lock: the next one is told.
             raw.word.fetch_and(!TOLD, Ordering::Relaxed);
         }
         raw.pass_on(queue);
@@ -411,7 +411,7 @@ pub struct MutexGuard<'a, T: ?Sized> {
 }
 
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
-    /// The mutex that it has locked.
+    /// The locked mutex.
     #[must_use]
     pub fn mutex(guard: &Self) -> &'a Mutex<T> {
         guard.mutex

@@ -1,7 +1,7 @@
-//! A place for one value: empty or full; to take waits while it is empty, to put while it is full.
+//! A place for one value: empty or full; to take waits for a value, to put waits for room.
 //!
-//! Used where values change hands one by one: as a channel of capacity one, as a lock that holds
-//! what it guards, as a baton.
+//! Used where values change hands one by one: as a channel of capacity one, as a lock around a
+//! value, as a baton.
 //!
 //! The file has the calls and the loan. The place's states, the order of service and the rules for
 //! waiters that leave are in `place.rs`.
@@ -74,8 +74,8 @@ impl<T> MVar<T> {
     /// [`take`](MVar::take) as a source: to be awaited, or chosen among others.
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*. If the future is dropped after it was handed a value, that
-    /// comes back, for the next taker.
+    /// *Loses its place in the queue*. If the future is dropped after a hand-over, the value comes
+    /// back, for the next taker.
     ///
     /// # Examples
     ///
@@ -183,8 +183,7 @@ impl<T> MVar<T> {
     /// [`borrow`](MVar::borrow) as a source.
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*. If the future is dropped after it was handed the value, the
-    /// loan ends.
+    /// *Loses its place in the queue*. If the future is dropped after a hand-over, the loan ends.
     #[track_caller]
     pub fn borrow_source(&self) -> Waitable<impl Source<Output = Loan<'_, T>>> {
         let lent = |value| Loan { mvar: self, value: Some(value) };
@@ -193,7 +192,7 @@ impl<T> MVar<T> {
 
     /// A copy of the value, after waiting while there is none.
     ///
-    /// It is a [`borrow`](MVar::borrow) for as long as the copy takes. So a reader stands in one
+    /// This is a [`borrow`](MVar::borrow) for as long as the copy takes. So a reader stands in one
     /// line with takers and borrowers: readers come one after the other, and a reader behind a
     /// taker that waits gets the value that is put after that taker's. A value that is set once and
     /// read by many belongs into a [`promise`](super::promise), and one that changes into a
@@ -213,7 +212,7 @@ impl<T> MVar<T> {
     }
 
     /// Puts another value in place of the one that is there, after waiting while there is none.
-    /// Nobody sees it empty.
+    /// Nobody sees the place empty.
     ///
     /// # Cancellation
     /// *Loses its place in the queue*, and the new value comes back in the error.
@@ -238,21 +237,21 @@ impl<T> MVar<T> {
     /// [`Cancelled`] if the caller was cancelled.
     ///
     /// # Panics
-    /// If `f` does; the value then stays as `f` has left it.
+    /// If `f` does; the value then stays as changed by `f`.
     #[track_caller]
     pub fn modify<R>(&self, f: impl FnOnce(&mut T) -> R) -> Result<R, Cancelled> {
         self.borrow().map(|mut loan| f(&mut loan))
     }
 
-    /// Whether there is no value to take. It may have changed by the time that the caller looks at
-    /// the answer.
+    /// Whether there is no value to take. This may have changed by the time of a look at the
+    /// answer.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         preemption_point();
         !self.queue.lock().peek().is_full()
     }
 
-    /// The value, if there is one. Of several, after one came back, it is the first.
+    /// The value, if there is one. Of several, after one came back, the first.
     pub fn into_inner(self) -> Option<T> {
         let mut state = self.queue.into_inner();
         // A loan borrows the place, so one that is left was leaked; others may have come back.
@@ -288,7 +287,7 @@ impl<T> fmt::Debug for MVar<T> {
 #[must_use = "the loan ends when it is dropped"]
 pub struct Loan<'a, T> {
     mvar: &'a MVar<T>,
-    /// `None` once it has ended.
+    /// `None` after the end.
     value: Option<T>,
 }
 

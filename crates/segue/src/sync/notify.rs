@@ -1,7 +1,7 @@
 //! Tells somebody, or everybody, that it is time to look again.
 //!
 //! Used to build structures that keep their state elsewhere (in atomics, in a file, on another
-//! machine), and that only need to wake the waiters for a change of it.
+//! machine), and that only need to wake the waiters for a change.
 //!
 //! # States
 //!
@@ -12,25 +12,25 @@
 //! ```
 //!
 //! The permit and the waiters are under the lock. **What holds when idle**: the permit is there
-//! only if nobody waits, since a newcomer takes it, and `notify_one` leaves it only if nobody is
-//! there.
+//! only if nobody waits, since a newcomer takes the permit, and `notify_one` leaves one only if
+//! nobody is there.
 //!
-//! **Commit point** of a wait: the look that finds the permit or a new round, or the instant at
-//! which it is told. **Cancellation** before that: it leaves the queue. A future that is dropped
-//! after it was told ONE passes that on: to the next, or as the permit. One that was told ALL need
-//! not, as everybody else was told too.
+//! **Commit point** of a wait: the look that finds the permit or a new round, or the instant of its
+//! notification. **Cancellation** before that: the waiter leaves the queue. A future that is
+//! dropped after ONE passes that on: to the next, or as the permit. One that was told ALL need not,
+//! as everybody else was told too.
 //!
 //! **The race to fear**: a look at the state elsewhere that finds nothing, a `notify_all`, and then
-//! the wait, which has missed it. So a wait counts from its *making* and not from its first step:
-//! it remembers the round in which it was made, and is over if there is a later one.
+//! the wait, which has missed that. So a wait counts from its *making* and not from its first step:
+//! a wait remembers the round of its making, and is over if there is a later one.
 //!
 //! # Orderings
 //!
-//! The lock orders: the notifier releases it after what it did before; a caller that takes the
-//! permit, or becomes a waiter, acquires it. A waiter that is told through the queue is ordered by
-//! the claim. `rounds` is stored (release) under the lock, and read without it when a wait is made:
-//! such a look can be late, never early; that only lets an older `notify_all` count, as if it had
-//! come just then.
+//! The lock orders: the notifier releases the lock after its earlier work; a caller that takes the
+//! permit, or becomes a waiter, acquires the lock. A waiter that is told through the queue is
+//! ordered by the claim. `rounds` is stored (release) under the lock, and read without the lock
+//! when a wait is made: such a look can be late, never early; that only lets an older `notify_all`
+//! count, as if called just then.
 //!
 //! The semantics are those of tokio's `Notify`.
 
@@ -38,10 +38,10 @@ use segue_core::{Cancelled, Guard, Operation, Source, WaitQueue, Waitable, Waits
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What a waiter is told.
+/// The two kinds of notifications.
 #[derive(Clone)]
 enum Told {
-    /// It is the only one.
+    /// No other waiter was told.
     One,
     /// So is everybody.
     All,
@@ -49,7 +49,7 @@ enum Told {
 
 /// Wakes one waiter or all of them; the next one, if there is none.
 ///
-/// It keeps no data: a woken waiter finds out itself what has happened. As many calls of
+/// No data are kept: a woken waiter looks for the change itself. As many calls of
 /// [`notify_one`](Notify::notify_one) as one likes leave one permit, if nobody waits.
 ///
 /// # Examples
@@ -139,11 +139,11 @@ impl Notify {
         std::mem::take(self.permit.lock().state())
     }
 
-    /// Takes the permit, or suspends the calling fiber, or parks the calling thread, until it is
-    /// woken. First come, first served.
+    /// Takes the permit, or suspends the calling fiber, or parks the calling thread, until a
+    /// notification. First come, first served.
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*. A notification that it has got by then is the result of the
+    /// *Loses its place in the queue*. A notification that has come by then is the result of the
     /// wait.
     ///
     /// # Errors
@@ -156,8 +156,8 @@ impl Notify {
 
     /// [`wait`](Notify::wait) as a source: to be awaited, or chosen among others.
     ///
-    /// A [`notify_all`](Notify::notify_all) after this call counts for it, even if nobody has begun
-    /// to wait by then. So make the source, look, and wait only then:
+    /// A [`notify_all`](Notify::notify_all) after this call counts for this source, even if nobody
+    /// has begun to wait by then. So make the source, look, and wait only then:
     ///
     /// ```
     /// # use segue::sync::Notify;
@@ -184,7 +184,7 @@ impl Notify {
     }
 }
 
-/// Tells the first waiter that takes it, or leaves the permit.
+/// Tells the first waiter that takes the permit, or leaves the permit.
 #[inline]
 fn tell_one(permit: &mut Guard<'_, bool, Told>) {
     if permit.hand_over(0, Told::One).is_err() {
@@ -203,7 +203,7 @@ impl Operation<bool, Told> for Notified<'_> {
 
     #[inline]
     fn attempt(&mut self, permit: &mut Guard<'_, bool, Told>) -> Option<()> {
-        // A new round first: it leaves the permit to others.
+        // A new round first: that leaves the permit to others.
         let there = self.notify.rounds.load(Ordering::Relaxed) != self.made_in || std::mem::take(permit.state());
         there.then_some(())
     }

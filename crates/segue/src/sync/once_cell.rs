@@ -1,12 +1,12 @@
 //! A cell that the first caller initialises, once, while every later one waits for the value in its
 //! own way.
 //!
-//! Used for what is computed once and read often, by fibers, threads and tasks alike;
+//! Used for values that are computed once and read often, by fibers, threads and tasks alike;
 //! [`Lazy`](super::Lazy) and [`Once`](super::Once) are made of it.
 //!
-//! The file holds the value and the calls. The right to initialise, the waiters, cancelled
-//! and recursive forces are in `entry.rs`. The rule between the two: the holder of the right writes
-//! the value before it sets `full`; all others read it only after that.
+//! The file holds the value and the calls. The right to initialise, the waiters, cancelled and
+//! recursive forces are in `entry.rs`. The rule between the two: the holder of the right writes the
+//! value before the store of `full`; all others read the value only after that.
 //!
 //! # Orderings
 //!
@@ -29,12 +29,12 @@ use super::force_error::{Called, ForceError, Recursive, SetError};
 /// A cell that is initialised once, in the shape of [`std::sync::OnceLock`].
 ///
 /// The first caller runs its initialiser; a caller that comes meanwhile waits: a fiber is
-/// suspended, a thread parked, a task pending. An initialiser may wait itself. If it fails, panics
-/// or is cancelled, the next caller that brought an initialiser runs its own, in the order in which
-/// they came, and nothing is poisoned.
+/// suspended, a thread parked, a task pending. An initialiser may wait itself. If an initialiser
+/// fails, panics or is cancelled, the next caller that brought an initialiser runs its own, in the
+/// order in which they came, and nothing is poisoned.
 ///
-/// Once the cell is full, to get its value is one load and one branch. That is not a wait, so it
-/// succeeds for a caller that was cancelled, too.
+/// Once the cell is full, to get its value is one load and one branch. That is not a wait, so a
+/// cancelled caller gets the value, too.
 ///
 /// # Examples
 ///
@@ -55,7 +55,7 @@ pub struct OnceCell<T> {
 }
 
 // SAFETY: a shared cell gives shared access to the value, and moves it in from the thread that
-// initialises; what else is in it is atomic or locked.
+// initialises; the other fields are atomic or locked.
 unsafe impl<T: Send + Sync> Sync for OnceCell<T> {}
 // SAFETY: the cell owns its value, and nobody waits in a cell that is moved.
 unsafe impl<T: Send> Send for OnceCell<T> {}
@@ -74,10 +74,10 @@ impl<T> OnceCell<T> {
         self.stage.operation(waits_for, Force { cell: self, called })
     }
 
-    /// Writes the value of a cell that is not full yet, and makes it known to all.
+    /// Writes the value of a cell that is not full yet, and makes the value known to all.
     ///
     /// # Safety
-    /// For the holder of the right to initialise it.
+    /// For the holder of the right to initialise this cell.
     pub(super) unsafe fn put(&self, value: T) {
         // SAFETY: nobody else has the right, so nobody else writes; and nobody reads before the
         // cell is full.
@@ -114,7 +114,7 @@ impl<T> OnceCell<T> {
         self.full.load(Ordering::Acquire).then(|| unsafe { self.value() })
     }
 
-    /// The value, to change it: the cell is borrowed exclusively, so nobody waits.
+    /// The value, to change: the cell is borrowed exclusively, so nobody waits.
     pub fn get_mut(&mut self) -> Option<&mut T> {
         self.value.get_mut().as_mut()
     }
@@ -136,9 +136,9 @@ impl<T> OnceCell<T> {
         self.value.into_inner()
     }
 
-    /// The value, after initialising the cell by `f` if it is empty.
+    /// The value, after initialising the cell by `f` if empty.
     ///
-    /// If somebody else is initialising it, the caller waits, and runs `f` only if the others
+    /// If somebody else is initialising the cell, the caller waits, and runs `f` only if the others
     /// have failed; in the order of arrival. `f` may wait.
     ///
     /// # Cancellation
@@ -147,8 +147,8 @@ impl<T> OnceCell<T> {
     ///
     /// # Errors
     /// [`ForceError::Recursive`] if the caller is inside of this cell's initialiser: on its fiber,
-    /// or on one that it waits for without fail (a scope's, the other half of a `join`, a call that
-    /// blocks or moves to another scheduler); [`ForceError::Cancelled`] if the caller was
+    /// or on one for which that fiber waits without fail (a scope's, the other half of a `join`, a
+    /// call that blocks or moves to another scheduler); [`ForceError::Cancelled`] if the caller was
     /// cancelled.
     ///
     /// # Panics
@@ -180,7 +180,7 @@ impl<T> OnceCell<T> {
     /// As for [`get_or_init`](OnceCell::get_or_init).
     ///
     /// # Errors
-    /// [`ForceError::Failed`] with what `f` returned, and those of
+    /// [`ForceError::Failed`] with the error of `f`, and those of
     /// [`get_or_init`](OnceCell::get_or_init).
     ///
     /// # Panics
@@ -213,15 +213,15 @@ impl<T> OnceCell<T> {
         self.entry_to_run::<ForceError<E>>(called)?.run(f).map_err(ForceError::Failed)
     }
 
-    /// The value, or the right to initialise it, which the caller uses or drops before it returns:
-    /// it is its own initialiser's from now on.
+    /// The value, or the right to initialise the cell, which the caller uses or drops before its
+    /// return: an initialiser of its own.
     #[inline]
     pub(super) fn entry_to_run<E: From<Cancelled> + From<Recursive>>(&self, called: Called) -> Result<Entry<'_, T>, E> {
         Ok(wait(&mut self.waiting::<INITIALISE>(called))??)
     }
 
-    /// The source of a force, which yields what `then` makes of the entry, in the call or poll in
-    /// which that came.
+    /// The source of a force, which yields the result of `then` on the entry, in the call or poll
+    /// of its arrival.
     pub(super) fn force_source<'a, R, F>(&'a self, called: Called, then: F) -> Map<Forcing<'a, T>, F>
     where
         F: FnMut(Result<Entry<'a, T>, Recursive>) -> R,
@@ -245,16 +245,16 @@ impl<T> OnceCell<T> {
     /// [`get_or_init`](OnceCell::get_or_init) as a source: to be awaited, or chosen among others.
     ///
     /// For a task: the source waits until the cell is full or the task may initialise it; in the
-    /// latter case `f` runs inside of the poll that finds out, like any other synchronous code of
-    /// the task. So an `f` that waits blocks whatever polls: a fiber is only suspended, a thread is
-    /// parked. To initialise by an `async` block, take the [entry](OnceCell::entry_source).
+    /// latter case `f` runs inside of the poll that gets the right, like any other synchronous code
+    /// of the task. So an `f` that waits blocks whatever polls: a fiber is only suspended, a thread
+    /// is parked. To initialise by an `async` block, take the [entry](OnceCell::entry_source).
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*; `f` was not run then. A task that might run it, and
-    /// is dropped before its next poll, leaves that to the next.
+    /// *Loses its place in the queue*; `f` was not run then. A task that might run `f`, and is
+    /// dropped before its next poll, leaves that to the next.
     ///
     /// # Panics
-    /// If `f` does. Or if it is attempted again after a panic of `f`, which was used up.
+    /// If `f` does. Or in an attempt after a panic of `f`, which was used up.
     ///
     /// # Examples
     ///
@@ -282,8 +282,8 @@ impl<T> OnceCell<T> {
     /// As for [`get_or_init_source`](OnceCell::get_or_init_source).
     ///
     /// # Panics
-    /// As for [`get_or_init_source`](OnceCell::get_or_init_source); or if it is attempted again
-    /// after `f` has failed.
+    /// As for [`get_or_init_source`](OnceCell::get_or_init_source); or in an attempt after a
+    /// failure of `f`.
     ///
     /// # Examples
     ///
@@ -304,17 +304,17 @@ impl<T> OnceCell<T> {
         self.init_source(Called::of::<Self>(), f)
     }
 
-    /// Waits until another caller has initialised the cell. It does not initialise it, nor take
-    /// over from a caller that has failed.
+    /// Waits until another caller has initialised the cell. The wait does not initialise the cell,
+    /// nor take over from a caller that has failed.
     ///
     /// # Cancellation
-    /// *No effect*: it can be waited for again. A full cell gives its value to a cancelled caller,
-    /// too.
+    /// *No effect*: the cell can be waited for again. A full cell gives its value to a cancelled
+    /// caller, too.
     ///
     /// # Errors
     /// [`ForceError::Recursive`] if the caller is inside of this cell's initialiser: on its fiber,
-    /// or on one that it waits for without fail (a scope's, the other half of a `join`, a call that
-    /// blocks or moves to another scheduler); [`ForceError::Cancelled`] if the caller was
+    /// or on one for which that fiber waits without fail (a scope's, the other half of a `join`, a
+    /// call that blocks or moves to another scheduler); [`ForceError::Cancelled`] if the caller was
     /// cancelled.
     ///
     /// # Examples
@@ -361,8 +361,8 @@ impl<T> OnceCell<T> {
         })
     }
 
-    /// Fills the cell with `value` if nobody else does. If somebody is initialising it, the outcome
-    /// is waited for.
+    /// Fills the cell with `value` if nobody else does. If somebody is initialising the cell, the
+    /// outcome is waited for.
     ///
     /// # Cancellation
     /// *Loses its place in the queue*, and gives the value back.
@@ -392,7 +392,7 @@ impl<T> OnceCell<T> {
     /// *Loses its place in the queue*; the value is dropped with the source.
     ///
     /// # Panics
-    /// If it is attempted again after it had an outcome.
+    /// In an attempt after an outcome.
     ///
     /// # Examples
     ///
@@ -410,11 +410,11 @@ impl<T> OnceCell<T> {
         }))
     }
 
-    /// Fills the cell with `value` if it is empty and nobody is initialising it. Never waits.
+    /// Fills the cell with `value` if it is empty and nobody is at that. Never waits.
     ///
     /// # Errors
-    /// [`SetError::Full`] if the cell is full, and [`SetError::Busy`] if somebody initialises it,
-    /// also the caller. Each gives the value back.
+    /// [`SetError::Full`] if the cell is full, and [`SetError::Busy`] if somebody initialises the
+    /// cell, also the caller. Each gives the value back.
     ///
     /// # Examples
     ///
@@ -431,7 +431,7 @@ impl<T> OnceCell<T> {
     }
 }
 
-/// Fills the cell that it is the entry of, if that is empty.
+/// Fills the cell of this entry, if that is empty.
 fn set<T>(entry: Result<Entry<'_, T>, SetError>, value: T) -> Result<(), Rejected<T, SetError>> {
     let error = match entry {
         Ok(Entry::Empty(initializer)) => {

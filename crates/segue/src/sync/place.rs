@@ -1,5 +1,5 @@
-//! What happens to the place of an [`MVar`](super::MVar): its states, the transitions between them,
-//! and the operations that may have to wait for one.
+//! The states of an [`MVar`](super::MVar)'s place, the transitions between them, and the operations
+//! that may have to wait for one.
 //!
 //! Used by `mvar.rs`, which has the calls and the loan.
 //!
@@ -13,31 +13,32 @@
 //! ```
 //!
 //! All transitions happen under the wait queue's lock, and the caller that makes one serves the
-//! waiters that can go on because of it:
+//! waiters that can go on then:
 //!
-//! * takers and borrowers wait in one list, in the order of their arrival, while it is EMPTY or
-//!   LENT;
-//! * putters wait in the other one, each with its value in its slot, while it is FULL or LENT.
+//! * takers and borrowers wait in one list, in the order of their arrival, while the place is EMPTY
+//!   or LENT;
+//! * putters wait in the other one, each with its value in its slot, while the place is FULL or
+//!   LENT.
 //!
-//! So a putter that finds takers at an EMPTY place hands over and leaves it EMPTY; a taker that
-//! finds waiting putters moves the first one's value in and leaves it FULL. A waiter says in its
-//! slot whether it wants to take or to borrow; from the exchange the putter learns which of the two
-//! it has served, and sets the state by that, still under the lock.
+//! So a putter that finds takers at an EMPTY place hands over and leaves EMPTY; a taker that finds
+//! waiting putters moves the first one's value in and leaves FULL. A waiter says in its slot
+//! whether to take or to borrow; from the exchange the putter learns which of the two was served,
+//! and sets the state by that, still under the lock.
 //!
 //! **Commit point**: the attempt under the lock, or the claim of the waiter. **Idle**: one list at
 //! most has waiters. **Cancellation**: a waiter leaves its list; a putter has its value back. A
-//! taker that was handed a value and then dropped (a future) puts it back *at the front*: the next
-//! taker gets it, before what was put meanwhile. That is the one case in which there are more
-//! values than one, and the only one that allocates: `displaced` keeps the later ones. If the place
-//! is lent just then, the value that came back waits there for the end of the loan, and goes before
-//! the one that was lent.
+//! taker that was handed a value and then dropped (a future) puts the value back *at the front*:
+//! the next taker gets that, before all values put meanwhile. That is the one case in which there
+//! are more values than one, and the only one that allocates: `displaced` keeps the later ones. If
+//! the place is lent just then, the value that came back waits there for the end of the loan, and
+//! goes before the one that was lent.
 //!
 //! **The race to fear**: a value for a taker that has just left. The exchange is undone if the
 //! claim is refused, and goes to the next.
 //!
 //! After thesis section 2.4 and 5 (MVars), which has them from Concurrent Haskell; that a borrower
-//! keeps others out until it is done is ours, so that `read`, `swap` and `modify` are atomic with
-//! regard to all other operations.
+//! keeps others out until the end of the loan is ours, so that `read`, `swap` and `modify` are
+//! atomic with regard to all other operations.
 
 use segue_core::{Brings, Guard, Operation, WaitQueue, Waiting};
 
@@ -47,14 +48,14 @@ const TAKERS: usize = 0;
 const PUTTERS: usize = 1;
 
 /// EMPTY, FULL and LENT, where `value` and `loan` are never both there. Two fields and not one
-/// enum, so that a value goes from an `Option` to the next as it is: where values have unused bit
+/// enum, so that a value goes unchanged from an `Option` to the next: where values have unused bit
 /// patterns, to open one enum and close another takes them apart and together again in memory,
 /// which costs more than the lock.
 pub struct State<T> {
     /// Of a FULL place.
     pub(super) value: Option<T>,
     /// Of a LENT place: how many values came back meanwhile. They were taken before the one that is
-    /// lent, and go before it: they are at the end of `displaced`.
+    /// lent, and go before that one: they are at the end of `displaced`.
     loan: Option<usize>,
     /// Values that are to come before those of the putters, the earliest last: those that were put
     /// after one that came back, and those that came back to a place that is lent.
@@ -77,7 +78,7 @@ impl<T> State<T> {
     }
 }
 
-/// What is in a slot.
+/// The content of a slot.
 pub enum Slot<T> {
     WantsToTake,
     WantsToBorrow,
@@ -114,8 +115,8 @@ pub(super) fn take_out<T>(queue: &mut Locked<'_, T>) -> Option<T> {
     value
 }
 
-/// Puts the value into an empty place: for the first waiter, or to stay. If it was taken at once,
-/// the next one follows.
+/// Puts the value into an empty place: for the first waiter, or to stay. If a waiter took that at
+/// once, the next one follows.
 #[inline]
 pub(super) fn put_in<T>(queue: &mut Locked<'_, T>, value: Option<T>) {
     if queue.is_empty(TAKERS) {
@@ -145,7 +146,7 @@ fn hand_over<T>(queue: &mut Locked<'_, T>, mut value: Option<T>) {
     }
 }
 
-/// Puts a value back that was taken: it goes before all that are there.
+/// Puts a taken value back: before all that are there.
 fn put_back<T>(queue: &mut Locked<'_, T>, value: T) {
     let state = queue.state();
     if let Some(returned) = &mut state.loan {
@@ -180,7 +181,7 @@ pub(super) fn end_loan<T>(queue: &mut Locked<'_, T>, value: T) {
     put_in(queue, Some(first));
 }
 
-/// Takes the value, or borrows it, and yields what it makes of that.
+/// Takes the value, or borrows it, and yields its view of that.
 pub(super) struct Get<F, const BORROW: bool>(pub(super) F);
 
 impl<T, R, F: FnMut(T) -> R, const BORROW: bool> Operation<State<T>, Slot<T>, 2> for Get<F, BORROW> {
@@ -224,7 +225,7 @@ impl<T, R, F: FnMut(T) -> R, const BORROW: bool> Operation<State<T>, Slot<T>, 2>
     }
 }
 
-/// The operation of [`MVar::put`](super::MVar::put): puts the value that it has.
+/// The operation of [`MVar::put`](super::MVar::put): puts its value.
 #[derive(Debug)]
 pub struct Put<T>(pub(super) Option<T>);
 
@@ -244,7 +245,7 @@ impl<T> Operation<State<T>, Slot<T>, 2> for Put<T> {
 
     #[inline]
     fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<()> {
-        // One that has put its value is done, however often it is asked.
+        // An operation that has put its value is done, in each further attempt.
         if self.0.is_none() {
             return Some(());
         }
@@ -281,7 +282,7 @@ impl<T> Operation<State<T>, Slot<T>, 2> for Put<T> {
     }
 
     fn give_back(&mut self, _: Option<Slot<T>>, _: &mut Locked<'_, T>) -> Option<Slot<T>> {
-        // It was put, which is all that was wanted.
+        // The value was put, and nothing else was wanted.
         None
     }
 }

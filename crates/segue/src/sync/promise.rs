@@ -1,7 +1,7 @@
 //! A value that is filled in once and waited for by any number of fibers, threads and tasks.
 //!
-//! Used where one part of a program computes what another waits for, whatever schedulers the two
-//! belong to.
+//! Used where one part of a program computes a value for which another part waits, on any
+//! schedulers.
 //!
 //! # States
 //!
@@ -13,20 +13,21 @@
 //!   FULL  --take-----------------------------------> FULL    by `&mut`: the cell is empty then, which counts as broken
 //! ```
 //!
-//! The state changes under the wait queue's lock, so that no joining waiter misses it; it is read
-//! without the lock. The resolver alone writes the cell, before FULL. After FULL it is read by
-//! reference through a shared promise, and taken through an exclusive one: the borrow checker keeps
-//! the two apart.
+//! The state changes under the wait queue's lock, so that no joining waiter misses it; the state is
+//! read without the lock. The resolver alone writes the cell, before FULL. After FULL the cell is
+//! read by reference through a shared promise, and taken through an exclusive one: the borrow
+//! checker keeps the two apart.
 //!
 //! The hook lies beside the waiters, under the same lock, in HOOKED alone. The side that settles
-//! takes it out, and so there is one: after its lock the promise's drop calls it, and the resolver
-//! drops it. A promise without a hook goes from EMPTY to where it ends, and never looks for one.
+//! takes the hook out, and so there is one: after its lock the promise's drop calls the hook, and
+//! the resolver drops it. A promise without a hook goes from EMPTY to its end, and never looks for
+//! one.
 //!
 //! **Commit point** of a wait: the look that finds the state settled, or being told so in the
 //! queue. **Cancellation**: the waiter leaves the queue, and the value stays in the promise.
 //!
 //! Orderings: `settle` stores the state (release) after the cell; a reader of the state (acquire)
-//! sees the cell. A waiter that is told sees it through the claim.
+//! sees the cell. A waiter that is told sees the cell through the claim.
 //!
 //! After thesis section 2.4 (promises), with the pair of promise and resolver of Gears, by which
 //! filling twice is impossible by type.
@@ -51,11 +52,11 @@ const FULL: u8 = 2;
 const BROKEN: u8 = 3;
 const GONE: u8 = 4;
 
-/// What the resolver has called when the promise goes.
+/// The closure that the resolver has called at the promise's end.
 type Hook = Box<dyn FnOnce() + Send>;
 
 /// The hook is there in HOOKED alone, in which no promise ends. So one that has none is made and
-/// freed without a look; and with a box around the hook's it has room of one word for it.
+/// freed without a look; and a box around the hook's box makes its room one word.
 struct Shared<T> {
     state: AtomicU8,
     waiters: WaitQueue<()>,
@@ -79,7 +80,7 @@ impl<T> Shared<T> {
         self.state.load(Ordering::Acquire) >= FULL
     }
 
-    /// Answers whether it was empty. If not, there may be a hook.
+    /// Answers whether the promise was empty. If not, there may be a hook.
     #[inline(always)] // Into `fill`; the others are `settle_empty`.
     fn settle(&self, state: u8) -> bool {
         let waiters = self.waiters.lock();
@@ -121,7 +122,7 @@ impl<T> Shared<T> {
     }
 }
 
-/// Calls a hook, by what drops the promise. While that panics, one more panic would end the
+/// Calls a hook, in the drop of the promise. While that panics, one more panic would end the
 /// process.
 fn call(hook: Hook) {
     if thread::panicking() {
@@ -131,14 +132,14 @@ fn call(hook: Hook) {
     }
 }
 
-/// Waits until a promise is settled, and yields what it finds in the cell then.
+/// Waits until a promise is settled, and yields the cell's content then.
 struct Settled<'a, T, F> {
     shared: &'a Shared<T>,
-    /// Called when it is settled: the resolver is done with the cell.
+    /// Called after the settlement: the resolver is done with the cell.
     find: F,
 }
 
-// SAFETY: all that it does with the value is to find what it yields; what else it shares with the
+// SAFETY: the source uses the value only to find its output; all else that it shares with the
 // resolver is atomic or locked.
 unsafe impl<'a, T, R: Send, F: Fn(&'a Shared<T>) -> R + Send> Send for Settled<'a, T, F> {}
 
@@ -172,12 +173,12 @@ impl<'a, T, R, F: Fn(&'a Shared<T>) -> R> Operation<(), ()> for Settled<'a, T, F
     }
 
     fn give_back(&mut self, _: Option<()>, _: &mut Guard<'_, (), ()>) -> Option<()> {
-        // It was only told, and so was everybody else.
+        // Only told, as everybody else.
         None
     }
 }
 
-/// Makes a promise and the resolver that fills it.
+/// Makes a promise and the resolver to fill it.
 ///
 /// # Examples
 ///
@@ -191,12 +192,12 @@ pub fn promise<T>() -> (Resolver<T>, Promise<T>) {
     (Resolver(left), Promise(right))
 }
 
-/// The reading side of a promise. Share it by reference, or in an `Arc`.
+/// The reading side of a promise. Share a promise by reference, or in an `Arc`.
 #[must_use = "nobody can read what is filled in"]
 pub struct Promise<T>(Half<Shared<T>>);
 
-// SAFETY: the value goes from the resolver's thread to that of the promise's owner, once; what is
-// shared otherwise is atomic or locked.
+// SAFETY: the value goes from the resolver's thread to that of the promise's owner, once; all else
+// that is shared is atomic or locked.
 unsafe impl<T: Send> Send for Promise<T> {}
 // SAFETY: a shared promise gives shared access to the value.
 unsafe impl<T: Send + Sync> Sync for Promise<T> {}
@@ -205,7 +206,7 @@ impl<T> Promise<T> {
     /// Suspends the calling fiber, or parks the calling thread, until the promise is filled.
     ///
     /// Any number may wait; all are woken, in the order in which they came. For a promise that is
-    /// filled already it is one load.
+    /// filled already this is one load.
     ///
     /// # Cancellation
     /// *No effect*: the promise can be waited for again.
@@ -236,8 +237,8 @@ impl<T> Promise<T> {
     #[track_caller]
     pub fn wait_source(&self) -> Waitable<impl Source<Output = Result<&T, Closed>>> {
         let shared = &*self.0;
-        // SAFETY: it is settled, so the resolver is done with the cell, and the value is not taken
-        // while this promise is borrowed.
+        // SAFETY: the promise is settled, so the resolver is done with the cell, and the value is
+        // not taken while this promise is borrowed.
         let find = |shared: &'_ Shared<T>| unsafe { &*shared.value.get() }.as_ref().ok_or(Closed);
         Waitable::new(shared.waiters.operation(WaitsFor::new("a promise"), Settled { shared, find }))
     }
@@ -254,8 +255,8 @@ impl<T> Promise<T> {
     /// As [`wait`](Promise::wait), and takes the value out.
     ///
     /// # Cancellation
-    /// The promise is consumed: what the resolver fills in comes back to it. [Take by
-    /// reference](Promise::take_source) to keep it.
+    /// The promise is consumed: a value that the resolver fills in comes back to the resolver.
+    /// [Take by reference](Promise::take_source) to keep the promise.
     ///
     /// # Errors
     /// As for [`wait`](Promise::wait).
@@ -281,8 +282,8 @@ impl<T> Promise<T> {
     #[track_caller]
     pub fn take_source(&mut self) -> Waitable<impl Source<Output = Result<T, Closed>>> {
         let shared = &*self.0;
-        // SAFETY: it is settled, so the resolver is done with the cell, and nobody else has this
-        // promise.
+        // SAFETY: the promise is settled, so the resolver is done with the cell, and nobody else
+        // has this promise.
         let find = |shared: &Shared<T>| unsafe { &mut *shared.value.get() }.take().ok_or(Closed);
         Waitable::new(shared.waiters.operation(WaitsFor::new("a promise"), Settled { shared, find }))
     }
@@ -308,7 +309,7 @@ impl<T> std::fmt::Debug for Promise<T> {
     }
 }
 
-/// The writing side of a promise. Dropping it unfilled breaks the promise, which the waiters are
+/// The writing side of a promise. A drop without a fill breaks the promise, which the waiters are
 /// told.
 #[must_use = "dropping the resolver breaks the promise"]
 pub struct Resolver<T>(Half<Shared<T>>);
@@ -316,14 +317,14 @@ pub struct Resolver<T>(Half<Shared<T>>);
 // SAFETY: as for the promise; a resolver only gives a value away.
 unsafe impl<T: Send> Send for Resolver<T> {}
 // SAFETY: a shared resolver reads the state, waits for a change of that, and has its hook, which is
-// `Send`, under the lock; it does not reach the cell.
+// `Send`, under the lock; a shared resolver does not reach the cell.
 unsafe impl<T: Send> Sync for Resolver<T> {}
 
 impl<T> Resolver<T> {
     /// Fills the promise and wakes all its waiters. Never waits.
     ///
     /// # Errors
-    /// Gives the value back if the promise was dropped before: nobody can take it.
+    /// Gives the value back if the promise was dropped before: nobody can take the value.
     ///
     /// # Examples
     ///
@@ -336,8 +337,7 @@ impl<T> Resolver<T> {
     pub fn fill(self, value: T) -> Result<(), Rejected<T, Closed>> {
         preemption_point();
         let this = ManuallyDrop::new(self);
-        // SAFETY: the half is moved out once, and the resolver it is moved out of is neither used
-        // nor dropped.
+        // SAFETY: the half is moved out once, and its former resolver is neither used nor dropped.
         let shared = unsafe { ptr::read(&this.0) };
         // SAFETY: nobody reads the cell before the state is FULL, and this is the only resolver.
         unsafe { *shared.value.get() = Some(value) };
@@ -354,23 +354,24 @@ impl<T> Resolver<T> {
     /// wait for [`closed_source`](Resolver::closed_source) instead; a hook is for a library that
     /// answers by callback, or a thread that looks at a flag.
     ///
-    /// The owner of the promise gives it up, and not what waits for it: a [`wait`](Promise::wait)
-    /// by reference that is cancelled leaves the promise, which may be waited for again, and by
-    /// others meanwhile. A [`take`](Promise::take) that is cancelled has the promise, and drops it.
+    /// The owner of the promise gives that up, and not a waiter: a [`wait`](Promise::wait) by
+    /// reference that is cancelled leaves the promise, which may be waited for again, and by others
+    /// meanwhile. A [`take`](Promise::take) that is cancelled has the promise, and drops that.
     ///
-    /// The hook is called once or never. It is dropped, by the resolver, if that fills the promise
-    /// or is dropped first. If the promise was dropped before, the hook is called at once. Another
-    /// hook replaces it, for work that is to be stopped in another way from then on.
+    /// The hook is called once or never. The resolver drops the hook, if the promise is filled or
+    /// the resolver dropped first. If the promise was dropped before, the hook is called at once. A
+    /// further hook replaces the earlier one, for work that is to be stopped in another way from
+    /// then on.
     ///
-    /// What drops the promise calls the hook, as the last thing in this drop and under no lock: a
-    /// cancelled fiber, a thread, the drop of a task. The drop takes as long as the hook does. The
-    /// hook can use the resolver; a wait in it is one of its caller's, and fails at once if that is
-    /// cancelled.
+    /// The drop of the promise calls the hook, as its last step and under no lock: in a cancelled
+    /// fiber, a thread, the drop of a task. The drop takes as long as the hook does. The hook can
+    /// use the resolver; a wait in it is one of its caller's, and fails at once in a cancelled
+    /// caller.
     ///
     /// # Panics
-    /// If it calls the hook at once, and that panics. Otherwise a panic of the hook is that of the
-    /// promise's drop; while the thread is panicking already, it goes no further than to the panic
-    /// hook.
+    /// If the hook is called at once, and panics. Otherwise a panic of the hook is that of the
+    /// promise's drop; while the thread is panicking already, the second panic goes no further than
+    /// to the panic hook.
     ///
     /// # Examples
     ///
@@ -409,7 +410,7 @@ impl<T> Resolver<T> {
         // SAFETY: as the state has said; another one takes its place.
         let replaced = is_other.then(|| unsafe { place.assume_init_read() });
         place.write(hook);
-        // The drop of it is foreign.
+        // Its drop is foreign code.
         drop(waiters);
         drop(replaced);
     }

@@ -23,27 +23,27 @@
 //! under the lock, can leave the bit behind, which costs the next caller the lock and is then
 //! mended.
 //!
-//! A waiter's slot has the number that it asks for; it is taken out of the slot with the claim, and
-//! the same number out of the word. So permits are in one place: in the word, or with a [`Permit`].
+//! A waiter's slot has the requested number; the claim takes that number out of the slot, and the
+//! same number out of the word. So permits are in one place: in the word, or with a [`Permit`].
 //!
 //! **Order**: first in, first out, without exception. A large request at the front holds up all
-//! smaller ones behind it, and so is not starved by them; a newcomer does not overtake either.
+//! smaller ones behind, and so is not starved by them; a newcomer does not overtake either.
 //!
 //! **Commit point**: the exchange of the word, or the claim. **Idle**: no bit, empty queue.
 //! **Cancellation**: the waiter leaves the queue, and the next ones go on if there is enough. A
-//! waiter that was served and is dropped puts back what it got, in the same way as a release.
+//! waiter that was served and is dropped puts its permits back, in the same way as a release.
 //!
 //! **The race to fear**: a release that sees no waiter, while one that saw too few permits is about
 //! to queue. Both work on the one word: either the release comes first, and the other's exchange to
-//! WAITERS fails and sees the permits, or it comes second and sees the bit.
+//! WAITERS fails and sees the permits, or the release comes second and sees the bit.
 //!
 //! # Orderings
 //!
 //! | release | acquire | carries |
 //! | --- | --- | --- |
-//! | the exchange that adds permits | the exchange that takes them | what was done under the permits |
+//! | the exchange that adds permits | the exchange that takes them | the work under the permits |
 //! | the claim | the waiter's look at its trigger | the same; the server has acquired the word before |
-//! | the bit CLOSED | the look that finds it | what was done before the close |
+//! | the bit CLOSED | the look that finds the bit | the work before the close |
 //!
 //! After the weighted semaphores of Go (`x/sync/semaphore`), which keep the same order.
 
@@ -58,9 +58,9 @@ const SHIFT: u32 = 2;
 
 /// Permits that any number of fibers, threads and tasks take and give back.
 ///
-/// Strictly first in, first out: a caller that asks for many is not starved by callers that ask for
-/// few, and these wait behind it. A permit goes back when it is dropped, on any thread; for one
-/// that is not tied to a borrow, [make it owned](Permit::into_owned).
+/// Strictly first in, first out: small requests do not starve a caller that asks for many, and wait
+/// behind that caller. A permit goes back in its drop, on any thread; for one that is not tied to a
+/// borrow, [make it owned](Permit::into_owned).
 ///
 /// # Examples
 ///
@@ -95,7 +95,7 @@ impl Semaphore {
         Self { word: AtomicUsize::new(permits << SHIFT), waiters: WaitQueue::new(()) }
     }
 
-    /// Takes a permit, after waiting in line for it.
+    /// Takes a permit, after waiting in line.
     ///
     /// In a task, `acquire_source().await`, and not this, which parks the thread that polls.
     ///
@@ -114,8 +114,8 @@ impl Semaphore {
     /// Takes `count` permits at once, after waiting in line for all of them; those that come later
     /// wait behind.
     ///
-    /// More than there are can be asked for: it waits until somebody [adds](Semaphore::add_permits)
-    /// to them.
+    /// More than there are can be asked for: such a request waits until somebody
+    /// [adds](Semaphore::add_permits) permits.
     ///
     /// # Cancellation
     /// *Loses its place in the queue*; those behind go on if there is enough for them.
@@ -150,11 +150,11 @@ impl Semaphore {
         Ok(self.acquire_many_source(count).wait()??)
     }
 
-    /// [`acquire`](Semaphore::acquire) as a source: to be awaited, or chosen among others. It
-    /// yields [`Closed`] once the semaphore is.
+    /// [`acquire`](Semaphore::acquire) as a source: to be awaited, or chosen among others. The
+    /// source yields [`Closed`] once the semaphore is closed.
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*; a permit that it was handed by then goes to the next.
+    /// *Loses its place in the queue*; a permit that was handed over by then goes to the next.
     ///
     /// # Examples
     ///
@@ -184,7 +184,7 @@ impl Semaphore {
         Waitable::new(self.waiters.operation(WaitsFor::new("a permit"), operation))
     }
 
-    /// Takes a permit if one is free, nobody is in line for it, and the semaphore is not
+    /// Takes a permit if one is free, nobody is in line, and the semaphore is not
     /// [closed](Semaphore::is_closed). Never waits.
     #[inline]
     pub fn try_acquire(&self) -> Option<Permit<'_>> {
@@ -228,9 +228,9 @@ impl Semaphore {
 
     /// Closes the semaphore: from now on nobody gets a permit. Never waits.
     ///
-    /// All waits end with [`WaitError::Closed`], but for those that were served before, which
-    /// yield what they were handed. Permits that are out stay valid, and are counted when they come
-    /// back. There is no way to open it again.
+    /// All waits end with [`WaitError::Closed`], but for those that were served before, which yield
+    /// their permits. Permits that are out stay valid, and are counted when they come back. A
+    /// semaphore does not open again.
     ///
     /// # Examples
     ///
@@ -258,7 +258,7 @@ impl Semaphore {
         queue.notify_all(0);
     }
 
-    /// Whether it was [closed](Semaphore::close).
+    /// Whether [closed](Semaphore::close).
     #[must_use]
     pub fn is_closed(&self) -> bool {
         preemption_point();
@@ -313,7 +313,7 @@ impl Semaphore {
         self.word.try_update(Ordering::Relaxed, Ordering::Relaxed, wait).is_err()
     }
 
-    /// Hands out what is there, from the front, and mends the bit. Those that are still in the
+    /// Hands out the free permits, from the front, and mends the bit. Those that are still in the
     /// queue of one that is closed are about to be told so.
     fn serve(&self, queue: &mut Guard<'_, (), usize>) {
         if self.closed() {
@@ -383,7 +383,7 @@ impl<'a> Operation<(), usize> for Acquire<'a> {
             return Some(Err(Closed));
         }
         while self.semaphore.is_ready(self.count, queue) {
-            // The queue is empty, so if the bit is set, it is left over.
+            // The queue is empty, so if the bit is set, this one is left over.
             self.semaphore.serve(queue);
             if self.semaphore.take_unlocked(self.count) {
                 return Some(Ok(self.permit()));
