@@ -1,9 +1,9 @@
 //! Concurrency in straight-line code.
 //!
-//! A program is written as if every call blocked; what blocks is only the fiber. Fibers of
-//! different schedulers, plain threads and tasks of any async runtime meet at the same structures,
-//! because these are written against one small contract for suspending and resuming, and not
-//! against a runtime.
+//! A program is written as if every call blocked; only the fiber blocks. Fibers of different
+//! schedulers, plain threads and tasks of any async runtime meet at the same structures, because
+//! these are written against one small contract for suspending and resuming, and not against a
+//! runtime.
 //!
 //! ```
 //! # #[cfg(feature = "sched")] {
@@ -32,19 +32,19 @@
 //! * Choose: `x_source()` of an operation `x` is a [`Waitable`], to be awaited by a task, or an arm
 //!   of [`select!`], of [`any_of`] a list, or of [two](Waitable::or). [`after`] and [`at`] are such
 //!   sources, the ticks of an [`interval`], and any future by [`future_source`]. [`guard`] makes
-//!   one when the wait begins, [`with_nack`] says what has become of it.
-//! * Stop: [`Cancelled`] is the error of every wait. [`CancelToken`] cancels what runs under it,
-//!   [`timeout`] and [`deadline`] what takes too long; [`shield`] and [`finally`] finish what was
-//!   begun, [`shield_for`] within a budget; [`check`] is for computations, and [`checkpoint`],
-//!   which also lets others run. In [`no_suspend`] waits are refused.
+//!   one when the wait begins, [`with_nack`] reports its fate.
+//! * Stop: [`Cancelled`] is the error of every wait. [`CancelToken`] cancels the fibers that run
+//!   under the token, [`timeout`] and [`deadline`] long work; [`shield`] and [`finally`] finish
+//!   work that was begun, [`shield_for`] within a budget; [`check`] is for computations, and
+//!   [`checkpoint`], which also lets others run. In [`no_suspend`] waits are refused.
 //! * Control: [`effect`] asks an enclosing handler, which may keep the rest of the computation;
 //!   [`generator()`] makes an iterator of code that visits; [`multi`] resumes more than once.
 //! * The world: [`net`]; [`fs`]; [`process`], [`pipe`], [`pty`], [`signal`] and [`stdio`]; [`fd`],
 //!   any other descriptor; calls that block their thread, by [`blocking`].
-//! * Bridge: the crate `segue-bridge` has waits for futures, fibers for async tasks, and what tokio
-//!   and rayon need.
+//! * Bridge: the crate `segue-bridge` has waits for futures, fibers for async tasks, and functions
+//!   for tokio and rayon.
 //! * Test: [`test`](macro@test) and [`Explore`] run the same code under many schedules with
-//!   simulated time, and name one that fails; [`Sim`] runs it under one.
+//!   simulated time, and name one that fails; [`Sim`] runs a program under one.
 //!
 //! ```
 //! # #[cfg(feature = "sched")] {
@@ -98,17 +98,17 @@ pub use segue_sched::{
     Pool, Priority, RoundRobin, Shutdown, Sim, StackConfig, Stealing, blocking_here, is_wanted, move_to, par, settle,
 };
 
-/// A test that is run under many schedules, in a simulation: it fails if one of them does, with a
+/// A test that is run under many schedules, in a simulation: failing with the first of them, with a
 /// command that replays that one.
 ///
 /// Stands before a function without parameters, which returns nothing or a `Result`. Other
-/// attributes, such as `#[ignore]` and `#[should_panic]`, keep their meaning. What it writes is a
-/// call of [`Explore::check`](sched::Explore::check), which says what counts as a failure, and how
-/// the environment can change what is tried: `SEGUE_SEED=...` tries the schedule that a report has
+/// attributes, such as `#[ignore]` and `#[should_panic]`, keep their meaning. The attribute writes
+/// a call of [`Explore::check`](sched::Explore::check), which lists the failures, and the variables
+/// of the environment that change the search: `SEGUE_SEED=...` tries the schedule that a report has
 /// named, `SEGUE_SCHEDULES=...` more or fewer than the test says; `SEGUE_TRACE=1` beside a schedule
 /// prints its turns.
 ///
-/// | argument | what it says | if it is left out |
+/// | argument | meaning | by default |
 /// | --- | --- | --- |
 /// | `policy = random` | each choice is drawn | so |
 /// | `policy = pct(depth)` | by random priorities, for bugs of this depth | |

@@ -11,7 +11,7 @@ use segue_sched::{Builder, FnContext, Pool};
 use std::io;
 use std::time::Duration;
 
-/// For how long a worker may stay in one fiber until a debug build reports it.
+/// The time that a worker may stay in one fiber until a debug build reports that.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Makes the park of one worker.
@@ -19,13 +19,15 @@ type MakeIdle = fn() -> io::Result<Idle>;
 
 /// A scheduler to be configured and started: `runtime().workers(2).run(..)`.
 ///
-/// It steals work by default, and its workers wait for the network while they have nothing to run.
+/// The runtime steals work by default, and its workers wait for the network while they have nothing
+/// to run.
 ///
-/// In debug builds it has a [monitor](Builder::monitor), and so have [`run`] and [`default_pool`]:
-/// a worker that stays in one fiber for more than a second is reported on standard error, with the
-/// fiber's name and where it is. Such a fiber computes without a [`checkpoint`](crate::checkpoint),
-/// or has blocked its thread by a call that is not Segue's, with all other fibers of its worker.
-/// [`no_monitor`](Builder::no_monitor) leaves it out; in release builds it has to be asked for.
+/// In debug builds the runtime has a [monitor](Builder::monitor), and so have [`run`] and
+/// [`default_pool`]: a worker that stays in one fiber for more than a second is reported on
+/// standard error, with the fiber's name and place. Such a fiber computes without a
+/// [`checkpoint`](crate::checkpoint), or has blocked its thread by a call that is not Segue's, with
+/// all other fibers of its worker. [`no_monitor`](Builder::no_monitor) leaves that out; release
+/// builds have one on request.
 ///
 /// # Examples
 ///
@@ -44,16 +46,17 @@ pub fn runtime() -> Builder<MakeIdle> {
     if cfg!(all(debug_assertions, not(miri))) { builder.monitor(PATIENCE) } else { builder }
 }
 
-/// Runs `f` as the first fiber of a runtime with a worker for each processor, and returns what it
-/// returned.
+/// Runs `f` as the first fiber of a runtime with a worker for each processor, and returns its
+/// result.
 ///
-/// When `f` has returned, what is left of the fibers that it spawned is cancelled and waited for; a
-/// [`runtime`] can give it a grace, and a deadline ([`Builder::shutdown`]). In a fiber it starts
-/// another runtime inside of that fiber, which is suspended whenever the first worker of that one
-/// has nothing to run.
+/// When `f` has returned, the remaining fibers are cancelled and waited for; a [`runtime`] can give
+/// them a grace, and a deadline ([`Builder::shutdown`]). A fiber starts another runtime inside of
+/// itself by this call, and is suspended whenever the first worker of that runtime has nothing to
+/// run.
 ///
 /// # Cancellation
-/// If the caller is cancelled, so is everything inside; the call returns when all of it has ended.
+/// If the caller is cancelled, so is everything inside; the call returns when all fibers there have
+/// ended.
 ///
 /// # Panics
 /// If `f` panics, after everything has ended; or if threads, stacks or a driver can't be made
@@ -68,10 +71,11 @@ pub fn run<T>(f: impl FnOnce() -> T) -> T {
     runtime().run(f).unwrap_or_else(|error| panic!("the runtime could not be started: {error}"))
 }
 
-/// The runtime behind plain threads. It starts at the first use and stays until the process ends.
+/// The runtime behind plain threads. This runtime starts at the first use and stays until the
+/// process ends.
 ///
 /// A [parallel loop](crate::par) that a plain thread runs before anything else of this crate starts
-/// it without the I/O driver: sockets work then by the driver of plain threads.
+/// this runtime without the I/O driver: sockets work then by the driver of plain threads.
 ///
 /// # Panics
 /// If threads, stacks or a driver can't be made.
@@ -97,7 +101,7 @@ where
     default_pool().call(|| segue_sched::join(a, b))
 }
 
-/// A join whose halves are told, on a plain thread or on a fiber of a foreign scheduler.
+/// A join that tells its halves, on a plain thread or on a fiber of a foreign scheduler.
 #[cold]
 pub(crate) fn join_context_elsewhere<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where

@@ -1,13 +1,13 @@
 //! `select!`: the choice among several operations, written as a `match`.
 //!
-//! Used by applications. The macro makes one [`any_of`](crate::any_of) of its arms, waits for it,
-//! and runs the body of the arm that it has yielded, in the function where it stands: so a body may
-//! `break`, `return` and `?`, and has the variables that the other arms had borrowed.
+//! Used by applications. The macro makes one [`any_of`](crate::any_of) of its arms, waits, and runs
+//! the body of the chosen arm, in the calling function: so a body may `break`, `return` and `?`,
+//! and has the variables that the other arms had borrowed.
 //!
 //! Its own names begin with `segue_`: a constant of the user's would be meant by a shorter one.
 //!
 //! The rules take the arms one by one; each gets the next variant of [`OneOf`](crate::OneOf) for
-//! its name. The last rules put it all together, one for each way to wait.
+//! its name. The last rules put all together, one for each way to wait.
 
 /// Waits for the first of several operations, and runs the body of its arm.
 ///
@@ -23,34 +23,33 @@
 /// A source is an [operation's `x_source()`](crate::Waitable), [`after`](crate::after) some time,
 /// the [end of a fiber](crate::JoinHandle::join_source), or any other
 /// [`Source`](crate::core::Source). All are made first, in their order. Exactly one takes effect,
-/// also where its partner selects as well; the others were never begun. What these brought goes
-/// with them; to keep it, lend the source: `sent = sending.by_ref() => ..`.
+/// also where its partner selects as well; the others were never begun. The values of these arms go
+/// with them; to keep one, lend the source: `sent = sending.by_ref() => ..`.
 ///
-/// | it begins with | what it does | what it yields |
+/// | beginning | effect | result |
 /// | --- | --- | --- |
 /// | an arm | suspends the fiber, or parks the thread, until an arm is ready | `Result<R, Cancelled>`, where a body yields `R` |
 /// | `await;` | is awaited by a task, in `async` code | `R` |
 /// | `biased;` | takes the first of those that are ready, and not one that is drawn | |
 ///
-/// With `default` it never waits, and yields `R`; it does not look whether the caller was
-/// cancelled. It looks at one arm after the other, and not at all at one instant: an arm that
-/// became ready behind its back is for the next call. `await; biased;` go together in this order.
-/// `deadline` takes an `Instant`, or an `Option` of one, where `None` is never; what is ready is
-/// taken also after the deadline.
+/// With `default` the choice never waits, and yields `R`, also in a cancelled caller. The arms are
+/// looked at one after the other, and not all at one instant: an arm that becomes ready after its
+/// look is for the next call. `await; biased;` go together in this order. `deadline` takes an
+/// `Instant`, or an `Option` of one, where `None` is never; a ready arm is taken also after the
+/// deadline.
 ///
-/// In `async` code it parks the thread that polls, unless it begins with `await;`; there is no
+/// In `async` code the macro parks the thread that polls, without `await;` at its head; there is no
 /// `select! { .. }.await`. A pattern has to fit every output, as that of a `let`: a `Result` is
 /// looked at in the body.
 ///
-/// If all arms are switched off it waits for the deadline, or for ever. For more than twelve arms,
-/// or a number that is known only at run time, [`any_of`](crate::any_of) takes a list. In a loop
-/// over receivers of one's own [`merge`](crate::merge()) does less work.
+/// With all arms switched off the choice waits for the deadline, or for ever. For more than twelve
+/// arms, or a number that is known only at run time, [`any_of`](crate::any_of) takes a list. In a
+/// loop over receivers of one's own [`merge`](crate::merge()) does less work.
 ///
 /// # Order
-/// If several arms are ready, it is drawn which one is taken, each with the same chance: so an arm
-/// that is always ready starves no other. `deadline` and `default` come after all of them. With
-/// `biased` the first that is ready is taken, each time: an arm that is always ready starves those
-/// behind it.
+/// If several arms are ready, one is taken at random, each with the same chance: so an arm that is
+/// always ready starves no other. `deadline` and `default` come after all of them. With `biased`
+/// the first ready one is taken, each time: an arm that is always ready starves those behind.
 ///
 /// # Cancellation
 /// *Loses its place in the queue*, of every arm: no arm has had an effect, and no body runs.
@@ -112,11 +111,11 @@
 /// ```
 #[macro_export]
 macro_rules! select {
-    // The arms are over: [how it waits] [order] [deadline] [default] [arms].
+    // The arms are over: [way to wait] [order] [deadline] [default] [arms].
     (@arms $letters:tt $wait:tt $order:ident $deadline:tt $default:tt $arms:tt) => {
         $crate::select!(@build $wait $order $deadline $default $arms)
     };
-    // The comma behind a body that is a block: it may be there or not.
+    // The comma behind a body that is a block: a comma may be there or not.
     (@arms $letters:tt $wait:tt $order:ident $deadline:tt $default:tt $arms:tt , $($rest:tt)*) => {
         $crate::select!(@arms $letters $wait $order $deadline $default $arms $($rest)*)
     };
@@ -181,7 +180,7 @@ macro_rules! select {
         ::core::compile_error!("`select!` with `default` never waits: leave `await` away")
     };
     // A source is an argument, a pattern that of a `let`, and a body stands alone in its block: so
-    // what the compiler has to say of one of them, it says of what the user has written.
+    // the compiler's messages about one of them point at the user's own code.
     (@build [] $order:ident [] [$default:expr] [$({ $letter:ident $pattern:pat, $source:expr, $body:expr })+]) => {{
         $crate::core::preemption_point();
         let segue_chosen = $crate::$order(($($source,)+)).attempt();

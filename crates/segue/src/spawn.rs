@@ -9,7 +9,8 @@ use segue_core::{
 use std::error::Error;
 use std::time::Duration;
 
-/// Puts the default runtime behind the spawns of plain threads. It starts at the first of them.
+/// Puts the default runtime behind the spawns of plain threads. That runtime starts at the first of
+/// them.
 #[inline]
 fn prepare() {
     #[cfg(feature = "sched")]
@@ -38,12 +39,12 @@ where
 
 /// Starts a detached async task next to the fibers, and returns a handle for its result.
 ///
-/// The caller's scheduler polls it, or on a plain thread the default runtime. Each poll may be on
-/// another worker, and between two polls the task has no stack; that its future may move, the
+/// The caller's scheduler polls the task, or on a plain thread the default runtime. Each poll may
+/// be on another worker, and between two polls the task has no stack; that its future may move, the
 /// compiler checks.
 ///
 /// # Cancellation
-/// A task that is cancelled is dropped where it waits, and its handle yields
+/// A cancelled task is dropped in its wait, and its handle yields
 /// [`JoinError::Cancelled`](crate::JoinError::Cancelled).
 ///
 /// # Examples
@@ -66,8 +67,7 @@ where
 
 /// A spawn with a name or with attributes, in the shape of [`std::thread::Builder`].
 ///
-/// It says what a fiber is to be like. What says what a scheduler is to be like is
-/// `sched::Builder`; `runtime()` makes one.
+/// The builder describes a fiber. `sched::Builder` describes a scheduler; `runtime()` makes one.
 ///
 /// # Examples
 ///
@@ -79,8 +79,9 @@ where
 #[must_use]
 pub struct Builder(segue_core::Builder);
 
-/// For what takes a builder of fibers of any crate: [`Pool::spawn_as`](crate::Pool::spawn_as),
-/// [`Handle::spawn_as`](crate::Handle::spawn_as), and bridges.
+/// For functions that take a builder of fibers of any crate:
+/// [`Pool::spawn_as`](crate::Pool::spawn_as), [`Handle::spawn_as`](crate::Handle::spawn_as), and
+/// bridges.
 ///
 /// # Examples
 ///
@@ -112,7 +113,7 @@ impl Builder {
         Self(self.0.attributes(attributes))
     }
 
-    /// The fiber's attribute of this type; of the other types it carries what the caller does.
+    /// The fiber's attribute of this type; of the other types the fiber has the caller's.
     pub fn attribute<A: Attribute>(self, value: A) -> Self {
         Self(self.0.attribute(value))
     }
@@ -242,7 +243,8 @@ impl Builder {
 /// waits for all of them.
 ///
 /// The scope is cancelled when its body or one of its fibers panics, when [`Scope::cancel`] is
-/// called, and with the caller's own cancellation. It always waits until the last fiber has ended.
+/// called, and with the caller's own cancellation. The scope always waits until the last fiber has
+/// ended.
 ///
 /// **An `Err` cancels nothing here.** If the body leaves by `?`, the scope waits for its fibers all
 /// the same, for ever if they serve for ever. Where the body uses `?`, or fibers return errors,
@@ -279,7 +281,7 @@ where
 /// As [`scope`], for a body and for fibers that return errors: the first error, or panic, cancels
 /// the others, and the [`ScopeError`] has all that went wrong.
 ///
-/// See [`segue_core::try_scope`](crate::core::try_scope) for what counts as a failure.
+/// See [`segue_core::try_scope`](crate::core::try_scope) for the kinds of failures.
 ///
 /// # Cancellation
 /// The scope's fibers are cancelled with the caller. The wait for them is not cut short, since they
@@ -289,7 +291,7 @@ where
 /// [`ScopeError`] if the body failed, or a fiber of [`spawn_try`](TryScope::spawn_try).
 ///
 /// # Panics
-/// If what went wrong first was a panic: as [`scope`] does.
+/// If the first failure was a panic: as [`scope`] does.
 ///
 /// # Examples
 ///
@@ -316,8 +318,8 @@ where
 
 /// Runs `a` and `b`, on two workers if one is idle, and returns both results.
 ///
-/// On a fiber, `a` runs at once on the caller's stack; `b` after it in the same place, unless an
-/// idle worker took it, or `a` had to wait. On a plain thread, or under a foreign scheduler, both
+/// On a fiber, `a` runs at once on the caller's stack; `b` afterwards in the same place, unless an
+/// idle worker took `b`, or `a` had to wait. On a plain thread, or under a foreign scheduler, both
 /// run in the default runtime meanwhile.
 ///
 /// # Cancellation
@@ -346,7 +348,7 @@ where
     (a(), b())
 }
 
-/// As [`join`], and tells each half whether another worker has taken it.
+/// As [`join`], and tells each half whether it runs on another worker.
 ///
 /// Called on a plain thread, the first half is taken by a worker of the default runtime.
 ///
@@ -374,11 +376,10 @@ where
     segue_sched::try_join_context(a, b).unwrap_or_else(|(a, b)| crate::runtime::join_context_elsewhere(a, b))
 }
 
-/// For long computations: fails if the caller was cancelled, and lets others run if they wait for
-/// it.
+/// For long computations: fails if the caller was cancelled, and lets others run if they want to.
 ///
-/// On a fiber it gives up the turn if there is something from other threads, if a timer is due, or
-/// if it has had a millisecond. Otherwise it costs a few nanoseconds. On a plain thread it is
+/// A fiber gives up the turn for messages from other threads, for a due timer, or after a
+/// millisecond. Otherwise the call costs a few nanoseconds. On a plain thread this is
 /// [`check`](segue_core::check). `sched::checkpoint` has the details.
 ///
 /// # Cancellation

@@ -1,14 +1,14 @@
-//! A queue in blocks, which gives back its memory as it becomes shorter.
+//! A queue in blocks, which gives back its memory as the number of values falls.
 //!
 //! Used for the buffer of a channel, for its front, and for the block of an exclusive receiver.
 //!
 //! # The idea
 //!
-//! `VecDeque` keeps the room of its longest day, and to give some back it copies what is left, as
-//! it copies everything to grow: under a channel's lock, a million values at a time. So a queue is
-//! a row of short rings. A value goes to the newest ring. A ring that is full and as long as a
-//! block ought to be is put behind the older ones, which are emptied first and freed one by one. No
-//! step copies more than a block of values, or frees more than a block.
+//! `VecDeque` keeps the room of its longest day, and copies the rest to give some back, as it
+//! copies everything to grow: under a channel's lock, a million values at a time. So a queue is a
+//! row of short rings. A value goes to the newest ring. A ring that is full and as long as a block
+//! ought to be is put behind the older ones, which are emptied first and freed one by one. No step
+//! copies more than a block of values, or frees more than a block.
 //!
 //! ```text
 //!   pop_front <-- older[0], older[1], .. <-- newest <-- push_back
@@ -17,7 +17,7 @@
 //! A queue that is never longer than a block is its newest ring alone, and costs as much as that.
 //! An empty one keeps this ring: [about eight kilobytes](BYTES), or room for [32 values](LEAST).
 //!
-//! **What holds**: no older ring is empty; and `newest` is empty only if there is no older one.
+//! **Invariant**: no older ring is empty; and `newest` is empty only if there is no older one.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -63,9 +63,9 @@ impl<T> Blocks<T> {
         self.older_len != 0
     }
 
-    /// Puts a value behind all others where there is room for it in the newest ring, else gives it
-    /// back: for [`push_with_room`](Self::push_with_room). The ring asks the same, so that this
-    /// costs nothing.
+    /// Puts a value behind all others where there is room for it in the newest ring, else gives the
+    /// value back: for [`push_with_room`](Self::push_with_room). The ring asks the same, so that
+    /// this costs nothing.
     #[inline]
     pub(super) fn push_back(&mut self, value: T) -> Result<(), T> {
         if self.newest.len() == self.newest.capacity() {
@@ -137,7 +137,7 @@ impl<T> Blocks<T> {
         }
     }
 
-    /// Moves all of `others` behind what is there.
+    /// Moves all of `others` behind the values here.
     pub(super) fn append(&mut self, others: &mut Self) {
         if self.is_empty() {
             return mem::swap(self, others);
@@ -149,7 +149,7 @@ impl<T> Blocks<T> {
             return self.newest.append(&mut others.newest);
         }
         self.close_newest(mem::take(&mut others.newest));
-        // They come before what was the newest of the others.
+        // They come before the newest of the others.
         self.older.append(&mut others.older);
         self.older_len += mem::take(&mut others.older_len);
     }

@@ -3,13 +3,14 @@
 //! Used by applications that have one receiver for each channel, and by iteration over a receiver
 //! by value.
 //!
-//! It exchanges the channel's buffer for an empty one of its own, in one hold of the lock, and
-//! gives out what was there without any: with a buffer that is never empty, a message costs one
-//! lock (the sender's) and a share in another. Its block comes before the buffer, so the order is
-//! the same. The senders have the room of the whole block at once; so up to twice the capacity of a
-//! bounded channel is under way.
+//! An exclusive receiver exchanges the channel's buffer for an empty one of its own, in one hold of
+//! the lock, and gives the values out without any: with a buffer that is never empty, a message
+//! costs one lock (the sender's) and a share in another. Its block comes before the buffer, so the
+//! order is the same. The senders have the room of the whole block at once; so up to twice the
+//! capacity of a bounded channel is under way.
 //!
-//! When it finds nothing it may let the senders go on for a moment before it waits (`patience.rs`).
+//! When there is nothing, the receiver may let the senders go on for a moment before a wait
+//! (`patience.rs`).
 
 use super::blocks::Blocks;
 use super::errors::TryRecvError;
@@ -22,15 +23,15 @@ use std::mem;
 
 /// The only receiver of a channel. Made by [`Receiver::into_exclusive`].
 ///
-/// It does what [`Receiver`] does, with less work: it takes all values at once that are there. What
-/// it has taken so counts for its own [`len`](Exclusive::len), and no more for the senders: up to
-/// twice the capacity of a bounded channel is under way.
+/// An exclusive receiver acts as [`Receiver`], with less work: it takes all buffered values at
+/// once. Values that were taken so count for its own [`len`](Exclusive::len), and no more for the
+/// senders: up to twice the capacity of a bounded channel is under way.
 ///
-/// When it goes the channel is closed, and what it has taken is
-/// [undelivered](super::Builder::on_undelivered), before what is buffered.
+/// Its drop closes the channel; the values that it has taken are
+/// [undelivered](super::Builder::on_undelivered), before those in the buffer.
 #[must_use = "without a receiver the channel is closed"]
 pub struct Exclusive<T> {
-    /// `None` once it was made an ordinary receiver again.
+    /// `None` after the conversion into an ordinary receiver.
     receiver: Option<Receiver<T>>,
     block: Blocks<T>,
 }
@@ -80,18 +81,18 @@ impl<T> Exclusive<T> {
     /// [`recv`](Exclusive::recv) as a source: to be awaited, or chosen among others.
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*. If the future is dropped after it was handed a value, that
-    /// comes back, for the next call.
+    /// *Loses its place in the queue*. If the future is dropped after a hand-over, the value comes
+    /// back, for the next call.
     ///
     /// # Errors
-    /// It yields [`Closed`] if the channel was closed and all was received.
+    /// The source yields [`Closed`] if the channel was closed and all was received.
     #[inline]
     #[track_caller]
     pub fn recv_source(&mut self) -> Waitable<impl Source<Output = Result<T, Closed>>> {
         self.source(WaitsFor::new(VALUE), false)
     }
 
-    /// How many values there are: those that it has taken, and those in the buffer.
+    /// The number of values: those taken off, and those in the buffer.
     #[must_use]
     pub fn len(&self) -> usize {
         self.block.len() + self.receiver().len()
@@ -114,7 +115,8 @@ impl<T> Exclusive<T> {
         self.receiver().close()
     }
 
-    /// An ordinary receiver again, which can be cloned. What was taken goes back to the front.
+    /// An ordinary receiver again, which can be cloned. The values that were taken off go back to
+    /// the front.
     pub fn into_shared(mut self) -> Receiver<T> {
         let receiver = self.receiver.take().expect("it is one until it goes");
         receiver.0.put_block_back(mem::take(&mut self.block));
@@ -173,7 +175,7 @@ impl<T> IntoIterator for Exclusive<T> {
     }
 }
 
-/// As [`Receiver::iter`]; it is [exclusive](Exclusive) if it is the only one.
+/// As [`Receiver::iter`]; the iterator is [exclusive](Exclusive) for the only receiver.
 impl<T> IntoIterator for Receiver<T> {
     type Item = T;
     type IntoIter = IntoIter<T>;

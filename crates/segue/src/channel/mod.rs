@@ -3,30 +3,30 @@
 //!
 //! | channel | its buffer | for |
 //! | --- | --- | --- |
-//! | [`rendezvous`] | none: a sender waits for its receiver | handing over, knowing that it was received |
+//! | [`rendezvous`] | none: a sender waits for its receiver | handing over, knowing of the receipt |
 //! | [`bounded`] | room for so many; senders wait for room | pipelines; the slow side slows the fast one |
 //! | [`unbounded`] | any number; to send never waits | events, where the sender must not wait |
-//! | [`oneshot`] | one value, once | an answer; it is a [`promise`](crate::sync::promise) |
-//! | [`broadcast`] | the newest so many | each receiver gets every message, or is told how many it has missed |
-//! | [`watch`] | the newest value | settings, progress: each receiver sees what is newest |
+//! | [`oneshot`] | one value, once | an answer; the same as a [`promise`](crate::sync::promise) |
+//! | [`broadcast`] | the newest so many | each receiver gets every message, or is told the number of missed ones |
+//! | [`watch`] | the newest value | settings, progress: each receiver sees the newest |
 //!
 //! The first three are one type, [`Sender`] and [`Receiver`], with any number of either. Each value
-//! goes to one receiver, in the order in which they were sent. Whoever waits is handed its value
-//! and overtaken by nobody.
+//! goes to one receiver, in the order in which they were sent. A waiter is handed its value and
+//! overtaken by nobody.
 //!
 //! **The end.** A channel is closed by its last sender that goes, by its last receiver that goes,
 //! or by `close` from either side. Then nobody sends: values that waited come back to their
-//! senders. Receivers get what is buffered, and then [`Closed`](crate::Closed).
+//! senders. Receivers get the buffered values, and then [`Closed`](crate::Closed).
 //!
 //! **Nothing is lost.** A value that was not sent comes back, in the error or in the source. One
 //! that was handed to a future that is dropped goes to the next receiver, also if that has seen the
-//! end already. What was sent and will never be received goes to the hook of
+//! end already. A value that was sent and will never be received goes to the hook of
 //! [`Builder::on_undelivered`].
 //!
-//! **Memory.** A buffer takes memory for the values that are there, and gives it back as they
+//! **Memory.** A buffer takes memory for the values that are there, and gives memory back as they
 //! become fewer, in blocks of about 8 KiB. A channel that was drained keeps up to three of these:
-//! one of its buffer, and one of what its receivers have taken off, an exclusive one or those of an
-//! unbounded channel. A broadcast has its room from the beginning to the end.
+//! one of its buffer, and one of the values that its receivers have taken off, an exclusive one or
+//! those of an unbounded channel. A broadcast has its room from the beginning to the end.
 //!
 //! Each operation comes as `x`, `try_x` and `x_source`; [`select!`](crate::select) chooses among
 //! sources.
@@ -98,7 +98,7 @@ macro_rules! both_sides {
                 self.0.is_full()
             }
 
-            /// How many values it has room for: 0 at a rendezvous; `None` if it is unbounded.
+            /// The room in values: 0 at a rendezvous; `None` without a bound.
             #[must_use]
             pub fn capacity(&self) -> Option<usize> {
                 Some(self.0.capacity).filter(|capacity| *capacity != usize::MAX)
@@ -152,8 +152,8 @@ pub fn rendezvous<T>() -> (Sender<T>, Receiver<T>) {
     Builder::rendezvous().build()
 }
 
-/// A channel with room for `capacity` values; with 0 it is a [`rendezvous`]. It takes memory for
-/// those that are there.
+/// A channel with room for `capacity` values; with 0 the channel is a [`rendezvous`]. Only values
+/// that are there take memory.
 ///
 /// # Panics
 /// If `capacity` is more than [`MAX_CAPACITY`].
@@ -233,8 +233,8 @@ impl<T> Builder<T> {
     }
 
     /// Calls `hook` with each value that was sent and will never be received, since the last
-    /// receiver has gone. It is called where that goes, after all locks; if it panics, the values
-    /// behind are dropped.
+    /// receiver has gone. The hook is called in that drop, after all locks; if the hook panics, the
+    /// values behind are dropped.
     pub fn on_undelivered(mut self, hook: impl Fn(T) + Send + Sync + 'static) -> Self {
         self.undelivered = Some(Box::new(hook));
         self

@@ -1,15 +1,15 @@
 //! The operations on a channel that may have to wait: to send, to receive, alone or a block at a
 //! time, to reserve, and to see the end.
 //!
-//! Used by `sender.rs`, `receiver.rs` and `exclusive.rs`; what they do to the channel stands in
-//! `state.rs`.
+//! Used by `sender.rs`, `receiver.rs` and `exclusive.rs`; `state.rs` has their effects on the
+//! channel.
 
 use super::blocks::Blocks;
 use super::state::{LISTS, Locked, RECEIVERS, RESERVERS, SENDERS, Shared, State, WATCHERS};
 use crate::Closed;
 use segue_core::{Brings, Operation, Unlocked, Waiting};
 
-/// The operation of [`Sender::send`](super::Sender::send): sends the value that it has.
+/// The operation of [`Sender::send`](super::Sender::send): sends its value.
 pub struct SendValue<'a, T> {
     pub(super) shared: &'a Shared<T>,
     pub(super) value: Option<T>,
@@ -31,7 +31,7 @@ impl<T> Operation<State<T>, T, LISTS> for SendValue<'_, T> {
 
     #[inline]
     fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<Result<(), Closed>> {
-        // One that has sent its value is done, however often it is asked.
+        // One that has sent its value is done, in each further attempt.
         if self.value.is_none() {
             return Some(Ok(()));
         }
@@ -61,14 +61,14 @@ impl<T> Operation<State<T>, T, LISTS> for SendValue<'_, T> {
 
     #[inline]
     fn commit(&mut self, slot: Option<T>) -> Option<Result<(), Closed>> {
-        // What is still there was not taken: the channel has been closed.
+        // A value that is still there was not taken: the channel has been closed.
         self.value = slot;
         self.value.is_none().then_some(Ok(()))
     }
 
     fn give_back(&mut self, slot: Option<T>, _: &mut Locked<'_, T>) -> Option<T> {
-        // It was sent, which is all that was wanted; or the channel has been closed, and whoever
-        // has lent the source has the value back.
+        // The value was sent, and nothing else was wanted; or the channel has been closed, and the
+        // lender of the source has the value back.
         self.value = slot;
         None
     }
@@ -110,19 +110,19 @@ impl<T> Operation<State<T>, T, LISTS> for Receive<'_, T> {
     }
 
     fn give_back(&mut self, slot: Option<T>, queue: &mut Locked<'_, T>) -> Option<T> {
-        // All were told of the end, if it was that.
+        // After the end, all were told.
         self.shared.put_back(queue, slot?);
         None
     }
 }
 
-/// As [`Receive`], but takes all that is there, and gives it out one by one.
+/// As [`Receive`], but takes all values, and gives them out one by one.
 pub(super) struct ReceiveBlock<'a, T> {
     pub(super) shared: &'a Shared<T>,
-    /// Comes before what is in the buffer.
+    /// Comes before the values in the buffer.
     pub(super) block: &'a mut Blocks<T>,
-    /// Of a receiver that is going to wait, if there is nothing.
-    /// Whether it is going to wait if there is nothing, and no other arm may be ready.
+    /// Of a receiver that is going to wait, if there is nothing. The receiver is going to wait if
+    /// there is nothing: no other arm may be ready.
     pub(super) is_patient: bool,
 }
 

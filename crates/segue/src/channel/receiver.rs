@@ -1,6 +1,6 @@
 //! The receiving side of a channel, and its iterators.
 //!
-//! Used by applications; `state.rs` has what happens.
+//! Used by applications; `state.rs` has the transitions.
 
 use super::errors::TryRecvError;
 use super::exclusive::Exclusive;
@@ -12,17 +12,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What it waits for.
+/// The source of its wait.
 pub(crate) const VALUE: &str = "a value in a channel";
 
-/// The receiving side of a channel. Clone it for several receivers, each value goes to one.
+/// The receiving side of a channel. Clone this side for several receivers; each value goes to one.
 ///
-/// When the last one has gone the channel is closed: senders have their values back, and what is
-/// buffered is [undelivered](super::Builder::on_undelivered).
+/// When the last one has gone the channel is closed: senders have their values back, and the
+/// buffered values are [undelivered](super::Builder::on_undelivered).
 ///
 /// A receiver that is sent through its own channel, or by way of others that lead back to it, keeps
-/// that channel open as long as nobody receives it: a cycle, as one of `Arc`s is, which leaks the
-/// buffer. [`close`](Receiver::close) ends the sending, and to receive the receiver the cycle.
+/// that channel open as long as nobody receives that one: a cycle, as one of `Arc`s is, which leaks
+/// the buffer. [`close`](Receiver::close) ends the sending, and to receive the receiver the cycle.
 #[must_use = "without a receiver the channel is closed"]
 pub struct Receiver<T>(pub(super) Arc<Shared<T>>);
 
@@ -42,10 +42,10 @@ impl<T> Receiver<T> {
     /// [`WaitError::Closed`] if the channel was closed and all was received;
     /// [`WaitError::Cancelled`] if the caller was cancelled.
     ///
-    /// `Closed` says what there is now. A value may still come back: from a future of another
-    /// receiver's that was handed it, and is dropped after this one has seen the end. The next call
-    /// gets it. The last receiver that goes finds all of them: what came back too late to be
-    /// received goes to [`on_undelivered`](super::Builder::on_undelivered).
+    /// `Closed` describes this moment. A value may still come back: from a future of another
+    /// receiver's that was handed the value, and is dropped after this one has seen the end. The
+    /// next call gets that value. The last receiver that goes finds all of them: values that came
+    /// back too late to be received go to [`on_undelivered`](super::Builder::on_undelivered).
     ///
     /// # Examples
     ///
@@ -80,11 +80,11 @@ impl<T> Receiver<T> {
     /// [`recv`](Receiver::recv) as a source: to be awaited, or chosen among others.
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*. If the future is dropped after it was handed a value, that
-    /// comes back, for the next receiver.
+    /// *Loses its place in the queue*. If the future is dropped after a hand-over, the value comes
+    /// back, for the next receiver.
     ///
     /// # Errors
-    /// It yields [`Closed`] if the channel was closed and all was received.
+    /// The source yields [`Closed`] if the channel was closed and all was received.
     ///
     /// # Examples
     ///
@@ -118,7 +118,7 @@ impl<T> Receiver<T> {
     }
 
     /// The values as they come, until the channel is closed or the caller cancelled. An iterator
-    /// can't say which it was: [`check`](crate::check) does, after the loop.
+    /// can't tell the two apart: [`check`](crate::check) does, after the loop.
     ///
     /// # Cancellation
     /// As for [`recv`](Receiver::recv).
@@ -140,11 +140,11 @@ impl<T> Receiver<T> {
         TryIter(self)
     }
 
-    /// The same, if it is the only receiver: with that it takes all values at once that are there,
-    /// and most of its calls need no lock.
+    /// The same receiver, if there is no other: with that the receiver takes all values at once
+    /// that are there, and most of its calls need no lock.
     ///
     /// # Errors
-    /// Gives it back if there are others.
+    /// Gives the receiver back if there are others.
     ///
     /// # Examples
     ///
@@ -155,12 +155,12 @@ impl<T> Receiver<T> {
     /// assert_eq!(receiver.recv(), Ok(7));
     /// ```
     pub fn into_exclusive(self) -> Result<Exclusive<T>, Self> {
-        // A second one can only come from this one. (Acquire: what others did who have gone.)
+        // A second one can only come from this one. (Acquire: the acts of others that have gone.)
         if self.0.receivers.load(Ordering::Acquire) == 1 { Ok(Exclusive::new(self)) } else { Err(self) }
     }
 
     /// Closes the channel, for all: nobody sends any more, senders that wait have their values
-    /// back, and what is buffered can be received. Answers whether it was open.
+    /// back, and buffered values can be received. Answers whether the channel was open.
     ///
     /// # Examples
     ///

@@ -1,6 +1,6 @@
 //! The sending side of a channel: the sender, the weak sender, and room that is reserved.
 //!
-//! Used by applications; `state.rs` has what happens.
+//! Used by applications; `state.rs` has the transitions.
 
 use super::errors::TrySendError;
 use super::operations::{End, Reserve, SendValue, Sending};
@@ -12,9 +12,9 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The sending side of a channel. Clone it for several senders.
+/// The sending side of a channel. Clone this side for several senders.
 ///
-/// When the last one has gone the channel is closed: receivers get what is buffered, and then
+/// When the last one has gone the channel is closed: receivers get the buffered values, and then
 /// [`Closed`].
 #[must_use = "without a sender the channel is closed"]
 pub struct Sender<T>(Arc<Shared<T>>);
@@ -24,12 +24,13 @@ impl<T> Sender<T> {
         Self(shared)
     }
 
-    /// Sends a value: hands it to the first receiver that waits, or puts it into the buffer, after
-    /// waiting while there is neither. To an unbounded channel it never waits.
+    /// Sends a value: to the first receiver that waits, or into the buffer, after waiting while
+    /// there is neither. A send to an unbounded channel never waits.
     ///
-    /// That it was sent does not say that it is received: if the last receiver goes first, what is
-    /// buffered is [undelivered](super::Builder::on_undelivered). At a rendezvous it does, unless
-    /// the receiver is a future that is dropped before it looks: then the value is the next one's.
+    /// A successful send does not mean a receipt: if the last receiver goes first, the buffered
+    /// values are [undelivered](super::Builder::on_undelivered). At a rendezvous it means that,
+    /// unless the receiver is a future that is dropped before its look: then the value is the next
+    /// one's.
     ///
     /// # Order
     /// First in, first out, among senders. A sender that comes when there is room overtakes nobody.
@@ -96,11 +97,11 @@ impl<T> Sender<T> {
     ///
     /// # Cancellation
     /// *Loses its place in the queue*: the value is dropped with the source. A choice [by
-    /// reference](Waitable::by_ref) leaves the source, and with it the
-    /// [value](Waitable::into_value). A future that is dropped after it was served has sent.
+    /// reference](Waitable::by_ref) leaves the source with its [value](Waitable::into_value). A
+    /// future that is dropped after its service has sent.
     ///
     /// # Errors
-    /// It yields [`Closed`] if the channel was closed; the source has the value then.
+    /// The source yields [`Closed`] if the channel was closed, and has the value then.
     ///
     /// # Examples
     ///
@@ -125,10 +126,10 @@ impl<T> Sender<T> {
     }
 
     /// Reserves room for one value, after waiting while there is none: to send without waiting
-    /// later, or to make the value only once it can be sent.
+    /// later, or to make the value only once there is room.
     ///
     /// # Order
-    /// First in, first out, among those who reserve; they take turns with senders that wait.
+    /// First in, first out, among those that reserve; they take turns with senders that wait.
     ///
     /// # Cancellation
     /// *Loses its place in the queue*.
@@ -169,11 +170,11 @@ impl<T> Sender<T> {
     /// [`reserve`](Sender::reserve) as a source.
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*. A future that is dropped after it was served leaves the room
+    /// *Loses its place in the queue*. A future that is dropped after its service leaves the room
     /// to the next.
     ///
     /// # Errors
-    /// It yields [`Closed`] if the channel was closed.
+    /// The source yields [`Closed`] if the channel was closed.
     ///
     /// # Panics
     /// At a rendezvous, which has no room.
@@ -206,7 +207,8 @@ impl<T> Sender<T> {
     }
 
     /// Closes the channel, for all: nobody sends any more, senders that wait have their values
-    /// back, and receivers get what is buffered and then [`Closed`]. Answers whether it was open.
+    /// back, and receivers get the buffered values and then [`Closed`]. Answers whether the channel
+    /// was open.
     pub fn close(&self) -> bool {
         preemption_point();
         self.0.close()
@@ -224,7 +226,7 @@ impl<T> Sender<T> {
     }
 }
 
-/// Why a source that could not send has failed, with the value that it has kept.
+/// The error of a source that could not send, and has kept its value.
 #[cold]
 fn rejected<T, E>(sending: Sending<'_, T>, error: E) -> Rejected<T, E> {
     let value = sending.into_operation().into_value().expect("it was not sent, so it came back");
@@ -285,8 +287,8 @@ impl<T> fmt::Debug for WeakSender<T> {
     }
 }
 
-/// Room in a channel for one value, made by [`Sender::reserve`]. Dropped unused, it leaves the room
-/// to others.
+/// Room in a channel for one value, made by [`Sender::reserve`]. Dropped unused, the reservation
+/// leaves the room to others.
 #[must_use = "it keeps room in a channel until it is used or dropped"]
 pub struct Reserved<'a, T> {
     shared: &'a Shared<T>,

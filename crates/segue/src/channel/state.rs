@@ -1,5 +1,4 @@
-//! What happens in a channel: its states, the operations that may have to wait, and who serves
-//! whom.
+//! The states of a channel, the operations that may have to wait, and the partners that serve them.
 //!
 //! Used by `operations.rs`, and by `sender.rs`, `receiver.rs` and `exclusive.rs`, which have the
 //! calls.
@@ -22,8 +21,8 @@
 //! ```
 //!
 //! All transitions happen under the wait queue's lock, and the caller that makes one serves the
-//! waiters that can go on because of it. There are four lists: receivers; senders, each with its
-//! value in its slot; those who wait for room to reserve; and those who wait for the end.
+//! waiters that can go on then. There are four lists: receivers; senders, each with its value in
+//! its slot; waiters for room to reserve; and waiters for the end.
 //!
 //! **What holds between two transitions**, where waiters that would refuse are left out:
 //!
@@ -46,11 +45,11 @@
 //! ```
 //!
 //! The order of the locks is the queue's, then the front's. The front comes before the buffer, and
-//! only the holder of the queue's lock puts something there: `advance`, when it is empty, and who
-//! puts a value back. So in 1 to 3 "the buffer" is both, and who holds the queue's lock and finds
-//! both empty may wait. One that takes from the front serves nobody, since to an unbounded channel
-//! nobody waits to send. A bounded one has nothing at its front: there whoever takes a value has to
-//! look for senders, for which it needs the queue's lock anyway.
+//! only the holder of the queue's lock puts something there: `advance`, when the front is empty,
+//! and the giver of a value that comes back. So in 1 to 3 "the buffer" is both, and a holder of the
+//! queue's lock that finds both empty may wait. One that takes from the front serves nobody, since
+//! to an unbounded channel nobody waits to send. A bounded one has nothing at its front: there each
+//! taker has to look for senders, and needs the queue's lock anyway.
 //!
 //! Buffer and front are queues in blocks, which give back their memory as they become shorter
 //! (`blocks.rs`). Older blocks of a buffer are looked for where the front is, so that a buffer of
@@ -60,21 +59,21 @@
 //! `patience.rs`.
 //!
 //! **Commit point**: the attempt under the lock, or the claim of the waiter. **Idle**: no lists.
-//! **Cancellation**: a waiter leaves its list; a sender has its value back. A receiver that was
-//! handed a value and then dropped (a future) puts it back *at the front*: the next receiver gets
-//! it, before all others. The buffer may hold more than its capacity for that time.
+//! **Cancellation**: a waiter leaves its list; a sender has its value back. A future that is
+//! dropped after a hand-over puts the value back *at the front*: the next receiver gets that value,
+//! before all others. The buffer may hold more than its capacity for that time.
 //!
 //! **Closing**: CLOSED is set under the lock; then the waiters of each list are told, in batches,
 //! and attempt again. A sender that is told has its value in its slot still, and one that was
-//! served has not: so it knows. A reserver cannot see that, and need not: to a closed channel a
-//! reservation is worth nothing, so it looks for CLOSED.
+//! served has not: so the sender knows. A reserver cannot see that, and need not: to a closed
+//! channel a reservation is worth nothing, so a reserver looks for CLOSED.
 //!
 //! **The race to fear**: a value for a receiver that has just left. The exchange is undone if the
 //! claim is refused, and goes to the next; if there is none, to the buffer. And the last receiver
-//! goes while a value is under way to the buffer: both happen under the lock, so it comes before
-//! the drain, which takes it out, or after CLOSED, and fails. And a value is missed on its way to
-//! the front: `signs` say AHEAD before they cease to say THERE, and AHEAD ends under the queue's
-//! lock, when the front is empty. So a look without the lock never finds neither.
+//! goes while a value is under way to the buffer: both happen under the lock, so the send comes
+//! before the drain, which takes the value out, or after CLOSED, and fails. And a value is missed
+//! on its way to the front: `signs` say AHEAD before they cease to say THERE, and AHEAD ends under
+//! the queue's lock, when the front is empty. So a look without the lock never finds neither.
 //!
 //! # Orderings
 //!
@@ -82,13 +81,13 @@
 //! | --- | --- | --- |
 //! | the lock | the lock | values, counts of room |
 //! | the lock of the front | that lock | the values there |
-//! | the front's `len`, by whoever holds its lock | a look without it | a hint; under the queue's lock 0 stays 0 |
-//! | `signs`, by whoever holds the queue's lock | a look without it | that a value may be there, or CLOSED |
-//! | the last end of a side goes (its count) | the end that sees zero | what was done through the others |
+//! | the front's `len`, by the holder of its lock | a look without that lock | a hint; under the queue's lock 0 stays 0 |
+//! | `signs`, by the holder of the queue's lock | a look without that lock | that a value may be there, or CLOSED |
+//! | the last end of a side goes (its count) | the end that sees zero | the work through the others |
 //!
 //! `signs` is a hint: NONE there means that a receiver need not take the lock to find nothing. A
-//! sender stores it before it lets go of the lock, so whoever has been told of the value by other
-//! means sees it.
+//! sender stores `signs` before letting go of the lock, so a receiver that learns of the value by
+//! other means sees them.
 //!
 //! After Go's channels (waiters that are handed the value) and the three channels of Gears
 //! (section 2.2); room that is reserved is tokio's.
@@ -104,9 +103,9 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 pub(super) const RECEIVERS: usize = 0;
 /// The list of senders.
 pub(super) const SENDERS: usize = 1;
-/// The list of those who wait for room to reserve.
+/// The list of waiters for room to reserve.
 pub(super) const RESERVERS: usize = 2;
-/// The list of those who wait for the channel to be closed.
+/// The list of waiters for the end of the channel.
 pub(super) const WATCHERS: usize = 3;
 pub(super) const LISTS: usize = 4;
 
@@ -119,10 +118,10 @@ const RESERVED: u8 = 4;
 /// Values may be at the front.
 const AHEAD: u8 = 8;
 
-/// What is done with values that nobody has received.
+/// The hook for values that nobody has received.
 pub(super) type Undelivered<T> = Box<dyn Fn(T) + Send + Sync>;
 
-/// What both sides share.
+/// The part that both sides share.
 pub(super) struct Shared<T> {
     pub(super) queue: Line<WaitQueue<State<T>, T, LISTS>>,
     /// Of an unbounded channel.
@@ -148,11 +147,11 @@ impl<T> Deref for Line<T> {
     }
 }
 
-/// What the lock guards.
+/// The state under the lock.
 pub struct State<T> {
     pub(super) buffer: Blocks<T>,
-    /// Values may be at the front, or in older blocks of the buffer. So whoever finds it `false`
-    /// takes from the newest block.
+    /// Values may be at the front, or in older blocks of the buffer. So a receiver that finds
+    /// `false` takes from the newest block.
     ahead: bool,
     reserved: usize,
     pub(super) closed: bool,
@@ -263,7 +262,7 @@ impl<T> Shared<T> {
         true
     }
 
-    /// Gives room that has become free to those who wait for some.
+    /// Gives free room to waiters that reserve.
     #[inline]
     pub(super) fn refill(&self, queue: &mut Locked<'_, T>) {
         if !queue.is_empty(SENDERS) || !queue.is_empty(RESERVERS) {
@@ -357,8 +356,8 @@ impl<T> Shared<T> {
         self.signs.load(Ordering::Acquire) & AHEAD != 0
     }
 
-    /// Takes the value that comes next if it is at the front, without the queue's lock. If there is
-    /// none, nor in the buffer, a receiver is about to wait.
+    /// Takes the next value if that is at the front, without the queue's lock. If there is none,
+    /// nor in the buffer, a receiver is about to wait.
     #[inline(never)] // As `exchange`.
     pub(super) fn receive_ahead(&self) -> Option<T> {
         let value = self.front.pop();
@@ -376,7 +375,7 @@ impl<T> Shared<T> {
         self.front.len() > 0 || !queue.peek().buffer.is_empty() || queue.partners(SENDERS).next().is_some()
     }
 
-    /// Puts a value back that was received: it goes before all that are there.
+    /// Puts a received value back: before all that are there.
     pub(super) fn put_back(&self, queue: &mut Locked<'_, T>, value: T) {
         if let Err(value) = queue.hand_over(RECEIVERS, value) {
             if self.is_unbounded() {
@@ -443,7 +442,7 @@ impl<T> Shared<T> {
         Ok(())
     }
 
-    /// Ends it: nobody sends any more. Answers whether it was open.
+    /// Closes the channel: nobody sends any more. Answers whether the channel was open.
     pub(super) fn close(&self) -> bool {
         let mut queue = self.queue.lock();
         if mem::replace(&mut queue.state().closed, true) {
@@ -457,7 +456,7 @@ impl<T> Shared<T> {
         true
     }
 
-    /// Takes out what nobody will receive: the last receiver has gone, after it has closed the
+    /// Takes out the values that nobody will receive: the last receiver has gone, after closing the
     /// channel.
     pub(super) fn drain(&self) {
         let mut queue = self.queue.lock();
@@ -486,8 +485,8 @@ impl<T> Shared<T> {
     }
 }
 
-/// [`Guard::exchange`], as a function of its own: so what neither waits nor serves a waiter is
-/// short enough to be inlined, and keeps no registers for this.
+/// [`Guard::exchange`], as a function of its own: so the path that neither waits nor serves a
+/// waiter is short enough to be inlined, and keeps no registers for this.
 #[inline(never)]
 fn exchange<T>(queue: &mut Locked<'_, T>, list: usize, held: &mut Option<T>) -> bool {
     queue.exchange(list, held)

@@ -1,7 +1,7 @@
 //! One value of which each of several receivers sees the newest version.
 //!
-//! Used for what has a state of now and no history worth keeping: a configuration, the progress of
-//! a computation, whether a connection is up.
+//! Used for a present state without a history worth keeping: a configuration, the progress of a
+//! computation, whether a connection is up.
 //!
 //! # States
 //!
@@ -13,23 +13,23 @@
 //!
 //! The value, its version and the number of senders change under the wait queue's lock; `seen`
 //! belongs to its receiver. **Commit point** of a wait: the look that finds a version which its
-//! receiver has not seen, and marks it as seen. **Idle**: an empty queue. **Cancellation**: the
+//! receiver has not seen, and marks that as seen. **Idle**: an empty queue. **Cancellation**: the
 //! waiter leaves the queue. Waiters are told, and not handed anything; so one that was told and has
-//! gone leaves its receiver as it was, and the change is there for the receiver's next wait.
+//! gone leaves its receiver unchanged, and the change is there for the receiver's next wait.
 //!
 //! **The race to fear**: a change between a look at the value and the wait for the next. The look
-//! says which version it has seen, and the wait is over if that is not the newest.
+//! yields its version, and the wait is over if that is not the newest.
 //!
-//! The value is in an `Arc`: it is exchanged, or cloned, under the lock, and dropped by whoever was
-//! the last to look at it. So neither the user's clone nor drop runs under the lock, and a value
-//! that somebody looks at holds nobody up. `update` computes without the lock, and begins anew if
-//! the version has changed meanwhile; each time one of those that update has succeeded.
+//! The value is in an `Arc`: the `Arc` is exchanged, or cloned, under the lock, and dropped by the
+//! last reader. So neither the user's clone nor drop runs under the lock, and a value that somebody
+//! looks at holds nobody up. `update` computes without the lock, and begins anew if the version has
+//! changed meanwhile; each time one of those that update has succeeded.
 //!
 //! # Orderings
 //!
 //! The lock orders everything.
 //!
-//! The semantics are those of tokio's `watch`, but for what is shown: an `Arc` instead of a borrow,
+//! The semantics are those of tokio's `watch`, but for the view: an `Arc` instead of a borrow,
 //! under which a sender would have to wait.
 //!
 //! # Examples
@@ -86,8 +86,8 @@ fn look<T>(queue: &Queue<T>) -> (u64, Arc<T>) {
     (*version, Arc::clone(value))
 }
 
-/// The side of a watched value that changes it. To change it from several places, share it by
-/// reference, or clone it.
+/// The side of a watched value for changes. For changes from several places, share or clone the
+/// sender.
 ///
 /// When the last one is dropped, the receivers are told once they have seen the last version.
 pub struct Sender<T> {
@@ -95,8 +95,8 @@ pub struct Sender<T> {
 }
 
 impl<T> Sender<T> {
-    /// Puts a new value in place of the one that is there, which it returns. Never waits, and never
-    /// fails: it is of no importance whether anybody looks.
+    /// Puts a new value in place of the present one, and returns that. Never waits, and never
+    /// fails: no matter whether anybody looks.
     ///
     /// # Order
     /// Receivers see versions in the order in which they were set, and may miss any but the last.
@@ -114,12 +114,12 @@ impl<T> Sender<T> {
         replace(self.queue.lock(), Arc::new(value))
     }
 
-    /// Puts what `f` makes of the value in its place, and returns the value that was replaced.
+    /// Puts the result of `f` on the value in its place, and returns the replaced value.
     ///
-    /// No lock is held while `f` runs: it may wait, and use this channel. If the value was changed
-    /// meanwhile, what `f` has made is dropped, and `f` is called again with the new one; so each
-    /// change is made of the one before it. If `f` panics, nothing has changed. One that itself
-    /// sets the value each time is called for ever.
+    /// No lock is held during `f`: `f` may wait, and use this channel. If the value was changed
+    /// meanwhile, the result of `f` is dropped, and `f` is called again with the new value; so each
+    /// change is made of the one before. If `f` panics, nothing has changed. One that itself sets
+    /// the value each time is called for ever.
     ///
     /// # Examples
     ///
@@ -192,10 +192,10 @@ impl<T: fmt::Debug> fmt::Debug for Sender<T> {
     }
 }
 
-/// The side of a watched value that looks at it, and waits for its changes. It remembers which
-/// version it has seen last.
+/// The side of a watched value for looks, and for waits for changes. A receiver remembers the last
+/// version that it has seen.
 ///
-/// A clone has seen what this one has seen, and goes its own way from there.
+/// A clone has seen the same version, and goes its own way from there.
 pub struct Receiver<T> {
     queue: Arc<Queue<T>>,
     seen: u64,
@@ -222,9 +222,9 @@ impl<T> Receiver<T> {
         look(&self.queue).0 != self.seen
     }
 
-    /// Waits for a version that this receiver has not seen, and counts the newest as seen. To look
-    /// at it is up to the caller, by [`peek`](Receiver::peek), or by [`get`](Receiver::get), which
-    /// counts as seen what has come in between.
+    /// Waits for a version that this receiver has not seen, and counts the newest as seen. A look
+    /// is up to the caller, by [`peek`](Receiver::peek), or by [`get`](Receiver::get), which counts
+    /// versions in between as seen.
     ///
     /// Versions that were replaced before the receiver has come to look are not shown.
     ///
@@ -256,7 +256,7 @@ impl<T> Receiver<T> {
     /// [`changed`](Receiver::changed) as a source: to be awaited, or chosen among others.
     ///
     /// # Cancellation
-    /// *No effect*, also if the future is dropped after it was woken.
+    /// *No effect*, also if the future is dropped after its wake-up.
     ///
     /// # Examples
     ///
@@ -274,11 +274,11 @@ impl<T> Receiver<T> {
         changed(&self.queue, &mut self.seen)
     }
 
-    /// Waits until `suits` says so of the value, beginning with that of now, whether it was seen or
-    /// not. It returns that value, which counts as seen.
+    /// Waits until `suits` accepts the value, beginning with the present one, seen or not. The wait
+    /// returns that value, which counts as seen.
     ///
-    /// `suits` is called without a lock, once for each version that the receiver is shown; it may
-    /// miss one that suits, if that was replaced.
+    /// `suits` is called without a lock, once for each version that the receiver is shown; a
+    /// version that suits may be missed, if it was replaced.
     ///
     /// # Cancellation
     /// *No effect*: no version counts as seen.
@@ -361,7 +361,7 @@ impl<T> Operation<State<T>, ()> for Changed<'_> {
     }
 
     fn give_back(&mut self, _: Option<()>, _: &mut Guard<'_, State<T>, ()>) -> Option<()> {
-        // It was only told, and so was everybody else.
+        // Only told, as everybody else.
         None
     }
 }

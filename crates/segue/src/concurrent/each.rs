@@ -3,12 +3,12 @@
 //! Used by applications, through `concurrent`.
 //!
 //! The caller and further fibers of a scope each take an item, work on it, and take the next one.
-//! Whoever takes an item first sees to it that somebody is there for the one after it, so there are
-//! never more fibers than items, nor more than the bound. The iterator lies in a mutex that waits,
-//! since it may wait itself, for a channel for instance.
+//! The taker of an item sees to a fiber for the next one, so there are never more fibers than
+//! items, nor more than the bound. The iterator lies in a mutex that waits, since an iterator may
+//! wait itself, for a channel for instance.
 //!
-//! **Commit point** of an item: the call of `next`, by the fiber that works on it, with no wait in
-//! between. So an item is either worked on or still in the iterator, whenever the caller is
+//! **Commit point** of an item: the call of `next`, by the fiber that works on the item, with no
+//! wait in between. So an item is either worked on or still in the iterator, whenever the caller is
 //! cancelled.
 
 use super::Incomplete;
@@ -46,7 +46,7 @@ pub fn at_most(number: usize) -> AtMost {
     AtMost(number)
 }
 
-/// What those who work on items share.
+/// The state that the workers on items share.
 struct Work<I: Iterator, F> {
     items: Mutex<Items<I>>,
     /// Answers whether that is enough.
@@ -58,7 +58,7 @@ struct Work<I: Iterator, F> {
     is_awaited: AtomicBool,
     /// Whether the iterator has ended, and not by a cancellation.
     is_complete: AtomicBool,
-    /// What a fiber waits for while another one takes an item.
+    /// The wait of a fiber while another one takes an item.
     turn: WaitsFor,
     /// Why a fiber has taken no more.
     why: sync::Mutex<Option<Cancelled>>,
@@ -73,7 +73,7 @@ struct Items<I: Iterator> {
 
 impl<I: Iterator> Items<I> {
     fn take(&mut self) -> Result<Option<(usize, I::Item)>, Cancelled> {
-        // Also if it panics.
+        // Also in a panic.
         if std::mem::replace(&mut self.over, true) {
             return Ok(None);
         }
@@ -111,10 +111,11 @@ impl<I: Iterator + Send, F: Fn(usize, I::Item) -> bool + Sync> Work<I, F> {
         }
     }
 
-    /// Whether a fiber is to be spawned for the next item; it counts from then on. The counts are
-    /// exact, and order nothing.
+    /// Whether a fiber is to be spawned for the next item; the fiber counts from then on. The
+    /// counts are exact, and order nothing.
     fn wants_another(&self) -> bool {
-        // During a panic it would run in place, and so would all after it, inside of each other.
+        // During a panic this fiber would run in place, and so would all later ones, inside of each
+        // other.
         if std::thread::panicking() || self.is_awaited.swap(true, Ordering::Relaxed) {
             return false;
         }
@@ -150,19 +151,19 @@ impl AtMost {
 
     /// Calls `f` with each item, and has the results in the order of the items.
     ///
-    /// The caller works along. An item is taken from the iterator when somebody begins with it, so
-    /// an iterator that waits, or makes its items as they are asked for, is asked no earlier; it is
-    /// asked by one fiber at a time. It is `Send`, as fibers of several workers ask it; one that is
-    /// not, such as `std::env::args()`, is collected first.
+    /// The caller works along. An item is taken from the iterator at the beginning of the work on
+    /// that item, so an iterator that waits, or makes its items on demand, is asked no earlier, and
+    /// by one fiber at a time. The iterator is `Send`, as fibers of several workers ask for items;
+    /// one that is not, such as `std::env::args()`, is collected first.
     ///
     /// # Cancellation
     /// *Loses nothing*: no further item is begun, those that are worked on are cancelled, and all
-    /// results are returned. What was not begun is still in the iterator, if that was lent
-    /// ([`Iterator::by_ref`]). *May already have happened*, what `f` did.
+    /// results are returned. Items that were not begun are still in the iterator, if that was lent
+    /// ([`Iterator::by_ref`]). *May already have happened*: the effects of `f`.
     ///
     /// # Errors
-    /// [`Incomplete`] if the caller was cancelled before the iterator had ended. It may have all
-    /// results: then nobody had asked the iterator for more.
+    /// [`Incomplete`] if the caller was cancelled before the iterator had ended. The error may have
+    /// all results: then nobody had asked the iterator for more.
     ///
     /// # Panics
     /// With the first panic of `f` or of the iterator, when all others have ended.
@@ -234,8 +235,8 @@ impl AtMost {
         })
     }
 
-    /// Whether `f` answers true for any of the items. As soon as it has, no further item is begun,
-    /// and those that are worked on are cancelled and waited for.
+    /// Whether `f` answers true for any of the items. As soon as one does, no further item is
+    /// begun, and those that are worked on are cancelled and waited for.
     ///
     /// # Cancellation
     /// As for [`map`](AtMost::map).
@@ -267,7 +268,7 @@ impl AtMost {
             found.fetch_or(is_it, Ordering::Relaxed);
             is_it
         });
-        // The end of the scope orders it.
+        // The end of the scope orders this.
         if found.into_inner() { Ok(true) } else { ended.map(|()| false) }
     }
 }

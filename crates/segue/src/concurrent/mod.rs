@@ -1,5 +1,5 @@
-//! Several closures or items at a time, over what the caller owns: all of them, the first of them,
-//! so many at once.
+//! Several closures or items at a time, over data that the caller owns: all of them, the first of
+//! them, so many at once.
 //!
 //! Used by applications. Whatever runs closures here is a [`scope`](crate::scope): closures and
 //! items may borrow, each closure is a fiber of the caller's scheduler, and nothing is left running
@@ -7,7 +7,7 @@
 //!
 //! * [`join_all`] runs closures and has all results.
 //! * [`race`] has the first one that ends, [`first_ok`] the first that succeeds; the others are
-//!   cancelled and waited for, and what they still obtained comes with it.
+//!   cancelled and waited for, and their late results come along.
 //! * [`at_most`] bounds how many items are worked on at a time: [`map`](AtMost::map),
 //!   [`for_each`](AtMost::for_each), [`any`](AtMost::any).
 //! * [`Retry`] tries one closure again, with pauses that grow.
@@ -30,10 +30,10 @@
 //!
 //! # Cancellation
 //!
-//! A closure that runs is never ended from outside: it is asked to, by the cancellation of what it
-//! waits for, and returns what it likes. So each closure that has begun yields a result, and every
-//! result is returned, the winner's or beside it. What has not begun is dropped unrun; an item that
-//! was not begun stays in its iterator.
+//! A closure that runs is never ended from outside: a cancellation of its waits asks for the end,
+//! and the closure chooses its result. So each closure that has begun yields a result, and every
+//! result is returned, the winner's or beside it. A closure that has not begun is dropped unrun; an
+//! item that was not begun stays in its iterator.
 //!
 //! # Panics
 //!
@@ -55,9 +55,9 @@ use std::{fmt, io};
 
 /// Not all have been begun, since the caller was cancelled: with the results of those that were.
 ///
-/// `?` takes it into a function that fails with [`Cancelled`] or with [`io::Error`].
+/// `?` converts this into [`Cancelled`] or with [`io::Error`].
 pub struct Incomplete<T> {
-    /// In their order; `None` where nothing was begun. It may be shorter than what was asked for.
+    /// In their order; `None` where nothing was begun. There may be fewer than items.
     pub results: Vec<Option<T>>,
     /// Why.
     pub error: Cancelled,

@@ -17,14 +17,15 @@ use std::time::Duration;
 /// No closure has decided the race.
 const NONE: usize = usize::MAX;
 
-/// The one that came first, and what the others had obtained when they were cancelled.
+/// The one that came first, and the results of the others after their cancellation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct First<T, O = T> {
     /// The number of the closure that came first.
     pub index: usize,
-    /// What it returned.
+    /// Its result.
     pub value: T,
-    /// What the others returned, with their numbers, in order. Those that never began are not here.
+    /// The results of the others, with their numbers, in order. Those that never began are not
+    /// here.
     pub others: Vec<(usize, O)>,
 }
 
@@ -54,7 +55,7 @@ impl<E: fmt::Debug + fmt::Display> Error for NoneOk<E> {
     }
 }
 
-/// What was obtained, and which one decided.
+/// The results, and the number of the deciding one.
 struct Ended<T> {
     results: Vec<Option<T>>,
     first: Option<usize>,
@@ -122,13 +123,13 @@ impl<T> Ended<T> {
 /// Runs all closures at the same time, each in a fiber, and waits for all. Their results come in
 /// the order of the closures.
 ///
-/// A closure that fails stops nobody: what is to be stopped by an error belongs into a
+/// A closure that fails stops nobody: closures that an error is to stop belong into a
 /// [`scope`](crate::scope) of its own.
 ///
 /// # Cancellation
 /// *Loses nothing*: the closures that have begun are cancelled with the caller, and their results
-/// are returned, in the error if others were never begun. *May already have happened*, what they
-/// did.
+/// are returned, in the error if others were never begun. *May already have happened*: their
+/// effects.
 ///
 /// # Errors
 /// [`Incomplete`] if the caller was cancelled before each closure had begun.
@@ -160,17 +161,17 @@ where
 }
 
 /// Runs all closures at the same time, each in a fiber, until the first of them ends. The others
-/// are cancelled and waited for, and what they return comes beside the first value: a connection
-/// that was made a moment too late is there to be used or closed.
+/// are cancelled and waited for, and their results come beside the first value: a connection that
+/// was made a moment too late is there to be used or closed.
 ///
-/// The first is the one whose end comes first, whatever it returns; [`first_ok`] is for closures
-/// that may fail. Of no closures none ends: it waits until it is cancelled.
+/// The first is the closure that ends before the others, with any result; [`first_ok`] is for
+/// closures that may fail. Of no closures none ends: the call waits for its cancellation.
 ///
 /// A loser that does not wait, or ignores its cancellation, holds the race up.
 ///
 /// # Cancellation
 /// The closures are cancelled with the caller; the first that then ends is the first. *Loses
-/// nothing*: every result is returned. *May already have happened*, what they did.
+/// nothing*: every result is returned. *May already have happened*: their effects.
 ///
 /// # Errors
 /// [`Cancelled`] if the caller was cancelled before a closure had begun.
@@ -192,8 +193,8 @@ where
 /// ```
 ///
 /// # Sources
-/// The paper on Gears, section 3: `race`, and groups that cancel what is left. Eio's `Fiber.any`
-/// drops what a loser has obtained, unless it is told how to combine the two.
+/// The paper on Gears, section 3: `race`, and groups that cancel the rest. Eio's `Fiber.any` drops
+/// a loser's result, unless a function combines the two.
 #[track_caller]
 pub fn race<F, T>(closures: impl IntoIterator<Item = F>) -> Result<First<T>, Cancelled>
 where
@@ -208,11 +209,11 @@ where
 }
 
 /// Runs all closures at the same time, each in a fiber, until the first of them succeeds. The
-/// others are cancelled and waited for, and what they return comes beside the first value.
+/// others are cancelled and waited for, and their results come beside the first value.
 ///
 /// # Cancellation
 /// The closures are cancelled with the caller. *Loses nothing*: every result is returned. *May
-/// already have happened*, what they did.
+/// already have happened*: their effects.
 ///
 /// # Errors
 /// [`NoneOk`] with all errors if none succeeds; of no closures none does.

@@ -4,25 +4,25 @@
 //!
 //! # The idea
 //!
-//! The bucket is one number: when it was empty, or would have been. It is counted in nanoseconds
-//! times the tokens of an interval; so a token is as many units as the interval has nanoseconds,
-//! nothing is rounded, and nothing drifts. To take tokens moves that point ahead. No timer fills
-//! the bucket.
+//! The bucket is one number: the time at which the bucket was empty, or would have been. The number
+//! counts nanoseconds times the tokens of an interval; so a token is as many units as the interval
+//! has nanoseconds, nothing is rounded, and nothing drifts. To take tokens moves that point ahead.
+//! No timer fills the bucket.
 //!
-//! Whoever would take stands in line, at a semaphore with one permit. The first in line waits for
-//! the time at which its tokens are there, takes them, and lets the next one come to the front:
+//! Each taker stands in line, at a semaphore with one permit. The first in line waits for the time
+//! at which its tokens are there, takes them, and lets the next one come to the front:
 //!
 //! ```text
 //!   in line --the permit--> first --the time comes--> takes, and gives the permit to the next
 //! ```
 //!
-//! While somebody stands in line only the first takes, so what it waits for is certain: the time is
-//! computed once, and one timer runs, however many wait. While nobody does, a newcomer takes what
-//! is there, under the lock of the bucket alone, which counts the line.
+//! While somebody stands in line only the first takes, so its time is certain: computed once, with
+//! one timer for any number of waiters. While nobody does, a newcomer takes the tokens, under the
+//! lock of the bucket alone, which counts the line.
 //!
 //! **Commit point**: the take. **Cancellation**: the permit goes to the next in line, and nothing
-//! was taken. **The race to fear**: a newcomer that takes what the first in line waits for. It
-//! can't: the first was counted before it looked at what there is.
+//! was taken. **The race to fear**: a newcomer that takes the tokens of the first in line. This
+//! can't happen: the first was counted before its look at the tokens.
 
 use crate::sync::Semaphore;
 use segue_core::{Cancelled, Source, Waitable, admit, at, future_source, now, preemption_point, wait_future};
@@ -33,10 +33,10 @@ use std::time::{Duration, Instant};
 
 /// Lets so many through in an interval, and a burst at once.
 ///
-/// A bucket of tokens: it is full at first, with `burst` tokens in it; and fills at a steady rate,
-/// of so many tokens in each interval, until it is full again. Each [`acquire`](Self::acquire)
-/// takes tokens out, and waits for them in line. So in an interval of any length `t` not more get
-/// through than `burst` and those that come in `t`.
+/// A bucket of tokens: full at first, with `burst` tokens; the bucket fills at a steady rate, of so
+/// many tokens in each interval, until full again. Each [`acquire`](Self::acquire) takes tokens
+/// out, and waits for them in line. So in an interval of any length `t` not more get through than
+/// `burst` and those that come in `t`.
 ///
 /// Strictly first in, first out: a caller that asks for many is not starved by callers that ask for
 /// few. Fibers, threads and tasks may use the same one. Times are exact, by the clock of the
@@ -70,9 +70,10 @@ pub struct RateLimiter {
 
 /// Points in time, in units from the start.
 struct Bucket {
-    /// When it was first asked; `None` before.
+    /// The time of the first call; `None` before.
     start: Option<Instant>,
-    /// When it was empty, or would have been if it had filled at its rate all the time.
+    /// The time at which the bucket was empty, or would have been with steady filling from the
+    /// beginning.
     empty: i128,
     /// How many are in line.
     in_line: usize,
@@ -88,8 +89,8 @@ impl Drop for Place<'_> {
 }
 
 impl RateLimiter {
-    /// A bucket with `burst` tokens in it, which gets `rate` tokens in each interval of length
-    /// `per`, spread evenly, as long as it has room.
+    /// A bucket with `burst` tokens, which gets `rate` tokens in each interval of length `per`,
+    /// spread evenly, as long as there is room.
     ///
     /// # Panics
     /// If one of the three is zero: then nothing would ever be let through, or everything.
@@ -106,7 +107,7 @@ impl RateLimiter {
     #[must_use]
     pub const fn new(rate: u32, per: Duration, burst: u32) -> Self {
         assert!(rate != 0 && !per.is_zero() && burst != 0, "a rate limiter needs a rate, an interval and a burst");
-        // It is full when it is first asked.
+        // The bucket is full at the first call.
         let bucket = Bucket { start: None, empty: i128::MIN, in_line: 0 };
         Self { rate, per, burst, line: Semaphore::new(1), bucket: Mutex::new(bucket) }
     }
@@ -132,11 +133,11 @@ impl RateLimiter {
 
     /// [`acquire`](Self::acquire) as a source: to be awaited, or chosen among others.
     ///
-    /// It stands in line from the first look on. [By reference](Waitable::by_ref) it keeps its
-    /// place until it has its tokens, or is dropped; those behind wait meanwhile.
+    /// The source stands in line from the first look on. [By reference](Waitable::by_ref) the
+    /// source keeps its place until it has its tokens, or is dropped; those behind wait meanwhile.
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*, when it is dropped; no token was taken.
+    /// *Loses its place in the queue*, in a drop; no token was taken.
     ///
     /// # Panics
     /// As for [`acquire`](Self::acquire).
@@ -160,8 +161,7 @@ impl RateLimiter {
         future_source(self.acquiring(tokens))
     }
 
-    /// Takes `tokens` tokens if they are there and nobody is in line; answers whether it did. Never
-    /// waits.
+    /// Takes `tokens` tokens if they are there and nobody is in line; answers whether. Never waits.
     ///
     /// # Panics
     /// As for [`acquire`](Self::acquire).

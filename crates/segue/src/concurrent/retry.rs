@@ -8,7 +8,7 @@ use std::error::Error;
 use std::time::Duration;
 use std::{fmt, io};
 
-/// Tries a closure until it succeeds: so often, with such pauses.
+/// Tries a closure until a success: so often, with such pauses.
 ///
 /// The first pause is [`first_pause`](Retry::first_pause), each further one twice as long, up to
 /// [`longest_pause`](Retry::longest_pause). Of each a part is drawn, so that many that have failed
@@ -34,7 +34,7 @@ use std::{fmt, io};
 ///
 /// # Sources
 /// "Full jitter" takes all of a pause at random, "equal jitter" half of it;
-/// [`jitter`](Retry::jitter) says which part, half by default.
+/// [`jitter`](Retry::jitter) sets that part, half by default.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[must_use = "nothing is tried before `run`"]
 pub struct Retry {
@@ -65,22 +65,23 @@ impl Retry {
         Self { longest, ..self }
     }
 
-    /// Which part of a pause is drawn, from 0, none of it, to 1, all: a pause of ten seconds with a
-    /// jitter of 0.5 takes between five and ten.
+    /// The part of a pause that is drawn at random, from 0, none of the pause, to 1, all: a pause
+    /// of ten seconds with a jitter of 0.5 takes between five and ten.
     ///
     /// # Panics
-    /// If it is not between 0 and 1.
+    /// If `part` is not between 0 and 1.
     pub fn jitter(self, jitter: f64) -> Self {
         assert!((0.0..=1.0).contains(&jitter), "the jitter is a part of the pause, from 0 to 1, and not {jitter}");
         Self { jitter, ..self }
     }
 
-    /// Calls `f` with the number of the attempt, from 1 on, until it succeeds or is given up.
+    /// Calls `f` with the number of the attempt, from 1 on, until the first success or the end of
+    /// the tries.
     ///
     /// # Cancellation
     /// A pause is cut short, and a try that has failed is not followed by another; `f` sees the
-    /// caller's cancellation in what it waits for. The last error is returned. *May already have
-    /// happened*, what `f` did.
+    /// caller's cancellation in its waits. The last error is returned. *May already have happened*:
+    /// the effects of `f`.
     ///
     /// # Errors
     /// [`GaveUp`] with the last error.
@@ -89,8 +90,8 @@ impl Retry {
         self.run_while(|_| true, f)
     }
 
-    /// As [`run`](Retry::run), as long as `is_worth_it` says so of the error: what will not pass by
-    /// itself is not tried again.
+    /// As [`run`](Retry::run), as long as `is_worth_it` accepts the error: lasting errors are not
+    /// tried again.
     ///
     /// # Cancellation
     /// As for [`run`](Retry::run).
@@ -132,7 +133,7 @@ impl Retry {
         }
     }
 
-    /// A pause, less what is drawn of its jitter.
+    /// A pause, less the drawn part of its jitter.
     fn drawn(&self, pause: Duration) -> Duration {
         let part = f64::from(random() as u32) / f64::from(u32::MAX);
         pause
@@ -143,15 +144,14 @@ impl Retry {
 
 /// A closure was tried and has not succeeded.
 ///
-/// `?` takes it into a function that fails with [`io::Error`], if that is what the closure fails
-/// with.
+/// `?` converts this into [`io::Error`], if the closure fails with that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GaveUp<E> {
-    /// What the last try failed with.
+    /// The error of the last try.
     pub error: E,
-    /// How often it was tried.
+    /// The number of tries.
     pub attempts: u32,
-    /// Why it was not tried more often, if the caller was cancelled.
+    /// The reason for no further try, if the caller was cancelled.
     pub cancelled: Option<Cancelled>,
 }
 

@@ -16,26 +16,26 @@
 //! assert_eq!(*total.lock().unwrap(), 10);
 //! ```
 //!
-//! Types, functions and signatures are std's. `main` may stay what it is: a plain thread waits as
-//! ever, and what it spawns are fibers of the default pool, which end with the process. In a fiber
-//! of a runtime, what is spawned belongs to that runtime.
+//! Types, functions and signatures are std's. `main` may stay: a plain thread waits as ever, and
+//! spawns fibers of the default pool, which end with the process. A spawn in a fiber of a runtime
+//! belongs to that runtime.
 //!
-//! Name what you import: `use segue::*` would bring this module where the file says `std`.
+//! Import by name: `use segue::*` would bring this module where the file says `std`.
 //!
-//! # What differs
+//! # Differences
 //!
 //! | | here |
 //! | --- | --- |
-//! | cancellation | std has no word for it. Where a wait returns an error that fits, it is that: an [`io::Error`], a `RecvError`. Other waits unwind, with the [`Cancelled`] as the payload; the panic hook is not called. Nobody cancels a fiber that is spawned here, except the end of its runtime, and what it is inside of: a `timeout`, a scope |
-//! | a lock in a `Drop`, while its fiber panics | if somebody has it, the thread waits, and not the fiber alone |
+//! | cancellation | std has no word for it. Where a wait returns an error that fits, a cancellation is that: an [`io::Error`], a `RecvError`. Other waits unwind, with the [`Cancelled`] as the payload; the panic hook is not called. Nobody cancels a fiber that is spawned here, except the end of its runtime, and the blocks around its code: a `timeout`, a scope |
+//! | a lock in a `Drop`, while its fiber panics | if somebody has the lock, the thread waits, and not the fiber alone |
 //! | `thread_local!` | is of the worker, which has many fibers |
 //! | `thread::current` | the fiber |
 //! | `park` | may not return without a reason |
-//! | `println!` | blocks the worker for as long as it takes |
+//! | `println!` | blocks the worker for the length of the write |
 //! | `fs` | on Linux; its types are not std's, and have the traits of `std::os::unix::fs`. A file locked by others is waited for by trying again |
 //! | `process` | a `Child` that is dropped is waited for by the library. `CommandExt` is reached by `as_std_mut` |
 //! | `Condvar`, `Mutex` | fair: first come, first served |
-//! | `set_nonblocking` of sockets | is not here: what must not wait is `try_read`, `try_accept` and the like |
+//! | `set_nonblocking` of sockets | is not here: for calls that must not wait there are `try_read`, `try_accept` and the like |
 //! | an `impl` of `ToSocketAddrs` | can't be the program's own: pass the addresses |
 //! | `mpmc`, `MappedMutexGuard`, `thread::Builder::spawn_unchecked` | are not here |
 //!
@@ -60,7 +60,7 @@ pub mod io {
 use segue_core::Cancelled;
 use std::panic::resume_unwind;
 
-/// What a wait has brought. One that was cancelled unwinds: std's signature has no error for it.
+/// The result of a wait. A cancelled wait unwinds: std's signature has no error for that.
 fn unless_cancelled<T>(result: Result<T, impl Into<Cancelled>>) -> T {
     result.unwrap_or_else(|cancelled| resume_unwind(Box::new(cancelled.into())))
 }

@@ -1,4 +1,4 @@
-//! Child processes, with std's names. What waits for one is only the fiber.
+//! Child processes, with std's names. Only the fiber waits for a child.
 //!
 //! ```
 //! use segue::std::io::Read;
@@ -29,26 +29,26 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 
-/// What a child reads from or writes to, as [`std::process::Stdio`], which it is made from and of.
+/// A source or target of a child's streams, as [`std::process::Stdio`], with conversions both ways.
 ///
 /// A stream of another child becomes one by a descriptor of its own. If none is left,
 /// [`Command::spawn`] and its like fail with that.
 pub struct Stdio(io::Result<::std::process::Stdio>);
 
 impl Stdio {
-    /// A new pipe, whose other end is the [`Child`]'s.
+    /// A new pipe, with its other end at the [`Child`].
     #[must_use]
     pub fn piped() -> Self {
         ::std::process::Stdio::piped().into()
     }
 
-    /// What this process has.
+    /// The stream of this process.
     #[must_use]
     pub fn inherit() -> Self {
         ::std::process::Stdio::inherit().into()
     }
 
-    /// Nothing: reads are at the end, and what is written goes nowhere.
+    /// Nothing: reads are at the end, and writes go nowhere.
     #[must_use]
     pub fn null() -> Self {
         ::std::process::Stdio::null().into()
@@ -88,10 +88,10 @@ impl fmt::Debug for Stdio {
     }
 }
 
-/// A child process to be, as [`std::process::Command`], whose end a fiber waits for.
+/// A child process to be, as [`std::process::Command`]; a wait for its end suspends the fiber.
 ///
-/// std's trait `CommandExt` is for std's type alone: [`as_std_mut`](Command::as_std_mut) has it,
-/// but for [`process_group`](Command::process_group).
+/// std's trait `CommandExt` is for std's type alone: [`as_std_mut`](Command::as_std_mut) has that
+/// type, but for [`process_group`](Command::process_group).
 ///
 /// # Examples
 ///
@@ -110,7 +110,7 @@ pub struct Command {
     failed: Option<(usize, io::Error)>,
 }
 
-/// What is handed on to std's, whose documentation has it.
+/// The methods that are handed on to std's; std's documentation has them.
 macro_rules! handed_on {
     ($($(#[$doc:meta])* fn $name:ident$(<$($kind:ident: $bound:path),*>)?($($argument:ident: $type:ty),*);)*) => {$(
         $(#[$doc])*
@@ -136,10 +136,11 @@ impl Command {
         fn env_remove<K: AsRef<OsStr>>(key: K);
         /// Without any variables.
         fn env_clear();
-        /// The directory that it begins in.
+        /// The directory in which the child begins.
         fn current_dir<P: AsRef<Path>>(dir: P);
-        /// The process group that it joins; 0 is a new one, which it leads. Then the [`Child`] can
-        /// signal the whole group, and whatever kills it kills the group.
+        /// The process group that the child joins; 0 is a new one, with the child as its leader.
+        /// Then the [`Child`] can signal the whole group, and each kill of the child kills the
+        /// group.
         fn process_group(group: i32);
     }
 
@@ -155,14 +156,14 @@ impl Command {
         self
     }
 
-    /// What it reads. If nothing is said: what this process reads, and nothing for
+    /// The child's input. By default the input of this process, and nothing for
     /// [`output`](Command::output).
     pub fn stdin(&mut self, stream: impl Into<Stdio>) -> &mut Self {
         self.say(0, stream.into())
     }
 
-    /// Where it writes to. If nothing is said: where this process does; for
-    /// [`output`](Command::output), a new pipe.
+    /// The child's output. By default the output of this process; for [`output`](Command::output),
+    /// a new pipe.
     pub fn stdout(&mut self, stream: impl Into<Stdio>) -> &mut Self {
         self.say(1, stream.into())
     }
@@ -174,7 +175,7 @@ impl Command {
 
     fn say(&mut self, which: usize, stream: Stdio) -> &mut Self {
         self.said[which] = true;
-        // What was said of it before counts no more.
+        // Earlier settings of this variable count no more.
         self.failed.take_if(|(failed, _)| *failed == which);
         match stream.0 {
             Ok(stream) => self.set(which, stream),
@@ -191,8 +192,8 @@ impl Command {
         };
     }
 
-    /// Starts it. Never waits for other fibers, nor for the child's end; but it blocks the worker
-    /// until the program is executed ([`process::spawn`]).
+    /// Starts the child. Never waits for other fibers, nor for the child's end; but the call blocks
+    /// the worker until the program is executed ([`process::spawn`]).
     ///
     /// # Errors
     /// Those of [`process::spawn`]; that a stream was given for which no descriptor was left, until
@@ -204,11 +205,11 @@ impl Command {
         }
     }
 
-    /// Runs it to its end.
+    /// Runs the child to its end.
     ///
     /// # Cancellation
-    /// *May already have happened*: the child was started; it is killed, with its group if it leads
-    /// one.
+    /// *May already have happened*: the child was started; a cancellation kills the child, a leader
+    /// with its group.
     ///
     /// # Errors
     /// Those of [`spawn`](Command::spawn) and [`Child::wait`].
@@ -218,11 +219,11 @@ impl Command {
         self.spawn()?.kill_on_drop(true).wait()
     }
 
-    /// Runs it to its end, and collects what it writes where nothing else was said.
+    /// Runs the child to its end, and collects its output from streams without another setting.
     ///
     /// # Cancellation
-    /// *May already have happened*: the child was started; it is killed, with its group if it leads
-    /// one.
+    /// *May already have happened*: the child was started; a cancellation kills the child, a leader
+    /// with its group.
     ///
     /// # Errors
     /// Those of [`spawn`](Command::spawn) and [`Child::wait_with_output`].
@@ -254,7 +255,7 @@ impl Command {
         self.command.get_args()
     }
 
-    /// What differs from this process's environment.
+    /// The differences from this process's environment.
     pub fn get_envs(&self) -> CommandEnvs<'_> {
         self.command.get_envs()
     }
@@ -265,7 +266,7 @@ impl Command {
         self.command.get_current_dir()
     }
 
-    /// std's command in this one, for what std's `CommandExt` has. Streams are said here, for
+    /// std's command in this one, for the methods of std's `CommandExt`. Streams are said here, for
     /// [`output`](Command::output) would not know of them.
     pub fn as_std_mut(&mut self) -> &mut ::std::process::Command {
         &mut self.command

@@ -1,16 +1,15 @@
 //! Why a receiver of a broadcast gets no message, from a look and from a wait.
 //!
-//! Used by `receiver.rs`, and by applications, for which `?` makes of them what their own functions
-//! fail with.
+//! Used by `receiver.rs`, and by applications, in which `?` converts them into errors of their own.
 
 use crate::Closed;
 use segue_core::Cancelled;
 use std::error::Error;
 use std::{fmt, io};
 
-/// What a look at a broadcast finds instead of a message.
+/// The result of a look at a broadcast without a message.
 ///
-/// [`Receiver::try_recv`](super::Receiver::try_recv) and the source of a receive yield it; those
+/// [`Receiver::try_recv`](super::Receiver::try_recv) and the source of a receive yield this; those
 /// have no wait that could be cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoMessage {
@@ -51,8 +50,7 @@ impl From<NoMessage> for io::Error {
 
 /// Why a receive from a broadcast has got no message.
 ///
-/// `?` takes it into a function that fails with [`Cancelled`], where the other two are reasons, and
-/// into one that fails with [`io::Error`].
+/// `?` converts this into [`Cancelled`], with the other two as reasons, and into [`io::Error`].
 ///
 /// # Examples
 ///

@@ -1,20 +1,20 @@
 //! Messages that each of several receivers gets.
 //!
-//! Used where one part of a program tells all others what has happened: events, changes of a
-//! configuration, lines of a chat.
+//! Used where one part of a program tells all others of events: news, changes of a configuration,
+//! lines of a chat.
 //!
-//! A [`Receiver`] gets every message that was sent since it was made. The messages are kept until
-//! all receivers have got them. What happens if one is slow and the channel is full is chosen with
-//! the constructor:
+//! A [`Receiver`] gets every message that is sent from its making on. The messages are kept until
+//! all receivers have got them. The constructor decides about a slow receiver of a full channel:
 //!
 //! * of a [`channel`] the sender never waits: the oldest message is overwritten, and a receiver
-//!   that had yet to get it is told how many it has missed;
+//!   that had yet to get that one is told the number of its missed messages;
 //! * of a [`lossless`] one the sender waits for the slowest receiver.
 //!
-//! A message lies there once, and each receiver gets a clone. The one that is last to receive it
-//! gets the message itself. `T: Clone` is of the user, so it runs on the receiver's own time: after
-//! the receive has taken effect, outside of every lock, and perhaps on several threads at once,
-//! which is why what crosses threads has to be `Sync`. For large messages send an [`Arc`].
+//! A message lies there once, and each receiver gets a clone. The last receiver of a message gets
+//! the message itself. `T: Clone` is the user's code, so a clone runs on the receiver's own time:
+//! after the receive has taken effect, outside of every lock, and perhaps on several threads at
+//! once, which is why messages that cross threads have to be `Sync`. For large messages send an
+//! [`Arc`].
 //!
 //! # Order
 //! Every receiver gets the messages in the one order in which they were sent.
@@ -50,7 +50,8 @@ pub use sender::{Overwrites, Sender, Waits};
 use ring::{Queue, Ring};
 use std::sync::Arc;
 
-/// A broadcast whose sender never waits: where there is no room, the oldest message is overwritten.
+/// A broadcast with a sender that never waits: where there is no room, the oldest message is
+/// overwritten.
 ///
 /// `capacity` is the number of messages by which a receiver may be late. Room for them is allocated
 /// at once.
@@ -77,7 +78,7 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     pair(capacity)
 }
 
-/// A broadcast whose sender waits while the slowest receiver is late by `capacity` messages.
+/// A broadcast with a sender that waits while the slowest receiver is late by `capacity` messages.
 ///
 /// No receiver lags. One that is kept and never asked holds up all senders, once there is no room.
 ///

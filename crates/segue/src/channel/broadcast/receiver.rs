@@ -1,7 +1,6 @@
 //! The receiving side of a broadcast, of both kinds.
 //!
-//! Used by whoever is told something. What a receive does to the messages that are there is in
-//! `ring.rs`.
+//! Used by every listener. `ring.rs` has the effect of a receive on the messages.
 
 use super::ring::{Queue, Receive, SENDERS, fill};
 use super::{NoMessage, RecvError};
@@ -10,20 +9,20 @@ use std::fmt;
 use std::iter::FusedIterator;
 use std::sync::Arc;
 
-/// What it waits for.
+/// The source of its wait.
 const MESSAGE: &str = "a message of a broadcast";
 
-/// The receiving side of a broadcast: gets each message that was sent since it was made.
+/// The receiving side of a broadcast: gets each message that is sent from its making on.
 ///
-/// A receiver has a position of its own, and whoever has it receives by `&mut`. A
-/// [clone](Receiver::clone) goes on from the same position.
+/// A receiver has a position of its own, and receives by `&mut`. A [clone](Receiver::clone) goes on
+/// from the same position.
 pub struct Receiver<T> {
     queue: Arc<Queue<T>>,
     /// That of its next message.
     position: u64,
 }
 
-/// The message itself if nobody else has it or is to get it, or else a clone.
+/// The message itself if no other receiver has it or is to get it, or else a clone.
 fn taken<T: Clone>(message: Arc<T>) -> T {
     Arc::try_unwrap(message).unwrap_or_else(|message| T::clone(&message))
 }
@@ -38,8 +37,8 @@ impl<T> Receiver<T> {
         Self::new(Arc::clone(queue), position)
     }
 
-    /// How many messages are there for this receiver at this moment. It leaves out those that were
-    /// overwritten.
+    /// How many messages are there for this receiver at this moment. Messages that were overwritten
+    /// do not count.
     #[must_use]
     pub fn len(&self) -> usize {
         preemption_point();
@@ -80,16 +79,16 @@ impl<T> Receiver<T> {
 impl<T: Clone> Receiver<T> {
     /// The next message, after waiting while there is none.
     ///
-    /// The clone is made after the receive has taken effect: if it panics, this receiver does not
-    /// get that message.
+    /// The clone is made after the receive has taken effect: if the clone panics, this receiver
+    /// does not get that message.
     ///
     /// # Cancellation
     /// *No effect*: the message is received by the next call.
     ///
     /// # Errors
     /// [`RecvError`]: the receiver has missed messages, there will be no more, or the caller was
-    /// cancelled. What was sent before the broadcast was [closed](super::Sender::close) comes
-    /// first.
+    /// cancelled. Messages that were sent before the broadcast was [closed](super::Sender::close)
+    /// come first.
     ///
     /// # Examples
     ///
@@ -109,7 +108,7 @@ impl<T: Clone> Receiver<T> {
         Ok(taken(self.message(waits_for).wait()??))
     }
 
-    /// The next message, if it is there. Never waits, unless the clone does.
+    /// The next message, if there is one. Never waits, unless the clone does.
     ///
     /// # Errors
     /// [`NoMessage`]: the receiver has missed messages, or there will be no more.
@@ -134,7 +133,7 @@ impl<T: Clone> Receiver<T> {
     /// [`recv`](Receiver::recv) as a source: to be awaited, or chosen among others.
     ///
     /// # Cancellation
-    /// *No effect*, also if the future is dropped after it was woken.
+    /// *No effect*, also if the future is dropped after its wake-up.
     ///
     /// # Examples
     ///
@@ -151,11 +150,11 @@ impl<T: Clone> Receiver<T> {
         self.message(WaitsFor::new(MESSAGE)).map(|received| received.map(taken))
     }
 
-    /// The messages one by one, each after waiting for it, until the broadcast is closed.
+    /// The messages one by one, each after a wait, until the broadcast is closed.
     ///
     /// Where messages were missed there is a [`Lagged`](RecvError::Lagged) among them, once. After
-    /// a [`Cancelled`](RecvError::Cancelled) it has ended. That it ends says that there will be no
-    /// more messages.
+    /// a [`Cancelled`](RecvError::Cancelled) the iterator has ended. Its end says that there will
+    /// be no more messages.
     ///
     /// # Cancellation
     /// *No effect*: the message is received by the next call.
@@ -178,8 +177,8 @@ impl<T: Clone> Receiver<T> {
 }
 
 impl<T> Clone for Receiver<T> {
-    /// A receiver at the same position: it gets all that this one has yet to get, and the same
-    /// [`Lagged`](RecvError::Lagged) if this one has lagged.
+    /// A receiver at the same position: the clone gets all that this one has yet to get, and the
+    /// same [`Lagged`](RecvError::Lagged) if this one has lagged.
     fn clone(&self) -> Self {
         preemption_point();
         self.queue.lock().state().join(self.position);
@@ -212,7 +211,7 @@ impl<T> fmt::Debug for Receiver<T> {
     }
 }
 
-/// The messages of a [`Receiver`], one by one: what [`iter`](Receiver::iter) answers.
+/// The messages of a [`Receiver`], one by one: the result of [`iter`](Receiver::iter).
 #[derive(Debug)]
 #[must_use = "nothing is received before it is asked"]
 pub struct Iter<'a, T> {

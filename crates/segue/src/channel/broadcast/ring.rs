@@ -6,7 +6,7 @@
 //! # States
 //!
 //! Messages have positions, counted from zero. The ring has those from `head` on; each receiver
-//! keeps the position of its next one. An entry knows how many receivers it is the next one of, and
+//! keeps the position of its next one. An entry counts the receivers that have it next, and
 //! `at_end` counts those that have received all.
 //!
 //! ```text
@@ -19,38 +19,38 @@
 //!   leave:      one reader less; all entries at the head without readers go
 //! ```
 //!
-//! All transitions happen under the wait queue's lock. **What holds then**: the entry at the head
-//! has a reader, so there is no message that nobody will ask for; the counts of readers add up to
-//! the receivers. So to subscribe, to clone, to send and to receive take constant time, however
-//! many receivers there are. A receiver that has lagged has a position before `head`, and is
-//! counted there.
+//! All transitions happen under the wait queue's lock. **Invariant**: the entry at the head
+//! has a reader, so each message has a receiver to come; the counts of readers add up to the
+//! receivers. So to subscribe, to clone, to send and to receive take constant time, however many
+//! receivers there are. A receiver that has lagged has a position before `head`, and is counted
+//! there.
 //!
 //! Receivers that wait have all received all. They stand in one list, and are told of a message,
-//! not handed it: each has its own position, and finds the message there when it looks. So a waiter
-//! that was told and has gone has taken nothing from anybody, and nothing is passed on.
+//! without a hand-over: each has its own position, and finds the message there at its look. So a
+//! waiter that was told and has gone has taken nothing from anybody, and nothing is passed on.
 //!
 //! Senders of a lossless broadcast wait in the other list while the ring is full, each with its
-//! message in its slot. Whoever makes room moves the first one's message in, and tells the
-//! receivers that wait for it. **What holds**: if a sender waits, the ring is full, or the sender
-//! is about to be told that nobody receives any more.
+//! message in its slot. A receiver or sender that makes room moves the first waiting sender's
+//! message in, and tells the waiting receivers. **Invariant**: if a sender waits, the ring is
+//! full, or the sender is about to be told that nobody receives any more.
 //!
 //! **Commit points**: of a receive, the look under the lock that moves the position; of a send, the
 //! look that finds room, or the claim of the waiting sender. **Idle**: empty lists.
 //! **Cancellation**: a receiver leaves its list, and its position stays; a sender has its message
-//! back. One whose message was taken, and is dropped then (a future), has sent it.
+//! back. A future that is dropped after its message was taken has sent the message.
 //!
 //! **The race to fear**: foreign code under the lock. A message's drop may send, and its clone may
 //! wait. So messages are in `Arc`s, of which a receiver takes one under the lock, to clone the
-//! message afterwards; or the message itself, if it was the last to receive it. What is
-//! overwritten, or left by the last receiver, is handed out of the lock and dropped there.
+//! message afterwards; or, as the last receiver, the message itself. A message that is overwritten,
+//! or left by the last receiver, is handed out of the lock and dropped there.
 //!
 //! # Orderings
 //!
-//! The lock orders everything; a sender whose message was taken sees that by the claim.
+//! The lock orders everything; a sender sees by the claim that its message was taken.
 //!
 //! The semantics are those of tokio's `broadcast`. There, each message counts the receivers that
-//! have yet to see it; here, each counts those that stand at it, so that a receiver can be cloned
-//! without a walk over the messages.
+//! have yet to see that message; here, each counts those that stand there, so that a receiver can
+//! be cloned without a walk over the messages.
 
 use super::NoMessage;
 use crate::Closed;
@@ -81,7 +81,7 @@ pub struct Ring<T> {
 
 struct Entry<T> {
     message: Arc<T>,
-    /// The receivers whose next message this is.
+    /// The receivers that get this message next.
     readers: usize,
 }
 
@@ -124,7 +124,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Adds a receiver that gets what comes from now on, and answers its position.
+    /// Adds a receiver that gets the messages from now on, and answers its position.
     pub(super) fn subscribe(&mut self) -> u64 {
         let end = self.head + self.messages.len() as u64;
         self.join(end);
@@ -137,7 +137,7 @@ impl<T> Ring<T> {
         *self.readers(position) += 1;
     }
 
-    /// Takes a receiver away, and with it the messages that nobody else has yet to get.
+    /// Takes a receiver away, and the messages that no other receiver has yet to get.
     pub(super) fn leave(&mut self, position: u64) -> Vec<Arc<T>> {
         self.receivers -= 1;
         *self.readers(position) -= 1;
@@ -172,8 +172,8 @@ impl<T> Ring<T> {
         })
     }
 
-    /// The message at `position`, which goes on by one; or that it has lagged, and is at the first
-    /// one from now on.
+    /// The message at `position`, which goes on by one; or the answer that the receiver has lagged,
+    /// and is at the first message from now on.
     fn receive(&mut self, position: &mut u64) -> Option<Result<Arc<T>, NoMessage>> {
         let missed = self.head.saturating_sub(*position);
         if missed != 0 {
@@ -247,12 +247,12 @@ impl<T> Operation<Ring<T>, Arc<T>, 2> for Receive<'_> {
     }
 
     fn give_back(&mut self, _: Option<Arc<T>>, _: &mut Locked<'_, T>) -> Option<Arc<T>> {
-        // It was only told, and so was everybody else.
+        // Only told, as everybody else.
         None
     }
 }
 
-/// The operation of a send that may wait: sends the value that it has.
+/// The operation of a send that may wait: sends its value.
 #[derive(Debug)]
 pub struct Push<T>(Option<Arc<T>>);
 
@@ -291,7 +291,7 @@ impl<T> Operation<Ring<T>, Arc<T>, 2> for Push<T> {
     }
 
     fn is_ready(&mut self, queue: &mut Locked<'_, T>) -> bool {
-        // One that has sent its value is done, however often it is asked.
+        // One that has sent its value is done, in each further attempt.
         self.0.is_none() || !queue.peek().accepts() || !queue.peek().is_full()
     }
 
@@ -308,14 +308,14 @@ impl<T> Operation<Ring<T>, Arc<T>, 2> for Push<T> {
     }
 
     fn commit(&mut self, slot: Option<Arc<T>>) -> Option<Self::Output> {
-        // Whoever serves takes the message; who only tells, does not.
+        // A server that has room takes the message; a mere notification leaves that.
         self.0 = slot;
         self.0.is_none().then_some(Ok(()))
     }
 
     fn give_back(&mut self, slot: Option<Arc<T>>, _: &mut Locked<'_, T>) -> Option<Arc<T>> {
-        // It was sent, which is all that was wanted; or there is nobody to send to, and whoever has
-        // lent the source has the message back.
+        // The message was sent, and nothing else was wanted; or no receiver is left, and the lender
+        // of the source has the message back.
         self.0 = slot;
         None
     }

@@ -1,7 +1,6 @@
 //! The sending side of a broadcast, of both kinds.
 //!
-//! Used by whoever has something to tell. What a send does to the messages that are there is in
-//! `ring.rs`.
+//! Used by every speaker. `ring.rs` has the effect of a send on the messages.
 
 use super::Receiver;
 use super::ring::{Push, Queue, RECEIVERS, SENDERS, Sending};
@@ -20,8 +19,8 @@ pub enum Overwrites {}
 #[derive(Debug)]
 pub enum Waits {}
 
-/// The sending side of a broadcast; `F` says what it does when there is no room. To send from
-/// several places, share it by reference, or clone it.
+/// The sending side of a broadcast; `F` decides about a send without room. To send from several
+/// places, share or clone the sender.
 ///
 /// When the last one is dropped, the broadcast is [closed](Sender::close).
 pub struct Sender<T, F = Overwrites> {
@@ -33,7 +32,7 @@ impl<T> Sender<T> {
     /// Sends a message to all receivers that there are, and answers how many these are. Never
     /// waits: if there is no room, the oldest message is overwritten, and is dropped by this call.
     ///
-    /// A receiver that is dropped before it gets the message is counted.
+    /// A receiver that is dropped before getting the message is counted.
     ///
     /// # Errors
     /// Gives the value back if there is no receiver, or if the broadcast was
@@ -51,7 +50,7 @@ impl<T> Sender<T> {
     /// ```
     pub fn send(&self, value: T) -> Result<usize, Rejected<T, Closed>> {
         preemption_point();
-        // Allocated before the lock, and what is overwritten is dropped after it.
+        // Allocated before the lock, and an overwritten message is dropped afterwards.
         let message = Arc::new(value);
         let mut queue = self.queue.lock();
         if !queue.peek().accepts() {
@@ -113,9 +112,8 @@ impl<T> Sender<T, Waits> {
     ///
     /// # Cancellation
     /// *Loses its place in the queue*: the value is dropped with the source. A choice [by
-    /// reference](Waitable::by_ref) leaves the source, and with it the
-    /// [value](Waitable::into_value). If the future is dropped after its message was taken, the
-    /// message was sent.
+    /// reference](Waitable::by_ref) leaves the source with its [value](Waitable::into_value). If
+    /// the future is dropped after its message was taken, the message was sent.
     ///
     /// # Examples
     ///
@@ -178,8 +176,8 @@ impl<T, F> Sender<T, F> {
 
     /// Closes the broadcast: from now on nothing is sent. Never waits.
     ///
-    /// Receivers get what was sent before, and then that it is closed. Senders that wait have their
-    /// values back. There is no way to open it again.
+    /// Receivers get the earlier messages, and then the end. Senders that wait have their values
+    /// back. A closed broadcast does not open again.
     ///
     /// # Examples
     ///
@@ -201,7 +199,7 @@ impl<T, F> Sender<T, F> {
         self.queue.lock().notify_all(SENDERS);
     }
 
-    /// Whether it was [closed](Sender::close).
+    /// Whether [closed](Sender::close).
     #[must_use]
     pub fn is_closed(&self) -> bool {
         preemption_point();
@@ -224,7 +222,7 @@ impl<T, F> Drop for Sender<T, F> {
         let ring = queue.state();
         ring.senders -= 1;
         if ring.senders == 0 {
-            // No sender waits, since its wait would borrow it.
+            // No sender waits, since its wait would borrow this one.
             ring.is_closed = true;
             queue.notify_all(RECEIVERS);
         }

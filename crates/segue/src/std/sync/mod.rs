@@ -24,7 +24,7 @@ use segue_core::Cancelled;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::thread;
 
-/// What a wait for a lock has brought. One that was cancelled unwinds.
+/// The result of a wait for a lock. One that was cancelled unwinds.
 ///
 /// A fiber that panics can't wait, and to unwind from a `Drop` would end the process. So there the
 /// thread waits, by `try_lock`.
@@ -40,8 +40,8 @@ fn locked<G>(lock: Result<G, Cancelled>, try_lock: impl Fn() -> Option<G>) -> G 
     }
 }
 
-/// What may be taken into a `catch_unwind`, as std's: a lock says by its mark that it was left by a
-/// panic, and the others are not changed half.
+/// Types for a `catch_unwind`, as std's: a lock says by its mark that it was left by a panic, and
+/// the others are not changed half.
 macro_rules! unwind_safe {
     ($($name:ident $(<$($life:lifetime,)? T $(: ?$sized:ident)?>)?),* $(,)?) => {$(
         impl $(<$($life,)? T $(: ?$sized)?>)? UnwindSafe for $name $(<$($life,)? T>)? {}

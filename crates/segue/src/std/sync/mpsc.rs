@@ -1,7 +1,7 @@
 //! std's channels: many senders and one receiver.
 //!
-//! Who is cancelled in a wait gets the error of the other end's drop: there is nothing more to
-//! send or to receive for him.
+//! A cancelled wait yields the error of the other end's drop: the cancelled fiber has nothing more
+//! to send or to receive.
 
 pub use ::std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 

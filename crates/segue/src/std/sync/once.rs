@@ -1,4 +1,4 @@
-//! What std initialises once: by a closure that may wait.
+//! std's types for one initialisation: by a closure that may wait.
 
 use super::unless_cancelled;
 use crate::Either;
@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
 use std::{fmt, mem};
 
-/// What an initialiser has brought; std's cells panic where ours fail.
+/// The result of an initialiser; std's cells panic where ours fail.
 #[track_caller]
 fn forced<T>(result: Result<T, ForceError>) -> T {
     match result {
@@ -51,7 +51,7 @@ pub struct OnceState {
 }
 
 impl OnceState {
-    /// Whether the closure before it has panicked.
+    /// Whether an earlier closure has panicked.
     pub fn is_poisoned(&self) -> bool {
         self.poisoned
     }
@@ -64,10 +64,10 @@ impl Once {
         Self { once: sync::Once::new(), poisoned: WaitQueue::new(false) }
     }
 
-    /// Runs `f`, unless somebody has done so; if somebody is at it, waits until it is done.
+    /// Runs `f`, unless somebody has done so; if somebody is at that, waits for the end.
     ///
     /// # Panics
-    /// If `f` does; from then on always. If `f` calls it again.
+    /// If `f` does; from then on always. In a recursive call from `f`.
     #[track_caller]
     pub fn call_once<F: FnOnce()>(&self, f: F) {
         self.call_once_force(|state| {
@@ -79,7 +79,7 @@ impl Once {
     /// As [`call_once`](Once::call_once), also after a panic.
     ///
     /// # Panics
-    /// If `f` does, or calls it again.
+    /// If `f` panics, or in a recursive call.
     ///
     /// # Examples
     ///
@@ -107,13 +107,13 @@ impl Once {
         }));
     }
 
-    /// Waits until it is done, by somebody else.
+    /// Waits until somebody else has initialised.
     ///
     /// # Cancellation
     /// Unwinds; see [the module](crate::std).
     ///
     /// # Panics
-    /// If a closure has panicked, or does before it is done. In the closure itself.
+    /// If a closure has panicked, or panics during the wait. In the closure itself.
     ///
     /// # Examples
     ///
@@ -139,7 +139,7 @@ impl Once {
         }
     }
 
-    /// As [`wait`](Once::wait), but a panic is nothing to it: somebody may yet do it by
+    /// As [`wait`](Once::wait), but a panic does not count: somebody may yet initialise by
     /// [`call_once_force`](Once::call_once_force).
     ///
     /// # Cancellation
@@ -152,7 +152,7 @@ impl Once {
         forced(self.once.wait());
     }
 
-    /// Whether it is done. Never waits.
+    /// Whether the initialisation is done. Never waits.
     pub fn is_completed(&self) -> bool {
         self.once.is_completed()
     }
@@ -188,23 +188,23 @@ impl<T> OnceLock<T> {
         Self(sync::OnceCell::new())
     }
 
-    /// The value, if it was set. Never waits.
+    /// The value, if set. Never waits.
     pub fn get(&self) -> Option<&T> {
         self.0.get()
     }
 
-    /// The value, to change, if it was set.
+    /// The value, to change, if set.
     pub fn get_mut(&mut self) -> Option<&mut T> {
         self.0.get_mut()
     }
 
-    /// Sets the value; waits for somebody who is initialising.
+    /// Sets the value; waits for a caller that is initialising.
     ///
     /// # Errors
-    /// If it was set: with the value.
+    /// If the cell was set: with the value.
     ///
     /// # Panics
-    /// If it is called from the initialiser.
+    /// In a call from the initialiser.
     #[track_caller]
     pub fn set(&self, value: T) -> Result<(), T> {
         match self.0.set(value) {
@@ -218,13 +218,14 @@ impl<T> OnceLock<T> {
     /// The value, which `f` makes if there is none. Others wait meanwhile.
     ///
     /// # Panics
-    /// If `f` does: then there is no value, and the next caller's is run. If `f` calls it again.
+    /// If `f` does: then there is no value, and the next caller's is run. In a recursive call from
+    /// `f`.
     #[track_caller]
     pub fn get_or_init<F: FnOnce() -> T>(&self, f: F) -> &T {
         forced(self.0.get_or_init(f))
     }
 
-    /// The value, after waiting until somebody else has set it.
+    /// The value, after waiting until somebody else has set one.
     ///
     /// # Cancellation
     /// Unwinds; see [the module](crate::std).
@@ -248,7 +249,7 @@ impl<T> OnceLock<T> {
         forced(self.0.wait())
     }
 
-    /// The value, if it was set.
+    /// The value, if set.
     pub fn into_inner(self) -> Option<T> {
         self.0.into_inner()
     }
@@ -296,17 +297,17 @@ impl<T: Eq> Eq for OnceLock<T> {}
 /// ```
 pub struct LazyLock<T, F = fn() -> T> {
     cell: sync::OnceCell<T>,
-    /// None once it was called, which the cell does to one at a time.
+    /// None after the call, which the cell makes of one at a time.
     init: Mutex<Option<F>>,
 }
 
 impl<T, F> LazyLock<T, F> {
-    /// The value, if it was computed. Never waits.
+    /// The value, if computed. Never waits.
     pub fn get(this: &Self) -> Option<&T> {
         this.cell.get()
     }
 
-    /// The value, to change, if it was computed.
+    /// The value, to change, if computed.
     pub fn get_mut(this: &mut Self) -> Option<&mut T> {
         this.cell.get_mut()
     }
@@ -319,7 +320,7 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
         Self { cell: sync::OnceCell::new(), init: Mutex::new(Some(f)) }
     }
 
-    /// The value, after computing it or waiting for who does.
+    /// The value, after the computation here or elsewhere.
     ///
     /// # Panics
     /// If the computation does, or has, or needs the value.
@@ -331,7 +332,7 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
         }))
     }
 
-    /// The value, to change, after computing it.
+    /// The value, to change, after the computation.
     ///
     /// # Panics
     /// If the computation does, or has.

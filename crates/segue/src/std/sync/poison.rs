@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LockResult, PoisonError};
 use std::thread;
 
-/// Whether an owner has panicked. It is read and written by who has the lock, which orders it.
+/// Whether an owner has panicked. The holder of the lock reads and writes the mark, and the lock
+/// orders that.
 #[derive(Debug, Default)]
 pub(super) struct Flag(AtomicBool);
 
@@ -13,7 +14,7 @@ impl Flag {
         Self(AtomicBool::new(false))
     }
 
-    /// For somebody who has just locked, and keeps it beside the lock.
+    /// For a new holder of the lock, to be kept beside the lock.
     pub(super) fn watch(&self) -> Watch<'_> {
         Watch { flag: self, panicking: thread::panicking() }
     }
@@ -26,7 +27,7 @@ impl Flag {
         self.0.store(false, Ordering::Relaxed);
     }
 
-    /// An error with what was asked for, if it is set.
+    /// An error with the requested guard or value, if set.
     pub(super) fn check<G>(&self, asked: G) -> LockResult<G> {
         if self.is_set() { Err(PoisonError::new(asked)) } else { Ok(asked) }
     }
